@@ -1,0 +1,217 @@
+//! The grant: how many processors a program has now, and which, as one word and two bitmaps in shared memory.
+//!
+//! # Protocol
+//! 1. The manager (the only writer) writes the processors of epoch `e + 1` into the bitmap that epoch `e` does not use.
+//! 2. It stores the grant word of epoch `e + 1`.
+//!
+//! A reader loads the grant word, and that is all it needs for the number. For the processors it reads the bitmap that
+//! the epoch names and looks at the word again: an unchanged epoch proves that nobody wrote that bitmap meanwhile.
+//!
+//! # Invariants
+//! - G1 The bitmap of the published epoch is never written: a manager that dies at any step leaves a readable grant.
+//! - G2 Between two writes of one bitmap lies a store of the grant word (epochs use the bitmaps in turn).
+//!
+//! # Who touches what
+//! All words: written by the manager's scheduler thread, read by any thread of the program.
+
+use platform::affinity::{CpuId, CpuSet};
+use platform::sync::atomic::{AtomicU64, Ordering, fence};
+
+/// The words of a processor bitmap; loom explores two.
+#[cfg(not(loom))]
+pub const CPU_WORDS: usize = 16;
+/// The words of a processor bitmap; loom explores two.
+#[cfg(loom)]
+pub const CPU_WORDS: usize = 2;
+
+/// Processor numbers that the arena can name are below this.
+pub const MAX_CPUS: u32 = 64 * CPU_WORDS as u32;
+
+const PROCESSORS_MASK: u64 = 0xffff;
+const DEDICATED: u64 = 1 << 16;
+const SHARED: u64 = 1 << 17;
+const EPOCH_SHIFT: u32 = 32;
+const _: () = assert!(MAX_CPUS as u64 <= PROCESSORS_MASK && DEDICATED > PROCESSORS_MASK && SHARED < 1 << EPOCH_SHIFT);
+
+/// How many times a reader of the processors looks again before it takes what it has. A manager changes a grant at
+/// most some hundred times a second and a look takes well under a microsecond, so the limit only stops a reader whose
+/// manager is hostile.
+const LOOKS: usize = 64;
+
+/// What a program may use now.
+///
+/// As one word: bits 0-15 processors, bit 16 dedicated, bit 17 shared, bits 32-63 epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// The processors that the program may use, at least one.
+    pub processors: u32,
+    /// No other program wants processors: a team may wait hot.
+    pub dedicated: bool,
+    /// The program's only processor is used by several programs in turn.
+    pub shared: bool,
+    /// Changes with each new grant.
+    pub epoch: u32,
+}
+
+impl Grant {
+    /// The grant as one word.
+    pub const fn pack(self) -> u64 {
+        (self.processors as u64 & PROCESSORS_MASK)
+            | if self.dedicated { DEDICATED } else { 0 }
+            | if self.shared { SHARED } else { 0 }
+            | (self.epoch as u64) << EPOCH_SHIFT
+    }
+
+    /// The grant that a word says; a number of processors that makes no sense is clamped to `1..=MAX_CPUS`.
+    #[inline]
+    pub const fn unpack(word: u64) -> Self {
+        let processors = (word & PROCESSORS_MASK) as u32;
+        let processors = if processors == 0 {
+            1
+        } else if processors > MAX_CPUS {
+            MAX_CPUS
+        } else {
+            processors
+        };
+        Self {
+            processors,
+            dedicated: word & DEDICATED != 0,
+            shared: word & SHARED != 0,
+            epoch: (word >> EPOCH_SHIFT) as u32,
+        }
+    }
+}
+
+/// The grant word, alone in its line: the one word that a fork reads.
+#[derive(Debug, Default)]
+#[repr(C, align(128))]
+pub struct GrantLine {
+    word: AtomicU64,
+}
+
+/// A processor bitmap: bit `i` of word `w` is processor `64 w + i`.
+#[derive(Debug, Default)]
+#[repr(C, align(128))]
+pub struct CpuLine {
+    words: [AtomicU64; CPU_WORDS],
+}
+
+/// The grant word and the bitmaps of even and odd epochs.
+#[derive(Debug, Default)]
+#[repr(C)]
+pub struct GrantArea {
+    line: GrantLine,
+    cpus: [CpuLine; 2],
+}
+
+impl GrantArea {
+    /// The number of processors and the flags. One load.
+    #[inline]
+    pub fn read(&self) -> Grant {
+        // ORDERING(grant.read): Acquire - the bitmap of this epoch; pairs with ORDERING(grant.publish).
+        Grant::unpack(self.line.word.load(Ordering::Acquire))
+    }
+
+    /// The grant together with its processors, of one epoch. At most [`LOOKS`] looks.
+    pub fn read_with_cpus(&self) -> (Grant, CpuSet) {
+        let mut grant = self.read();
+        for _ in 0..LOOKS {
+            let cpus = self.read_cpus(grant.epoch);
+            // ORDERING(grant.recheck): Acquire fence - a bitmap word of a later epoch brings that epoch's predecessor
+            // in the grant word with it; pairs with ORDERING(grant.reuse).
+            fence(Ordering::Acquire);
+            let again = self.read();
+            if again.epoch == grant.epoch {
+                return (again, cpus);
+            }
+            grant = again;
+        }
+        (grant, self.read_cpus(grant.epoch))
+    }
+
+    /// Publishes the next epoch and returns it. The manager's side, one thread only.
+    pub fn publish(&self, processors: u32, dedicated: bool, shared: bool, cpus: &CpuSet) -> Grant {
+        // ORDERING: Relaxed - this thread is the word's only writer.
+        let epoch = Grant::unpack(self.line.word.load(Ordering::Relaxed)).epoch.wrapping_add(1);
+        // ORDERING(grant.reuse): Release fence - whoever sees a word of the bitmap that is now written again also sees
+        // that its old epoch is over (G2); pairs with ORDERING(grant.recheck).
+        fence(Ordering::Release);
+        let bits = bitmap(cpus);
+        for (word, value) in self.cpus[epoch as usize % 2].words.iter().zip(bits) {
+            // ORDERING: Relaxed - published by the store of the grant word below.
+            word.store(value, Ordering::Relaxed);
+        }
+        let grant = Grant { processors: processors.clamp(1, MAX_CPUS), dedicated, shared, epoch };
+        // ORDERING(grant.publish): Release - the bitmap before its epoch; pairs with ORDERING(grant.read).
+        self.line.word.store(grant.pack(), Ordering::Release);
+        grant
+    }
+
+    fn read_cpus(&self, epoch: u32) -> CpuSet {
+        let mut cpus = CpuSet::new();
+        for (index, word) in self.cpus[epoch as usize % 2].words.iter().enumerate() {
+            // ORDERING: Relaxed - ordered by the loads of the grant word before and after.
+            let mut bits = word.load(Ordering::Relaxed);
+            while bits != 0 {
+                cpus.insert(CpuId(index as u32 * 64 + bits.trailing_zeros()));
+                bits &= bits - 1;
+            }
+        }
+        cpus
+    }
+}
+
+fn bitmap(cpus: &CpuSet) -> [u64; CPU_WORDS] {
+    let mut bits = [0; CPU_WORDS];
+    for CpuId(cpu) in cpus.iter().filter(|cpu| cpu.0 < MAX_CPUS) {
+        bits[cpu as usize / 64] |= 1 << (cpu % 64);
+    }
+    bits
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_fresh_area_grants_one_processor() {
+        let area = GrantArea::default();
+        assert_eq!(area.read(), Grant { processors: 1, dedicated: false, shared: false, epoch: 0 });
+        assert!(area.read_with_cpus().1.is_empty());
+    }
+
+    #[test]
+    fn each_publish_is_a_new_epoch_with_its_own_processors() {
+        let area = GrantArea::default();
+        for round in 0..5_u32 {
+            let cpus: CpuSet = [CpuId(round), CpuId(1023 - round)].into_iter().collect();
+            let published = area.publish(2, round % 2 == 0, round % 2 == 1, &cpus);
+            assert_eq!(published.epoch, round + 1);
+            let (grant, seen) = area.read_with_cpus();
+            assert_eq!((grant, seen), (published, cpus));
+        }
+    }
+
+    #[test]
+    fn an_epoch_wraps_around() {
+        let area = GrantArea::default();
+        area.line.word.store(Grant { processors: 1, dedicated: false, shared: false, epoch: u32::MAX }.pack(), Ordering::Relaxed);
+        assert_eq!(area.publish(1, false, false, &CpuSet::single(CpuId(7))).epoch, 0);
+        assert_eq!(area.read_with_cpus().1, CpuSet::single(CpuId(7)));
+    }
+
+    proptest! {
+        #[test]
+        fn pack_and_unpack_agree(processors in 1..=MAX_CPUS, dedicated: bool, shared: bool, epoch: u32) {
+            let grant = Grant { processors, dedicated, shared, epoch };
+            prop_assert_eq!(Grant::unpack(grant.pack()), grant);
+        }
+
+        #[test]
+        fn any_word_is_a_grant_within_bounds(word: u64) {
+            let grant = Grant::unpack(word);
+            prop_assert!((1..=MAX_CPUS).contains(&grant.processors));
+        }
+    }
+}

@@ -1,0 +1,20 @@
+//! The shared-memory protocol between parallel programs and the processor manager.
+//!
+//! A program registers over a socket and gets two areas of shared memory: `down`, which the manager writes and the
+//! program only reads, and `up`, which the program writes and the manager does not trust. From then on programs and
+//! manager speak through these areas and a doorbell; the socket says only who is still there. The README beside this
+//! crate has the protocol step by step, the races, and what happens when either side dies.
+//!
+//! - [`client`]: the program's side. - [`manager`]: the manager's side. - [`message`]: the socket's messages.
+//! - [`grant`] and [`layout`]: what lies in the areas.
+
+mod area;
+pub mod client;
+pub mod grant;
+pub mod layout;
+pub mod manager;
+pub mod message;
+mod socket;
+
+pub use area::AreaError;
+pub use grant::Grant;

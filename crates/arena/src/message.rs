@@ -1,0 +1,307 @@
+//! The messages of the manager's socket: one packet, one JSON object, a version in each.
+//!
+//! Descriptors (the areas and the doorbell) ride along with [`FromManager::Registered`]. Identity is no part of any
+//! message: the manager takes it from the kernel. Unknown fields are ignored, so that a field may be added; a change
+//! of meaning is a new [`PROTOCOL_VERSION`].
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+/// The version of the messages. Another version is refused.
+pub const PROTOCOL_VERSION: u32 = 1;
+/// The longest packet, either way.
+pub const MAX_MESSAGE: usize = 32 * 1024;
+/// Programs in one [`FromManager::Programs`] packet: each is at most some 1,500 bytes, whatever its name.
+pub const PROGRAMS_PER_PACKET: usize = 12;
+/// The longest library name that a program may state, in bytes.
+pub const MAX_LIBRARY: usize = 64;
+
+/// What a program or a tool says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "kebab-case")]
+pub enum ToManager {
+    /// "I am a parallel program."
+    Register(Register),
+    /// "Who has what?"
+    Status,
+    /// "This process is about to become a parallel program": the manager does not leave for idleness while it lives.
+    Announce,
+}
+
+/// What a program states at registration. Its identity comes from the kernel.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Register {
+    /// The layout version that the program speaks.
+    pub layout: u32,
+    /// The most processors that it could use.
+    pub max_processors: u32,
+    /// The processors that it wants now.
+    pub request: u32,
+    /// Its teams have a fixed size.
+    #[serde(default)]
+    pub fixed_team: bool,
+    /// The library that speaks for it, for reports.
+    #[serde(default)]
+    pub library: String,
+}
+
+/// What the manager answers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "kebab-case")]
+pub enum FromManager {
+    /// "You are in." With three descriptors: the `down` area (read-only), the `up` area, the doorbell (eventfd).
+    Registered(Registered),
+    /// The answer to [`ToManager::Announce`].
+    Announced,
+    /// "No", and why. The connection is closed afterwards.
+    Refused(Refused),
+    /// The head of a status report; [`FromManager::Programs`] packets follow until all programs are named.
+    Status(Status),
+    /// A part of a status report.
+    Programs(Programs),
+    /// "I am leaving." The connection is closed afterwards; programs go on without a manager.
+    Leaving,
+}
+
+/// The manager's answer to a registration.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Registered {
+    /// The program's number in this manager's life.
+    pub slot: u64,
+}
+
+/// Why the manager says no.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RefusedCode {
+    /// The message or the layout has a version that the manager does not speak.
+    Version,
+    /// The packet was no message.
+    Malformed,
+    /// As many programs as the manager takes are there.
+    Full,
+    /// The peer belongs to another user.
+    NotYours,
+    /// The system refused something that the manager needed for this program.
+    System,
+}
+
+/// A refusal.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refused {
+    /// For programs.
+    pub code: RefusedCode,
+    /// For people.
+    pub reason: String,
+}
+
+/// The head of a status report.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Status {
+    /// The manager's process.
+    pub manager_pid: i32,
+    /// How long it has run.
+    pub uptime_ns: u64,
+    /// The policy in force.
+    pub policy: String,
+    /// The quantum in force.
+    pub quantum_ns: u64,
+    /// The processors that it manages, as a kernel list.
+    pub processors: String,
+    /// Their number.
+    pub processor_count: u32,
+    /// How many programs the packets that follow name.
+    pub program_count: u32,
+}
+
+/// A part of a status report.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Programs {
+    /// Programs in order of arrival.
+    pub programs: Vec<ProgramStatus>,
+}
+
+/// One program of a status report.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ProgramStatus {
+    /// Its process.
+    pub pid: i32,
+    /// The name that the kernel has for it, with control characters escaped.
+    pub name: String,
+    /// The library that speaks for it, escaped.
+    pub library: String,
+    /// Processors that it wants now.
+    pub request: u32,
+    /// The most that it can use here.
+    pub max: u32,
+    /// Processors that it was granted.
+    pub granted: u32,
+    /// Which, as a kernel list.
+    pub cpus: String,
+    /// Its processor is used by several programs in turn.
+    pub shared: bool,
+    /// Nobody else wants processors.
+    pub dedicated: bool,
+    /// Its teams have a fixed size.
+    pub fixed_team: bool,
+    /// Virtual processors that it published.
+    pub vps: u32,
+    /// How long it has been registered.
+    pub age_ns: u64,
+}
+
+/// A packet that is no message.
+#[derive(Debug, thiserror::Error)]
+pub enum MessageError {
+    /// The sender speaks another version.
+    #[error("the message has protocol version {theirs}, this side speaks {PROTOCOL_VERSION}")]
+    Version {
+        /// Its version.
+        theirs: u32,
+    },
+    /// Not a message of this protocol.
+    #[error("not a message of this protocol ({what}); it begins {begins:?}")]
+    Malformed {
+        /// What the parser stumbled over.
+        what: String,
+        /// The first bytes of the packet, escaped.
+        begins: String,
+    },
+    /// A message that would not fit a packet.
+    #[error("the message has {length} bytes, a packet holds {MAX_MESSAGE}")]
+    TooLong {
+        /// Its length.
+        length: usize,
+    },
+}
+
+#[derive(Serialize)]
+struct PacketOut<'a, M> {
+    version: u32,
+    #[serde(flatten)]
+    message: &'a M,
+}
+
+#[derive(Deserialize)]
+struct PacketVersion {
+    version: u32,
+}
+
+/// A message as a packet.
+///
+/// # Errors
+/// [`MessageError::TooLong`].
+pub fn encode<M: Serialize>(message: &M) -> Result<Vec<u8>, MessageError> {
+    let packet = serde_json::to_vec(&PacketOut { version: PROTOCOL_VERSION, message })
+        .map_err(|error| MessageError::Malformed { what: error.to_string(), begins: String::new() })?;
+    if packet.len() > MAX_MESSAGE {
+        return Err(MessageError::TooLong { length: packet.len() });
+    }
+    Ok(packet)
+}
+
+/// The message in a packet. The version is looked at first: a newer packet says "version", not "malformed".
+///
+/// # Errors
+/// [`MessageError::Version`] or [`MessageError::Malformed`].
+pub fn decode<M: DeserializeOwned>(packet: &[u8]) -> Result<M, MessageError> {
+    if packet.len() > MAX_MESSAGE {
+        return Err(MessageError::TooLong { length: packet.len() });
+    }
+    let malformed = |error: serde_json::Error| MessageError::Malformed {
+        what: error.to_string(),
+        begins: packet[..packet.len().min(40)].escape_ascii().to_string(),
+    };
+    let PacketVersion { version } = serde_json::from_slice(packet).map_err(malformed)?;
+    if version != PROTOCOL_VERSION {
+        return Err(MessageError::Version { theirs: version });
+    }
+    serde_json::from_slice(packet).map_err(malformed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn register() -> ToManager {
+        ToManager::Register(Register {
+            layout: 1,
+            max_processors: 8,
+            request: 4,
+            fixed_team: true,
+            library: "libgomp.so.1".into(),
+        })
+    }
+
+    #[test]
+    fn a_message_survives_the_packet() {
+        let packet = encode(&register()).unwrap();
+        assert_eq!(decode::<ToManager>(&packet).unwrap(), register());
+        let packet = encode(&ToManager::Status).unwrap();
+        assert_eq!(decode::<ToManager>(&packet).unwrap(), ToManager::Status);
+    }
+
+    #[test]
+    fn the_packet_format_is_pinned() {
+        let packet = encode(&register()).unwrap();
+        assert_eq!(
+            String::from_utf8(packet).unwrap(),
+            r#"{"version":1,"type":"register","layout":1,"max_processors":8,"request":4,"fixed_team":true,"library":"libgomp.so.1"}"#
+        );
+    }
+
+    #[test]
+    fn another_version_is_named_even_when_the_rest_is_unknown() {
+        let error = decode::<ToManager>(br#"{"version":7,"type":"teleport"}"#).unwrap_err();
+        assert!(matches!(error, MessageError::Version { theirs: 7 }), "{error}");
+    }
+
+    #[test]
+    fn fields_of_the_future_are_ignored() {
+        let message = decode::<ToManager>(br#"{"version":1,"type":"status","colour":"red"}"#).unwrap();
+        assert_eq!(message, ToManager::Status);
+    }
+
+    #[test]
+    fn garbage_is_shown_escaped() {
+        let error = decode::<ToManager>(b"\x1b[2Jhello\x00").unwrap_err().to_string();
+        assert!(error.contains(r"\\x1b[2Jhello\\x00"), "{error}");
+        assert!(!error.contains('\x1b'));
+    }
+
+    #[test]
+    fn a_status_packet_fits_whatever_the_names_are() {
+        let program = ProgramStatus {
+            pid: i32::MIN,
+            // A name has 15 bytes and a library 64; escaping and JSON make at most 6 + 1 characters of a byte.
+            name: "\\u{10ffff}".repeat(15),
+            library: "\\u{10ffff}".repeat(MAX_LIBRARY),
+            request: u32::MAX,
+            max: u32::MAX,
+            granted: u32::MAX,
+            // The longest list of 1024 processors: every second one.
+            cpus: (0..1024).step_by(2).map(|cpu| cpu.to_string()).collect::<Vec<_>>().join(","),
+            shared: false,
+            dedicated: false,
+            fixed_team: false,
+            vps: u32::MAX,
+            age_ns: u64::MAX,
+        };
+        let one = encode(&FromManager::Programs(Programs { programs: vec![program.clone()] })).unwrap().len();
+        // Processors are space-shared: only one program of a packet can have the longest list, the others are short.
+        let short = ProgramStatus { cpus: "1023".into(), ..program.clone() };
+        let mut programs = vec![short; PROGRAMS_PER_PACKET - 1];
+        programs.push(program);
+        let all = encode(&FromManager::Programs(Programs { programs })).unwrap().len();
+        assert!(one <= MAX_MESSAGE && all <= MAX_MESSAGE, "{one} {all}");
+    }
+
+    proptest! {
+        #[test]
+        fn no_packet_makes_the_parser_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let _ = decode::<ToManager>(&bytes);
+            let _ = decode::<FromManager>(&bytes);
+        }
+    }
+}

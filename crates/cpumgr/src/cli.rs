@@ -1,0 +1,177 @@
+//! The command line.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+use platform::affinity::CpuSet;
+use policies::{DEFAULT_POLICY, Registry};
+
+use crate::duration;
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0    done
+  1    something failed that has no code of its own
+  2    the command line is wrong
+  3    no manager answers
+  4    a manager runs on that socket already
+  5    the socket or its directory cannot be used (owner, mode, permission)
+  6    what answers at the socket is no manager of this version
+  126  run: the program cannot be executed
+  127  run: the program was not found
+  otherwise `run` ends as its program does: it becomes the program.
+
+Environment:
+  NANOS_CPUMGR    the manager's socket, or `off`
+  NANOS_SHIM_DIR  the directory of the drop-in OpenMP library
+  CPUMGR_LOG      what the daemon logs (error, warn, info, debug)";
+
+/// Shares the processors of a machine among parallel programs.
+#[derive(Debug, Parser)]
+#[command(name = "cpumgr", version, after_help = EXIT_CODES, disable_help_subcommand = true)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Runs a manager for this user; needs no privilege.
+    Daemon(DaemonArgs),
+    /// Runs a program under the manager, with the drop-in OpenMP library; starts a manager when none answers.
+    Run(RunArgs),
+    /// Shows who asks for what and who has what.
+    Status(StatusArgs),
+}
+
+/// What a manager can be told.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = EXIT_CODES)]
+pub struct DaemonArgs {
+    /// The socket [default: NANOS_CPUMGR, or $XDG_RUNTIME_DIR/cpumgr/app.sock, or /tmp/cpumgr-UID/app.sock].
+    #[arg(long, value_name = "PATH")]
+    pub socket: Option<PathBuf>,
+    /// How processors are shared out.
+    #[arg(long, value_name = "NAME", default_value = DEFAULT_POLICY, value_parser = policy)]
+    pub policy: String,
+    /// How often programs that share processors take turns, 1ms to 10s.
+    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = quantum)]
+    pub quantum: Duration,
+    /// The processors to manage, as 0-3,8 [default: all that this process may use].
+    #[arg(long, value_name = "LIST", value_parser = cpus)]
+    pub cpus: Option<CpuSet>,
+    /// Ends when no program was there for so long, or `never` [default: never; 10s with --background].
+    #[arg(long, value_name = "TIME", value_parser = idle_exit)]
+    pub idle_exit: Option<IdleExit>,
+    /// Writes who has which processors when to this file, as JSON lines.
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
+    /// Detaches from the terminal; returns when the manager answers. Its log is SOCKET.log.
+    #[arg(long)]
+    pub background: bool,
+    /// The second half of --background.
+    #[arg(long, hide = true, conflicts_with = "background")]
+    pub detached: bool,
+}
+
+/// What `run` can be told.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = EXIT_CODES)]
+pub struct RunArgs {
+    /// The manager's socket [default: NANOS_CPUMGR, else the system's manager, else the user's own].
+    #[arg(long, value_name = "PATH")]
+    pub socket: Option<PathBuf>,
+    /// The policy of a manager that has to be started.
+    #[arg(long, value_name = "NAME", value_parser = policy)]
+    pub policy: Option<String>,
+    /// The directory of the drop-in OpenMP library [default: NANOS_SHIM_DIR, else beside this program].
+    #[arg(long, value_name = "DIR")]
+    pub lib: Option<PathBuf>,
+    /// The program and its arguments.
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM [ARGS]...")]
+    pub command: Vec<OsString>,
+}
+
+/// What `status` can be told.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = EXIT_CODES)]
+pub struct StatusArgs {
+    /// The manager's socket [default: as for run].
+    #[arg(long, value_name = "PATH")]
+    pub socket: Option<PathBuf>,
+    /// As one JSON object.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// How long a manager without programs stays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IdleExit {
+    /// For ever.
+    Never,
+    /// For so long.
+    After(Duration),
+}
+
+fn policy(text: &str) -> Result<String, String> {
+    Registry::with_builtin().create(text).map(|_| text.to_owned()).map_err(|unknown| unknown.to_string())
+}
+
+fn quantum(text: &str) -> Result<Duration, duration::DurationError> {
+    duration::parse_within(text, Duration::from_millis(1), Duration::from_secs(10))
+}
+
+fn cpus(text: &str) -> Result<CpuSet, String> {
+    CpuSet::parse_list(text).map_err(|error| error.to_string())
+}
+
+fn idle_exit(text: &str) -> Result<IdleExit, duration::DurationError> {
+    match text {
+        "never" => Ok(IdleExit::Never),
+        _ => duration::parse(text).map(IdleExit::After),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn an_unknown_policy_is_answered_with_the_known_ones() {
+        let error = Cli::try_parse_from(["cpumgr", "daemon", "--policy", "fair"]).unwrap_err();
+        assert_eq!(error.exit_code(), 2);
+        let text = error.to_string();
+        assert!(text.contains("\"fair\"") && text.contains("dss-ts") && text.contains("equip"), "{text}");
+    }
+
+    #[test]
+    fn wrong_values_are_named() {
+        for (option, value) in [("--quantum", "fast"), ("--quantum", "1us"), ("--cpus", "1-x"), ("--idle-exit", "soon")] {
+            let error = Cli::try_parse_from(["cpumgr", "daemon", option, value]).unwrap_err();
+            let text = error.to_string();
+            assert!(error.exit_code() == 2 && text.contains(option) && text.contains(value), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_programs_options_are_its_own() {
+        let cli = Cli::try_parse_from(["cpumgr", "run", "--policy", "equip", "--", "prog", "--policy", "-x"]).unwrap();
+        let Command::Run(run) = cli.command else { panic!("not run") };
+        assert_eq!(run.policy.as_deref(), Some("equip"));
+        assert_eq!(run.command, ["prog", "--policy", "-x"]);
+        let cli = Cli::try_parse_from(["cpumgr", "run", "prog", "--help"]).unwrap();
+        let Command::Run(run) = cli.command else { panic!("not run") };
+        assert_eq!(run.command, ["prog", "--help"]);
+        assert!(Cli::try_parse_from(["cpumgr", "run"]).is_err());
+    }
+}

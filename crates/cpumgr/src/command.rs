@@ -1,0 +1,62 @@
+//! What each command does.
+
+use std::io::{self, Write};
+
+use crate::cli::{Command, DaemonArgs, StatusArgs};
+use crate::daemon::{self, Options, background};
+use crate::error::Error;
+use crate::escape::printable;
+use crate::status::Report;
+use crate::{run, socket};
+
+/// Does what the command line says. `run` returns only when it fails.
+///
+/// # Errors
+/// What failed; its code is the exit code.
+pub fn execute(command: Command) -> Result<(), Error> {
+    match command {
+        Command::Daemon(args) => serve(&args),
+        Command::Run(args) => Err(run::run(&args, |warning| eprintln!("cpumgr: {}", printable(warning)))),
+        Command::Status(args) => status(&args),
+    }
+}
+
+fn serve(args: &DaemonArgs) -> Result<(), Error> {
+    let options = Options::of(args, &socket::to_serve(args.socket.as_deref())?)?;
+    if args.background {
+        return background::start(&options);
+    }
+    start_log();
+    if !args.detached {
+        return daemon::serve(&options, || {}).map(drop);
+    }
+    let outcome = background::detach().and_then(|()| daemon::serve(&options, background::say_ready).map(drop));
+    if let Err(error) = &outcome {
+        background::say_failed(error);
+    }
+    outcome
+}
+
+fn status(args: &StatusArgs) -> Result<(), Error> {
+    let report = Report::ask(&socket::to_ask(args.socket.as_deref())?)?;
+    let text = if args.json {
+        serde_json::to_string(&report).map_err(|error| Error::Usage(error.to_string()))? + "\n"
+    } else {
+        report.table().lines().map(|line| printable(line) + "\n").collect()
+    };
+    match io::stdout().write_all(text.as_bytes()) {
+        // Whoever reads has seen enough.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        Err(source) => Err(Error::Io { what: "cannot write to", path: "standard output".into(), source }),
+        Ok(()) => Ok(()),
+    }
+}
+
+/// The log goes to standard error; `CPUMGR_LOG` says how much of it.
+fn start_log() {
+    let filter = tracing_subscriber::EnvFilter::builder()
+        .with_default_directive(tracing::level_filters::LevelFilter::INFO.into())
+        .with_env_var("CPUMGR_LOG")
+        .from_env_lossy();
+    tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false).with_writer(io::stderr).init();
+}

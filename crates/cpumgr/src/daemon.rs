@@ -1,0 +1,116 @@
+//! The daemon: from options to a running scheduler.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use platform::affinity::CpuSet;
+use policies::Registry;
+
+use crate::cli::{DaemonArgs, IdleExit};
+use crate::error::Error;
+use crate::instance::Instance;
+use crate::ledger::Ledger;
+use crate::machine;
+use crate::reactor::Reactor;
+use crate::server::{Ended, MAX_PROGRAMS, Server, Setup};
+use crate::trace::Trace;
+
+pub mod background;
+
+/// Descriptors of a program: its socket, its process, its doorbell, and its areas until they are sent.
+const DESCRIPTORS_PER_PROGRAM: u64 = 5;
+/// Descriptors besides those of programs.
+const OTHER_DESCRIPTORS: u64 = 256;
+/// How long a manager that nobody started by hand stays without programs.
+pub const BACKGROUND_IDLE: Duration = Duration::from_secs(10);
+
+/// What a manager is started with.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Its socket.
+    pub socket: PathBuf,
+    /// Its policy.
+    pub policy: String,
+    /// Its quantum.
+    pub quantum: Duration,
+    /// The processors that it manages; `None`: all that it may use.
+    pub cpus: Option<CpuSet>,
+    /// How long it stays without programs; `None`: for ever.
+    pub idle_exit: Option<Duration>,
+    /// Where its trace goes.
+    pub trace: Option<PathBuf>,
+}
+
+impl Options {
+    /// The options that a command line means; paths become absolute.
+    ///
+    /// # Errors
+    /// When there is no current directory for a relative path.
+    pub fn of(args: &DaemonArgs, socket: &Path) -> Result<Self, Error> {
+        let idle_exit = match args.idle_exit {
+            Some(IdleExit::Never) => None,
+            Some(IdleExit::After(time)) => Some(time),
+            None => args.background.then_some(BACKGROUND_IDLE),
+        };
+        Ok(Self {
+            socket: absolute(socket)?,
+            policy: args.policy.clone(),
+            quantum: args.quantum,
+            cpus: args.cpus.clone(),
+            idle_exit,
+            trace: args.trace.as_deref().map(absolute).transpose()?,
+        })
+    }
+}
+
+/// An absolute form of a path.
+///
+/// # Errors
+/// When the path is empty or there is no current directory.
+pub fn absolute(path: &Path) -> Result<PathBuf, Error> {
+    std::path::absolute(path)
+        .map_err(|source| Error::Io { what: "no absolute path for", path: path.to_owned(), source })
+}
+
+/// Is the manager until a signal or idleness ends it. `ready` is called when it answers. Call it from the only thread.
+///
+/// # Errors
+/// Whatever keeps it from starting.
+pub fn serve(options: &Options, ready: impl FnOnce()) -> Result<Ended, Error> {
+    let policy = Registry::with_builtin().create(&options.policy).map_err(|unknown| Error::Usage(unknown.to_string()))?;
+    let (machine, cpus) = machine::managed(options.cpus.as_ref())?;
+    raise_descriptor_limit();
+    let reactor = Reactor::new()?;
+    let instance = Instance::claim(&options.socket)?;
+    let trace = match &options.trace {
+        Some(path) => {
+            Some(Trace::create(path).map_err(|source| Error::Io { what: "cannot write the trace", path: path.clone(), source })?)
+        }
+        None => None,
+    };
+    let listener = instance.listen()?;
+    let quantum = u64::try_from(options.quantum.as_nanos()).unwrap_or(u64::MAX);
+    let socket = instance.socket().display().to_string();
+    tracing::info!(socket, policy = policy.name(), quantum = ?options.quantum, %cpus, "the manager begins");
+    let ledger = Ledger::new(machine, quantum, policy);
+    let server =
+        Server::new(Setup { instance, listener, reactor, ledger, cpus, trace, idle_exit: options.idle_exit })?;
+    ready();
+    Ok(server.run()?)
+}
+
+/// As many descriptors as the most programs need, if the hard limit lets us.
+fn raise_descriptor_limit() {
+    let wanted = MAX_PROGRAMS as u64 * DESCRIPTORS_PER_PROGRAM + OTHER_DESCRIPTORS;
+    let raised = getrlimit(Resource::RLIMIT_NOFILE).and_then(|(soft, hard)| {
+        let limit = soft.max(wanted.min(hard));
+        setrlimit(Resource::RLIMIT_NOFILE, limit, hard).map(|()| limit)
+    });
+    match raised {
+        Ok(limit) if limit >= wanted => {}
+        // Whoever does not fit is refused one by one.
+        Ok(limit) => tracing::warn!(limit, wanted, "fewer descriptors than {MAX_PROGRAMS} programs need"),
+        Err(error) => tracing::warn!(%error, "the limit of descriptors stays as it is"),
+    }
+}

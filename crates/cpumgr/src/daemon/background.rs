@@ -1,0 +1,173 @@
+//! A manager that belongs to nobody's terminal.
+//!
+//! # Protocol
+//! 1. The starter runs itself again with `--detached`, standard output a pipe, standard error the log.
+//! 2. The detached process begins a session of its own, becomes the manager, and says `ready` on the pipe, or what
+//!    went wrong; then it lets go of the pipe.
+//! 3. The starter ends with the pipe's answer. The manager is nobody's child then: a program that `run` becomes never
+//!    finds it among its own children.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read};
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use nix::fcntl::{FcntlArg, FdFlag, fcntl};
+
+use super::Options;
+use crate::error::{Error, FAILED};
+use crate::instance::{beside, prepare_directory};
+
+/// What the detached manager says when it answers.
+const READY: &str = "ready\n";
+/// A log longer than this is put aside when the next manager starts.
+const MAX_LOG: u64 = 1 << 20;
+
+/// Starts a detached manager and waits until it answers.
+///
+/// # Errors
+/// [`Error::Start`] with its own words and exit code, or what kept it from being started.
+pub fn start(options: &Options) -> Result<(), Error> {
+    prepare_directory(&options.socket)?;
+    let (log_path, log) = open_log(&options.socket)?;
+    let exe = own_program()?;
+    keep_descriptors_from_children();
+    let mut command = Command::new(&exe);
+    command.arg("daemon").arg("--detached").args(arguments(options));
+    let failed = |source| Error::Io { what: "cannot start", path: exe.clone(), source };
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::from(log))
+        .current_dir("/")
+        .spawn()
+        .map_err(failed)?;
+    let mut said = String::new();
+    if let Some(mut pipe) = child.stdout.take() {
+        pipe.read_to_string(&mut said).map_err(failed)?;
+    }
+    if said == READY {
+        return Ok(());
+    }
+    let status = child.wait().map_err(failed)?;
+    let code = status.code().and_then(|code| u8::try_from(code).ok()).filter(|code| *code != 0).unwrap_or(FAILED);
+    let message = if said.trim().is_empty() { format!("it ended with {status}") } else { said.trim().to_owned() };
+    Err(Error::Start { message, code, log: log_path })
+}
+
+/// [`start`] in a process of its own, so that the manager does not become a child of this one.
+///
+/// # Errors
+/// As `start`.
+pub fn start_apart(options: &Options) -> Result<(), Error> {
+    let exe = own_program()?;
+    let mut command = Command::new(&exe);
+    command.arg("daemon").arg("--background").args(arguments(options));
+    let output = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .output()
+        .map_err(|source| Error::Io { what: "cannot start", path: exe, source })?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    let message = said.trim().trim_start_matches("cpumgr: ");
+    let message = if message.is_empty() { format!("its starter ended with {}", output.status) } else { message.into() };
+    let code = output.status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(FAILED);
+    Err(Error::Apart { message, code })
+}
+
+/// The detached side: leaves the starter's session. To be called before the manager is made.
+///
+/// # Errors
+/// When this process leads a process group: it was not started by [`start`].
+pub fn detach() -> Result<(), Error> {
+    match nix::unistd::setsid() {
+        Ok(_) => Ok(()),
+        Err(errno) => Err(platform::SysError::new("setsid", errno as i32).into()),
+    }
+}
+
+/// The detached side: tells the starter, and lets go of its pipe.
+pub fn say_ready() {
+    say(READY);
+}
+
+/// The detached side: tells the starter what went wrong.
+pub fn say_failed(error: &Error) {
+    say(&error.to_string());
+}
+
+fn say(text: &str) {
+    // A starter that was killed meanwhile does not hear it; the manager is there all the same.
+    let _heard = nix::unistd::write(io::stdout(), text.as_bytes());
+    match File::open("/dev/null").map(|null| nix::unistd::dup2_stdout(null)) {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::warn!(%error, "the starter's pipe stays open"),
+        Err(error) => tracing::warn!(%error, "the starter's pipe stays open"),
+    }
+}
+
+fn arguments(options: &Options) -> Vec<std::ffi::OsString> {
+    let mut arguments: Vec<std::ffi::OsString> = Vec::new();
+    let mut push = |name: &str, value: std::ffi::OsString| arguments.extend([name.into(), value]);
+    push("--socket", options.socket.clone().into());
+    push("--policy", options.policy.clone().into());
+    push("--quantum", format!("{}us", options.quantum.as_micros()).into());
+    if let Some(cpus) = &options.cpus {
+        push("--cpus", cpus.to_string().into());
+    }
+    let idle = options.idle_exit.map_or("never".into(), |time| format!("{}us", time.as_micros()));
+    push("--idle-exit", idle.into());
+    if let Some(trace) = &options.trace {
+        push("--trace", trace.clone().into());
+    }
+    arguments
+}
+
+fn open_log(socket: &Path) -> Result<(PathBuf, File), Error> {
+    let path = beside(socket, ".log");
+    if fs::metadata(&path).is_ok_and(|data| data.len() > MAX_LOG) {
+        // Without success the log grows on: that is no reason not to start.
+        let _renamed: io::Result<()> = fs::rename(&path, beside(socket, ".log.old"));
+    }
+    let opened = OpenOptions::new()
+        .append(true)
+        .create(true)
+        .mode(0o600)
+        .custom_flags(nix::fcntl::OFlag::O_NOFOLLOW.bits())
+        .open(&path);
+    match opened {
+        Ok(file) => Ok((path, file)),
+        Err(source) => Err(Error::Io { what: "cannot open the log", path, source }),
+    }
+}
+
+/// The running program's file.
+///
+/// # Errors
+/// Without /proc.
+pub fn own_program() -> Result<PathBuf, Error> {
+    std::env::current_exe()
+        .map_err(|source| Error::Io { what: "cannot find", path: "this program".into(), source })
+}
+
+/// Marks every descriptor but the standard ones as not to be inherited: a manager that outlives its starter must not
+/// hold the starter's pipes open, or whoever waits for their end waits for the manager.
+fn keep_descriptors_from_children() {
+    let Ok(entries) = fs::read_dir("/proc/self/fd") else { return };
+    let numbers: Vec<RawFd> =
+        entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(|fd| *fd > 2).collect();
+    for number in numbers {
+        // SAFETY: - the descriptor is only asked and marked; when it was closed meanwhile (the one of the directory
+        //           listing) the kernel says EBADF. No other thread runs that could reuse the number.
+        let fd = unsafe { BorrowedFd::borrow_raw(number) };
+        // EBADF, see above.
+        let _marked = fcntl(fd, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC));
+        debug_assert_eq!(fd.as_raw_fd(), number);
+    }
+}

@@ -1,0 +1,78 @@
+//! Durations as people write them: `100ms`, `2s`, `250us`.
+
+use std::time::Duration;
+
+/// Why a text is no duration.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DurationError {
+    /// Not a number and a unit.
+    #[error("{text:?} is no duration; write a whole number and a unit: 250us, 100ms, 2s, 5min")]
+    Form {
+        /// What was written.
+        text: String,
+    },
+    /// Out of range.
+    #[error("{text} is not between {min:?} and {max:?}")]
+    Range {
+        /// What was written.
+        text: String,
+        /// The shortest.
+        min: Duration,
+        /// The longest.
+        max: Duration,
+    },
+}
+
+/// Reads a duration.
+///
+/// # Errors
+/// [`DurationError::Form`].
+pub fn parse(text: &str) -> Result<Duration, DurationError> {
+    let form = || DurationError::Form { text: text.to_owned() };
+    let digits = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(form)?;
+    let (number, unit) = text.split_at(digits);
+    let number: u64 = number.parse().map_err(|_| form())?;
+    match unit {
+        "us" => Some(Duration::from_micros(number)),
+        "ms" => Some(Duration::from_millis(number)),
+        "s" => Some(Duration::from_secs(number)),
+        "min" => number.checked_mul(60).map(Duration::from_secs),
+        _ => None,
+    }
+    .ok_or_else(form)
+}
+
+/// Reads a duration between `min` and `max`.
+///
+/// # Errors
+/// Both of [`DurationError`].
+pub fn parse_within(text: &str, min: Duration, max: Duration) -> Result<Duration, DurationError> {
+    let duration = parse(text)?;
+    if duration < min || duration > max {
+        return Err(DurationError::Range { text: text.to_owned(), min, max });
+    }
+    Ok(duration)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_are_understood() {
+        assert_eq!(parse("250us"), Ok(Duration::from_micros(250)));
+        assert_eq!(parse("100ms"), Ok(Duration::from_millis(100)));
+        assert_eq!(parse("2s"), Ok(Duration::from_secs(2)));
+        assert_eq!(parse("5min"), Ok(Duration::from_secs(300)));
+    }
+
+    #[test]
+    fn anything_else_is_named() {
+        for text in ["", "100", "ms", "-1s", "1.5s", "1 s", "1h", "99999999999999999999s", "18446744073709551615min"] {
+            let error = parse(text).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("{text:?} is no duration")), "{error}");
+        }
+        let error = parse_within("2us", Duration::from_millis(1), Duration::from_secs(1)).unwrap_err().to_string();
+        assert_eq!(error, "2us is not between 1ms and 1s");
+    }
+}

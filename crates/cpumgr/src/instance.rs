@@ -1,0 +1,296 @@
+//! One manager per socket: the directory, the lock, the socket file.
+//!
+//! # Protocol
+//! 1. The directory is made (mode 0700), or must belong to this user and be writable by nobody else.
+//! 2. `SOCKET.lock` is locked for the manager's whole life; the kernel drops the lock when the process ends, however.
+//! 3. Under the lock a socket file can only be a dead manager's: it is replaced.
+//! 4. At the end the socket file is removed, still under the lock. The lock file stays: removing it would let a third
+//!    process lock a file that a second one still waits for.
+
+use std::ffi::OsString;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Read, Seek, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use nix::fcntl::{Flock, FlockArg};
+use platform::{SysError, fdpass};
+
+/// The right to be the manager of a socket.
+#[derive(Debug)]
+pub struct Instance {
+    socket: PathBuf,
+    lock: Flock<File>,
+}
+
+/// Why this process cannot be the manager of a socket.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum InstanceError {
+    /// There is one.
+    #[error("a manager runs on {} already ({who}); stop it, or choose another --socket", socket.display())]
+    Running {
+        /// The socket.
+        socket: PathBuf,
+        /// Its process, as it wrote it down.
+        who: String,
+    },
+    /// The directory is not safe.
+    #[error("the socket's directory {} {what}; choose another --socket, or mend the directory", dir.display())]
+    Directory {
+        /// The directory.
+        dir: PathBuf,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// The path of the socket cannot be one.
+    #[error("{} cannot be the manager's socket: {what}", socket.display())]
+    Path {
+        /// The path.
+        socket: PathBuf,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// The system refused something.
+    #[error("{what} {}: {source}", path.display())]
+    Io {
+        /// What was tried.
+        what: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The socket cannot be made.
+    #[error("cannot listen on {}: {source}", socket.display())]
+    Listen {
+        /// The socket.
+        socket: PathBuf,
+        /// What the kernel said.
+        source: SysError,
+    },
+}
+
+impl Instance {
+    /// Claims `socket` for this process.
+    ///
+    /// # Errors
+    /// When another manager has it, or the place is not safe.
+    pub fn claim(socket: &Path) -> Result<Self, InstanceError> {
+        prepare_directory(socket)?;
+        let path = beside(socket, ".lock");
+        let file = open_lock(&path)?;
+        let mut lock = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+            Ok(lock) => lock,
+            Err((mut file, nix::errno::Errno::EWOULDBLOCK)) => {
+                let mut pid = String::new();
+                let known = file.read_to_string(&mut pid).is_ok() && !pid.trim().is_empty();
+                let who = if known { format!("process {}", pid.trim()) } else { "process unknown".into() };
+                return Err(InstanceError::Running { socket: socket.to_owned(), who });
+            }
+            Err((_, errno)) => return Err(InstanceError::Io { what: "cannot lock", path, source: errno.into() }),
+        };
+        let written = lock
+            .set_len(0)
+            .and_then(|()| lock.rewind())
+            .and_then(|()| write!(lock, "{}", std::process::id()));
+        written.map_err(|source| InstanceError::Io { what: "cannot write", path, source })?;
+        Ok(Self { socket: socket.to_owned(), lock })
+    }
+
+    /// Listens. A dead manager's socket is replaced; anything else that stands there is not.
+    ///
+    /// # Errors
+    /// When something that is no socket stands there, or the kernel refuses.
+    pub fn listen(&self) -> Result<OwnedFd, InstanceError> {
+        let socket = &self.socket;
+        match fs::symlink_metadata(socket) {
+            Ok(data) if !data.file_type().is_socket() => {
+                let what = "something that is no socket stands there".into();
+                return Err(InstanceError::Path { socket: socket.clone(), what });
+            }
+            Ok(_) => fs::remove_file(socket)
+                .map_err(|source| InstanceError::Io { what: "cannot remove the old socket", path: socket.clone(), source })?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(source) => return Err(InstanceError::Io { what: "cannot look at", path: socket.clone(), source }),
+        }
+        fdpass::listen(socket, 0o600).map_err(|source| InstanceError::Listen { socket: socket.clone(), source })
+    }
+
+    /// The socket.
+    pub fn socket(&self) -> &Path {
+        &self.socket
+    }
+}
+
+impl Drop for Instance {
+    fn drop(&mut self) {
+        // Under the lock, which falls with this object: nobody else can have made this file. Nothing can be done about
+        // a failure; the next manager replaces the file.
+        let _removed: io::Result<()> = fs::remove_file(&self.socket);
+        // The lock file may say who had it; an empty one says that nobody has.
+        let _emptied: io::Result<()> = self.lock.set_len(0);
+    }
+}
+
+/// Waits for the right to start a manager: two starters agree on one.
+///
+/// # Errors
+/// When the place is not safe, or the other starter does not come to an end within `timeout`.
+pub fn lock_start(socket: &Path, timeout: Duration) -> Result<Flock<File>, InstanceError> {
+    prepare_directory(socket)?;
+    let path = beside(socket, ".start");
+    let mut file = open_lock(&path)?;
+    let begin = Instant::now();
+    loop {
+        // A blocking lock cannot be given up; starters are rare and quick, so that asking again is cheap.
+        match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+            Ok(lock) => return Ok(lock),
+            Err((again, nix::errno::Errno::EWOULDBLOCK)) if begin.elapsed() < timeout => file = again,
+            Err((_, errno)) => return Err(InstanceError::Io { what: "cannot lock", path, source: errno.into() }),
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// A file beside the socket.
+pub fn beside(socket: &Path, ending: &str) -> PathBuf {
+    let mut name = socket.file_name().map(OsString::from).unwrap_or_default();
+    name.push(ending);
+    socket.with_file_name(name)
+}
+
+fn open_lock(path: &Path) -> Result<File, InstanceError> {
+    let opened = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .custom_flags(nix::fcntl::OFlag::O_NOFOLLOW.bits())
+        .open(path);
+    opened.map_err(|source| InstanceError::Io { what: "cannot open", path: path.to_owned(), source })
+}
+
+/// Makes the directory of a socket, or checks that nobody but this user can change what is in it.
+///
+/// # Errors
+/// When it cannot be made, or is not safe.
+pub fn prepare_directory(socket: &Path) -> Result<(), InstanceError> {
+    let bad = |what: &str| InstanceError::Path { socket: socket.to_owned(), what: what.into() };
+    if socket.file_name().is_none() {
+        return Err(bad("a path names a file in a directory"));
+    }
+    let dir = match socket.parent() {
+        Some(dir) if !dir.as_os_str().is_empty() => dir,
+        Some(_) => Path::new("."),
+        None => return Err(bad("a path names a file in a directory")),
+    };
+    match DirBuilder::new().mode(0o700).create(dir) {
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        Err(source) => {
+            return Err(InstanceError::Io { what: "cannot make the socket's directory", path: dir.to_owned(), source });
+        }
+    }
+    let data = fs::symlink_metadata(dir)
+        .map_err(|source| InstanceError::Io { what: "cannot look at", path: dir.to_owned(), source })?;
+    let refuse = |what: String| Err(InstanceError::Directory { dir: dir.to_owned(), what });
+    let me = nix::unistd::geteuid().as_raw();
+    if data.file_type().is_symlink() {
+        return refuse("is a symbolic link".into());
+    }
+    if !data.is_dir() {
+        return refuse("is no directory".into());
+    }
+    if data.uid() != me {
+        return refuse(format!("belongs to user {}, not to user {me}", data.uid()));
+    }
+    if data.mode() & 0o022 != 0 {
+        return refuse(format!("has mode {:o}: others may write there; it needs 0700", data.mode() & 0o7777));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn the_second_manager_is_told_about_the_first() {
+        let dir = tempfile::tempdir().unwrap();
+        let socket = dir.path().join("m/app.sock");
+        let first = Instance::claim(&socket).unwrap();
+        let error = Instance::claim(&socket).unwrap_err();
+        assert!(matches!(error, InstanceError::Running { .. }), "{error}");
+        assert!(error.to_string().contains(&format!("process {}", std::process::id())), "{error}");
+        drop(first);
+        drop(Instance::claim(&socket).unwrap());
+        assert!(!socket.exists());
+    }
+
+    #[test]
+    fn a_dead_managers_socket_is_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let socket = dir.path().join("m/app.sock");
+        let first = Instance::claim(&socket).unwrap();
+        drop(first.listen().unwrap());
+        assert!(socket.exists(), "as after SIGKILL: the file is there, nobody listens");
+        let _listener = first.listen().unwrap();
+        fdpass::connect(&socket, Duration::from_secs(5)).unwrap();
+    }
+
+    #[test]
+    fn what_is_no_socket_is_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let socket = dir.path().join("m/app.sock");
+        let instance = Instance::claim(&socket).unwrap();
+        fs::write(&socket, "precious").unwrap();
+        let error = instance.listen().unwrap_err().to_string();
+        assert!(error.contains("no socket") && error.contains("app.sock"), "{error}");
+        assert_eq!(fs::read_to_string(&socket).unwrap(), "precious");
+    }
+
+    #[test]
+    fn a_directory_that_others_may_write_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let open = dir.path().join("open");
+        fs::create_dir(&open).unwrap();
+        fs::set_permissions(&open, fs::Permissions::from_mode(0o777)).unwrap();
+        let error = Instance::claim(&open.join("app.sock")).unwrap_err().to_string();
+        assert!(error.contains("others may write there") && error.contains("open"), "{error}");
+    }
+
+    #[test]
+    fn a_link_in_place_of_the_directory_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let link = dir.path().join("link");
+        std::os::unix::fs::symlink(dir.path(), &link).unwrap();
+        let error = Instance::claim(&link.join("app.sock")).unwrap_err().to_string();
+        assert!(error.contains("symbolic link"), "{error}");
+    }
+
+    #[test]
+    fn another_users_directory_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let theirs = dir.path().join("theirs");
+        fs::create_dir(&theirs).unwrap();
+        if std::os::unix::fs::chown(&theirs, Some(12345), None).is_err() {
+            println!("skipped: giving a directory away needs privilege");
+            return;
+        }
+        let error = Instance::claim(&theirs.join("app.sock")).unwrap_err().to_string();
+        assert!(error.contains("belongs to user 12345"), "{error}");
+    }
+
+    #[test]
+    fn the_directory_is_made_for_this_user_only() {
+        let dir = tempfile::tempdir().unwrap();
+        let made = dir.path().join("made");
+        let _instance = Instance::claim(&made.join("app.sock")).unwrap();
+        assert_eq!(fs::metadata(&made).unwrap().mode() & 0o777, 0o700);
+    }
+}

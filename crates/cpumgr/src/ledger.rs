@@ -1,0 +1,305 @@
+//! Who asks for what, and who has what: the manager's decisions, without clock, input or output.
+//!
+//! # Protocol
+//! 1. Programs arrive, ask and leave: the ledger writes it down.
+//! 2. [`Ledger::decide`]: the policy says how many, the placement says which: that is the *target*.
+//! 3. The target is *settled*: it becomes what programs hold, except for processors that are too young to be taken
+//!    (rule M4). Those follow when their time is over: [`Ledger::next_deadline`], [`Ledger::tick`].
+//!
+//! # Invariants
+//! - L1 Every program holds at least one processor.
+//! - L2 A processor that is not shared is held by one program; the exception is a program that would hold nothing
+//!   because its processor is still too young to be taken from another one: it shares that processor until then.
+//! - L3 A processor of its own is taken from a living program no earlier than `min(10 ms, quantum / 4)` after its
+//!   grant, unless the program asks for less.
+//!
+//! # Not here
+//! Telling the programs: `server`. How many: crate `policies`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use policies::{AppId, AppView, Cause, Decision, Equip, Machine, Nanos, Placement, Policy, Snapshot};
+
+/// The longest time for which a processor is not taken (M4).
+pub const MAX_HOLD: Nanos = 10_000_000;
+
+/// What a program holds.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Holding {
+    /// Its processors; the first is its master's.
+    pub cpus: Vec<u32>,
+    /// Its one processor is used by other programs in turn.
+    pub shared: bool,
+    /// No other program wants processors that it does not have.
+    pub dedicated: bool,
+}
+
+/// A holding that differs from the one before.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// Whose.
+    pub app: AppId,
+    /// What it holds now.
+    pub holding: Holding,
+}
+
+#[derive(Debug)]
+struct Entry {
+    id: AppId,
+    request: u32,
+    max: u32,
+    holding: Holding,
+    /// Since when it holds each processor.
+    since: BTreeMap<u32, Nanos>,
+    /// Processor time that it was allocated.
+    cpu_time: Nanos,
+}
+
+/// The manager's books.
+pub struct Ledger {
+    machine: Machine,
+    quantum: Nanos,
+    policy: Box<dyn Policy>,
+    placement: Placement,
+    /// In order of arrival.
+    entries: Vec<Entry>,
+    target: BTreeMap<AppId, Vec<u32>>,
+    decision: Decision,
+    accounted_until: Nanos,
+    turn_ends: Option<Nanos>,
+    hold_ends: Option<Nanos>,
+}
+
+impl Ledger {
+    /// Books without programs. `machine` has at least one processor.
+    pub fn new(machine: Machine, quantum: Nanos, policy: Box<dyn Policy>) -> Self {
+        assert!(!machine.cpus.is_empty(), "the caller refuses an empty machine");
+        Self {
+            machine,
+            quantum,
+            policy,
+            placement: Placement::new(),
+            entries: Vec::new(),
+            target: BTreeMap::new(),
+            decision: Decision::default(),
+            accounted_until: 0,
+            turn_ends: None,
+            hold_ends: None,
+        }
+    }
+
+    /// A program comes. It holds nothing until the next [`Ledger::decide`].
+    pub fn arrive(&mut self, app: AppId, request: u32, max: u32) {
+        debug_assert!(self.entries.iter().all(|entry| entry.id != app), "identities are given once");
+        let entry = Entry {
+            id: app,
+            request,
+            max,
+            holding: Holding::default(),
+            since: BTreeMap::new(),
+            cpu_time: 0,
+        };
+        self.entries.push(entry);
+    }
+
+    /// A program leaves; what it held is free for the next decision. False: it was not there.
+    pub fn leave(&mut self, app: AppId) -> bool {
+        let before = self.entries.len();
+        self.entries.retain(|entry| entry.id != app);
+        self.target.remove(&app);
+        before != self.entries.len()
+    }
+
+    /// A program asks; true when that is new.
+    pub fn ask(&mut self, app: AppId, request: u32) -> bool {
+        let Some(entry) = self.entries.iter_mut().find(|entry| entry.id == app) else { return false };
+        let changed = entry.request != request;
+        entry.request = request;
+        changed
+    }
+
+    /// Asks the policy, places, and settles. Returns what changed.
+    pub fn decide(&mut self, now: Nanos, cause: Cause) -> Vec<Change> {
+        self.account(now);
+        let views: Vec<AppView> = self.entries.iter().map(Entry::view).collect();
+        let snapshot = Snapshot {
+            now,
+            quantum: self.quantum,
+            processors: self.processors(),
+            apps: &views,
+            cause,
+            master_always: true,
+        };
+        let mut decision = self.policy.decide(&snapshot);
+        if let Err(rule) = decision.check(&snapshot) {
+            tracing::error!(policy = self.policy.name(), %rule, "the policy broke a rule; equal shares are used instead");
+            decision = Equip::new().decide(&snapshot);
+        }
+        self.target = self.placement.place(&self.machine, &decision).into_iter().collect();
+        self.decision = decision;
+        self.plan_turns(now, cause);
+        self.settle(now)
+    }
+
+    /// Does what is due at `now`: the end of a quantum, of a policy's own time, of a hold.
+    pub fn tick(&mut self, now: Nanos) -> Vec<Change> {
+        let due = |time: Option<Nanos>| time.is_some_and(|time| time <= now);
+        if due(self.turn_ends) {
+            self.decide(now, Cause::Quantum)
+        } else if due(self.decision.next) {
+            self.decide(now, Cause::Timer)
+        } else if due(self.hold_ends) {
+            self.account(now);
+            self.settle(now)
+        } else {
+            Vec::new()
+        }
+    }
+
+    /// When [`Ledger::tick`] has something to do.
+    pub fn next_deadline(&self) -> Option<Nanos> {
+        [self.turn_ends, self.decision.next, self.hold_ends].into_iter().flatten().min()
+    }
+
+    /// What a program holds.
+    pub fn holding(&self, app: AppId) -> Option<&Holding> {
+        self.entries.iter().find(|entry| entry.id == app).map(|entry| &entry.holding)
+    }
+
+    /// What a program asked for, within its maximum.
+    pub fn request(&self, app: AppId) -> Option<u32> {
+        self.entries.iter().find(|entry| entry.id == app).map(|entry| entry.view().wants())
+    }
+
+    /// The number of managed processors.
+    pub fn processors(&self) -> u32 {
+        u32::try_from(self.machine.cpus.len()).expect("processors have 32-bit numbers")
+    }
+
+    /// The quantum in force.
+    pub fn quantum(&self) -> Nanos {
+        self.quantum
+    }
+
+    /// The policy's name.
+    pub fn policy(&self) -> &'static str {
+        self.policy.name()
+    }
+
+    /// For how long a processor is not taken after its grant (M4).
+    fn hold(&self) -> Nanos {
+        MAX_HOLD.min(self.quantum / 4)
+    }
+
+    /// A quantum runs while masters share or somebody waits for more: otherwise nothing changes by itself.
+    fn plan_turns(&mut self, now: Nanos, cause: Cause) {
+        let waiting = !self.decision.work_list.is_empty() || self.decision.allocations.iter().any(|a| a.shared);
+        self.turn_ends = match self.turn_ends {
+            _ if !waiting => None,
+            Some(end) if cause != Cause::Quantum => Some(end),
+            // A turn that began late does not shorten the next one.
+            _ => Some(now + self.quantum),
+        };
+    }
+
+    /// Makes the target what programs hold, as far as rule M4 lets it.
+    fn settle(&mut self, now: Nanos) -> Vec<Change> {
+        let kept = self.kept(now);
+        self.hold_ends = kept.values().flat_map(|kept| kept.values()).copied().min();
+        let keeper: BTreeMap<u32, AppId> =
+            kept.iter().flat_map(|(app, kept)| kept.keys().map(|cpu| (*cpu, *app))).collect();
+        let unsatisfied: BTreeSet<AppId> = self.unsatisfied();
+        let shared: BTreeSet<AppId> = self.decision.allocations.iter().filter(|a| a.shared).map(|a| a.app).collect();
+
+        let mut changes = Vec::new();
+        for entry in &mut self.entries {
+            let target = self.target.get(&entry.id).map_or(&[][..], Vec::as_slice);
+            let kept = kept.get(&entry.id);
+            let room = (entry.view().wants() as usize).saturating_sub(kept.map_or(0, BTreeMap::len));
+            let free = |cpu: &&u32| !keeper.contains_key(cpu);
+            let mut cpus: Vec<u32> = Vec::new();
+            // What it holds already comes first, so that a program that is full with kept processors loses none of
+            // them to a new one.
+            for held in [true, false] {
+                let part = |cpu: &&u32| entry.holding.cpus.contains(cpu) == held;
+                cpus.extend(target.iter().filter(free).filter(part).take(room - cpus.len()));
+            }
+            cpus.extend(kept.into_iter().flat_map(BTreeMap::keys));
+            let mut shares = shared.contains(&entry.id);
+            if cpus.is_empty() {
+                // L1: on the processor that it is going to have, or on any when the policy gives it none.
+                cpus.push(target.first().copied().unwrap_or(self.machine.cpus[0].id));
+                shares = true;
+            } else if cpus.len() > 1 {
+                // A program that keeps processors of its own for a while shares none yet.
+                shares = false;
+            }
+            let others_wait = unsatisfied.len() > usize::from(unsatisfied.contains(&entry.id));
+            let holding = Holding { cpus, shared: shares, dedicated: !shares && !others_wait };
+            entry.since.retain(|cpu, _| holding.cpus.contains(cpu));
+            for cpu in &holding.cpus {
+                entry.since.entry(*cpu).or_insert(now);
+            }
+            if holding != entry.holding {
+                entry.holding = holding.clone();
+                changes.push(Change { app: entry.id, holding });
+            }
+        }
+        changes
+    }
+
+    /// Processors that the target takes away too early, and when each hold ends (L3).
+    fn kept(&self, now: Nanos) -> BTreeMap<AppId, BTreeMap<u32, Nanos>> {
+        let mut all = BTreeMap::new();
+        for entry in self.entries.iter().filter(|entry| !entry.holding.shared) {
+            let target = self.target.get(&entry.id).map_or(&[][..], Vec::as_slice);
+            // Whoever asks for less gives back at once.
+            let stay = entry.holding.cpus.iter().filter(|cpu| target.contains(cpu)).count();
+            let room = (entry.view().wants() as usize).saturating_sub(stay);
+            let young = entry.holding.cpus.iter().filter(|cpu| !target.contains(cpu)).filter_map(|cpu| {
+                let end = entry.since.get(cpu)? + self.hold();
+                (end > now).then_some((*cpu, end))
+            });
+            let kept: BTreeMap<u32, Nanos> = young.take(room).collect();
+            if !kept.is_empty() {
+                all.insert(entry.id, kept);
+            }
+        }
+        all
+    }
+
+    /// Programs that could use more than the decision gives them.
+    fn unsatisfied(&self) -> BTreeSet<AppId> {
+        let views: BTreeMap<AppId, AppView> = self.entries.iter().map(|entry| (entry.id, entry.view())).collect();
+        let wanting = |a: &&policies::Allocation| views.get(&a.app).is_some_and(|view| a.wants_more(view));
+        self.decision.allocations.iter().filter(wanting).map(|a| a.app).collect()
+    }
+
+    /// Adds the time since the last accounting to what programs received: a shared processor counts in parts.
+    fn account(&mut self, now: Nanos) {
+        let passed = now.saturating_sub(self.accounted_until);
+        self.accounted_until = self.accounted_until.max(now);
+        let mut users: BTreeMap<u32, u64> = BTreeMap::new();
+        for cpu in self.entries.iter().flat_map(|entry| &entry.holding.cpus) {
+            *users.entry(*cpu).or_default() += 1;
+        }
+        for entry in &mut self.entries {
+            let received: Nanos = entry.holding.cpus.iter().map(|cpu| passed / users[cpu]).sum();
+            entry.cpu_time = entry.cpu_time.saturating_add(received);
+        }
+    }
+}
+
+impl Entry {
+    fn view(&self) -> AppView {
+        AppView {
+            max: self.max.max(1),
+            allocated: u32::try_from(self.holding.cpus.len()).expect("processors have 32-bit numbers"),
+            cpu_time: self.cpu_time,
+            ..AppView::new(self.id, self.request.max(1))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,219 @@
+//! Tests of the ledger: arrivals, holds, turns, and the invariants under random events.
+
+use super::*;
+use policies::{MachineCpu, Registry};
+use proptest::prelude::*;
+
+const MS: Nanos = 1_000_000;
+
+fn machine(cpus: u32) -> Machine {
+    Machine { cpus: (0..cpus).map(|id| MachineCpu { id, core: id, llc: 0, node: 0 }).collect() }
+}
+
+fn ledger(cpus: u32, policy: &str) -> Ledger {
+    Ledger::new(machine(cpus), 100 * MS, Registry::with_builtin().create(policy).unwrap())
+}
+
+fn cpus(ledger: &Ledger, app: u64) -> Vec<u32> {
+    let mut cpus = ledger.holding(AppId(app)).unwrap().cpus.clone();
+    cpus.sort_unstable();
+    cpus
+}
+
+#[test]
+fn a_program_alone_gets_what_it_asks_for_and_is_dedicated() {
+    let mut ledger = ledger(4, "dss-ts");
+    ledger.arrive(AppId(1), 3, 8);
+    let changes = ledger.decide(0, Cause::Arrival);
+    assert_eq!(changes.len(), 1);
+    assert_eq!(changes[0].holding.cpus.len(), 3);
+    assert!(changes[0].holding.dedicated && !changes[0].holding.shared);
+    assert_eq!(ledger.next_deadline(), None, "nothing changes by itself");
+}
+
+#[test]
+fn a_program_that_wants_more_than_the_machine_is_dedicated_when_alone() {
+    let mut ledger = ledger(2, "dss-ts");
+    ledger.arrive(AppId(1), 9, 9);
+    let changes = ledger.decide(0, Cause::Arrival);
+    assert!(changes[0].holding.dedicated);
+}
+
+#[test]
+fn an_arrival_takes_old_processors_at_once() {
+    let mut ledger = ledger(2, "dss-ts");
+    ledger.arrive(AppId(1), 2, 2);
+    ledger.decide(0, Cause::Arrival);
+    ledger.arrive(AppId(2), 2, 2);
+    let changes = ledger.decide(50 * MS, Cause::Arrival);
+    assert_eq!(changes.len(), 2);
+    assert_eq!((cpus(&ledger, 1).len(), cpus(&ledger, 2).len()), (1, 1));
+    assert_ne!(cpus(&ledger, 1), cpus(&ledger, 2));
+    assert!(changes.iter().all(|change| !change.holding.shared && !change.holding.dedicated));
+}
+
+#[test]
+fn a_young_processor_is_taken_when_its_hold_ends() {
+    let mut ledger = ledger(2, "dss-ts");
+    ledger.arrive(AppId(1), 2, 2);
+    ledger.decide(0, Cause::Arrival);
+    ledger.arrive(AppId(2), 2, 2);
+    ledger.decide(3 * MS, Cause::Arrival);
+    // M4: the first keeps both for 10 ms, the second's master runs beside it (L1, L2).
+    assert_eq!(cpus(&ledger, 1), [0, 1]);
+    assert!(ledger.holding(AppId(2)).unwrap().shared);
+    assert_eq!(ledger.next_deadline(), Some(10 * MS));
+    assert!(ledger.tick(9 * MS).is_empty());
+    assert_eq!(ledger.tick(10 * MS).len(), 2);
+    assert_eq!((cpus(&ledger, 1).len(), cpus(&ledger, 2).len()), (1, 1));
+    assert!(!ledger.holding(AppId(2)).unwrap().shared);
+}
+
+#[test]
+fn a_short_quantum_has_a_short_hold() {
+    let mut ledger = Ledger::new(machine(2), 8 * MS, Registry::with_builtin().create("dss-ts").unwrap());
+    ledger.arrive(AppId(1), 2, 2);
+    ledger.decide(0, Cause::Arrival);
+    ledger.arrive(AppId(2), 2, 2);
+    ledger.decide(MS, Cause::Arrival);
+    assert_eq!(ledger.next_deadline(), Some(2 * MS));
+}
+
+#[test]
+fn a_program_that_asks_for_less_gives_back_at_once() {
+    let mut ledger = ledger(2, "dss-ts");
+    ledger.arrive(AppId(1), 2, 2);
+    ledger.decide(0, Cause::Arrival);
+    assert!(ledger.ask(AppId(1), 1));
+    ledger.decide(MS, Cause::Request);
+    assert_eq!(cpus(&ledger, 1).len(), 1);
+    assert_eq!(ledger.next_deadline(), None);
+}
+
+#[test]
+fn what_a_dead_program_held_goes_to_the_others_at_once() {
+    let mut ledger = ledger(2, "dss-ts");
+    for app in [1, 2] {
+        ledger.arrive(AppId(app), 2, 2);
+    }
+    ledger.decide(0, Cause::Arrival);
+    assert!(ledger.leave(AppId(1)) && !ledger.leave(AppId(1)));
+    let changes = ledger.decide(MS, Cause::Exit);
+    assert_eq!((changes.len(), cpus(&ledger, 2)), (1, vec![0, 1]));
+    assert!(changes[0].holding.dedicated);
+}
+
+#[test]
+fn three_programs_on_two_processors_get_the_same_over_three_quanta() {
+    let mut ledger = ledger(2, "dss-ts");
+    for app in 1..=3 {
+        ledger.arrive(AppId(app), 2, 2);
+    }
+    ledger.decide(0, Cause::Arrival);
+    let mut now = 0;
+    for _ in 0..30 {
+        let deadline = ledger.next_deadline().unwrap();
+        assert_eq!(deadline, now + 100 * MS, "a turn each quantum");
+        now = deadline;
+        assert!(!ledger.tick(now).is_empty(), "the turn moves somebody");
+    }
+    ledger.account(now);
+    let times: Vec<Nanos> = ledger.entries.iter().map(|entry| entry.cpu_time).collect();
+    assert_eq!(times.iter().sum::<Nanos>(), 2 * now);
+    assert!(times.iter().all(|time| time.abs_diff(2 * now / 3) <= MS), "{times:?}");
+}
+
+#[test]
+fn without_programs_there_is_no_deadline() {
+    let mut ledger = ledger(2, "dss-ts");
+    for app in 1..=3 {
+        ledger.arrive(AppId(app), 2, 2);
+    }
+    ledger.decide(0, Cause::Arrival);
+    for app in 1..=3 {
+        ledger.leave(AppId(app));
+    }
+    assert!(ledger.decide(MS, Cause::Exit).is_empty());
+    assert_eq!(ledger.next_deadline(), None);
+}
+
+#[derive(Clone, Debug)]
+enum Event {
+    Arrive { request: u32, max: u32 },
+    Leave { which: usize },
+    Ask { which: usize, request: u32 },
+    Wait { ns: Nanos },
+}
+
+fn events() -> impl Strategy<Value = Event> {
+    prop_oneof![
+        (0..9_u32, 0..9_u32).prop_map(|(request, max)| Event::Arrive { request, max }),
+        any::<usize>().prop_map(|which| Event::Leave { which }),
+        (any::<usize>(), 0..9_u32).prop_map(|(which, request)| Event::Ask { which, request }),
+        (0..30 * MS).prop_map(|ns| Event::Wait { ns }),
+    ]
+}
+
+/// L1 and L2, and that nobody has more than it wants.
+fn check(ledger: &Ledger) {
+    let mut owner: BTreeMap<u32, AppId> = BTreeMap::new();
+    for entry in &ledger.entries {
+        let holding = &entry.holding;
+        assert!(!holding.cpus.is_empty(), "L1: {} holds nothing", entry.id);
+        assert!(holding.cpus.len() as u32 <= entry.view().wants(), "{} has more than it wants", entry.id);
+        assert!(!(holding.shared && (holding.dedicated || holding.cpus.len() != 1)));
+        let set: BTreeSet<u32> = holding.cpus.iter().copied().collect();
+        assert_eq!(set.len(), holding.cpus.len(), "a processor twice");
+        for cpu in set.into_iter().filter(|_| !holding.shared) {
+            assert_eq!(owner.insert(cpu, entry.id), None, "L2: processor {cpu} has two owners");
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn the_invariants_hold_whatever_happens(
+        cpus in 1..6_u32,
+        policy in prop::sample::select(Registry::with_builtin().names()),
+        events in prop::collection::vec(events(), 1..60),
+    ) {
+        let mut ledger = ledger(cpus, policy);
+        let mut now = 0;
+        let mut next = 0;
+        for event in events {
+            let held: BTreeMap<AppId, (Holding, BTreeMap<u32, Nanos>)> =
+                ledger.entries.iter().map(|entry| (entry.id, (entry.holding.clone(), entry.since.clone()))).collect();
+            let pick = |which: usize| ledger.entries.get(which % ledger.entries.len().max(1)).map(|entry| entry.id);
+            let cause = match event {
+                Event::Arrive { request, max } => {
+                    next += 1;
+                    ledger.arrive(AppId(next), request, max);
+                    Some(Cause::Arrival)
+                }
+                Event::Leave { which } => pick(which).filter(|app| ledger.leave(*app)).map(|_| Cause::Exit),
+                Event::Ask { which, request } => {
+                    pick(which).filter(|app| ledger.ask(*app, request)).map(|_| Cause::Request)
+                }
+                Event::Wait { ns } => {
+                    now += ns;
+                    None
+                }
+            };
+            match cause {
+                Some(cause) => ledger.decide(now, cause),
+                None => ledger.tick(now),
+            };
+            check(&ledger);
+            // L3: a young processor of its own was kept, unless its program wants less now or shares (L2).
+            for entry in &ledger.entries {
+                let Some((before, since)) = held.get(&entry.id) else { continue };
+                let lost: Vec<u32> =
+                    before.cpus.iter().filter(|cpu| !entry.holding.cpus.contains(cpu)).copied().collect();
+                let young = lost.iter().any(|cpu| since[cpu] + ledger.hold() > now);
+                if !before.shared && young {
+                    prop_assert_eq!(entry.holding.cpus.len() as u32, entry.view().wants(), "L3: {}", entry.id);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! The processor manager as a library: the daemon, its command line and its messages.
+
+pub mod bucket;
+pub mod cli;
+pub mod command;
+pub mod daemon;
+pub mod duration;
+pub mod error;
+pub mod escape;
+pub mod instance;
+pub mod ledger;
+pub mod machine;
+pub mod reactor;
+pub mod run;
+pub mod server;
+pub mod socket;
+pub mod status;
+pub mod trace;

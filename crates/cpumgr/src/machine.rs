@@ -1,0 +1,116 @@
+//! Which processors are managed, and how they lie.
+
+use arena::grant::MAX_CPUS;
+use platform::affinity::{self, CpuId, CpuSet};
+use platform::cgroup::{CgroupError, Limits, usable_processors};
+use platform::topology::{Topology, TopologyError};
+use platform::SysError;
+use policies::{Machine, MachineCpu};
+
+/// Why there is nothing to manage.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum MachineError {
+    /// The manager's own mask cannot be read.
+    #[error("which processors may be used: {0}")]
+    Affinity(#[from] SysError),
+    /// The cgroup's limits cannot be read.
+    #[error("which processors may be used: {0}")]
+    Cgroup(#[from] CgroupError),
+    /// The machine's topology cannot be read.
+    #[error(transparent)]
+    Topology(#[from] TopologyError),
+    /// `--cpus` names processors that this process may not use.
+    #[error("--cpus {asked}: processors {missing} are offline or not allowed here; this process may use {allowed}")]
+    NotAllowed {
+        /// What was asked.
+        asked: CpuSet,
+        /// What of it is not to be had.
+        missing: CpuSet,
+        /// What is.
+        allowed: CpuSet,
+    },
+    /// Nothing is left.
+    #[error("no processor to manage: --cpus is empty")]
+    Empty,
+    /// Beyond what the arena can name.
+    #[error("processor {0} cannot be managed: the shared areas name processors below {MAX_CPUS}; leave it out with --cpus")]
+    TooLarge(u32),
+}
+
+/// The managed processors: those named, otherwise all that this process may use, as many as its cgroup's quota covers.
+///
+/// # Errors
+/// When the system cannot be asked, or a named processor is not to be had.
+pub fn managed(named: Option<&CpuSet>) -> Result<(Machine, CpuSet), MachineError> {
+    let mask = affinity::affinity(None)?;
+    let topology = Topology::read()?;
+    let limits = Limits::read()?;
+    let allowed = mask.intersection(&topology.online());
+    let cpus = choose(named, &allowed, &limits)?;
+    let place = |id: CpuId| {
+        topology.get(id).map(|cpu| MachineCpu { id: id.0, core: cpu.core, llc: cpu.llc, node: cpu.node })
+    };
+    Ok((Machine { cpus: cpus.iter().filter_map(place).collect() }, cpus))
+}
+
+fn choose(named: Option<&CpuSet>, allowed: &CpuSet, limits: &Limits) -> Result<CpuSet, MachineError> {
+    let cpus: CpuSet = match named {
+        Some(asked) => {
+            let missing = asked.difference(allowed);
+            if !missing.is_empty() {
+                return Err(MachineError::NotAllowed { asked: asked.clone(), missing, allowed: allowed.clone() });
+            }
+            asked.clone()
+        }
+        None => {
+            let usable = usable_processors(allowed, limits);
+            let within = match &limits.cpuset {
+                Some(cpuset) => allowed.intersection(cpuset),
+                None => allowed.clone(),
+            };
+            let within = if within.is_empty() { allowed.clone() } else { within };
+            within.iter().take(usable).collect()
+        }
+    };
+    if cpus.is_empty() {
+        return Err(MachineError::Empty);
+    }
+    match cpus.iter().find(|cpu| cpu.0 >= MAX_CPUS) {
+        Some(cpu) => Err(MachineError::TooLarge(cpu.0)),
+        None => Ok(cpus),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(list: &str) -> CpuSet {
+        CpuSet::parse_list(list).unwrap()
+    }
+
+    #[test]
+    fn a_quota_leaves_whole_processors_only() {
+        let limits = Limits { quota: Some(2.7), cpuset: None };
+        assert_eq!(choose(None, &set("0-7"), &limits).unwrap(), set("0-1"));
+        let limits = Limits { quota: None, cpuset: Some(set("4-5")) };
+        assert_eq!(choose(None, &set("0-7"), &limits).unwrap(), set("4-5"));
+    }
+
+    #[test]
+    fn named_processors_must_be_there() {
+        let limits = Limits { quota: None, cpuset: None };
+        assert_eq!(choose(Some(&set("1,3")), &set("0-3"), &limits).unwrap(), set("1,3"));
+        let error = choose(Some(&set("3-4")), &set("0-3"), &limits).unwrap_err().to_string();
+        assert_eq!(error, "--cpus 3-4: processors 4 are offline or not allowed here; this process may use 0-3");
+        assert!(matches!(choose(Some(&set("2000")), &set("2000"), &limits), Err(MachineError::TooLarge(2000))));
+    }
+
+    #[test]
+    fn this_machine_can_be_managed() {
+        let (machine, cpus) = managed(None).unwrap();
+        assert_eq!(machine.cpus.len(), cpus.len());
+        assert!(!cpus.is_empty());
+    }
+}

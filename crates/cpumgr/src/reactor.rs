@@ -1,0 +1,213 @@
+//! What the scheduler thread waits for: descriptors, one timer, the signals that end it.
+
+use std::os::fd::AsFd;
+
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::sys::time::TimeSpec;
+use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
+use platform::{SysError, SysResult};
+
+/// Events taken from the kernel at once.
+const BATCH: usize = 64;
+
+/// Which of a connection's descriptors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Its socket.
+    Socket = 3,
+    /// Its process.
+    Process = 4,
+    /// Its doorbell.
+    Doorbell = 5,
+}
+
+/// What happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// Somebody wants to connect.
+    Listener,
+    /// A signal asks the manager to end.
+    Signal,
+    /// The timer.
+    Timer,
+    /// A connection's descriptor. The connection may be gone by now.
+    Connection {
+        /// Its number.
+        serial: u64,
+        /// Which descriptor.
+        role: Role,
+        /// There is something to read, or the other end is closed.
+        readable: bool,
+    },
+}
+
+/// What a descriptor is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interest {
+    /// Nothing (but the end of the other side, where there is one).
+    Muted,
+    /// Something to read.
+    Read,
+    /// Something to read, and room to write.
+    ReadWrite,
+}
+
+const LISTENER: u64 = 0;
+const TIMER: u64 = 1;
+const SIGNAL: u64 = 2;
+const ROLE_BITS: u32 = 3;
+
+/// The scheduler's epoll with its timer and signals.
+#[derive(Debug)]
+pub struct Reactor {
+    epoll: Epoll,
+    timer: TimerFd,
+    signals: SignalFd,
+    armed: Option<u64>,
+}
+
+impl Reactor {
+    /// Waits for the end signals from now on instead of dying of them; threads started later inherit that.
+    ///
+    /// # Errors
+    /// When descriptors are used up.
+    pub fn new() -> SysResult<Self> {
+        let mut mask = SigSet::empty();
+        for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
+            mask.add(signal);
+        }
+        named("pthread_sigmask", mask.thread_block())?;
+        let signals = named("signalfd", SignalFd::with_flags(&mask, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK))?;
+        let flags = TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK;
+        let timer = named("timerfd_create", TimerFd::new(ClockId::CLOCK_MONOTONIC, flags))?;
+        let epoll = named("epoll_create1", Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC))?;
+        let reactor = Self { epoll, timer, signals, armed: None };
+        reactor.add_token(&reactor.timer, TIMER, Interest::Read)?;
+        reactor.add_token(&reactor.signals, SIGNAL, Interest::Read)?;
+        Ok(reactor)
+    }
+
+    /// Waits for connections too.
+    ///
+    /// # Errors
+    /// `ENOSPC`, `ENOMEM`.
+    pub fn add_listener(&self, listener: impl AsFd) -> SysResult<()> {
+        self.add_token(listener, LISTENER, Interest::Read)
+    }
+
+    /// Changes what the listener is waited for.
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    pub fn set_listener(&self, listener: impl AsFd, interest: Interest) -> SysResult<()> {
+        named("epoll_ctl", self.epoll.modify(listener, &mut event(LISTENER, interest)))
+    }
+
+    /// Waits for a connection's descriptor too.
+    ///
+    /// # Errors
+    /// `ENOSPC`, `ENOMEM`.
+    pub fn add(&self, fd: impl AsFd, serial: u64, role: Role) -> SysResult<()> {
+        self.add_token(fd, token(serial, role), Interest::Read)
+    }
+
+    /// Changes what a connection's descriptor is waited for.
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    pub fn set(&self, fd: impl AsFd, serial: u64, role: Role, interest: Interest) -> SysResult<()> {
+        named("epoll_ctl", self.epoll.modify(fd, &mut event(token(serial, role), interest)))
+    }
+
+    /// Does not wait for a descriptor any more. To be called before it is closed: a copy of it in another process
+    /// would keep it in the set.
+    ///
+    /// # Errors
+    /// `ENOENT` when it was not in the set.
+    pub fn remove(&self, fd: impl AsFd) -> SysResult<()> {
+        named("epoll_ctl", self.epoll.delete(fd))
+    }
+
+    /// Waits for events, at most until the monotonic clock shows `deadline`; `None` waits for ever.
+    ///
+    /// # Errors
+    /// `EBADF`, `EINVAL`: never for a reactor that lives.
+    pub fn wait(&mut self, deadline: Option<u64>) -> SysResult<Vec<Event>> {
+        self.arm(deadline)?;
+        let mut ready = [EpollEvent::empty(); BATCH];
+        let count = match self.epoll.wait(&mut ready, EpollTimeout::NONE) {
+            Ok(count) => count,
+            Err(nix::errno::Errno::EINTR) => 0,
+            Err(errno) => return Err(SysError::new("epoll_wait", errno as i32)),
+        };
+        let mut events = Vec::with_capacity(count);
+        for event in &ready[..count] {
+            events.push(match event.data() {
+                LISTENER => Event::Listener,
+                TIMER => {
+                    // One shot: it is armed again by the next wait.
+                    self.armed = None;
+                    match self.timer.wait() {
+                        Ok(()) | Err(nix::errno::Errno::EAGAIN) => Event::Timer,
+                        Err(errno) => return Err(SysError::new("read(timerfd)", errno as i32)),
+                    }
+                }
+                SIGNAL => {
+                    named("read(signalfd)", self.signals.read_signal())?;
+                    Event::Signal
+                }
+                token => {
+                    let role = match token & ((1 << ROLE_BITS) - 1) {
+                        4 => Role::Process,
+                        5 => Role::Doorbell,
+                        _ => Role::Socket,
+                    };
+                    let readable = !(event.events() & !EpollFlags::EPOLLOUT).is_empty();
+                    Event::Connection { serial: token >> ROLE_BITS, role, readable }
+                }
+            });
+        }
+        Ok(events)
+    }
+
+    /// Sets the timer to a time of the monotonic clock, or off; a system call only when that changes.
+    fn arm(&mut self, deadline: Option<u64>) -> SysResult<()> {
+        if self.armed == deadline {
+            return Ok(());
+        }
+        let result = match deadline {
+            // A time of zero would disarm the timer.
+            Some(deadline) => {
+                let time = TimeSpec::from_duration(std::time::Duration::from_nanos(deadline.max(1)));
+                self.timer.set(Expiration::OneShot(time), TimerSetTimeFlags::TFD_TIMER_ABSTIME)
+            }
+            None => self.timer.unset(),
+        };
+        named("timerfd_settime", result)?;
+        self.armed = deadline;
+        Ok(())
+    }
+
+    fn add_token(&self, fd: impl AsFd, token: u64, interest: Interest) -> SysResult<()> {
+        named("epoll_ctl", self.epoll.add(fd, event(token, interest)))
+    }
+}
+
+fn token(serial: u64, role: Role) -> u64 {
+    serial << ROLE_BITS | role as u64
+}
+
+fn event(token: u64, interest: Interest) -> EpollEvent {
+    let flags = match interest {
+        Interest::Muted => EpollFlags::empty(),
+        Interest::Read => EpollFlags::EPOLLIN | EpollFlags::EPOLLRDHUP,
+        Interest::ReadWrite => EpollFlags::EPOLLIN | EpollFlags::EPOLLRDHUP | EpollFlags::EPOLLOUT,
+    };
+    EpollEvent::new(flags, token)
+}
+
+fn named<T>(call: &'static str, result: nix::Result<T>) -> SysResult<T> {
+    result.map_err(|errno| SysError::new(call, errno as i32))
+}

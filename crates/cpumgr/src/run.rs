@@ -1,0 +1,189 @@
+//! `cpumgr run`: becomes a program that finds a manager and the drop-in OpenMP library.
+//!
+//! Whatever is missing, the program runs: without a manager, without the library, with a warning each.
+
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use arena::client::{ConnectError, Connection, SOCKET_VARIABLE};
+use arena::message::{FromManager, ToManager};
+use policies::DEFAULT_POLICY;
+
+use crate::cli::RunArgs;
+use crate::daemon::{BACKGROUND_IDLE, Options, background};
+use crate::error::{Error, RUNNING, is_absent};
+use crate::{instance, socket};
+
+/// The file that makes a directory the drop-in library's.
+const LIBRARY: &str = "libgomp.so.1";
+/// The variable that names its directory.
+const LIBRARY_VARIABLE: &str = "NANOS_SHIM_DIR";
+/// How long an answer of the manager may take.
+const ANSWER: Duration = Duration::from_secs(5);
+/// How long a manager may take to be there.
+const START: Duration = Duration::from_secs(15);
+/// The quantum of a manager that is started on the way.
+const QUANTUM: Duration = Duration::from_millis(100);
+
+/// Becomes the program. Returns only when that fails.
+pub fn run(args: &RunArgs, warn: impl Fn(&str)) -> Error {
+    let mut command = Command::new(&args.command[0]);
+    command.args(&args.command[1..]);
+    match socket::to_run(args.socket.as_deref()) {
+        Ok(None) => {}
+        Ok(Some(socket)) => match ensure_manager(&socket, args.policy.as_deref(), &warn) {
+            Ok(()) => drop(command.env(SOCKET_VARIABLE, &socket)),
+            Err(error) => {
+                warn(&format!("{error}; the program runs without a manager"));
+                // It would look for the same manager again, and complain again.
+                command.env(SOCKET_VARIABLE, "off");
+            }
+        },
+        Err(error) => warn(&format!("{error}; the program runs without a manager")),
+    }
+    match library_directory(args.lib.as_deref()) {
+        Ok(directory) => {
+            command.env("LD_LIBRARY_PATH", in_front(&directory, env::var_os("LD_LIBRARY_PATH").as_deref()));
+        }
+        Err(looked) => warn(&format!(
+            "the drop-in OpenMP library {LIBRARY} is not in {looked}; build it with `cargo xtask shim`, or name its \
+             directory with --lib or {LIBRARY_VARIABLE}; the program runs with the OpenMP library that it finds"
+        )),
+    }
+    let source = command.exec();
+    Error::Exec { program: args.command[0].to_string_lossy().into_owned(), source }
+}
+
+/// Sees to it that a manager answers at `socket` and knows that this process is going to be a program.
+fn ensure_manager(socket: &Path, policy: Option<&str>, warn: &impl Fn(&str)) -> Result<(), Error> {
+    let begin = Instant::now();
+    let mut start_lock = None;
+    loop {
+        match announce(socket, policy, warn) {
+            Ok(()) => return Ok(()),
+            Err(ConnectError::Unreachable { source, .. }) if is_absent(source) => {
+                if start_lock.is_none() {
+                    // Another starter may have been faster: ask again under the lock, and only then start.
+                    start_lock = Some(instance::lock_start(socket, START)?);
+                    continue;
+                }
+                start(socket, policy.unwrap_or(DEFAULT_POLICY))?;
+            }
+            // It ended, or is about to, between our hello and its answer: the next round finds out.
+            Err(error) if is_farewell(&error) && begin.elapsed() < START => {}
+            Err(error) => return Err(error.into()),
+        }
+        if begin.elapsed() >= START {
+            return Err(Error::NoManager { looked: format!("none came to {} within {START:?}", socket.display()) });
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+fn start(socket: &Path, policy: &str) -> Result<(), Error> {
+    let options = Options {
+        socket: socket.to_owned(),
+        policy: policy.to_owned(),
+        quantum: QUANTUM,
+        cpus: None,
+        idle_exit: Some(BACKGROUND_IDLE),
+        trace: None,
+    };
+    match background::start_apart(&options) {
+        // The one before is about to end, or somebody started one by hand: the next round finds out.
+        Err(Error::Apart { code: RUNNING, .. }) => Ok(()),
+        outcome => outcome,
+    }
+}
+
+/// Tells the manager that this process is going to be a program: it stays until we register or end, however long the
+/// program takes to its first region. The kernel knows us by the process, which exec does not change.
+fn announce(socket: &Path, policy: Option<&str>, warn: &impl Fn(&str)) -> Result<(), ConnectError> {
+    let connection = Connection::open(socket, ANSWER)?;
+    connection.send(&ToManager::Announce)?;
+    match connection.receive()?.0 {
+        FromManager::Announced => {}
+        FromManager::Refused(refused) => return Err(ConnectError::Refused { path: socket.to_owned(), refused }),
+        other => return Err(connection.broken(format!("it answered an announcement with {other:?}"))),
+    }
+    if let Some(wanted) = policy {
+        connection.send(&ToManager::Status)?;
+        if let (FromManager::Status(status), _) = connection.receive()?
+            && status.policy != wanted
+        {
+            let there = socket.display();
+            warn(&format!("the manager at {there} runs policy {}; --policy {wanted} is only for a new one", status.policy));
+        }
+    }
+    Ok(())
+}
+
+/// The manager closed the connection, or said goodbye.
+fn is_farewell(error: &ConnectError) -> bool {
+    matches!(error, ConnectError::System { .. } | ConnectError::Protocol { .. })
+}
+
+/// The directory of the drop-in library, or where it was looked for.
+fn library_directory(named: Option<&Path>) -> Result<PathBuf, String> {
+    let candidates: Vec<PathBuf> = match (named, env::var_os(LIBRARY_VARIABLE)) {
+        (Some(named), _) => vec![named.to_owned()],
+        (None, Some(named)) if !named.is_empty() => vec![named.into()],
+        _ => match env::current_exe() {
+            Ok(exe) => beside_program(&exe),
+            Err(error) => return Err(format!("any known place ({error})")),
+        },
+    };
+    let is_there = |directory: &&PathBuf| directory.join(LIBRARY).is_file();
+    match candidates.iter().find(is_there).map(|directory| directory.canonicalize()) {
+        Some(Ok(directory)) => Ok(directory),
+        _ => Err(candidates.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(" or ")),
+    }
+}
+
+/// `target/shim` beside `target/release/cpumgr`; `lib/nanos` beside `bin/cpumgr`.
+fn beside_program(exe: &Path) -> Vec<PathBuf> {
+    let above = exe.parent().and_then(Path::parent);
+    above.map(|above| vec![above.join("shim"), above.join("lib/nanos")]).unwrap_or_default()
+}
+
+/// A search path with `directory` in front. An empty part would mean the current directory: none is made.
+fn in_front(directory: &Path, path: Option<&OsStr>) -> OsString {
+    let mut all = directory.as_os_str().to_owned();
+    if let Some(path) = path.filter(|path| !path.is_empty()) {
+        all.push(":");
+        all.push(path);
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_library_comes_first_in_the_search_path() {
+        assert_eq!(in_front(Path::new("/a"), None), "/a");
+        assert_eq!(in_front(Path::new("/a"), Some("".as_ref())), "/a");
+        assert_eq!(in_front(Path::new("/a"), Some("/b:/c".as_ref())), "/a:/b:/c");
+    }
+
+    #[test]
+    fn the_library_is_looked_for_beside_the_program() {
+        let places = beside_program(Path::new("/x/target/release/cpumgr"));
+        assert_eq!(places, [PathBuf::from("/x/target/shim"), "/x/target/lib/nanos".into()]);
+        let places = beside_program(Path::new("/usr/bin/cpumgr"));
+        assert_eq!(places[1], PathBuf::from("/usr/lib/nanos"));
+    }
+
+    #[test]
+    fn a_directory_without_the_library_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(library_directory(Some(dir.path())), Err(dir.path().display().to_string()));
+        std::fs::write(dir.path().join(LIBRARY), "").unwrap();
+        assert!(library_directory(Some(dir.path())).is_ok());
+    }
+}

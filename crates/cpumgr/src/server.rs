@@ -1,0 +1,453 @@
+//! The scheduler: one thread that owns all state of the manager.
+//!
+//! # Protocol
+//! Each pass: wait; take note of everything that happened (deaths, arrivals, rings, messages); decide once; publish
+//! what changed; answer those who arrived. A program that arrives therefore finds its first grant when it gets its
+//! answer, and a dead program's processors are with others at the end of the pass in which its death was seen.
+//!
+//! # Invariants
+//! - V1 The scheduler never waits but in `Reactor::wait`: sockets are non-blocking, files belong to other threads.
+//! - V2 Everything that clients can make more of is bounded: connections, programs, messages that wait for a client,
+//!   rings and messages per second (`bucket`).
+//! - V3 Who a client is comes from the kernel (credentials and pidfd of the socket), never from the client.
+//! - V4 Without programs no timer runs but the one that ends an idle manager.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
+
+use arena::message::RefusedCode;
+use platform::affinity::CpuSet;
+use platform::clock::monotonic_ns;
+use platform::process::{self, PeerProcess};
+use platform::{SysError, SysResult, fdpass};
+use policies::{AppId, Cause};
+
+use crate::instance::Instance;
+use crate::ledger::{Change, Ledger};
+use crate::reactor::{Event, Interest, Reactor, Role};
+use crate::trace::{self, Trace};
+
+mod connection;
+mod program;
+mod report;
+
+use connection::Connection;
+
+/// Programs that are managed at once.
+pub const MAX_PROGRAMS: usize = 512;
+/// Connections besides those of programs.
+const MAX_OTHERS: usize = 64;
+/// How long no connections are taken when descriptors are used up.
+const ACCEPT_PAUSE_NS: u64 = 100_000_000;
+/// Programs take a manager for hung that was silent for the longer of this and ten quanta (`arena::client`); it gives
+/// a sign of life four times as often.
+const SILENCE_NS: u64 = 1_000_000_000;
+
+/// What the scheduler is started with.
+pub struct Setup {
+    /// The right to the socket.
+    pub instance: Instance,
+    /// Its listener.
+    pub listener: OwnedFd,
+    /// What the scheduler waits for; made before any thread, for the signals' sake.
+    pub reactor: Reactor,
+    /// The books.
+    pub ledger: Ledger,
+    /// The managed processors.
+    pub cpus: CpuSet,
+    /// Where the trace goes.
+    pub trace: Option<Trace>,
+    /// How long a manager without programs stays; `None` for ever.
+    pub idle_exit: Option<Duration>,
+}
+
+/// Why the scheduler ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// A signal.
+    Signal,
+    /// Nobody came.
+    Idle,
+}
+
+/// The scheduler's state.
+pub struct Server {
+    listener: OwnedFd,
+    reactor: Reactor,
+    ledger: Ledger,
+    cpus: CpuSet,
+    trace: Option<Trace>,
+    idle_exit: Option<u64>,
+    connections: BTreeMap<u64, Connection>,
+    next_serial: u64,
+    /// Connections that get their answer after the next decision.
+    arrived: Vec<u64>,
+    /// Connections to be taken down at the end of the pass.
+    doomed: BTreeSet<u64>,
+    cause: Option<Cause>,
+    /// When the last client was there.
+    idle_since: u64,
+    accept_again: Option<u64>,
+    next_beat: u64,
+    started: u64,
+    owner: u32,
+    /// Held to the end: removes the socket file.
+    instance: Instance,
+}
+
+impl Server {
+    /// A scheduler that has not begun.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn new(setup: Setup) -> SysResult<Self> {
+        fdpass::set_nonblocking(&setup.listener)?;
+        setup.reactor.add_listener(&setup.listener)?;
+        let now = monotonic_ns();
+        Ok(Self {
+            listener: setup.listener,
+            reactor: setup.reactor,
+            ledger: setup.ledger,
+            cpus: setup.cpus,
+            trace: setup.trace,
+            idle_exit: setup.idle_exit.map(|time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)),
+            connections: BTreeMap::new(),
+            next_serial: 1,
+            arrived: Vec::new(),
+            doomed: BTreeSet::new(),
+            cause: None,
+            idle_since: now,
+            accept_again: None,
+            next_beat: now,
+            started: now,
+            owner: nix::unistd::geteuid().as_raw(),
+            instance: setup.instance,
+        })
+    }
+
+    /// Runs to the end: a signal, or idleness.
+    ///
+    /// # Errors
+    /// When the scheduler cannot wait any more (the kernel refuses epoll): a defect.
+    pub fn run(mut self) -> SysResult<Ended> {
+        self.trace_self(trace::Event::Start);
+        let ended = loop {
+            let deadline = self.next_deadline();
+            let events = self.reactor.wait(deadline)?;
+            let now = monotonic_ns();
+            if events.contains(&Event::Signal) {
+                break Ended::Signal;
+            }
+            for event in events {
+                self.take(event, now);
+            }
+            self.unmute(now);
+            self.finish_pass(now);
+            if self.is_idle(now) && !self.accept(now) {
+                break Ended::Idle;
+            }
+        };
+        self.end();
+        Ok(ended)
+    }
+
+    fn take(&mut self, event: Event, now: u64) {
+        match event {
+            Event::Listener => {
+                self.accept(now);
+            }
+            Event::Connection { serial, role, readable } if !self.doomed.contains(&serial) => match role {
+                Role::Process => self.process_ended(serial),
+                Role::Doorbell => self.rung(serial, now),
+                Role::Socket => self.socket_ready(serial, readable, now),
+            },
+            // A connection that was taken down earlier in this batch; the timer only ends the wait.
+            Event::Connection { .. } | Event::Timer | Event::Signal => {}
+        }
+    }
+
+    /// Takes connections in; true when there was one.
+    fn accept(&mut self, now: u64) -> bool {
+        let mut any = false;
+        loop {
+            match fdpass::accept(&self.listener) {
+                Ok(socket) => {
+                    any = true;
+                    self.idle_since = now;
+                    if let Err(error) = self.admit(socket, now) {
+                        tracing::debug!(%error, "a connection was not taken");
+                    }
+                }
+                Err(error) if error.is(nix::errno::Errno::EAGAIN as i32) => return any,
+                Err(error) if error.is(nix::errno::Errno::ECONNABORTED as i32) => {}
+                Err(error) => {
+                    // Descriptors or memory are used up: the connection stays in the queue, and asking again at once
+                    // would be a busy loop.
+                    tracing::warn!(%error, "no connections are taken for a moment");
+                    self.accept_again = Some(now + ACCEPT_PAUSE_NS);
+                    self.mute_listener(Interest::Muted);
+                    return any;
+                }
+            }
+        }
+    }
+
+    fn admit(&mut self, socket: OwnedFd, now: u64) -> SysResult<()> {
+        fdpass::set_nonblocking(&socket)?;
+        // ESRCH: it connected and died.
+        let PeerProcess { peer, pidfd, .. } = process::peer(&socket)?;
+        let serial = self.next_serial;
+        self.next_serial += 1;
+        let mut connection = Connection::new(serial, socket, peer, pidfd, now);
+        if peer.uid != self.owner && peer.uid != 0 {
+            connection.refuse(RefusedCode::NotYours, format!("this manager belongs to user {}", self.owner));
+            return Ok(());
+        }
+        let others = self.connections.values().filter(|other| other.program.is_none());
+        if others.clone().count() >= MAX_OTHERS {
+            // The oldest that has not said anything makes room: nobody can keep others out by connecting only.
+            match others.filter(|other| !other.announced).map(|other| other.serial).min() {
+                Some(oldest) => self.drop_now(oldest, "made room"),
+                None => {
+                    connection.refuse(RefusedCode::Full, format!("{MAX_OTHERS} programs are announced and not here"));
+                    return Ok(());
+                }
+            }
+        }
+        if let Some(socket) = &connection.socket {
+            self.reactor.add(socket, serial, Role::Socket)?;
+        }
+        self.connections.insert(serial, connection);
+        Ok(())
+    }
+
+    fn process_ended(&mut self, serial: u64) {
+        self.doom(serial, "its process ended");
+    }
+
+    /// A program rang: look at its request, unless it rings too often.
+    fn rung(&mut self, serial: u64, now: u64) {
+        let Some(program) = self.connections.get_mut(&serial).and_then(|it| it.program.as_mut()) else { return };
+        if !program.bucket.take(now) {
+            program.muted_until = Some(program.bucket.time_of(program::UNMUTE_TOKENS, now));
+            let muted = self.reactor.set(&program.doorbell, serial, Role::Doorbell, Interest::Muted);
+            self.check(serial, muted);
+            return;
+        }
+        if let Err(error) = program.doorbell.clear() {
+            // The program cannot make its eventfd anything else; still, a ring that cannot be taken away must not
+            // wake the scheduler for ever.
+            tracing::warn!(%error, "a doorbell cannot be read");
+            self.doom(serial, "its doorbell is broken");
+            return;
+        }
+        self.look(serial);
+    }
+
+    /// Reads a program's request.
+    fn look(&mut self, serial: u64) {
+        let Some(program) = self.connections.get_mut(&serial).and_then(|it| it.program.as_mut()) else { return };
+        let request = program.areas.request();
+        program.fixed_team = request.fixed_team;
+        if self.ledger.ask(AppId(serial), request.requested) {
+            self.cause = self.cause.or(Some(Cause::Request));
+        }
+    }
+
+    /// Lets those be heard again whose time has come.
+    fn unmute(&mut self, now: u64) {
+        if self.accept_again.is_some_and(|time| time <= now) {
+            self.accept_again = None;
+            self.mute_listener(Interest::Read);
+        }
+        let mut failed = Vec::new();
+        for connection in self.connections.values_mut() {
+            let serial = connection.serial;
+            if let Some(program) = &mut connection.program
+                && program.muted_until.is_some_and(|time| time <= now)
+            {
+                program.muted_until = None;
+                // The ring is still in it and comes as an event.
+                if self.reactor.set(&program.doorbell, serial, Role::Doorbell, Interest::Read).is_err() {
+                    failed.push(serial);
+                }
+            }
+            if connection.muted_until.is_some_and(|time| time <= now) {
+                connection.muted_until = None;
+                if connection.listen(&self.reactor).is_err() {
+                    failed.push(serial);
+                }
+            }
+        }
+        for serial in failed {
+            self.doom(serial, "the kernel refused to wait for it");
+        }
+    }
+
+    /// Decides, publishes, answers, until nothing new happened meanwhile.
+    fn finish_pass(&mut self, now: u64) {
+        self.bury(now);
+        let due = self.ledger.next_deadline().is_some_and(|time| time <= now);
+        if due {
+            let changes = self.ledger.tick(now);
+            self.publish(changes, now);
+        }
+        while let Some(cause) = self.cause.take() {
+            let changes = self.ledger.decide(now, cause);
+            self.publish(changes, now);
+            for serial in std::mem::take(&mut self.arrived) {
+                self.welcome(serial);
+            }
+            // A program that died before its answer leaves again.
+            self.bury(now);
+        }
+        if self.next_beat <= now {
+            let programs = self.connections.values().filter_map(|it| it.program.as_ref());
+            for program in programs {
+                program.areas.beat(now);
+            }
+            self.next_beat = now + self.beat_interval();
+        }
+        if self.programs() > 0 || self.connections.values().any(|it| it.announced) {
+            self.idle_since = now;
+        }
+    }
+
+    fn publish(&mut self, changes: Vec<Change>, now: u64) {
+        for Change { app, holding } in changes {
+            let Some(connection) = self.connections.get_mut(&app.0) else { continue };
+            let pid = connection.peer.pid.0;
+            let Some(program) = &mut connection.program else { continue };
+            program.publish(&holding);
+            let moved = program.traced.as_ref() != Some(&(holding.cpus.clone(), holding.shared));
+            if moved {
+                program.traced = Some((holding.cpus.clone(), holding.shared));
+                let line = program.line(trace::Event::Allocation, pid, now, holding.cpus, holding.shared);
+                if let Some(trace) = &mut self.trace {
+                    trace.write(line);
+                }
+            }
+        }
+    }
+
+    /// Takes doomed connections down.
+    fn bury(&mut self, now: u64) {
+        for serial in std::mem::take(&mut self.doomed) {
+            self.remove(serial, now);
+        }
+    }
+
+    fn remove(&mut self, serial: u64, now: u64) {
+        let Some(mut connection) = self.connections.remove(&serial) else { return };
+        connection.stop_listening(&self.reactor);
+        if let Some(program) = connection.program.take() {
+            program.stop_listening(&self.reactor);
+            if self.ledger.leave(AppId(serial)) {
+                self.cause = Some(Cause::Exit);
+            }
+            tracing::info!(pid = connection.peer.pid.0, name = %program.name, "a program left");
+            if let Some(trace) = &mut self.trace {
+                trace.write(program.line(trace::Event::Exit, connection.peer.pid.0, now, Vec::new(), false));
+            }
+        }
+        if connection.watched {
+            // The number is free again with the descriptor; an error means that it was not in the set.
+            let _removed: SysResult<()> = self.reactor.remove(&connection.pidfd);
+        }
+        self.idle_since = now;
+    }
+
+    /// Takes a connection down at the end of the pass.
+    fn doom(&mut self, serial: u64, why: &'static str) {
+        if self.connections.contains_key(&serial) && self.doomed.insert(serial) {
+            tracing::debug!(serial, why, "a connection ends");
+        }
+    }
+
+    /// Takes a connection without a program down now.
+    fn drop_now(&mut self, serial: u64, why: &'static str) {
+        tracing::debug!(serial, why, "a connection ends");
+        if let Some(mut connection) = self.connections.remove(&serial) {
+            connection.stop_listening(&self.reactor);
+        }
+    }
+
+    fn check(&mut self, serial: u64, outcome: SysResult<()>) {
+        if let Err(error) = outcome {
+            tracing::warn!(serial, %error, "a connection cannot be served");
+            self.doom(serial, "the kernel refused something");
+        }
+    }
+
+    fn mute_listener(&mut self, interest: Interest) {
+        if let Err(error) = self.reactor.set_listener(self.listener.as_fd(), interest) {
+            tracing::error!(%error, "the listener cannot be changed");
+        }
+    }
+
+    fn programs(&self) -> usize {
+        self.connections.values().filter(|it| it.program.is_some()).count()
+    }
+
+    fn is_idle(&self, now: u64) -> bool {
+        let gone = self.programs() == 0 && !self.connections.values().any(|it| it.announced);
+        gone && self.idle_exit.is_some_and(|time| self.idle_since.saturating_add(time) <= now)
+    }
+
+    fn beat_interval(&self) -> u64 {
+        SILENCE_NS.max(self.ledger.quantum().saturating_mul(10)) / 4
+    }
+
+    /// The next time at which something is to be done without an event (V4).
+    fn next_deadline(&self) -> Option<u64> {
+        let muted = self.connections.values().flat_map(|connection| {
+            [connection.muted_until, connection.program.as_ref().and_then(|program| program.muted_until)]
+        });
+        let busy = self.programs() > 0;
+        let waited_for = busy || self.connections.values().any(|it| it.announced);
+        let idle = self.idle_exit.filter(|_| !waited_for).map(|time| self.idle_since.saturating_add(time));
+        let beat = busy.then_some(self.next_beat);
+        [self.ledger.next_deadline(), self.accept_again, idle, beat]
+            .into_iter()
+            .chain(muted)
+            .flatten()
+            .min()
+    }
+
+    /// Says goodbye and ends.
+    fn end(mut self) {
+        for connection in self.connections.values_mut() {
+            connection.say_goodbye();
+        }
+        self.trace_self(trace::Event::Stop);
+        let socket = self.instance.socket().to_owned();
+        // First the file goes, then the listener: whoever finds the file finds a manager.
+        drop(self.instance);
+        drop(self.listener);
+        if let Some(Err(error)) = self.trace.take().map(Trace::finish) {
+            tracing::error!(%error, "the trace is not complete");
+        }
+        tracing::info!(socket = %socket.display(), "the manager ends");
+    }
+
+    fn trace_self(&mut self, event: trace::Event) {
+        if let Some(trace) = &mut self.trace {
+            trace.write(trace::Line {
+                t_ns: monotonic_ns(),
+                event,
+                pid: process::current_pid().0,
+                name: "cpumgr".into(),
+                cpus: self.cpus.iter().map(|cpu| cpu.0).collect(),
+                shared: false,
+                lost: 0,
+            });
+        }
+    }
+}
+
+/// An error that only says that the peer is gone.
+fn is_gone(error: SysError) -> bool {
+    use nix::errno::Errno;
+    [Errno::EPIPE, Errno::ECONNRESET, Errno::ENOTCONN].iter().any(|errno| error.is(*errno as i32))
+}

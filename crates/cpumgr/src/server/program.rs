@@ -1,0 +1,115 @@
+//! A registered program as the scheduler sees it.
+
+use std::fs;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use arena::manager::{CheckedRequest, ProgramAreas, ProgramDescriptors};
+use arena::message::{self, FromManager, MAX_LIBRARY, Register, Registered};
+use platform::affinity::{self, CpuId, CpuSet, Tid};
+use platform::event::Doorbell;
+use platform::process::Pid;
+use platform::{SysError, SysResult, fdpass};
+
+use crate::bucket::Bucket;
+use crate::escape::escape;
+use crate::ledger::Holding;
+use crate::reactor::Reactor;
+use crate::trace;
+
+/// Rings that a program may make at once, and how fast they come back: a decision takes some 10 us, so that the most
+/// impatient program costs less than a hundredth of a processor.
+const RINGS: u32 = 100;
+const RING_NS: u64 = 2_500_000;
+/// A program that rang too often is heard again when it has this many rings.
+pub(super) const UNMUTE_TOKENS: u32 = 4;
+
+/// A program.
+#[derive(Debug)]
+pub(super) struct Program {
+    pub(super) areas: ProgramAreas,
+    pub(super) doorbell: Doorbell,
+    /// What the kernel calls it, escaped.
+    pub(super) name: String,
+    /// What it says of itself, escaped.
+    pub(super) library: String,
+    /// The most that it can use here.
+    pub(super) max: u32,
+    pub(super) fixed_team: bool,
+    pub(super) arrived: u64,
+    pub(super) bucket: Bucket,
+    /// Its doorbell is not listened to until then.
+    pub(super) muted_until: Option<u64>,
+    /// What the trace says that it has.
+    pub(super) traced: Option<(Vec<u32>, bool)>,
+    /// Until they are sent.
+    descriptors: Option<ProgramDescriptors>,
+}
+
+impl Program {
+    pub(super) fn create(
+        serial: u64,
+        pid: Pid,
+        register: &Register,
+        managed: &CpuSet,
+        quantum: u64,
+        now: u64,
+    ) -> SysResult<Self> {
+        let stated = CheckedRequest::of_registration(register);
+        // What the program was fenced into before (taskset, a cpuset) limits what it can use; the program itself keeps
+        // to the fence when it binds. A process that cannot be asked is about to end.
+        let fence = affinity::affinity(Some(Tid(pid.0)))?;
+        let usable = u32::try_from(managed.intersection(&fence).len()).unwrap_or(u32::MAX);
+        let (areas, descriptors) = ProgramAreas::create(serial, stated, quantum, now)?;
+        let mut library = register.library.clone().into_bytes();
+        library.truncate(MAX_LIBRARY);
+        Ok(Self {
+            areas,
+            doorbell: Doorbell::new()?,
+            name: name_of(pid)?,
+            library: escape(&library),
+            max: stated.max.min(usable.max(1)),
+            fixed_team: stated.fixed_team,
+            arrived: now,
+            bucket: Bucket::new(RINGS, RING_NS, now),
+            muted_until: None,
+            traced: None,
+            descriptors: Some(descriptors),
+        })
+    }
+
+    /// Tells the program what it holds.
+    pub(super) fn publish(&self, holding: &Holding) {
+        let cpus: CpuSet = holding.cpus.iter().copied().map(CpuId).collect();
+        let processors = u32::try_from(holding.cpus.len()).unwrap_or(u32::MAX);
+        self.areas.publish(processors, holding.dedicated, holding.shared, &cpus);
+    }
+
+    /// Sends the areas and the doorbell; the manager's copies of the areas' descriptors are closed.
+    pub(super) fn introduce(&mut self, socket: &OwnedFd, serial: u64) -> SysResult<()> {
+        let Some(descriptors) = self.descriptors.take() else { return Ok(()) };
+        let packet = message::encode(&FromManager::Registered(Registered { slot: serial }))
+            .map_err(|_| SysError::new("registration", nix::errno::Errno::EMSGSIZE as i32))?;
+        let [down, up] = descriptors.in_order();
+        let all: [BorrowedFd<'_>; 3] = [down, up, self.doorbell.as_fd()];
+        fdpass::send(socket, &packet, &all)
+    }
+
+    pub(super) fn stop_listening(&self, reactor: &Reactor) {
+        // An error means that it was not in the set.
+        let _removed: SysResult<()> = reactor.remove(&self.doorbell);
+    }
+
+    /// A line of the trace.
+    pub(super) fn line(&self, event: trace::Event, pid: i32, now: u64, cpus: Vec<u32>, shared: bool) -> trace::Line {
+        trace::Line { t_ns: now, event, pid, name: self.name.clone(), cpus, shared, lost: 0 }
+    }
+}
+
+/// What the kernel calls a process.
+fn name_of(pid: Pid) -> SysResult<String> {
+    let gone = |error: std::io::Error| {
+        SysError::new("read(/proc/PID/comm)", error.raw_os_error().unwrap_or(nix::errno::Errno::ESRCH as i32))
+    };
+    let comm = fs::read(format!("/proc/{pid}/comm")).map_err(gone)?;
+    Ok(escape(comm.trim_ascii_end()))
+}

@@ -1,0 +1,55 @@
+//! The status report.
+
+use arena::message::{self, FromManager, PROGRAMS_PER_PACKET, ProgramStatus, Programs, Status};
+use platform::affinity::{CpuId, CpuSet};
+use platform::process;
+use policies::AppId;
+
+use super::Server;
+
+impl Server {
+    /// The report as packets.
+    pub(super) fn report(&self, now: u64) -> Vec<Vec<u8>> {
+        let programs: Vec<ProgramStatus> = self
+            .connections
+            .values()
+            .filter_map(|connection| {
+                let program = connection.program.as_ref()?;
+                let app = AppId(connection.serial);
+                let holding = self.ledger.holding(app)?;
+                let cpus: CpuSet = holding.cpus.iter().copied().map(CpuId).collect();
+                Some(ProgramStatus {
+                    pid: connection.peer.pid.0,
+                    name: program.name.clone(),
+                    library: program.library.clone(),
+                    request: self.ledger.request(app)?,
+                    max: program.max,
+                    granted: u32::try_from(holding.cpus.len()).unwrap_or(u32::MAX),
+                    cpus: cpus.to_string(),
+                    shared: holding.shared,
+                    dedicated: holding.dedicated,
+                    fixed_team: program.fixed_team,
+                    vps: program.areas.vps(),
+                    age_ns: now.saturating_sub(program.arrived),
+                })
+            })
+            .collect();
+        let head = FromManager::Status(Status {
+            manager_pid: process::current_pid().0,
+            uptime_ns: now.saturating_sub(self.started),
+            policy: self.ledger.policy().to_owned(),
+            quantum_ns: self.ledger.quantum(),
+            processors: self.cpus.to_string(),
+            processor_count: self.ledger.processors(),
+            program_count: u32::try_from(programs.len()).unwrap_or(u32::MAX),
+        });
+        let parts = programs.chunks(PROGRAMS_PER_PACKET);
+        let parts = parts.map(|part| FromManager::Programs(Programs { programs: part.to_vec() }));
+        let packets: Result<_, _> = std::iter::once(head).chain(parts).map(|part| message::encode(&part)).collect();
+        packets.unwrap_or_else(|error| {
+            // Names and lists are bounded so that a packet holds them (a test of `arena::message`).
+            tracing::error!(%error, "the report does not fit its packets");
+            Vec::new()
+        })
+    }
+}

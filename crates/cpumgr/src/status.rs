@@ -1,0 +1,152 @@
+//! `cpumgr status`: who asks for what and who has what.
+
+use std::fmt::Write;
+use std::path::Path;
+use std::time::Duration;
+
+use arena::client::{ConnectError, Connection};
+use arena::message::{FromManager, ProgramStatus, Status, ToManager};
+use serde::Serialize;
+
+use crate::server::MAX_PROGRAMS;
+
+/// How long each part of the answer may take.
+const ANSWER: Duration = Duration::from_secs(5);
+
+/// A whole report.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Report {
+    /// Where it comes from.
+    pub socket: String,
+    /// The manager.
+    #[serde(flatten)]
+    pub status: Status,
+    /// Its programs in order of arrival.
+    pub programs: Vec<ProgramStatus>,
+}
+
+impl Report {
+    /// Asks the manager at `socket`.
+    ///
+    /// # Errors
+    /// When there is none, or what answers is none.
+    pub fn ask(socket: &Path) -> Result<Self, ConnectError> {
+        let connection = Connection::open(socket, ANSWER)?;
+        connection.send(&ToManager::Status)?;
+        let status = match connection.receive()?.0 {
+            FromManager::Status(status) => status,
+            FromManager::Refused(refused) => return Err(ConnectError::Refused { path: socket.to_owned(), refused }),
+            other => return Err(connection.broken(format!("it answered a question for its status with {other:?}"))),
+        };
+        let count = status.program_count as usize;
+        if count > MAX_PROGRAMS {
+            return Err(connection.broken(format!("it claims {count} programs, the most is {MAX_PROGRAMS}")));
+        }
+        let mut programs = Vec::new();
+        while programs.len() < count {
+            match connection.receive()?.0 {
+                FromManager::Programs(part) if !part.programs.is_empty() => programs.extend(part.programs),
+                other => return Err(connection.broken(format!("its report goes on with {other:?}"))),
+            }
+        }
+        Ok(Self { socket: socket.display().to_string(), status, programs })
+    }
+
+    /// As a table for people.
+    pub fn table(&self) -> String {
+        let Status { policy, quantum_ns, processors, processor_count, manager_pid, uptime_ns, .. } = &self.status;
+        let quantum = Duration::from_nanos(*quantum_ns);
+        let mut text = format!(
+            "manager {manager_pid} at {}, up {}\npolicy {policy}, quantum {quantum:?}, {processor_count} processors: {processors}\n",
+            self.socket,
+            age(*uptime_ns),
+        );
+        let header = ["PID", "NAME", "REQUEST", "GRANTED", "CPUS", "SHARED", "LIBRARY", "VPS", "AGE"];
+        let mut rows = vec![header.map(String::from)];
+        rows.extend(self.programs.iter().map(row));
+        let widths: Vec<usize> =
+            (0..header.len()).map(|column| rows.iter().map(|row| row[column].len()).max().unwrap_or(0)).collect();
+        if self.programs.is_empty() {
+            text.push_str("no programs\n");
+            return text;
+        }
+        for row in rows {
+            let mut line = String::new();
+            for (cell, width) in row.iter().zip(&widths) {
+                // Writing to a string cannot fail.
+                let _written = write!(line, "{cell:width$}  ");
+            }
+            text.push_str(line.trim_end());
+            text.push('\n');
+        }
+        text
+    }
+}
+
+fn row(program: &ProgramStatus) -> [String; 9] {
+    let text = |text: &str| if text.is_empty() { String::from("-") } else { text.to_owned() };
+    [
+        program.pid.to_string(),
+        text(&program.name),
+        program.request.to_string(),
+        program.granted.to_string(),
+        program.cpus.clone(),
+        if program.shared { "yes" } else { "no" }.into(),
+        text(&program.library),
+        program.vps.to_string(),
+        age(program.age_ns),
+    ]
+}
+
+/// A time as people say it.
+fn age(ns: u64) -> String {
+    let seconds = ns / 1_000_000_000;
+    match seconds {
+        0 => format!("{}ms", ns / 1_000_000),
+        1..=59 => format!("{seconds}s"),
+        60..=3599 => format!("{}m{:02}s", seconds / 60, seconds % 60),
+        _ => format!("{}h{:02}m", seconds / 3600, seconds / 60 % 60),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_is_a_table() {
+        let program = ProgramStatus {
+            pid: 42,
+            name: "cg".into(),
+            library: String::new(),
+            request: 2,
+            max: 2,
+            granted: 1,
+            cpus: "1".into(),
+            shared: true,
+            dedicated: false,
+            fixed_team: false,
+            vps: 2,
+            age_ns: 61_000_000_000,
+        };
+        let status = Status {
+            manager_pid: 7,
+            uptime_ns: 5_000_000,
+            policy: "dss-ts".into(),
+            quantum_ns: 100_000_000,
+            processors: "0-1".into(),
+            processor_count: 2,
+            program_count: 1,
+        };
+        let mut report = Report { socket: "/s".into(), status, programs: vec![program] };
+        assert_eq!(
+            report.table(),
+            "manager 7 at /s, up 5ms\n\
+             policy dss-ts, quantum 100ms, 2 processors: 0-1\n\
+             PID  NAME  REQUEST  GRANTED  CPUS  SHARED  LIBRARY  VPS  AGE\n\
+             42   cg    2        1        1     yes     -        2    1m01s\n"
+        );
+        report.programs.clear();
+        assert!(report.table().ends_with("no programs\n"));
+    }
+}

@@ -1,0 +1,345 @@
+//! Real managers and real programs for the end-to-end tests.
+//!
+//! A program is this test binary run again (`acts_as_a_program`): it obeys commands on its standard input and answers
+//! on its standard output. Every manager has a socket of its own in a temporary directory, and is gone, with its
+//! socket file, when its test ends.
+#![allow(dead_code, reason = "each test file uses a part of this")]
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use arena::client::{Client, Hello};
+use platform::affinity::{CpuSet, current_tid};
+use platform::process::{self, Pid};
+
+/// How long anything may take on a busy machine.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The manager's program.
+pub(crate) const CPUMGR: &str = env!("CARGO_BIN_EXE_cpumgr");
+
+/// Set in programs: the socket to register at.
+const PROGRAM_SOCKET: &str = "CPUMGR_TEST_PROGRAM";
+
+/// A command line of ours without the environment's opinions.
+pub(crate) fn cpumgr() -> Command {
+    let mut command = Command::new(CPUMGR);
+    for variable in ["NANOS_CPUMGR", "NANOS_SHIM_DIR", "XDG_RUNTIME_DIR", "LD_LIBRARY_PATH", "CPUMGR_LOG"] {
+        command.env_remove(variable);
+    }
+    command
+}
+
+/// Looks until something is so.
+pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let begin = Instant::now();
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(begin.elapsed() < PATIENCE, "not within {PATIENCE:?}: {what}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// The processors of this process, or a printed reason why a test cannot run.
+pub(crate) fn two_processors() -> Option<String> {
+    let mask = platform::affinity::affinity(None).unwrap();
+    if mask.len() < 2 {
+        println!("skipped: needs two processors, this process may use {mask}");
+        return None;
+    }
+    Some(mask.iter().take(2).collect::<CpuSet>().to_string())
+}
+
+/// A manager in the foreground.
+pub(crate) struct Manager {
+    pub(crate) dir: tempfile::TempDir,
+    child: Child,
+}
+
+impl Manager {
+    /// Starts one with further options and waits until it answers.
+    pub(crate) fn start(options: &[&str]) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let mut manager = Self { child: spawn(dir.path(), options), dir };
+        manager.wait_until_it_answers();
+        manager
+    }
+
+    /// Starts another one in place of one that ended.
+    pub(crate) fn start_again(&mut self, options: &[&str]) {
+        self.child = spawn(self.dir.path(), options);
+        self.wait_until_it_answers();
+    }
+
+    fn wait_until_it_answers(&mut self) {
+        let socket = self.socket();
+        eventually("the manager answers", || {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                panic!("the manager ended with {status}: {}", self.log());
+            }
+            cpumgr::status::Report::ask(&socket).ok()
+        });
+    }
+
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.dir.path().join("app.sock")
+    }
+
+    pub(crate) fn log(&self) -> String {
+        std::fs::read_to_string(self.dir.path().join("log")).unwrap_or_default()
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub(crate) fn status(&self) -> cpumgr::status::Report {
+        cpumgr::status::Report::ask(&self.socket()).unwrap()
+    }
+
+    pub(crate) fn signal(&self, signal: i32) {
+        let pidfd = process::pidfd_open(Pid(self.child.id().cast_signed())).unwrap();
+        process::pidfd_send_signal(&pidfd, signal).unwrap();
+    }
+
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Waits for its end by itself.
+    pub(crate) fn wait(&mut self) -> ExitStatus {
+        eventually("the manager ends", || self.child.try_wait().unwrap())
+    }
+
+    pub(crate) fn program(&self, request: u32, max: u32) -> Program {
+        Program::start(&self.socket(), request, max)
+    }
+}
+
+fn spawn(dir: &Path, options: &[&str]) -> Child {
+    let log = std::fs::File::create(dir.join("log")).unwrap();
+    let mut command = cpumgr();
+    command.arg("daemon").arg("--socket").arg(dir.join("app.sock")).args(options);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().unwrap()
+}
+
+impl Drop for Manager {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("the manager's log:\n{}", self.log());
+        }
+        // The leak check: whatever the test did, the process is gone after this, by SIGKILL if need be.
+        self.child.kill().expect("a child can be killed");
+        self.child.wait().expect("a child can be waited for");
+    }
+}
+
+/// What a program says about its grant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Seen {
+    pub(crate) processors: u32,
+    pub(crate) dedicated: bool,
+    pub(crate) shared: bool,
+    pub(crate) epoch: u32,
+    pub(crate) cpus: CpuSet,
+    pub(crate) alive: bool,
+}
+
+/// A registered program in a process of its own.
+pub(crate) struct Program {
+    child: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+}
+
+impl Program {
+    pub(crate) fn start(socket: &Path, request: u32, max: u32) -> Self {
+        let program = Self::launch(Self::command(socket), request, max);
+        program.unwrap_or_else(|error| panic!("the program did not register: {error}"))
+    }
+
+    /// The command line of a program; `cpumgr run` can be put in front.
+    pub(crate) fn command(socket: &Path) -> Command {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(Self::arguments()).env(PROGRAM_SOCKET, socket);
+        command
+    }
+
+    pub(crate) fn arguments() -> [&'static str; 4] {
+        ["--exact", "acts_as_a_program", "--nocapture", "--test-threads=1"]
+    }
+
+    pub(crate) fn launch(mut command: Command, request: u32, max: u32) -> Result<Self, String> {
+        let spawned = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn();
+        let mut child = spawned.unwrap();
+        let input = child.stdin.take().unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        let mut program = Self { child, input, output };
+        let answer = program.ask(&format!("register {request} {max}"));
+        if answer == "registered" { Ok(program) } else { Err(answer) }
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Sends a command and returns its answer.
+    pub(crate) fn ask(&mut self, command: &str) -> String {
+        writeln!(self.input, "{command}").unwrap();
+        let mut line = String::new();
+        loop {
+            line.clear();
+            assert!(self.output.read_line(&mut line).unwrap() > 0, "the program ended instead of answering {command}");
+            // The test harness of the program prints lines of its own.
+            if let Some((_, answer)) = line.split_once("> ") {
+                return answer.trim_end().to_owned();
+            }
+        }
+    }
+
+    pub(crate) fn seen(&mut self) -> Seen {
+        let answer = self.ask("grant");
+        let words: Vec<&str> = answer.split(' ').collect();
+        Seen {
+            processors: words[0].parse().unwrap(),
+            dedicated: words[1] == "true",
+            shared: words[2] == "true",
+            epoch: words[3].parse().unwrap(),
+            alive: words[4] == "true",
+            cpus: CpuSet::parse_list(words[5]).unwrap(),
+        }
+    }
+
+    /// Looks at the grant until it is as wanted.
+    pub(crate) fn until(&mut self, what: &str, wanted: impl Fn(&Seen) -> bool) -> Seen {
+        eventually(what, || Some(self.seen()).filter(|seen| wanted(seen)))
+    }
+
+    pub(crate) fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Ends by itself with this code.
+    pub(crate) fn exit(mut self, code: i32) -> ExitStatus {
+        writeln!(self.input, "exit {code}").unwrap();
+        self.child.wait().unwrap()
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        self.child.kill().expect("a child can be killed");
+        self.child.wait().expect("a child can be waited for");
+    }
+}
+
+/// The program's side of [`Program`]; does nothing in the test process itself.
+pub(crate) fn act_as_a_program() {
+    let Some(socket) = std::env::var_os(PROGRAM_SOCKET) else { return };
+    let socket = if socket.is_empty() { std::env::var_os("NANOS_CPUMGR").unwrap() } else { socket };
+    let mut client = None;
+    for line in std::io::stdin().lock().lines() {
+        let line = line.unwrap();
+        let words: Vec<&str> = line.split(' ').collect();
+        let number = |index: usize| words[index].parse::<u32>().unwrap();
+        let answer = match words[0] {
+            "register" => {
+                let hello = Hello {
+                    max_processors: number(2),
+                    request: number(1),
+                    fixed_team: false,
+                    library: "test\x1b[31m".into(),
+                };
+                match Client::connect(Path::new(&socket), &hello, PATIENCE) {
+                    Ok(connected) => {
+                        connected.publish_vp(0, current_tid());
+                        client = Some(connected);
+                        "registered".into()
+                    }
+                    Err(error) => error.to_string(),
+                }
+            }
+            "grant" => {
+                let client = client.as_ref().unwrap();
+                let (grant, cpus) = client.grant_with_cpus();
+                let (processors, dedicated, shared, epoch) =
+                    (grant.processors, grant.dedicated, grant.shared, grant.epoch);
+                format!("{processors} {dedicated} {shared} {epoch} {} {cpus}", client.is_alive())
+            }
+            "request" => {
+                client.as_ref().unwrap().request(number(1));
+                "asked".into()
+            }
+            // Asks for 1, 2, 1, 2, ... as fast as it can.
+            "flood" => {
+                let begin = Instant::now();
+                let mut rings = 0_u64;
+                while begin.elapsed() < Duration::from_millis(u64::from(number(1))) {
+                    client.as_ref().unwrap().request(1 + rings as u32 % 2);
+                    rings += 1;
+                }
+                format!("flooded {rings}")
+            }
+            "leave" => {
+                client = None;
+                "left".into()
+            }
+            // The name that the kernel has for this process.
+            "name" => {
+                std::fs::write("/proc/self/comm", "a\x1b[2Jb").unwrap();
+                "named".into()
+            }
+            "exit" => std::process::exit(words[1].parse().unwrap()),
+            other => panic!("unknown command {other}"),
+        };
+        // Past the capture of the test harness.
+        let mut out = std::io::stdout().lock();
+        writeln!(out, "> {answer}").unwrap();
+        out.flush().unwrap();
+    }
+}
+
+/// The processes whose command line names a path.
+pub(crate) fn processes_of(path: &Path) -> Vec<i32> {
+    let needle = path.to_str().unwrap();
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    pids.filter(|pid| {
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let line = String::from_utf8_lossy(&line).replace('\0', " ");
+        line.contains(" daemon ") && line.contains(needle)
+    })
+    .collect()
+}
+
+/// Ends the managers that `cpumgr run` started in a directory, and sees that they are gone.
+pub(crate) struct EndManagers<'a>(pub(crate) &'a Path);
+
+impl Drop for EndManagers<'_> {
+    fn drop(&mut self) {
+        for pid in processes_of(self.0) {
+            let Ok(pidfd) = process::pidfd_open(Pid(pid)) else { continue };
+            if process::pidfd_send_signal(&pidfd, nix::libc::SIGTERM).is_ok() {
+                eventually("a manager obeys SIGTERM", || process::has_ended(&pidfd).unwrap().then_some(()));
+            }
+        }
+        assert!(processes_of(self.0).is_empty(), "a manager survives its test");
+    }
+}
+
+/// What a finished command said on standard error.
+pub(crate) fn errors(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// A bare connection to a manager.
+pub(crate) fn connection(socket: &Path) -> OwnedFd {
+    platform::fdpass::connect(socket, PATIENCE).unwrap()
+}

@@ -1,0 +1,129 @@
+//! The barrier of a team: gather by member 0, then one release word for all.
+//!
+//! # Protocol
+//! Round r of a barrier: each member writes r into its own arrival line (B1). Member 0 waits for all lines (B2) and, if
+//! the region has work to finish first (tasks), until `complete` holds; then it writes r into the release word (B3). The
+//! others wait for that (B4). Waiting members call `help`.
+//!
+//! # Orderings
+//! B1 Release with B2 Acquire: what a member did before the barrier is seen by member 0. B3 Release with B4 Acquire: what
+//! member 0 saw is seen by all. No read-modify-write; P = 2 costs one line out and one back.
+//!
+//! # Sleeping
+//! Member 0 sleeps at `gathering`, the others at `released`. Who makes new work that a waiting member could help with
+//! calls [`Barrier::stir`].
+
+use crate::local::local;
+use crate::patience;
+use crate::wait_point::{Look, WaitPoint};
+use platform::sync::CachePadded;
+use platform::sync::atomic::{AtomicU64, Ordering::{Acquire, Relaxed, Release}};
+
+/// See the module head.
+#[derive(Debug)]
+pub struct Barrier {
+    /// Last round that each member arrived at. Writer: the member.
+    arrivals: Box<[CachePadded<AtomicU64>]>,
+    /// Last round that is over. Writer: member 0.
+    release: CachePadded<AtomicU64>,
+    gathering: CachePadded<WaitPoint>,
+    released: CachePadded<WaitPoint>,
+}
+
+impl Barrier {
+    /// A barrier for members 0..`size`.
+    pub fn new(size: usize) -> Self {
+        Self {
+            arrivals: (0..size).map(|_| CachePadded::new(AtomicU64::new(0))).collect(),
+            release: CachePadded::new(AtomicU64::new(0)),
+            gathering: CachePadded::new(WaitPoint::new()),
+            released: CachePadded::new(WaitPoint::new()),
+        }
+    }
+
+    /// Members of the barrier.
+    pub fn size(&self) -> usize {
+        self.arrivals.len()
+    }
+
+    /// Waits for all members. Call it from each member once a round, with its own number.
+    #[inline]
+    pub fn wait(&self, id: usize) {
+        self.wait_with(id, || false, || true);
+    }
+
+    /// Waits for all members and until `complete` holds (member 0 asks, after all have arrived). Meanwhile calls `help`,
+    /// which says whether it did something.
+    pub fn wait_with(&self, id: usize, mut help: impl FnMut() -> bool, complete: impl Fn() -> bool) {
+        let size = self.size();
+        if size == 1 {
+            while !complete() {
+                help();
+            }
+            return;
+        }
+        let round = self.arrive(id);
+        if id == 0 {
+            let mut awaited = 1;
+            self.wait_at(&self.gathering, || {
+                while awaited < size && self.has_arrived(awaited, round) {
+                    awaited += 1;
+                }
+                if awaited == size && complete() { Look::Ready } else { look_after(&mut help) }
+            });
+            self.release_round(round);
+        } else {
+            self.wait_at(&self.released, || {
+                if self.is_released(round) { Look::Ready } else { look_after(&mut help) }
+            });
+        }
+    }
+
+    /// Wakes members that sleep in the barrier: there is something to help with, or `complete` may hold now.
+    /// Cost when nobody sleeps: two loads.
+    pub fn stir(&self) {
+        self.gathering.notify_all();
+        self.released.notify_all();
+    }
+
+    /// Step B1. Returns the round.
+    pub fn arrive(&self, id: usize) -> u64 {
+        let own = &self.arrivals[id];
+        // ORDERING: Relaxed - the member's own word.
+        let round = own.load(Relaxed) + 1;
+        // ORDERING: Release (B1) - pairs with B2.
+        own.store(round, Release);
+        if id != 0 {
+            self.gathering.notify_all();
+        }
+        round
+    }
+
+    /// Step B2 for one member.
+    pub fn has_arrived(&self, id: usize, round: u64) -> bool {
+        // ORDERING: Acquire (B2) - pairs with B1.
+        self.arrivals[id].load(Acquire) >= round
+    }
+
+    /// Step B3, by member 0 alone.
+    pub fn release_round(&self, round: u64) {
+        // ORDERING: Release (B3) - pairs with B4.
+        self.release.store(round, Release);
+        self.released.notify_all();
+    }
+
+    /// Step B4.
+    pub fn is_released(&self, round: u64) -> bool {
+        // ORDERING: Acquire (B4) - pairs with B3.
+        self.release.load(Acquire) >= round
+    }
+
+    fn wait_at(&self, point: &WaitPoint, look: impl FnMut() -> Look) {
+        let size = u32::try_from(self.size()).unwrap_or(u32::MAX);
+        patience::wait(point, local(), size, || {}, look);
+    }
+}
+
+fn look_after(help: &mut impl FnMut() -> bool) -> Look {
+    if help() { Look::Progress } else { Look::Pending }
+}

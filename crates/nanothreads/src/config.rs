@@ -1,0 +1,34 @@
+//! What may be set before the first region.
+
+/// How threads wait.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Waiting {
+    /// Spin while that can pay, then sleep (the rules are in [`patience`](crate::patience)).
+    #[default]
+    Auto,
+    /// Spin as long as the team has its processors.
+    Active,
+    /// Sleep at once.
+    Passive,
+}
+
+/// Settings of the engine; fixed by the first region.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// How threads wait.
+    pub waiting: Waiting,
+    /// Stack of each virtual processor in bytes; `None` = 8 MiB of address space.
+    pub stack_size: Option<usize>,
+    /// Bind each virtual processor to one processor, also without a manager.
+    pub bind: bool,
+    /// Look for a processor manager and follow its grants.
+    pub adapt: bool,
+    /// Name under which the manager lists this program's runtime.
+    pub library: &'static str,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { waiting: Waiting::Auto, stack_size: None, bind: false, adapt: true, library: "nanothreads" }
+    }
+}

@@ -1,0 +1,75 @@
+//! The engine for language runtimes: teams of kernel threads, waits, barriers. The safe API is at the crate's root.
+//!
+//! ```
+//! use nanothreads::engine::{self, Member, Team};
+//! use std::sync::atomic::{AtomicU32, Ordering};
+//!
+//! unsafe fn count(data: *const (), member: Member) {
+//!     // SAFETY: - the region below passes an `AtomicU32` that outlives it.
+//!     let sum = unsafe { &*data.cast::<AtomicU32>() };
+//!     sum.fetch_add(member.id + 1, Ordering::Relaxed);
+//! }
+//!
+//! let sum = AtomicU32::new(0);
+//! let team = Team::reserve(3);
+//! // SAFETY: - `count` takes an AtomicU32, may run on many threads at once, and does not unwind.
+//! unsafe { team.run(count, std::ptr::from_ref(&sum).cast()) };
+//! assert_eq!(sum.into_inner(), 6);
+//! ```
+
+use crate::engine_state::engine;
+use crate::local::local;
+use crate::patience;
+use crate::wait_point::Look;
+
+pub use crate::barrier::Barrier;
+pub use crate::config::{Config, Waiting};
+pub use crate::team::{Member, Team, Work};
+pub use crate::wait_point::WaitPoint;
+
+/// Sets how the engine works; only before anything was used. False when it is too late.
+pub fn configure(config: Config) -> bool {
+    engine().configure(config)
+}
+
+/// Processors of the mask that the program was started with, cgroup quota counted. Constant (D4).
+pub fn processors() -> usize {
+    engine().processors()
+}
+
+/// Processors that a region may use now. Follows the manager's grant, or mask and quota.
+#[inline]
+pub fn team_limit() -> usize {
+    engine().sizer().limit()
+}
+
+/// States that the program could use `wanted` processors, and returns how many of them a region may use now (M1, M2).
+#[inline]
+pub fn grant_for(wanted: usize) -> usize {
+    let sizer = engine().sizer();
+    sizer.request(wanted);
+    wanted.min(sizer.limit()).max(1)
+}
+
+/// True when a manager was found at the engine's first use.
+pub fn is_managed() -> bool {
+    engine().is_managed()
+}
+
+/// A team of `size` threads with the caller as member 0: [`Team::reserve`].
+#[inline]
+pub fn reserve(size: usize) -> Team {
+    Team::reserve(size)
+}
+
+/// Waits at `point` until `done` holds: spins as long as that can pay in the caller's situation, then sleeps. `done` may
+/// do work.
+pub fn wait(point: &WaitPoint, mut done: impl FnMut() -> bool) {
+    wait_looking(point, || done().into());
+}
+
+/// As [`wait`], for looks that may make progress.
+pub fn wait_looking(point: &WaitPoint, look: impl FnMut() -> Look) {
+    let local = local();
+    patience::wait(point, local, local.membership().size, || {}, look);
+}

@@ -1,0 +1,170 @@
+//! The engine of this process: settings, team sizes, and the virtual processors that nobody uses now.
+//!
+//! All process-wide state hangs on one pointer, so that a forked child starts anew with one store (D13): its parent's
+//! threads, locks and registration are not its own.
+
+use crate::config::Config;
+use crate::placement;
+use crate::sizer::{self, TeamSizer};
+use crate::vp::Vp;
+use platform::affinity::{self, CpuSet};
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering::{AcqRel, Acquire, Relaxed, Release}};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+/// See the module head.
+pub(crate) struct Engine {
+    config: OnceLock<Config>,
+    sizer: OnceLock<(Box<dyn TeamSizer>, bool)>,
+    /// Virtual processors without a master.
+    unused: Mutex<Vec<&'static Vp>>,
+    /// Virtual processors created so far: their numbers.
+    created: AtomicUsize,
+    /// The affinity mask that the program was started with.
+    mask: OnceLock<CpuSet>,
+    processors: OnceLock<usize>,
+}
+
+static ENGINE: AtomicPtr<Engine> = AtomicPtr::new(ptr::null_mut());
+
+/// Numbers that are never given twice: generations of lending.
+static GENERATIONS: AtomicU64 = AtomicU64::new(1);
+
+/// A number that no earlier call returned.
+pub(crate) fn new_generation() -> u64 {
+    // ORDERING: Relaxed - only uniqueness counts.
+    GENERATIONS.fetch_add(1, Relaxed)
+}
+
+/// The engine of this process. Cost: one load.
+#[inline]
+pub(crate) fn engine() -> &'static Engine {
+    // ORDERING: Acquire - pairs with the Release in `create` and `forget`.
+    let engine = ENGINE.load(Acquire);
+    if engine.is_null() {
+        return create();
+    }
+    // SAFETY: - engines are leaked: never freed once published.
+    unsafe { &*engine }
+}
+
+#[cold]
+fn create() -> &'static Engine {
+    let fresh = Box::into_raw(Box::new(Engine::new()));
+    // ORDERING: AcqRel/Acquire - publishes the fresh engine, or sees the one that won.
+    match ENGINE.compare_exchange(ptr::null_mut(), fresh, AcqRel, Acquire) {
+        Ok(_) => {
+            if let Err(error) = platform::pthread::at_fork_child(after_fork) {
+                eprintln!("nanos: {error}; a forked child must not use parallel regions");
+            }
+            // SAFETY: - just leaked.
+            unsafe { &*fresh }
+        }
+        Err(winner) => {
+            // SAFETY: - `fresh` was not published: we are its only owner.
+            drop(unsafe { Box::from_raw(fresh) });
+            // SAFETY: - published engines are never freed.
+            unsafe { &*winner }
+        }
+    }
+}
+
+/// The child of a fork has one thread and none of the parent's virtual processors: it starts with an empty engine and
+/// the parent's settings, and registers again when it first forks a region (D13).
+extern "C" fn after_fork() {
+    let old = engine();
+    let fresh = Engine::new();
+    if let Some(config) = old.config.get() {
+        let _ = fresh.config.set(config.clone());
+    }
+    // ORDERING: Release - pairs with the Acquire in `engine`. The old one stays leaked: its locks may be held by
+    // threads that do not exist here.
+    ENGINE.store(Box::into_raw(Box::new(fresh)), Release);
+    crate::local::forget_after_fork();
+}
+
+impl Engine {
+    fn new() -> Self {
+        Self {
+            config: OnceLock::new(),
+            sizer: OnceLock::new(),
+            unused: Mutex::new(Vec::new()),
+            created: AtomicUsize::new(0),
+            mask: OnceLock::new(),
+            processors: OnceLock::new(),
+        }
+    }
+
+    /// Sets the configuration; false when it is already fixed.
+    pub(crate) fn configure(&self, config: Config) -> bool {
+        self.config.set(config).is_ok()
+    }
+
+    #[inline]
+    pub(crate) fn config(&self) -> &Config {
+        self.config.get_or_init(Config::default)
+    }
+
+    /// Installs a sizer; false when one is already in use.
+    pub(crate) fn set_sizer(&self, sizer: Box<dyn TeamSizer>) -> bool {
+        self.sizer.set((sizer, false)).is_ok()
+    }
+
+    /// The source of team sizes. The first call looks for a manager.
+    #[inline]
+    pub(crate) fn sizer(&self) -> &dyn TeamSizer {
+        &*self.sizer_entry().0
+    }
+
+    /// True when a manager was found at start.
+    pub(crate) fn is_managed(&self) -> bool {
+        self.sizer_entry().1
+    }
+
+    #[inline]
+    fn sizer_entry(&self) -> &(Box<dyn TeamSizer>, bool) {
+        self.sizer.get_or_init(|| {
+            let config = self.config();
+            sizer::discover(config.adapt, config.library, self.processors())
+        })
+    }
+
+    /// The mask that the program was started with (or had when the engine first looked).
+    pub(crate) fn mask(&self) -> &CpuSet {
+        self.mask.get_or_init(|| affinity::affinity(None).unwrap_or_else(|_| CpuSet::single(affinity::current_cpu())))
+    }
+
+    /// Processors of the original mask, quota counted (D4). Constant.
+    pub(crate) fn processors(&self) -> usize {
+        *self.processors.get_or_init(|| {
+            let limits = platform::cgroup::Limits::read().unwrap_or_default();
+            platform::cgroup::usable_processors(self.mask(), &limits)
+        })
+    }
+
+    /// What a region without a number of its own asks for: all processors, or more when the sizer offers more.
+    pub(crate) fn wish(&self) -> usize {
+        self.processors().max(self.sizer().limit())
+    }
+
+    fn unused(&self) -> MutexGuard<'_, Vec<&'static Vp>> {
+        // Nothing that runs under this lock can panic halfway: a poisoned list is a whole list.
+        self.unused.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A virtual processor without a master, to be member `id` of a team: an unused one, else a new one. `None` when the
+    /// system refuses a thread.
+    pub(crate) fn acquire(&self, id: usize) -> Option<&'static Vp> {
+        if let Some(vp) = self.unused().pop() {
+            return Some(vp);
+        }
+        // ORDERING: Relaxed - only uniqueness counts.
+        let number = self.created.fetch_add(1, Relaxed) + 1;
+        Vp::start(number, self.config().stack_size, placement::home(id))
+    }
+
+    /// Gives back virtual processors whose regions are joined.
+    pub(crate) fn give_back(&self, vps: impl IntoIterator<Item = &'static Vp>) {
+        self.unused().extend(vps);
+    }
+}

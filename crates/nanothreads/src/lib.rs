@@ -1,0 +1,62 @@
+//! Fork/join engine with virtual processors that follow what the machine can really run.
+//!
+//! # Vocabulary
+//! - A *virtual processor* (VP) is one kernel thread of the engine. It is created at first use, sleeps when it has nothing
+//!   to do, and is never destroyed by a change of team size.
+//! - A *region* is a piece of work that several threads run together. The thread that forks it is its *master* and
+//!   member 0; the others are its *slaves*. All of them are the region's *team*.
+//! - A *work descriptor* says what a member has to do. The master writes it into the VP's supply line ([`slot`]).
+//! - The *grant* is how many processors the program may use now. It comes from a [`TeamSizer`]: the processor manager
+//!   (`cpumgr`) when one answers, else the affinity mask and cgroup quota. Each region reads it when it forks.
+//!
+//! # Example
+//! ```
+//! use std::sync::atomic::{AtomicU64, Ordering};
+//!
+//! let histogram: Vec<AtomicU64> = (0..10).map(|_| AtomicU64::new(0)).collect();
+//! nanothreads::par_for(0..1_000).run(|i| {
+//!     histogram[i % 10].fetch_add(1, Ordering::Relaxed);
+//! });
+//! assert!(histogram.iter().all(|count| count.load(Ordering::Relaxed) == 100));
+//!
+//! let (small, large) = nanothreads::join(|| (1..10).sum::<u32>(), || (1..1_000).sum::<u32>());
+//! assert_eq!((small, large), (45, 499_500));
+//! ```
+//!
+//! # Map
+//! Safe API: [`broadcast`], [`join`], [`par_for`], [`scope`]. For language runtimes: [`engine`]. Building blocks with
+//! their protocols: [`slot`], [`wait_point`], [`barrier`]. Rules of waiting: [`patience`]; of team sizes: [`sizer`].
+
+pub mod barrier;
+pub mod config;
+pub mod engine;
+mod engine_state;
+mod local;
+pub mod loops;
+pub mod patience;
+mod placement;
+mod region;
+mod scope;
+pub mod sizer;
+pub mod slot;
+mod team;
+mod vp;
+pub mod wait_point;
+
+pub use config::{Config, Waiting};
+pub use loops::{ParFor, Schedule, par_for};
+pub use region::{broadcast, join};
+pub use scope::{Scope, scope};
+pub use sizer::TeamSizer;
+pub use team::Member;
+
+/// Installs a source of team sizes in the place of the one that the engine would find. False when one is in use already:
+/// call it before the first region.
+pub fn set_team_sizer(sizer: Box<dyn TeamSizer>) -> bool {
+    engine_state::engine().set_sizer(sizer)
+}
+
+/// Sets how the engine works. False when it is already in use: call it before the first region.
+pub fn configure(config: Config) -> bool {
+    engine::configure(config)
+}

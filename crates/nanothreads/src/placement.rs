@@ -1,0 +1,60 @@
+//! Which processor a virtual processor runs on: exact under a manager, a hint without one (D2).
+//!
+//! The master's own thread is never bound. Virtual processors therefore take the processors that the master is *not*
+//! on; when it moved onto one of theirs and both spin, `bind_to_grant` deals anew.
+
+use crate::engine_state::engine;
+use crate::vp::Vp;
+use platform::affinity::{CpuId, CpuSet, current_cpu};
+
+/// The processor where member `id` of a team should wake: the `id`-th after the caller's in the program's mask. `None`
+/// when the mask has one processor only.
+pub(crate) fn home(id: usize) -> Option<CpuId> {
+    let mask = engine().mask();
+    let count = mask.len();
+    if count < 2 {
+        return None;
+    }
+    let here = current_cpu();
+    let at = mask.iter().position(|cpu| cpu == here).unwrap_or(0);
+    mask.iter().nth((at + id) % count)
+}
+
+/// Binds a root's virtual processors to the granted processors, one each as far as they go; the others share all.
+pub(crate) fn bind_to_grant(members: &[&'static Vp], granted: &CpuSet) {
+    let mut free = granted.clone();
+    // The master runs on one of them, or will be pushed onto the last.
+    if !free.remove(current_cpu())
+        && let Some(last) = free.last()
+    {
+        free.remove(last);
+    }
+    let mut homes = free.iter();
+    for vp in members {
+        match homes.next() {
+            Some(cpu) => vp.bind(&CpuSet::single(cpu)),
+            None => vp.bind(granted),
+        }
+    }
+}
+
+/// Lets virtual processors run anywhere in the program's mask again.
+pub(crate) fn unbind(members: &[&'static Vp]) {
+    for vp in members {
+        vp.unbind();
+    }
+}
+
+/// Binds a team, the calling master included, to one processor each: what a program asks for by `OMP_PROC_BIND` or
+/// [`Config::bind`](crate::config::Config::bind).
+pub(crate) fn bind_team(members: &[&'static Vp]) {
+    let mask = engine().mask();
+    let mut homes = mask.iter().cycle();
+    if let Some(cpu) = homes.next() {
+        // A processor that went offline meanwhile: the master stays where it may run.
+        let _ = platform::affinity::set_affinity(None, &CpuSet::single(cpu));
+    }
+    for (vp, cpu) in members.iter().zip(homes) {
+        vp.bind(&CpuSet::single(cpu));
+    }
+}

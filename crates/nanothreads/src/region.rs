@@ -1,0 +1,117 @@
+//! A region of the safe API: a closure that runs on each member, with panics carried to the caller.
+
+use crate::engine::grant_for;
+use crate::engine_state::engine;
+use crate::team::{Member, Team};
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::ptr;
+use std::sync::{Mutex, PoisonError};
+
+struct Region<F> {
+    body: F,
+    /// The first panic of any member.
+    panic: Mutex<Option<Box<dyn Any + Send>>>,
+}
+
+/// Runs `body` on at most `wanted` members, the caller among them, and returns when all are done. A panic of any
+/// member reaches the caller after that.
+pub(crate) fn run<F: Fn(Member) + Sync>(wanted: usize, body: F) {
+    let team = Team::reserve_available(grant_for(wanted));
+    let region = Region { body, panic: Mutex::new(None) };
+    // SAFETY: - `call::<F>` gets the region, which outlives the join; `F: Sync` may be called on many threads at once;
+    //           `call` does not unwind.
+    unsafe { team.run(call::<F>, ptr::from_ref(&region).cast()) };
+    if let Some(payload) = region.panic.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        resume_unwind(payload);
+    }
+}
+
+/// # Safety
+/// - `data` points to a live `Region<F>`.
+unsafe fn call<F: Fn(Member) + Sync>(data: *const (), member: Member) {
+    // SAFETY: - caller's contract.
+    let region = unsafe { &*data.cast::<Region<F>>() };
+    // The closure's captures are seen again only through the caller, which gets the panic.
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| (region.body)(member))) {
+        region.panic.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(payload);
+    }
+}
+
+/// Runs `body` once on each thread of a team of all processors that the program has now.
+///
+/// The team's size is whatever is granted at this moment: ask [`Member::size`], not the machine. Inside a region it is
+/// what is reserved for inner regions, often one thread. Cost: about one cache-line round trip.
+///
+/// ```
+/// use std::sync::atomic::{AtomicU32, Ordering};
+/// let seen = AtomicU32::new(0);
+/// nanothreads::broadcast(|member| {
+///     assert!(member.id < member.size);
+///     seen.fetch_add(1, Ordering::Relaxed);
+/// });
+/// assert!(seen.into_inner() >= 1);
+/// ```
+///
+/// # Panics
+/// With the payload of the first member that panics, after all are done.
+pub fn broadcast<F: Fn(Member) + Sync>(body: F) {
+    run(engine().wish(), body);
+}
+
+/// Runs `a` and `b`, at the same time when a processor is free, and returns both results. Cost when none is free: two
+/// calls.
+///
+/// ```
+/// let (a, b) = nanothreads::join(|| 6 * 7, || "b");
+/// assert_eq!((a, b), (42, "b"));
+/// ```
+///
+/// # Panics
+/// With the payload of `a` or, if only that one panics, of `b`; the other one has ended by then.
+pub fn join<A, B, RA, RB>(a: A, b: B) -> (RA, RB)
+where
+    A: FnOnce() -> RA + Send,
+    B: FnOnce() -> RB + Send,
+    RA: Send,
+    RB: Send,
+{
+    let halves = (Half::new(a), Half::new(b));
+    run(2, |member| {
+        if member.id == 0 {
+            halves.0.run();
+        }
+        if member.id == 1 || member.size == 1 {
+            halves.1.run();
+        }
+    });
+    (halves.0.result(), halves.1.result())
+}
+
+/// A closure that one member takes, and the place for what it returns.
+struct Half<F, R> {
+    closure: Mutex<Option<F>>,
+    result: Mutex<Option<std::thread::Result<R>>>,
+}
+
+impl<F: FnOnce() -> R, R> Half<F, R> {
+    fn new(closure: F) -> Self {
+        Self { closure: Mutex::new(Some(closure)), result: Mutex::new(None) }
+    }
+
+    fn run(&self) {
+        let taken = self.closure.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let closure = taken.expect("each half has one member");
+        // As in `call`: the caller gets the panic before it sees the captures.
+        let result = catch_unwind(AssertUnwindSafe(closure));
+        *self.result.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
+    }
+
+    fn result(self) -> R {
+        let result = self.result.into_inner().unwrap_or_else(PoisonError::into_inner);
+        match result.expect("the region is joined") {
+            Ok(value) => value,
+            Err(payload) => resume_unwind(payload),
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! Where the size of a team comes from: fixed, affinity mask and cgroup quota, or the processor manager.
+//!
+//! # Papers
+//! P2 section 2.2 and P0 section 2: a region is limited by what the program has *now*, read at each fork (M1, M3).
+
+use arena::client::{Client, Hello, SocketChoice, find_socket};
+use platform::affinity::{self, CpuSet, Tid};
+use platform::cgroup::{Limits, usable_processors};
+use platform::clock::monotonic_ns;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
+
+/// What a program may assume about the processors that it has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lease {
+    /// Nobody else wants them: waiting threads may stay hot.
+    Dedicated,
+    /// Others want processors: give up what is not used.
+    Wanted,
+    /// Nobody manages the machine.
+    Unmanaged,
+}
+
+/// A source of team sizes. `limit` is read at each fork: one or two loads, no system call.
+pub trait TeamSizer: Send + Sync {
+    /// Processors that a region may use now, at least 1.
+    fn limit(&self) -> usize;
+
+    /// States how many processors the program could use.
+    fn request(&self, _wanted: usize) {}
+
+    /// What may be assumed about the processors.
+    fn lease(&self) -> Lease {
+        Lease::Unmanaged
+    }
+
+    /// Changes whenever `processors` changes.
+    fn epoch(&self) -> u32 {
+        0
+    }
+
+    /// The exact processors to bind virtual processors to, if somebody assigned them.
+    fn processors(&self) -> Option<CpuSet> {
+        None
+    }
+
+    /// Tells the manager which kernel thread virtual processor `index` is.
+    fn enlist(&self, _index: usize, _tid: Tid) {}
+
+    /// Called now and then outside the hot path, for sources that have to look.
+    fn refresh(&self) {}
+}
+
+/// Always the same size.
+#[derive(Clone, Copy, Debug)]
+pub struct Fixed(usize);
+
+impl Fixed {
+    /// Teams of at most `size`; 0 counts as 1.
+    pub fn new(size: usize) -> Self {
+        Self(size.max(1))
+    }
+}
+
+impl TeamSizer for Fixed {
+    fn limit(&self) -> usize {
+        self.0
+    }
+}
+
+/// What the affinity mask and the cgroup quota allow; looked up again while the program runs.
+#[derive(Debug)]
+pub struct MaskAndQuota {
+    limit: AtomicUsize,
+    looked_ns: AtomicU64,
+}
+
+/// Time between two looks at mask and quota.
+const LOOK_INTERVAL: Duration = Duration::from_millis(100);
+
+impl MaskAndQuota {
+    /// Reads the current limits.
+    pub fn new() -> Self {
+        Self { limit: AtomicUsize::new(usable_now()), looked_ns: AtomicU64::new(monotonic_ns()) }
+    }
+}
+
+impl Default for MaskAndQuota {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Processors of the initial thread's mask, less what a quota forbids. The initial thread's, because the engine may
+/// place the calling one for a moment.
+fn usable_now() -> usize {
+    let own = Tid(std::process::id().cast_signed());
+    let mask = affinity::affinity(Some(own)).or_else(|_| affinity::affinity(None));
+    match mask {
+        // A cgroup tree that cannot be read limits nothing that we could know of.
+        Ok(mask) => usable_processors(&mask, &Limits::read().unwrap_or_default()),
+        Err(_) => 1,
+    }
+}
+
+impl TeamSizer for MaskAndQuota {
+    fn limit(&self) -> usize {
+        // ORDERING: Relaxed - a number on its own.
+        self.limit.load(Relaxed)
+    }
+
+    fn refresh(&self) {
+        let now = monotonic_ns();
+        // ORDERING: Relaxed - two threads that look at once store the same facts.
+        if now.saturating_sub(self.looked_ns.load(Relaxed)) >= LOOK_INTERVAL.as_nanos() as u64 {
+            self.looked_ns.store(now, Relaxed);
+            self.limit.store(usable_now(), Relaxed);
+        }
+    }
+}
+
+/// What the processor manager grants; mask and quota when the manager is gone (D5: the program runs on).
+#[derive(Debug)]
+pub struct Managed {
+    client: Client,
+    alone: MaskAndQuota,
+}
+
+impl Managed {
+    /// A sizer that follows `client`.
+    pub fn new(client: Client) -> Self {
+        Self { client, alone: MaskAndQuota::new() }
+    }
+}
+
+impl TeamSizer for Managed {
+    #[inline]
+    fn limit(&self) -> usize {
+        if self.client.is_alive() { self.client.grant().processors as usize } else { self.alone.limit() }
+    }
+
+    fn request(&self, wanted: usize) {
+        if self.client.is_alive() {
+            self.client.request(u32::try_from(wanted).unwrap_or(u32::MAX));
+        }
+    }
+
+    fn lease(&self) -> Lease {
+        if !self.client.is_alive() {
+            Lease::Unmanaged
+        } else if self.client.grant().dedicated {
+            Lease::Dedicated
+        } else {
+            Lease::Wanted
+        }
+    }
+
+    fn epoch(&self) -> u32 {
+        // The death of the manager is a change, too: bindings are given up.
+        if self.client.is_alive() { self.client.grant().epoch << 1 | 1 } else { 0 }
+    }
+
+    fn processors(&self) -> Option<CpuSet> {
+        self.client.is_alive().then(|| self.client.cpus())
+    }
+
+    fn enlist(&self, index: usize, tid: Tid) {
+        self.client.publish_vp(index, tid);
+    }
+
+    fn refresh(&self) {
+        self.alone.refresh();
+    }
+}
+
+/// Time that a program spends at most on registering.
+const REGISTRATION: Duration = Duration::from_millis(500);
+
+/// The sizer for this process: the manager's when one answers, else mask and quota. The flag tells which.
+pub(crate) fn discover(adapt: bool, library: &str, processors: usize) -> (Box<dyn TeamSizer>, bool) {
+    if adapt && let Some(client) = register(library, processors) {
+        return (Box::new(Managed::new(client)), true);
+    }
+    (Box::new(MaskAndQuota::new()), false)
+}
+
+fn register(library: &str, processors: usize) -> Option<Client> {
+    let (path, explicit) = match find_socket() {
+        SocketChoice::Off | SocketChoice::None => return None,
+        SocketChoice::Explicit(path) => (path, true),
+        SocketChoice::Found(path) => (path, false),
+    };
+    let wanted = u32::try_from(processors).unwrap_or(u32::MAX);
+    let hello = Hello { max_processors: wanted, request: wanted, fixed_team: false, library: library.to_owned() };
+    match Client::connect(&path, &hello, REGISTRATION) {
+        Ok(client) => Some(client),
+        Err(error) => {
+            // A manager that was named and does not answer is worth a line; one that merely might be there is not.
+            if explicit {
+                eprintln!("nanos: {error}; running without a manager (NANOS_CPUMGR={})", path.display());
+            }
+            None
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! Models of the shipped protocol types, driven by loom: `RUSTFLAGS="--cfg loom" cargo test --release --test loom_protocols`.
+//! Each has a twin with a planted bug that loom must find.
+#![cfg(loom)]
+
+use loom::model::Builder;
+use loom::sync::Arc;
+use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering::{Acquire, Relaxed, Release}};
+use loom::thread;
+use nanothreads::barrier::Barrier;
+use nanothreads::slot::Slot;
+use nanothreads::wait_point::{Look, WaitPoint};
+use platform::membarrier;
+use std::process::Command;
+
+fn explore(body: impl Fn() + Sync + Send + 'static) {
+    let mut builder = Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(body);
+}
+
+/// Asserts that loom finds something wrong with the planted bug in `body`, the model of test `name`. It runs in a
+/// process of its own, because loom's objects panic again while a failed model is unwound.
+fn is_refuted(name: &str, body: impl Fn() + Sync + Send + 'static) {
+    const PLANTED: &str = "LOOM_PLANTED";
+    if std::env::var_os(PLANTED).is_some() {
+        explore(body);
+        return;
+    }
+    let test = std::env::current_exe().unwrap();
+    let output = Command::new(test).args([name, "--exact"]).env(PLANTED, "1").env("RUST_BACKTRACE", "0").output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    assert!(text.contains("running 1 test"), "{name} was not run:\n{text}");
+    assert!(!output.status.success(), "loom did not find the bug planted in {name}");
+}
+
+fn run_two_regions(master_waits_for_join: bool) {
+    let slot = Arc::new(Slot::new(0_u32));
+    let slave = {
+        let slot = Arc::clone(&slot);
+        thread::spawn(move || {
+            for number in 1..=2 {
+                let work = loop {
+                    // SAFETY: - this thread is the virtual processor.
+                    match unsafe { slot.poll(number) } {
+                        Some(work) => break work,
+                        None if slot.is_supplied(number + 1) => panic!("a descriptor was overwritten"),
+                        None => thread::yield_now(),
+                    }
+                };
+                assert_eq!(u64::from(work), number * 10);
+                slot.finish(number);
+            }
+        })
+    };
+    for number in 1..=2_u32 {
+        // SAFETY: - one master; the planted twin breaks the second condition on purpose.
+        unsafe { slot.supply(number * 10) };
+        while master_waits_for_join && !slot.is_joined() {
+            thread::yield_now();
+        }
+    }
+    slave.join().unwrap();
+}
+
+#[test]
+fn a_supplied_descriptor_is_read_whole_and_once() {
+    explore(|| run_two_regions(true));
+}
+
+#[test]
+fn a_master_that_does_not_wait_for_the_join_is_caught() {
+    is_refuted("a_master_that_does_not_wait_for_the_join_is_caught", || run_two_regions(false));
+}
+
+fn sleep_and_wake(with_fence: bool) {
+    let shared = Arc::new((WaitPoint::new(), AtomicBool::new(false)));
+    let sleeper = {
+        let shared = Arc::clone(&shared);
+        thread::spawn(move || shared.0.sleep_until(|| Look::from(shared.1.load(Relaxed))))
+    };
+    shared.1.store(true, Relaxed);
+    if with_fence {
+        shared.0.notify_all();
+    } else if shared.0.has_sleepers() {
+        shared.0.wake_sleepers();
+    }
+    sleeper.join().unwrap();
+}
+
+#[test]
+fn no_wake_is_lost() {
+    explore(|| sleep_and_wake(true));
+}
+
+#[test]
+fn a_notifier_without_its_fence_loses_a_wake() {
+    is_refuted("a_notifier_without_its_fence_loses_a_wake", || sleep_and_wake(false));
+}
+
+fn supply_to_a_sleeping_slave(with_fence: bool) {
+    let shared = Arc::new((Slot::new(0_u32), WaitPoint::new(), WaitPoint::new()));
+    let slave = {
+        let shared = Arc::clone(&shared);
+        thread::spawn(move || {
+            let (slot, idle, join) = &*shared;
+            // SAFETY: - this thread is the virtual processor.
+            idle.sleep_until(|| Look::from(unsafe { slot.poll(1) } == Some(7)));
+            slot.finish(1);
+            if with_fence {
+                join.notify_all();
+            } else if join.has_sleepers() {
+                join.wake_sleepers();
+            }
+        })
+    };
+    let (slot, idle, join) = &*shared;
+    // SAFETY: - one master, nothing supplied before.
+    unsafe { slot.supply(7) };
+    membarrier::light();
+    if idle.has_sleepers() {
+        idle.wake_sleepers();
+    }
+    join.sleep_until(|| slot.is_joined().into());
+    slave.join().unwrap();
+}
+
+#[test]
+fn fork_and_join_wake_both_sides() {
+    explore(|| supply_to_a_sleeping_slave(true));
+}
+
+#[test]
+fn an_arrival_without_its_fence_leaves_the_master_asleep() {
+    is_refuted("an_arrival_without_its_fence_leaves_the_master_asleep", || supply_to_a_sleeping_slave(false));
+}
+
+fn meet_at_barrier(member_zero_gathers: bool) {
+    let shared = Arc::new((Barrier::new(2), [AtomicU64::new(0), AtomicU64::new(0)]));
+    let meet = move |shared: &(Barrier, [AtomicU64; 2]), id: usize| {
+        let (barrier, values) = shared;
+        values[id].store(1, Relaxed);
+        let round = barrier.arrive(id);
+        if id == 0 {
+            while member_zero_gathers && !barrier.has_arrived(1, round) {
+                thread::yield_now();
+            }
+            barrier.release_round(round);
+        } else {
+            while !barrier.is_released(round) {
+                thread::yield_now();
+            }
+        }
+        assert_eq!(values[1 - id].load(Relaxed), 1);
+    };
+    let other = {
+        let shared = Arc::clone(&shared);
+        thread::spawn(move || meet(&shared, 1))
+    };
+    meet(&shared, 0);
+    other.join().unwrap();
+}
+
+#[test]
+fn a_barrier_shows_each_member_what_the_other_wrote() {
+    explore(|| meet_at_barrier(true));
+}
+
+#[test]
+fn a_barrier_that_opens_early_is_caught() {
+    is_refuted("a_barrier_that_opens_early_is_caught", || meet_at_barrier(false));
+}
+
+#[test]
+fn acquire_and_release_are_what_loom_checks() {
+    // Guards the models themselves: without the pair, loom must see the old value.
+    is_refuted("acquire_and_release_are_what_loom_checks", || {
+        let shared = Arc::new((AtomicU64::new(0), AtomicBool::new(false)));
+        let writer = {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || {
+                shared.0.store(1, Relaxed);
+                shared.1.store(true, Relaxed);
+            })
+        };
+        if shared.1.load(Acquire) {
+            assert_eq!(shared.0.load(Relaxed), 1);
+        }
+        writer.join().unwrap();
+        shared.1.store(false, Release);
+    });
+}

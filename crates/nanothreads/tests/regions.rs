@@ -1,0 +1,274 @@
+//! Regions on real threads: every member runs once, threads keep their identity, nested regions, several masters,
+//! panics, and teams larger than the machine.
+#![cfg(not(loom))]
+
+use nanothreads::engine::{Barrier, Member, Team};
+use nanothreads::sizer::Fixed;
+use nanothreads::{Schedule, broadcast, join, par_for, scope};
+use std::num::NonZeroUsize;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Once;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::{Acquire, Relaxed, Release}};
+use std::sync::Mutex;
+use std::thread::{self, ThreadId};
+
+/// All tests of this process see four processors.
+fn four() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| assert!(nanothreads::set_team_sizer(Box::new(Fixed::new(4)))));
+}
+
+/// Runs `body` on exactly `size` threads.
+fn on<F: Fn(Member) + Sync>(size: usize, body: F) {
+    unsafe fn call<F: Fn(Member) + Sync>(data: *const (), member: Member) {
+        // SAFETY: - `on` passes its own `F`, which outlives the join.
+        let body = unsafe { &*data.cast::<F>() };
+        body(member);
+    }
+    let team = Team::reserve(size);
+    assert_eq!(team.size(), size);
+    // SAFETY: - `call::<F>` takes an `F: Sync`; the bodies of these tests do not unwind.
+    unsafe { team.run(call::<F>, std::ptr::from_ref(&body).cast()) };
+}
+
+fn ids_of(size: usize) -> Vec<ThreadId> {
+    let ids = Mutex::new(vec![None; size]);
+    on(size, |member| ids.lock().unwrap()[member.id as usize] = Some(thread::current().id()));
+    ids.into_inner().unwrap().into_iter().map(|id| id.expect("each member ran")).collect()
+}
+
+#[test]
+fn each_member_runs_once_on_a_thread_of_its_own() {
+    four();
+    for size in [1, 2, 3, 4, 9, 64] {
+        let mut ids = ids_of(size);
+        assert_eq!(ids[0], thread::current().id());
+        ids.sort_by_key(|id| format!("{id:?}"));
+        ids.dedup();
+        assert_eq!(ids.len(), size);
+    }
+}
+
+#[test]
+fn a_thread_keeps_its_place_while_the_team_grows_and_shrinks() {
+    four();
+    let first = ids_of(4);
+    for size in [1, 2, 4, 3, 8, 2, 4] {
+        let now = ids_of(size);
+        let common = size.min(4);
+        assert_eq!(now[..common], first[..common]);
+    }
+}
+
+#[test]
+fn what_the_master_wrote_is_seen_by_members_and_back_over_many_regions() {
+    four();
+    let mut values = vec![0_u64; 4];
+    for round in 1..=2000 {
+        let cells: Vec<AtomicUsize> = values.iter().map(|&v| AtomicUsize::new(v as usize)).collect();
+        on(4, |member| {
+            cells[member.id as usize].fetch_add(1, Relaxed);
+        });
+        values = cells.iter().map(|cell| cell.load(Relaxed) as u64).collect();
+        assert!(values.iter().all(|&v| v == round));
+    }
+}
+
+#[test]
+fn nested_regions_have_exact_sizes_and_distinct_threads() {
+    four();
+    for (outer, inner) in [(2, 2), (4, 3), (3, 5), (2, 2)] {
+        let seen = Mutex::new(Vec::new());
+        on(outer, |a| {
+            on(inner, |b| seen.lock().unwrap().push((a.id, b.id, thread::current().id())));
+        });
+        let seen = seen.into_inner().unwrap();
+        assert_eq!(seen.len(), outer * inner);
+        let mut threads: Vec<_> = seen.iter().map(|(_, _, id)| format!("{id:?}")).collect();
+        threads.sort();
+        threads.dedup();
+        assert_eq!(threads.len(), outer * inner, "no thread is in two inner teams at once");
+    }
+}
+
+#[test]
+fn three_levels_deep_and_an_outermost_region_that_takes_back_what_was_lent() {
+    four();
+    let count = AtomicU32::new(0);
+    for _ in 0..50 {
+        on(2, |_| on(2, |_| on(2, |_| {
+            count.fetch_add(1, Relaxed);
+        })));
+        on(8, |_| {
+            count.fetch_add(1, Relaxed);
+        });
+    }
+    assert_eq!(count.into_inner(), 50 * 16);
+}
+
+#[test]
+fn regions_of_the_safe_api_never_use_more_threads_than_processors() {
+    four();
+    let running = AtomicUsize::new(0);
+    let most = AtomicUsize::new(0);
+    broadcast(|_| {
+        broadcast(|_| {
+            let now = running.fetch_add(1, Relaxed) + 1;
+            most.fetch_max(now, Relaxed);
+            thread::yield_now();
+            running.fetch_sub(1, Relaxed);
+        });
+    });
+    assert!(most.into_inner() <= 4);
+}
+
+#[test]
+fn many_threads_of_the_program_are_masters_at_once() {
+    four();
+    let total = AtomicUsize::new(0);
+    thread::scope(|s| {
+        for _ in 0..8 {
+            s.spawn(|| {
+                for _ in 0..100 {
+                    on(3, |_| {
+                        total.fetch_add(1, Relaxed);
+                    });
+                }
+            });
+        }
+    });
+    assert_eq!(total.into_inner(), 8 * 100 * 3);
+}
+
+#[test]
+fn threads_that_end_leave_their_virtual_processors_to_others() {
+    four();
+    let threads_now = || std::fs::read_dir("/proc/self/task").unwrap().count();
+    let churn = |times: usize| {
+        for _ in 0..times {
+            thread::spawn(|| on(4, |_| {})).join().unwrap();
+        }
+    };
+    churn(3);
+    let before = threads_now();
+    churn(40);
+    // Other tests of this process run beside this one and have threads of their own; 40 leaks of 3 would show.
+    assert!(threads_now() < before + 100, "{before} -> {}", threads_now());
+}
+
+#[test]
+fn a_barrier_orders_what_members_wrote() {
+    four();
+    const ROUNDS: usize = 300;
+    for size in [1, 2, 4, 7] {
+        let barrier = Barrier::new(size);
+        let slots: Vec<AtomicUsize> = (0..size).map(|_| AtomicUsize::new(0)).collect();
+        on(size, |member| {
+            let id = member.id as usize;
+            for round in 1..=ROUNDS {
+                slots[id].store(round, Relaxed);
+                barrier.wait(id);
+                assert!(slots.iter().all(|slot| slot.load(Relaxed) == round));
+                barrier.wait(id);
+            }
+        });
+    }
+}
+
+#[test]
+fn members_that_wait_at_a_barrier_help_until_the_work_is_complete() {
+    four();
+    let barrier = Barrier::new(3);
+    let left = AtomicUsize::new(100);
+    on(3, |member| {
+        let help = || left.fetch_update(Relaxed, Relaxed, |n| n.checked_sub(1)).is_ok();
+        barrier.wait_with(member.id as usize, help, || left.load(Relaxed) == 0);
+        assert_eq!(left.load(Relaxed), 0);
+    });
+}
+
+#[test]
+fn a_panic_reaches_the_caller_and_loses_no_virtual_processor() {
+    four();
+    let before = ids_of(4);
+    for guilty in 0..4 {
+        let caught = catch_unwind(|| broadcast(|member| assert_ne!(member.id, guilty, "planted")));
+        let payload = caught.expect_err("the panic is passed on");
+        assert!(payload.downcast_ref::<String>().is_some_and(|text| text.contains("planted")));
+    }
+    assert_eq!(ids_of(4), before);
+    let caught = catch_unwind(AssertUnwindSafe(|| par_for(0..100).run(|i| assert!(i != 57))));
+    assert!(caught.is_err());
+    let caught = catch_unwind(AssertUnwindSafe(|| join(|| 1, || -> i32 { panic!("second") })));
+    assert_eq!(caught.expect_err("passed on").downcast_ref::<&str>(), Some(&"second"));
+    let caught = catch_unwind(AssertUnwindSafe(|| scope(|s| s.spawn(|_| panic!("task")))));
+    assert!(caught.is_err());
+}
+
+#[test]
+fn loops_run_each_iteration_once_under_every_schedule() {
+    four();
+    let chunk = NonZeroUsize::new(7).unwrap();
+    for schedule in
+        [Schedule::Static, Schedule::StaticChunks(chunk), Schedule::Dynamic(chunk), Schedule::Guided(chunk)]
+    {
+        for length in [0, 1, 2, 1000] {
+            let times: Vec<AtomicU32> = (0..length).map(|_| AtomicU32::new(0)).collect();
+            par_for(5..5 + length).schedule(schedule).run(|i| {
+                times[i - 5].fetch_add(1, Relaxed);
+            });
+            assert!(times.iter().all(|t| t.load(Relaxed) == 1), "{schedule:?} {length}");
+        }
+    }
+}
+
+#[test]
+fn a_recursive_join_gives_the_serial_result() {
+    four();
+    fn fib(n: u64) -> u64 {
+        if n < 2 {
+            return n;
+        }
+        let (a, b) = join(|| fib(n - 1), || fib(n - 2));
+        a + b
+    }
+    assert_eq!(fib(20), 6765);
+}
+
+#[test]
+fn a_scope_ends_after_all_tasks_including_those_that_tasks_spawned() {
+    four();
+    let count = AtomicUsize::new(0);
+    let returned = scope(|s| {
+        for _ in 0..50 {
+            s.spawn(|s| {
+                count.fetch_add(1, Relaxed);
+                for _ in 0..3 {
+                    s.spawn(|_| {
+                        count.fetch_add(1, Relaxed);
+                    });
+                }
+            });
+        }
+        "body"
+    });
+    assert_eq!(returned, "body");
+    assert_eq!(count.into_inner(), 200);
+}
+
+#[test]
+fn members_may_spin_on_each_other_in_user_code() {
+    four();
+    // As pipelined codes do: member i waits for member i - 1 without telling the engine.
+    let turn = AtomicU32::new(0);
+    for round in 0..20 {
+        on(4, |member| {
+            let mine = round * 4 + member.id;
+            while turn.load(Acquire) != mine {
+                thread::yield_now();
+            }
+            turn.store(mine + 1, Release);
+        });
+    }
+    assert_eq!(turn.into_inner(), 80);
+}

@@ -1,0 +1,20 @@
+//! The C entry points: check, convert, call. Names, signatures and flag bits are those of libgomp (gcc 12).
+
+mod api;
+mod fortran;
+mod locks;
+mod gomp_loop;
+mod gomp_parallel;
+mod gomp_sync;
+mod gomp_task;
+
+use crate::icv::settings;
+
+/// Runs when the library is loaded: wrong variables are reported before the program starts.
+extern "C" fn on_load() {
+    settings();
+}
+
+#[used]
+#[unsafe(link_section = ".init_array")]
+static ON_LOAD: extern "C" fn() = on_load;

@@ -1,0 +1,114 @@
+//! The `omp_*` functions of Fortran: arguments by reference, a trailing underscore; `_8_` where gfortran passes 8-byte
+//! integers. Logical results are 4 bytes, 0 or 1.
+
+use super::api;
+use crate::query::int;
+use std::ffi::{c_double, c_int, c_uint, c_void};
+
+/// Functions without arguments: the C function's result.
+macro_rules! plain {
+    ($($name:ident = $c:ident -> $type:ty;)*) => {$(
+        /// The C function of this name.
+        #[unsafe(no_mangle)]
+        extern "C" fn $name() -> $type {
+            api::$c()
+        }
+    )*};
+}
+
+plain! {
+    omp_get_thread_num_ = omp_get_thread_num -> c_int;
+    omp_get_num_threads_ = omp_get_num_threads -> c_int;
+    omp_get_max_threads_ = omp_get_max_threads -> c_int;
+    omp_get_num_procs_ = omp_get_num_procs -> c_int;
+    omp_in_parallel_ = omp_in_parallel -> c_int;
+    omp_get_dynamic_ = omp_get_dynamic -> c_int;
+    omp_get_nested_ = omp_get_nested -> c_int;
+    omp_get_thread_limit_ = omp_get_thread_limit -> c_int;
+    omp_get_max_active_levels_ = omp_get_max_active_levels -> c_int;
+    omp_get_supported_active_levels_ = omp_get_supported_active_levels -> c_int;
+    omp_get_level_ = omp_get_level -> c_int;
+    omp_get_active_level_ = omp_get_active_level -> c_int;
+    omp_in_final_ = omp_in_final -> c_int;
+    omp_get_cancellation_ = omp_get_cancellation -> c_int;
+    omp_get_proc_bind_ = omp_get_proc_bind -> c_int;
+    omp_get_default_device_ = omp_get_default_device -> c_int;
+    omp_get_num_teams_ = omp_get_num_teams -> c_int;
+    omp_get_team_num_ = omp_get_team_num -> c_int;
+    omp_get_max_task_priority_ = omp_get_max_task_priority -> c_int;
+    omp_get_wtime_ = omp_get_wtime -> c_double;
+    omp_get_wtick_ = omp_get_wtick -> c_double;
+}
+
+/// Functions of one integer, in both sizes.
+macro_rules! by_reference {
+    ($($name:ident, $name8:ident = $c:ident $(-> $type:ty)?;)*) => {$(
+        /// The C function of this name.
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn $name(value: *const i32) $(-> $type)? {
+            // SAFETY: the program's variable.
+            api::$c(unsafe { *value })
+        }
+
+        /// The same for an 8-byte integer.
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn $name8(value: *const i64) $(-> $type)? {
+            // SAFETY: the program's variable.
+            api::$c(narrow(unsafe { *value }))
+        }
+    )*};
+}
+
+/// An 8-byte integer as a 4-byte one; what does not fit becomes the nearest.
+fn narrow(value: i64) -> i32 {
+    value.clamp(i32::MIN.into(), i32::MAX.into()) as i32
+}
+
+by_reference! {
+    omp_set_num_threads_, omp_set_num_threads_8_ = omp_set_num_threads;
+    omp_set_max_active_levels_, omp_set_max_active_levels_8_ = omp_set_max_active_levels;
+    omp_set_default_device_, omp_set_default_device_8_ = omp_set_default_device;
+    omp_set_dynamic_, omp_set_dynamic_8_ = omp_set_dynamic;
+    omp_set_nested_, omp_set_nested_8_ = omp_set_nested;
+    omp_get_ancestor_thread_num_, omp_get_ancestor_thread_num_8_ = omp_get_ancestor_thread_num -> c_int;
+    omp_get_team_size_, omp_get_team_size_8_ = omp_get_team_size -> c_int;
+}
+
+/// Sets run-sched-var.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn omp_set_schedule_(kind: *const c_uint, chunk: *const i32) {
+    // SAFETY: the program's variables.
+    unsafe { api::omp_set_schedule(*kind, *chunk) };
+}
+
+/// The same with an 8-byte chunk.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn omp_set_schedule_8_(kind: *const c_uint, chunk: *const i64) {
+    // SAFETY: the program's variables.
+    unsafe { api::omp_set_schedule(*kind, narrow(*chunk)) };
+}
+
+/// Reads run-sched-var.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn omp_get_schedule_(kind: *mut c_uint, chunk: *mut i32) {
+    // SAFETY: the program's variables.
+    unsafe { api::omp_get_schedule(kind, chunk) };
+}
+
+/// The same with an 8-byte chunk.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn omp_get_schedule_8_(kind: *mut c_uint, chunk: *mut i64) {
+    let mut small = int(0);
+    // SAFETY: the program's variables.
+    unsafe {
+        api::omp_get_schedule(kind, &mut small);
+        chunk.write(small.into());
+    }
+}
+
+/// Completes a detached task.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn omp_fulfill_event_(event: *const *mut c_void) {
+    // SAFETY: the program's variable, which holds an event handle.
+    unsafe { api::omp_fulfill_event(*event) };
+}

@@ -1,0 +1,77 @@
+//! Parallel regions.
+
+use crate::frame::{self, Frame};
+use crate::region;
+use crate::schedule::{Kind, Schedule, Space};
+use crate::task::{self, reduction};
+use crate::team::Body;
+use crate::worksharing::{self, Plan};
+use std::ffi::{c_long, c_uint, c_void};
+
+/// `parallel`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn GOMP_parallel(body: Body, data: *mut c_void, threads: c_uint, _flags: c_uint) {
+    region::parallel(frame::current(), body, data, threads, |_| {});
+}
+
+/// `parallel` with `reduction(task, ...)`; returns the size of the team.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn GOMP_parallel_reductions(body: Body, data: *mut c_void, threads: c_uint, _flags: c_uint) -> c_uint {
+    // SAFETY: the argument block begins with the address of the reduction data.
+    let reductions = unsafe { data.cast::<*mut usize>().read() };
+    let group = task::new_group(std::ptr::null());
+    region::parallel(frame::current(), body, data, threads, |team| {
+        // SAFETY: the compiled code's reduction data, fresh for this region.
+        unsafe { reduction::register_region(&group, reductions, team.size()) };
+        team.set_group(&raw const *group);
+    })
+}
+
+/// `parallel sections`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn GOMP_parallel_sections(body: Body, data: *mut c_void, threads: c_uint, count: c_uint, _flags: c_uint) {
+    with_construct(body, data, threads, |_| Plan::sections(count));
+}
+
+fn with_construct(body: Body, data: *mut c_void, threads: c_uint, plan: impl FnOnce(&Frame) -> Plan) {
+    let frame = frame::current();
+    region::parallel(frame, body, data, threads, |team| worksharing::lay_out_ahead(team, plan(frame)));
+}
+
+macro_rules! parallel_loop {
+    ($name:ident, $kind:expr) => {
+        /// `parallel for` with this schedule.
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn $name(
+            body: Body, data: *mut c_void, threads: c_uint,
+            start: c_long, end: c_long, step: c_long, chunk: c_long, _flags: c_uint,
+        ) {
+            let schedule = Schedule::new($kind, chunk.cast_unsigned());
+            with_construct(body, data, threads, |_| Plan::new(Space::signed(start, end, step), schedule));
+        }
+    };
+}
+
+parallel_loop!(GOMP_parallel_loop_static, Kind::Static);
+parallel_loop!(GOMP_parallel_loop_dynamic, Kind::Dynamic);
+parallel_loop!(GOMP_parallel_loop_guided, Kind::Guided);
+parallel_loop!(GOMP_parallel_loop_nonmonotonic_dynamic, Kind::Dynamic);
+parallel_loop!(GOMP_parallel_loop_nonmonotonic_guided, Kind::Guided);
+
+macro_rules! parallel_loop_runtime {
+    ($name:ident) => {
+        /// `parallel for` with the schedule of the control variable.
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn $name(
+            body: Body, data: *mut c_void, threads: c_uint,
+            start: c_long, end: c_long, step: c_long, _flags: c_uint,
+        ) {
+            let space = Space::signed(start, end, step);
+            with_construct(body, data, threads, |frame| Plan::new(space, frame.icvs().schedule));
+        }
+    };
+}
+
+parallel_loop_runtime!(GOMP_parallel_loop_runtime);
+parallel_loop_runtime!(GOMP_parallel_loop_nonmonotonic_runtime);
+parallel_loop_runtime!(GOMP_parallel_loop_maybe_nonmonotonic_runtime);

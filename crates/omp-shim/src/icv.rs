@@ -1,0 +1,104 @@
+//! Control variables: those of a task ([`Icvs`]) and those of the process ([`Settings`]).
+
+use crate::env::{Adapt, Bind, Environment};
+use crate::message;
+use crate::schedule::Schedule;
+use nanothreads::engine::{self, Config};
+use std::sync::OnceLock;
+
+/// Active levels that we support.
+pub(crate) const SUPPORTED_LEVELS: u32 = 255;
+
+/// No limit on the number of threads.
+pub(crate) const NO_LIMIT: u32 = i32::MAX as u32;
+
+/// The control variables of one data environment: each task has its own copy.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Icvs {
+    /// run-sched-var.
+    pub(crate) schedule: Schedule,
+    /// nthreads-var of this level; deeper levels come from the list in [`Settings`].
+    pub(crate) num_threads: u32,
+    /// thread-limit-var.
+    pub(crate) thread_limit: u32,
+    /// max-active-levels-var.
+    pub(crate) max_active_levels: u32,
+    /// default-device-var.
+    pub(crate) default_device: i32,
+    /// dyn-var.
+    pub(crate) dynamic: bool,
+    /// bind-var of this level.
+    pub(crate) bind: Bind,
+}
+
+/// What the environment says, and what follows from it.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    /// The variables.
+    pub(crate) environment: Environment,
+}
+
+static SETTINGS: OnceLock<Settings> = OnceLock::new();
+
+/// The settings of the process. The first call (when the library is loaded) reads the environment and says what is
+/// wrong with it.
+pub(crate) fn settings() -> &'static Settings {
+    SETTINGS.get_or_init(|| {
+        let (environment, complaints) = Environment::read(&|name| {
+            std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
+        });
+        for complaint in complaints {
+            message::warn(&complaint);
+        }
+        engine::configure(Config {
+            waiting: environment.wait_policy,
+            stack_size: environment.stack_size,
+            bind: environment.binds(),
+            adapt: environment.adapt != Adapt::Off,
+            library: "libgomp",
+        });
+        Settings { environment }
+    })
+}
+
+impl Settings {
+    /// The control variables of an initial task.
+    pub(crate) fn initial(&self) -> Icvs {
+        let env = &self.environment;
+        let default_size = || u32::try_from(engine::processors()).unwrap_or(NO_LIMIT);
+        let lists = env.num_threads.len() > 1 || env.proc_bind.len() > 1;
+        let levels = match (env.max_active_levels, env.nested) {
+            (Some(levels), _) => levels.min(SUPPORTED_LEVELS),
+            (None, Some(true)) => SUPPORTED_LEVELS,
+            (None, None) if lists => SUPPORTED_LEVELS,
+            (None, _) => 1,
+        };
+        let bind = match env.proc_bind.first() {
+            Some(bind) => *bind,
+            None if env.binds() => Bind::True,
+            None => Bind::False,
+        };
+        Icvs {
+            schedule: env.schedule,
+            num_threads: env.num_threads.first().copied().unwrap_or_else(default_size),
+            thread_limit: env.thread_limit.unwrap_or(NO_LIMIT),
+            max_active_levels: levels,
+            default_device: i32::try_from(env.default_device).unwrap_or(i32::MAX),
+            // D4: under a manager teams of default size follow the grant, unless the user said otherwise.
+            dynamic: env.dynamic.unwrap_or_else(|| env.adapt != Adapt::Off && engine::is_managed()),
+            bind,
+        }
+    }
+
+    /// `icvs` as the members of a region at nesting level `level` inherit them.
+    pub(crate) fn inherited(&self, icvs: &Icvs, level: u32) -> Icvs {
+        let mut icvs = *icvs;
+        if let Some(threads) = self.environment.num_threads.get(level as usize) {
+            icvs.num_threads = *threads;
+        }
+        if let Some(bind) = self.environment.proc_bind.get(level as usize) {
+            icvs.bind = *bind;
+        }
+        icvs
+    }
+}

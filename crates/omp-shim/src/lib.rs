@@ -1,0 +1,27 @@
+//! OpenMP runtime ABIs on the nanothreads engine: drop-in libgomp.so.1 and a static library.
+//!
+//! Compiled OpenMP programs call the `extern "C"` functions in `abi`; what these mean is in the other modules, which know
+//! no ABI. There is no Rust API: use the `nanothreads` crate.
+//!
+//! # Map
+//! Control variables: `env` (the environment), `icv`. A thread's place: `tls` -> `frame` -> `team`; initial tasks:
+//! `root`. Fork and join: `region`. Loops and sections: `schedule` (arithmetic), `worksharing` (constructs in flight),
+//! `doacross`. Barriers, single, cancellation: `sync`. Locks: `lock`. Tasks: `task` and below.
+
+mod abi;
+mod doacross;
+mod env;
+mod frame;
+mod icv;
+mod lock;
+mod message;
+mod places;
+mod query;
+mod region;
+mod root;
+mod schedule;
+mod sync;
+mod task;
+mod team;
+mod tls;
+mod worksharing;

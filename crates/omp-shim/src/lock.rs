@@ -1,0 +1,312 @@
+//! Mutual exclusion on words in the program's memory: simple locks, nestable locks, named critical regions.
+//!
+//! # Protocol of a simple lock
+//! 0 = free, 1 = taken, 2 = taken and somebody may sleep. Taking a free lock and freeing one without sleepers cost one
+//! read-modify-write each. A waiter spins shortly while the word says 1, then sets it to 2 and sleeps.
+//!
+//! # Orderings
+//! Taking is Acquire, freeing is Release: what one holder did is seen by the next.
+
+use platform::futex::PrivateFutex;
+use std::cell::UnsafeCell;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicI32, AtomicUsize};
+
+const FREE: u32 = 0;
+const TAKEN: u32 = 1;
+const CONTENDED: u32 = 2;
+
+/// Looks at a taken lock before sleeping: about what a short critical section lasts.
+const LOOKS: u32 = 100;
+
+/// A lock of one word (`omp_lock_t`, 4 bytes).
+#[derive(Debug, Default)]
+#[repr(transparent)]
+pub(crate) struct SimpleLock(PrivateFutex);
+
+impl SimpleLock {
+    /// A free lock.
+    pub(crate) const fn new() -> Self {
+        Self(PrivateFutex::new(FREE))
+    }
+
+    /// Frees the lock, whatever it is: initialisation.
+    pub(crate) fn reset(&self) {
+        // ORDERING: Relaxed - nobody uses the lock yet.
+        self.0.word().store(FREE, Relaxed);
+    }
+
+    /// Takes the lock if it is free.
+    #[inline]
+    pub(crate) fn try_take(&self) -> bool {
+        // ORDERING: Acquire - pairs with `free`.
+        self.0.word().compare_exchange(FREE, TAKEN, Acquire, Relaxed).is_ok()
+    }
+
+    /// Takes the lock, waiting as long as it takes.
+    #[inline]
+    pub(crate) fn take(&self) {
+        if !self.try_take() {
+            self.take_contended();
+        }
+    }
+
+    #[cold]
+    fn take_contended(&self) {
+        let word = self.0.word();
+        for _ in 0..LOOKS {
+            // ORDERING: Relaxed - only a look; `try_take` acquires.
+            match word.load(Relaxed) {
+                FREE if self.try_take() => return,
+                // Somebody sleeps already: spinning would jump the queue for nothing.
+                CONTENDED => break,
+                _ => platform::sync::pause(),
+            }
+        }
+        // ORDERING: Acquire - pairs with `free`.
+        while word.swap(CONTENDED, Acquire) != FREE {
+            // Every outcome asks to look again.
+            let _ = self.0.wait(CONTENDED, None);
+        }
+    }
+
+    /// Frees the lock.
+    #[inline]
+    pub(crate) fn free(&self) {
+        // ORDERING: Release - pairs with `take`.
+        if self.0.word().swap(FREE, Release) == CONTENDED {
+            self.0.wake(1);
+        }
+    }
+}
+
+/// A lock that its owner may take again (`omp_nest_lock_t`, 16 bytes). Owners are numbers that are not 0: addresses of
+/// tasks, or thread ids for the old version.
+#[derive(Debug, Default)]
+#[repr(C)]
+pub(crate) struct NestLock {
+    lock: SimpleLock,
+    /// Times that the owner took it. Owner only.
+    depth: UnsafeCell<i32>,
+    owner: AtomicUsize,
+}
+
+// SAFETY: - `depth` is touched only by whoever holds `lock`.
+unsafe impl Sync for NestLock {}
+
+impl NestLock {
+    /// Frees the lock, whatever it is: initialisation.
+    pub(crate) fn reset(&self) {
+        self.lock.reset();
+        // ORDERING: Relaxed - nobody uses the lock yet.
+        self.owner.store(0, Relaxed);
+    }
+
+    fn deepen(&self) -> i32 {
+        // SAFETY: - the caller holds the lock.
+        let depth = unsafe { &mut *self.depth.get() };
+        *depth += 1;
+        *depth
+    }
+
+    fn own(&self, owner: usize) -> i32 {
+        // ORDERING: Relaxed - only the owner itself can read its own number here.
+        self.owner.store(owner, Relaxed);
+        // SAFETY: - the caller has just taken the lock.
+        unsafe { *self.depth.get() = 0 };
+        self.deepen()
+    }
+
+    /// Takes the lock (again).
+    pub(crate) fn take(&self, owner: usize) {
+        // ORDERING: Relaxed - see `own`.
+        if self.owner.load(Relaxed) == owner {
+            self.deepen();
+        } else {
+            self.lock.take();
+            self.own(owner);
+        }
+    }
+
+    /// Takes the lock (again) if that is possible at once; returns how often it is taken then, or 0.
+    pub(crate) fn try_take(&self, owner: usize) -> i32 {
+        // ORDERING: Relaxed - see `own`.
+        if self.owner.load(Relaxed) == owner {
+            self.deepen()
+        } else if self.lock.try_take() {
+            self.own(owner)
+        } else {
+            0
+        }
+    }
+
+    /// Takes one `take` back.
+    pub(crate) fn free(&self) {
+        // SAFETY: - the caller holds the lock (OpenMP's rule for unsetting).
+        let depth = unsafe { &mut *self.depth.get() };
+        *depth -= 1;
+        if *depth == 0 {
+            // ORDERING: Relaxed - the lock's Release publishes it.
+            self.owner.store(0, Relaxed);
+            self.lock.free();
+        }
+    }
+}
+
+/// A nestable lock of OpenMP 2.5 (8 bytes): owned by a thread.
+#[derive(Debug, Default)]
+#[repr(C)]
+pub(crate) struct OldNestLock {
+    /// Thread id of the owner; 0 = nobody.
+    owner: AtomicI32,
+    /// The lock itself in the low bits, how often the owner took it in the others.
+    word: PrivateFutex,
+}
+
+const _: () = assert!(size_of::<SimpleLock>() == 4 && size_of::<NestLock>() == 16 && size_of::<OldNestLock>() == 8);
+
+/// The two low bits of `OldNestLock::word` are a simple lock; the rest counts.
+const OLD_DEPTH: u32 = 4;
+const OLD_STATE: u32 = OLD_DEPTH - 1;
+
+impl OldNestLock {
+    /// Frees the lock, whatever it is: initialisation.
+    pub(crate) fn reset(&self) {
+        // ORDERING: Relaxed - nobody uses the lock yet.
+        self.owner.store(0, Relaxed);
+        self.word.word().store(FREE, Relaxed);
+    }
+
+    /// Takes the lock (again) if that is possible at once; returns how often it is taken then, or 0.
+    pub(crate) fn try_take(&self, thread: i32) -> i32 {
+        let word = self.word.word();
+        // ORDERING: Relaxed - only the owner itself can read its own id.
+        if self.owner.load(Relaxed) == thread {
+            // ORDERING: Relaxed - the depth is the owner's.
+            let before = word.fetch_add(OLD_DEPTH, Relaxed);
+            return (before / OLD_DEPTH + 1).cast_signed();
+        }
+        // ORDERING: Acquire - pairs with `free`.
+        if word.compare_exchange(FREE, OLD_DEPTH | TAKEN, Acquire, Relaxed).is_ok() {
+            self.owner.store(thread, Relaxed);
+            return 1;
+        }
+        0
+    }
+
+    /// Takes the lock (again).
+    pub(crate) fn take(&self, thread: i32) {
+        let word = self.word.word();
+        while self.try_take(thread) == 0 {
+            // ORDERING: Relaxed - only a look.
+            let seen = word.load(Relaxed);
+            if seen == FREE {
+                continue;
+            }
+            let contended = (seen & !OLD_STATE) | CONTENDED;
+            // ORDERING: Relaxed - `try_take` acquires.
+            if seen == contended || word.compare_exchange(seen, contended, Relaxed, Relaxed).is_ok() {
+                let _ = self.word.wait(contended, None);
+            }
+        }
+    }
+
+    /// Takes one `take` back.
+    pub(crate) fn free(&self) {
+        let word = self.word.word();
+        // ORDERING: Relaxed - the owner's own depth.
+        if word.load(Relaxed) / OLD_DEPTH > 1 {
+            word.fetch_sub(OLD_DEPTH, Relaxed);
+            return;
+        }
+        self.owner.store(0, Relaxed);
+        // ORDERING: Release - pairs with `try_take`.
+        if word.swap(FREE, Release) & OLD_STATE == CONTENDED {
+            // All: the ones that stay asleep would not be known to the next owner.
+            self.word.wake(platform::futex::ALL);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicU64;
+    use std::thread;
+
+    /// Four threads count without atomics-by-increment under a lock; returns the count.
+    fn count_under(locked: impl Fn(&dyn Fn()) + Send + Sync + 'static) -> u64 {
+        let count = Arc::new(AtomicU64::new(0));
+        let locked = Arc::new(locked);
+        let threads: Vec<_> = (0..4)
+            .map(|_| {
+                let (count, locked) = (Arc::clone(&count), Arc::clone(&locked));
+                thread::spawn(move || {
+                    for _ in 0..5_000 {
+                        // Load and store apart: only exclusion makes the sum right.
+                        locked(&|| count.store(count.load(Relaxed) + 1, Relaxed));
+                    }
+                })
+            })
+            .collect();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        count.load(Relaxed)
+    }
+
+    #[test]
+    fn a_simple_lock_excludes() {
+        let lock = SimpleLock::new();
+        let counted = count_under(move |work| {
+            lock.take();
+            work();
+            lock.free();
+        });
+        assert_eq!(counted, 20_000);
+    }
+
+    #[test]
+    fn a_nestable_lock_excludes_others_and_admits_its_owner_again() {
+        thread_local! { static ME: u8 = const { 0 } }
+        let me = || ME.with(|me| std::ptr::from_ref(me).addr());
+        let lock = NestLock::default();
+        let counted = count_under(move |work| {
+            lock.take(me());
+            assert_eq!(lock.try_take(me()), 2);
+            work();
+            lock.free();
+            lock.free();
+        });
+        assert_eq!(counted, 20_000);
+    }
+
+    #[test]
+    fn an_old_nestable_lock_excludes_others_and_admits_its_owner_again() {
+        let me = || platform::affinity::current_tid().0;
+        let lock = OldNestLock::default();
+        let counted = count_under(move |work| {
+            lock.take(me());
+            assert_eq!(lock.try_take(me()), 2);
+            work();
+            lock.free();
+            lock.free();
+        });
+        assert_eq!(counted, 20_000);
+    }
+
+    #[test]
+    fn trying_a_taken_lock_fails_at_once() {
+        let lock = SimpleLock::new();
+        assert!(lock.try_take());
+        assert!(!lock.try_take());
+        lock.free();
+        assert!(lock.try_take());
+        let nest = NestLock::default();
+        assert_eq!(nest.try_take(1), 1);
+        assert_eq!(nest.try_take(2), 0);
+        assert_eq!(nest.try_take(1), 2);
+        nest.free();
+        nest.free();
+        assert_eq!(nest.try_take(2), 1);
+    }
+}

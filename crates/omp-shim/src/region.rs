@@ -1,0 +1,132 @@
+//! Parallel regions: how large a team is, fork and join.
+
+use crate::env::Adapt;
+use crate::frame::Frame;
+use crate::icv::{Icvs, NO_LIMIT, settings};
+use crate::message;
+use crate::sync;
+use crate::task;
+use crate::team::{Body, Team};
+use crate::tls;
+use crate::worksharing;
+use nanothreads::engine::{self, Member};
+use std::ffi::c_void;
+use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+/// Runs `body(data)` on a team of `asked` threads, or of the default size when that is 0. `prepare` may lay out the
+/// region's first construct. Returns after the join with the size of the team.
+pub(crate) fn parallel(frame: &Frame, body: Body, data: *mut c_void, asked: u32, prepare: impl FnOnce(&Team)) -> u32 {
+    let icvs = frame.icvs();
+    let (size, need) = team_size(frame, &icvs, asked);
+    let (size, taken) = within_thread_limit(frame, &icvs, size);
+    let reserved = match need {
+        Need::Exact => engine::Team::reserve(size as usize),
+        Need::Available => engine::Team::reserve_available(size as usize),
+    };
+    let got = u32::try_from(reserved.size()).unwrap_or(u32::MAX);
+    if got < size && need == Need::Exact {
+        say_refused(size, got);
+    }
+    frame.team().with_child(frame.id, got as usize, |team| {
+        team.open(frame, got, body, data, &icvs);
+        prepare(team);
+        // SAFETY: - `member` takes the team, which lives until `close`; it does not unwind (the library aborts on panic).
+        unsafe { reserved.run(member, ptr::from_ref(team).cast()) };
+        team.close();
+    });
+    if taken > 0 {
+        frame.team().return_threads(taken);
+    }
+    got
+}
+
+/// One member's part of a region.
+///
+/// # Safety
+/// - `data` points to a [`Team`] that is open until all members are joined.
+unsafe fn member(data: *const (), member: Member) {
+    // SAFETY: - caller's contract.
+    let team = unsafe { &*data.cast::<Team>() };
+    let frame = Frame::new(team, member.id, team.member_icvs());
+    frame.settle();
+    let before = tls::set(&raw const frame);
+    if team.is_laid_out() {
+        worksharing::join_ahead(&frame);
+    }
+    let (body, data) = team.body();
+    // SAFETY: - the compiled code's body and argument.
+    unsafe { body(data) };
+    finish(&frame);
+    if member.id == 0 {
+        team.count_on(&frame);
+    }
+    tls::set(before);
+}
+
+/// The end of a region, before the engine's join: all tasks are completed.
+#[inline]
+pub(crate) fn finish(frame: &Frame) {
+    frame.implicit().drop_table();
+    if frame.team().is_calm() {
+        task::finish_all(frame);
+    } else {
+        sync::barrier(frame);
+    }
+}
+
+/// Whether a team must have its size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Need {
+    /// The program relies on it.
+    Exact,
+    /// As many as there are.
+    Available,
+}
+
+/// The size of the team that `asked` (0 = nothing) leads to (D4).
+#[inline]
+fn team_size(frame: &Frame, icvs: &Icvs, asked: u32) -> (u32, Need) {
+    let wanted = if asked == 0 { icvs.num_threads } else { asked };
+    let team = frame.team();
+    if wanted <= 1 || team.active_level() >= icvs.max_active_levels {
+        return (1, Need::Exact);
+    }
+    let outermost = team.active_level() == 0;
+    let granted = if outermost || icvs.dynamic {
+        u32::try_from(engine::grant_for(wanted as usize)).unwrap_or(wanted)
+    } else {
+        wanted
+    };
+    let shrinks = match asked {
+        0 => icvs.dynamic,
+        _ => outermost && settings().environment.adapt == Adapt::All && engine::is_managed(),
+    };
+    match (shrinks, outermost) {
+        (false, _) => (wanted, Need::Exact),
+        (true, true) => (granted, Need::Exact),
+        (true, false) => (granted, Need::Available),
+    }
+}
+
+/// `size` within the thread limit of the contention group; the second value is what was taken from the limit.
+fn within_thread_limit(frame: &Frame, icvs: &Icvs, size: u32) -> (u32, u32) {
+    if icvs.thread_limit == NO_LIMIT || size == 1 {
+        return (size, 0);
+    }
+    let taken = frame.team().take_threads(size - 1, icvs.thread_limit);
+    (taken + 1, taken)
+}
+
+/// Says once that the system gave fewer threads than the program relies on.
+#[cold]
+fn say_refused(size: u32, got: u32) {
+    static SAID: AtomicBool = AtomicBool::new(false);
+    // ORDERING: Relaxed - a flag on its own.
+    if !SAID.swap(true, Relaxed) {
+        message::warn(&format!(
+            "the system refused threads: a team of {size} has {got} (look at `ulimit -u`, the pids limit of the cgroup, \
+             and OMP_STACKSIZE)"
+        ));
+    }
+}

@@ -1,0 +1,516 @@
+//! Tasks: creation, execution, completion, and the waits for them.
+//!
+//! # Life of an explicit task
+//! T1 created: counted with its parent, its group and the team. T2 its predecessors are done: it stands in a queue.
+//! T3 its body runs, on one thread from start to end. T4 body and event (if detached) are done: `complete` releases the
+//! successors, then counts it off with group, parent and, last, the team. T5 its memory goes when nobody refers to it.
+//!
+//! # Invariants
+//! I1  A task's memory lives until it is complete and all its children's memory is gone: ancestors can be walked.
+//! I2  Frames of implicit tasks live until the team's count of tasks is 0, which is the last thing that a completing
+//!     task touches.
+//! I3  Whoever waits for children or a group runs only descendants of its own task. Two waits can then never block each
+//!     other: a thread that blocks task B in its queue began its wait after B was queued, which came after the wait
+//!     *for* B began; a cycle of such waits would have to be older than itself.
+
+mod depend;
+mod queue;
+pub(crate) mod reduction;
+pub(crate) mod taskloop;
+
+pub(crate) use depend::{Access, Dependence};
+pub(crate) use queue::Queues;
+
+use crate::frame::Frame;
+use crate::icv::Icvs;
+use crate::team::{Body, Team};
+use depend::{Node, Table};
+use nanothreads::engine;
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::cell::Cell;
+use std::ffi::c_void;
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::{AcqRel, Acquire, Relaxed, Release}};
+
+/// What implicit and explicit tasks have in common.
+#[repr(C)]
+pub(crate) struct Task {
+    /// The control variables of its data environment.
+    pub(crate) icvs: Cell<Icvs>,
+    parent: *const Task,
+    /// Explicit tasks between this one and its implicit task.
+    depth: u32,
+    explicit: bool,
+    is_final: bool,
+    /// The innermost group that the task's code is in.
+    group: Cell<*const Group>,
+    /// Low half: references to the memory. High half: children that are not complete.
+    links: AtomicU64,
+    /// Dependences among its children; null before the first.
+    table: Cell<*mut Table>,
+}
+
+const REFERENCE: u64 = 1;
+const CHILD: u64 = 1 << 32;
+
+/// An explicit task. Its argument block stands behind it in the same allocation.
+#[repr(C)]
+pub(crate) struct Explicit {
+    task: Task,
+    body: Body,
+    data: *mut c_void,
+    layout: Layout,
+    /// The group that counts it.
+    counted_by: *const Group,
+    node: Node,
+    /// Bits of `event`.
+    event: AtomicU8,
+    detached: bool,
+}
+
+/// The body has run.
+const BODY_DONE: u8 = 1;
+/// `omp_fulfill_event` was called.
+const FULFILLED: u8 = 2;
+/// The task was cancelled before it started, and is complete: its memory stays for a late `omp_fulfill_event`.
+const DISCARDED: u8 = 4;
+
+/// A task group: taskgroup construct, or the group around a reduction over tasks.
+#[derive(Debug)]
+pub(crate) struct Group {
+    outer: *const Group,
+    /// Tasks of the group that are not complete.
+    pending: AtomicU32,
+    cancelled: AtomicBool,
+    /// The reduction data that compiled code registered.
+    pub(crate) reductions: Cell<*mut usize>,
+    /// The group belongs to a worksharing construct or region, not to a taskgroup: cancellation looks through it.
+    pub(crate) of_construct: Cell<bool>,
+}
+
+/// What to create.
+pub(crate) struct Request<'a> {
+    /// The task's code.
+    pub(crate) body: Body,
+    /// Its argument block, to be copied.
+    pub(crate) data: *mut c_void,
+    /// Copies the block; `None` = bytewise.
+    pub(crate) copy: Option<unsafe extern "C" fn(*mut c_void, *mut c_void)>,
+    /// Size and alignment of the block.
+    pub(crate) block: Layout,
+    /// The `if` clause.
+    pub(crate) deferrable: bool,
+    /// The `final` clause.
+    pub(crate) is_final: bool,
+    /// The `depend` clauses.
+    pub(crate) dependences: &'a [Dependence],
+    /// Where the event handle goes.
+    pub(crate) event: Option<NonNull<*mut c_void>>,
+}
+
+impl Task {
+    /// The implicit task of a member.
+    #[inline]
+    pub(crate) fn implicit(icvs: Icvs, group: *const Group) -> Self {
+        Self {
+            icvs: Cell::new(icvs),
+            parent: ptr::null(),
+            depth: 0,
+            explicit: false,
+            is_final: false,
+            group: Cell::new(group),
+            links: AtomicU64::new(REFERENCE),
+            table: Cell::new(ptr::null_mut()),
+        }
+    }
+
+    /// True in a final task and all below it.
+    pub(crate) fn is_final(&self) -> bool {
+        self.is_final
+    }
+
+    fn has_children(&self) -> bool {
+        // ORDERING: Acquire - what the children did; pairs with `complete`.
+        self.links.load(Acquire) >= CHILD
+    }
+
+    /// True when `self` was created by `ancestor` or by one of its descendants.
+    fn descends_from(&self, ancestor: &Task) -> bool {
+        let mut task = self;
+        while task.depth > ancestor.depth {
+            // SAFETY: - I1: ancestors of a task that is not complete are alive; depth > 0 has a parent.
+            task = unsafe { &*task.parent };
+        }
+        ptr::eq(task, ancestor)
+    }
+
+    /// The innermost group, if any.
+    pub(crate) fn group(&self) -> Option<&Group> {
+        // SAFETY: - null or a group that is open around the task's code.
+        unsafe { self.group.get().as_ref() }
+    }
+
+    /// The table of dependences among its children.
+    #[expect(clippy::mut_from_ref, reason = "only the thread that runs the task touches its table")]
+    fn table(&self) -> &mut Table {
+        if self.table.get().is_null() {
+            self.table.set(Box::into_raw(Box::default()));
+        }
+        // SAFETY: - just made or made before; the thread that runs the task uses it for one creation at a time.
+        unsafe { &mut *self.table.get() }
+    }
+
+    /// The task creates no more children: forgets their dependences.
+    pub(crate) fn drop_table(&self) {
+        let table = self.table.replace(ptr::null_mut());
+        if !table.is_null() {
+            // SAFETY: - made by `table`, not used any more.
+            drop(unsafe { Box::from_raw(table) });
+        }
+    }
+}
+
+/// A counted reference to an explicit task's memory.
+pub(crate) struct TaskRef(NonNull<Explicit>);
+
+impl TaskRef {
+    fn new(task: &Explicit) -> Self {
+        // ORDERING: Relaxed - the caller has a reference already.
+        task.task.links.fetch_add(REFERENCE, Relaxed);
+        Self(NonNull::from(task))
+    }
+
+    fn get(&self) -> &Explicit {
+        // SAFETY: - the reference keeps the memory.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl Drop for TaskRef {
+    fn drop(&mut self) {
+        // SAFETY: - this reference was counted by `new`.
+        unsafe { release(&raw const (*self.0.as_ptr()).task) };
+    }
+}
+
+/// Gives one reference back; frees the task, and then its ancestors, when it was the last (T5).
+///
+/// # Safety
+/// - The caller owns one reference to `task`.
+unsafe fn release(mut task: *const Task) {
+    loop {
+        // SAFETY: - the reference (the caller's, or the child's that was just freed) keeps it alive.
+        let this = unsafe { &*task };
+        // ORDERING: AcqRel - the one who frees sees what all others did with it.
+        if this.links.fetch_sub(REFERENCE, AcqRel) != REFERENCE || !this.explicit {
+            return;
+        }
+        let parent = this.parent;
+        let explicit = task.cast::<Explicit>().cast_mut();
+        // SAFETY: - explicit tasks start with their `Task` (repr(C)), and nobody refers to this one any more.
+        let layout = unsafe { (*explicit).layout };
+        // SAFETY: - as above; allocated with this layout in `allocate`.
+        unsafe {
+            ptr::drop_in_place(explicit);
+            dealloc(explicit.cast(), layout);
+        }
+        task = parent;
+    }
+}
+
+/// Creates a task, and runs it at once where it must not or need not wait.
+pub(crate) fn create(frame: &Frame, request: &Request<'_>) {
+    let team = frame.team();
+    let parent = frame.task();
+    if is_cancelled(team, parent.group()) {
+        return;
+    }
+    let included = !request.deferrable || parent.is_final;
+    if included && !request.dependences.is_empty() {
+        wait_for_predecessors(frame, request.dependences);
+    }
+    let task = allocate(frame, request);
+    if !included && !request.dependences.is_empty() && !depend::register(parent.table(), task, request.dependences) {
+        // The last predecessor will queue it.
+        return;
+    }
+    if included && request.event.is_some() {
+        let kept = TaskRef::new(task);
+        execute(frame, task);
+        // Complete only when the event is fulfilled, and the creator of an included task waits for that.
+        wait_running(frame, || kept.get().node.is_finished());
+    } else if included || frame.size == 1 || team.tasks.is_full(frame.id) {
+        execute(frame, task);
+    } else {
+        team.tasks.push(frame.id, NonNull::from(task));
+        team.stir();
+    }
+}
+
+/// Makes the task and counts it (T1).
+fn allocate<'a>(frame: &Frame, request: &Request<'_>) -> &'a Explicit {
+    let parent = frame.task();
+    let (layout, offset) = Layout::new::<Explicit>().extend(request.block).unwrap_or_else(|_| {
+        crate::message::fatal(&format!("a task's argument block of {} bytes is too large", request.block.size()))
+    });
+    // SAFETY: - the layout is not empty.
+    let memory = unsafe { alloc(layout) };
+    if memory.is_null() {
+        handle_alloc_error(layout);
+    }
+    // SAFETY: - `offset` lies in the allocation.
+    let block: *mut c_void = unsafe { memory.add(offset) }.cast();
+    let task = memory.cast::<Explicit>();
+    let fresh = Explicit {
+        task: Task {
+            icvs: parent.icvs.clone(),
+            parent,
+            depth: parent.depth + 1,
+            explicit: true,
+            is_final: request.is_final || parent.is_final,
+            group: parent.group.clone(),
+            links: AtomicU64::new(REFERENCE),
+            table: Cell::new(ptr::null_mut()),
+        },
+        body: request.body,
+        data: block,
+        layout,
+        counted_by: parent.group.get(),
+        node: Node::new(frame.team(), !request.dependences.is_empty() || request.event.is_some()),
+        event: AtomicU8::new(0),
+        detached: request.event.is_some(),
+    };
+    // SAFETY: - fresh memory of the right layout.
+    unsafe { task.write(fresh) };
+    if let Some(place) = request.event {
+        // SAFETY: - the compiled code passes a place for the handle, and begins the argument block with it.
+        unsafe {
+            place.write(task.cast());
+            if !request.data.is_null() {
+                request.data.cast::<*mut c_void>().write(task.cast());
+            }
+        }
+    }
+    match request.copy {
+        // SAFETY: - the compiled code's own copy constructor for its block.
+        Some(copy) => unsafe { copy(block, request.data) },
+        // SAFETY: - the block that the compiled code passes has this size; the copy is fresh memory.
+        None => unsafe { ptr::copy_nonoverlapping(request.data.cast::<u8>(), block.cast::<u8>(), request.block.size()) },
+    }
+    // ORDERING: Relaxed - queues and tables publish the task; the counts only have to be up before that.
+    parent.links.fetch_add(CHILD | REFERENCE, Relaxed);
+    if let Some(group) = parent.group() {
+        group.pending.fetch_add(1, Relaxed);
+    }
+    frame.team().tasks.count_created();
+    // SAFETY: - just written; alive until it is complete.
+    unsafe { &*task }
+}
+
+/// Runs a task's body (T3) and completes it unless its event is still to come.
+fn execute(frame: &Frame, task: &Explicit) {
+    let team = frame.team();
+    // SAFETY: - the group counts this task, so it is still open.
+    if is_cancelled(team, unsafe { task.counted_by.as_ref() }) {
+        // ORDERING: AcqRel - as below.
+        if task.detached && task.event.fetch_or(DISCARDED, AcqRel) & FULFILLED == 0 {
+            std::mem::forget(TaskRef::new(task));
+        }
+        complete(team, Some(frame.id), task);
+        return;
+    }
+    let before = frame.swap_task(&raw const task.task);
+    // SAFETY: - the compiled code's body with its argument block, once.
+    unsafe { (task.body)(task.data) };
+    frame.swap_task(before);
+    task.task.drop_table();
+    // ORDERING: AcqRel - either this thread or the fulfilling one sees both bits, and completes the task.
+    if !task.detached || task.event.fetch_or(BODY_DONE, AcqRel) & FULFILLED != 0 {
+        complete(team, Some(frame.id), task);
+    }
+}
+
+/// `omp_fulfill_event`: may come from any thread of the process.
+///
+/// # Safety
+/// - `handle` is the event handle of a task whose event was not fulfilled yet.
+pub(crate) unsafe fn fulfill(handle: *mut c_void, frame: &Frame) {
+    // SAFETY: - caller's contract: the task waits for this call.
+    let task = unsafe { &*handle.cast::<Explicit>() };
+    // ORDERING: AcqRel - see `execute`.
+    if task.event.fetch_or(FULFILLED, AcqRel) & (BODY_DONE | DISCARDED) == BODY_DONE {
+        let team = task.node.team();
+        let id = ptr::eq(team, frame.team()).then_some(frame.id);
+        complete(team, id, task);
+    }
+}
+
+/// T4.
+fn complete(team: &Team, id: Option<u32>, task: &Explicit) {
+    task.node.finish(|successor| team.tasks.push_anywhere(id, successor));
+    // SAFETY: - counted by the group, so the group is open until the next line has run.
+    if let Some(group) = unsafe { task.counted_by.as_ref() } {
+        // ORDERING: Release - pairs with `Group::is_done`.
+        group.pending.fetch_sub(1, Release);
+    }
+    // SAFETY: - I1: the parent outlives its children.
+    let parent = unsafe { &*task.task.parent };
+    // ORDERING: Release - pairs with `has_children`.
+    parent.links.fetch_sub(CHILD, Release);
+    // SAFETY: - the reference that the task was made with.
+    unsafe { release(&raw const task.task) };
+    team.tasks.count_complete();
+    team.stir();
+}
+
+impl Group {
+    fn is_done(&self) -> bool {
+        // ORDERING: Acquire - pairs with `complete`.
+        self.pending.load(Acquire) == 0
+    }
+
+    /// Cancels the tasks of the group that have not started.
+    pub(crate) fn cancel(&self) {
+        // ORDERING: Relaxed - a hint, checked at scheduling points.
+        self.cancelled.store(true, Relaxed);
+    }
+
+    /// True after `cancel`, here or in the group that a construct's group hides.
+    pub(crate) fn is_cancelled(&self) -> bool {
+        // ORDERING: Relaxed - a hint.
+        self.cancelled.load(Relaxed) || (self.of_construct.get() && self.outer().is_some_and(Group::is_cancelled))
+    }
+
+    /// The group around this one.
+    pub(crate) fn outer(&self) -> Option<&Group> {
+        // SAFETY: - null or a group that closes after this one.
+        unsafe { self.outer.as_ref() }
+    }
+}
+
+fn is_cancelled(team: &Team, group: Option<&Group>) -> bool {
+    // ORDERING: Relaxed - a hint, checked at scheduling points.
+    team.cancelled.load(Relaxed) || group.is_some_and(Group::is_cancelled)
+}
+
+/// Opens a group around what the current task creates from now on.
+pub(crate) fn open_group(frame: &Frame) {
+    let task = frame.task();
+    task.group.set(Box::into_raw(new_group(task.group.get())));
+}
+
+/// A group inside `outer`.
+pub(crate) fn new_group(outer: *const Group) -> Box<Group> {
+    Box::new(Group {
+        outer,
+        pending: AtomicU32::new(0),
+        cancelled: AtomicBool::new(false),
+        // SAFETY: - null or a group that is open around the new one.
+        reductions: Cell::new(unsafe { outer.as_ref() }.map_or(ptr::null_mut(), |outer| outer.reductions.get())),
+        of_construct: Cell::new(false),
+    })
+}
+
+/// Waits for the tasks of the innermost group and closes it.
+pub(crate) fn close_group(frame: &Frame) {
+    let task = frame.task();
+    let Some(group) = task.group() else { return };
+    wait_running(frame, || group.is_done());
+    task.group.set(group.outer);
+    // SAFETY: - made by `open_group` of the same task; no task is counted by it any more.
+    drop(unsafe { Box::from_raw(ptr::from_ref(group).cast_mut()) });
+}
+
+/// Waits for the children of the current task.
+pub(crate) fn wait_for_children(frame: &Frame) {
+    let task = frame.task();
+    if task.has_children() {
+        wait_running(frame, || !task.has_children());
+    }
+}
+
+/// Waits until all earlier children that `dependences` name are complete.
+pub(crate) fn wait_for_predecessors(frame: &Frame, dependences: &[Dependence]) {
+    let task = frame.task();
+    if task.table.get().is_null() {
+        return;
+    }
+    let mut predecessors = depend::predecessors(task.table(), dependences);
+    wait_running(frame, || {
+        predecessors.retain(|predecessor| !predecessor.get().node.is_finished());
+        predecessors.is_empty()
+    });
+}
+
+/// Runs descendants of the current task until `done` (I3).
+fn wait_running(frame: &Frame, mut done: impl FnMut() -> bool) {
+    let current = frame.task();
+    let mut strangers = 0;
+    engine::wait(&frame.team().wait, || {
+        loop {
+            if done() {
+                return true;
+            }
+            if !run_descendant_sparing(frame, current, &mut strangers) {
+                return false;
+            }
+        }
+    });
+}
+
+fn run_descendant(frame: &Frame, ancestor: &Task) -> bool {
+    run_descendant_sparing(frame, ancestor, &mut 0)
+}
+
+/// Runs one descendant of `ancestor`, if one is to be found. `strangers` counts the tasks of others that were taken from
+/// other members' queues in vain.
+fn run_descendant_sparing(frame: &Frame, ancestor: &Task, strangers: &mut u32) -> bool {
+    let wanted = |task: NonNull<Explicit>| {
+        // SAFETY: - a queued task is alive until it is run, and the caller took it out of its queue.
+        unsafe { task.as_ref() }.task.descends_from(ancestor)
+    };
+    match frame.team().tasks.take_if(frame.id, frame.size, wanted, strangers) {
+        Some(task) => {
+            // SAFETY: - taken out of the queue: this thread alone runs it.
+            execute(frame, unsafe { task.as_ref() });
+            true
+        }
+        None => false,
+    }
+}
+
+/// Runs one task of the team, if there is one. For barriers.
+#[inline]
+pub(crate) fn run_any(frame: &Frame) -> bool {
+    let tasks = &frame.team().tasks;
+    if tasks.all_complete() {
+        return false;
+    }
+    match tasks.take(frame.id, frame.size) {
+        Some(task) => {
+            // SAFETY: - taken out of the queue: this thread alone runs it.
+            execute(frame, unsafe { task.as_ref() });
+            true
+        }
+        None => false,
+    }
+}
+
+/// Runs one task at a `taskyield`: a descendant of the current one.
+pub(crate) fn yield_now(frame: &Frame) {
+    if !frame.team().tasks.all_complete() {
+        run_descendant(frame, frame.task());
+    }
+}
+
+/// Runs tasks until none of the team is left.
+pub(crate) fn finish_all(frame: &Frame) {
+    frame.implicit().drop_table();
+    let team = frame.team();
+    if !team.tasks.all_complete() {
+        engine::wait(&team.wait, || {
+            while run_any(frame) {}
+            team.tasks.all_complete()
+        });
+    }
+}

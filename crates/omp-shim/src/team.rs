@@ -1,0 +1,422 @@
+//! A team: what the members of a region share. Cached by the thread that forks, so that a fork allocates nothing.
+//!
+//! # Who touches what
+//! Cells: written by the primary thread between regions (`open`, `close`), read by members inside; the engine's fork
+//! and join order the two. Atomics and parts with their own protocol: everybody.
+
+use crate::frame::Frame;
+use crate::icv::{Icvs, settings};
+use crate::task::{Group, Queues};
+use crate::worksharing::Ring;
+use nanothreads::engine::{Barrier, WaitPoint};
+use std::cell::{Cell, UnsafeCell};
+use std::ffi::c_void;
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering::{Acquire, Relaxed, Release}};
+
+/// What a compiler makes of a region's body.
+pub(crate) type Body = unsafe extern "C" fn(*mut c_void);
+
+/// See the module head.
+pub(crate) struct Team {
+    size: Cell<u32>,
+    level: Cell<u32>,
+    active_level: Cell<u32>,
+    body: Cell<Option<Body>>,
+    data: Cell<*mut c_void>,
+    icvs: Cell<Icvs>,
+    /// The frame of the thread that forked; null for initial teams.
+    parent: Cell<*const Frame>,
+    /// The initial team of this contention group: counts its threads.
+    league: Cell<League>,
+    /// The task group that the implicit tasks are in (reductions of a whole region).
+    group: Cell<*const Group>,
+    constructs: Cell<u64>,
+    singles_met: Cell<u32>,
+    /// The region's first construct is laid out already.
+    laid_out: Cell<bool>,
+    /// Members may leave at the end without waiting for tasks: see [`Calm`].
+    calm: Cell<bool>,
+    calmness: Calmness,
+    barriers: Barriers,
+    members: UnsafeCell<Vec<Member>>,
+    /// Worksharing constructs in flight.
+    pub(crate) ring: Ring,
+    /// `single` constructs that were taken.
+    pub(crate) singles: AtomicU32,
+    /// What `single copyprivate` hands round.
+    pub(crate) copied: AtomicPtr<c_void>,
+    /// Task queues and counters.
+    pub(crate) tasks: Queues,
+    /// Where members wait for anything but a barrier.
+    pub(crate) wait: WaitPoint,
+    /// `cancel parallel` was met.
+    pub(crate) cancelled: AtomicBool,
+    /// `cancel for` or `cancel sections` was met in the current construct.
+    pub(crate) construct_cancelled: AtomicBool,
+    pub(crate) cancel_barrier: CancelBarrier,
+    /// Threads of the contention group, when this is its initial team.
+    threads: AtomicU32,
+}
+
+// SAFETY: - cells are written only between regions, by the thread that the team belongs to (module head).
+//         - the raw pointers in them are only followed inside the region that they were set for.
+unsafe impl Sync for Team {}
+
+/// Which team of which league: teams construct.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct League {
+    /// Number of the initial team.
+    pub(crate) number: u32,
+    /// Teams of the league.
+    pub(crate) count: u32,
+    /// The initial team that counts the contention group's threads.
+    counter: *const Team,
+}
+
+/// What belongs to one member over all regions of the team.
+#[derive(Default)]
+struct Member {
+    /// Teams that the member forked last: of several threads, and of one.
+    children: [Cell<Option<Box<Team>>>; 2],
+}
+
+/// A barrier that members leave early when the region is cancelled.
+#[derive(Debug, Default)]
+pub(crate) struct CancelBarrier {
+    arrived: AtomicU32,
+    round: AtomicU32,
+}
+
+impl CancelBarrier {
+    /// Arrives; `Ok` = the last one, who must call `release`, `Err` = the round to wait for.
+    pub(crate) fn arrive(&self, size: u32) -> Result<(), u32> {
+        // ORDERING: Relaxed - the round cannot end before this member arrived.
+        let round = self.round.load(Relaxed);
+        // ORDERING: AcqRel - the last one sees what all did before; pairs with itself.
+        let last = self.arrived.fetch_add(1, std::sync::atomic::Ordering::AcqRel) + 1 == size;
+        if last { Ok(()) } else { Err(round) }
+    }
+
+    /// Ends the round.
+    pub(crate) fn release(&self) {
+        // ORDERING: Relaxed - nobody arrives before the round changes below.
+        self.arrived.store(0, Relaxed);
+        // ORDERING: Release - pairs with `is_over`. One writer: the last to arrive.
+        self.round.store(self.round.load(Relaxed).wrapping_add(1), Release);
+    }
+
+    /// True when `round` is over.
+    pub(crate) fn is_over(&self, round: u32) -> bool {
+        // ORDERING: Acquire - pairs with `release`.
+        self.round.load(Acquire) != round
+    }
+
+    fn reset(&self) {
+        // ORDERING: Relaxed - between regions.
+        self.arrived.store(0, Relaxed);
+    }
+}
+
+/// Barriers by size, so that a team that changes between sizes keeps them.
+#[derive(Default)]
+struct Barriers {
+    known: UnsafeCell<Vec<Box<Barrier>>>,
+    current: Cell<*const Barrier>,
+}
+
+impl Barriers {
+    /// Selects the barrier for `size` members. Between regions only.
+    fn select(&self, size: usize) {
+        let current = self.current.get();
+        // SAFETY: - null or one of `known`, which are freed only by `reset`, which clears `current`.
+        if !current.is_null() && unsafe { &*current }.size() == size {
+            return;
+        }
+        // SAFETY: - between regions: only the primary thread looks at the list.
+        let known = unsafe { &mut *self.known.get() };
+        let index = known.iter().position(|barrier| barrier.size() == size).unwrap_or_else(|| {
+            known.push(Box::new(Barrier::new(size)));
+            known.len() - 1
+        });
+        self.current.set(&raw const *known[index]);
+    }
+
+    /// After a cancelled region members may have passed different numbers of barriers.
+    fn reset(&self) {
+        self.current.set(ptr::null());
+        // SAFETY: - between regions: only the primary thread looks at the list.
+        unsafe { &mut *self.known.get() }.clear();
+    }
+}
+
+/// Remembers which regions create tasks.
+///
+/// A member that is done must stay to help with tasks that others still create, which costs a barrier before the join.
+/// Most regions never create a task: one whose body ran `QUIET` times without any is *calm* and skips that barrier.
+/// When it does create tasks later, all are still completed (by those who have not left), and it is never calm again.
+struct Calmness([Cell<(usize, u8)>; 8]);
+
+impl Calmness {
+    const QUIET: u8 = 2;
+    const NEVER: u8 = u8::MAX;
+
+    fn slot(&self, body: usize) -> &Cell<(usize, u8)> {
+        &self.0[(body >> 4) % self.0.len()]
+    }
+
+    fn is_calm(&self, body: usize) -> bool {
+        let (known, count) = self.slot(body).get();
+        known == body && (Self::QUIET..Self::NEVER).contains(&count)
+    }
+
+    fn learn(&self, body: usize, had_tasks: bool) {
+        let slot = self.slot(body);
+        let (known, count) = slot.get();
+        let count = if known == body { count } else { 0 };
+        let count = if had_tasks || count == Self::NEVER { Self::NEVER } else { (count + 1).min(Self::QUIET) };
+        slot.set((body, count));
+    }
+}
+
+impl Team {
+    fn new(icvs: Icvs) -> Self {
+        Self {
+            size: Cell::new(1),
+            level: Cell::new(0),
+            active_level: Cell::new(0),
+            body: Cell::new(None),
+            data: Cell::new(ptr::null_mut()),
+            icvs: Cell::new(icvs),
+            parent: Cell::new(ptr::null()),
+            league: Cell::new(League { number: 0, count: 1, counter: ptr::null() }),
+            group: Cell::new(ptr::null()),
+            constructs: Cell::new(0),
+            singles_met: Cell::new(0),
+            laid_out: Cell::new(false),
+            calm: Cell::new(false),
+            calmness: Calmness(Default::default()),
+            barriers: Barriers::default(),
+            members: UnsafeCell::new(Vec::new()),
+            ring: Ring::new(),
+            singles: AtomicU32::new(0),
+            copied: AtomicPtr::new(ptr::null_mut()),
+            tasks: Queues::new(),
+            wait: WaitPoint::new(),
+            cancelled: AtomicBool::new(false),
+            construct_cancelled: AtomicBool::new(false),
+            cancel_barrier: CancelBarrier::default(),
+            threads: AtomicU32::new(1),
+        }
+    }
+
+    /// The team of an initial task: team `number` of a league of `count`.
+    pub(crate) fn initial(icvs: Icvs, number: u32, count: u32) -> Self {
+        let team = Self::new(icvs);
+        team.league.set(League { number, count, counter: ptr::null() });
+        team.make_room(1);
+        team.barriers.select(1);
+        team
+    }
+
+    /// Threads.
+    #[inline]
+    pub(crate) fn size(&self) -> u32 {
+        self.size.get()
+    }
+
+    /// Enclosing parallel regions.
+    #[inline]
+    pub(crate) fn level(&self) -> u32 {
+        self.level.get()
+    }
+
+    /// Enclosing parallel regions of more than one thread.
+    #[inline]
+    pub(crate) fn active_level(&self) -> u32 {
+        self.active_level.get()
+    }
+
+    /// The frame of the thread that forked.
+    pub(crate) fn parent(&self) -> Option<&Frame> {
+        // SAFETY: - null or a frame that stays until the join of the region that the caller is in.
+        unsafe { self.parent.get().as_ref() }
+    }
+
+    /// The group that implicit tasks start in.
+    #[inline]
+    pub(crate) fn group(&self) -> *const Group {
+        self.group.get()
+    }
+
+    /// Puts the implicit tasks of the region that is about to start into `group`.
+    pub(crate) fn set_group(&self, group: *const Group) {
+        self.group.set(group);
+    }
+
+    /// Worksharing constructs of earlier regions.
+    #[inline]
+    pub(crate) fn constructs(&self) -> u64 {
+        self.constructs.get()
+    }
+
+    /// `single` constructs of earlier regions.
+    #[inline]
+    pub(crate) fn singles_met(&self) -> u32 {
+        self.singles_met.get()
+    }
+
+    /// The region's barrier.
+    #[inline]
+    pub(crate) fn barrier(&self) -> &Barrier {
+        // SAFETY: - selected before the region started; freed only between regions.
+        unsafe { &*self.barriers.current.get() }
+    }
+
+    /// True when members may leave without a last barrier.
+    #[inline]
+    pub(crate) fn is_calm(&self) -> bool {
+        self.calm.get()
+    }
+
+    /// The region's members find their first construct ready.
+    pub(crate) fn set_laid_out(&self) {
+        self.laid_out.set(true);
+    }
+
+    /// True when members begin inside a construct.
+    #[inline]
+    pub(crate) fn is_laid_out(&self) -> bool {
+        self.laid_out.get()
+    }
+
+    /// The control variables that members start with.
+    #[inline]
+    pub(crate) fn member_icvs(&self) -> Icvs {
+        self.icvs.get()
+    }
+
+    /// Which team of which league.
+    pub(crate) fn league(&self) -> League {
+        self.league.get()
+    }
+
+    /// The region's body with its argument.
+    #[inline]
+    pub(crate) fn body(&self) -> (Body, *mut c_void) {
+        (self.body.get().expect("a team runs only between open and close"), self.data.get())
+    }
+
+    /// Wakes all members that wait, in the barrier or elsewhere: there is something new to look at.
+    #[inline]
+    pub(crate) fn stir(&self) {
+        self.wait.notify_all();
+        if self.size.get() > 1 {
+            self.barrier().stir();
+        }
+    }
+
+    fn make_room(&self, size: usize) {
+        // SAFETY: - between regions: only the primary thread looks at the members.
+        let members = unsafe { &mut *self.members.get() };
+        if members.len() < size {
+            members.resize_with(size, Member::default);
+        }
+        self.tasks.make_room(size);
+    }
+
+    /// Runs `use_team` with the cached team of member `id` for a region of `size` threads.
+    pub(crate) fn with_child<R>(&self, id: u32, size: usize, use_team: impl FnOnce(&Team) -> R) -> R {
+        // SAFETY: - the vector does not move during a region, and cell `id` is touched by member `id` only.
+        let member = unsafe { &(&*self.members.get())[id as usize] };
+        let cell = &member.children[usize::from(size == 1)];
+        // A task that the member runs inside its own region may fork again: the cell is empty then.
+        let team = cell.take().unwrap_or_else(|| Box::new(Team::new(self.icvs.get())));
+        let result = use_team(&team);
+        cell.set(Some(team));
+        result
+    }
+
+    /// Prepares a region of `size` threads, forked by `parent`.
+    pub(crate) fn open(&self, parent: &Frame, size: u32, body: Body, data: *mut c_void, icvs: &Icvs) {
+        let outer = parent.team();
+        let level = outer.level() + 1;
+        self.make_room(size as usize);
+        self.barriers.select(size as usize);
+        self.size.set(size);
+        self.level.set(level);
+        self.active_level.set(outer.active_level() + u32::from(size > 1));
+        self.body.set(Some(body));
+        self.data.set(data);
+        self.icvs.set(settings().inherited(icvs, level));
+        self.parent.set(ptr::from_ref(parent));
+        let mut league = outer.league();
+        if league.counter.is_null() {
+            league.counter = ptr::from_ref(outer);
+        }
+        self.league.set(league);
+        self.laid_out.set(false);
+        self.calm.set(size == 1 || self.calmness.is_calm(body as usize));
+    }
+
+    /// Member 0 tells how many constructs the region had.
+    #[inline]
+    pub(crate) fn count_on(&self, frame: &Frame) {
+        self.constructs.set(frame.constructs.get());
+        self.singles_met.set(frame.singles.get());
+    }
+
+    /// After the join: ready for the next region.
+    pub(crate) fn close(&self) {
+        if let Some(body) = self.body.replace(None) {
+            self.calmness.learn(body as usize, self.tasks.take_note());
+        }
+        self.group.set(ptr::null());
+        // ORDERING: Relaxed - the join came before.
+        if self.cancelled.load(Relaxed) {
+            self.reset();
+        }
+        self.construct_cancelled.store(false, Relaxed);
+    }
+
+    /// After a cancelled region members may disagree on how many constructs and barriers they met.
+    #[cold]
+    fn reset(&self) {
+        self.cancelled.store(false, Relaxed);
+        self.cancel_barrier.reset();
+        self.barriers.reset();
+        self.ring.reset();
+        self.constructs.set(0);
+        self.singles_met.set(0);
+        self.singles.store(0, Relaxed);
+    }
+
+    /// Takes up to `wanted` more threads for the contention group out of `limit`; returns how many.
+    pub(crate) fn take_threads(&self, wanted: u32, limit: u32) -> u32 {
+        let counter = self.thread_counter();
+        // ORDERING: Relaxed - a number on its own.
+        let mut busy = counter.load(Relaxed);
+        loop {
+            let taken = wanted.min(limit.saturating_sub(busy));
+            match counter.compare_exchange_weak(busy, busy + taken, Relaxed, Relaxed) {
+                Ok(_) => return taken,
+                Err(now) => busy = now,
+            }
+        }
+    }
+
+    /// Gives `count` threads of the contention group back.
+    pub(crate) fn return_threads(&self, count: u32) {
+        // ORDERING: Relaxed - a number on its own.
+        self.thread_counter().fetch_sub(count, Relaxed);
+    }
+
+    fn thread_counter(&self) -> &AtomicU32 {
+        let counter = self.league.get().counter;
+        // SAFETY: - null (this is the initial team) or the initial team, whose thread waits for this region.
+        match unsafe { counter.as_ref() } {
+            Some(initial) => &initial.threads,
+            None => &self.threads,
+        }
+    }
+}

@@ -1,0 +1,326 @@
+//! Worksharing constructs in flight: a ring, so that members may run ahead of each other past `nowait`.
+//!
+//! # Protocol
+//! Construct number k of a region uses slot k mod [`RING`]. Its `state` goes free(k) -> claimed(k) -> ready(k) ->
+//! free(k + RING).
+//! 1. The first member that comes claims it (C1), writes the plan, and publishes it (C2).
+//! 2. The others see ready(k) (C3) and read the plan.
+//! 3. Each member leaves once (C4); the last one clears the slot and frees it for number k + RING (C5).
+//! A member that is a whole ring ahead waits for C5.
+//!
+//! # Orderings
+//! C1 Acquire: the slot's cleared state, from C5 Release. C2 Release with C3 Acquire: the plan. C4 AcqRel: whoever
+//! clears the slot does so after all others stopped looking at it.
+
+use crate::frame::Frame;
+use crate::schedule::{Kind, Schedule, Space, static_share, take_dynamic, take_guided};
+use crate::team::Team;
+use nanothreads::engine;
+use platform::sync::CachePadded;
+use std::cell::UnsafeCell;
+use std::ops::Range;
+use std::ptr;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::{AcqRel, Acquire, Relaxed, Release}};
+
+/// Constructs that may be in flight.
+const RING: u64 = 8;
+
+const FREE: u64 = 0;
+const CLAIMED: u64 = 1;
+const READY: u64 = 2;
+
+const fn state(number: u64, phase: u64) -> u64 {
+    (number << 2) | phase
+}
+
+/// How a loop is to be run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plan {
+    /// The iterations.
+    pub(crate) space: Space,
+    /// How they are dealt out.
+    pub(crate) schedule: Schedule,
+    /// It contains ordered regions.
+    pub(crate) ordered: bool,
+}
+
+impl Plan {
+    const NONE: Self = Self { space: Space::EMPTY, schedule: Schedule::DEFAULT, ordered: false };
+
+    /// A loop without ordered regions.
+    pub(crate) fn new(space: Space, schedule: Schedule) -> Self {
+        Self { space, schedule, ordered: false }
+    }
+
+    /// A loop with ordered regions.
+    pub(crate) fn ordered(space: Space, schedule: Schedule) -> Self {
+        Self { space, schedule, ordered: true }
+    }
+
+    /// `count` sections, numbered from 1.
+    pub(crate) fn sections(count: u32) -> Self {
+        Self::new(Space::unsigned(true, 1, u64::from(count) + 1, 1), Schedule::new(Kind::Dynamic, 1))
+    }
+}
+
+/// What the members of one construct share besides the loop.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    /// Memory that the construct asked for, zeroed; freed with the construct.
+    pub(crate) memory: Vec<u64>,
+    /// The first member's task reductions.
+    pub(crate) reductions: *mut usize,
+    /// Cross-iteration dependences.
+    pub(crate) doacross: Option<crate::doacross::Doacross>,
+}
+
+impl Shared {
+    const fn new() -> Self {
+        Self { memory: Vec::new(), reductions: ptr::null_mut(), doacross: None }
+    }
+}
+
+/// One slot of the ring.
+#[derive(Debug)]
+pub(crate) struct Construct {
+    state: CachePadded<AtomicU64>,
+    /// Members that have left.
+    left: AtomicU32,
+    plan: UnsafeCell<Plan>,
+    shared: UnsafeCell<Shared>,
+    /// First iteration that nobody took yet.
+    next: CachePadded<AtomicU64>,
+    /// First iteration whose ordered region is still to come.
+    ordered_at: CachePadded<AtomicU64>,
+}
+
+// SAFETY: - `plan` and `shared` are written by the claimer between C1 and C2 and by the last one between C4 and C5,
+//           and only read in between.
+//         - the raw pointer in `shared` is handed to the compiled code that gave it.
+unsafe impl Sync for Construct {}
+
+impl Construct {
+    fn new(number: u64) -> Self {
+        Self {
+            state: CachePadded::new(AtomicU64::new(state(number, FREE))),
+            left: AtomicU32::new(0),
+            plan: UnsafeCell::new(Plan::NONE),
+            shared: UnsafeCell::new(Shared::new()),
+            next: CachePadded::new(AtomicU64::new(0)),
+            ordered_at: CachePadded::new(AtomicU64::new(0)),
+        }
+    }
+
+    /// What the members share; fixed by the claimer.
+    pub(crate) fn shared(&self) -> &Shared {
+        // SAFETY: - between C3 and C4 nobody writes.
+        unsafe { &*self.shared.get() }
+    }
+}
+
+/// See the module head.
+#[derive(Debug)]
+pub(crate) struct Ring([Construct; RING as usize]);
+
+impl Ring {
+    /// A ring whose next construct is number 0.
+    pub(crate) fn new() -> Self {
+        Self(std::array::from_fn(|number| Construct::new(number as u64)))
+    }
+
+    fn slot(&self, number: u64) -> &Construct {
+        &self.0[(number % RING) as usize]
+    }
+
+    /// Starts again at number 0. Between regions only.
+    pub(crate) fn reset(&self) {
+        for (number, construct) in (0..).zip(&self.0) {
+            // SAFETY: - between regions nobody looks at the ring.
+            unsafe { *construct.shared.get() = Shared::new() };
+            // ORDERING: Relaxed - the next fork publishes it.
+            construct.left.store(0, Relaxed);
+            construct.state.store(state(number, FREE), Relaxed);
+        }
+    }
+}
+
+/// How far a thread is in its current construct.
+#[derive(Debug)]
+pub(crate) struct Progress {
+    construct: *const Construct,
+    number: u64,
+    plan: Plan,
+    /// Turns taken in a static schedule.
+    round: u64,
+    /// The chunk that the thread runs now; empty before the first.
+    chunk: Range<u64>,
+}
+
+impl Progress {
+    /// Not in a construct.
+    pub(crate) const NONE: Self =
+        Self { construct: ptr::null(), number: 0, plan: Plan::NONE, round: 0, chunk: 0..0 };
+}
+
+/// Enters the next construct. The first member there lays it out by `plan` and `share`.
+pub(crate) fn enter(frame: &Frame, plan: impl FnOnce() -> Plan, share: impl FnOnce(&mut Shared)) {
+    let number = frame.constructs.get();
+    frame.constructs.set(number + 1);
+    let team = frame.team();
+    let construct = team.ring.slot(number);
+    if claim(team, construct, number) {
+        lay_out(construct, plan(), share);
+        // ORDERING: Release (C2) - pairs with C3.
+        construct.state.store(state(number, READY), Release);
+        team.wait.notify_all();
+    }
+    join(frame, construct, number);
+}
+
+/// Lays out the first construct of a region that is about to start: its members find it ready.
+pub(crate) fn lay_out_ahead(team: &Team, plan: Plan) {
+    let number = team.constructs();
+    let construct = team.ring.slot(number);
+    lay_out(construct, plan, |_| {});
+    // ORDERING: Relaxed - the fork publishes it.
+    construct.state.store(state(number, READY), Relaxed);
+    team.set_laid_out();
+}
+
+/// Puts a member into the construct that was laid out ahead.
+pub(crate) fn join_ahead(frame: &Frame) {
+    let number = frame.constructs.get();
+    frame.constructs.set(number + 1);
+    join(frame, frame.team().ring.slot(number), number);
+}
+
+fn join(frame: &Frame, construct: &Construct, number: u64) {
+    // SAFETY: - the construct is ready: nobody writes the plan before this member leaves.
+    let plan = unsafe { *construct.plan.get() };
+    *frame.progress() = Progress { construct: ptr::from_ref(construct), number, plan, round: 0, chunk: 0..0 };
+}
+
+/// Waits until construct `number` is ready (false) or claims it (true).
+fn claim(team: &Team, construct: &Construct, number: u64) -> bool {
+    let mut claimed = false;
+    let mut look = || {
+        // ORDERING: Acquire (C3) - pairs with C2.
+        let seen = construct.state.load(Acquire);
+        if seen == state(number, READY) {
+            return true;
+        }
+        claimed = seen == state(number, FREE)
+            // ORDERING: Acquire (C1) - pairs with C5; a failure is looked at again.
+            && construct.state.compare_exchange(seen, state(number, CLAIMED), Acquire, Relaxed).is_ok();
+        claimed
+    };
+    if !look() {
+        engine::wait(&team.wait, look);
+    }
+    claimed
+}
+
+fn lay_out(construct: &Construct, plan: Plan, share: impl FnOnce(&mut Shared)) {
+    // ORDERING: Relaxed - published by C2 or by the fork.
+    construct.next.store(0, Relaxed);
+    construct.ordered_at.store(0, Relaxed);
+    // SAFETY: - the caller claimed the construct (or no region runs): nobody else looks at it.
+    unsafe { *construct.plan.get() = plan };
+    // SAFETY: - as above.
+    share(unsafe { &mut *construct.shared.get() });
+}
+
+/// The construct that the thread is in, if any.
+pub(crate) fn current(frame: &Frame) -> Option<&Construct> {
+    // SAFETY: - null or a slot of the frame's team, which outlives the frame.
+    unsafe { frame.progress().construct.as_ref() }
+}
+
+/// Takes the thread's next chunk; half-open bounds of the loop variable.
+#[inline]
+pub(crate) fn next(frame: &Frame) -> Option<(u64, u64)> {
+    let construct = current(frame)?;
+    if frame.progress().plan.ordered {
+        pass_order_on(frame, construct);
+    }
+    let progress = frame.progress();
+    let threads = u64::from(frame.size);
+    let Plan { space, schedule, .. } = progress.plan;
+    let chunk = match schedule.kind {
+        Kind::Static | Kind::Auto => {
+            let round = progress.round;
+            progress.round += 1;
+            static_share(space.trips, schedule.chunk, threads, u64::from(frame.id), round)
+        }
+        Kind::Dynamic => take_dynamic(&construct.next, space.trips, schedule.chunk.max(1), threads),
+        Kind::Guided => take_guided(&construct.next, space.trips, schedule.chunk.max(1), threads),
+    };
+    match chunk {
+        Some(chunk) => {
+            let bounds = space.bounds(&chunk);
+            progress.chunk = chunk;
+            Some(bounds)
+        }
+        None => {
+            progress.chunk = 0..0;
+            None
+        }
+    }
+}
+
+/// Leaves the current construct.
+pub(crate) fn leave(frame: &Frame) {
+    let Some(construct) = current(frame) else { return };
+    if frame.progress().plan.ordered {
+        pass_order_on(frame, construct);
+    }
+    let number = frame.progress().number;
+    frame.progress().construct = ptr::null();
+    // ORDERING: AcqRel (C4) - the last one sees that all others are done with the construct.
+    if frame.size > 1 && construct.left.fetch_add(1, AcqRel) + 1 < frame.size {
+        return;
+    }
+    // SAFETY: - all members have left (C4): nobody else looks at the construct before C5.
+    let shared = unsafe { &mut *construct.shared.get() };
+    if shared.doacross.is_some() || !shared.memory.is_empty() || !shared.reductions.is_null() {
+        *shared = Shared::new();
+    }
+    // ORDERING: Relaxed - published by C5.
+    construct.left.store(0, Relaxed);
+    // ORDERING: Release (C5) - pairs with C1.
+    construct.state.store(state(number + RING, FREE), Release);
+    frame.team().wait.notify_all();
+}
+
+/// Waits until the ordered regions of all iterations before the thread's chunk are over.
+pub(crate) fn wait_for_turn(frame: &Frame) {
+    let Some(construct) = current(frame) else { return };
+    let progress = frame.progress();
+    if progress.plan.ordered && !progress.chunk.is_empty() && frame.size > 1 {
+        let start = progress.chunk.start;
+        await_turn(frame, construct, start);
+    }
+}
+
+fn await_turn(frame: &Frame, construct: &Construct, start: u64) {
+    // ORDERING: Acquire - what the iterations before did in order; pairs with `pass_order_on`.
+    let is_due = || construct.ordered_at.load(Acquire) == start;
+    if !is_due() {
+        let team = frame.team();
+        // ORDERING: Relaxed - a hint; who cancels notifies.
+        engine::wait(&team.wait, || is_due() || team.cancelled.load(Relaxed));
+    }
+}
+
+/// The thread's chunk is done: the next iterations may go.
+fn pass_order_on(frame: &Frame, construct: &Construct) {
+    let chunk = frame.progress().chunk.clone();
+    if chunk.is_empty() {
+        return;
+    }
+    frame.progress().chunk = 0..0;
+    await_turn(frame, construct, chunk.start);
+    // ORDERING: Release - pairs with `await_turn`.
+    construct.ordered_at.store(chunk.end, Release);
+    frame.team().wait.notify_all();
+}

@@ -1,0 +1,103 @@
+//! Doorbells: event counters that one process rings and another one waits for.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use nix::sys::eventfd::{EfdFlags, EventFd};
+
+use crate::error::{SysError, SysResult, named, uninterrupted};
+
+/// An eventfd. It becomes readable when rung and stays so until [`Doorbell::clear`]; many rings are one. Both sides
+/// may be any process that holds the descriptor.
+#[derive(Debug)]
+pub struct Doorbell(OwnedFd);
+
+impl Doorbell {
+    /// A doorbell that is not rung.
+    ///
+    /// # Errors
+    /// `EMFILE`, `ENFILE`: descriptors are used up.
+    pub fn new() -> SysResult<Self> {
+        let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
+        named("eventfd2", EventFd::from_flags(flags)).map(|event| Self(event.into()))
+    }
+
+    /// Takes a descriptor that came from another process. That it is an eventfd is not checked: on anything else
+    /// [`Doorbell::ring`] fails or writes eight bytes that nobody asked for, so take it from a trusted process only.
+    pub fn from_fd(fd: OwnedFd) -> Self {
+        Self(fd)
+    }
+
+    /// Rings. One system call; never waits.
+    ///
+    /// # Errors
+    /// `EBADF`, `EINVAL`, `EPIPE`: the descriptor is no eventfd.
+    pub fn ring(&self) -> SysResult<()> {
+        match uninterrupted(|| named("write(eventfd)", nix::unistd::write(&self.0, &1_u64.to_ne_bytes()))) {
+            // The counter is full: rung already.
+            Err(error) if error.is(libc::EAGAIN) => Ok(()),
+            outcome => outcome.map(drop),
+        }
+    }
+
+    /// Takes all rings away; true when there were any.
+    ///
+    /// # Errors
+    /// `EBADF`, `EINVAL`: the descriptor is no eventfd. `EBADMSG`: it is something else that can be read.
+    pub fn clear(&self) -> SysResult<bool> {
+        const CALL: &str = "read(eventfd)";
+        let mut count = [0; size_of::<u64>()];
+        match uninterrupted(|| named(CALL, nix::unistd::read(&self.0, &mut count))) {
+            Ok(8) => Ok(true),
+            Ok(_) => Err(SysError::new(CALL, libc::EBADMSG)),
+            Err(error) if error.is(libc::EAGAIN) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl AsFd for Doorbell {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+impl From<Doorbell> for OwnedFd {
+    fn from(doorbell: Doorbell) -> Self {
+        doorbell.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process::wait_readable;
+    use std::time::Duration;
+
+    #[test]
+    fn many_rings_are_one_and_clear_takes_them() {
+        let bell = Doorbell::new().unwrap();
+        assert!(!bell.clear().unwrap());
+        assert!(wait_readable(&[bell.as_fd()], Some(Duration::ZERO)).unwrap().is_empty());
+        bell.ring().unwrap();
+        bell.ring().unwrap();
+        assert_eq!(wait_readable(&[bell.as_fd()], None).unwrap(), [0]);
+        assert!(bell.clear().unwrap());
+        assert!(!bell.clear().unwrap());
+    }
+
+    #[test]
+    fn a_full_counter_does_not_stop_the_ringer() {
+        let bell = Doorbell::new().unwrap();
+        nix::unistd::write(&bell, &(u64::MAX - 1).to_ne_bytes()).unwrap();
+        bell.ring().unwrap();
+        assert!(bell.clear().unwrap());
+    }
+
+    #[test]
+    fn a_descriptor_that_is_no_eventfd_is_reported() {
+        let null = std::fs::File::open("/dev/null").unwrap();
+        let bell = Doorbell::from_fd(null.into());
+        assert_eq!(bell.ring().unwrap_err().errno(), libc::EBADF);
+        assert_eq!(bell.clear().unwrap_err().errno(), libc::EBADMSG);
+    }
+}

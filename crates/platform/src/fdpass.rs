@@ -1,0 +1,272 @@
+//! Messages with descriptors between processes: `SOCK_SEQPACKET` sockets in the file system.
+//!
+//! One `send` is one `recv`: the kernel keeps message boundaries. Whatever does not fit is an error, never a shortened
+//! message, and descriptors that ride on a refused message are closed, so that a hostile sender cannot fill our
+//! descriptor table.
+
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use nix::sys::socket::{self, AddressFamily, Backlog, SockFlag, SockType, UnixAddr};
+
+use crate::error::{SysError, SysResult, check_int, named, uninterrupted};
+use crate::process::wait_readable;
+
+/// The most descriptors that one message carries.
+pub const MAX_DESCRIPTORS: usize = 16;
+
+/// Connections that wait for [`accept`]; the kernel lowers it to `net.core.somaxconn`.
+const BACKLOG: i32 = 128;
+
+/// Listens at `path`, which gets exactly `mode`. A socket file that a dead listener left there is replaced; of two
+/// processes that do so at the same moment the first one loses its name, so servers that may start twice take a lock
+/// first.
+///
+/// # Errors
+/// - `EADDRINUSE`: somebody listens there, or the file is no socket.
+/// - `ENAMETOOLONG`: paths of sockets have at most 107 bytes.
+/// - `ENOENT`, `EACCES`, `EROFS`: the directory is missing or not ours to write.
+pub fn listen(path: &Path, mode: u32) -> SysResult<OwnedFd> {
+    let address = address(path)?;
+    let listener = new_socket(SockFlag::SOCK_CLOEXEC)?;
+    // The kernel makes the file with the socket's own mode (less the umask): it is never open to more than `mode`.
+    // SAFETY: - the descriptor is open; fchmod touches no memory.
+    check_int("fchmod", unsafe { libc::fchmod(listener.as_raw_fd(), mode) })?;
+    match named("bind", socket::bind(listener.as_raw_fd(), &address)) {
+        Err(error) if error.is(libc::EADDRINUSE) && is_abandoned(path, &address)? => {
+            named("unlink", nix::unistd::unlink(path))?;
+            named("bind", socket::bind(listener.as_raw_fd(), &address))?;
+        }
+        outcome => outcome?,
+    }
+    let mode = nix::sys::stat::Mode::from_bits_truncate(mode);
+    let follow = nix::sys::stat::FchmodatFlags::FollowSymlink;
+    named("chmod", nix::sys::stat::fchmodat(nix::fcntl::AT_FDCWD, path, mode, follow))?;
+    let backlog = named("listen", Backlog::new(BACKLOG))?;
+    named("listen", socket::listen(&listener, backlog))?;
+    Ok(listener)
+}
+
+/// True for a socket file that nobody listens at.
+fn is_abandoned(path: &Path, address: &UnixAddr) -> SysResult<bool> {
+    let kind = named("lstat", nix::sys::stat::lstat(path))?.st_mode & libc::S_IFMT;
+    if kind != libc::S_IFSOCK {
+        return Ok(false);
+    }
+    let probe = new_socket(SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK)?;
+    // A listener with a full backlog gives EAGAIN and one of another type EPROTOTYPE: only a refusal means death.
+    let outcome = named("connect", socket::connect(probe.as_raw_fd(), address));
+    Ok(matches!(outcome, Err(error) if error.is(libc::ECONNREFUSED)))
+}
+
+/// Takes the next connection. Waits for one, unless the listener is non-blocking.
+///
+/// # Errors
+/// - `EAGAIN`: the listener is non-blocking, and there is no connection.
+/// - `EMFILE`, `ENFILE`: descriptors are used up; the connection stays in the queue.
+pub fn accept(listener: impl AsFd) -> SysResult<OwnedFd> {
+    let listener = listener.as_fd().as_raw_fd();
+    let fd = uninterrupted(|| named("accept4", socket::accept4(listener, SockFlag::SOCK_CLOEXEC)))?;
+    // SAFETY: - accept4 has just made the descriptor, and nobody else knows it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Connects to the listener at `path`; waits at most `timeout` for room in its queue.
+///
+/// # Errors
+/// - `ENOENT`, `ECONNREFUSED`: nobody listens there.
+/// - `EACCES`: the file's mode does not let this user in.
+/// - `ETIMEDOUT`: the listener does not accept connections.
+pub fn connect(path: &Path, timeout: Duration) -> SysResult<OwnedFd> {
+    let address = address(path)?;
+    let deadline = Deadline::after(Some(timeout));
+    let connection = new_socket(SockFlag::SOCK_CLOEXEC)?;
+    loop {
+        set_send_timeout(connection.as_fd(), deadline.rest())?;
+        match named("connect", socket::connect(connection.as_raw_fd(), &address)) {
+            Err(error) if error.is(libc::EINTR) => {}
+            Err(error) if error.is(libc::EAGAIN) => return Err(SysError::new("connect", libc::ETIMEDOUT)),
+            outcome => {
+                outcome?;
+                set_send_timeout(connection.as_fd(), None)?;
+                return Ok(connection);
+            }
+        }
+    }
+}
+
+/// Two ends of a connection without a name.
+///
+/// # Errors
+/// `EMFILE`, `ENFILE`: descriptors are used up.
+pub fn pair() -> SysResult<(OwnedFd, OwnedFd)> {
+    named(
+        "socketpair",
+        socket::socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC),
+    )
+}
+
+/// Makes a descriptor's calls return `EAGAIN` instead of waiting: for a server, whom no client may stop.
+///
+/// # Errors
+/// `EBADF` only.
+pub fn set_nonblocking(fd: impl AsFd) -> SysResult<()> {
+    use nix::fcntl::{FcntlArg, OFlag, fcntl};
+    let flags = named("fcntl(F_GETFL)", fcntl(&fd, FcntlArg::F_GETFL))?;
+    let flags = OFlag::from_bits_retain(flags) | OFlag::O_NONBLOCK;
+    named("fcntl(F_SETFL)", fcntl(&fd, FcntlArg::F_SETFL(flags))).map(drop)
+}
+
+/// Sends one message, whole. Waits while the receiver's queue is full, unless the socket is non-blocking.
+///
+/// # Errors
+/// - `EPIPE`, `ECONNRESET`: the other end is closed (no SIGPIPE is raised).
+/// - `EAGAIN`: the socket is non-blocking, and the queue is full.
+/// - `EMSGSIZE`: the message is larger than the socket's buffer.
+/// - `EINVAL`: the message is empty (the receiver could not tell it from the end), or carries more than
+///   [`MAX_DESCRIPTORS`].
+pub fn send(fd: impl AsFd, message: &[u8], descriptors: &[BorrowedFd<'_>]) -> SysResult<()> {
+    if message.is_empty() || descriptors.len() > MAX_DESCRIPTORS {
+        return Err(SysError::new("sendmsg", libc::EINVAL));
+    }
+    let raw: Vec<RawFd> = descriptors.iter().map(AsRawFd::as_raw_fd).collect();
+    let rights = [socket::ControlMessage::ScmRights(&raw)];
+    let rights = if raw.is_empty() { &rights[..0] } else { &rights[..] };
+    let parts = [std::io::IoSlice::new(message)];
+    let flags = socket::MsgFlags::MSG_NOSIGNAL;
+    let sent = uninterrupted(|| {
+        named("sendmsg", socket::sendmsg::<()>(fd.as_fd().as_raw_fd(), &parts, rights, flags, None))
+    })?;
+    debug_assert_eq!(sent, message.len(), "a packet is sent whole or not at all");
+    Ok(())
+}
+
+/// Receives one message: its length and the descriptors with it (close-on-exec). Length 0 is the end: the other side
+/// has closed. `None` waits for ever.
+///
+/// # Errors
+/// - `ETIMEDOUT`: nothing came in time.
+/// - `EMSGSIZE`: the message is larger than `buffer`, or carries more than [`MAX_DESCRIPTORS`]; it is gone, its
+///   descriptors are closed.
+/// - `EMFILE`: no room for its descriptors in our table; it is gone too.
+/// - `ECONNRESET`: the other side closed with messages of ours unread.
+pub fn recv(fd: impl AsFd, buffer: &mut [u8], timeout: Option<Duration>) -> SysResult<(usize, Vec<OwnedFd>)> {
+    let fd = fd.as_fd();
+    let deadline = Deadline::after(timeout);
+    loop {
+        if wait_readable(&[fd], deadline.rest())?.is_empty() {
+            return Err(SysError::new("recvmsg", libc::ETIMEDOUT));
+        }
+        match recv_ready(fd, buffer) {
+            // Another thread took the message between poll and recvmsg.
+            Err(error) if error.is(libc::EAGAIN) => {}
+            outcome => return outcome,
+        }
+    }
+}
+
+/// Space for the control message of [`MAX_DESCRIPTORS`] descriptors, aligned as its header must be.
+#[repr(C)]
+union Control {
+    header: libc::cmsghdr,
+    space: [u8; CONTROL_SPACE],
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "16 descriptors: less than 100 bytes")]
+const CONTROL_SPACE: usize =
+    // SAFETY: - CMSG_SPACE is arithmetic on its argument.
+    unsafe { libc::CMSG_SPACE((MAX_DESCRIPTORS * size_of::<RawFd>()) as u32) as usize };
+
+/// One `recvmsg`. Written with libc because the typed wrapper reports a cut control message without giving out the
+/// descriptors that did arrive: they would stay open for ever.
+fn recv_ready(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> SysResult<(usize, Vec<OwnedFd>)> {
+    let mut part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
+    let mut control = MaybeUninit::<Control>::zeroed();
+    // SAFETY: - all-zero is a msghdr without name, parts and control.
+    let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
+    header.msg_iov = &raw mut part;
+    header.msg_iovlen = 1;
+    header.msg_control = control.as_mut_ptr().cast();
+    header.msg_controllen = size_of::<Control>() as _;
+    let flags = libc::MSG_DONTWAIT | libc::MSG_CMSG_CLOEXEC;
+    let len = uninterrupted(|| {
+        // SAFETY: - `header` points to `part` (hence to `buffer`) and `control`, which live through the call, with
+        //           their true lengths.
+        let len = unsafe { libc::recvmsg(fd.as_raw_fd(), &raw mut header, flags) };
+        if len < 0 { Err(SysError::last("recvmsg")) } else { Ok(len.unsigned_abs()) }
+    })?;
+    // First of all own what has arrived, so that each error below closes it.
+    let descriptors = take_descriptors(&header);
+    if header.msg_flags & libc::MSG_TRUNC != 0 {
+        return Err(SysError::new("recvmsg", libc::EMSGSIZE));
+    }
+    if header.msg_flags & libc::MSG_CTRUNC != 0 {
+        // The kernel stops handing out descriptors when our space ends, or when our table is full.
+        let errno = if descriptors.len() == MAX_DESCRIPTORS { libc::EMSGSIZE } else { libc::EMFILE };
+        return Err(SysError::new("recvmsg", errno));
+    }
+    Ok((len, descriptors))
+}
+
+/// Owns the descriptors of a received header. Call it once for each successful `recvmsg`.
+fn take_descriptors(header: &libc::msghdr) -> Vec<OwnedFd> {
+    let mut taken = Vec::new();
+    // SAFETY: - `header` was filled by recvmsg and its control space is still there.
+    let mut message = unsafe { libc::CMSG_FIRSTHDR(header) };
+    while !message.is_null() {
+        // SAFETY: - CMSG_FIRSTHDR and CMSG_NXTHDR return null or a whole header within the control space.
+        let head = unsafe { *message };
+        if head.cmsg_level == libc::SOL_SOCKET && head.cmsg_type == libc::SCM_RIGHTS {
+            // SAFETY: - `message` points to a header within the control space.
+            let data = unsafe { libc::CMSG_DATA(message) };
+            // SAFETY: - CMSG_LEN is arithmetic on its argument.
+            let bytes = head.cmsg_len as usize - unsafe { libc::CMSG_LEN(0) } as usize;
+            for index in 0..bytes / size_of::<RawFd>() {
+                // SAFETY: - the kernel wrote `bytes` bytes of descriptors there; they need not be aligned.
+                let raw = unsafe { data.cast::<RawFd>().add(index).read_unaligned() };
+                // SAFETY: - the kernel has just opened this descriptor for us, and nobody else knows it.
+                taken.push(unsafe { OwnedFd::from_raw_fd(raw) });
+            }
+        }
+        // SAFETY: - `message` is a header of `header`'s control space.
+        message = unsafe { libc::CMSG_NXTHDR(header, message) };
+    }
+    taken
+}
+
+fn new_socket(flags: SockFlag) -> SysResult<OwnedFd> {
+    named("socket", socket::socket(AddressFamily::Unix, SockType::SeqPacket, flags, None))
+}
+
+fn address(path: &Path) -> SysResult<UnixAddr> {
+    if path.as_os_str().is_empty() {
+        // An empty name would ask the kernel for an abstract one.
+        return Err(SysError::new("bind", libc::ENOENT));
+    }
+    named("socket address", UnixAddr::new(path))
+}
+
+/// `None` is no limit.
+fn set_send_timeout(fd: BorrowedFd<'_>, limit: Option<Duration>) -> SysResult<()> {
+    use nix::sys::time::{TimeVal, TimeValLike};
+    // 0 means no limit to the kernel: a time that is over asks for the least wait instead.
+    let micros = limit.map_or(0, |limit| i64::try_from(limit.as_micros()).unwrap_or(i64::MAX).max(1));
+    let value = TimeVal::microseconds(micros.min(i64::from(u32::MAX) * 1_000_000));
+    named("setsockopt(SO_SNDTIMEO)", socket::setsockopt(&fd, socket::sockopt::SendTimeout, &value))
+}
+
+/// The end of a wait that may have to be begun anew.
+struct Deadline(Option<Instant>);
+
+impl Deadline {
+    fn after(timeout: Option<Duration>) -> Self {
+        // A time that the clock cannot hold is no limit.
+        Self(timeout.and_then(|timeout| Instant::now().checked_add(timeout)))
+    }
+
+    fn rest(&self) -> Option<Duration> {
+        self.0.map(|end| end.saturating_duration_since(Instant::now()))
+    }
+}

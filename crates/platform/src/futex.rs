@@ -1,0 +1,135 @@
+//! Futex words: private to the process, or shared with other processes. Two types, because a wait on one kind and a
+//! wake on the other never meet in the kernel.
+
+use crate::sync::atomic::AtomicU32;
+use std::time::Duration;
+
+/// How a wait ended. Every outcome but `TimedOut` asks the caller to look at its condition again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum FutexWait {
+    /// A wake, or a spurious return.
+    Woken,
+    /// The word did not hold the expected value: nobody slept.
+    Changed,
+    /// The time was over.
+    TimedOut,
+    /// A signal handler ran.
+    Interrupted,
+}
+
+/// Wakes as many waiters as there are.
+pub const ALL: u32 = i32::MAX as u32;
+
+macro_rules! futex_type {
+    ($(#[$doc:meta])* $name:ident, $flag:expr) => {
+        $(#[$doc])*
+        #[derive(Debug, Default)]
+        #[repr(transparent)]
+        pub struct $name(AtomicU32);
+
+        impl $name {
+            /// A word that holds `value`.
+            #[cfg(not(loom))]
+            pub const fn new(value: u32) -> Self {
+                Self(AtomicU32::new(value))
+            }
+
+            /// A word that holds `value`.
+            #[cfg(loom)]
+            pub fn new(value: u32) -> Self {
+                Self(AtomicU32::new(value))
+            }
+
+            /// The word itself, for loads, stores and exchanges by the protocol that owns it.
+            #[inline]
+            pub fn word(&self) -> &AtomicU32 {
+                &self.0
+            }
+
+            /// Sleeps while the word holds `expected`, at most `timeout`.
+            pub fn wait(&self, expected: u32, timeout: Option<Duration>) -> FutexWait {
+                kernel::wait(&self.0, expected, timeout, $flag)
+            }
+
+            /// Wakes at most `count` sleepers; returns how many there were. Costs a system call even without sleepers.
+            pub fn wake(&self, count: u32) -> u32 {
+                kernel::wake(&self.0, count, $flag)
+            }
+        }
+    };
+}
+
+futex_type!(
+    /// A futex word used by threads of one process only.
+    PrivateFutex,
+    kernel::PRIVATE
+);
+futex_type!(
+    /// A futex word in memory that several processes map.
+    SharedFutex,
+    kernel::SHARED
+);
+
+#[cfg(not(loom))]
+mod kernel {
+    use super::FutexWait;
+    use std::ptr;
+    use std::sync::atomic::AtomicU32;
+    use std::time::Duration;
+
+    pub(super) const PRIVATE: libc::c_int = libc::FUTEX_PRIVATE_FLAG;
+    pub(super) const SHARED: libc::c_int = 0;
+
+    pub(super) fn wait(word: &AtomicU32, expected: u32, timeout: Option<Duration>, flag: libc::c_int) -> FutexWait {
+        let limit = timeout.map(|t| libc::timespec {
+            tv_sec: libc::time_t::try_from(t.as_secs()).unwrap_or(libc::time_t::MAX),
+            tv_nsec: libc::c_long::from(t.subsec_nanos() as i32),
+        });
+        let limit_ptr = limit.as_ref().map_or(ptr::null(), ptr::from_ref);
+        // SAFETY: - `word` is a live, aligned 32-bit word for the whole call (borrowed).
+        //         - `limit_ptr` is null or points to `limit`, which outlives the call.
+        let result = unsafe {
+            libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAIT | flag, expected, limit_ptr)
+        };
+        if result == 0 {
+            return FutexWait::Woken;
+        }
+        match std::io::Error::last_os_error().raw_os_error() {
+            Some(libc::EAGAIN) => FutexWait::Changed,
+            Some(libc::ETIMEDOUT) => FutexWait::TimedOut,
+            Some(libc::EINTR) => FutexWait::Interrupted,
+            // EFAULT, EINVAL: the word is borrowed and the timeout is well formed, so this is a broken kernel.
+            other => panic!("futex wait refused with errno {other:?}"),
+        }
+    }
+
+    pub(super) fn wake(word: &AtomicU32, count: u32, flag: libc::c_int) -> u32 {
+        // SAFETY: - `word` is a live, aligned 32-bit word; a wake does not touch its value.
+        let result = unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE | flag, count) };
+        u32::try_from(result).unwrap_or(0)
+    }
+}
+
+/// Under loom a futex wait is a scheduling point: the caller's loop looks again, as after a spurious wake.
+#[cfg(loom)]
+mod kernel {
+    use super::FutexWait;
+    use loom::sync::atomic::{AtomicU32, Ordering};
+    use std::time::Duration;
+
+    pub(super) const PRIVATE: i32 = 0;
+    pub(super) const SHARED: i32 = 0;
+
+    pub(super) fn wait(word: &AtomicU32, expected: u32, _timeout: Option<Duration>, _flag: i32) -> FutexWait {
+        // A lost wake shows as a model that never ends: the word keeps its value and loom reports the livelock.
+        while word.load(Ordering::Relaxed) == expected {
+            loom::thread::yield_now();
+        }
+        FutexWait::Woken
+    }
+
+    pub(super) fn wake(_word: &AtomicU32, _count: u32, _flag: i32) -> u32 {
+        0
+    }
+}

@@ -1,0 +1,17 @@
+//! Every system call of the NANOS environment, as safe types: affinity, futexes, topology, shared memory, processes, clocks.
+
+pub mod affinity;
+pub mod cgroup;
+pub mod clock;
+pub mod error;
+pub mod event;
+pub mod fdpass;
+pub mod futex;
+pub mod membarrier;
+pub mod process;
+pub mod pthread;
+pub mod shm;
+pub mod sync;
+pub mod topology;
+
+pub use error::{SysError, SysResult};

@@ -1,0 +1,256 @@
+//! Shared memory between processes that do not trust each other: sealed memfds and their mappings.
+//!
+//! # Invariants
+//! M1  a [`SharedMemory`] can neither shrink nor grow: the kernel holds `F_SEAL_SHRINK` and `F_SEAL_GROW` for it, and
+//!     nobody can take seals away. Without this the other process could truncate it, and our next load would be a
+//!     SIGBUS.
+//! M2  a [`Mapping`] lies within the file at the time of mapping, and by M1 for ever.
+//! # Not here
+//! What the memory means: everything another process may write is hostile input. The layout's owner reads it through
+//! atomics only, and copies and checks each value once.
+
+use std::ffi::CStr;
+use std::num::NonZeroUsize;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::ptr::NonNull;
+
+use nix::fcntl::{self, FallocateFlags, FcntlArg, OFlag, SealFlag};
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::sys::mman::{self, MapFlags, MmapAdvise, ProtFlags};
+use nix::sys::stat::{self, Mode};
+
+use crate::error::{SysError, SysResult, named, uninterrupted};
+
+/// The seals that make a memory safe to share (M1).
+const REQUIRED_SEALS: SealFlag = SealFlag::F_SEAL_SHRINK.union(SealFlag::F_SEAL_GROW);
+
+/// The owner of a memfd whose size is fixed for ever.
+#[derive(Debug)]
+pub struct SharedMemory {
+    fd: OwnedFd,
+    size: usize,
+}
+
+/// Why a descriptor from another process is not taken as shared memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ForeignMemoryError {
+    /// A system call on it failed: it is no memfd, or it is closed.
+    #[error("shared memory from another process: {0} (expected a sealed memfd)")]
+    Sys(#[from] SysError),
+    /// Its owner could still change its size.
+    #[error("shared memory from another process is not sealed against {missing}: refused, since its owner could truncate it")]
+    NotSealed {
+        /// What is still possible.
+        missing: &'static str,
+    },
+    /// It has another size than agreed upon.
+    #[error("shared memory from another process has {actual} bytes instead of {expected}: refused")]
+    WrongSize {
+        /// The size that the protocol asks for.
+        expected: usize,
+        /// The size that it has.
+        actual: usize,
+    },
+}
+
+impl SharedMemory {
+    /// The largest memory that [`SharedMemory::create`] makes. The kernel would not refuse more than the machine has: it
+    /// would kill processes to make room. What programs share are some pages.
+    pub const MAX_SIZE: usize = 1 << 30;
+
+    /// Creates zeroed memory of exactly `size` bytes. All pages are there from the start, so that a machine without
+    /// memory is noticed here instead of by a SIGBUS later. Other users cannot open it (mode 0600). `name` shows in
+    /// `/proc/PID/maps` only.
+    ///
+    /// # Errors
+    /// - `EINVAL`: `size` is 0, or the name is longer than 249 bytes or holds a zero byte.
+    /// - `EFBIG`: `size` is above [`SharedMemory::MAX_SIZE`].
+    /// - `ENOMEM`, `ENOSPC`, `EMFILE`, `ENFILE`: the system is short of something.
+    pub fn create(name: &str, size: usize) -> SysResult<Self> {
+        let invalid = || SysError::new("memfd_create", libc::EINVAL);
+        if size == 0 {
+            return Err(invalid());
+        }
+        let too_big = SysError::new("memfd_create", libc::EFBIG);
+        if size > Self::MAX_SIZE {
+            return Err(too_big);
+        }
+        let length = libc::off_t::try_from(size).map_err(|_| too_big)?;
+        let name = std::ffi::CString::new(name).map_err(|_| invalid())?;
+        let memory = Self { fd: create_memfd(&name)?, size };
+        // Before any seal or mapping: the default mode of a memfd lets other users reopen it for writing through /proc.
+        named("fchmod", stat::fchmod(&memory.fd, Mode::S_IRUSR | Mode::S_IWUSR))?;
+        uninterrupted(|| named("fallocate", fcntl::fallocate(&memory.fd, FallocateFlags::empty(), 0, length)))?;
+        let seals = REQUIRED_SEALS | SealFlag::F_SEAL_SEAL;
+        named("fcntl(F_ADD_SEALS)", fcntl::fcntl(&memory.fd, FcntlArg::F_ADD_SEALS(seals)))?;
+        Ok(memory)
+    }
+
+    /// Takes a descriptor that came from another process, after checking M1. Compare [`SharedMemory::size`] with what
+    /// the protocol asks for, or use [`SharedMemory::from_fd_of_size`].
+    ///
+    /// # Errors
+    /// When it is not a memfd, is not sealed, or is empty.
+    pub fn from_fd(fd: OwnedFd) -> Result<Self, ForeignMemoryError> {
+        // Seals first: a size that is read before the seals are known could still change.
+        let seals = named("fcntl(F_GET_SEALS)", fcntl::fcntl(&fd, FcntlArg::F_GET_SEALS))?;
+        let seals = SealFlag::from_bits_retain(seals);
+        for (seal, missing) in [(SealFlag::F_SEAL_SHRINK, "shrinking"), (SealFlag::F_SEAL_GROW, "growing")] {
+            if !seals.contains(seal) {
+                return Err(ForeignMemoryError::NotSealed { missing });
+            }
+        }
+        let size = file_size(fd.as_fd())?;
+        if size == 0 {
+            return Err(ForeignMemoryError::WrongSize { expected: 1, actual: 0 });
+        }
+        Ok(Self { fd, size })
+    }
+
+    /// [`SharedMemory::from_fd`] for a protocol that knows the size.
+    ///
+    /// # Errors
+    /// As `from_fd`, and when the size is another one.
+    pub fn from_fd_of_size(fd: OwnedFd, expected: usize) -> Result<Self, ForeignMemoryError> {
+        let memory = Self::from_fd(fd)?;
+        if memory.size != expected {
+            return Err(ForeignMemoryError::WrongSize { expected, actual: memory.size });
+        }
+        Ok(memory)
+    }
+
+    /// A second descriptor that cannot write, for a process that must not: not by `write`, not by a mapping, not by
+    /// `mprotect`. Since the mode is 0600, another user cannot turn it into a writable one; the same user can.
+    ///
+    /// # Errors
+    /// `ENOENT` without `/proc`; `EMFILE` when descriptors are used up.
+    pub fn reopen_read_only(&self) -> SysResult<OwnedFd> {
+        let path = format!("/proc/self/fd/{}", self.fd.as_raw_fd());
+        let flags = OFlag::O_RDONLY | OFlag::O_CLOEXEC;
+        uninterrupted(|| named("open(/proc/self/fd)", fcntl::open(path.as_str(), flags, Mode::empty())))
+    }
+
+    /// The size in bytes, fixed for ever (M1).
+    pub const fn size(&self) -> usize {
+        self.size
+    }
+
+    /// Maps all of it for reading and writing.
+    ///
+    /// # Errors
+    /// Those of [`Mapping::map_read_write`].
+    pub fn map_read_write(&self) -> SysResult<Mapping> {
+        Mapping::map_read_write(self.as_fd(), self.size)
+    }
+
+    /// Maps all of it for reading.
+    ///
+    /// # Errors
+    /// Those of [`Mapping::map_read_only`].
+    pub fn map_read_only(&self) -> SysResult<Mapping> {
+        Mapping::map_read_only(self.as_fd(), self.size)
+    }
+}
+
+impl AsFd for SharedMemory {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl From<SharedMemory> for OwnedFd {
+    fn from(memory: SharedMemory) -> Self {
+        memory.fd
+    }
+}
+
+fn create_memfd(name: &CStr) -> SysResult<OwnedFd> {
+    let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
+    // Never executable. Kernels before 6.3 do not know the flag; some later ones refuse a memfd without it
+    // (sysctl vm.memfd_noexec).
+    let no_exec = MFdFlags::from_bits_retain(libc::MFD_NOEXEC_SEAL);
+    match named("memfd_create", memfd_create(name, flags | no_exec)) {
+        Err(error) if error.is(libc::EINVAL) => named("memfd_create", memfd_create(name, flags)),
+        outcome => outcome,
+    }
+}
+
+fn file_size(fd: BorrowedFd<'_>) -> SysResult<usize> {
+    let size = named("fstat", stat::fstat(fd))?.st_size;
+    usize::try_from(size).map_err(|_| SysError::new("fstat", libc::EOVERFLOW))
+}
+
+/// A shared mapping of a file from its beginning.
+#[derive(Debug)]
+pub struct Mapping {
+    start: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: - a mapping belongs to the process, not to a thread; `munmap` may be called from any.
+unsafe impl Send for Mapping {}
+// SAFETY: - through `&Mapping` one gets only a raw pointer and a length; whoever dereferences it answers for the accesses.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Maps the first `size` bytes for reading. A store through the mapping is a SIGSEGV.
+    ///
+    /// # Errors
+    /// - `EINVAL`: `size` is 0.
+    /// - `ENXIO` of `mmap beyond the end of the file`: the file is shorter than `size`.
+    /// - `EACCES`: the descriptor is not open for reading.
+    pub fn map_read_only(fd: impl AsFd, size: usize) -> SysResult<Self> {
+        Self::map(fd.as_fd(), size, ProtFlags::PROT_READ)
+    }
+
+    /// Maps the first `size` bytes for reading and writing.
+    ///
+    /// # Errors
+    /// As [`Mapping::map_read_only`], and `EACCES` when the descriptor is not open for writing.
+    pub fn map_read_write(fd: impl AsFd, size: usize) -> SysResult<Self> {
+        Self::map(fd.as_fd(), size, ProtFlags::PROT_READ | ProtFlags::PROT_WRITE)
+    }
+
+    fn map(fd: BorrowedFd<'_>, size: usize, protection: ProtFlags) -> SysResult<Self> {
+        let len = NonZeroUsize::new(size).ok_or(SysError::new("mmap", libc::EINVAL))?;
+        // mmap itself would succeed, and the first access be a SIGBUS (M2).
+        if file_size(fd)? < size {
+            return Err(SysError::new("mmap beyond the end of the file", libc::ENXIO));
+        }
+        // SAFETY: - without MAP_FIXED the kernel chooses a free range: no existing memory changes.
+        let start = unsafe { mman::mmap(None, len, protection, MapFlags::MAP_SHARED, fd, 0) };
+        Ok(Self { start: named("mmap", start)?.cast(), len: size })
+    }
+
+    /// The first byte, page-aligned. Valid for [`Mapping::len`] bytes while the mapping lives; writable only after
+    /// `map_read_write`. Other processes may write the memory at any time: access it by atomics.
+    pub const fn as_ptr(&self) -> *mut u8 {
+        self.start.as_ptr()
+    }
+
+    /// The length in bytes.
+    #[expect(clippy::len_without_is_empty, reason = "a mapping is never empty: the constructors refuse size 0")]
+    pub const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Keeps the mapping out of children that `fork` makes: an access there is a SIGSEGV instead of a write in the
+    /// parent's name.
+    ///
+    /// # Errors
+    /// `ENOMEM` when the kernel cannot split its records of the address space.
+    pub fn dont_fork(&self) -> SysResult<()> {
+        // SAFETY: - the range is this mapping; DONTFORK changes nothing in this process.
+        let result = unsafe { mman::madvise(self.start.cast(), self.len, MmapAdvise::MADV_DONTFORK) };
+        named("madvise(MADV_DONTFORK)", result)
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: - the range was mapped by `map` and is unmapped once, here; users of `as_ptr` hold the mapping.
+        let result = unsafe { mman::munmap(self.start.cast(), self.len) };
+        debug_assert!(result.is_ok(), "munmap of a whole mapping cannot fail: {result:?}");
+    }
+}

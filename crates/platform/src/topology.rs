@@ -1,0 +1,184 @@
+//! The machine's processors: packages, cores, hardware threads, last-level caches, memory nodes.
+//!
+//! All numbers but the operating system's (`CpuId`, node) are dense: packages, cores and last-level caches count from 0
+//! in the order of their lowest processor, over the whole machine. (The kernel's own core numbers repeat in each
+//! package and have holes.)
+//!
+//! # Not here
+//! Memory distances, and processors of unequal speed.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use crate::affinity::{CpuId, CpuSet};
+
+mod sysfs;
+
+/// One processor that is online.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cpu {
+    /// The operating system's number.
+    pub id: CpuId,
+    /// The socket.
+    pub package: u32,
+    /// The core: processors of one core share its pipelines.
+    pub core: u32,
+    /// The place among the online processors of the core: 0 is its first hardware thread.
+    pub smt_index: u32,
+    /// The last-level cache.
+    pub llc: u32,
+    /// The memory node, by the operating system's number.
+    pub node: u32,
+}
+
+/// The processors of a machine that are online, ascending by number; at least one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Topology {
+    cpus: Vec<Cpu>,
+    possible: CpuSet,
+}
+
+/// Why the topology could not be read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TopologyError {
+    /// A file is there, but cannot be read.
+    #[error("topology: cannot read {}: {source}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A file does not hold what the kernel documents.
+    #[error("topology: {} holds {content:?}: {reason}", path.display())]
+    Garbage {
+        /// The file.
+        path: PathBuf,
+        /// Its content, cut to 80 bytes.
+        content: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// No processor at all.
+    #[error("topology: no processor is online by {} (is /sys mounted?)", path.display())]
+    NoProcessors {
+        /// The folder of the processors.
+        path: PathBuf,
+    },
+}
+
+impl Topology {
+    /// Reads the machine that we run on.
+    ///
+    /// # Errors
+    /// When a file under `/sys/devices/system` is unreadable or garbage, or no processor is found.
+    pub fn read() -> Result<Self, TopologyError> {
+        Self::read_from(Path::new("/sys/devices/system"))
+    }
+
+    /// Reads a tree of the same form as `/sys/devices/system`. What is missing degrades: without cache folders a
+    /// package has one last-level cache; without node folders all is node 0; without a topology folder a processor is a
+    /// core of package 0.
+    ///
+    /// # Errors
+    /// When a file that is there is unreadable or garbage, or no processor is found.
+    pub fn read_from(root: &Path) -> Result<Self, TopologyError> {
+        sysfs::read(root)
+    }
+
+    /// A machine of which nothing but the processors is known: each a core, one package, one cache, node 0. For
+    /// systems without `/sys`. `None` when `cpus` is empty.
+    pub fn flat(cpus: &CpuSet) -> Option<Self> {
+        let flat = |(index, id)| Cpu { id, package: 0, core: index, smt_index: 0, llc: 0, node: 0 };
+        let known: Vec<Cpu> = (0..).zip(cpus.iter()).map(flat).collect();
+        (!known.is_empty()).then(|| Self { cpus: known, possible: cpus.clone() })
+    }
+
+    /// The processors, ascending by number; never empty.
+    pub fn cpus(&self) -> &[Cpu] {
+        &self.cpus
+    }
+
+    /// The processors that are online.
+    pub fn online(&self) -> CpuSet {
+        self.select(|_| true)
+    }
+
+    /// The processors that may ever come online.
+    pub fn possible(&self) -> &CpuSet {
+        &self.possible
+    }
+
+    /// One processor; `None` when it is not online.
+    pub fn get(&self, cpu: CpuId) -> Option<&Cpu> {
+        let index = self.cpus.binary_search_by_key(&cpu, |known| known.id).ok()?;
+        Some(&self.cpus[index])
+    }
+
+    /// The last-level cache of a processor; `None` when it is not online.
+    pub fn llc_of(&self, cpu: CpuId) -> Option<u32> {
+        self.get(cpu).map(|cpu| cpu.llc)
+    }
+
+    /// The memory node of a processor; `None` when it is not online.
+    pub fn node_of(&self, cpu: CpuId) -> Option<u32> {
+        self.get(cpu).map(|cpu| cpu.node)
+    }
+
+    /// The other processors of the same core; empty for one that is not online.
+    pub fn smt_siblings(&self, cpu: CpuId) -> CpuSet {
+        match self.get(cpu) {
+            Some(own) => self.select(|other| other.core == own.core && other.id != cpu),
+            None => CpuSet::new(),
+        }
+    }
+
+    /// The processors of a core.
+    pub fn core_cpus(&self, core: u32) -> CpuSet {
+        self.select(|cpu| cpu.core == core)
+    }
+
+    /// The processors of a last-level cache.
+    pub fn llc_cpus(&self, llc: u32) -> CpuSet {
+        self.select(|cpu| cpu.llc == llc)
+    }
+
+    /// The processors of a memory node.
+    pub fn node_cpus(&self, node: u32) -> CpuSet {
+        self.select(|cpu| cpu.node == node)
+    }
+
+    /// The processors of a package.
+    pub fn package_cpus(&self, package: u32) -> CpuSet {
+        self.select(|cpu| cpu.package == package)
+    }
+
+    /// How many packages have processors.
+    pub fn packages(&self) -> usize {
+        self.count(|cpu| cpu.package)
+    }
+
+    /// How many cores have processors.
+    pub fn cores(&self) -> usize {
+        self.count(|cpu| cpu.core)
+    }
+
+    /// How many last-level caches have processors.
+    pub fn llcs(&self) -> usize {
+        self.count(|cpu| cpu.llc)
+    }
+
+    /// How many memory nodes have processors.
+    pub fn nodes(&self) -> usize {
+        self.count(|cpu| cpu.node)
+    }
+
+    fn select(&self, wanted: impl Fn(&Cpu) -> bool) -> CpuSet {
+        self.cpus.iter().filter(|cpu| wanted(cpu)).map(|cpu| cpu.id).collect()
+    }
+
+    fn count(&self, group: impl Fn(&Cpu) -> u32) -> usize {
+        self.cpus.iter().map(group).collect::<BTreeSet<u32>>().len()
+    }
+}

@@ -1,0 +1,295 @@
+//! What a policy answers: how many processors each application has, and who gets what is released.
+//!
+//! # Invariants
+//! These hold for every decision of every policy; [`Decision::check`] tests them.
+//! D1  Allocations name each application of the snapshot once, in order of arrival.
+//! D2  No application has more than it wants.
+//! D3  Processors of their own add up to at most P. While masters share, at least one processor is left for them.
+//! D4  A shared allocation is exactly one processor, and only exists with `master_always`; with it every application
+//!     has at least one processor, its own or a shared one (as long as the machine has any).
+//! D5  The work-list names applications of the snapshot, each at most once, that could use more than they have.
+//!
+//! # Not here
+//! Which processors: [`placement`](crate::placement).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use crate::snapshot::{AppId, AppView, Cause, Nanos, Snapshot};
+
+/// How many processors one application has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Allocation {
+    /// The application.
+    pub app: AppId,
+    /// Its processors; 0 = it waits.
+    pub processors: u32,
+    /// Its one processor is shared in turn with other masters (rule 5 of the policies).
+    pub shared: bool,
+}
+
+impl Allocation {
+    /// Processors of the application's own.
+    #[must_use]
+    pub fn own(app: AppId, processors: u32) -> Self {
+        Self {
+            app,
+            processors,
+            shared: false,
+        }
+    }
+
+    /// A master alone, on a processor that it shares.
+    #[must_use]
+    pub fn shared_master(app: AppId) -> Self {
+        Self {
+            app,
+            processors: 1,
+            shared: true,
+        }
+    }
+
+    /// Whether `view`, the application that has this allocation, could use more.
+    ///
+    /// A shared processor is less than the one that everybody asks for.
+    #[must_use]
+    pub fn wants_more(&self, view: &AppView) -> bool {
+        self.shared || self.processors < view.wants()
+    }
+}
+
+/// The allocations until the next decision.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Decision {
+    /// One for each application of the snapshot, in order of arrival (D1).
+    pub allocations: Vec<Allocation>,
+    /// Who gets a processor that is released before the next decision, first in the list first (D5).
+    pub work_list: Vec<AppId>,
+    /// A new turn begins: masters that share processors move on by one place.
+    pub rotate: bool,
+    /// Ask again at this time, if no other cause comes earlier (policies with quanta of their own).
+    pub next: Option<Nanos>,
+}
+
+impl Decision {
+    /// A decision from its parts. A turn begins when the quantum ended and masters share.
+    #[must_use]
+    pub fn new(
+        snapshot: &Snapshot<'_>,
+        allocations: Vec<Allocation>,
+        work_list: Vec<AppId>,
+    ) -> Self {
+        let rotate = snapshot.cause == Cause::Quantum && allocations.iter().any(|a| a.shared);
+        Self {
+            allocations,
+            work_list,
+            rotate,
+            next: None,
+        }
+    }
+
+    /// A decision in which everybody who wants more stands in the work-list: those without a processor first, then
+    /// the others, each in order of arrival. `allocations` are in order of arrival. O(n).
+    #[must_use]
+    pub fn everybody_waits(snapshot: &Snapshot<'_>, allocations: Vec<Allocation>) -> Self {
+        let waiting = |with_none: bool| {
+            let pairs = allocations.iter().zip(snapshot.apps);
+            pairs
+                .filter(move |(a, view)| a.wants_more(view) && (a.processors == 0) == with_none)
+                .map(|(a, _)| a.app)
+        };
+        let work_list = waiting(true).chain(waiting(false)).collect();
+        Self::new(snapshot, allocations, work_list)
+    }
+
+    /// The allocation of one application. O(n).
+    #[must_use]
+    pub fn of(&self, app: AppId) -> Option<Allocation> {
+        self.allocations.iter().find(|a| a.app == app).copied()
+    }
+
+    /// Processors of the machine that nobody has: neither as its own nor for shared masters.
+    #[must_use]
+    pub fn unallocated(&self, processors: u32) -> u32 {
+        let (own, masters) = self.totals();
+        let left = u64::from(processors).saturating_sub(own);
+        // Masters take one processor each, as long as there is one for each.
+        u32::try_from(left - left.min(masters)).expect("it is at most `processors`, a u32")
+    }
+
+    /// What this decision becomes when processors are released before the next one: applications that want less or
+    /// have left give back, and the work-list takes what is then unallocated. O(n log n).
+    ///
+    /// Nobody outside the work-list gets more than it has: for newcomers and raised requests ask the policy.
+    #[must_use]
+    pub fn after_release(&self, snapshot: &Snapshot<'_>) -> Self {
+        let held: BTreeMap<AppId, Allocation> =
+            self.allocations.iter().map(|a| (a.app, *a)).collect();
+        let mut at = BTreeMap::new();
+        let mut allocations = Vec::with_capacity(snapshot.apps.len());
+        for (i, view) in snapshot.apps.iter().enumerate() {
+            let mut allocation = held
+                .get(&view.id)
+                .copied()
+                .unwrap_or(Allocation::own(view.id, 0));
+            allocation.processors = allocation.processors.min(view.wants());
+            allocations.push(allocation);
+            at.insert(view.id, i);
+        }
+        let mut after = Self {
+            allocations,
+            work_list: Vec::new(),
+            rotate: false,
+            next: self.next,
+        };
+        let mut free = after.unallocated(snapshot.processors);
+        for app in &self.work_list {
+            // Who left the machine also leaves the work-list.
+            let Some(&i) = at.get(app) else { continue };
+            let allocation = &mut after.allocations[i];
+            if allocation.shared && free > 0 {
+                // The place that it leaves is taken by other masters or falls free; the next decision sees to it.
+                allocation.shared = false;
+                free -= 1;
+            }
+            if !allocation.shared {
+                let taken = free.min(snapshot.apps[i].wants() - allocation.processors);
+                allocation.processors += taken;
+                free -= taken;
+            }
+            if allocation.wants_more(&snapshot.apps[i]) {
+                after.work_list.push(*app);
+            }
+        }
+        after
+    }
+
+    /// Says whether the decision obeys D1-D5 for this snapshot. O(n log n).
+    ///
+    /// A manager checks the decisions of policies that it does not know.
+    ///
+    /// # Errors
+    /// The first rule that is broken, and by whom.
+    pub fn check(&self, snapshot: &Snapshot<'_>) -> Result<(), BrokenRule> {
+        let named = self.allocations.iter().map(|a| a.app);
+        if !named.eq(snapshot.apps.iter().map(|view| view.id)) {
+            return Err(BrokenRule::List {
+                allocations: self.allocations.len(),
+                apps: snapshot.apps.len(),
+            });
+        }
+        let mut views = BTreeMap::new();
+        for (allocation, view) in self.allocations.iter().zip(snapshot.apps) {
+            let Allocation {
+                app,
+                processors,
+                shared,
+            } = *allocation;
+            if processors > view.wants() {
+                return Err(BrokenRule::TooMany {
+                    app,
+                    processors,
+                    wants: view.wants(),
+                });
+            }
+            if shared && (processors != 1 || !snapshot.master_always) {
+                return Err(BrokenRule::Shared { app, processors });
+            }
+            if snapshot.master_always && snapshot.processors > 0 && processors == 0 {
+                return Err(BrokenRule::NoMaster { app });
+            }
+            views.insert(app, (allocation, view));
+        }
+        let (own, masters) = self.totals();
+        if own + masters.min(1) > u64::from(snapshot.processors) {
+            return Err(BrokenRule::Sum {
+                own,
+                masters,
+                processors: snapshot.processors,
+            });
+        }
+        let mut seen = BTreeSet::new();
+        for &app in &self.work_list {
+            let waits = views
+                .get(&app)
+                .is_some_and(|(allocation, view)| allocation.wants_more(view));
+            if !waits || !seen.insert(app) {
+                return Err(BrokenRule::WorkList { app });
+            }
+        }
+        Ok(())
+    }
+
+    /// Processors owned by one application each, and masters that share.
+    fn totals(&self) -> (u64, u64) {
+        self.allocations.iter().fold((0, 0), |(own, masters), a| {
+            if a.shared {
+                (own, masters + 1)
+            } else {
+                (own + u64::from(a.processors), masters)
+            }
+        })
+    }
+}
+
+/// A rule that a decision breaks.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BrokenRule {
+    /// D1.
+    #[error(
+        "{allocations} allocations do not name the {apps} applications once each in order of arrival"
+    )]
+    List {
+        /// Allocations in the decision.
+        allocations: usize,
+        /// Applications in the snapshot.
+        apps: usize,
+    },
+    /// D2.
+    #[error("{app} has {processors} processors but can use {wants}")]
+    TooMany {
+        /// The application.
+        app: AppId,
+        /// Its allocation.
+        processors: u32,
+        /// What it wants, within its maximum.
+        wants: u32,
+    },
+    /// D3.
+    #[error(
+        "{own} processors of their own and {masters} sharing masters do not fit on {processors} processors"
+    )]
+    Sum {
+        /// Sum of the allocations that are not shared.
+        own: u64,
+        /// Masters that share.
+        masters: u64,
+        /// Processors of the machine.
+        processors: u32,
+    },
+    /// D4.
+    #[error(
+        "{app} shares {processors} processors; a shared allocation is one, and needs master_always"
+    )]
+    Shared {
+        /// The application.
+        app: AppId,
+        /// Its allocation.
+        processors: u32,
+    },
+    /// D4.
+    #[error("{app} has no processor for its master, which master_always promises")]
+    NoMaster {
+        /// The application.
+        app: AppId,
+    },
+    /// D5.
+    #[error("{app} stands in the work-list twice, or is not there or satisfied")]
+    WorkList {
+        /// The application.
+        app: AppId,
+    },
+}

@@ -1,0 +1,86 @@
+//! `dss`, dynamic space sharing: processors in proportion to weight and request, nobody without one.
+//!
+//! # Rule
+//! When all that is wanted fits, everybody has it. Otherwise everybody has 1, then, in order of arrival, up to its
+//! minimum; what remains is shared in proportion to weight x request, nobody beyond what it wants, surplus shared
+//! again; whole numbers by largest remainder, ties by arrival. All processors that anybody can use are used.
+//!
+//! # Decisions
+//! - The proportion counts the whole request, also the part above the application's maximum, as the rule is written.
+//! - More applications than processors is not foreseen by the rule. As in `equip`: with `master_always` all masters
+//!   share all processors evenly, in turn; without it the first P in order of arrival have one each and the others
+//!   wait until one of them leaves (`dss-ts` gives them turns).
+
+use crate::crowd;
+use crate::decision::{Allocation, Decision};
+use crate::policy::Policy;
+use crate::share::{self, Claim};
+use crate::snapshot::Snapshot;
+
+/// Dynamic space sharing. Without state; O(n log n).
+#[derive(Debug, Clone, Default)]
+pub struct Dss(());
+
+impl Dss {
+    /// Its name in the registry.
+    pub const NAME: &'static str = "dss";
+    /// What it does, in a line.
+    pub const DESCRIPTION: &'static str = "space sharing in proportion to weight and request";
+
+    /// The policy. It has no parameters.
+    #[must_use]
+    pub fn new() -> Self {
+        Self(())
+    }
+}
+
+impl Policy for Dss {
+    fn name(&self) -> &'static str {
+        Self::NAME
+    }
+
+    fn decide(&mut self, snapshot: &Snapshot<'_>) -> Decision {
+        let allocations = if snapshot.is_crowded() {
+            crowd::one_each(snapshot, 0..snapshot.apps.len())
+        } else {
+            space_share(snapshot)
+        };
+        Decision::everybody_waits(snapshot, allocations)
+    }
+}
+
+/// The rule for at most as many applications as processors.
+pub(crate) fn space_share(snapshot: &Snapshot<'_>) -> Vec<Allocation> {
+    debug_assert!(!snapshot.is_crowded());
+    let mut allocations: Vec<_> = snapshot
+        .apps
+        .iter()
+        .map(|app| Allocation::own(app.id, 1))
+        .collect();
+    let mut rest = u64::from(snapshot.processors) - snapshot.apps.len() as u64;
+    let wanted: u64 = snapshot.apps.iter().map(|app| u64::from(app.wants())).sum();
+    // When all fits the order of steps does not matter, but minima and proportions must not be asked.
+    if wanted <= u64::from(snapshot.processors) {
+        for (allocation, app) in allocations.iter_mut().zip(snapshot.apps) {
+            allocation.processors = app.wants();
+        }
+        return allocations;
+    }
+    for (allocation, app) in allocations.iter_mut().zip(snapshot.apps) {
+        let more = u64::from(app.floor() - 1).min(rest);
+        rest -= more;
+        allocation.processors += u32::try_from(more).expect("it is at most the floor, a u32");
+    }
+    let claims: Vec<_> = allocations
+        .iter()
+        .zip(snapshot.apps)
+        .map(|(a, app)| Claim {
+            key: share::key(app.weight, app.request),
+            room: app.wants() - a.processors,
+        })
+        .collect();
+    for (allocation, more) in allocations.iter_mut().zip(share::divide(rest, &claims)) {
+        allocation.processors += more;
+    }
+    allocations
+}

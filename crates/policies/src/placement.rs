@@ -1,0 +1,303 @@
+//! Which processors: turns the numbers of a decision into sets of processors, moving as little as possible.
+//!
+//! # Rule
+//! An application's virtual processor i runs on the i-th processor of its list, so a list is only cut or extended at
+//! its end. In this order, each step for all applications (in order of arrival) before the next one:
+//! 1. what an application holds it keeps, as far as its number goes; for a processor that left the machine comes one
+//!    that would be cut off at the end;
+//! 2. a virtual processor returns to the processor on which it ran last, if no other application ran there since;
+//! 3. an application takes processors on which it was the last to run;
+//! 4. a virtual processor returns to the processor on which it ran last;
+//! 5. the rest comes from what is free, [near](crate::placement::Smt) to what the application has: `free`.
+//!
+//! Steps 1 to 4 are the two levels of affinity: processor to application, then to virtual processor.
+//!
+//! Masters that share a processor stand in a circle, cut into as many runs of equal length (to within one) as there
+//! are processors for them; each run shares one processor. At each turn the circle moves on by one place: one master
+//! per run changes its processor, and in as many turns as there are masters each of them has been in every place, so
+//! that all of them get the same.
+//!
+//! # Invariants
+//! P1  A processor of its own belongs to one application, and no shared one does.
+//! P2  Everybody has as many processors as the decision says, unless the machine has fewer than the decision shares
+//!     out; then those who came last go short.
+//! P3  An application whose number does not fall keeps all that it holds, and one whose number falls to k keeps k of
+//!     it (processors that left the machine apart). Nothing moves when nothing changes, but for turns.
+//! P4  In a circle of S masters each place on a shared processor is held by each master once in S turns.
+
+mod circle;
+mod free;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::decision::{Allocation, Decision};
+use crate::snapshot::AppId;
+use circle::Circle;
+use free::Free;
+
+/// One logical processor. `core`, `llc` and `node` are any numbers that are equal for processors that share a core, a
+/// last-level cache, a memory node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MachineCpu {
+    /// The operating system's number.
+    pub id: u32,
+    /// Its core, unique in the machine; hardware threads of a core share it.
+    pub core: u32,
+    /// Its last-level cache, unique in the machine.
+    pub llc: u32,
+    /// Its memory node.
+    pub node: u32,
+}
+
+/// The managed processors that are online: exactly the P of [`Snapshot::processors`](crate::Snapshot::processors).
+/// Under a quota below the number of processors the manager chooses P of them; sharing masters use all that are here.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Machine {
+    /// In any order; an id that comes twice counts once.
+    pub cpus: Vec<MachineCpu>,
+}
+
+/// In which order the hardware threads of a core are filled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Smt {
+    /// Whole cores first, near ones before far ones; siblings of busy ones last.
+    #[default]
+    Spread,
+    /// Near processors first, siblings of busy ones before idle cores.
+    Pack,
+}
+
+/// What ran where: the memory of the placement.
+#[derive(Debug, Clone, Default)]
+pub struct Placement {
+    smt: Smt,
+    /// Of each application of the last decision.
+    homes: BTreeMap<AppId, Home>,
+    /// Of each processor: the application that ran there last, as long as that stays.
+    last: BTreeMap<u32, AppId>,
+    circle: Circle,
+}
+
+/// Where the virtual processors of an application ran last.
+#[derive(Debug, Clone, Default)]
+struct Home {
+    /// Processor of virtual processor i; the first `held` of them are held now.
+    slots: Vec<u32>,
+    held: usize,
+}
+
+/// An application being placed.
+struct Seat {
+    app: AppId,
+    /// Indices of processors, one per virtual processor.
+    slots: Vec<Option<usize>>,
+}
+
+impl Placement {
+    /// A placement without history that spreads over cores.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The same with another order for hardware threads.
+    #[must_use]
+    pub fn with_smt(smt: Smt) -> Self {
+        Self {
+            smt,
+            ..Self::default()
+        }
+    }
+
+    /// Changes the order for hardware threads; processors that are held stay where they are.
+    pub fn set_smt(&mut self, smt: Smt) {
+        self.smt = smt;
+    }
+
+    /// The processors of each application, in the order of the decision; processor i is for virtual processor i.
+    ///
+    /// Call it once for each decision that takes effect: [`Decision::rotate`] says when a turn begins. History of
+    /// applications that the decision does not name is forgotten.
+    ///
+    /// A decision that shares out more than the machine has is served in order of arrival as far as it goes (P2); a
+    /// shared master for which no processor is left gets none.
+    pub fn place(&mut self, machine: &Machine, decision: &Decision) -> Vec<(AppId, Vec<u32>)> {
+        let mut cpus = machine.cpus.clone();
+        cpus.sort_by_key(|cpu| cpu.id);
+        cpus.dedup_by_key(|cpu| cpu.id);
+
+        self.forget(decision);
+        let mut free = Free::new(&cpus, self.smt);
+        let seats = self.seat(&cpus, &decision.allocations, &mut free);
+
+        let masters: Vec<AppId> = decision
+            .allocations
+            .iter()
+            .filter(|a| a.shared)
+            .map(|a| a.app)
+            .collect();
+        let came_from = |app: &AppId| {
+            self.homes
+                .get(app)
+                .and_then(|home| home.slots.first())
+                .copied()
+        };
+        let shared_before = self.circle.renew(&masters, came_from, &mut free);
+        if shared_before && decision.rotate {
+            self.circle.turn();
+        }
+        let mut shared = self.circle.places();
+        self.remember(&cpus, &seats, &shared);
+
+        let mut own = seats.into_iter();
+        let placed = decision.allocations.iter().map(|allocation| {
+            if allocation.shared {
+                (
+                    allocation.app,
+                    shared.remove(&allocation.app).into_iter().collect(),
+                )
+            } else {
+                let seat = own
+                    .next()
+                    .expect("there is a seat for each allocation that is not shared");
+                (
+                    seat.app,
+                    seat.slots
+                        .into_iter()
+                        .flatten()
+                        .map(|at| cpus[at].id)
+                        .collect(),
+                )
+            }
+        });
+        placed.collect()
+    }
+
+    /// Drops what is known about applications that left.
+    fn forget(&mut self, decision: &Decision) {
+        let mut stay = BTreeMap::new();
+        for allocation in &decision.allocations {
+            if let Some(home) = self.homes.remove(&allocation.app) {
+                stay.insert(allocation.app, home);
+            }
+        }
+        self.homes = stay;
+        let homes = &self.homes;
+        self.last.retain(|_, app| homes.contains_key(app));
+    }
+
+    /// Steps 1 to 5 for applications that do not share.
+    fn seat(&self, cpus: &[MachineCpu], allocations: &[Allocation], free: &mut Free) -> Vec<Seat> {
+        // One processor stays for shared masters, if there are any.
+        let masters = usize::from(allocations.iter().any(|a| a.shared));
+        let mut rest = cpus.len().saturating_sub(masters);
+        let mut seats: Vec<Seat> = Vec::new();
+        for allocation in allocations.iter().filter(|a| !a.shared) {
+            let number = (allocation.processors as usize).min(rest);
+            rest -= number;
+            seats.push(Seat {
+                app: allocation.app,
+                slots: vec![None; number],
+            });
+        }
+        let at = |id: u32| cpus.binary_search_by_key(&id, |cpu| cpu.id).ok();
+        let home = |app: AppId| self.homes.get(&app);
+
+        for seat in &mut seats {
+            let held = home(seat.app).map_or(&[][..], |home| &home.slots[..home.held]);
+            for (slot, &id) in seat.slots.iter_mut().zip(held) {
+                *slot = at(id).filter(|&cpu| free.take(cpu));
+            }
+            let mut cut_off = held.iter().skip(seat.slots.len()).filter_map(|&id| at(id));
+            for slot in seat.slots.iter_mut().filter(|slot| slot.is_none()) {
+                *slot = cut_off.find(|&cpu| free.take(cpu));
+            }
+        }
+        self.return_home(&mut seats, free, |app, id| {
+            at(id).filter(|_| self.last.get(&id) == Some(&app))
+        });
+        let mut was_last: BTreeMap<AppId, Vec<usize>> = BTreeMap::new();
+        for (cpu, id) in cpus.iter().map(|cpu| cpu.id).enumerate() {
+            if let Some(app) = self.last.get(&id).filter(|_| free.has(cpu)) {
+                was_last.entry(*app).or_default().push(cpu);
+            }
+        }
+        for seat in &mut seats {
+            let found = was_last.remove(&seat.app).unwrap_or_default();
+            for (slot, cpu) in seat
+                .slots
+                .iter_mut()
+                .filter(|slot| slot.is_none())
+                .zip(found)
+            {
+                *slot = Some(cpu).filter(|&cpu| free.take(cpu));
+            }
+        }
+        self.return_home(&mut seats, free, |_, id| at(id));
+        for seat in &mut seats {
+            let near: Vec<usize> = seat.slots.iter().flatten().copied().collect();
+            let holes = seat.slots.iter_mut().filter(|slot| slot.is_none());
+            let number = holes.count();
+            let mut found = free.take_near(&near, number).into_iter();
+            for slot in seat.slots.iter_mut().filter(|slot| slot.is_none()) {
+                *slot = found.next();
+            }
+        }
+        seats
+    }
+
+    /// Fills holes with the processor on which the virtual processor ran last, if `may` finds it and it is free.
+    fn return_home(
+        &self,
+        seats: &mut [Seat],
+        free: &mut Free,
+        may: impl Fn(AppId, u32) -> Option<usize>,
+    ) {
+        for seat in seats {
+            let Some(home) = self.homes.get(&seat.app) else {
+                continue;
+            };
+            for (slot, &id) in seat.slots.iter_mut().zip(&home.slots) {
+                if slot.is_none() {
+                    *slot = may(seat.app, id).filter(|&cpu| free.take(cpu));
+                }
+            }
+        }
+    }
+
+    /// Writes down what runs where now.
+    fn remember(&mut self, cpus: &[MachineCpu], seats: &[Seat], shared: &BTreeMap<AppId, u32>) {
+        for seat in seats {
+            let home = self.homes.entry(seat.app).or_default();
+            home.held = 0;
+            for (slot, cpu) in seat
+                .slots
+                .iter()
+                .enumerate()
+                .filter_map(|(i, cpu)| cpu.map(|cpu| (i, cpu)))
+            {
+                let id = cpus[cpu].id;
+                // Slots are filled from the first on, because the free processors suffice for all seats.
+                if slot < home.slots.len() {
+                    home.slots[slot] = id
+                } else {
+                    home.slots.push(id)
+                }
+                home.held = slot + 1;
+                self.last.insert(id, seat.app);
+            }
+        }
+        for (&app, &id) in shared {
+            // While the others of its team wait, the master's turn elsewhere does not move the team's home.
+            let home = self.homes.entry(app).or_default();
+            home.held = 0;
+            if home.slots.len() <= 1 {
+                home.slots = vec![id];
+            }
+            self.last.insert(id, app);
+        }
+    }
+}

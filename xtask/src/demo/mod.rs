@@ -1,0 +1,325 @@
+//! The demo: unmodified OpenMP programs, one to four copies at once, on the system's runtime and under the manager.
+//!
+//! Builds what it needs, measures both sides interleaved, checks every result, compares with the ideal, and draws
+//! who had which processor. Leaves no process behind, however it ends.
+
+mod load;
+mod manager;
+mod measure;
+mod plan;
+mod report;
+mod subject;
+mod timeline;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+
+use self::load::Load;
+use self::manager::Manager;
+use self::measure::{Finish, monotonic_ns};
+pub(crate) use self::measure::{Household, run_copies};
+use self::plan::{Record, Runtime, Sample, Step};
+pub(crate) use self::subject::Subject;
+use self::subject::line_of;
+use self::timeline::Window;
+use crate::setup::{Compiler, Workspace, clean_environment, must_succeed};
+
+/// A run of a fraction of a second that takes longer hangs.
+const LONGEST_TUNING: Duration = Duration::from_secs(30);
+
+/// What the command line can ask for.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Short copies, all in under 90 seconds: a look, not a measurement.
+    #[arg(long)]
+    quick: bool,
+    /// Time for all runs together, in minutes; with more of it the system's runs are capped later (at most at 15
+    /// times the ideal) and more runs are repeated. Default: 5.7, or 1.4 with --quick.
+    #[arg(long, value_name = "MINUTES")]
+    minutes: Option<f64>,
+    /// Where the results go, as JSON.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Where the timeline goes, as SVG.
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+}
+
+/// Runs the demo.
+pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()> {
+    if options
+        .minutes
+        .is_some_and(|minutes| !(0.1..=600.0).contains(&minutes))
+    {
+        bail!("--minutes wants a number from 0.1 to 600");
+    }
+    let folder = workspace.target.join("demo");
+    std::fs::create_dir_all(&folder)
+        .with_context(|| format!("cannot create {}", folder.display()))?;
+    let json = options
+        .json
+        .clone()
+        .unwrap_or_else(|| folder.join("demo.json"));
+    let svg = options
+        .svg
+        .clone()
+        .unwrap_or_else(|| folder.join("timeline.svg"));
+
+    let compiler = Compiler::find_or_install()?;
+    println!("building the environment in release");
+    must_succeed(&mut workspace.cargo([
+        "build",
+        "--release",
+        "--workspace",
+        "--exclude",
+        "xtask",
+    ]))?;
+    let library = crate::shim::run(workspace)?;
+    let subjects = Subject::build_all(workspace, &compiler)?;
+
+    let budget = options
+        .minutes
+        .map_or(if options.quick { 84.0 } else { 342.0 }, |minutes| {
+            minutes * 60.0
+        });
+    // A little more than 3 s: the copies must not be shorter when a run is luckier than those that it was tuned on.
+    let target = if options.quick { 0.7 } else { 3.1 };
+    let begin = Instant::now();
+    let household = Household::take_over()?;
+    let private = tempfile::tempdir().context("cannot make a temporary folder")?;
+    let mut demo = Demo {
+        target: workspace.target.clone(),
+        manager: Manager::start(
+            &workspace.target.join("release/cpumgr"),
+            &library,
+            private.path(),
+        )?,
+        subjects,
+        record: Record::new(load::usable()?, target),
+        windows: Vec::new(),
+        faults: Vec::new(),
+        load: Load::default(),
+        begin,
+    };
+    let outcome = demo.measure(Duration::from_secs_f64(budget), target);
+    let trace = demo.manager.trace();
+    let Demo {
+        manager,
+        record,
+        windows,
+        mut faults,
+        load,
+        ..
+    } = demo;
+    let manager_cpu = manager.stop();
+    drop(household);
+    outcome?;
+
+    let trace = trace?;
+    for window in &windows {
+        let strangers = trace.strangers(window);
+        if !strangers.is_empty() {
+            faults.push(format!(
+                "{}: {} of {} copies never registered with the manager (did they load {}?)",
+                window.title,
+                strangers.len(),
+                window.pids.len(),
+                library.display()
+            ));
+        }
+    }
+    // One panel for each kind of run: the repeats look the same.
+    let mut titles = std::collections::BTreeSet::new();
+    let drawn: Vec<Window> = windows
+        .into_iter()
+        .filter(|window| titles.insert(window.title.clone()))
+        .collect();
+    write(&svg, &timeline::draw(&trace, &drawn, &load::processors()?))?;
+    write(&json, &report::json(&record)?)?;
+    print!("{}", report::table(&record));
+    println!(
+        "\n{}; the manager itself took {:.2} s of processor time",
+        load,
+        manager_cpu?.as_secs_f64()
+    );
+    println!(
+        "all runs took {:.0} s; results: {}; timeline: {}",
+        begin.elapsed().as_secs_f64(),
+        json.display(),
+        svg.display()
+    );
+    if !faults.is_empty() {
+        bail!("the demo failed:\n  {}", faults.join("\n  "));
+    }
+    Ok(())
+}
+
+/// A demo while it measures.
+struct Demo {
+    target: PathBuf,
+    manager: Manager,
+    subjects: Vec<Subject>,
+    record: Record,
+    windows: Vec<Window>,
+    faults: Vec<String>,
+    load: Load,
+    begin: Instant,
+}
+
+impl Demo {
+    /// Tunes the programs, runs each step once, and repeats those that fit in what is left of the time.
+    fn measure(&mut self, budget: Duration, target: f64) -> anyhow::Result<()> {
+        for index in 0..self.subjects.len() {
+            self.tune(index, target)?;
+        }
+        let round = plan::round();
+        for at in 0..round.len() {
+            let cap = self.record.cap(&round[at..], self.left(budget));
+            self.step(round[at], cap)?;
+        }
+        loop {
+            let mut repeated = false;
+            for &step in &round {
+                let left = self.left(budget);
+                if self.record.worth_repeating(step, left) {
+                    self.step(step, Duration::from_secs_f64(left))?;
+                    repeated = true;
+                }
+            }
+            if !repeated {
+                return Ok(());
+            }
+        }
+    }
+
+    fn left(&self, budget: Duration) -> f64 {
+        budget.as_secs_f64() - self.begin.elapsed().as_secs_f64()
+    }
+
+    /// Finds the work that makes one copy alone take at least `target` seconds.
+    ///
+    /// Measured with one thread, which nothing but foreign load disturbs; P processors are at most P times as fast.
+    fn tune(&mut self, index: usize, target: f64) -> anyhow::Result<()> {
+        let program = self.subjects[index].program;
+        let one_thread = target * self.record.processors as f64;
+        // Twice: the first guess may be so short that starting costs more than working.
+        for goal in [one_thread * 0.05, one_thread] {
+            let work = self.subjects[index].work;
+            let mut best = f64::INFINITY;
+            // The best of three: a disturbance only makes a run longer, and then the copies would be too short.
+            for _ in 0..3 {
+                let finished = run_copies(1, LONGEST_TUNING, || {
+                    self.command(index, Step::OneThread(program))
+                })?;
+                for finish in &finished {
+                    let line = line_of(finish, program)
+                        .with_context(|| format!("tuning {}", program.name()))?;
+                    best = best.min(line.seconds);
+                }
+            }
+            self.subjects[index].work = plan::scaled_work(work, best, goal);
+        }
+        Ok(())
+    }
+
+    fn command(&self, index: usize, step: Step) -> Command {
+        let subject = &self.subjects[index];
+        let mut command = match step {
+            Step::Copies(_, Runtime::Nanos, _) => self.manager.run(&subject.path),
+            Step::OneThread(_) | Step::Copies(_, Runtime::Libgomp, _) => {
+                Command::new(&subject.path)
+            }
+        };
+        clean_environment(&mut command, &self.target);
+        if matches!(step, Step::OneThread(_)) {
+            command.env("OMP_NUM_THREADS", "1");
+        }
+        command.arg("--work").arg(subject.work.to_string());
+        command
+    }
+
+    /// Runs one step and notes what it gave.
+    fn step(&mut self, step: Step, cap: Duration) -> anyhow::Result<()> {
+        let index = self
+            .subjects
+            .iter()
+            .position(|subject| subject.program == step.program());
+        let index = index.context("a step without its program")?;
+        let copies = match step {
+            Step::OneThread(_) => self.record.processors,
+            Step::Copies(_, _, copies) => copies,
+        };
+        let (busy, begin, begin_ns) = (load::busy()?, Instant::now(), monotonic_ns());
+        let finished = run_copies(copies, cap, || self.command(index, step))?;
+        let (end_ns, elapsed) = (monotonic_ns(), begin.elapsed());
+        let sample = self.judge(index, step, cap, &finished);
+        self.load
+            .note(load::busy()? - busy, sample.cpu, elapsed.as_secs_f64());
+        self.record.add(step, sample);
+        println!(
+            "[{:5.0} s] {}",
+            self.begin.elapsed().as_secs_f64(),
+            report::line(&self.record, step, &sample)
+        );
+        if let Step::Copies(program, Runtime::Nanos, copies) = step {
+            let mut pids: Vec<i32> = finished.iter().map(|finish| finish.pid).collect();
+            pids.sort_unstable();
+            let title = format!(
+                "{}, {copies} {}",
+                program.name(),
+                if copies == 1 { "copy" } else { "copies" }
+            );
+            self.windows.push(Window {
+                title,
+                begin_ns,
+                end_ns,
+                pids,
+            });
+        }
+        Ok(())
+    }
+
+    /// Turns the ends of a run's copies into a sample; what is wrong with them becomes a fault of the demo.
+    fn judge(&mut self, index: usize, step: Step, cap: Duration, finished: &[Finish]) -> Sample {
+        let seconds: Vec<f64> = finished
+            .iter()
+            .map(|finish| finish.turnaround.as_secs_f64())
+            .collect();
+        let capped = finished.iter().any(|finish| finish.status.is_none());
+        let mut wrong = false;
+        for finish in finished.iter().filter(|finish| finish.status.is_some()) {
+            if let Err(fault) =
+                self.subjects[index].check(matches!(step, Step::OneThread(_)), finish)
+            {
+                wrong = true;
+                self.faults
+                    .push(format!("{}: {fault:#}", report::name(step)));
+            }
+        }
+        if capped && matches!(step, Step::Copies(_, Runtime::Nanos, _)) {
+            self.faults.push(format!(
+                "{}: not finished after {:.1} s",
+                report::name(step),
+                cap.as_secs_f64()
+            ));
+        }
+        Sample {
+            mean: seconds.iter().sum::<f64>() / seconds.len() as f64,
+            worst: seconds.iter().copied().fold(0.0, f64::max),
+            cpu: finished.iter().map(|finish| finish.cpu.as_secs_f64()).sum(),
+            capped,
+            correct: if wrong {
+                Some(false)
+            } else {
+                (!capped).then_some(true)
+            },
+        }
+    }
+}
+
+fn write(path: &Path, text: &str) -> anyhow::Result<()> {
+    std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+}

@@ -1,0 +1,402 @@
+//! What the demo runs, in which order, under which cap; and what the ideal is. Pure: time comes in as numbers.
+
+use std::time::Duration;
+
+/// The most copies that run at once.
+pub(crate) const MOST_COPIES: usize = 4;
+/// No run takes more than this times its ideal.
+const CAP: f64 = 15.0;
+/// A run that behaves may take this much longer than expected before its time is missing elsewhere.
+const SLACK: f64 = 1.25;
+/// A run that should behave gets at least this multiple of its ideal: killed, it would say nothing about the miss.
+const PATIENCE: f64 = 4.0;
+
+/// One of the two OpenMP programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Program {
+    /// Conjugate gradients: many short regions.
+    Cg,
+    /// Pipelined sweep: spins on flags in user code.
+    Lu,
+}
+
+impl Program {
+    /// Both, in the order of the report.
+    pub(crate) const ALL: [Program; 2] = [Program::Cg, Program::Lu];
+
+    /// The name of its source file and of its rows.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Program::Cg => "cg",
+            Program::Lu => "lu",
+        }
+    }
+}
+
+/// Under what the copies run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Runtime {
+    /// The system's OpenMP, nothing else.
+    Libgomp,
+    /// The drop-in library under `cpumgr run`.
+    Nanos,
+}
+
+impl Runtime {
+    /// Both, in the order of the report.
+    pub(crate) const ALL: [Runtime; 2] = [Runtime::Libgomp, Runtime::Nanos];
+
+    /// The name of its rows.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Runtime::Libgomp => "libgomp",
+            Runtime::Nanos => "nanos",
+        }
+    }
+}
+
+/// One thing to measure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// As many one-thread copies as there are processors, on the system's runtime: T1b.
+    OneThread(Program),
+    /// Unchanged copies with default-sized teams.
+    Copies(Program, Runtime, usize),
+}
+
+impl Step {
+    /// What it runs.
+    pub(crate) fn program(self) -> Program {
+        match self {
+            Step::OneThread(program) | Step::Copies(program, ..) => program,
+        }
+    }
+
+    /// Runs that collapse when a runtime cannot share processors: they get what time the others leave.
+    fn may_collapse(self) -> bool {
+        matches!(self, Step::Copies(_, Runtime::Libgomp, 2..))
+    }
+}
+
+/// One round: every step once, the runtimes side by side, the yardsticks first.
+pub(crate) fn round() -> Vec<Step> {
+    let yardsticks = Program::ALL.iter().flat_map(|&program| {
+        [
+            Step::OneThread(program),
+            Step::Copies(program, Runtime::Libgomp, 1),
+            Step::Copies(program, Runtime::Nanos, 1),
+        ]
+    });
+    let shared = (2..=MOST_COPIES).flat_map(|copies| {
+        Program::ALL.iter().flat_map(move |&program| {
+            Runtime::ALL
+                .iter()
+                .rev()
+                .map(move |&runtime| Step::Copies(program, runtime, copies))
+        })
+    });
+    yardsticks.chain(shared).collect()
+}
+
+/// What one run gave.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sample {
+    /// Mean turnaround of its copies, in seconds.
+    pub(crate) mean: f64,
+    /// Turnaround of the slowest copy.
+    pub(crate) worst: f64,
+    /// Processor time of all copies.
+    pub(crate) cpu: f64,
+    /// Some copies were killed at the cap: `mean` and `worst` are lower bounds.
+    pub(crate) capped: bool,
+    /// All results right; `None`: nobody can say, for some copies were killed and the rest was right.
+    pub(crate) correct: Option<bool>,
+}
+
+/// Everything measured so far.
+pub(crate) struct Record {
+    /// Processors that a program may use.
+    pub(crate) processors: usize,
+    /// One copy alone takes about this long; the expectation until there are samples.
+    expected_alone: f64,
+    samples: Vec<(Step, Sample)>,
+}
+
+impl Record {
+    /// An empty record.
+    pub(crate) fn new(processors: usize, expected_alone: f64) -> Record {
+        Record {
+            processors,
+            expected_alone,
+            samples: Vec::new(),
+        }
+    }
+
+    /// Adds what a run gave.
+    pub(crate) fn add(&mut self, step: Step, sample: Sample) {
+        self.samples.push((step, sample));
+    }
+
+    /// All runs of a step.
+    pub(crate) fn of(&self, step: Step) -> Vec<Sample> {
+        self.samples
+            .iter()
+            .filter(|(other, _)| *other == step)
+            .map(|(_, sample)| *sample)
+            .collect()
+    }
+
+    /// The median over a step's runs, value by value; wrong once = wrong, capped once = a lower bound.
+    pub(crate) fn median(&self, step: Step) -> Option<Sample> {
+        let samples = self.of(step);
+        let all = |value: fn(&Sample) -> f64| middle(samples.iter().map(value).collect());
+        Some(Sample {
+            mean: all(|sample| sample.mean)?,
+            worst: all(|sample| sample.worst)?,
+            cpu: all(|sample| sample.cpu)?,
+            capped: samples.iter().any(|sample| sample.capped),
+            correct: if samples.iter().any(|sample| sample.correct == Some(false)) {
+                Some(false)
+            } else if samples.iter().all(|sample| sample.correct == Some(true)) {
+                Some(true)
+            } else {
+                None
+            },
+        })
+    }
+
+    /// The turnaround that perfect sharing would give: max(T_best of one copy on all processors, K x T1b / P).
+    pub(crate) fn ideal(&self, program: Program, copies: usize) -> f64 {
+        let alone = Runtime::ALL
+            .iter()
+            .filter_map(|&runtime| self.median(Step::Copies(program, runtime, 1)))
+            .filter(|sample| !sample.capped)
+            .map(|sample| sample.mean)
+            .min_by(f64::total_cmp)
+            .unwrap_or(self.expected_alone);
+        let one_thread = self
+            .median(Step::OneThread(program))
+            .map_or(self.expected_alone * self.processors as f64, |sample| {
+                sample.mean
+            });
+        alone.max(copies as f64 * one_thread / self.processors as f64)
+    }
+
+    /// How long a run of this step should take when all goes well.
+    fn expected(&self, step: Step) -> f64 {
+        match step {
+            // Its copies run on a processor each: the time of P copies that share all.
+            Step::OneThread(program) => self.ideal(program, self.processors),
+            Step::Copies(program, _, copies) => self.ideal(program, copies),
+        }
+    }
+
+    /// The cap of the first of `todo`, when `left` seconds are there for all of them.
+    ///
+    /// Fifteen times the ideal; or less, where time is short. Runs that may collapse share what the others leave: all
+    /// of them get the same multiple of their ideals. A run that should behave may take what the rest does not need.
+    pub(crate) fn cap(&self, todo: &[Step], left: f64) -> Duration {
+        let Some(&step) = todo.first() else {
+            return Duration::ZERO;
+        };
+        let sum = |collapsing: bool| {
+            let steps = todo.iter().filter(|step| step.may_collapse() == collapsing);
+            steps.map(|&step| self.expected(step)).sum::<f64>()
+        };
+        let expected = self.expected(step);
+        let (collapsing, behaving) = (sum(true), sum(false) * SLACK);
+        let multiple = if step.may_collapse() {
+            ((left - behaving) / collapsing).clamp(SLACK, CAP)
+        } else {
+            let others = behaving - expected * SLACK + collapsing * SLACK;
+            ((left - others) / expected).clamp(PATIENCE, CAP)
+        };
+        Duration::from_secs_f64(expected * multiple)
+    }
+
+    /// May this step be repeated in the `left` seconds? Not when an earlier run of it hit the cap.
+    pub(crate) fn worth_repeating(&self, step: Step, left: f64) -> bool {
+        let last = self
+            .of(step)
+            .last()
+            .map_or(f64::INFINITY, |sample| sample.worst);
+        let capped = self.of(step).iter().any(|sample| sample.capped);
+        !capped && last * SLACK <= left
+    }
+
+    /// The ratio of a sample to its ideal.
+    pub(crate) fn ratio(&self, step: Step, sample: &Sample) -> f64 {
+        match step {
+            Step::OneThread(_) => 1.0,
+            Step::Copies(_, _, copies) => sample.mean / self.ideal(step.program(), copies),
+        }
+    }
+}
+
+/// The work that makes one copy take `target` seconds, from what a run of `work` took at best.
+pub(crate) fn scaled_work(work: u64, took: f64, target: f64) -> u64 {
+    // The smallest time that is told apart from nothing: a clock that says 0 must not ask for endless work.
+    let work = work as f64 * target / took.max(1e-6);
+    work.ceil().max(1.0) as u64
+}
+
+fn middle(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    match values.len() {
+        0 => None,
+        count if count % 2 == 1 => Some(values[count / 2]),
+        count => Some((values[count / 2 - 1] + values[count / 2]) / 2.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(mean: f64) -> Sample {
+        Sample {
+            mean,
+            worst: mean,
+            cpu: mean,
+            capped: false,
+            correct: Some(true),
+        }
+    }
+
+    fn record(processors: usize, alone: f64, one_thread: f64) -> Record {
+        let mut record = Record::new(processors, 9.0);
+        for program in Program::ALL {
+            record.add(Step::OneThread(program), sample(one_thread));
+            record.add(Step::Copies(program, Runtime::Libgomp, 1), sample(alone));
+            record.add(
+                Step::Copies(program, Runtime::Nanos, 1),
+                sample(alone * 1.1),
+            );
+        }
+        record
+    }
+
+    #[test]
+    fn a_round_has_each_step_once_and_the_yardsticks_first() {
+        let round = round();
+        assert_eq!(round.len(), 2 * (1 + 2 * MOST_COPIES));
+        for (index, step) in round.iter().enumerate() {
+            assert!(!round[..index].contains(step), "{step:?} twice");
+            let yardstick = matches!(step, Step::OneThread(_) | Step::Copies(_, _, 1));
+            assert_eq!(yardstick, index < 6, "{step:?} at {index}");
+        }
+    }
+
+    #[test]
+    fn the_ideal_is_the_larger_of_best_alone_and_fair_share() {
+        let record = record(2, 3.0, 5.0);
+        // 1 copy: max(3, 1 x 5 / 2); 2 copies: max(3, 2 x 5 / 2); 4 copies: 4 x 5 / 2.
+        assert_eq!(record.ideal(Program::Cg, 1), 3.0);
+        assert_eq!(record.ideal(Program::Cg, 2), 5.0);
+        assert_eq!(record.ideal(Program::Lu, 4), 10.0);
+    }
+
+    #[test]
+    fn best_alone_may_come_from_either_runtime() {
+        let mut record = record(2, 3.0, 2.0);
+        record.add(Step::Copies(Program::Cg, Runtime::Nanos, 1), sample(0.1));
+        record.add(Step::Copies(Program::Cg, Runtime::Nanos, 1), sample(2.5));
+        // nanos: the median of 3.3, 0.1, 2.5.
+        assert_eq!(record.ideal(Program::Cg, 1), 2.5);
+    }
+
+    #[test]
+    fn with_time_enough_the_cap_is_fifteen_ideals() {
+        let record = record(2, 3.0, 6.0);
+        let todo = [Step::Copies(Program::Cg, Runtime::Libgomp, 2)];
+        assert_eq!(record.cap(&todo, 1000.0), Duration::from_secs(90));
+    }
+
+    #[test]
+    fn when_time_is_short_collapsing_runs_share_what_the_others_leave() {
+        let record = record(2, 3.0, 6.0);
+        let todo = [
+            Step::Copies(Program::Cg, Runtime::Libgomp, 2),
+            Step::Copies(Program::Cg, Runtime::Nanos, 4),
+            Step::Copies(Program::Lu, Runtime::Libgomp, 4),
+        ];
+        // 105 s left, 12 x 1.25 reserved for nanos: 90 s for ideals of 6 and 12, so 5 times each.
+        assert_eq!(record.cap(&todo, 105.0), Duration::from_secs(30));
+    }
+
+    #[test]
+    fn a_run_that_should_behave_leaves_the_rest_its_time_but_is_never_cut_short() {
+        let record = record(2, 3.0, 6.0);
+        let nanos = Step::Copies(Program::Cg, Runtime::Nanos, 2);
+        let todo = [nanos, Step::Copies(Program::Cg, Runtime::Nanos, 4)];
+        // 75 s left, 12 x 1.25 for the other: 60 s.
+        assert_eq!(record.cap(&todo, 75.0), Duration::from_secs(60));
+        assert_eq!(record.cap(&todo, 1000.0), Duration::from_secs(90));
+        assert_eq!(record.cap(&todo, 1.0), Duration::from_secs(24));
+    }
+
+    #[test]
+    fn all_runs_at_their_cap_stay_inside_the_time() {
+        let record = record(2, 3.2, 6.4);
+        let todo: Vec<Step> = round().split_off(6);
+        let mut left = 250.0;
+        for at in 0..todo.len() {
+            left -= if todo[at].may_collapse() {
+                record.cap(&todo[at..], left).as_secs_f64()
+            } else {
+                record.expected(todo[at]) * SLACK
+            };
+        }
+        assert!(left > -1e-6, "{left} s left");
+    }
+
+    #[test]
+    fn a_median_of_runs_keeps_the_bad_news() {
+        let mut record = Record::new(2, 3.0);
+        let step = Step::Copies(Program::Lu, Runtime::Libgomp, 3);
+        assert!(record.median(step).is_none());
+        record.add(step, sample(4.0));
+        record.add(
+            step,
+            Sample {
+                capped: true,
+                correct: None,
+                ..sample(20.0)
+            },
+        );
+        record.add(step, sample(5.0));
+        let median = record.median(step).unwrap();
+        assert_eq!(
+            (median.mean, median.capped, median.correct),
+            (5.0, true, None)
+        );
+        assert!(!record.worth_repeating(step, 1000.0));
+        record.add(
+            step,
+            Sample {
+                correct: Some(false),
+                ..sample(5.0)
+            },
+        );
+        assert_eq!(record.median(step).unwrap().correct, Some(false));
+    }
+
+    #[test]
+    fn repeats_happen_only_where_they_fit() {
+        let record = record(2, 4.0, 6.0);
+        let step = Step::Copies(Program::Cg, Runtime::Libgomp, 1);
+        assert!(record.worth_repeating(step, 5.0));
+        assert!(!record.worth_repeating(step, 4.9));
+        assert!(
+            !record.worth_repeating(Step::Copies(Program::Cg, Runtime::Nanos, 4), 1e9),
+            "never ran: unknown time"
+        );
+    }
+
+    #[test]
+    fn work_scales_with_the_target() {
+        assert_eq!(scaled_work(10, 0.5, 3.0), 60);
+        assert_eq!(scaled_work(10, 0.0, 3.0), 30_000_000);
+        assert_eq!(scaled_work(1, 100.0, 3.0), 1);
+    }
+}

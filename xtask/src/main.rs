@@ -1,0 +1,48 @@
+//! The project's own tasks: `cargo xtask TASK`.
+
+mod demo;
+mod graph;
+mod setup;
+mod shim;
+mod test;
+
+use clap::{Parser, Subcommand};
+
+use crate::setup::Workspace;
+
+/// Tasks of the NANOS workspace.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Arguments {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Compares unmodified OpenMP programs on the system's runtime and under the manager.
+    Demo(demo::Options),
+    /// Runs every check: format, lints, tests, documentation, dependency rule, models, OpenMP programs.
+    Test,
+    /// Checks which crate of the workspace uses which against the rule.
+    Graph,
+    /// Builds the drop-in OpenMP library into target/shim.
+    Shim,
+}
+
+fn main() -> anyhow::Result<()> {
+    let arguments = Arguments::parse();
+    let workspace = Workspace::find()?;
+    match arguments.task {
+        Task::Demo(options) => demo::run(&workspace, &options),
+        Task::Test => test::run(&workspace),
+        Task::Graph => {
+            println!("graph: {}", graph::check(&workspace.metadata)?);
+            Ok(())
+        }
+        Task::Shim => {
+            println!("{}", shim::run(&workspace)?.display());
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! The drop-in OpenMP library: `target/shim/libgomp.so.1`, and `libnanos_omp.a` for static linking.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::Context;
+
+use crate::setup::{Workspace, must_succeed};
+
+/// Builds both files and returns their folder.
+pub(crate) fn run(workspace: &Workspace) -> anyhow::Result<PathBuf> {
+    must_succeed(&mut workspace.cargo(["build", "--release", "--package", "omp-shim"]))?;
+    let archive = workspace.target.join("release/libnanos_omp.a");
+    let abi = workspace.root.join("crates/omp-shim/abi");
+    let folder = workspace.target.join("shim");
+    std::fs::create_dir_all(&folder)
+        .with_context(|| format!("cannot create {}", folder.display()))?;
+    let private = tempfile::tempdir().context("cannot make a temporary folder")?;
+    shared(&archive, &abi, private.path(), &folder.join("libgomp.so.1"))?;
+    fixed(&archive, private.path(), &folder.join("libnanos_omp.a"))?;
+    Ok(folder)
+}
+
+/// Links the shared library with the version nodes of the map and both versions of the lock functions.
+fn shared(archive: &Path, abi: &Path, private: &Path, library: &Path) -> anyhow::Result<()> {
+    let locks = abi.join("versioned_locks.s");
+    let text = std::fs::read_to_string(&locks)
+        .with_context(|| format!("cannot read {}", locks.display()))?;
+    let names = text
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("versioned "));
+    let renames: String = names
+        .map(|name| format!("{name} nanos_new_{name}\n"))
+        .collect();
+    let (list, renamed) = (private.join("renames"), private.join("renamed.a"));
+    std::fs::write(&list, renames).with_context(|| format!("cannot write {}", list.display()))?;
+    must_succeed(
+        tool("objcopy")
+            .arg("--redefine-syms")
+            .arg(&list)
+            .arg(archive)
+            .arg(&renamed),
+    )?;
+
+    // Linked beside its place and moved there: a program that starts meanwhile sees the old file or the new one.
+    let fresh = library.with_extension("new");
+    let mut link = tool("gcc");
+    link.args([
+        "-shared",
+        "-Wl,-soname,libgomp.so.1",
+        "-Wl,--gc-sections",
+        "-Wl,-z,nodelete,-z,relro,-z,now",
+    ]);
+    link.arg(format!(
+        "-Wl,--version-script={}",
+        abi.join("libgomp.map").display()
+    ));
+    link.arg(&locks)
+        .arg("-Wl,--whole-archive")
+        .arg(&renamed)
+        .arg("-Wl,--no-whole-archive");
+    link.args(["-lpthread", "-ldl", "-lm", "-lgcc_s", "-o"])
+        .arg(&fresh);
+    must_succeed(&mut link)?;
+    std::fs::rename(&fresh, library)
+        .with_context(|| format!("cannot put {} in its place", library.display()))
+}
+
+/// Makes one object of the archive that shows OpenMP names only, so that it links beside other Rust libraries.
+fn fixed(archive: &Path, private: &Path, library: &Path) -> anyhow::Result<()> {
+    let object = private.join("nanos_omp.o");
+    must_succeed(
+        tool("ld")
+            .args(["-r", "--whole-archive"])
+            .arg(archive)
+            .arg("-o")
+            .arg(&object),
+    )?;
+    let mut hide = tool("objcopy");
+    hide.args([
+        "--wildcard",
+        "--keep-global-symbol=omp_*",
+        "--keep-global-symbol=GOMP_*",
+    ])
+    .arg(&object);
+    must_succeed(&mut hide)?;
+    // `ar` adds to an archive that is there; what an older build had must not stay.
+    match std::fs::remove_file(library) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            return Err(error).with_context(|| format!("cannot replace {}", library.display()));
+        }
+        _ => {}
+    }
+    must_succeed(tool("ar").arg("crs").arg(library).arg(&object))
+}
+
+fn tool(name: &str) -> Command {
+    let mut command = Command::new(name);
+    command.stdin(Stdio::null());
+    command
+}

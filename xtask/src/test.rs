@@ -1,0 +1,400 @@
+//! All checks of the project, lane by lane; the first lane that fails ends the run.
+
+use std::io::{BufRead, BufReader};
+use std::ops::AddAssign;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use serde::Deserialize;
+
+use crate::demo::{Household, Subject, run_copies};
+use crate::graph;
+use crate::setup::{Compiler, Workspace, clean_environment, must_succeed, shown};
+
+/// Enough for every kind of region and wait, and short even when four threads share one processor.
+const SMALL_WORK: [&str; 2] = ["--work", "4"];
+/// A run that takes longer hangs.
+const LONGEST_RUN: Duration = Duration::from_secs(120);
+
+/// What a lane found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Count {
+    passed: u64,
+    failed: u64,
+    ignored: u64,
+}
+
+impl Count {
+    /// A lane that is one check.
+    const ONE: Count = Count {
+        passed: 1,
+        failed: 0,
+        ignored: 0,
+    };
+}
+
+impl AddAssign for Count {
+    fn add_assign(&mut self, other: Count) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+        self.ignored += other.ignored;
+    }
+}
+
+impl std::fmt::Display for Count {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "{} passed, {} failed, {} ignored",
+            self.passed, self.failed, self.ignored
+        )
+    }
+}
+
+type Lane = (
+    &'static str,
+    fn(&Workspace, &Compiler) -> anyhow::Result<Count>,
+);
+
+/// Cheap checks first; the drop-in library before the tests that load it.
+const LANES: &[Lane] = &[
+    ("format", |workspace, _| {
+        one(&mut workspace.cargo(["fmt", "--all", "--check"]))
+    }),
+    ("graph", |workspace, _| {
+        graph::check(&workspace.metadata).map(|summary| {
+            println!("{summary}");
+            Count::ONE
+        })
+    }),
+    ("lints", |workspace, _| {
+        one(&mut workspace.cargo([
+            "clippy",
+            "--workspace",
+            "--all-targets",
+            "--",
+            "-D",
+            "warnings",
+        ]))
+    }),
+    ("shim", |workspace, _| {
+        crate::shim::run(workspace).map(|_| Count::ONE)
+    }),
+    ("tests", |workspace, _| {
+        counted(&mut workspace.cargo(["test", "--workspace", "--no-fail-fast"]))
+    }),
+    ("docs", |workspace, _| {
+        one(workspace
+            .cargo(["doc", "--workspace", "--no-deps"])
+            .env("RUSTDOCFLAGS", "-D warnings"))
+    }),
+    ("models", |workspace, _| models(workspace)),
+    ("programs", programs),
+];
+
+/// Runs all lanes.
+pub(crate) fn run(workspace: &Workspace) -> anyhow::Result<()> {
+    let begin = Instant::now();
+    let compiler = Compiler::find_or_install()?;
+    let mut done: Vec<(&str, Count, Duration)> = Vec::new();
+    let mut fault = None;
+    for &(name, lane) in LANES {
+        println!("\n=== {name}");
+        let start = Instant::now();
+        let (count, error) = match lane(workspace, &compiler) {
+            Ok(count) if count.failed == 0 => (count, None),
+            Ok(count) => (count, Some(anyhow::anyhow!("{count}"))),
+            Err(error) => (
+                Count {
+                    failed: 1,
+                    ..Count::default()
+                },
+                Some(error),
+            ),
+        };
+        done.push((name, count, start.elapsed()));
+        if let Some(error) = error {
+            fault = Some(error.context(format!("lane `{name}` failed")));
+            break;
+        }
+    }
+    let mut total = Count::default();
+    println!("\n=== summary");
+    for (name, count, time) in &done {
+        total += *count;
+        println!("{name:<10}{:>7.1} s  {count}", time.as_secs_f64());
+    }
+    println!("{total} in {:.0} s", begin.elapsed().as_secs_f64());
+    fault.map_or(Ok(()), Err)
+}
+
+fn one(command: &mut Command) -> anyhow::Result<Count> {
+    must_succeed(command).map(|()| Count::ONE)
+}
+
+/// Runs `cargo test`, shows what it prints and adds up what its test programs report.
+fn counted(command: &mut Command) -> anyhow::Result<Count> {
+    let name = shown(command);
+    let mut child = command
+        .stdout(Stdio::piped())
+        .spawn()
+        .with_context(|| format!("cannot start {name}"))?;
+    let output = child.stdout.take().context("no pipe from cargo")?;
+    let mut count = Count::default();
+    for line in BufReader::new(output).split(b'\n') {
+        let line = line.with_context(|| format!("cannot read what {name} prints"))?;
+        let line = String::from_utf8_lossy(&line);
+        println!("{line}");
+        if let Some(found) = result_line(&line) {
+            count += found;
+        }
+    }
+    let status = child
+        .wait()
+        .with_context(|| format!("cannot wait for {name}"))?;
+    match (status.success(), count) {
+        (true, Count { passed: 0, .. }) => bail!("{name} ran no test at all"),
+        // Something that did not compile or died reports no count of its own.
+        (false, Count { failed: 0, .. }) => bail!("{name} failed: {status}"),
+        _ => Ok(count),
+    }
+}
+
+/// Reads "test result: ok. 5 passed; 0 failed; 1 ignored; ...".
+fn result_line(line: &str) -> Option<Count> {
+    let (_, numbers) = line.strip_prefix("test result: ")?.split_once(". ")?;
+    let mut count = Count::default();
+    for part in numbers.split("; ") {
+        match part.split_once(' ') {
+            Some((number, "passed")) => count.passed = number.parse().ok()?,
+            Some((number, "failed")) => count.failed = number.parse().ok()?,
+            Some((number, "ignored")) => count.ignored = number.parse().ok()?,
+            _ => {}
+        }
+    }
+    Some(count)
+}
+
+#[derive(Deserialize)]
+struct Metadata {
+    packages: Vec<Package>,
+}
+
+#[derive(Deserialize)]
+struct Package {
+    name: String,
+    targets: Vec<Target>,
+}
+
+#[derive(Deserialize)]
+struct Target {
+    name: String,
+    kind: Vec<String>,
+}
+
+/// The test targets that are loom models, by package: those whose name begins with `loom_`.
+fn model_targets(metadata: &str) -> anyhow::Result<Vec<(String, Vec<String>)>> {
+    let metadata: Metadata =
+        serde_json::from_str(metadata).context("cannot read the output of `cargo metadata`")?;
+    let found = metadata.packages.into_iter().map(|package| {
+        let models = package
+            .targets
+            .into_iter()
+            .filter(|target| target.kind.iter().any(|kind| kind == "test"));
+        let models = models
+            .map(|target| target.name)
+            .filter(|name| name.starts_with("loom_"));
+        (package.name, models.collect::<Vec<_>>())
+    });
+    Ok(found.filter(|(_, models)| !models.is_empty()).collect())
+}
+
+/// Runs the loom models, in a target folder of their own: everything is compiled differently there.
+fn models(workspace: &Workspace) -> anyhow::Result<Count> {
+    let flags = format!(
+        "{} --cfg loom",
+        std::env::var("RUSTFLAGS").unwrap_or_default()
+    );
+    let mut count = Count::default();
+    for (package, models) in model_targets(&workspace.metadata)? {
+        let mut command =
+            workspace.cargo(["test", "--release", "--no-fail-fast", "--package", &package]);
+        for model in &models {
+            command.args(["--test", model]);
+        }
+        command
+            .arg("--target-dir")
+            .arg(workspace.target.join("loom"))
+            .env("RUSTFLAGS", flags.trim());
+        count += counted(&mut command)?;
+    }
+    if count == Count::default() {
+        bail!("no crate has a loom model (tests/loom_*.rs)");
+    }
+    Ok(count)
+}
+
+/// Runs the two OpenMP programs on the drop-in library, without a manager, with teams of 1, 2 and 4.
+fn programs(workspace: &Workspace, compiler: &Compiler) -> anyhow::Result<Count> {
+    let library = workspace.target.join("shim");
+    let _household = Household::take_over()?;
+    let mut count = Count::default();
+    for mut subject in Subject::build_all(workspace, compiler)? {
+        let run = |threads: u32, library: Option<&Path>| {
+            let command = || {
+                let mut command = Command::new(&subject.path);
+                clean_environment(&mut command, &workspace.target);
+                if let Some(library) = library {
+                    command
+                        .env("LD_LIBRARY_PATH", library)
+                        .env("NANOS_CPUMGR", "off");
+                }
+                command
+                    .env("OMP_NUM_THREADS", threads.to_string())
+                    .args(SMALL_WORK);
+                command
+            };
+            if let Some(library) = library {
+                must_load(command(), library)?;
+            }
+            run_copies(1, LONGEST_RUN, command)?
+                .pop()
+                .context("no copy ran")
+        };
+        let name = subject.program.name();
+        // One thread on the system's runtime says what is right.
+        let reference = run(1, None)?;
+        let runs = [1, 2, 4].map(|threads| (threads, run(threads, Some(&library))));
+        subject
+            .check(true, &reference)
+            .with_context(|| format!("{name} on the system's runtime"))?;
+        for (threads, finish) in runs {
+            let finish = finish
+                .with_context(|| format!("{name} on the drop-in library, {threads} threads"))?;
+            let fault = subject.check(false, &finish);
+            fault.with_context(|| format!("{name} on the drop-in library, {threads} threads"))?;
+            println!(
+                "{name} on the drop-in library, {threads} threads: right, {:.2} s",
+                finish.turnaround.as_secs_f64()
+            );
+            count += Count::ONE;
+        }
+    }
+    Ok(count)
+}
+
+/// Fails unless the loader takes the program's OpenMP from `library`: else the test would test the system's.
+fn must_load(mut command: Command, library: &Path) -> anyhow::Result<()> {
+    let output = command
+        .env("LD_TRACE_LOADED_OBJECTS", "1")
+        .output()
+        .context("cannot ask the loader")?;
+    let listing = String::from_utf8_lossy(&output.stdout);
+    let found = openmp_in(&listing);
+    if found != Some(library.join("libgomp.so.1").as_path()) {
+        bail!(
+            "the loader does not take libgomp.so.1 from {} but: {found:?}",
+            library.display()
+        );
+    }
+    Ok(())
+}
+
+/// Reads which file the loader takes for libgomp.so.1, from its list ("NAME => FILE (ADDRESS)" per line).
+fn openmp_in(listing: &str) -> Option<&Path> {
+    let file = listing
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("libgomp.so.1 => "))?;
+    Some(Path::new(
+        file.rsplit_once(" (").map_or(file, |(file, _)| file),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn result_lines_are_added_up() {
+        let found = result_line(
+            "test result: FAILED. 5 passed; 2 failed; 1 ignored; 0 measured; 3 filtered out; finished in 0.01s",
+        );
+        assert_eq!(
+            found,
+            Some(Count {
+                passed: 5,
+                failed: 2,
+                ignored: 1
+            })
+        );
+        assert_eq!(result_line("test some::name ... ok"), None);
+        assert_eq!(result_line("test result: ok. many passed; 0 failed"), None);
+    }
+
+    fn shell(script: &str) -> Command {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", script]);
+        command
+    }
+
+    #[test]
+    fn a_run_without_tests_or_without_counts_is_an_error() {
+        assert!(counted(&mut shell("echo nothing")).is_err());
+        assert!(
+            counted(&mut shell(
+                "echo 'test result: ok. 1 passed; 0 failed; 0 ignored'; exit 101"
+            ))
+            .is_err()
+        );
+        let failed = counted(&mut shell(
+            "echo 'test result: FAILED. 1 passed; 1 failed; 0 ignored'; exit 101",
+        ));
+        assert_eq!(
+            failed.unwrap(),
+            Count {
+                passed: 1,
+                failed: 1,
+                ignored: 0
+            }
+        );
+        let passed = counted(&mut shell(
+            "echo 'test result: ok. 2 passed; 0 failed; 0 ignored'",
+        ));
+        assert_eq!(
+            passed.unwrap(),
+            Count {
+                passed: 2,
+                failed: 0,
+                ignored: 0
+            }
+        );
+    }
+
+    #[test]
+    fn models_are_found_by_name() {
+        let target = |name: &str, kind: &str| serde_json::json!({"name": name, "kind": [kind]});
+        let document = serde_json::json!({"packages": [
+            {"name": "a", "targets": [target("loom_x", "test"), target("stress", "test"), target("loom_y", "lib")]},
+            {"name": "b", "targets": [target("b", "lib")]},
+        ]});
+        let found = model_targets(&document.to_string()).unwrap();
+        assert_eq!(found, [("a".to_owned(), vec!["loom_x".to_owned()])]);
+    }
+
+    #[test]
+    fn the_loader_s_list_says_where_openmp_comes_from() {
+        let listing =
+            "\tlinux-vdso.so.1 (0x7f)\n\tlibgomp.so.1 => /x y/shim/libgomp.so.1 (0x7f00)\n";
+        assert_eq!(
+            openmp_in(listing),
+            Some(Path::new("/x y/shim/libgomp.so.1"))
+        );
+        assert_eq!(
+            openmp_in("\tlibgomp.so.1 => not found\n"),
+            Some(Path::new("not found"))
+        );
+        assert_eq!(openmp_in("\tstatically linked\n"), None);
+    }
+}
