@@ -27,8 +27,8 @@
 
 #define SHIFT 0.01
 #define TOLERANCE 1e-11 /* of the recurrence residual, relative to the right-hand side */
-#define MAX_RESIDUAL 1e-9
-#define MAX_ERROR 1e-7
+#define MAX_RESIDUAL 1e-10
+#define MAX_ERROR 1e-8
 #define MAX_ITERATIONS 5000
 
 static const long distance[] = {1, 3, 101, 211, 1511};

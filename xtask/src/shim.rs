@@ -7,10 +7,14 @@ use anyhow::Context;
 
 use crate::setup::{Workspace, must_succeed};
 
+/// The profile of the root manifest that the library is built with: not named `shim`, since cargo builds into a folder of
+/// that name.
+const PROFILE: &str = "drop-in";
+
 /// Builds both files and returns their folder.
 pub(crate) fn run(workspace: &Workspace) -> anyhow::Result<PathBuf> {
-    must_succeed(&mut workspace.cargo(["build", "--release", "--package", "omp-shim"]))?;
-    let archive = workspace.target.join("release/libnanos_omp.a");
+    must_succeed(&mut workspace.cargo(["build", "--profile", PROFILE, "--package", "omp-shim"]))?;
+    let archive = workspace.target.join(PROFILE).join("libnanos_omp.a");
     let abi = workspace.root.join("crates/omp-shim/abi");
     let folder = workspace.target.join("shim");
     std::fs::create_dir_all(&folder)
@@ -49,6 +53,7 @@ fn shared(archive: &Path, abi: &Path, private: &Path, library: &Path) -> anyhow:
         "-shared",
         "-Wl,-soname,libgomp.so.1",
         "-Wl,--gc-sections",
+        "-Wl,--strip-debug",
         "-Wl,-z,nodelete,-z,relro,-z,now",
     ]);
     link.arg(format!(
@@ -79,6 +84,10 @@ fn fixed(archive: &Path, private: &Path, library: &Path) -> anyhow::Result<()> {
     let mut hide = tool("objcopy");
     hide.args([
         "--wildcard",
+        // Bitcode of the standard library: merged it is garbage, on which linker plugins choke.
+        "--remove-section=.llvmbc",
+        "--remove-section=.llvmcmd",
+        "--strip-debug",
         "--keep-global-symbol=omp_*",
         "--keep-global-symbol=GOMP_*",
     ])

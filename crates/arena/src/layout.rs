@@ -4,8 +4,6 @@
 //! ever added at the end of a line or of an area; whatever moves or changes meaning is a new [`VERSION`]. All zeros is
 //! a valid state of every field.
 
-
-
 use platform::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::grant::GrantArea;
@@ -107,11 +105,17 @@ impl Header {
         }
         let found = self.kind.load(Ordering::Relaxed);
         if found != kind as u32 {
-            return Err(HeaderError::Kind { found, expected: kind });
+            return Err(HeaderError::Kind {
+                found,
+                expected: kind,
+            });
         }
         let found = self.size.load(Ordering::Relaxed);
         if found != size as u64 {
-            return Err(HeaderError::Size { found, expected: size });
+            return Err(HeaderError::Size {
+                found,
+                expected: size,
+            });
         }
         Ok(())
     }

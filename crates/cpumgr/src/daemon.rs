@@ -18,8 +18,9 @@ use crate::trace::Trace;
 
 pub mod background;
 
-/// Descriptors of a program: its socket, its process, its doorbell, and its areas until they are sent.
-const DESCRIPTORS_PER_PROGRAM: u64 = 5;
+/// Descriptors of a program: its socket, its process (once more if it was announced), its doorbell, and its areas until
+/// they are sent.
+const DESCRIPTORS_PER_PROGRAM: u64 = 6;
 /// Descriptors besides those of programs.
 const OTHER_DESCRIPTORS: u64 = 256;
 /// How long a manager that nobody started by hand stays without programs.
@@ -69,8 +70,11 @@ impl Options {
 /// # Errors
 /// When the path is empty or there is no current directory.
 pub fn absolute(path: &Path) -> Result<PathBuf, Error> {
-    std::path::absolute(path)
-        .map_err(|source| Error::Io { what: "no absolute path for", path: path.to_owned(), source })
+    std::path::absolute(path).map_err(|source| Error::Io {
+        what: "no absolute path for",
+        path: path.to_owned(),
+        source,
+    })
 }
 
 /// Is the manager until a signal or idleness ends it. `ready` is called when it answers. Call it from the only thread.
@@ -78,15 +82,19 @@ pub fn absolute(path: &Path) -> Result<PathBuf, Error> {
 /// # Errors
 /// Whatever keeps it from starting.
 pub fn serve(options: &Options, ready: impl FnOnce()) -> Result<Ended, Error> {
-    let policy = Registry::with_builtin().create(&options.policy).map_err(|unknown| Error::Usage(unknown.to_string()))?;
+    let policy = Registry::with_builtin()
+        .create(&options.policy)
+        .map_err(|unknown| Error::Usage(unknown.to_string()))?;
     let (machine, cpus) = machine::managed(options.cpus.as_ref())?;
     raise_descriptor_limit();
     let reactor = Reactor::new()?;
     let instance = Instance::claim(&options.socket)?;
     let trace = match &options.trace {
-        Some(path) => {
-            Some(Trace::create(path).map_err(|source| Error::Io { what: "cannot write the trace", path: path.clone(), source })?)
-        }
+        Some(path) => Some(Trace::create(path).map_err(|source| Error::Io {
+            what: "cannot write the trace",
+            path: path.clone(),
+            source,
+        })?),
         None => None,
     };
     let listener = instance.listen()?;
@@ -94,8 +102,15 @@ pub fn serve(options: &Options, ready: impl FnOnce()) -> Result<Ended, Error> {
     let socket = instance.socket().display().to_string();
     tracing::info!(socket, policy = policy.name(), quantum = ?options.quantum, %cpus, "the manager begins");
     let ledger = Ledger::new(machine, quantum, policy);
-    let server =
-        Server::new(Setup { instance, listener, reactor, ledger, cpus, trace, idle_exit: options.idle_exit })?;
+    let server = Server::new(Setup {
+        instance,
+        listener,
+        reactor,
+        ledger,
+        cpus,
+        trace,
+        idle_exit: options.idle_exit,
+    })?;
     ready();
     Ok(server.run()?)
 }
@@ -110,7 +125,11 @@ fn raise_descriptor_limit() {
     match raised {
         Ok(limit) if limit >= wanted => {}
         // Whoever does not fit is refused one by one.
-        Ok(limit) => tracing::warn!(limit, wanted, "fewer descriptors than {MAX_PROGRAMS} programs need"),
+        Ok(limit) => tracing::warn!(
+            limit,
+            wanted,
+            "fewer descriptors than {MAX_PROGRAMS} programs need"
+        ),
         Err(error) => tracing::warn!(%error, "the limit of descriptors stays as it is"),
     }
 }

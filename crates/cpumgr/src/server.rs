@@ -13,13 +13,12 @@
 //! - V4 Without programs no timer runs but the one that ends an idle manager.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use arena::message::RefusedCode;
 use platform::affinity::CpuSet;
 use platform::clock::monotonic_ns;
-use platform::process::{self, PeerProcess};
+use platform::process;
 use platform::{SysError, SysResult, fdpass};
 use policies::{AppId, Cause};
 
@@ -29,6 +28,7 @@ use crate::reactor::{Event, Interest, Reactor, Role};
 use crate::trace::{self, Trace};
 
 mod connection;
+mod door;
 mod program;
 mod report;
 
@@ -36,10 +36,6 @@ use connection::Connection;
 
 /// Programs that are managed at once.
 pub const MAX_PROGRAMS: usize = 512;
-/// Connections besides those of programs.
-const MAX_OTHERS: usize = 64;
-/// How long no connections are taken when descriptors are used up.
-const ACCEPT_PAUSE_NS: u64 = 100_000_000;
 /// Programs take a manager for hung that was silent for the longer of this and ten quanta (`arena::client`); it gives
 /// a sign of life four times as often.
 const SILENCE_NS: u64 = 1_000_000_000;
@@ -111,7 +107,9 @@ impl Server {
             ledger: setup.ledger,
             cpus: setup.cpus,
             trace: setup.trace,
-            idle_exit: setup.idle_exit.map(|time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)),
+            idle_exit: setup
+                .idle_exit
+                .map(|time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)),
             connections: BTreeMap::new(),
             next_serial: 1,
             arrived: Vec::new(),
@@ -157,7 +155,11 @@ impl Server {
             Event::Listener => {
                 self.accept(now);
             }
-            Event::Connection { serial, role, readable } if !self.doomed.contains(&serial) => match role {
+            Event::Connection {
+                serial,
+                role,
+                readable,
+            } if !self.doomed.contains(&serial) => match role {
                 Role::Process => self.process_ended(serial),
                 Role::Doorbell => self.rung(serial, now),
                 Role::Socket => self.socket_ready(serial, readable, now),
@@ -167,71 +169,24 @@ impl Server {
         }
     }
 
-    /// Takes connections in; true when there was one.
-    fn accept(&mut self, now: u64) -> bool {
-        let mut any = false;
-        loop {
-            match fdpass::accept(&self.listener) {
-                Ok(socket) => {
-                    any = true;
-                    self.idle_since = now;
-                    if let Err(error) = self.admit(socket, now) {
-                        tracing::debug!(%error, "a connection was not taken");
-                    }
-                }
-                Err(error) if error.is(nix::errno::Errno::EAGAIN as i32) => return any,
-                Err(error) if error.is(nix::errno::Errno::ECONNABORTED as i32) => {}
-                Err(error) => {
-                    // Descriptors or memory are used up: the connection stays in the queue, and asking again at once
-                    // would be a busy loop.
-                    tracing::warn!(%error, "no connections are taken for a moment");
-                    self.accept_again = Some(now + ACCEPT_PAUSE_NS);
-                    self.mute_listener(Interest::Muted);
-                    return any;
-                }
-            }
-        }
-    }
-
-    fn admit(&mut self, socket: OwnedFd, now: u64) -> SysResult<()> {
-        fdpass::set_nonblocking(&socket)?;
-        // ESRCH: it connected and died.
-        let PeerProcess { peer, pidfd, .. } = process::peer(&socket)?;
-        let serial = self.next_serial;
-        self.next_serial += 1;
-        let mut connection = Connection::new(serial, socket, peer, pidfd, now);
-        if peer.uid != self.owner && peer.uid != 0 {
-            connection.refuse(RefusedCode::NotYours, format!("this manager belongs to user {}", self.owner));
-            return Ok(());
-        }
-        let others = self.connections.values().filter(|other| other.program.is_none());
-        if others.clone().count() >= MAX_OTHERS {
-            // The oldest that has not said anything makes room: nobody can keep others out by connecting only.
-            match others.filter(|other| !other.announced).map(|other| other.serial).min() {
-                Some(oldest) => self.drop_now(oldest, "made room"),
-                None => {
-                    connection.refuse(RefusedCode::Full, format!("{MAX_OTHERS} programs are announced and not here"));
-                    return Ok(());
-                }
-            }
-        }
-        if let Some(socket) = &connection.socket {
-            self.reactor.add(socket, serial, Role::Socket)?;
-        }
-        self.connections.insert(serial, connection);
-        Ok(())
-    }
-
     fn process_ended(&mut self, serial: u64) {
         self.doom(serial, "its process ended");
     }
 
     /// A program rang: look at its request, unless it rings too often.
     fn rung(&mut self, serial: u64, now: u64) {
-        let Some(program) = self.connections.get_mut(&serial).and_then(|it| it.program.as_mut()) else { return };
+        let Some(program) = self
+            .connections
+            .get_mut(&serial)
+            .and_then(|it| it.program.as_mut())
+        else {
+            return;
+        };
         if !program.bucket.take(now) {
             program.muted_until = Some(program.bucket.time_of(program::UNMUTE_TOKENS, now));
-            let muted = self.reactor.set(&program.doorbell, serial, Role::Doorbell, Interest::Muted);
+            let muted =
+                self.reactor
+                    .set(&program.doorbell, serial, Role::Doorbell, Interest::Muted);
             self.check(serial, muted);
             return;
         }
@@ -247,7 +202,13 @@ impl Server {
 
     /// Reads a program's request.
     fn look(&mut self, serial: u64) {
-        let Some(program) = self.connections.get_mut(&serial).and_then(|it| it.program.as_mut()) else { return };
+        let Some(program) = self
+            .connections
+            .get_mut(&serial)
+            .and_then(|it| it.program.as_mut())
+        else {
+            return;
+        };
         let request = program.areas.request();
         program.fixed_team = request.fixed_team;
         if self.ledger.ask(AppId(serial), request.requested) {
@@ -269,7 +230,11 @@ impl Server {
             {
                 program.muted_until = None;
                 // The ring is still in it and comes as an event.
-                if self.reactor.set(&program.doorbell, serial, Role::Doorbell, Interest::Read).is_err() {
+                if self
+                    .reactor
+                    .set(&program.doorbell, serial, Role::Doorbell, Interest::Read)
+                    .is_err()
+                {
                     failed.push(serial);
                 }
             }
@@ -303,7 +268,10 @@ impl Server {
             self.bury(now);
         }
         if self.next_beat <= now {
-            let programs = self.connections.values().filter_map(|it| it.program.as_ref());
+            let programs = self
+                .connections
+                .values()
+                .filter_map(|it| it.program.as_ref());
             for program in programs {
                 program.areas.beat(now);
             }
@@ -316,14 +284,24 @@ impl Server {
 
     fn publish(&mut self, changes: Vec<Change>, now: u64) {
         for Change { app, holding } in changes {
-            let Some(connection) = self.connections.get_mut(&app.0) else { continue };
+            let Some(connection) = self.connections.get_mut(&app.0) else {
+                continue;
+            };
             let pid = connection.peer.pid.0;
-            let Some(program) = &mut connection.program else { continue };
+            let Some(program) = &mut connection.program else {
+                continue;
+            };
             program.publish(&holding);
             let moved = program.traced.as_ref() != Some(&(holding.cpus.clone(), holding.shared));
             if moved {
                 program.traced = Some((holding.cpus.clone(), holding.shared));
-                let line = program.line(trace::Event::Allocation, pid, now, holding.cpus, holding.shared);
+                let line = program.line(
+                    trace::Event::Allocation,
+                    pid,
+                    now,
+                    holding.cpus,
+                    holding.shared,
+                );
                 if let Some(trace) = &mut self.trace {
                     trace.write(line);
                 }
@@ -339,7 +317,9 @@ impl Server {
     }
 
     fn remove(&mut self, serial: u64, now: u64) {
-        let Some(mut connection) = self.connections.remove(&serial) else { return };
+        let Some(mut connection) = self.connections.remove(&serial) else {
+            return;
+        };
         connection.stop_listening(&self.reactor);
         if let Some(program) = connection.program.take() {
             program.stop_listening(&self.reactor);
@@ -348,7 +328,13 @@ impl Server {
             }
             tracing::info!(pid = connection.peer.pid.0, name = %program.name, "a program left");
             if let Some(trace) = &mut self.trace {
-                trace.write(program.line(trace::Event::Exit, connection.peer.pid.0, now, Vec::new(), false));
+                trace.write(program.line(
+                    trace::Event::Exit,
+                    connection.peer.pid.0,
+                    now,
+                    Vec::new(),
+                    false,
+                ));
             }
         }
         if connection.watched {
@@ -380,19 +366,18 @@ impl Server {
         }
     }
 
-    fn mute_listener(&mut self, interest: Interest) {
-        if let Err(error) = self.reactor.set_listener(self.listener.as_fd(), interest) {
-            tracing::error!(%error, "the listener cannot be changed");
-        }
-    }
-
     fn programs(&self) -> usize {
-        self.connections.values().filter(|it| it.program.is_some()).count()
+        self.connections
+            .values()
+            .filter(|it| it.program.is_some())
+            .count()
     }
 
     fn is_idle(&self, now: u64) -> bool {
         let gone = self.programs() == 0 && !self.connections.values().any(|it| it.announced);
-        gone && self.idle_exit.is_some_and(|time| self.idle_since.saturating_add(time) <= now)
+        gone && self
+            .idle_exit
+            .is_some_and(|time| self.idle_since.saturating_add(time) <= now)
     }
 
     fn beat_interval(&self) -> u64 {
@@ -402,11 +387,20 @@ impl Server {
     /// The next time at which something is to be done without an event (V4).
     fn next_deadline(&self) -> Option<u64> {
         let muted = self.connections.values().flat_map(|connection| {
-            [connection.muted_until, connection.program.as_ref().and_then(|program| program.muted_until)]
+            [
+                connection.muted_until,
+                connection
+                    .program
+                    .as_ref()
+                    .and_then(|program| program.muted_until),
+            ]
         });
         let busy = self.programs() > 0;
         let waited_for = busy || self.connections.values().any(|it| it.announced);
-        let idle = self.idle_exit.filter(|_| !waited_for).map(|time| self.idle_since.saturating_add(time));
+        let idle = self
+            .idle_exit
+            .filter(|_| !waited_for)
+            .map(|time| self.idle_since.saturating_add(time));
         let beat = busy.then_some(self.next_beat);
         [self.ledger.next_deadline(), self.accept_again, idle, beat]
             .into_iter()
@@ -449,5 +443,7 @@ impl Server {
 /// An error that only says that the peer is gone.
 fn is_gone(error: SysError) -> bool {
     use nix::errno::Errno;
-    [Errno::EPIPE, Errno::ECONNRESET, Errno::ENOTCONN].iter().any(|errno| error.is(*errno as i32))
+    [Errno::EPIPE, Errno::ECONNRESET, Errno::ENOTCONN]
+        .iter()
+        .any(|errno| error.is(*errno as i32))
 }

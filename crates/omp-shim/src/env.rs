@@ -23,6 +23,20 @@ pub(crate) enum Bind {
     Spread = 4,
 }
 
+impl Bind {
+    /// The policy of a region whose task has `variable` and whose proc_bind clause has the number `clause` (0 = none).
+    /// Without binding there is nothing that a clause could change.
+    pub(crate) fn of_region(variable: Self, clause: u8) -> Self {
+        match (variable, clause) {
+            (Self::False, _) => Self::False,
+            (_, 2) => Self::Primary,
+            (_, 3) => Self::Close,
+            (_, 4) => Self::Spread,
+            (variable, _) => variable,
+        }
+    }
+}
+
 /// Which teams follow the processor manager's grant (`NANOS_ADAPT`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Adapt {
@@ -67,7 +81,7 @@ pub(crate) struct Environment {
     pub(crate) default_device: u32,
     pub(crate) num_teams: u32,
     pub(crate) teams_thread_limit: u32,
-    pub(crate) allocator: u64,
+    pub(crate) allocator: usize,
     pub(crate) target_offload: Offload,
     pub(crate) spin_count: Option<u64>,
     pub(crate) adapt: Adapt,
@@ -238,7 +252,7 @@ fn display_env(text: &str) -> Result<DisplayEnv, Fault> {
     }
 }
 
-fn allocator(text: &str) -> Result<u64, Fault> {
+fn allocator(text: &str) -> Result<usize, Fault> {
     // Memory spaces name the allocator of default traits in them, which here is the predefined one.
     let text = text.to_ascii_lowercase();
     let name = text.strip_suffix("_mem_space").map_or_else(|| text.clone(), |stem| format!("{stem}_mem_alloc"));

@@ -25,6 +25,8 @@ pub(crate) struct Icvs {
     pub(crate) max_active_levels: u32,
     /// default-device-var.
     pub(crate) default_device: i32,
+    /// def-allocator-var.
+    pub(crate) allocator: usize,
     /// dyn-var.
     pub(crate) dynamic: bool,
     /// bind-var of this level.
@@ -84,6 +86,7 @@ impl Settings {
             thread_limit: env.thread_limit.unwrap_or(NO_LIMIT),
             max_active_levels: levels,
             default_device: i32::try_from(env.default_device).unwrap_or(i32::MAX),
+            allocator: env.allocator,
             // D4: under a manager teams of default size follow the grant, unless the user said otherwise.
             dynamic: env.dynamic.unwrap_or_else(|| env.adapt != Adapt::Off && engine::is_managed()),
             bind,

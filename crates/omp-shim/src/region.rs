@@ -1,5 +1,6 @@
 //! Parallel regions: how large a team is, fork and join.
 
+use crate::display;
 use crate::env::Adapt;
 use crate::frame::Frame;
 use crate::icv::{Icvs, NO_LIMIT, settings};
@@ -14,11 +15,20 @@ use std::ffi::c_void;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Runs `body(data)` on a team of `asked` threads, or of the default size when that is 0. `prepare` may lay out the
-/// region's first construct. Returns after the join with the size of the team.
-pub(crate) fn parallel(frame: &Frame, body: Body, data: *mut c_void, asked: u32, prepare: impl FnOnce(&Team)) -> u32 {
+/// What a parallel construct asks for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ask {
+    /// Threads; 0 = the default.
+    pub(crate) threads: u32,
+    /// The number of the proc_bind clause; 0 = none.
+    pub(crate) bind: u8,
+}
+
+/// Runs `body(data)` on a team. `prepare` may lay out the region's first construct. Returns after the join with the size
+/// of the team.
+pub(crate) fn parallel(frame: &Frame, body: Body, data: *mut c_void, ask: Ask, prepare: impl FnOnce(&Team)) -> u32 {
     let icvs = frame.icvs();
-    let (size, need) = team_size(frame, &icvs, asked);
+    let (size, need) = team_size(frame, &icvs, ask.threads);
     let (size, taken) = within_thread_limit(frame, &icvs, size);
     let reserved = match need {
         Need::Exact => engine::Team::reserve(size as usize),
@@ -28,11 +38,15 @@ pub(crate) fn parallel(frame: &Frame, body: Body, data: *mut c_void, asked: u32,
     if got < size && need == Need::Exact {
         say_refused(size, got);
     }
+    let display_affinity = settings().environment.display_affinity;
     frame.team().with_child(frame.id, got as usize, |team| {
-        team.open(frame, got, body, data, &icvs);
+        team.open(frame, got, body, data, &icvs, ask.bind);
         prepare(team);
         // SAFETY: - `member` takes the team, which lives until `close`; it does not unwind (the library aborts on panic).
         unsafe { reserved.run(member, ptr::from_ref(team).cast()) };
+        if display_affinity && team.is_news() {
+            team.set_displayed();
+        }
         team.close();
     });
     if taken > 0 {
@@ -45,14 +59,15 @@ pub(crate) fn parallel(frame: &Frame, body: Body, data: *mut c_void, asked: u32,
 ///
 /// # Safety
 /// - `data` points to a [`Team`] that is open until all members are joined.
-unsafe fn member(data: *const (), member: Member) {
+pub(crate) unsafe fn member(data: *const (), member: Member) {
     // SAFETY: - caller's contract.
     let team = unsafe { &*data.cast::<Team>() };
     let frame = Frame::new(team, member.id, team.member_icvs());
     frame.settle();
     let before = tls::set(&raw const frame);
-    if team.is_laid_out() {
-        worksharing::join_ahead(&frame);
+    join_laid_out(&frame);
+    if settings().environment.display_affinity && team.is_news() {
+        display::affinity(&frame, None);
     }
     let (body, data) = team.body();
     // SAFETY: - the compiled code's body and argument.
@@ -62,6 +77,19 @@ unsafe fn member(data: *const (), member: Member) {
         team.count_on(&frame);
     }
     tls::set(before);
+}
+
+/// Puts a member into the construct that was laid out ahead, if one was.
+#[inline]
+pub(crate) fn join_laid_out(frame: &Frame) {
+    if frame.team().is_laid_out() {
+        worksharing::join_ahead(frame);
+    }
+}
+
+/// The size of a team that is not reserved by [`parallel`].
+pub(crate) fn size(frame: &Frame, ask: Ask) -> u32 {
+    team_size(frame, &frame.icvs(), ask.threads).0
 }
 
 /// The end of a region, before the engine's join: all tasks are completed.

@@ -4,6 +4,7 @@
 //! Cells: written by the primary thread between regions (`open`, `close`), read by members inside; the engine's fork
 //! and join order the two. Atomics and parts with their own protocol: everybody.
 
+use crate::env::Bind;
 use crate::frame::Frame;
 use crate::icv::{Icvs, settings};
 use crate::task::{Group, Queues};
@@ -25,6 +26,10 @@ pub(crate) struct Team {
     body: Cell<Option<Body>>,
     data: Cell<*mut c_void>,
     icvs: Cell<Icvs>,
+    /// How the region's threads are said to be bound.
+    bind: Cell<Bind>,
+    /// The largest size that OMP_DISPLAY_AFFINITY has shown.
+    displayed: Cell<u32>,
     /// The frame of the thread that forked; null for initial teams.
     parent: Cell<*const Frame>,
     /// The initial team of this contention group: counts its threads.
@@ -33,6 +38,8 @@ pub(crate) struct Team {
     group: Cell<*const Group>,
     constructs: Cell<u64>,
     singles_met: Cell<u32>,
+    /// What the two above become when the region is over. Writer: member 0, whose end others may not have begun yet.
+    met: Cell<(u64, u32)>,
     /// The region's first construct is laid out already.
     laid_out: Cell<bool>,
     /// Members may leave at the end without waiting for tasks: see [`Calm`].
@@ -59,7 +66,8 @@ pub(crate) struct Team {
     threads: AtomicU32,
 }
 
-// SAFETY: - cells are written only between regions, by the thread that the team belongs to (module head).
+// SAFETY: - cells are written only between regions, by the thread that the team belongs to (module head); `met` is
+//           written by that thread inside one, and read by nobody else.
 //         - the raw pointers in them are only followed inside the region that they were set for.
 unsafe impl Sync for Team {}
 
@@ -188,11 +196,14 @@ impl Team {
             body: Cell::new(None),
             data: Cell::new(ptr::null_mut()),
             icvs: Cell::new(icvs),
+            bind: Cell::new(icvs.bind),
+            displayed: Cell::new(0),
             parent: Cell::new(ptr::null()),
             league: Cell::new(League { number: 0, count: 1, counter: ptr::null() }),
             group: Cell::new(ptr::null()),
             constructs: Cell::new(0),
             singles_met: Cell::new(0),
+            met: Cell::new((0, 0)),
             laid_out: Cell::new(false),
             calm: Cell::new(false),
             calmness: Calmness(Default::default()),
@@ -296,6 +307,21 @@ impl Team {
         self.icvs.get()
     }
 
+    /// How the region's threads are said to be bound.
+    pub(crate) fn bind(&self) -> Bind {
+        self.bind.get()
+    }
+
+    /// True when OMP_DISPLAY_AFFINITY has something new to show.
+    pub(crate) fn is_news(&self) -> bool {
+        self.displayed.get() < self.size.get()
+    }
+
+    /// The affinity of all members was shown.
+    pub(crate) fn set_displayed(&self) {
+        self.displayed.set(self.displayed.get().max(self.size.get()));
+    }
+
     /// Which team of which league.
     pub(crate) fn league(&self) -> League {
         self.league.get()
@@ -337,8 +363,8 @@ impl Team {
         result
     }
 
-    /// Prepares a region of `size` threads, forked by `parent`.
-    pub(crate) fn open(&self, parent: &Frame, size: u32, body: Body, data: *mut c_void, icvs: &Icvs) {
+    /// Prepares a region of `size` threads, forked by `parent`. `bind` is the number of its proc_bind clause, or 0.
+    pub(crate) fn open(&self, parent: &Frame, size: u32, body: Body, data: *mut c_void, icvs: &Icvs, bind: u8) {
         let outer = parent.team();
         let level = outer.level() + 1;
         self.make_room(size as usize);
@@ -355,6 +381,7 @@ impl Team {
             league.counter = ptr::from_ref(outer);
         }
         self.league.set(league);
+        self.bind.set(Bind::of_region(icvs.bind, bind));
         self.laid_out.set(false);
         self.calm.set(size == 1 || self.calmness.is_calm(body as usize));
     }
@@ -362,8 +389,7 @@ impl Team {
     /// Member 0 tells how many constructs the region had.
     #[inline]
     pub(crate) fn count_on(&self, frame: &Frame) {
-        self.constructs.set(frame.constructs.get());
-        self.singles_met.set(frame.singles.get());
+        self.met.set((frame.constructs.get(), frame.singles.get()));
     }
 
     /// After the join: ready for the next region.
@@ -372,6 +398,9 @@ impl Team {
             self.calmness.learn(body as usize, self.tasks.take_note());
         }
         self.group.set(ptr::null());
+        let (constructs, singles) = self.met.get();
+        self.constructs.set(constructs);
+        self.singles_met.set(singles);
         // ORDERING: Relaxed - the join came before.
         if self.cancelled.load(Relaxed) {
             self.reset();
@@ -389,6 +418,11 @@ impl Team {
         self.constructs.set(0);
         self.singles_met.set(0);
         self.singles.store(0, Relaxed);
+    }
+
+    /// Changes an initial team's place in its league.
+    pub(crate) fn set_league(&self, number: u32, count: u32) {
+        self.league.set(League { number, count, ..self.league.get() });
     }
 
     /// Takes up to `wanted` more threads for the contention group out of `limit`; returns how many.

@@ -180,7 +180,7 @@ pub fn peer_by_recheck(socket: impl AsFd) -> SysResult<PeerProcess> {
     // From here on the descriptor is bound to a process. It is the one of `before` when nothing changed.
     let after = Identity::of(peer.pid)?;
     let stands = !is_hung_up(socket.as_fd())?;
-    if before != after || after.uid != peer.uid || !stands || has_ended(&pidfd)? {
+    if !after.confirms(&before, &peer) || !stands || has_ended(&pidfd)? {
         return Err(gone);
     }
     Ok(PeerProcess { peer, pidfd, rung: PeerRung::Rechecked })
@@ -194,6 +194,11 @@ struct Identity {
 }
 
 impl Identity {
+    /// True when this is still the process of `before`, and it may be the one that connected.
+    fn confirms(&self, before: &Self, peer: &Peer) -> bool {
+        self == before && self.uid == peer.uid
+    }
+
     fn of(pid: Pid) -> SysResult<Self> {
         const CALL: &str = "read(/proc/PID/status)";
         let start = start_time(pid)?;
@@ -313,6 +318,17 @@ mod tests {
         assert_eq!(parse_effective_uid(status), Some(2));
         assert_eq!(parse_effective_uid(b"Name:\tx\nUid:\t1\n"), None);
         assert_eq!(parse_effective_uid(b""), None);
+    }
+
+    #[test]
+    fn a_number_that_went_to_another_process_or_user_confirms_nobody() {
+        let peer = Peer { pid: Pid(42), uid: 1000, gid: 1000 };
+        let before = Identity { start: 7, uid: 1000 };
+        assert!(Identity { start: 7, uid: 1000 }.confirms(&before, &peer));
+        assert!(!Identity { start: 8, uid: 1000 }.confirms(&before, &peer));
+        assert!(!Identity { start: 7, uid: 0 }.confirms(&before, &peer));
+        let other_user = Identity { start: 7, uid: 0 };
+        assert!(!other_user.confirms(&other_user, &peer));
     }
 
     #[test]

@@ -87,17 +87,14 @@ impl Manager {
         command
     }
 
-    /// What the manager has done so far; fails when it is gone.
-    pub(crate) fn trace(&mut self) -> anyhow::Result<Trace> {
+    /// Ends it; returns what it did and the processor time that it took. Fails when it was gone before.
+    pub(crate) fn finish(mut self) -> anyhow::Result<(Trace, Duration)> {
         if let Some(status) = self.servant.ended()? {
             bail!("the manager ended during the demo: {status}");
         }
-        Trace::read(&self.trace)
-    }
-
-    /// Ends it; returns the processor time that it took.
-    pub(crate) fn stop(self) -> anyhow::Result<Duration> {
-        self.servant.stop()
+        // The trace is whole only when its writer has ended.
+        let cpu = self.servant.stop()?;
+        Ok((Trace::read(&self.trace)?, cpu))
     }
 }
 

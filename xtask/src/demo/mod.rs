@@ -11,6 +11,7 @@ mod report;
 mod subject;
 mod timeline;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -24,7 +25,7 @@ pub(crate) use self::measure::{Household, run_copies};
 use self::plan::{Record, Runtime, Sample, Step};
 pub(crate) use self::subject::Subject;
 use self::subject::line_of;
-use self::timeline::Window;
+use self::timeline::{Trace, Window};
 use crate::setup::{Compiler, Workspace, clean_environment, must_succeed};
 
 /// A run of a fraction of a second that takes longer hangs.
@@ -56,18 +57,6 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()
     {
         bail!("--minutes wants a number from 0.1 to 600");
     }
-    let folder = workspace.target.join("demo");
-    std::fs::create_dir_all(&folder)
-        .with_context(|| format!("cannot create {}", folder.display()))?;
-    let json = options
-        .json
-        .clone()
-        .unwrap_or_else(|| folder.join("demo.json"));
-    let svg = options
-        .svg
-        .clone()
-        .unwrap_or_else(|| folder.join("timeline.svg"));
-
     let compiler = Compiler::find_or_install()?;
     println!("building the environment in release");
     must_succeed(&mut workspace.cargo([
@@ -80,11 +69,8 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()
     let library = crate::shim::run(workspace)?;
     let subjects = Subject::build_all(workspace, &compiler)?;
 
-    let budget = options
-        .minutes
-        .map_or(if options.quick { 84.0 } else { 342.0 }, |minutes| {
-            minutes * 60.0
-        });
+    let default_minutes = if options.quick { 1.4 } else { 5.7 };
+    let budget = Duration::from_secs_f64(options.minutes.unwrap_or(default_minutes) * 60.0);
     // A little more than 3 s: the copies must not be shorter when a run is luckier than those that it was tuned on.
     let target = if options.quick { 0.7 } else { 3.1 };
     let begin = Instant::now();
@@ -104,8 +90,7 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()
         load: Load::default(),
         begin,
     };
-    let outcome = demo.measure(Duration::from_secs_f64(budget), target);
-    let trace = demo.manager.trace();
+    let outcome = demo.measure(budget, target);
     let Demo {
         manager,
         record,
@@ -114,25 +99,27 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()
         load,
         ..
     } = demo;
-    let manager_cpu = manager.stop();
+    let managed = manager.finish();
     drop(household);
     outcome?;
+    let (trace, manager_cpu) = managed?;
+    faults.extend(
+        windows
+            .iter()
+            .filter_map(|window| unmanaged(&trace, window, &library)),
+    );
 
-    let trace = trace?;
-    for window in &windows {
-        let strangers = trace.strangers(window);
-        if !strangers.is_empty() {
-            faults.push(format!(
-                "{}: {} of {} copies never registered with the manager (did they load {}?)",
-                window.title,
-                strangers.len(),
-                window.pids.len(),
-                library.display()
-            ));
-        }
-    }
+    let folder = workspace.target.join("demo");
+    let json = options
+        .json
+        .clone()
+        .unwrap_or_else(|| folder.join("demo.json"));
+    let svg = options
+        .svg
+        .clone()
+        .unwrap_or_else(|| folder.join("timeline.svg"));
     // One panel for each kind of run: the repeats look the same.
-    let mut titles = std::collections::BTreeSet::new();
+    let mut titles = BTreeSet::new();
     let drawn: Vec<Window> = windows
         .into_iter()
         .filter(|window| titles.insert(window.title.clone()))
@@ -141,9 +128,8 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()
     write(&json, &report::json(&record)?)?;
     print!("{}", report::table(&record));
     println!(
-        "\n{}; the manager itself took {:.2} s of processor time",
-        load,
-        manager_cpu?.as_secs_f64()
+        "\n{load}; the manager itself took {:.2} s of processor time",
+        manager_cpu.as_secs_f64()
     );
     println!(
         "all runs took {:.0} s; results: {}; timeline: {}",
@@ -155,6 +141,19 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()
         bail!("the demo failed:\n  {}", faults.join("\n  "));
     }
     Ok(())
+}
+
+/// The fault of a run whose copies did not all register: then it did not measure what it says.
+fn unmanaged(trace: &Trace, window: &Window, library: &Path) -> Option<String> {
+    let strangers = trace.strangers(window).len();
+    (strangers > 0).then(|| {
+        format!(
+            "{}: {strangers} of {} copies never registered with the manager (did they load {}?)",
+            window.title,
+            window.pids.len(),
+            library.display()
+        )
+    })
 }
 
 /// A demo while it measures.

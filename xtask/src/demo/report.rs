@@ -119,6 +119,15 @@ pub(crate) fn table(record: &Record) -> String {
     }
     text.push('\n');
     text.push_str(&verdict(record));
+    if record.was_cut_short() {
+        let minutes = record.time_for_full_caps().as_secs_f64() / 60.0;
+        let _ = writeln!(
+            text,
+            "runs marked >= were killed when their share of the time was up; to let them go on to 15 x the ideal: \
+             --minutes {:.0}",
+            minutes.ceil() + 1.0
+        );
+    }
     text
 }
 

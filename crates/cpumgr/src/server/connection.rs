@@ -35,6 +35,9 @@ pub(super) struct Connection {
     pub(super) watched: bool,
     /// The process said that it is about to become a program.
     pub(super) announced: bool,
+    /// Whatever it says, this is the answer. (Said before it has spoken, it would be lost: closing a socket with an
+    /// unread message throws away what was sent, too.)
+    pub(super) refusal: Option<(RefusedCode, String)>,
     /// What it registered.
     pub(super) program: Option<Program>,
     /// Not listened to until then: it talks too much.
@@ -52,6 +55,7 @@ impl Connection {
             pidfd,
             watched: false,
             announced: false,
+            refusal: None,
             program: None,
             muted_until: None,
             waiting: VecDeque::new(),
@@ -61,7 +65,13 @@ impl Connection {
 
     /// Says no. The caller closes the connection; whether the client hears it does not matter.
     pub(super) fn refuse(&mut self, code: RefusedCode, reason: String) {
-        tracing::warn!(pid = self.peer.pid.0, uid = self.peer.uid, ?code, reason, "a client is refused");
+        tracing::warn!(
+            pid = self.peer.pid.0,
+            uid = self.peer.uid,
+            ?code,
+            reason,
+            "a client is refused"
+        );
         self.say_last(&FromManager::Refused(Refused { code, reason }));
     }
 
@@ -90,7 +100,9 @@ impl Connection {
 
     /// Sends what waits, as far as the client's queue has room.
     pub(super) fn flush(&mut self, reactor: &Reactor) -> SysResult<()> {
-        let Some(socket) = &self.socket else { return Ok(()) };
+        let Some(socket) = &self.socket else {
+            return Ok(());
+        };
         while let Some(packet) = self.waiting.front() {
             match fdpass::send(socket, packet, &[]) {
                 Ok(()) => drop(self.waiting.pop_front()),
@@ -103,7 +115,9 @@ impl Connection {
 
     /// Waits for what this connection can do next.
     pub(super) fn listen(&mut self, reactor: &Reactor) -> SysResult<()> {
-        let Some(socket) = &self.socket else { return Ok(()) };
+        let Some(socket) = &self.socket else {
+            return Ok(());
+        };
         let interest = match (self.muted_until, self.waiting.is_empty()) {
             (Some(_), _) => Interest::Muted,
             (None, true) => Interest::Read,
@@ -132,14 +146,18 @@ impl Connection {
 impl Server {
     /// A socket can be read or written, or its other end is closed.
     pub(super) fn socket_ready(&mut self, serial: u64, readable: bool, now: u64) {
-        let Some(connection) = self.connections.get_mut(&serial) else { return };
+        let Some(connection) = self.connections.get_mut(&serial) else {
+            return;
+        };
         if !connection.waiting.is_empty() {
             let outcome = connection.flush(&self.reactor);
             if !readable {
                 return self.check_said(serial, outcome);
             }
         }
-        let Some(connection) = self.connections.get_mut(&serial) else { return };
+        let Some(connection) = self.connections.get_mut(&serial) else {
+            return;
+        };
         if connection.muted_until.is_some() {
             // Only the end of the other side is reported of a muted socket, and it cannot be muted.
             return self.hung_up(serial);
@@ -149,18 +167,25 @@ impl Server {
             let muted = connection.listen(&self.reactor);
             return self.check(serial, muted);
         }
-        let Some(socket) = &connection.socket else { return };
+        let Some(socket) = &connection.socket else {
+            return;
+        };
         let mut buffer = vec![0; MAX_MESSAGE];
-        match fdpass::recv(socket.as_fd(), &mut buffer, Some(Duration::ZERO)) {
-            // Descriptors that a client sends along are closed here: none belongs in any of its messages.
-            Ok((0, _)) => self.hung_up(serial),
-            Ok((length, _)) => match message::decode::<ToManager>(&buffer[..length]) {
+        let received = fdpass::recv(socket.as_fd(), &mut buffer, Some(Duration::ZERO));
+        // Descriptors that a client sends along are closed here: none belongs in any of its messages.
+        match received.map(|(length, _)| length) {
+            Ok(0) => self.hung_up(serial),
+            Ok(length) => match message::decode::<ToManager>(&buffer[..length]) {
                 Ok(message) => self.hear(serial, message, now),
                 Err(error) => self.misunderstood(serial, &error),
             },
             Err(error) if error.is(nix::errno::Errno::ETIMEDOUT as i32) => {}
             Err(error) if error.is(nix::errno::Errno::EMSGSIZE as i32) => {
-                self.refuse(serial, RefusedCode::Malformed, format!("a message has at most {MAX_MESSAGE} bytes"));
+                self.refuse(
+                    serial,
+                    RefusedCode::Malformed,
+                    format!("a message has at most {MAX_MESSAGE} bytes"),
+                );
             }
             Err(error) if is_gone(error) => self.hung_up(serial),
             Err(error) => self.check(serial, Err(error)),
@@ -168,6 +193,13 @@ impl Server {
     }
 
     fn hear(&mut self, serial: u64, message: ToManager, now: u64) {
+        if let Some((code, reason)) = self
+            .connections
+            .get_mut(&serial)
+            .and_then(|it| it.refusal.take())
+        {
+            return self.refuse(serial, code, reason);
+        }
         match message {
             ToManager::Register(register) => self.register(serial, &register, now),
             ToManager::Status => {
@@ -186,47 +218,108 @@ impl Server {
         self.refuse(serial, code, error.to_string());
     }
 
+    /// Takes note of a process that is going to be a program. It counts once, however often it says so.
     fn announce(&mut self, serial: u64) {
-        let Some(connection) = self.connections.get_mut(&serial) else { return };
+        let Some(pid) = self.connections.get(&serial).map(|it| it.peer.pid) else {
+            return;
+        };
+        let announced = self
+            .connections
+            .values()
+            .filter(|it| it.announced && it.serial != serial);
+        let same = announced
+            .clone()
+            .find(|it| it.peer.pid == pid && it.program.is_none());
+        match same.map(|it| it.serial) {
+            Some(older) => self.doom(older, "its process announced itself anew"),
+            None if announced.count() >= MAX_PROGRAMS => {
+                let reason = format!("{MAX_PROGRAMS} programs are announced already");
+                return self.refuse(serial, RefusedCode::Full, reason);
+            }
+            None => {}
+        }
+        let Some(connection) = self.connections.get_mut(&serial) else {
+            return;
+        };
         connection.announced = true;
         let watched = connection.watch(&self.reactor);
         self.check(serial, watched);
-        self.say(serial, message::encode(&FromManager::Announced).into_iter().collect());
+        self.say(
+            serial,
+            message::encode(&FromManager::Announced)
+                .into_iter()
+                .collect(),
+        );
     }
 
     /// Takes a program in. Its answer follows after the decision of this pass.
     fn register(&mut self, serial: u64, register: &Register, now: u64) {
         if register.layout != arena::layout::VERSION {
             let (theirs, ours) = (register.layout, arena::layout::VERSION);
-            let reason = format!("the program speaks layout version {theirs}, this manager version {ours}");
+            let reason =
+                format!("the program speaks layout version {theirs}, this manager version {ours}");
             return self.refuse(serial, RefusedCode::Version, reason);
         }
         if self.programs() >= MAX_PROGRAMS {
-            return self.refuse(serial, RefusedCode::Full, format!("{MAX_PROGRAMS} programs are managed already"));
+            return self.refuse(
+                serial,
+                RefusedCode::Full,
+                format!("{MAX_PROGRAMS} programs are managed already"),
+            );
         }
-        let Some(pid) = self.connections.get(&serial).map(|it| it.peer.pid) else { return };
-        if self.connections.get(&serial).is_some_and(|it| it.program.is_some()) {
-            return self.refuse(serial, RefusedCode::Malformed, "this connection is registered already".into());
+        let Some(pid) = self.connections.get(&serial).map(|it| it.peer.pid) else {
+            return;
+        };
+        if self
+            .connections
+            .get(&serial)
+            .is_some_and(|it| it.program.is_some())
+        {
+            return self.refuse(
+                serial,
+                RefusedCode::Malformed,
+                "this connection is registered already".into(),
+            );
         }
         // The same process on another connection: it became another program by exec, or its library was loaded anew.
         // The old registration is nobody's any more.
-        let before = self.connections.values().find(|it| it.peer.pid == pid && it.program.is_some());
+        let before = self
+            .connections
+            .values()
+            .find(|it| it.peer.pid == pid && it.program.is_some());
         if let Some(old) = before.map(|it| it.serial) {
             self.doom(old, "its process registered anew");
         }
-        let created = Program::create(serial, pid, register, &self.cpus, self.ledger.quantum(), now);
-        let Some(connection) = self.connections.get_mut(&serial) else { return };
+        let created = Program::create(
+            serial,
+            pid,
+            register,
+            &self.cpus,
+            self.ledger.quantum(),
+            now,
+        );
+        let Some(connection) = self.connections.get_mut(&serial) else {
+            return;
+        };
         let added = created.and_then(|program| {
             connection.watch(&self.reactor)?;
-            self.reactor.add(&program.doorbell, serial, Role::Doorbell)?;
+            self.reactor
+                .add(&program.doorbell, serial, Role::Doorbell)?;
             Ok(program)
         });
         let program = match added {
             Ok(program) => program,
-            Err(error) => return self.refuse(serial, RefusedCode::System, format!("the manager lacks something: {error}")),
+            Err(error) => {
+                return self.refuse(
+                    serial,
+                    RefusedCode::System,
+                    format!("the manager lacks something: {error}"),
+                );
+            }
         };
         let request = program.areas.request();
-        self.ledger.arrive(AppId(serial), request.requested, program.max);
+        self.ledger
+            .arrive(AppId(serial), request.requested, program.max);
         tracing::info!(pid = pid.0, name = %program.name, request = request.requested, "a program arrives");
         if let Some(trace) = &mut self.trace {
             trace.write(program.line(trace::Event::Arrival, pid.0, now, Vec::new(), false));
@@ -238,14 +331,20 @@ impl Server {
 
     /// Gives an arrived program its areas; its first grant is in them.
     pub(super) fn welcome(&mut self, serial: u64) {
-        let Some(connection) = self.connections.get_mut(&serial) else { return };
-        let (Some(socket), Some(program)) = (&connection.socket, &mut connection.program) else { return };
+        let Some(connection) = self.connections.get_mut(&serial) else {
+            return;
+        };
+        let (Some(socket), Some(program)) = (&connection.socket, &mut connection.program) else {
+            return;
+        };
         let sent = program.introduce(socket, serial);
         self.check_said(serial, sent);
     }
 
     fn say(&mut self, serial: u64, packets: Vec<Vec<u8>>) {
-        let Some(connection) = self.connections.get_mut(&serial) else { return };
+        let Some(connection) = self.connections.get_mut(&serial) else {
+            return;
+        };
         match connection.say(packets, &self.reactor) {
             Ok(true) => {}
             Ok(false) => self.doom(serial, "it does not read what it asks for"),

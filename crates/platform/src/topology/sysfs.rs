@@ -1,7 +1,7 @@
 //! Reads the topology from the files of `/sys/devices/system`.
 //!
 //! Groups (cores, packages, caches) are read as the sets of processors that each processor reports, and a group is
-//! named by its lowest online processor. That does not depend on the numbers of cores and packages, which are not
+//! named by its lowest processor. That does not depend on the numbers of cores and packages, which are not
 //! unique on all machines (-1 on some virtual ones).
 
 use std::fs;
@@ -54,7 +54,7 @@ struct Groups {
 impl Groups {
     fn read(folder: &Path, cpu: CpuId, online: &CpuSet) -> Result<Self, TopologyError> {
         let topology = folder.join("topology");
-        let lowest = |set: CpuSet| set.intersection(online).first();
+        let lowest = |set: CpuSet| set.first();
         // The second name is the one of kernels before 5.3.
         let core = read_group(&topology, &["core_cpus_list", "thread_siblings_list"], cpu)?;
         let package = read_group(&topology, &["package_cpus_list", "core_siblings_list"], cpu)?;

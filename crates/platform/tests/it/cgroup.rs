@@ -101,7 +101,8 @@ fn a_hybrid_system_takes_the_least_of_both_versions() {
 
 #[test]
 fn a_container_sees_its_group_at_the_top_of_the_mount() {
-    let files = [("G/cpu.max", "200000 100000"), ("G/in/cpu.max", "100000 100000")];
+    // The last file lies beside the mount, where a path with ".." would lead.
+    let files = [("G/cpu.max", "200000 100000"), ("G/in/cpu.max", "100000 100000"), ("in/cpu.max", "1000 100000")];
     let part = V2.replace(" / /sys", " /docker/abc /sys");
     // Without a cgroup namespace /proc shows the path from the machine's top, and the mount says where it begins.
     assert_eq!(read(&part, "0::/docker/abc", &files).unwrap().quota, Some(2.0));
@@ -119,6 +120,15 @@ fn a_mount_that_shows_another_containers_group_does_not_limit_us() {
     let foreign = "31 23 0:26 /box /sys/fs/cgroup/other rw - cgroup2 cgroup2 rw";
     for mounts in [format!("{V2}\n{foreign}"), format!("{foreign}\n{V2}")] {
         assert_eq!(read(&mounts, "0::/me", &files).unwrap().quota, Some(7.0));
+    }
+}
+
+#[test]
+fn of_two_mounts_that_show_our_group_the_one_with_more_groups_above_it_counts() {
+    let files = [("G/a/cpu.max", "200000 100000"), ("G/part/cpu.max", "max 100000")];
+    let part = "31 23 0:26 /a/b /sys/fs/cgroup/part rw - cgroup2 cgroup2 rw";
+    for mounts in [format!("{V2}\n{part}"), format!("{part}\n{V2}")] {
+        assert_eq!(read(&mounts, "0::/a/b", &files).unwrap().quota, Some(2.0));
     }
 }
 

@@ -11,6 +11,7 @@ use std::time::Duration;
 use nanothreads_platform::fdpass::{
     MAX_DESCRIPTORS, accept, connect, listen, pair, recv, send, set_nonblocking,
 };
+use crate::helper;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 
 const SOON: Option<Duration> = Some(Duration::from_secs(20));
@@ -167,6 +168,7 @@ fn a_listener_has_exactly_the_mode_and_takes_connections() {
 
 #[test]
 fn a_socket_that_a_dead_listener_left_is_replaced_and_a_live_one_is_not() {
+    let _closed_is_closed = helper::hold_starts();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("app.sock");
     drop(listen(&path, 0o600).unwrap());
@@ -200,6 +202,7 @@ fn files_and_sockets_of_other_kinds_are_left_alone() {
 
 #[test]
 fn connecting_to_nobody_says_why() {
+    let _closed_is_closed = helper::hold_starts();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("none");
     let second = Duration::from_secs(1);

@@ -1,6 +1,6 @@
 //! Who is at the other end of a socket: both rungs of the ladder.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::process::Child;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use nanothreads_platform::SysResult;
 use nanothreads_platform::fdpass::{accept, connect, listen, pair, recv, send};
 use nanothreads_platform::process::{
     PeerProcess, PeerRung, Pid, current_pid, has_ended, peer, peer_by_recheck, peer_credentials, peer_pidfd,
-    pidfd_send_signal,
+    pidfd_open, pidfd_send_signal, wait_readable,
 };
 
 use crate::helper;
@@ -31,7 +31,7 @@ fn helper_connects_and_hands_its_connection_over() {
     let path = Path::new(&path);
     let connection = connect(path, Duration::from_secs(20)).unwrap();
     let carrier = connect(path, Duration::from_secs(20)).unwrap();
-    send(&carrier, b"take", &[std::os::fd::AsFd::as_fd(&connection)]).unwrap();
+    send(&carrier, b"take", &[connection.as_fd()]).unwrap();
     helper::wait_for_parent();
 }
 
@@ -98,9 +98,13 @@ fn a_connection_that_was_handed_over_does_not_make_its_new_holder_the_peer() {
     for rung in RUNGS {
         assert_eq!(rung(&case.server).unwrap().peer.pid, Pid(case.child.id() as i32));
     }
+    let pidfd = pidfd_open(Pid(case.child.id() as i32)).unwrap();
     drop(case.child.stdin.take());
+    wait_readable(&[pidfd.as_fd()], None).unwrap();
+    // The connection stands (we hold it), the process does not: the second rung must not find anybody. At first its
+    // number is still taken, since nobody has waited for it.
+    assert_eq!(peer_by_recheck(&case.server).unwrap_err().errno(), libc::ESRCH);
     case.child.wait().unwrap();
-    // The connection stands (we hold it), the process does not: the second rung must not find anybody.
     send(&connection, b"x", &[]).unwrap();
     assert_eq!(recv(&case.server, &mut [0; 8], SOON).unwrap().0, 1);
     assert_eq!(peer_by_recheck(&case.server).unwrap_err().errno(), libc::ESRCH);
@@ -108,6 +112,7 @@ fn a_connection_that_was_handed_over_does_not_make_its_new_holder_the_peer() {
 
 #[test]
 fn a_closed_connection_is_refused_by_the_second_rung() {
+    let _closed_is_closed = helper::hold_starts();
     let (left, right) = pair().unwrap();
     assert_eq!(peer_by_recheck(&left).unwrap().peer.pid, current_pid());
     drop(right);

@@ -107,6 +107,7 @@ fn a_thread_has_a_descriptor_of_its_own_where_the_kernel_offers_that() {
 
 #[test]
 fn waiting_names_exactly_the_descriptors_that_are_ready() {
+    let _closed_is_closed = helper::hold_starts();
     let (a, b) = pair().unwrap();
     let (c, d) = pair().unwrap();
     let fds = [a.as_fd(), b.as_fd(), c.as_fd()];

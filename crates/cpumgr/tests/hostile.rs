@@ -1,0 +1,337 @@
+//! Clients that break the protocol, by accident or on purpose: they hurt nobody but themselves.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod support;
+
+use std::os::fd::AsFd;
+use std::os::unix::process::CommandExt;
+use std::time::{Duration, Instant};
+
+use arena::client::{Client, ConnectError, Hello};
+use arena::message::{self, FromManager, MAX_MESSAGE, Refused, RefusedCode, ToManager};
+use platform::fdpass;
+use platform::shm::SharedMemory;
+use support::{Manager, PATIENCE, Program, connection, eventually, register_packet};
+
+#[test]
+fn acts_as_a_program() {
+    support::act_as_a_program();
+}
+
+fn answer(socket: impl AsFd) -> Option<FromManager> {
+    let mut buffer = vec![0; MAX_MESSAGE];
+    let (length, _) = fdpass::recv(socket, &mut buffer, Some(PATIENCE)).unwrap();
+    (length > 0).then(|| message::decode(&buffer[..length]).unwrap())
+}
+
+fn refusal(manager: &Manager, packet: &[u8]) -> Refused {
+    let socket = connection(&manager.socket());
+    fdpass::send(&socket, packet, &[]).unwrap();
+    let Some(FromManager::Refused(refused)) = answer(&socket) else {
+        panic!("not refused")
+    };
+    assert_eq!(answer(&socket), None, "the connection is closed afterwards");
+    refused
+}
+
+#[test]
+fn packets_that_are_no_messages_are_refused_with_a_reason() {
+    let manager = Manager::start(&[]);
+    let mut program = manager.program(1, 1);
+    let refused = refusal(&manager, b"\x00\xff\x1b[2J{{{{");
+    assert_eq!(refused.code, RefusedCode::Malformed);
+    assert!(
+        refused.reason.contains("not a message") && !refused.reason.contains('\x1b'),
+        "{}",
+        refused.reason
+    );
+    let truncated = &register_packet(1)[..30];
+    assert_eq!(refusal(&manager, truncated).code, RefusedCode::Malformed);
+    let refused = refusal(&manager, br#"{"version":99,"type":"register"}"#);
+    assert_eq!(refused.code, RefusedCode::Version);
+    assert!(
+        refused.reason.contains("99") && refused.reason.contains('1'),
+        "{}",
+        refused.reason
+    );
+    let refused = refusal(&manager, &register_packet(7));
+    assert_eq!(refused.code, RefusedCode::Version);
+    assert_eq!(
+        refused.reason,
+        "the program speaks layout version 7, this manager version 1"
+    );
+    let refused = refusal(&manager, &vec![b' '; MAX_MESSAGE + 1]);
+    assert_eq!(refused.code, RefusedCode::Malformed);
+    assert!(program.seen().alive);
+    assert_eq!(manager.status().programs.len(), 1);
+}
+
+#[test]
+fn a_registered_program_that_talks_nonsense_is_let_go() {
+    let manager = Manager::start(&[]);
+    let socket = connection(&manager.socket());
+    fdpass::send(&socket, &register_packet(1), &[]).unwrap();
+    assert!(matches!(answer(&socket), Some(FromManager::Registered(_))));
+    fdpass::send(&socket, b"nonsense", &[]).unwrap();
+    assert!(matches!(answer(&socket), Some(FromManager::Refused(_))));
+    eventually("it is not managed any more", || {
+        manager.status().programs.is_empty().then_some(())
+    });
+}
+
+#[test]
+fn a_client_cannot_fill_the_managers_descriptor_table() {
+    let manager = Manager::start(&[]);
+    let count = || {
+        std::fs::read_dir(format!("/proc/{}/fd", manager.pid()))
+            .unwrap()
+            .count()
+    };
+    let socket = connection(&manager.socket());
+    let (end, other) = fdpass::pair().unwrap();
+    let packet = message::encode(&ToManager::Announce).unwrap();
+    fdpass::send(&socket, &packet, &[]).unwrap();
+    assert_eq!(answer(&socket), Some(FromManager::Announced));
+    let before = count();
+    for _ in 0..8 {
+        fdpass::send(&socket, &packet, &[end.as_fd(), other.as_fd()]).unwrap();
+        assert_eq!(answer(&socket), Some(FromManager::Announced));
+    }
+    assert!(
+        count() <= before,
+        "{} descriptors, {before} before",
+        count()
+    );
+}
+
+#[test]
+fn programs_that_end_before_their_first_grant_leave_nothing_behind() {
+    let manager = Manager::start(&[]);
+    let mut other = manager.program(2, 2);
+    for _ in 0..10 {
+        let mut command = Program::command(&manager.socket());
+        command
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::null());
+        let mut child = command.spawn().unwrap();
+        std::io::Write::write_all(&mut child.stdin.take().unwrap(), b"register-and-die\n").unwrap();
+        assert!(child.wait().unwrap().success());
+        // The same from a process that lives on, on a connection that it closes at once.
+        let socket = connection(&manager.socket());
+        fdpass::send(&socket, &register_packet(1), &[]).unwrap();
+    }
+    eventually("only one is left", || {
+        (manager.status().programs.len() == 1).then_some(())
+    });
+    other.until("and it has what it wants", |seen| {
+        seen.dedicated && seen.alive
+    });
+}
+
+#[test]
+fn a_client_that_never_reads_is_dropped_and_disturbs_nobody() {
+    let manager = Manager::start(&[]);
+    let programs: Vec<Program> = (0..20).map(|_| manager.program(1, 1)).collect();
+    let socket = connection(&manager.socket());
+    let packet = message::encode(&ToManager::Status).unwrap();
+    let begin = Instant::now();
+    let mut asked = 0;
+    // It asks and asks; when its own queue is full it is muted, and at last thrown out.
+    platform::fdpass::set_nonblocking(&socket).unwrap();
+    eventually("it is thrown out", || {
+        match fdpass::send(&socket, &packet, &[]) {
+            Ok(()) => {
+                asked += 1;
+                None
+            }
+            Err(error) if error.is(nix::libc::EAGAIN) => None,
+            Err(error) => Some(error),
+        }
+    });
+    println!(
+        "thrown out after {asked} questions and {:?}",
+        begin.elapsed()
+    );
+    let report = manager.status();
+    assert_eq!(report.programs.len(), programs.len());
+}
+
+#[test]
+fn silent_connections_keep_nobody_out() {
+    let manager = Manager::start(&[]);
+    let silent: Vec<_> = (0..300).map(|_| connection(&manager.socket())).collect();
+    let mut program = manager.program(1, 1);
+    assert!(program.seen().alive);
+    assert_eq!(manager.status().programs.len(), 1);
+    drop(silent);
+}
+
+#[test]
+fn random_bytes_in_the_shared_area_hurt_nobody_else() {
+    let manager = Manager::start(&[]);
+    let mut neighbours = [manager.program(1, 1), manager.program(1, 1)];
+    let socket = connection(&manager.socket());
+    fdpass::send(&socket, &register_packet(1), &[]).unwrap();
+    let mut buffer = vec![0; MAX_MESSAGE];
+    let (_, mut descriptors) = fdpass::recv(&socket, &mut buffer, Some(PATIENCE)).unwrap();
+    let doorbell = platform::event::Doorbell::from_fd(descriptors.pop().unwrap());
+    let up = SharedMemory::from_fd(descriptors.pop().unwrap()).unwrap();
+    let mapping = up.map_read_write().unwrap();
+    let mut random = 0x9e37_79b9_7f4a_7c15_u64;
+    let begin = Instant::now();
+    while begin.elapsed() < Duration::from_millis(500) {
+        for offset in (0..mapping.len()).step_by(8) {
+            // xorshift64
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            // SAFETY: - within the mapping, aligned, writable; the manager reads it by atomics only.
+            unsafe {
+                mapping
+                    .as_ptr()
+                    .add(offset)
+                    .cast::<u64>()
+                    .write_volatile(random)
+            };
+        }
+        doorbell.ring().unwrap();
+    }
+    // SAFETY: - as above; the request is the word at 128.
+    unsafe {
+        mapping
+            .as_ptr()
+            .add(128)
+            .cast::<u32>()
+            .write_volatile(u32::MAX)
+    };
+    doorbell.ring().unwrap();
+    let report = manager.status();
+    assert_eq!(report.programs.len(), 3);
+    for program in &report.programs {
+        assert!(
+            program.request >= 1 && program.request <= 2 && program.granted >= 1,
+            "{program:?}"
+        );
+    }
+    for neighbour in &mut neighbours {
+        assert!(neighbour.seen().alive);
+    }
+}
+
+#[test]
+fn the_manager_never_maps_what_it_sent_for_writing_by_the_program() {
+    let manager = Manager::start(&[]);
+    let socket = connection(&manager.socket());
+    fdpass::send(&socket, &register_packet(1), &[]).unwrap();
+    let mut buffer = vec![0; MAX_MESSAGE];
+    let (_, descriptors) = fdpass::recv(&socket, &mut buffer, Some(PATIENCE)).unwrap();
+    let [down, up, _doorbell] = <[_; 3]>::try_from(descriptors).unwrap();
+    let down = SharedMemory::from_fd(down).unwrap();
+    assert!(down.map_read_only().is_ok());
+    assert!(
+        down.map_read_write().is_err(),
+        "a program could write its own grant"
+    );
+    assert!(
+        SharedMemory::from_fd(up).is_ok(),
+        "a program could truncate what the manager reads"
+    );
+}
+
+#[test]
+fn a_process_that_registers_anew_replaces_its_old_self() {
+    let manager = Manager::start(&[]);
+    let hello = |library: &str| Hello {
+        max_processors: 2,
+        request: 1,
+        fixed_team: true,
+        library: library.into(),
+    };
+    let first = Client::connect(&manager.socket(), &hello("first"), PATIENCE).unwrap();
+    let second = Client::connect(&manager.socket(), &hello("second"), PATIENCE).unwrap();
+    eventually("the first is told", || (!first.is_alive()).then_some(()));
+    assert!(second.is_alive());
+    let report = manager.status();
+    assert_eq!(report.programs.len(), 1);
+    assert_eq!(
+        (
+            report.programs[0].library.as_str(),
+            report.programs[0].fixed_team
+        ),
+        ("second", true)
+    );
+}
+
+#[test]
+fn what_answers_garbage_is_refused_by_the_client() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s");
+    let listener = fdpass::listen(&path, 0o600).unwrap();
+    let server = std::thread::spawn(move || {
+        for packet in [
+            &b"garbage"[..],
+            br#"{"version":9}"#,
+            br#"{"version":1,"type":"registered","slot":1}"#,
+        ] {
+            let socket = fdpass::accept(&listener).unwrap();
+            fdpass::recv(&socket, &mut vec![0; MAX_MESSAGE], Some(PATIENCE)).unwrap();
+            fdpass::send(&socket, packet, &[]).unwrap();
+        }
+        drop(fdpass::accept(&listener).unwrap());
+    });
+    let hello = Hello {
+        max_processors: 1,
+        request: 1,
+        fixed_team: false,
+        library: String::new(),
+    };
+    let connect = || Client::connect(&path, &hello, PATIENCE).unwrap_err();
+    let errors = [connect(), connect(), connect(), connect()];
+    server.join().unwrap();
+    assert!(matches!(errors[0], ConnectError::Message { .. }));
+    assert!(
+        errors[1].to_string().contains("protocol version 9"),
+        "{}",
+        errors[1]
+    );
+    assert!(
+        errors[2].to_string().contains("3 descriptors, it sent 0"),
+        "{}",
+        errors[2]
+    );
+    for error in errors {
+        assert!(
+            error.to_string().contains(path.to_str().unwrap()),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn another_user_is_refused() {
+    use std::os::unix::fs::PermissionsExt;
+    if !nix::unistd::geteuid().is_root() {
+        println!("skipped: becoming another user needs privilege");
+        return;
+    }
+    let manager = Manager::start(&[]);
+    let open = |path: &std::path::Path, mode| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    open(manager.dir.path(), 0o755);
+    open(&manager.socket(), 0o666);
+    let copy = manager.dir.path().join("program");
+    std::fs::copy(std::env::current_exe().unwrap(), &copy).unwrap();
+    open(&copy, 0o755);
+    let mut command = std::process::Command::new(&copy);
+    command
+        .args(Program::arguments())
+        .env("CPUMGR_TEST_PROGRAM", manager.socket())
+        .uid(65534)
+        .gid(65534);
+    command.current_dir("/");
+    let refused = Program::launch(command, 1, 1)
+        .err()
+        .expect("another user's program is not managed");
+    assert!(refused.contains("belongs to user 0"), "{refused}");
+}

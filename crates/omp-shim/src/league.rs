@@ -1,0 +1,94 @@
+//! Leagues: `teams` on the host, and target regions, which always run here. The teams of a league run one after another,
+//! each in a fresh initial task.
+
+use crate::frame::Frame;
+use crate::icv::{NO_LIMIT, settings};
+use crate::root;
+use crate::team::Body;
+use std::ffi::c_void;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+/// nteams-var and teams-thread-limit-var: of the device, not of a task. 0 = not set.
+#[derive(Debug)]
+struct Limits {
+    teams: AtomicU32,
+    threads: AtomicU32,
+}
+
+fn limits() -> &'static Limits {
+    static LIMITS: OnceLock<Limits> = OnceLock::new();
+    LIMITS.get_or_init(|| {
+        let env = &settings().environment;
+        Limits { teams: AtomicU32::new(env.num_teams), threads: AtomicU32::new(env.teams_thread_limit) }
+    })
+}
+
+/// nteams-var.
+pub(crate) fn max_teams() -> u32 {
+    // ORDERING: Relaxed, here and below - numbers on their own.
+    limits().teams.load(Relaxed)
+}
+
+/// Sets nteams-var; negative numbers are ignored.
+pub(crate) fn set_max_teams(teams: i32) {
+    if let Ok(teams) = u32::try_from(teams) {
+        limits().teams.store(teams, Relaxed);
+    }
+}
+
+/// teams-thread-limit-var.
+pub(crate) fn thread_limit() -> u32 {
+    limits().threads.load(Relaxed)
+}
+
+/// Sets teams-thread-limit-var; negative numbers are ignored.
+pub(crate) fn set_thread_limit(threads: i32) {
+    if let Ok(threads) = u32::try_from(threads) {
+        limits().threads.store(threads, Relaxed);
+    }
+}
+
+/// Threads that each team may have: what the construct says, else the control variable, else what the task has.
+fn limit_for(frame: &Frame, asked: u32) -> u32 {
+    let own = frame.icvs().thread_limit;
+    match (asked, thread_limit()) {
+        (0, 0) => own,
+        (0, limit) | (limit, _) => limit.min(NO_LIMIT),
+    }
+}
+
+/// Runs a `teams` construct of `teams` teams (0 = as nteams-var says, else 1).
+pub(crate) fn teams(frame: &Frame, body: Body, data: *mut c_void, teams: u32, threads: u32) {
+    let count = [teams, max_teams()].into_iter().find(|count| *count > 0).unwrap_or(1);
+    let mut icvs = frame.icvs();
+    icvs.thread_limit = limit_for(frame, threads);
+    for number in 0..count {
+        // SAFETY: the compiled code's body and argument.
+        root::with_initial(icvs, number, count, || unsafe { body(data) });
+    }
+}
+
+/// `teams` inside a target region: the compiled code loops over the teams. True = run the body (again).
+pub(crate) fn next_team(frame: &Frame, most: u32, threads: u32, first: bool) -> bool {
+    let team = frame.team();
+    if first {
+        let count = [most, max_teams()].into_iter().find(|count| *count > 0).unwrap_or(1);
+        let limit = limit_for(frame, threads);
+        frame.change_icvs(|icvs| icvs.thread_limit = limit);
+        team.set_league(0, count);
+        return true;
+    }
+    let league = team.league();
+    let more = league.number + 1 < league.count;
+    if more {
+        team.set_league(league.number + 1, league.count);
+    }
+    more
+}
+
+/// Runs a target region here.
+pub(crate) fn target(frame: &Frame, body: Body, data: *mut c_void) {
+    // SAFETY: the compiled code's body and argument.
+    root::with_initial(frame.icvs(), 0, 1, || unsafe { body(data) });
+}
