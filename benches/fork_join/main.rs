@@ -42,11 +42,8 @@ fn main() -> ExitCode {
     if args.iter().any(|arg| arg == "--test") {
         return ExitCode::SUCCESS;
     }
-    let rounds = args
-        .iter()
-        .position(|arg| arg == "--rounds")
-        .and_then(|at| args.get(at + 1)?.parse().ok())
-        .unwrap_or(9);
+    let rounds =
+        args.iter().position(|arg| arg == "--rounds").and_then(|at| args.get(at + 1)?.parse().ok()).unwrap_or(9);
     compare(rounds)
 }
 
@@ -99,7 +96,8 @@ fn compare(rounds: usize) -> ExitCode {
     for round in 0..rounds {
         for (index, peer) in peers::NAMES.iter().enumerate() {
             for row in ["bound", "unbound"] {
-                let output = Command::new(&me).args(["--sample", peer, row]).envs(peers::environment(row == "bound")).output();
+                let output =
+                    Command::new(&me).args(["--sample", peer, row]).envs(peers::environment(row == "bound")).output();
                 let text = match &output {
                     Ok(output) if output.status.success() => String::from_utf8_lossy(&output.stdout).into_owned(),
                     _ => {
@@ -124,7 +122,10 @@ fn compare(rounds: usize) -> ExitCode {
         }
     }
     println!("empty region, 2 threads; medians; region/rtt is the median of the samples' own ratios");
-    println!("{:<20} {:<8} {:<5} {:>3} {:>9} {:>11} {:>11}", "engine", "row", "rtt", "n", "rtt ns", "region ns", "region/rtt");
+    println!(
+        "{:<20} {:<8} {:<5} {:>3} {:>9} {:>11} {:>11}",
+        "engine", "row", "rtt", "n", "rtt ns", "region ns", "region/rtt"
+    );
     for ((index, row, distance), samples) in &kept {
         let mut ratios: Vec<f64> = samples.iter().map(|s| s.region / s.round_trip).collect();
         let mut trips: Vec<f64> = samples.iter().map(|s| s.round_trip).collect();

@@ -2,8 +2,11 @@
 
 use platform::affinity::{CpuId, CpuSet, affinity, set_affinity};
 use platform::sync::CachePadded;
-use std::sync::atomic::{AtomicU64, Ordering::{Acquire, Release}};
 use std::sync::OnceLock;
+use std::sync::atomic::{
+    AtomicU64,
+    Ordering::{Acquire, Release},
+};
 use std::thread;
 use std::time::Instant;
 

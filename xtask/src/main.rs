@@ -23,7 +23,7 @@ enum Task {
     /// Compares unmodified OpenMP programs on the system's runtime and under the manager.
     Demo(demo::Options),
     /// Runs every check: format, lints, tests, documentation, dependency rule, models, OpenMP programs.
-    Test,
+    Test(test::Options),
     /// Checks which crate of the workspace uses which against the rule.
     Graph,
     /// Builds the drop-in OpenMP library into target/shim.
@@ -35,7 +35,7 @@ fn main() -> anyhow::Result<()> {
     let workspace = Workspace::find()?;
     match arguments.task {
         Task::Demo(options) => demo::run(&workspace, &options),
-        Task::Test => test::run(&workspace),
+        Task::Test(options) => test::run(&workspace, &options),
         Task::Graph => {
             println!("graph: {}", graph::check(&workspace.metadata)?);
             Ok(())

@@ -94,13 +94,23 @@ const LANES: &[Lane] = &[
     ("programs", programs),
 ];
 
-/// Runs all lanes.
-pub(crate) fn run(workspace: &Workspace) -> anyhow::Result<()> {
+/// Which lanes to run.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Only these lanes, in their usual order.
+    #[arg(value_name = "LANE", value_parser = clap::builder::PossibleValuesParser::new(LANES.iter().map(|lane| lane.0)))]
+    lanes: Vec<String>,
+}
+
+/// Runs the lanes that were asked for, or all.
+pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()> {
     let begin = Instant::now();
     let compiler = Compiler::find_or_install()?;
     let mut done: Vec<(&str, Count, Duration)> = Vec::new();
     let mut fault = None;
-    for &(name, lane) in LANES {
+    let asked =
+        |name: &str| options.lanes.is_empty() || options.lanes.iter().any(|lane| lane == name);
+    for &(name, lane) in LANES.iter().filter(|lane| asked(lane.0)) {
         println!("\n=== {name}");
         let start = Instant::now();
         let (count, error) = match lane(workspace, &compiler) {
@@ -116,7 +126,9 @@ pub(crate) fn run(workspace: &Workspace) -> anyhow::Result<()> {
         };
         done.push((name, count, start.elapsed()));
         if let Some(error) = error {
-            fault = Some(error.context(format!("lane `{name}` failed")));
+            fault = Some(error.context(format!(
+                "lane `{name}` failed; alone: `cargo xtask test {name}`"
+            )));
             break;
         }
     }
@@ -238,7 +250,7 @@ fn models(workspace: &Workspace) -> anyhow::Result<Count> {
 
 /// Runs the two OpenMP programs on the drop-in library, without a manager, with teams of 1, 2 and 4.
 fn programs(workspace: &Workspace, compiler: &Compiler) -> anyhow::Result<Count> {
-    let library = workspace.target.join("shim");
+    let library = crate::shim::run(workspace)?;
     let _household = Household::take_over()?;
     let mut count = Count::default();
     for mut subject in Subject::build_all(workspace, compiler)? {

@@ -37,6 +37,11 @@ pub fn processors() -> usize {
     engine().processors()
 }
 
+/// The most threads that a team may have: 1024, or 8 for each processor if that is more.
+pub fn largest_team() -> usize {
+    engine().largest_team()
+}
+
 /// Processors that a region may use now. Follows the manager's grant, or mask and quota.
 #[inline]
 pub fn team_limit() -> usize {

@@ -142,6 +142,11 @@ impl Engine {
         })
     }
 
+    /// The most threads that a team may have: beyond this a wrong number would only take the machine down.
+    pub(crate) fn largest_team(&self) -> usize {
+        (8 * self.processors()).max(1024)
+    }
+
     /// What a region without a number of its own asks for: all processors, or more when the sizer offers more.
     pub(crate) fn wish(&self) -> usize {
         self.processors().max(self.sizer().limit())

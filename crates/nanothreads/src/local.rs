@@ -247,6 +247,7 @@ impl Local {
 
     #[cold]
     fn prepare(&self, size: usize, need: Need) -> usize {
+        let size = size.min(engine().largest_team());
         if self.is_outermost() { self.prepare_outermost(size) } else { self.prepare_inner(size, need) }
     }
 

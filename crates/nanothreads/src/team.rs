@@ -40,7 +40,8 @@ pub struct Team {
 }
 
 impl Team {
-    /// A team of `size` threads with the caller as member 0. It is smaller only when the system refuses threads.
+    /// A team of `size` threads with the caller as member 0. It is smaller only when the system refuses threads, or above
+    /// [`largest_team`](crate::engine::largest_team).
     #[inline]
     pub fn reserve(size: usize) -> Self {
         Self { size: local().reserve(size, Need::Exact), here: PhantomData }
@@ -67,7 +68,7 @@ impl Team {
     pub unsafe fn run(&self, work: Work, data: *const ()) {
         let local = local();
         let outer = local.membership();
-        let size = u32::try_from(self.size).expect("a team of more than 2^32 threads was refused at reserve");
+        let size = u32::try_from(self.size).expect("reserve keeps teams below largest_team");
         let level = outer.level + 1;
         if size == 1 {
             // Depth stays: what a team of one forks is as good as outermost.

@@ -9,11 +9,15 @@
 //! `doacross`. Barriers, single, cancellation: `sync`. Locks: `lock`. Tasks: `task` and below.
 
 mod abi;
+mod display;
 mod doacross;
 mod env;
 mod frame;
 mod icv;
+mod league;
+mod legacy;
 mod lock;
+mod memory;
 mod message;
 mod places;
 mod query;

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 /// `omp_null_allocator`: the default allocator of the task.
 pub(crate) const NULL: usize = 0;
 /// `omp_default_mem_alloc`.
-const DEFAULT: usize = 1;
+pub(crate) const DEFAULT: usize = 1;
 /// The largest number of a predefined allocator.
 const PREDEFINED: usize = 8;
 
@@ -150,6 +150,15 @@ impl Allocator {
             .is_ok()
     }
 
+    /// Counts a block of `old` bytes as one of `new` bytes; false when the pool is too small for that.
+    fn resize(&self, old: usize, new: usize) -> bool {
+        if new > old {
+            return self.reserve(new - old);
+        }
+        self.give_back(old - new);
+        true
+    }
+
     fn give_back(&self, size: usize) {
         // ORDERING: Relaxed - as above.
         self.used.fetch_sub(size, Relaxed);
@@ -183,20 +192,30 @@ pub(crate) fn allocate(alignment: usize, size: usize, handle: usize, zeroed: boo
 
 fn try_allocate(alignment: usize, size: usize, handle: usize, zeroed: bool) -> *mut c_void {
     let allocator = made(handle);
-    let alignment = alignment.max(allocator.map_or(1, |allocator| allocator.alignment)).max(align_of::<Header>());
-    let Some(total) = size.checked_add(size_of::<Header>()).and_then(|total| total.checked_add(alignment)) else {
-        return ptr::null_mut();
-    };
-    if !alignment.is_power_of_two() || allocator.is_some_and(|allocator| !allocator.reserve(size)) {
+    if allocator.is_some_and(|allocator| !allocator.reserve(size)) {
         return ptr::null_mut();
     }
+    let block = take(alignment, size, handle, zeroed);
+    if let Some(allocator) = allocator
+        && block.is_null()
+    {
+        allocator.give_back(size);
+    }
+    block
+}
+
+/// A block from malloc, with its header. The pool is the caller's business.
+fn take(alignment: usize, size: usize, handle: usize, zeroed: bool) -> *mut c_void {
+    let least = made(handle).map_or(1, |allocator| allocator.alignment);
+    let alignment = alignment.max(least).max(align_of::<Header>());
+    let total = size.checked_add(size_of::<Header>()).and_then(|total| total.checked_add(alignment));
+    let Some(total) = total.filter(|_| alignment.is_power_of_two()) else {
+        return ptr::null_mut();
+    };
     // SAFETY: plain allocations.
     let memory = unsafe { if zeroed { libc::calloc(1, total) } else { libc::malloc(total) } };
     if memory.is_null() {
-        if let Some(allocator) = allocator {
-            allocator.give_back(size);
-        }
-        return ptr::null_mut();
+        return memory;
     }
     let start = (memory.addr() + size_of::<Header>()).next_multiple_of(alignment);
     let block = memory.with_addr(start);
@@ -237,10 +256,28 @@ pub(crate) unsafe fn reallocate(block: *mut c_void, size: usize, handle: usize, 
     }
     // SAFETY: - each block has its header before it.
     let header = unsafe { block.cast::<Header>().sub(1).read() };
-    let fresh = allocate(1, size, if handle == NULL { header.allocator } else { handle }, false);
+    let handle = if handle == NULL { header.allocator } else { handle };
+    // SAFETY: - both blocks have at least this many bytes and are different.
+    let copy = |fresh: *mut c_void| unsafe {
+        ptr::copy_nonoverlapping(block.cast::<u8>(), fresh.cast::<u8>(), size.min(header.size));
+    };
+    if let Some(allocator) = made(handle).filter(|_| handle == header.allocator)
+        && allocator.resize(header.size, size)
+    {
+        // The pool need not have room for both blocks.
+        let fresh = take(1, size, handle, false);
+        if !fresh.is_null() {
+            copy(fresh);
+            // SAFETY: malloc's pointer, freed once (caller's contract).
+            unsafe { libc::free(header.memory) };
+            return fresh;
+        }
+        // What shrank was returned already and fits again; what grew goes back.
+        allocator.resize(size, header.size);
+    }
+    let fresh = allocate(1, size, handle, false);
     if !fresh.is_null() {
-        // SAFETY: - both blocks have at least this many bytes and are different.
-        unsafe { ptr::copy_nonoverlapping(block.cast::<u8>(), fresh.cast::<u8>(), size.min(header.size)) };
+        copy(fresh);
         // SAFETY: caller's contract.
         unsafe { free(block) };
     }

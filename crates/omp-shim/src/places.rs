@@ -1,7 +1,17 @@
-//! Places: sets of processors, as `OMP_PLACES` names them.
+//! Places: sets of processors, as `OMP_PLACES` names them, and which place a thread is said to be in.
 //!
 //! # Not here
-//! Binding threads to places: the engine binds virtual processors, and a processor manager decides to which (D14).
+//! Binding threads to places: the engine binds virtual processors, and a processor manager decides to which. Queries
+//! answer what follows from the control variables; `omp_display_affinity` shows the truth (D14).
+
+use crate::env::{Bind, Environment};
+use crate::frame::Frame;
+use crate::icv::settings;
+use crate::message;
+use platform::affinity::{self, CpuId, CpuSet};
+use platform::topology::{Cpu, Topology};
+use std::ops::Range;
+use std::sync::OnceLock;
 
 /// A parsed `OMP_PLACES`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,6 +93,141 @@ impl Request {
             _ => return None,
         };
         Some(Self::Abstract { unit, count })
+    }
+}
+
+/// The places of the process; empty when threads are not bound.
+pub(crate) fn list() -> &'static [CpuSet] {
+    static LIST: OnceLock<Vec<CpuSet>> = OnceLock::new();
+    LIST.get_or_init(|| make(&settings().environment))
+}
+
+fn make(environment: &Environment) -> Vec<CpuSet> {
+    if !environment.binds() {
+        return Vec::new();
+    }
+    let Ok(mask) = affinity::affinity(None) else { return Vec::new() };
+    let request = match (&environment.places, &environment.cpu_affinity) {
+        (Some(places), _) => Request::parse(places),
+        (None, Some(cpus)) => Some(Request::Explicit(cpu_affinity(cpus))),
+        (None, None) => None,
+    };
+    let request = request.unwrap_or(Request::Abstract { unit: Unit::Cores, count: None });
+    let topology = Topology::read().ok().or_else(|| Topology::flat(&mask));
+    let places = request.resolve(&mask, topology.as_ref());
+    if let (Request::Explicit(asked), found) = (&request, places.len())
+        && found < asked.len()
+    {
+        message::warn(&format!(
+            "{} of the {} places of OMP_PLACES or GOMP_CPU_AFFINITY contain no processor that this program may use ({mask})",
+            asked.len() - found,
+            asked.len()
+        ));
+    }
+    places
+}
+
+/// The processors of a `GOMP_CPU_AFFINITY` that was found well formed, one place each.
+fn cpu_affinity(text: &str) -> Vec<Vec<u32>> {
+    let items = text.split(|c: char| c == ',' || c.is_whitespace()).filter(|item| !item.is_empty());
+    let expand = |item: &str| -> Option<Vec<u32>> {
+        let (range, stride) = item.split_once(':').map_or((item, "1"), |pair| pair);
+        let (from, to) = range.split_once('-').map_or((range, range), |pair| pair);
+        let (from, to): (u32, u32) = (from.parse().ok()?, to.parse().ok()?);
+        Some((from..=to).step_by(stride.parse::<usize>().ok()?.max(1)).take(LIMIT).collect())
+    };
+    items.filter_map(expand).flatten().map(|cpu| vec![cpu]).collect()
+}
+
+impl Request {
+    /// The places that exist within `mask`.
+    fn resolve(&self, mask: &CpuSet, topology: Option<&Topology>) -> Vec<CpuSet> {
+        match self {
+            Self::Explicit(places) => places
+                .iter()
+                .map(|place| CpuSet::from_iter(place.iter().map(|cpu| CpuId(*cpu))).intersection(mask))
+                .filter(|place| !place.is_empty())
+                .collect(),
+            Self::Abstract { unit, count } => {
+                let mut places = units(*unit, mask, topology);
+                places.truncate(count.unwrap_or(usize::MAX));
+                places
+            }
+        }
+    }
+}
+
+/// One place for each unit that has processors in `mask`, in order of its first processor.
+fn units(unit: Unit, mask: &CpuSet, topology: Option<&Topology>) -> Vec<CpuSet> {
+    let key = |cpu: CpuId| {
+        let known: Option<&Cpu> = topology.and_then(|topology| topology.get(cpu));
+        known.map_or(cpu.0, |known| match unit {
+            Unit::Threads => cpu.0,
+            Unit::Cores => known.core,
+            Unit::Sockets => known.package,
+            Unit::Caches => known.llc,
+            Unit::Nodes => known.node,
+        })
+    };
+    let mut places: Vec<(u32, CpuSet)> = Vec::new();
+    for cpu in mask.iter() {
+        match places.iter_mut().find(|(unit, _)| *unit == key(cpu)) {
+            Some((_, place)) => {
+                place.insert(cpu);
+            }
+            None => places.push((key(cpu), CpuSet::single(cpu))),
+        }
+    }
+    places.into_iter().map(|(_, place)| place).collect()
+}
+
+/// Where a thread is said to be: its place, and the partition that its own regions may use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Standing {
+    /// The place.
+    pub(crate) place: usize,
+    /// The partition.
+    pub(crate) partition: Range<usize>,
+}
+
+/// The thread's standing; `None` when there are no places.
+pub(crate) fn standing(frame: &Frame) -> Option<Standing> {
+    let places = list().len();
+    (places > 0).then(|| standing_of(frame, places))
+}
+
+fn standing_of(frame: &Frame, places: usize) -> Standing {
+    let team = frame.team();
+    match team.parent() {
+        None => Standing { place: 0, partition: 0..places },
+        Some(parent) => {
+            let parent = standing_of(parent, places);
+            assign(team.bind(), &parent, frame.size as usize, frame.id as usize)
+        }
+    }
+}
+
+/// The standing of thread `id` of `size` in a region of a thread that stands at `parent` (OpenMP 5.1, 2.6.2).
+fn assign(bind: Bind, parent: &Standing, size: usize, id: usize) -> Standing {
+    let partition = parent.partition.clone();
+    let (first, count) = (partition.start, partition.len());
+    let own = parent.place - first;
+    match bind {
+        Bind::Primary => parent.clone(),
+        Bind::Spread if size <= count => {
+            // The partition is cut into `size` pieces; the primary thread keeps the one that it is in.
+            let cut = |piece: usize| first + piece * count / size;
+            let home = (0..size).find(|piece| cut(piece + 1) > parent.place).unwrap_or(0);
+            let piece = (home + id) % size;
+            let partition = cut(piece)..cut(piece + 1);
+            Standing { place: if id == 0 { parent.place } else { partition.start }, partition }
+        }
+        Bind::Spread => {
+            let place = first + (own + id * count / size) % count;
+            Standing { place, partition: place..place + 1 }
+        }
+        _ if size <= count => Standing { place: first + (own + id) % count, partition },
+        _ => Standing { place: first + (own + id * count / size) % count, partition },
     }
 }
 
@@ -178,6 +323,35 @@ mod tests {
     fn abstract_names_take_a_count() {
         assert_eq!(Request::parse("Cores (4)"), Some(Request::Abstract { unit: Unit::Cores, count: Some(4) }));
         assert_eq!(Request::parse("threads"), Some(Request::Abstract { unit: Unit::Threads, count: None }));
+    }
+
+    #[test]
+    fn close_fills_places_in_order_and_spread_leaves_gaps() {
+        let parent = Standing { place: 0, partition: 0..8 };
+        let close: Vec<usize> = (0..4).map(|id| assign(Bind::Close, &parent, 4, id).place).collect();
+        assert_eq!(close, [0, 1, 2, 3]);
+        let spread: Vec<Standing> = (0..4).map(|id| assign(Bind::Spread, &parent, 4, id)).collect();
+        assert_eq!(spread.iter().map(|s| s.place).collect::<Vec<_>>(), [0, 2, 4, 6]);
+        assert_eq!(spread[3].partition, 6..8);
+        assert!((0..3).all(|id| assign(Bind::Primary, &parent, 3, id) == parent));
+    }
+
+    #[test]
+    fn more_threads_than_places_share_them_evenly() {
+        let parent = Standing { place: 1, partition: 0..2 };
+        for bind in [Bind::Close, Bind::Spread, Bind::True] {
+            let places: Vec<usize> = (0..4).map(|id| assign(bind, &parent, 4, id).place).collect();
+            assert_eq!(places, [1, 1, 0, 0], "{bind:?}");
+        }
+    }
+
+    #[test]
+    fn processors_outside_the_mask_are_left_out() {
+        let mask = CpuSet::parse_list("0-3").unwrap();
+        let places = Request::parse("{0:2},{2:9},{7}").unwrap().resolve(&mask, None);
+        assert_eq!(places.iter().map(ToString::to_string).collect::<Vec<_>>(), ["0-1", "2-3"]);
+        assert_eq!(Request::parse("threads(3)").unwrap().resolve(&mask, None).len(), 3);
+        assert_eq!(cpu_affinity("3 0-4:2, 7"), [[3], [0], [2], [4], [7]]);
     }
 
     #[test]

@@ -315,7 +315,10 @@ impl Iterator for Iter<'_> {
 
 /// A text that is not a list of processors.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("processor list {text:?}: {item:?} {reason} (expected numbers and ranges below {}, as in \"0-3,8\")", CpuSet::LIMIT)]
+#[error(
+    "processor list {text:?}: {item:?} {reason} (expected numbers and ranges below {}, as in \"0-3,8\")",
+    CpuSet::LIMIT
+)]
 pub struct CpuListError {
     text: String,
     item: String,
@@ -420,9 +423,7 @@ pub fn affinity(tid: Option<Tid>) -> SysResult<CpuSet> {
 pub fn set_affinity(tid: Option<Tid>, cpus: &CpuSet) -> SysResult<()> {
     let words = cpus.words();
     // SAFETY: - the pointer and the length in bytes describe the words of `cpus`, which lives through the call.
-    let result = unsafe {
-        libc::syscall(libc::SYS_sched_setaffinity, raw(tid), size_of_val(words), words.as_ptr())
-    };
+    let result = unsafe { libc::syscall(libc::SYS_sched_setaffinity, raw(tid), size_of_val(words), words.as_ptr()) };
     check("sched_setaffinity", result).map(drop)
 }
 

@@ -326,9 +326,10 @@ fn unescape(field: &[u8]) -> PathBuf {
     let mut bytes = Vec::with_capacity(field.len());
     let mut rest = field;
     while let Some((&first, tail)) = rest.split_first() {
-        let octal = tail.get(..3).filter(|_| first == b'\\').and_then(|digits| {
-            u8::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok()
-        });
+        let octal = tail
+            .get(..3)
+            .filter(|_| first == b'\\')
+            .and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok());
         bytes.push(octal.unwrap_or(first));
         rest = if octal.is_some() { &tail[3..] } else { tail };
     }

@@ -213,7 +213,9 @@ mod tests {
     #[test]
     fn the_counter_needs_the_word_of_processor_and_kernel() {
         assert_eq!(TickSource::choose(true, Some("tsc")), TickSource::TimeStampCounter);
-        for (is_invariant, kernel) in [(false, Some("tsc")), (true, Some("hpet")), (true, Some("kvm-clock")), (true, None)] {
+        for (is_invariant, kernel) in
+            [(false, Some("tsc")), (true, Some("hpet")), (true, Some("kvm-clock")), (true, None)]
+        {
             assert_eq!(TickSource::choose(is_invariant, kernel), TickSource::Monotonic, "{kernel:?}");
         }
     }

@@ -62,10 +62,7 @@ impl std::error::Error for SysError {}
 
 impl From<SysError> for std::io::Error {
     fn from(error: SysError) -> Self {
-        std::io::Error::new(
-            std::io::Error::from_raw_os_error(error.errno).kind(),
-            error,
-        )
+        std::io::Error::new(std::io::Error::from_raw_os_error(error.errno).kind(), error)
     }
 }
 

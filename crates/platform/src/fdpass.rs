@@ -102,10 +102,7 @@ pub fn connect(path: &Path, timeout: Duration) -> SysResult<OwnedFd> {
 /// # Errors
 /// `EMFILE`, `ENFILE`: descriptors are used up.
 pub fn pair() -> SysResult<(OwnedFd, OwnedFd)> {
-    named(
-        "socketpair",
-        socket::socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC),
-    )
+    named("socketpair", socket::socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC))
 }
 
 /// Makes a descriptor's calls return `EAGAIN` instead of waiting: for a server, whom no client may stop.
@@ -136,9 +133,8 @@ pub fn send(fd: impl AsFd, message: &[u8], descriptors: &[BorrowedFd<'_>]) -> Sy
     let rights = if raw.is_empty() { &rights[..0] } else { &rights[..] };
     let parts = [std::io::IoSlice::new(message)];
     let flags = socket::MsgFlags::MSG_NOSIGNAL;
-    let sent = uninterrupted(|| {
-        named("sendmsg", socket::sendmsg::<()>(fd.as_fd().as_raw_fd(), &parts, rights, flags, None))
-    })?;
+    let sent =
+        uninterrupted(|| named("sendmsg", socket::sendmsg::<()>(fd.as_fd().as_raw_fd(), &parts, rights, flags, None)))?;
     debug_assert_eq!(sent, message.len(), "a packet is sent whole or not at all");
     Ok(())
 }

@@ -89,9 +89,8 @@ mod kernel {
         let limit_ptr = limit.as_ref().map_or(ptr::null(), ptr::from_ref);
         // SAFETY: - `word` is a live, aligned 32-bit word for the whole call (borrowed).
         //         - `limit_ptr` is null or points to `limit`, which outlives the call.
-        let result = unsafe {
-            libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAIT | flag, expected, limit_ptr)
-        };
+        let result =
+            unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAIT | flag, expected, limit_ptr) };
         if result == 0 {
             return FutexWait::Woken;
         }

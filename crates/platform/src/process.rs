@@ -150,13 +150,7 @@ fn peer_pidfd_exact(socket: BorrowedFd<'_>) -> SysResult<OwnedFd> {
     let mut len = size_of::<RawFd>() as libc::socklen_t;
     // SAFETY: - `fd` and `len` live through the call, and `len` is the size of `fd`.
     let result = unsafe {
-        libc::getsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_PEERPIDFD,
-            (&raw mut fd).cast(),
-            &raw mut len,
-        )
+        libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_PEERPIDFD, (&raw mut fd).cast(), &raw mut len)
     };
     match check_int(CALL, result) {
         // SAFETY: - the kernel has just made the descriptor, and nobody else knows it.

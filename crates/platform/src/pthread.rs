@@ -48,8 +48,7 @@ impl Pthread {
         let words = cpus.words();
         // SAFETY: - the handle is live (constructor's contract).
         //         - pointer and length describe the words of `cpus`, which lives through the call.
-        let errno =
-            unsafe { libc::pthread_setaffinity_np(self.0, size_of_val(words), words.as_ptr().cast()) };
+        let errno = unsafe { libc::pthread_setaffinity_np(self.0, size_of_val(words), words.as_ptr().cast()) };
         if errno == 0 { Ok(()) } else { Err(SysError::new("pthread_setaffinity_np", errno)) }
     }
 }

@@ -39,7 +39,9 @@ pub enum ForeignMemoryError {
     #[error("shared memory from another process: {0} (expected a sealed memfd)")]
     Sys(#[from] SysError),
     /// Its owner could still change its size.
-    #[error("shared memory from another process is not sealed against {missing}: refused, since its owner could truncate it")]
+    #[error(
+        "shared memory from another process is not sealed against {missing}: refused, since its owner could truncate it"
+    )]
     NotSealed {
         /// What is still possible.
         missing: &'static str,

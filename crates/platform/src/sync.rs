@@ -3,21 +3,17 @@
 
 pub use crossbeam_utils::CachePadded;
 
-#[cfg(not(loom))]
-pub use std::sync::{Arc, Mutex};
 #[cfg(loom)]
 pub use loom::sync::{Arc, Mutex};
+#[cfg(not(loom))]
+pub use std::sync::{Arc, Mutex};
 
 /// Atomic types and fences.
 pub mod atomic {
     #[cfg(loom)]
-    pub use loom::sync::atomic::{
-        AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
-    };
+    pub use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
     #[cfg(not(loom))]
-    pub use std::sync::atomic::{
-        AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
-    };
+    pub use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 }
 
 /// Threads, for models.
@@ -39,10 +35,7 @@ pub fn pause() {
 
 /// A cell whose accesses loom checks for races: plain memory that a protocol hands from thread to thread.
 #[derive(Debug, Default)]
-pub struct HandCell<T>(
-    #[cfg(not(loom))] std::cell::UnsafeCell<T>,
-    #[cfg(loom)] loom::cell::UnsafeCell<T>,
-);
+pub struct HandCell<T>(#[cfg(not(loom))] std::cell::UnsafeCell<T>, #[cfg(loom)] loom::cell::UnsafeCell<T>);
 
 impl<T> HandCell<T> {
     /// A cell that holds `value`.

@@ -14,8 +14,7 @@ fn main() -> Result<(), policies::UnknownPolicy> {
         for processors in [64, 256, 1024] {
             for applications in [16, 64, 512, 2048] {
                 let (decide, place) = measure(&registry, name, processors, applications)?;
-                let [(decide, decide_worst), (place, place_worst)] =
-                    [decide, place].map(middle_and_worst);
+                let [(decide, decide_worst), (place, place_worst)] = [decide, place].map(middle_and_worst);
                 println!(
                     "{name:8} {applications:12} {processors:10} {decide:10.1} ({decide_worst:5.0}) \
                      {place:10.1} ({place_worst:5.0})"
@@ -34,18 +33,9 @@ fn measure(
     applications: u32,
 ) -> Result<(Vec<Duration>, Vec<Duration>), policies::UnknownPolicy> {
     // Two threads a core, 16 processors a cache, 8 caches a node.
-    let cpu = |id| MachineCpu {
-        id,
-        core: id / 2,
-        llc: id / 16,
-        node: id / 128,
-    };
-    let machine = Machine {
-        cpus: (0..processors).map(cpu).collect(),
-    };
-    let mut apps: Vec<_> = (0..applications)
-        .map(|i| AppView::new(AppId(i.into()), 1 + i % 64))
-        .collect();
+    let cpu = |id| MachineCpu { id, core: id / 2, llc: id / 16, node: id / 128 };
+    let machine = Machine { cpus: (0..processors).map(cpu).collect() };
+    let mut apps: Vec<_> = (0..applications).map(|i| AppView::new(AppId(i.into()), 1 + i % 64)).collect();
     let mut policy = registry.create(name)?;
     let mut placement = Placement::new();
     let (mut decide, mut place) = (Vec::new(), Vec::new());

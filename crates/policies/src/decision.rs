@@ -33,21 +33,13 @@ impl Allocation {
     /// Processors of the application's own.
     #[must_use]
     pub fn own(app: AppId, processors: u32) -> Self {
-        Self {
-            app,
-            processors,
-            shared: false,
-        }
+        Self { app, processors, shared: false }
     }
 
     /// A master alone, on a processor that it shares.
     #[must_use]
     pub fn shared_master(app: AppId) -> Self {
-        Self {
-            app,
-            processors: 1,
-            shared: true,
-        }
+        Self { app, processors: 1, shared: true }
     }
 
     /// Whether `view`, the application that has this allocation, could use more.
@@ -76,18 +68,9 @@ pub struct Decision {
 impl Decision {
     /// A decision from its parts. A turn begins when the quantum ended and masters share.
     #[must_use]
-    pub fn new(
-        snapshot: &Snapshot<'_>,
-        allocations: Vec<Allocation>,
-        work_list: Vec<AppId>,
-    ) -> Self {
+    pub fn new(snapshot: &Snapshot<'_>, allocations: Vec<Allocation>, work_list: Vec<AppId>) -> Self {
         let rotate = snapshot.cause == Cause::Quantum && allocations.iter().any(|a| a.shared);
-        Self {
-            allocations,
-            work_list,
-            rotate,
-            next: None,
-        }
+        Self { allocations, work_list, rotate, next: None }
     }
 
     /// A decision in which everybody who wants more stands in the work-list: those without a processor first, then
@@ -96,9 +79,7 @@ impl Decision {
     pub fn everybody_waits(snapshot: &Snapshot<'_>, allocations: Vec<Allocation>) -> Self {
         let waiting = |with_none: bool| {
             let pairs = allocations.iter().zip(snapshot.apps);
-            pairs
-                .filter(move |(a, view)| a.wants_more(view) && (a.processors == 0) == with_none)
-                .map(|(a, _)| a.app)
+            pairs.filter(move |(a, view)| a.wants_more(view) && (a.processors == 0) == with_none).map(|(a, _)| a.app)
         };
         let work_list = waiting(true).chain(waiting(false)).collect();
         Self::new(snapshot, allocations, work_list)
@@ -125,25 +106,16 @@ impl Decision {
     /// Nobody outside the work-list gets more than it has: for newcomers and raised requests ask the policy.
     #[must_use]
     pub fn after_release(&self, snapshot: &Snapshot<'_>) -> Self {
-        let held: BTreeMap<AppId, Allocation> =
-            self.allocations.iter().map(|a| (a.app, *a)).collect();
+        let held: BTreeMap<AppId, Allocation> = self.allocations.iter().map(|a| (a.app, *a)).collect();
         let mut at = BTreeMap::new();
         let mut allocations = Vec::with_capacity(snapshot.apps.len());
         for (i, view) in snapshot.apps.iter().enumerate() {
-            let mut allocation = held
-                .get(&view.id)
-                .copied()
-                .unwrap_or(Allocation::own(view.id, 0));
+            let mut allocation = held.get(&view.id).copied().unwrap_or(Allocation::own(view.id, 0));
             allocation.processors = allocation.processors.min(view.wants());
             allocations.push(allocation);
             at.insert(view.id, i);
         }
-        let mut after = Self {
-            allocations,
-            work_list: Vec::new(),
-            rotate: false,
-            next: self.next,
-        };
+        let mut after = Self { allocations, work_list: Vec::new(), rotate: false, next: self.next };
         let mut free = after.unallocated(snapshot.processors);
         for app in &self.work_list {
             // Who left the machine also leaves the work-list.
@@ -175,24 +147,13 @@ impl Decision {
     pub fn check(&self, snapshot: &Snapshot<'_>) -> Result<(), BrokenRule> {
         let named = self.allocations.iter().map(|a| a.app);
         if !named.eq(snapshot.apps.iter().map(|view| view.id)) {
-            return Err(BrokenRule::List {
-                allocations: self.allocations.len(),
-                apps: snapshot.apps.len(),
-            });
+            return Err(BrokenRule::List { allocations: self.allocations.len(), apps: snapshot.apps.len() });
         }
         let mut views = BTreeMap::new();
         for (allocation, view) in self.allocations.iter().zip(snapshot.apps) {
-            let Allocation {
-                app,
-                processors,
-                shared,
-            } = *allocation;
+            let Allocation { app, processors, shared } = *allocation;
             if processors > view.wants() {
-                return Err(BrokenRule::TooMany {
-                    app,
-                    processors,
-                    wants: view.wants(),
-                });
+                return Err(BrokenRule::TooMany { app, processors, wants: view.wants() });
             }
             if shared && (processors != 1 || !snapshot.master_always) {
                 return Err(BrokenRule::Shared { app, processors });
@@ -204,17 +165,11 @@ impl Decision {
         }
         let (own, masters) = self.totals();
         if own + masters.min(1) > u64::from(snapshot.processors) {
-            return Err(BrokenRule::Sum {
-                own,
-                masters,
-                processors: snapshot.processors,
-            });
+            return Err(BrokenRule::Sum { own, masters, processors: snapshot.processors });
         }
         let mut seen = BTreeSet::new();
         for &app in &self.work_list {
-            let waits = views
-                .get(&app)
-                .is_some_and(|(allocation, view)| allocation.wants_more(view));
+            let waits = views.get(&app).is_some_and(|(allocation, view)| allocation.wants_more(view));
             if !waits || !seen.insert(app) {
                 return Err(BrokenRule::WorkList { app });
             }
@@ -225,11 +180,7 @@ impl Decision {
     /// Processors owned by one application each, and masters that share.
     fn totals(&self) -> (u64, u64) {
         self.allocations.iter().fold((0, 0), |(own, masters), a| {
-            if a.shared {
-                (own, masters + 1)
-            } else {
-                (own + u64::from(a.processors), masters)
-            }
+            if a.shared { (own, masters + 1) } else { (own + u64::from(a.processors), masters) }
         })
     }
 }
@@ -239,9 +190,7 @@ impl Decision {
 #[non_exhaustive]
 pub enum BrokenRule {
     /// D1.
-    #[error(
-        "{allocations} allocations do not name the {apps} applications once each in order of arrival"
-    )]
+    #[error("{allocations} allocations do not name the {apps} applications once each in order of arrival")]
     List {
         /// Allocations in the decision.
         allocations: usize,
@@ -259,9 +208,7 @@ pub enum BrokenRule {
         wants: u32,
     },
     /// D3.
-    #[error(
-        "{own} processors of their own and {masters} sharing masters do not fit on {processors} processors"
-    )]
+    #[error("{own} processors of their own and {masters} sharing masters do not fit on {processors} processors")]
     Sum {
         /// Sum of the allocations that are not shared.
         own: u64,
@@ -271,9 +218,7 @@ pub enum BrokenRule {
         processors: u32,
     },
     /// D4.
-    #[error(
-        "{app} shares {processors} processors; a shared allocation is one, and needs master_always"
-    )]
+    #[error("{app} shares {processors} processors; a shared allocation is one, and needs master_always")]
     Shared {
         /// The application.
         app: AppId,

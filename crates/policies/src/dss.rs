@@ -52,11 +52,7 @@ impl Policy for Dss {
 /// The rule for at most as many applications as processors.
 pub(crate) fn space_share(snapshot: &Snapshot<'_>) -> Vec<Allocation> {
     debug_assert!(!snapshot.is_crowded());
-    let mut allocations: Vec<_> = snapshot
-        .apps
-        .iter()
-        .map(|app| Allocation::own(app.id, 1))
-        .collect();
+    let mut allocations: Vec<_> = snapshot.apps.iter().map(|app| Allocation::own(app.id, 1)).collect();
     let mut rest = u64::from(snapshot.processors) - snapshot.apps.len() as u64;
     let wanted: u64 = snapshot.apps.iter().map(|app| u64::from(app.wants())).sum();
     // When all fits the order of steps does not matter, but minima and proportions must not be asked.
@@ -74,10 +70,7 @@ pub(crate) fn space_share(snapshot: &Snapshot<'_>) -> Vec<Allocation> {
     let claims: Vec<_> = allocations
         .iter()
         .zip(snapshot.apps)
-        .map(|(a, app)| Claim {
-            key: share::key(app.weight, app.request),
-            room: app.wants() - a.processors,
-        })
+        .map(|(a, app)| Claim { key: share::key(app.weight, app.request), room: app.wants() - a.processors })
         .collect();
     for (allocation, more) in allocations.iter_mut().zip(share::divide(rest, &claims)) {
         allocation.processors += more;

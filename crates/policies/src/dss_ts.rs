@@ -30,8 +30,7 @@ impl DssTs {
     /// Its name in the registry.
     pub const NAME: &'static str = "dss-ts";
     /// What it does, in a line.
-    pub const DESCRIPTION: &'static str =
-        "dss, and turns when there are more applications than processors (default)";
+    pub const DESCRIPTION: &'static str = "dss, and turns when there are more applications than processors (default)";
 
     /// The policy. It has no parameters of its own; the length of a turn is the manager's quantum.
     #[must_use]
@@ -47,13 +46,7 @@ impl DssTs {
         let present: BTreeSet<AppId> = snapshot.apps.iter().map(|app| app.id).collect();
         self.queue.retain(|app| present.contains(app));
         let known: BTreeSet<AppId> = self.queue.iter().copied().collect();
-        self.queue.extend(
-            snapshot
-                .apps
-                .iter()
-                .map(|app| app.id)
-                .filter(|app| !known.contains(app)),
-        );
+        self.queue.extend(snapshot.apps.iter().map(|app| app.id).filter(|app| !known.contains(app)));
     }
 }
 
@@ -70,30 +63,16 @@ impl Policy for DssTs {
         }
         if snapshot.master_always {
             self.holders = 0;
-            return Decision::everybody_waits(
-                snapshot,
-                crowd::one_each(snapshot, 0..snapshot.apps.len()),
-            );
+            return Decision::everybody_waits(snapshot, crowd::one_each(snapshot, 0..snapshot.apps.len()));
         }
         self.holders = (snapshot.processors as usize).min(self.queue.len());
-        let at: BTreeMap<AppId, usize> = snapshot
-            .apps
-            .iter()
-            .enumerate()
-            .map(|(i, app)| (app.id, i))
-            .collect();
+        let at: BTreeMap<AppId, usize> = snapshot.apps.iter().enumerate().map(|(i, app)| (app.id, i)).collect();
         let order: Vec<usize> = self.queue.iter().map(|app| at[app]).collect();
         let allocations = crowd::one_each(snapshot, order.iter().copied());
         // A processor that falls free gives the next in the queue its turn early; holders who want more come last.
         let (having, waiting) = order.split_at(self.holders);
-        let wanting = having
-            .iter()
-            .filter(|&&i| allocations[i].wants_more(&snapshot.apps[i]));
-        let work_list = waiting
-            .iter()
-            .chain(wanting)
-            .map(|&i| snapshot.apps[i].id)
-            .collect();
+        let wanting = having.iter().filter(|&&i| allocations[i].wants_more(&snapshot.apps[i]));
+        let work_list = waiting.iter().chain(wanting).map(|&i| snapshot.apps[i].id).collect();
         Decision::new(snapshot, allocations, work_list)
     }
 }

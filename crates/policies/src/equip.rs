@@ -20,8 +20,7 @@ impl Equip {
     /// Its name in the registry.
     pub const NAME: &'static str = "equip";
     /// What it does, in a line.
-    pub const DESCRIPTION: &'static str =
-        "equal shares; what an application does not take of its share is lent out";
+    pub const DESCRIPTION: &'static str = "equal shares; what an application does not take of its share is lent out";
 
     /// The policy. It has no parameters.
     #[must_use]
@@ -40,15 +39,8 @@ impl Policy for Equip {
             crowd::one_each(snapshot, 0..snapshot.apps.len())
         } else {
             // At least 1, because there are not more applications than processors. No application: no division.
-            let share = snapshot
-                .processors
-                .checked_div(snapshot.apps.len() as u32)
-                .unwrap_or(0);
-            snapshot
-                .apps
-                .iter()
-                .map(|app| Allocation::own(app.id, app.wants().min(share)))
-                .collect()
+            let share = snapshot.processors.checked_div(snapshot.apps.len() as u32).unwrap_or(0);
+            snapshot.apps.iter().map(|app| Allocation::own(app.id, app.wants().min(share))).collect()
         };
         Decision::everybody_waits(snapshot, allocations)
     }

@@ -62,6 +62,4 @@ pub use equip::Equip;
 pub use placement::{Machine, MachineCpu, Placement, Smt};
 pub use policy::Policy;
 pub use registry::{DEFAULT_POLICY, RegisterError, Registry, UnknownPolicy};
-pub use snapshot::{
-    AppId, AppView, Cause, InvalidSnapshot, MAX_WEIGHT, MIN_WEIGHT, Nanos, Snapshot, Speedup,
-};
+pub use snapshot::{AppId, AppView, Cause, InvalidSnapshot, MAX_WEIGHT, MIN_WEIGHT, Nanos, Snapshot, Speedup};

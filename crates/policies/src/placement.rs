@@ -106,10 +106,7 @@ impl Placement {
     /// The same with another order for hardware threads.
     #[must_use]
     pub fn with_smt(smt: Smt) -> Self {
-        Self {
-            smt,
-            ..Self::default()
-        }
+        Self { smt, ..Self::default() }
     }
 
     /// Changes the order for hardware threads; processors that are held stay where they are.
@@ -133,18 +130,8 @@ impl Placement {
         let mut free = Free::new(&cpus, self.smt);
         let seats = self.seat(&cpus, &decision.allocations, &mut free);
 
-        let masters: Vec<AppId> = decision
-            .allocations
-            .iter()
-            .filter(|a| a.shared)
-            .map(|a| a.app)
-            .collect();
-        let came_from = |app: &AppId| {
-            self.homes
-                .get(app)
-                .and_then(|home| home.slots.first())
-                .copied()
-        };
+        let masters: Vec<AppId> = decision.allocations.iter().filter(|a| a.shared).map(|a| a.app).collect();
+        let came_from = |app: &AppId| self.homes.get(app).and_then(|home| home.slots.first()).copied();
         let shared_before = self.circle.renew(&masters, came_from, &mut free);
         if shared_before && decision.rotate {
             self.circle.turn();
@@ -155,22 +142,10 @@ impl Placement {
         let mut own = seats.into_iter();
         let placed = decision.allocations.iter().map(|allocation| {
             if allocation.shared {
-                (
-                    allocation.app,
-                    shared.remove(&allocation.app).into_iter().collect(),
-                )
+                (allocation.app, shared.remove(&allocation.app).into_iter().collect())
             } else {
-                let seat = own
-                    .next()
-                    .expect("there is a seat for each allocation that is not shared");
-                (
-                    seat.app,
-                    seat.slots
-                        .into_iter()
-                        .flatten()
-                        .map(|at| cpus[at].id)
-                        .collect(),
-                )
+                let seat = own.next().expect("there is a seat for each allocation that is not shared");
+                (seat.app, seat.slots.into_iter().flatten().map(|at| cpus[at].id).collect())
             }
         });
         placed.collect()
@@ -198,10 +173,7 @@ impl Placement {
         for allocation in allocations.iter().filter(|a| !a.shared) {
             let number = (allocation.processors as usize).min(rest);
             rest -= number;
-            seats.push(Seat {
-                app: allocation.app,
-                slots: vec![None; number],
-            });
+            seats.push(Seat { app: allocation.app, slots: vec![None; number] });
         }
         let at = |id: u32| cpus.binary_search_by_key(&id, |cpu| cpu.id).ok();
         let home = |app: AppId| self.homes.get(&app);
@@ -216,9 +188,7 @@ impl Placement {
                 *slot = cut_off.find(|&cpu| free.take(cpu));
             }
         }
-        self.return_home(&mut seats, free, |app, id| {
-            at(id).filter(|_| self.last.get(&id) == Some(&app))
-        });
+        self.return_home(&mut seats, free, |app, id| at(id).filter(|_| self.last.get(&id) == Some(&app)));
         let mut was_last: BTreeMap<AppId, Vec<usize>> = BTreeMap::new();
         for (cpu, id) in cpus.iter().map(|cpu| cpu.id).enumerate() {
             if let Some(app) = self.last.get(&id).filter(|_| free.has(cpu)) {
@@ -227,12 +197,7 @@ impl Placement {
         }
         for seat in &mut seats {
             let found = was_last.remove(&seat.app).unwrap_or_default();
-            for (slot, cpu) in seat
-                .slots
-                .iter_mut()
-                .filter(|slot| slot.is_none())
-                .zip(found)
-            {
+            for (slot, cpu) in seat.slots.iter_mut().filter(|slot| slot.is_none()).zip(found) {
                 *slot = Some(cpu).filter(|&cpu| free.take(cpu));
             }
         }
@@ -250,12 +215,7 @@ impl Placement {
     }
 
     /// Fills holes with the processor on which the virtual processor ran last, if `may` finds it and it is free.
-    fn return_home(
-        &self,
-        seats: &mut [Seat],
-        free: &mut Free,
-        may: impl Fn(AppId, u32) -> Option<usize>,
-    ) {
+    fn return_home(&self, seats: &mut [Seat], free: &mut Free, may: impl Fn(AppId, u32) -> Option<usize>) {
         for seat in seats {
             let Some(home) = self.homes.get(&seat.app) else {
                 continue;
@@ -273,12 +233,7 @@ impl Placement {
         for seat in seats {
             let home = self.homes.entry(seat.app).or_default();
             home.held = 0;
-            for (slot, cpu) in seat
-                .slots
-                .iter()
-                .enumerate()
-                .filter_map(|(i, cpu)| cpu.map(|cpu| (i, cpu)))
-            {
+            for (slot, cpu) in seat.slots.iter().enumerate().filter_map(|(i, cpu)| cpu.map(|cpu| (i, cpu))) {
                 let id = cpus[cpu].id;
                 // Slots are filled from the first on, because the free processors suffice for all seats.
                 if slot < home.slots.len() {

@@ -46,10 +46,7 @@ impl Registry {
     pub fn with_builtin() -> Self {
         let mut registry = Self::new();
         for (description, constructor) in [
-            (
-                Equip::DESCRIPTION,
-                (|| Box::new(Equip::new())) as fn() -> Box<dyn Policy>,
-            ),
+            (Equip::DESCRIPTION, (|| Box::new(Equip::new())) as fn() -> Box<dyn Policy>),
             (Dss::DESCRIPTION, || Box::new(Dss::new())),
             (DssTs::DESCRIPTION, || Box::new(DssTs::new())),
         ] {
@@ -81,13 +78,7 @@ impl Registry {
         if own != name {
             return Err(RegisterError::OtherName { name, own });
         }
-        self.entries.insert(
-            name,
-            Entry {
-                description: description.into(),
-                constructor: Box::new(constructor),
-            },
-        );
+        self.entries.insert(name, Entry { description: description.into(), constructor: Box::new(constructor) });
         Ok(())
     }
 
@@ -98,10 +89,7 @@ impl Registry {
     pub fn create(&self, name: &str) -> Result<Box<dyn Policy>, UnknownPolicy> {
         match self.entries.get(name) {
             Some(entry) => Ok((entry.constructor)()),
-            None => Err(UnknownPolicy {
-                name: name.to_owned(),
-                known: self.names(),
-            }),
+            None => Err(UnknownPolicy { name: name.to_owned(), known: self.names() }),
         }
     }
 
@@ -114,9 +102,7 @@ impl Registry {
     /// What the policy called `name` does, in a line.
     #[must_use]
     pub fn description(&self, name: &str) -> Option<&str> {
-        self.entries
-            .get(name)
-            .map(|entry| entry.description.as_str())
+        self.entries.get(name).map(|entry| entry.description.as_str())
     }
 }
 
@@ -173,11 +159,7 @@ mod tests {
         assert!(registry.names().contains(&DEFAULT_POLICY));
         for name in registry.names() {
             assert_eq!(registry.create(name).expect("it is listed").name(), name);
-            assert!(
-                registry
-                    .description(name)
-                    .is_some_and(|text| !text.is_empty())
-            );
+            assert!(registry.description(name).is_some_and(|text| !text.is_empty()));
         }
         assert_eq!(registry.description("nonesuch"), None);
     }
@@ -186,24 +168,10 @@ mod tests {
     fn names_that_cannot_be_used_are_refused() {
         let mut registry = Registry::with_builtin();
         let equip = || Box::new(Equip::new()) as Box<dyn Policy>;
-        assert_eq!(
-            registry.register("equip", "", equip),
-            Err(RegisterError::Taken { name: "equip" })
-        );
-        assert_eq!(
-            registry.register("Equal Shares", "", equip),
-            Err(RegisterError::Name {
-                name: "Equal Shares"
-            })
-        );
-        assert_eq!(
-            registry.register("", "", equip),
-            Err(RegisterError::Name { name: "" })
-        );
-        let other = RegisterError::OtherName {
-            name: "equal",
-            own: "equip",
-        };
+        assert_eq!(registry.register("equip", "", equip), Err(RegisterError::Taken { name: "equip" }));
+        assert_eq!(registry.register("Equal Shares", "", equip), Err(RegisterError::Name { name: "Equal Shares" }));
+        assert_eq!(registry.register("", "", equip), Err(RegisterError::Name { name: "" }));
+        let other = RegisterError::OtherName { name: "equal", own: "equip" };
         assert_eq!(registry.register("equal", "", equip), Err(other));
         let mut empty = Registry::new();
         assert_eq!(empty.register("equip", "mine", equip), Ok(()));

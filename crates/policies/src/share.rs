@@ -25,11 +25,7 @@ pub(crate) struct Claim {
 /// A weight out of range counts as the nearest one in range, one that is no number as 1: a policy answers every
 /// snapshot, and [`AppView::check`](crate::AppView::check) is there to refuse such a weight.
 pub(crate) fn key(weight: f64, request: u32) -> u128 {
-    let weight = if weight.is_nan() {
-        1.0
-    } else {
-        weight.clamp(MIN_WEIGHT, MAX_WEIGHT)
-    };
+    let weight = if weight.is_nan() { 1.0 } else { weight.clamp(MIN_WEIGHT, MAX_WEIGHT) };
     // At most 1000 * 2^20 < 2^30 times a u32: 62 bits; sums and products below stay within 128 bits.
     ((weight * ONE).round() as u128) * u128::from(request.max(1))
 }
@@ -70,10 +66,7 @@ pub(crate) fn divide(amount: u64, claims: &[Claim]) -> Vec<u32> {
         parts[i] = u32::try_from(part).expect("it is below the room, a u32");
     }
     open.sort_by_key(|&i| (Reverse(rest * claims[i].key % keys), i));
-    for &i in open
-        .iter()
-        .take(usize::try_from(left).expect("it is below the number of claims"))
-    {
+    for &i in open.iter().take(usize::try_from(left).expect("it is below the number of claims")) {
         parts[i] += 1;
     }
     parts
@@ -103,11 +96,7 @@ mod tests {
         assert_eq!(divide(0, &[(1, 4), (1, 4)].map(claim)), [0, 0]);
         assert_eq!(divide(5, &[(1, 0), (0, 0)].map(claim)), [0, 0]);
         assert_eq!(divide(5, &[]), [0; 0]);
-        let huge = [
-            (key(f64::MAX, u32::MAX), u32::MAX),
-            (key(f64::NAN, u32::MAX), u32::MAX),
-        ]
-        .map(claim);
+        let huge = [(key(f64::MAX, u32::MAX), u32::MAX), (key(f64::NAN, u32::MAX), u32::MAX)].map(claim);
         assert_eq!(divide(u64::MAX, &huge), [u32::MAX, u32::MAX]);
     }
 

@@ -65,16 +65,7 @@ impl AppView {
     /// An application that wants `request` processors, without bounds, weight 1, nothing allocated yet.
     #[must_use]
     pub fn new(id: AppId, request: u32) -> Self {
-        Self {
-            id,
-            request,
-            min: 1,
-            max: u32::MAX,
-            weight: 1.0,
-            allocated: 0,
-            cpu_time: 0,
-            speedup: None,
-        }
+        Self { id, request, min: 1, max: u32::MAX, weight: 1.0, allocated: 0, cpu_time: 0, speedup: None }
     }
 
     /// Processors that it may use now: the smaller of request and maximum.
@@ -102,18 +93,11 @@ impl AppView {
             return Err(InvalidSnapshot::NoRequest { app });
         }
         if self.max == 0 || self.min > self.max {
-            return Err(InvalidSnapshot::Bounds {
-                app,
-                min: self.min,
-                max: self.max,
-            });
+            return Err(InvalidSnapshot::Bounds { app, min: self.min, max: self.max });
         }
         // A NaN is in no range.
         if !(MIN_WEIGHT..=MAX_WEIGHT).contains(&self.weight) {
-            return Err(InvalidSnapshot::Weight {
-                app,
-                weight: self.weight,
-            });
+            return Err(InvalidSnapshot::Weight { app, weight: self.weight });
         }
         Ok(())
     }
@@ -198,9 +182,7 @@ pub enum InvalidSnapshot {
         app: AppId,
     },
     /// The bounds contradict each other.
-    #[error(
-        "{app} has minimum {min} and maximum {max}; the maximum is at least 1 and at least the minimum"
-    )]
+    #[error("{app} has minimum {min} and maximum {max}; the maximum is at least 1 and at least the minimum")]
     Bounds {
         /// The application.
         app: AppId,
@@ -230,11 +212,7 @@ mod tests {
         app.max = 3;
         assert_eq!(app.wants(), 3);
         app.min = 7;
-        assert_eq!(
-            app.floor(),
-            3,
-            "a minimum above the maximum ends at the maximum"
-        );
+        assert_eq!(app.floor(), 3, "a minimum above the maximum ends at the maximum");
         (app.request, app.max, app.min) = (0, 0, 0);
         assert_eq!((app.wants(), app.floor()), (1, 1));
     }
@@ -244,63 +222,19 @@ mod tests {
         let good = AppView::new(AppId(7), 2);
         assert_eq!(good.check(), Ok(()));
         for (bad, text) in [
-            (
-                AppView { request: 0, ..good },
-                "application 7 requests 0 processors",
-            ),
-            (
-                AppView {
-                    max: 0,
-                    min: 0,
-                    ..good
-                },
-                "minimum 0 and maximum 0",
-            ),
-            (
-                AppView {
-                    max: 2,
-                    min: 3,
-                    ..good
-                },
-                "minimum 3 and maximum 2",
-            ),
-            (
-                AppView {
-                    weight: f64::NAN,
-                    ..good
-                },
-                "weight NaN",
-            ),
-            (
-                AppView {
-                    weight: 0.0,
-                    ..good
-                },
-                "from 0.001 to 1000",
-            ),
-            (
-                AppView {
-                    weight: f64::INFINITY,
-                    ..good
-                },
-                "weight inf",
-            ),
+            (AppView { request: 0, ..good }, "application 7 requests 0 processors"),
+            (AppView { max: 0, min: 0, ..good }, "minimum 0 and maximum 0"),
+            (AppView { max: 2, min: 3, ..good }, "minimum 3 and maximum 2"),
+            (AppView { weight: f64::NAN, ..good }, "weight NaN"),
+            (AppView { weight: 0.0, ..good }, "from 0.001 to 1000"),
+            (AppView { weight: f64::INFINITY, ..good }, "weight inf"),
         ] {
             let message = bad.check().expect_err("it is out of range").to_string();
             assert!(message.contains(text), "{message}");
         }
         let apps = [good, good];
-        let snapshot = Snapshot {
-            now: 0,
-            quantum: 1,
-            processors: 4,
-            apps: &apps,
-            cause: Cause::Arrival,
-            master_always: true,
-        };
-        assert_eq!(
-            snapshot.check(),
-            Err(InvalidSnapshot::Twice { app: AppId(7) })
-        );
+        let snapshot =
+            Snapshot { now: 0, quantum: 1, processors: 4, apps: &apps, cause: Cause::Arrival, master_always: true };
+        assert_eq!(snapshot.check(), Err(InvalidSnapshot::Twice { app: AppId(7) }));
     }
 }

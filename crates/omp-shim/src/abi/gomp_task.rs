@@ -34,7 +34,7 @@ fn block(size: c_long, align: c_long) -> Layout {
 ///
 /// # Safety
 /// - `list` is an array in one of the two forms that gcc emits.
-unsafe fn dependences(list: *mut *mut c_void) -> Vec<Dependence> {
+pub(super) unsafe fn dependences(list: *mut *mut c_void) -> Vec<Dependence> {
     // SAFETY: caller's contract, for all reads.
     let word = |index: usize| unsafe { *list.add(index) };
     let item = |index: usize, writes: bool| Dependence {

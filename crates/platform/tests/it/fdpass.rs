@@ -8,10 +8,8 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::time::Duration;
 
-use nanothreads_platform::fdpass::{
-    MAX_DESCRIPTORS, accept, connect, listen, pair, recv, send, set_nonblocking,
-};
 use crate::helper;
+use nanothreads_platform::fdpass::{MAX_DESCRIPTORS, accept, connect, listen, pair, recv, send, set_nonblocking};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 
 const SOON: Option<Duration> = Some(Duration::from_secs(20));

@@ -112,11 +112,9 @@ fn memory_from_another_process_is_taken_when_its_size_is_fixed() {
 
 #[test]
 fn memory_whose_owner_could_resize_it_is_refused() {
-    for (seals, missing) in [
-        (SealFlag::empty(), "shrinking"),
-        (SealFlag::F_SEAL_GROW, "shrinking"),
-        (SealFlag::F_SEAL_SHRINK, "growing"),
-    ] {
+    for (seals, missing) in
+        [(SealFlag::empty(), "shrinking"), (SealFlag::F_SEAL_GROW, "shrinking"), (SealFlag::F_SEAL_SHRINK, "growing")]
+    {
         let refused = SharedMemory::from_fd(bare_memfd(PAGE as u64, seals)).unwrap_err();
         assert_eq!(refused, ForeignMemoryError::NotSealed { missing });
         assert!(refused.to_string().contains("not sealed"), "{refused}");

@@ -33,15 +33,10 @@ impl Circle {
             free.put_back(surplus);
         }
         if self.shared.len() < masters.len() {
-            self.shared
-                .extend(free.take_ids(masters.len() - self.shared.len()));
+            self.shared.extend(free.take_ids(masters.len() - self.shared.len()));
         }
         let known: BTreeSet<AppId> = self.masters.iter().copied().collect();
-        let mut newcomers: Vec<AppId> = masters
-            .iter()
-            .copied()
-            .filter(|app| !known.contains(app))
-            .collect();
+        let mut newcomers: Vec<AppId> = masters.iter().copied().filter(|app| !known.contains(app)).collect();
         let shared_before = !self.masters.is_empty();
         if !shared_before {
             newcomers = self.near_home(newcomers, came_from);
@@ -68,28 +63,16 @@ impl Circle {
     fn runs(&self, masters: usize) -> impl Iterator<Item = (u32, usize)> {
         let each = masters.checked_div(self.shared.len()).unwrap_or(0);
         let longer = masters.checked_rem(self.shared.len()).unwrap_or(0);
-        self.shared
-            .iter()
-            .enumerate()
-            .map(move |(i, &id)| (id, each + usize::from(i < longer)))
+        self.shared.iter().enumerate().map(move |(i, &id)| (id, each + usize::from(i < longer)))
     }
 
     /// Orders masters so that as many as possible are on the processor from which they come.
-    fn near_home(
-        &self,
-        masters: Vec<AppId>,
-        came_from: impl Fn(&AppId) -> Option<u32>,
-    ) -> Vec<AppId> {
-        let mut runs: BTreeMap<u32, (usize, Vec<AppId>)> = self
-            .runs(masters.len())
-            .map(|(id, length)| (id, (length, Vec::new())))
-            .collect();
+    fn near_home(&self, masters: Vec<AppId>, came_from: impl Fn(&AppId) -> Option<u32>) -> Vec<AppId> {
+        let mut runs: BTreeMap<u32, (usize, Vec<AppId>)> =
+            self.runs(masters.len()).map(|(id, length)| (id, (length, Vec::new()))).collect();
         let mut elsewhere = VecDeque::new();
         for app in masters {
-            match came_from(&app)
-                .and_then(|id| runs.get_mut(&id))
-                .filter(|(length, run)| run.len() < *length)
-            {
+            match came_from(&app).and_then(|id| runs.get_mut(&id)).filter(|(length, run)| run.len() < *length) {
                 Some((_, run)) => run.push(app),
                 None => elsewhere.push_back(app),
             }

@@ -48,15 +48,8 @@ struct Cache {
 impl Free {
     /// All of `cpus`, which are in order of id.
     pub(super) fn new(cpus: &[MachineCpu], smt: Smt) -> Self {
-        let (mut core_index, mut cache_index, mut node_index) =
-            (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        let mut all = Self {
-            smt,
-            cpus: Vec::new(),
-            cores: Vec::new(),
-            caches: Vec::new(),
-            nodes: Vec::new(),
-        };
+        let (mut core_index, mut cache_index, mut node_index) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        let mut all = Self { smt, cpus: Vec::new(), cores: Vec::new(), caches: Vec::new(), nodes: Vec::new() };
         for (i, cpu) in cpus.iter().enumerate() {
             let nodes = node_index.len();
             let node = *node_index.entry(cpu.node).or_insert(nodes);
@@ -69,11 +62,7 @@ impl Free {
                 all.nodes.push(0);
             }
             if cache == all.caches.len() {
-                all.caches.push(Cache {
-                    node,
-                    free: BTreeSet::new(),
-                    idle_cores: 0,
-                });
+                all.caches.push(Cache { node, free: BTreeSet::new(), idle_cores: 0 });
             }
             if core == all.cores.len() {
                 all.cores.push(Core::default());
@@ -83,12 +72,7 @@ impl Free {
             all.cores[core].members.push(i);
             let rank = all.rank(all.cores[core].taken);
             all.caches[cache].free.insert((rank, i));
-            all.cpus.push(Cpu {
-                id: cpu.id,
-                core,
-                cache,
-                free: true,
-            });
+            all.cpus.push(Cpu { id: cpu.id, core, cache, free: true });
         }
         all
     }
@@ -141,15 +125,11 @@ impl Free {
             *in_node.entry(self.caches[cache].node).or_insert(0) += 1;
         }
         while taken.len() < number {
-            let Some((cache, level)) = self.best_cache(&in_cache, &in_node, number - taken.len())
-            else {
+            let Some((cache, level)) = self.best_cache(&in_cache, &in_node, number - taken.len()) else {
                 break;
             };
             // It stays the best until its level changes: it has the most of the application, and more with each.
-            while let Some(cpu) = self
-                .first(cache)
-                .filter(|_| taken.len() < number && self.level(cache) == level)
-            {
+            while let Some(cpu) = self.first(cache).filter(|_| taken.len() < number && self.level(cache) == level) {
                 self.take(cpu);
                 taken.push(cpu);
                 *in_cache.entry(cache).or_insert(0) += 1;
@@ -172,35 +152,15 @@ impl Free {
         in_node: &BTreeMap<usize, usize>,
         number: usize,
     ) -> Option<(usize, Option<usize>)> {
-        let candidates = self
-            .caches
-            .iter()
-            .enumerate()
-            .filter(|(_, cache)| !cache.free.is_empty());
+        let candidates = self.caches.iter().enumerate().filter(|(_, cache)| !cache.free.is_empty());
         let best = candidates.min_by_key(|&(i, cache)| {
             let own = in_cache.get(&i).copied().unwrap_or(0);
             let own_node = in_node.get(&cache.node).copied().unwrap_or(0);
-            let hole = if self.level(i) == Some(0) {
-                cache.idle_cores
-            } else {
-                cache.free.len()
-            };
+            let hole = if self.level(i) == Some(0) { cache.idle_cores } else { cache.free.len() };
             let suffices = hole >= number;
-            let slack = if suffices {
-                hole - number
-            } else {
-                usize::MAX - hole
-            };
+            let slack = if suffices { hole - number } else { usize::MAX - hole };
             let node_suffices = self.nodes[cache.node] >= number;
-            (
-                self.level(i),
-                Reverse(own),
-                Reverse(own_node),
-                !suffices,
-                !node_suffices,
-                slack,
-                i,
-            )
+            (self.level(i), Reverse(own), Reverse(own_node), !suffices, !node_suffices, slack, i)
         });
         best.map(|(i, _)| (i, self.level(i)))
     }

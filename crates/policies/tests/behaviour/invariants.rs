@@ -73,10 +73,7 @@ impl World {
         match event {
             Event::Arrive(app) => {
                 self.arrivals += 1;
-                self.apps.push(AppView {
-                    id: AppId(self.arrivals),
-                    ..*app
-                });
+                self.apps.push(AppView { id: AppId(self.arrivals), ..*app });
                 (Cause::Arrival, true)
             }
             Event::Exit(i) if some => {
@@ -108,10 +105,7 @@ impl World {
     }
 
     fn snapshot(&self, cause: Cause) -> Snapshot<'_> {
-        Snapshot {
-            now: self.now,
-            ..snapshot(&self.apps, self.processors, cause, self.masters)
-        }
+        Snapshot { now: self.now, ..snapshot(&self.apps, self.processors, cause, self.masters) }
     }
 
     /// What the manager writes down after a decision.
@@ -138,11 +132,7 @@ fn obeys(snapshot: &Snapshot<'_>, decision: &Decision) -> Result<(), TestCaseErr
             own += u64::from(allocation.processors);
         }
         if snapshot.master_always && snapshot.processors > 0 {
-            prop_assert!(
-                allocation.processors > 0,
-                "the master of {} stands still",
-                app.id
-            );
+            prop_assert!(allocation.processors > 0, "the master of {} stands still", app.id);
         }
         if allocation.shared || allocation.processors < wants {
             unsatisfied.insert(app.id);
@@ -150,59 +140,39 @@ fn obeys(snapshot: &Snapshot<'_>, decision: &Decision) -> Result<(), TestCaseErr
     }
     prop_assert!(own + sharing.min(1) <= u64::from(snapshot.processors));
     if !snapshot.is_crowded() {
-        prop_assert_eq!(
-            sharing,
-            0,
-            "nobody shares when there is a processor for everybody"
-        );
+        prop_assert_eq!(sharing, 0, "nobody shares when there is a processor for everybody");
     }
     // Of the policies here everybody who waits may take what is released.
     let listed: BTreeSet<AppId> = decision.work_list.iter().copied().collect();
     prop_assert_eq!(listed.len(), decision.work_list.len());
     prop_assert_eq!(listed, unsatisfied);
     let without = |app: &AppId| decision.of(*app).is_some_and(|a| a.processors == 0);
-    prop_assert!(
-        decision.work_list.is_sorted_by_key(|app| !without(app)),
-        "those without a processor come first"
-    );
+    prop_assert!(decision.work_list.is_sorted_by_key(|app| !without(app)), "those without a processor come first");
     prop_assert_eq!(decision.check(snapshot), Ok(()));
     Ok(())
 }
 
 /// Whether the policy has a timer of its own that runs with the quantum.
 fn gives_turns(policy: &dyn Policy, snapshot: &Snapshot<'_>) -> bool {
-    policy.name() == "dss-ts"
-        && snapshot.is_crowded()
-        && !snapshot.master_always
-        && snapshot.processors > 0
+    policy.name() == "dss-ts" && snapshot.is_crowded() && !snapshot.master_always && snapshot.processors > 0
 }
 
 /// What processors released in mid-quantum lead to: nobody breaks a rule, nobody idles while somebody waits.
-fn release_obeys(
-    policy: &mut dyn Policy,
-    world: &World,
-    decision: &Decision,
-) -> Result<(), TestCaseError> {
+fn release_obeys(policy: &mut dyn Policy, world: &World, decision: &Decision) -> Result<(), TestCaseError> {
     // Every other application halves its request, and the first one leaves.
     let mut apps = world.apps.clone();
     for app in apps.iter_mut().step_by(2) {
         app.request = app.request.min(app.max) / 2;
     }
     let apps = apps.get(1..).unwrap_or(&[]);
-    let snapshot = Snapshot {
-        apps,
-        ..world.snapshot(Cause::Release)
-    };
+    let snapshot = Snapshot { apps, ..world.snapshot(Cause::Release) };
     let after = policy.release(&snapshot, decision);
     prop_assert_eq!(after.check(&snapshot), Ok(()));
     for (allocation, app) in after.allocations.iter().zip(apps) {
         let before = decision.of(app.id).map_or(0, |a| a.processors);
         let waited = decision.work_list.contains(&app.id);
         prop_assert!(waited || allocation.processors <= before);
-        prop_assert!(
-            allocation.processors >= before.min(app.wants()),
-            "a release takes from nobody"
-        );
+        prop_assert!(allocation.processors >= before.min(app.wants()), "a release takes from nobody");
     }
     prop_assert!(after.unallocated(world.processors) == 0 || after.work_list.is_empty());
     Ok(())

@@ -15,19 +15,10 @@ fn decision(numbers: &[Option<u32>], cause: Cause) -> Decision {
 
 fn decision_of(list: &[(u64, Option<u32>)], cause: Cause) -> Decision {
     let allocation = |&(id, n): &(u64, Option<u32>)| {
-        n.map_or(Allocation::shared_master(AppId(id)), |n| {
-            Allocation::own(AppId(id), n)
-        })
+        n.map_or(Allocation::shared_master(AppId(id)), |n| Allocation::own(AppId(id), n))
     };
-    let apps: Vec<AppView> = list
-        .iter()
-        .map(|&(id, n)| AppView::new(AppId(id), n.unwrap_or(1)))
-        .collect();
-    Decision::new(
-        &snapshot(&apps, 0, cause, true),
-        list.iter().map(allocation).collect(),
-        Vec::new(),
-    )
+    let apps: Vec<AppView> = list.iter().map(|&(id, n)| AppView::new(AppId(id), n.unwrap_or(1))).collect();
+    Decision::new(&snapshot(&apps, 0, cause, true), list.iter().map(allocation).collect(), Vec::new())
 }
 
 /// Places numbers of processors for applications 1, 2, ... and returns their lists.
@@ -41,14 +32,7 @@ fn lists(placed: Vec<(AppId, Vec<u32>)>) -> Vec<Vec<u32>> {
 }
 
 fn without(machine: &Machine, ids: &[u32]) -> Machine {
-    Machine {
-        cpus: machine
-            .cpus
-            .iter()
-            .copied()
-            .filter(|cpu| !ids.contains(&cpu.id))
-            .collect(),
-    }
+    Machine { cpus: machine.cpus.iter().copied().filter(|cpu| !ids.contains(&cpu.id)).collect() }
 }
 
 #[test]
@@ -56,10 +40,7 @@ fn an_application_stays_within_a_cache_and_takes_the_smallest_hole_that_suffices
     // Caches 0-3, 4-7, 8-11.
     let machine = machine(1, 3, 4, 1);
     let mut placement = Placement::new();
-    assert_eq!(
-        place(&mut placement, &machine, &[3, 2]),
-        [vec![0, 1, 2], vec![4, 5]]
-    );
+    assert_eq!(place(&mut placement, &machine, &[3, 2]), [vec![0, 1, 2], vec![4, 5]]);
     // Free: 3 | 6 7 | 8-11. One goes into the hole of one, two into the hole of two, so that four find four.
     let lists = place(&mut placement, &machine, &[3, 2, 1, 2, 4]);
     assert_eq!(lists[2..], [vec![3], vec![6, 7], vec![8, 9, 10, 11]]);
@@ -71,10 +52,7 @@ fn growth_goes_to_the_own_cache_then_to_the_own_node() {
     let machine = machine(2, 2, 2, 1);
     let mut placement = Placement::new();
     // Two single ones start in different holes of one cache: the fullest that suffices.
-    assert_eq!(
-        place(&mut placement, &machine, &[1, 1, 1]),
-        [vec![0], vec![1], vec![2]]
-    );
+    assert_eq!(place(&mut placement, &machine, &[1, 1, 1]), [vec![0], vec![1], vec![2]]);
     // The third has cache 2-3: first 3; then nothing is free in its node, so the next comes from node 1.
     assert_eq!(place(&mut placement, &machine, &[1, 1, 3])[2], [2, 3, 4]);
     // Then 5, which shares a cache with 4, although the first and the second are gone and node 0 has room.
@@ -93,10 +71,7 @@ fn a_large_application_goes_where_a_node_suffices() {
     let machine = machine(2, 2, 2, 1);
     let mut placement = Placement::new();
     // Four fit in no cache, and in node 1 only.
-    assert_eq!(
-        place(&mut placement, &machine, &[1, 4]),
-        [vec![0], vec![4, 5, 6, 7]]
-    );
+    assert_eq!(place(&mut placement, &machine, &[1, 4]), [vec![0], vec![4, 5, 6, 7]]);
 }
 
 #[test]
@@ -105,10 +80,7 @@ fn hardware_threads_of_busy_cores_are_filled_last() {
     let machine = machine(1, 2, 2, 2);
     let mut placement = Placement::new();
     // Three cores are wanted, the fourth one stays for the second application: no sibling of a busy core before that.
-    assert_eq!(
-        place(&mut placement, &machine, &[3, 1]),
-        [vec![0, 1, 2], vec![3]]
-    );
+    assert_eq!(place(&mut placement, &machine, &[3, 1]), [vec![0, 1, 2], vec![3]]);
     // Now only siblings are left: those of the own cache first.
     assert_eq!(place(&mut placement, &machine, &[5, 1])[0], [0, 1, 2, 4, 5]);
 }
@@ -117,27 +89,18 @@ fn hardware_threads_of_busy_cores_are_filled_last() {
 fn packing_fills_the_threads_of_a_core_and_the_cache_first() {
     let machine = machine(1, 2, 2, 2);
     let mut placement = Placement::with_smt(Smt::Pack);
-    assert_eq!(
-        place(&mut placement, &machine, &[3, 2]),
-        [vec![0, 4, 1], vec![2, 6]]
-    );
+    assert_eq!(place(&mut placement, &machine, &[3, 2]), [vec![0, 4, 1], vec![2, 6]]);
     // Whoever has its processors keeps them when the order is changed; the next ones follow the new order: the idle
     // core of the other cache comes before the free sibling in its own.
     placement.set_smt(Smt::Spread);
-    assert_eq!(
-        place(&mut placement, &machine, &[4, 2]),
-        [vec![0, 4, 1, 3], vec![2, 6]]
-    );
+    assert_eq!(place(&mut placement, &machine, &[4, 2]), [vec![0, 4, 1, 3], vec![2, 6]]);
 }
 
 #[test]
 fn a_list_is_cut_at_its_end_and_grows_back_to_where_it_was() {
     let machine = machine(1, 2, 4, 1);
     let mut placement = Placement::new();
-    assert_eq!(
-        place(&mut placement, &machine, &[6, 2])[0],
-        [0, 1, 2, 3, 4, 5]
-    );
+    assert_eq!(place(&mut placement, &machine, &[6, 2])[0], [0, 1, 2, 3, 4, 5]);
     assert_eq!(place(&mut placement, &machine, &[3, 2])[0], [0, 1, 2]);
     // A newcomer borrows two of the other cache, 4 and 5 (6 and 7 are taken).
     let borrowed = place(&mut placement, &machine, &[3, 2, 2]);
@@ -145,10 +108,7 @@ fn a_list_is_cut_at_its_end_and_grows_back_to_where_it_was() {
     // Back to four: virtual processor 3 returns to 3, on which nobody ran since.
     assert_eq!(place(&mut placement, &machine, &[4, 2, 2])[0], [0, 1, 2, 3]);
     // The newcomer gives one back: virtual processor 4 returns to its old 4 only if that is the one, else takes 5.
-    assert_eq!(
-        place(&mut placement, &machine, &[5, 2, 1])[0],
-        [0, 1, 2, 3, 5]
-    );
+    assert_eq!(place(&mut placement, &machine, &[5, 2, 1])[0], [0, 1, 2, 3, 5]);
 }
 
 #[test]
@@ -169,46 +129,24 @@ fn gangs_that_alternate_find_their_own_processors_again() {
 fn a_processor_that_goes_offline_is_replaced_and_nobody_else_moves() {
     let all = machine(1, 2, 4, 1);
     let mut placement = Placement::new();
-    assert_eq!(
-        place(&mut placement, &all, &[3, 3]),
-        [vec![0, 1, 2], vec![4, 5, 6]]
-    );
+    assert_eq!(place(&mut placement, &all, &[3, 3]), [vec![0, 1, 2], vec![4, 5, 6]]);
     // 1 goes; 3 is free in the same cache and takes its place in the list.
     let fewer = without(&all, &[1]);
-    assert_eq!(
-        place(&mut placement, &fewer, &[3, 3]),
-        [vec![0, 3, 2], vec![4, 5, 6]]
-    );
+    assert_eq!(place(&mut placement, &fewer, &[3, 3]), [vec![0, 3, 2], vec![4, 5, 6]]);
     // 4 goes and the second must shrink to two: its own last one fills the hole, rather than the free one.
     let fewer = without(&all, &[1, 4]);
-    assert_eq!(
-        place(&mut placement, &fewer, &[3, 2]),
-        [vec![0, 3, 2], vec![6, 5]]
-    );
+    assert_eq!(place(&mut placement, &fewer, &[3, 2]), [vec![0, 3, 2], vec![6, 5]]);
 }
 
 #[test]
 fn what_is_held_now_comes_before_what_was_held_once() {
     // The first cache is 0, the second one 1 2.
-    let cpu = |id, llc| MachineCpu {
-        id,
-        core: id,
-        llc,
-        node: 0,
-    };
-    let all = Machine {
-        cpus: vec![cpu(0, 0), cpu(1, 1), cpu(2, 1)],
-    };
+    let cpu = |id, llc| MachineCpu { id, core: id, llc, node: 0 };
+    let all = Machine { cpus: vec![cpu(0, 0), cpu(1, 1), cpu(2, 1)] };
     let mut placement = Placement::new();
-    assert_eq!(
-        place(&mut placement, &without(&all, &[2]), &[2]),
-        [vec![0, 1]]
-    );
+    assert_eq!(place(&mut placement, &without(&all, &[2]), &[2]), [vec![0, 1]]);
     // 0 goes, 2 comes for it.
-    assert_eq!(
-        place(&mut placement, &without(&all, &[0]), &[2]),
-        [vec![2, 1]]
-    );
+    assert_eq!(place(&mut placement, &without(&all, &[0]), &[2]), [vec![2, 1]]);
     // 2 goes and 0 is back, where the application was the last to run; but it holds 1, and shrinks to that.
     assert_eq!(place(&mut placement, &without(&all, &[2]), &[1]), [vec![1]]);
 }
@@ -216,23 +154,14 @@ fn what_is_held_now_comes_before_what_was_held_once() {
 #[test]
 fn a_decision_for_more_than_the_machine_has_is_served_in_order_of_arrival() {
     let mut placement = Placement::new();
-    assert_eq!(
-        place(&mut placement, &machine(1, 1, 4, 1), &[3, 3]),
-        [vec![0, 1, 2], vec![3]]
-    );
-    assert_eq!(
-        place(&mut placement, &Machine::default(), &[3, 3]),
-        [vec![], vec![]] as [Vec<u32>; 2]
-    );
+    assert_eq!(place(&mut placement, &machine(1, 1, 4, 1), &[3, 3]), [vec![0, 1, 2], vec![3]]);
+    assert_eq!(place(&mut placement, &Machine::default(), &[3, 3]), [vec![], vec![]] as [Vec<u32>; 2]);
     // A shared master keeps one processor, an owner goes short for it.
     let mixed = decision(&[Some(4), None], Cause::Arrival);
     let placed = lists(placement.place(&machine(1, 1, 4, 1), &mixed));
     assert_eq!(placed, [vec![0, 1, 2], vec![3]]);
     // Without any processor not even that.
-    assert_eq!(
-        lists(placement.place(&Machine::default(), &mixed)),
-        [vec![], vec![]] as [Vec<u32>; 2]
-    );
+    assert_eq!(lists(placement.place(&Machine::default(), &mixed)), [vec![], vec![]] as [Vec<u32>; 2]);
 }
 
 #[test]
@@ -243,11 +172,7 @@ fn three_masters_on_two_processors_take_turns_in_being_alone() {
     // The circle 1 2 3 in runs of two and one; each turn moves it on by one.
     assert_eq!(at(Cause::Arrival), [vec![0], vec![0], vec![1]]);
     assert_eq!(at(Cause::Quantum), [vec![1], vec![0], vec![0]]); // 2 3 | 1
-    assert_eq!(
-        at(Cause::Request),
-        [vec![1], vec![0], vec![0]],
-        "an event is no turn"
-    );
+    assert_eq!(at(Cause::Request), [vec![1], vec![0], vec![0]], "an event is no turn");
     assert_eq!(at(Cause::Quantum), [vec![0], vec![1], vec![0]]); // 3 1 | 2
     assert_eq!(at(Cause::Quantum), [vec![0], vec![0], vec![1]]); // 1 2 | 3
 }
@@ -256,19 +181,13 @@ fn three_masters_on_two_processors_take_turns_in_being_alone() {
 fn masters_begin_to_share_where_they_ran_and_return_when_there_is_room() {
     let machine = machine(1, 1, 4, 1);
     let mut placement = Placement::new();
-    assert_eq!(
-        place(&mut placement, &machine, &[1, 1, 2]),
-        [vec![0], vec![1], vec![2, 3]]
-    );
+    assert_eq!(place(&mut placement, &machine, &[1, 1, 2]), [vec![0], vec![1], vec![2, 3]]);
     // Two more come: five masters, runs of 2, 1, 1, 1 on 0, 1, 2, 3. The old ones stay; the new ones fill the rest.
     let five = decision(&[None; 5], Cause::Arrival);
     let shared = lists(placement.place(&machine, &five));
     assert_eq!(shared, [vec![0], vec![1], vec![2], vec![0], vec![3]]);
     // They leave again: everybody is where it was, and the third has its second processor back.
-    assert_eq!(
-        place(&mut placement, &machine, &[1, 1, 2]),
-        [vec![0], vec![1], vec![2, 3]]
-    );
+    assert_eq!(place(&mut placement, &machine, &[1, 1, 2]), [vec![0], vec![1], vec![2, 3]]);
 }
 
 #[test]
@@ -278,13 +197,10 @@ fn masters_outside_a_gang_share_what_the_gang_leaves() {
     let gang = decision(&[Some(2), None, None, None, None, None], Cause::Quantum);
     let placed = lists(placement.place(&machine, &gang));
     assert_eq!(placed[0], [0, 1]);
-    let loads: Vec<usize> = [2, 3]
-        .map(|cpu| placed[1..].iter().filter(|list| **list == [cpu]).count())
-        .to_vec();
+    let loads: Vec<usize> = [2, 3].map(|cpu| placed[1..].iter().filter(|list| **list == [cpu]).count()).to_vec();
     assert_eq!(loads, [3, 2]);
     // Fewer masters than processors left: one each.
-    let placed =
-        lists(placement.place(&machine, &decision(&[Some(1), None, None], Cause::Quantum)));
+    let placed = lists(placement.place(&machine, &decision(&[Some(1), None, None], Cause::Quantum)));
     let distinct: BTreeSet<u32> = placed.iter().flatten().copied().collect();
     assert_eq!((placed.len(), distinct.len()), (3, 3));
 }
@@ -293,17 +209,11 @@ fn masters_outside_a_gang_share_what_the_gang_leaves() {
 fn who_left_is_forgotten() {
     let machine = machine(1, 2, 2, 1);
     let mut placement = Placement::new();
-    assert_eq!(
-        place(&mut placement, &machine, &[2, 2]),
-        [vec![0, 1], vec![2, 3]]
-    );
+    assert_eq!(place(&mut placement, &machine, &[2, 2]), [vec![0, 1], vec![2, 3]]);
     placement.place(&machine, &decision_of(&[(1, Some(2))], Cause::Exit));
     // An application with the old identity is a new one: it starts where a new one would.
     placement.place(&machine, &decision_of(&[], Cause::Exit));
-    assert_eq!(
-        lists(placement.place(&machine, &decision_of(&[(2, Some(2))], Cause::Arrival))),
-        [vec![0, 1]]
-    );
+    assert_eq!(lists(placement.place(&machine, &decision_of(&[(2, Some(2))], Cause::Arrival))), [vec![0, 1]]);
 }
 
 /// A machine with holes, its list in any order.
@@ -323,11 +233,7 @@ type Step = (Vec<(bool, Option<u32>)>, bool, Option<prop::sample::Index>);
 fn any_step() -> impl Strategy<Value = Step> {
     let number = prop_oneof![5 => (0..9_u32).prop_map(Some), 1 => Just(None)];
     let app = (prop::bool::weighted(0.8), number);
-    (
-        prop::collection::vec(app, 0..12),
-        any::<bool>(),
-        prop::option::weighted(0.2, any::<prop::sample::Index>()),
-    )
+    (prop::collection::vec(app, 0..12), any::<bool>(), prop::option::weighted(0.2, any::<prop::sample::Index>()))
 }
 
 /// Cuts numbers down so that they fit, as a policy would.
@@ -341,14 +247,7 @@ fn fitted(step: &Step, processors: usize) -> Decision {
         rest -= number.unwrap_or(0);
         list.push((id, number));
     }
-    decision_of(
-        &list,
-        if *quantum {
-            Cause::Quantum
-        } else {
-            Cause::Request
-        },
-    )
+    decision_of(&list, if *quantum { Cause::Quantum } else { Cause::Request })
 }
 
 proptest! {

@@ -3,45 +3,23 @@
 use policies::{AppId, AppView, Cause, Decision, Machine, MachineCpu, Policy, Registry, Snapshot};
 
 /// A snapshot of `apps` on `processors`.
-pub(crate) fn snapshot(
-    apps: &[AppView],
-    processors: u32,
-    cause: Cause,
-    master_always: bool,
-) -> Snapshot<'_> {
-    Snapshot {
-        now: 0,
-        quantum: 100_000_000,
-        processors,
-        apps,
-        cause,
-        master_always,
-    }
+pub(crate) fn snapshot(apps: &[AppView], processors: u32, cause: Cause, master_always: bool) -> Snapshot<'_> {
+    Snapshot { now: 0, quantum: 100_000_000, processors, apps, cause, master_always }
 }
 
 /// Applications 1, 2, ... with these requests.
 pub(crate) fn requests(requests: &[u32]) -> Vec<AppView> {
-    (1..)
-        .zip(requests)
-        .map(|(id, &request)| AppView::new(AppId(id), request))
-        .collect()
+    (1..).zip(requests).map(|(id, &request)| AppView::new(AppId(id), request)).collect()
 }
 
 /// One decision of a new object of the policy called `name`.
-pub(crate) fn decide(
-    name: &str,
-    apps: &[AppView],
-    processors: u32,
-    master_always: bool,
-) -> Decision {
+pub(crate) fn decide(name: &str, apps: &[AppView], processors: u32, master_always: bool) -> Decision {
     create(name).decide(&snapshot(apps, processors, Cause::Arrival, master_always))
 }
 
 /// A new object of the policy called `name`.
 pub(crate) fn create(name: &str) -> Box<dyn Policy> {
-    Registry::with_builtin()
-        .create(name)
-        .expect("the test names a policy that is registered")
+    Registry::with_builtin().create(name).expect("the test names a policy that is registered")
 }
 
 /// Processors per application.
@@ -51,24 +29,12 @@ pub(crate) fn numbers(decision: &Decision) -> Vec<u32> {
 
 /// A regular machine; processors are numbered thread by thread, as Linux does: all first threads of the cores come
 /// before all second ones.
-pub(crate) fn machine(
-    nodes: u32,
-    caches_per_node: u32,
-    cores_per_cache: u32,
-    threads: u32,
-) -> Machine {
+pub(crate) fn machine(nodes: u32, caches_per_node: u32, cores_per_cache: u32, threads: u32) -> Machine {
     let cores = nodes * caches_per_node * cores_per_cache;
     let cpus = (0..cores * threads).map(|id| {
         let core = id % cores;
         let llc = core / cores_per_cache;
-        MachineCpu {
-            id,
-            core,
-            llc,
-            node: llc / caches_per_node,
-        }
+        MachineCpu { id, core, llc, node: llc / caches_per_node }
     });
-    Machine {
-        cpus: cpus.collect(),
-    }
+    Machine { cpus: cpus.collect() }
 }

@@ -39,10 +39,7 @@ fn equip_keeps_to_a_maximum_below_the_share() {
 fn equip_with_more_applications_than_processors_shares_or_lets_the_last_wait() {
     let apps = requests(&[4, 4, 1]);
     let sharing = decide("equip", &apps, 2, true);
-    assert_eq!(
-        sharing.allocations,
-        [1, 2, 3].map(|id| Allocation::shared_master(AppId(id)))
-    );
+    assert_eq!(sharing.allocations, [1, 2, 3].map(|id| Allocation::shared_master(AppId(id))));
     // A shared processor is less than what the third asked for, too.
     assert_eq!(sharing.work_list, ids(&[1, 2, 3]));
 
@@ -83,15 +80,9 @@ fn dss_shares_the_surplus_of_the_satisfied_again() {
 #[test]
 fn dss_rounds_by_largest_remainder_and_ties_by_arrival() {
     // Everybody 1; 5 remain by 8 : 8 : 8, 1 2/3 each: all rounded down leaves 2, remainders tie, first two get them.
-    assert_eq!(
-        numbers(&decide("dss", &requests(&[8, 8, 8]), 8, true)),
-        [3, 3, 2]
-    );
+    assert_eq!(numbers(&decide("dss", &requests(&[8, 8, 8]), 8, true)), [3, 3, 2]);
     // Everybody 1; 7 remain by 2 : 6 : 12 = 0.7, 2.1, 4.2: down 0, 2, 4 leaves 1, largest remainder 0.7 is the first.
-    assert_eq!(
-        numbers(&decide("dss", &requests(&[2, 6, 12]), 10, true)),
-        [2, 3, 5]
-    );
+    assert_eq!(numbers(&decide("dss", &requests(&[2, 6, 12]), 10, true)), [2, 3, 5]);
 }
 
 #[test]
@@ -108,10 +99,7 @@ fn dss_fills_minima_in_order_of_arrival_before_it_shares() {
 fn dss_with_more_applications_than_processors_shares_or_lets_the_last_wait() {
     let apps = requests(&[9, 1, 9]);
     let sharing = decide("dss", &apps, 2, true);
-    assert_eq!(
-        sharing.allocations,
-        [1, 2, 3].map(|id| Allocation::shared_master(AppId(id)))
-    );
+    assert_eq!(sharing.allocations, [1, 2, 3].map(|id| Allocation::shared_master(AppId(id))));
     let mut dss = create("dss");
     for _ in 0..4 {
         // No turns: who came first stays.
@@ -124,30 +112,17 @@ fn dss_with_more_applications_than_processors_shares_or_lets_the_last_wait() {
 #[test]
 fn dss_ts_is_dss_while_everybody_can_have_a_processor() {
     let apps = weighted(&[(10.0, 4), (1.0, 60)]);
-    assert_eq!(
-        decide("dss-ts", &apps, 32, true),
-        decide("dss", &apps, 32, true)
-    );
-    assert_eq!(
-        decide("dss-ts", &apps, 2, false),
-        decide("dss", &apps, 2, false)
-    );
+    assert_eq!(decide("dss-ts", &apps, 32, true), decide("dss", &apps, 32, true));
+    assert_eq!(decide("dss-ts", &apps, 2, false), decide("dss", &apps, 2, false));
 }
 
 #[test]
 fn dss_ts_rotates_shared_masters_at_the_end_of_a_quantum_only() {
     let apps = requests(&[2, 2, 2]);
     let mut policy = create("dss-ts");
-    for (cause, rotate) in [
-        (Cause::Arrival, false),
-        (Cause::Quantum, true),
-        (Cause::Request, false),
-    ] {
+    for (cause, rotate) in [(Cause::Arrival, false), (Cause::Quantum, true), (Cause::Request, false)] {
         let decision = policy.decide(&snapshot(&apps, 2, cause, true));
-        assert_eq!(
-            decision.allocations,
-            [1, 2, 3].map(|id| Allocation::shared_master(AppId(id)))
-        );
+        assert_eq!(decision.allocations, [1, 2, 3].map(|id| Allocation::shared_master(AppId(id))));
         assert_eq!(decision.rotate, rotate, "{cause:?}");
     }
 }
@@ -169,10 +144,7 @@ fn dss_ts_without_masters_gives_turns_on_whole_processors() {
     assert_eq!(at(&apps, Cause::Quantum), (vec![0, 1, 1], ids(&[1, 3])));
     // A fourth comes and waits behind 1; then 2 leaves and 1 takes its place at once: 3, 1, 4.
     let four = requests(&[2, 1, 2, 2]);
-    assert_eq!(
-        at(&four, Cause::Arrival),
-        (vec![0, 1, 1, 0], ids(&[1, 4, 3]))
-    );
+    assert_eq!(at(&four, Cause::Arrival), (vec![0, 1, 1, 0], ids(&[1, 4, 3])));
     let left = [four[0], four[2], four[3]];
     assert_eq!(at(&left, Cause::Exit), (vec![1, 1, 0], ids(&[4, 3, 1])));
     // With two applications nobody waits, and nobody has to queue again.
@@ -183,10 +155,7 @@ fn dss_ts_without_masters_gives_turns_on_whole_processors() {
 fn no_application_and_no_processor_are_answered() {
     for name in ["equip", "dss", "dss-ts"] {
         for master_always in [true, false] {
-            assert_eq!(
-                decide(name, &[], 4, master_always),
-                decide(name, &[], 0, master_always)
-            );
+            assert_eq!(decide(name, &[], 4, master_always), decide(name, &[], 0, master_always));
             let none = decide(name, &requests(&[3, 3]), 0, master_always);
             assert_eq!(numbers(&none), [0, 0]);
             assert!(none.allocations.iter().all(|a| !a.shared));
@@ -201,17 +170,11 @@ fn released_processors_go_to_the_first_in_the_work_list() {
     let mut policy = create("equip");
     let decision = policy.decide(&snapshot(&apps, 10, Cause::Arrival, true));
     // floor(10 / 3) = 3 each, one unallocated.
-    assert_eq!(
-        (numbers(&decision), decision.work_list.clone()),
-        (vec![3, 3, 3], ids(&[1, 2, 3]))
-    );
+    assert_eq!((numbers(&decision), decision.work_list.clone()), (vec![3, 3, 3], ids(&[1, 2, 3])));
     // The third falls to 2 and so gives back 1; with the one that was free: 1 to the first, 1 to the second.
     apps[2].request = 2;
     let after = policy.release(&snapshot(&apps, 10, Cause::Release, true), &decision);
-    assert_eq!(
-        (numbers(&after), after.work_list.clone()),
-        (vec![4, 4, 2], ids(&[]))
-    );
+    assert_eq!((numbers(&after), after.work_list.clone()), (vec![4, 4, 2], ids(&[])));
     // The second leaves: nobody waits, its processors stay free.
     apps.remove(1);
     let after = policy.release(&snapshot(&apps, 10, Cause::Exit, true), &after);
@@ -222,11 +185,8 @@ fn released_processors_go_to_the_first_in_the_work_list() {
 fn a_sharing_master_gets_a_released_processor_for_itself() {
     let apps = requests(&[3, 1, 1]);
     // Two processors for the first, two masters on the third one.
-    let allocations = vec![
-        Allocation::own(AppId(1), 2),
-        Allocation::shared_master(AppId(2)),
-        Allocation::shared_master(AppId(3)),
-    ];
+    let allocations =
+        vec![Allocation::own(AppId(1), 2), Allocation::shared_master(AppId(2)), Allocation::shared_master(AppId(3))];
     let before = snapshot(&apps, 3, Cause::Arrival, true);
     let decision = Decision::new(&before, allocations, ids(&[3, 1, 2]));
     assert_eq!(decision.check(&before), Ok(()));
@@ -236,18 +196,12 @@ fn a_sharing_master_gets_a_released_processor_for_itself() {
     let fewer = requests(&[1, 1, 1]);
     let after = decision.after_release(&snapshot(&fewer, 3, Cause::Release, true));
     assert_eq!(numbers(&after), [1, 1, 1]);
-    assert_eq!(
-        (after.unallocated(3), after.work_list.clone()),
-        (0, ids(&[3, 2]))
-    );
+    assert_eq!((after.unallocated(3), after.work_list.clone()), (0, ids(&[3, 2])));
     // On 4 processors one more is free: the first in the work-list has it for itself.
     let four = snapshot(&fewer, 4, Cause::Administration, true);
     let after = decision.after_release(&four);
     assert_eq!(after.allocations[2], Allocation::own(AppId(3), 1));
-    assert_eq!(
-        (after.work_list.clone(), after.check(&four)),
-        (ids(&[2]), Ok(()))
-    );
+    assert_eq!((after.work_list.clone(), after.check(&four)), (ids(&[2]), Ok(())));
 }
 
 #[test]
@@ -258,94 +212,27 @@ fn a_decision_that_breaks_a_rule_is_refused_by_name() {
     let strict = snapshot(&apps, 4, Cause::Arrival, false);
     let crowded = snapshot(&apps, 1, Cause::Arrival, true);
     let own = |a, b| vec![Allocation::own(one, a), Allocation::own(two, b)];
-    let with = |allocations: Vec<Allocation>, work_list: &[AppId]| {
-        Decision::new(&masters, allocations, work_list.to_vec())
-    };
+    let with =
+        |allocations: Vec<Allocation>, work_list: &[AppId]| Decision::new(&masters, allocations, work_list.to_vec());
     assert_eq!(with(own(2, 2), &[two]).check(&masters), Ok(()));
     assert_eq!(with(own(0, 4), &[one]).check(&strict), Ok(()));
 
     let short = with(vec![Allocation::own(one, 1)], &[]);
-    assert_eq!(
-        short.check(&masters),
-        Err(BrokenRule::List {
-            allocations: 1,
-            apps: 2
-        })
-    );
+    assert_eq!(short.check(&masters), Err(BrokenRule::List { allocations: 1, apps: 2 }));
     let swapped = with(vec![Allocation::own(two, 1), Allocation::own(one, 1)], &[]);
-    assert_eq!(
-        swapped.check(&masters),
-        Err(BrokenRule::List {
-            allocations: 2,
-            apps: 2
-        })
-    );
+    assert_eq!(swapped.check(&masters), Err(BrokenRule::List { allocations: 2, apps: 2 }));
     let greedy = with(own(3, 1), &[]);
-    assert_eq!(
-        greedy.check(&masters),
-        Err(BrokenRule::TooMany {
-            app: one,
-            processors: 3,
-            wants: 2
-        })
-    );
+    assert_eq!(greedy.check(&masters), Err(BrokenRule::TooMany { app: one, processors: 3, wants: 2 }));
     let full = with(own(2, 3), &[]);
-    assert_eq!(
-        full.check(&masters),
-        Err(BrokenRule::Sum {
-            own: 5,
-            masters: 0,
-            processors: 4
-        })
-    );
-    let no_room = with(
-        vec![Allocation::own(one, 1), Allocation::shared_master(two)],
-        &[],
-    );
-    assert_eq!(
-        no_room.check(&crowded),
-        Err(BrokenRule::Sum {
-            own: 1,
-            masters: 1,
-            processors: 1
-        })
-    );
-    assert_eq!(
-        no_room.check(&strict),
-        Err(BrokenRule::Shared {
-            app: two,
-            processors: 1
-        })
-    );
-    let broad = with(
-        vec![
-            Allocation::own(one, 1),
-            Allocation {
-                processors: 2,
-                ..Allocation::shared_master(two)
-            },
-        ],
-        &[],
-    );
-    assert_eq!(
-        broad.check(&masters),
-        Err(BrokenRule::Shared {
-            app: two,
-            processors: 2
-        })
-    );
-    assert_eq!(
-        with(own(0, 4), &[]).check(&masters),
-        Err(BrokenRule::NoMaster { app: one })
-    );
-    for (bad, list) in [
-        (one, vec![one]),
-        (two, vec![two, two]),
-        (AppId(9), vec![AppId(9)]),
-    ] {
-        assert_eq!(
-            with(own(2, 2), &list).check(&masters),
-            Err(BrokenRule::WorkList { app: bad })
-        );
+    assert_eq!(full.check(&masters), Err(BrokenRule::Sum { own: 5, masters: 0, processors: 4 }));
+    let no_room = with(vec![Allocation::own(one, 1), Allocation::shared_master(two)], &[]);
+    assert_eq!(no_room.check(&crowded), Err(BrokenRule::Sum { own: 1, masters: 1, processors: 1 }));
+    assert_eq!(no_room.check(&strict), Err(BrokenRule::Shared { app: two, processors: 1 }));
+    let broad =
+        with(vec![Allocation::own(one, 1), Allocation { processors: 2, ..Allocation::shared_master(two) }], &[]);
+    assert_eq!(broad.check(&masters), Err(BrokenRule::Shared { app: two, processors: 2 }));
+    assert_eq!(with(own(0, 4), &[]).check(&masters), Err(BrokenRule::NoMaster { app: one }));
+    for (bad, list) in [(one, vec![one]), (two, vec![two, two]), (AppId(9), vec![AppId(9)])] {
+        assert_eq!(with(own(2, 2), &list).check(&masters), Err(BrokenRule::WorkList { app: bad }));
     }
 }
