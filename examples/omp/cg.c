@@ -201,7 +201,7 @@ static long argument(const char *name, const char *text, long least, long most)
 
 int main(int argc, char **argv)
 {
-    long rows = 50000, solves = 120;
+    long rows = 30000, solves = 200;
     for (int i = 1; i < argc; i += 2) {
         if (strcmp(argv[i], "--size") == 0)
             rows = argument(argv[i], argv[i + 1], 1, 50000000);

@@ -10,21 +10,13 @@ use serde::Deserialize;
 
 /// Who may use whom, and why; a crate that has no row is refused, so that a new one states its place first.
 const RULES: &[Rule] = &[
-    Rule {
-        package: "nanothreads-platform",
-        may_use: &[],
-        reason: "platform is the leaf: it uses nothing of ours",
-    },
+    Rule { package: "nanothreads-platform", may_use: &[], reason: "platform is the leaf: it uses nothing of ours" },
     Rule {
         package: "nanothreads-arena",
         may_use: &["nanothreads-platform"],
         reason: "arena is the protocol alone: it uses platform",
     },
-    Rule {
-        package: "nanothreads-policies",
-        may_use: &[],
-        reason: "policies are pure: they use nothing of ours",
-    },
+    Rule { package: "nanothreads-policies", may_use: &[], reason: "policies are pure: they use nothing of ours" },
     Rule {
         package: "nanothreads",
         may_use: &["nanothreads-platform", "nanothreads-arena"],
@@ -32,11 +24,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         package: "cpumgr",
-        may_use: &[
-            "nanothreads-platform",
-            "nanothreads-arena",
-            "nanothreads-policies",
-        ],
+        may_use: &["nanothreads-platform", "nanothreads-arena", "nanothreads-policies"],
         reason: "the manager never runs on the engine that it manages",
     },
     Rule {
@@ -51,20 +39,10 @@ const RULES: &[Rule] = &[
     },
     Rule {
         package: "omp-shim",
-        may_use: &[
-            "nanothreads-platform",
-            "nanothreads-arena",
-            "nanothreads",
-            "nanothreads-asat",
-            "nanothreads-upm",
-        ],
+        may_use: &["nanothreads-platform", "nanothreads-arena", "nanothreads", "nanothreads-asat", "nanothreads-upm"],
         reason: "omp-shim uses every library but cpumgr and policies",
     },
-    Rule {
-        package: "xtask",
-        may_use: &[],
-        reason: "xtask must build when the workspace does not",
-    },
+    Rule { package: "xtask", may_use: &[], reason: "xtask must build when the workspace does not" },
     Rule {
         package: "nanos",
         may_use: &[
@@ -112,56 +90,31 @@ pub(crate) struct Summary {
 
 impl std::fmt::Display for Summary {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            f,
-            "{} crates, {} dependencies between them, all allowed",
-            self.crates, self.edges
-        )
+        write!(f, "{} crates, {} dependencies between them, all allowed", self.crates, self.edges)
     }
 }
 
 /// Checks one document of `cargo metadata --no-deps`; every forbidden edge and every crate without a rule is named.
 pub(crate) fn check(document: &str) -> anyhow::Result<Summary> {
-    let metadata: Metadata =
-        serde_json::from_str(document).context("cannot read the output of `cargo metadata`")?;
-    let members: BTreeSet<&str> = metadata
-        .packages
-        .iter()
-        .map(|package| package.name.as_str())
-        .collect();
+    let metadata: Metadata = serde_json::from_str(document).context("cannot read the output of `cargo metadata`")?;
+    let members: BTreeSet<&str> = metadata.packages.iter().map(|package| package.name.as_str()).collect();
     let mut edges = 0;
     let mut faults = Vec::new();
     for package in &metadata.packages {
         let Some(rule) = RULES.iter().find(|rule| rule.package == package.name) else {
-            faults.push(format!(
-                "{}: no rule says what it may use; add its row to xtask/src/graph.rs",
-                package.name
-            ));
+            faults.push(format!("{}: no rule says what it may use; add its row to xtask/src/graph.rs", package.name));
             continue;
         };
-        for dependency in package
-            .dependencies
-            .iter()
-            .filter(|dependency| members.contains(dependency.name.as_str()))
-        {
+        for dependency in package.dependencies.iter().filter(|dependency| members.contains(dependency.name.as_str())) {
             edges += 1;
             if !rule.may_use.contains(&dependency.name.as_str()) {
-                let kind = dependency
-                    .kind
-                    .as_ref()
-                    .map_or(String::new(), |kind| format!(" ({kind} dependency)"));
-                faults.push(format!(
-                    "{} -> {}{kind}: forbidden, for {}",
-                    package.name, dependency.name, rule.reason
-                ));
+                let kind = dependency.kind.as_ref().map_or(String::new(), |kind| format!(" ({kind} dependency)"));
+                faults.push(format!("{} -> {}{kind}: forbidden, for {}", package.name, dependency.name, rule.reason));
             }
         }
     }
     if faults.is_empty() {
-        Ok(Summary {
-            crates: members.len(),
-            edges,
-        })
+        Ok(Summary { crates: members.len(), edges })
     } else {
         bail!("the dependency rule is broken:\n  {}", faults.join("\n  "))
     }
@@ -192,22 +145,10 @@ mod tests {
     fn allowed_edges_and_registry_crates_pass() {
         let text = document(&[
             ("nanothreads-platform", &[("libc", None)]),
-            (
-                "nanothreads-arena",
-                &[("nanothreads-platform", None), ("serde", None)],
-            ),
-            (
-                "nanothreads",
-                &[("nanothreads-platform", None), ("nanothreads-arena", None)],
-            ),
+            ("nanothreads-arena", &[("nanothreads-platform", None), ("serde", None)]),
+            ("nanothreads", &[("nanothreads-platform", None), ("nanothreads-arena", None)]),
         ]);
-        assert_eq!(
-            check(&text).unwrap(),
-            Summary {
-                crates: 3,
-                edges: 3
-            }
-        );
+        assert_eq!(check(&text).unwrap(), Summary { crates: 3, edges: 3 });
     }
 
     #[test]
@@ -215,23 +156,14 @@ mod tests {
         let text = document(&[("cpumgr", &[("nanothreads", None)]), ("nanothreads", &[])]);
         let message = check(&text).unwrap_err().to_string();
         assert!(message.contains("cpumgr -> nanothreads:"), "{message}");
-        assert!(
-            message.contains("never runs on the engine that it manages"),
-            "{message}"
-        );
+        assert!(message.contains("never runs on the engine that it manages"), "{message}");
     }
 
     #[test]
     fn test_dependencies_obey_the_rule_too() {
-        let text = document(&[
-            ("nanothreads-policies", &[("cpumgr", Some("dev"))]),
-            ("cpumgr", &[]),
-        ]);
+        let text = document(&[("nanothreads-policies", &[("cpumgr", Some("dev"))]), ("cpumgr", &[])]);
         let message = check(&text).unwrap_err().to_string();
-        assert!(
-            message.contains("nanothreads-policies -> cpumgr (dev dependency)"),
-            "{message}"
-        );
+        assert!(message.contains("nanothreads-policies -> cpumgr (dev dependency)"), "{message}");
     }
 
     #[test]
@@ -240,11 +172,7 @@ mod tests {
             for program in ["cpumgr", "omp-shim", "xtask", "nanos"] {
                 let edge: &[Edge] = &[(program, None)];
                 let text = document(&[(user.package, edge), (program, &[])]);
-                assert!(
-                    check(&text).is_err(),
-                    "{} -> {program} passed",
-                    user.package
-                );
+                assert!(check(&text).is_err(), "{} -> {program} passed", user.package);
             }
         }
     }
@@ -260,9 +188,7 @@ mod tests {
 
     #[test]
     fn a_crate_without_a_rule_is_refused() {
-        let message = check(&document(&[("newcomer", &[])]))
-            .unwrap_err()
-            .to_string();
+        let message = check(&document(&[("newcomer", &[])])).unwrap_err().to_string();
         assert!(message.contains("newcomer: no rule"), "{message}");
     }
 

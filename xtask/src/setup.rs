@@ -34,49 +34,29 @@ impl Workspace {
     /// Asks cargo, from the folder of this crate.
     pub(crate) fn find() -> anyhow::Result<Workspace> {
         let output = Command::new(env!("CARGO"))
-            .args([
-                "metadata",
-                "--format-version",
-                "1",
-                "--no-deps",
-                "--manifest-path",
-            ])
+            .args(["metadata", "--format-version", "1", "--no-deps", "--manifest-path"])
             .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"))
             .output()
             .context("cannot start `cargo metadata`")?;
         if !output.status.success() {
-            bail!(
-                "`cargo metadata` failed: {}",
-                String::from_utf8_lossy(&output.stderr).trim()
-            );
+            bail!("`cargo metadata` failed: {}", String::from_utf8_lossy(&output.stderr).trim());
         }
-        let metadata =
-            String::from_utf8(output.stdout).context("`cargo metadata` did not print UTF-8")?;
-        let places: Places = serde_json::from_str(&metadata)
-            .context("cannot read the output of `cargo metadata`")?;
-        Ok(Workspace {
-            root: places.workspace_root,
-            target: places.target_directory,
-            metadata,
-        })
+        let metadata = String::from_utf8(output.stdout).context("`cargo metadata` did not print UTF-8")?;
+        let places: Places = serde_json::from_str(&metadata).context("cannot read the output of `cargo metadata`")?;
+        Ok(Workspace { root: places.workspace_root, target: places.target_directory, metadata })
     }
 
     /// A cargo command in the workspace, with no terminal to ask questions on.
     pub(crate) fn cargo<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Command {
         let mut command = Command::new(env!("CARGO"));
-        command
-            .args(arguments)
-            .current_dir(&self.root)
-            .stdin(Stdio::null());
+        command.args(arguments).current_dir(&self.root).stdin(Stdio::null());
         command
     }
 }
 
 /// Runs a command to its end; anything but success is an error that shows the command.
 pub(crate) fn must_succeed(command: &mut Command) -> anyhow::Result<()> {
-    let status = command
-        .status()
-        .with_context(|| format!("cannot start {}", shown(command)))?;
+    let status = command.status().with_context(|| format!("cannot start {}", shown(command)))?;
     if !status.success() {
         bail!("{} failed: {status}", shown(command));
     }
@@ -85,12 +65,8 @@ pub(crate) fn must_succeed(command: &mut Command) -> anyhow::Result<()> {
 
 /// The command as a person would type it.
 pub(crate) fn shown(command: &Command) -> String {
-    let name = Path::new(command.get_program())
-        .file_name()
-        .unwrap_or(command.get_program());
-    let words = std::iter::once(name)
-        .chain(command.get_args())
-        .map(OsStr::to_string_lossy);
+    let name = Path::new(command.get_program()).file_name().unwrap_or(command.get_program());
+    let words = std::iter::once(name).chain(command.get_args()).map(OsStr::to_string_lossy);
     format!("`{}`", words.collect::<Vec<_>>().join(" "))
 }
 
@@ -106,12 +82,7 @@ pub(crate) fn clean_environment(command: &mut Command, target: &Path) {
         return;
     };
     let kept: Vec<PathBuf> = std::env::split_paths(&folders)
-        .filter(|folder| {
-            !folder.starts_with(target)
-                && !folder
-                    .components()
-                    .any(|part| part.as_os_str() == "rustlib")
-        })
+        .filter(|folder| !folder.starts_with(target) && !folder.components().any(|part| part.as_os_str() == "rustlib"))
         .filter(|folder| !folder.as_os_str().is_empty())
         .collect();
     match std::env::join_paths(&kept) {
@@ -128,16 +99,12 @@ pub(crate) struct Compiler {
 impl Compiler {
     /// Finds gcc; when it is missing, installs its package where that is allowed, else says how to.
     pub(crate) fn find_or_install() -> anyhow::Result<Compiler> {
-        let compiler = Compiler {
-            program: std::env::var_os("CC").map_or_else(|| "gcc".into(), PathBuf::from),
-        };
+        let compiler = Compiler { program: std::env::var_os("CC").map_or_else(|| "gcc".into(), PathBuf::from) };
         let Err(fault) = compiler.probe() else {
             return Ok(compiler);
         };
         if std::env::var_os("CC").is_some() {
-            return Err(fault.context(
-                "the compiler that CC names cannot build an OpenMP program; unset CC to use gcc",
-            ));
+            return Err(fault.context("the compiler that CC names cannot build an OpenMP program; unset CC to use gcc"));
         }
         if find_program("apt-get").is_none() {
             bail!(
@@ -145,17 +112,12 @@ impl Compiler {
             );
         }
         if !is_root() {
-            bail!(
-                "gcc with OpenMP is needed ({fault:#}). Run this once, then the task again:\n  {INSTALL}"
-            );
+            bail!("gcc with OpenMP is needed ({fault:#}). Run this once, then the task again:\n  {INSTALL}");
         }
         println!("gcc is missing ({fault:#}): installing its package");
-        install().with_context(|| {
-            format!("cannot install gcc; run this by hand and look at what it says:\n  {INSTALL}")
-        })?;
-        compiler
-            .probe()
-            .context("gcc is installed but cannot build an OpenMP program")?;
+        install()
+            .with_context(|| format!("cannot install gcc; run this by hand and look at what it says:\n  {INSTALL}"))?;
+        compiler.probe().context("gcc is installed but cannot build an OpenMP program")?;
         Ok(compiler)
     }
 
@@ -169,14 +131,7 @@ impl Compiler {
     fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
         // The same results for any number of threads and on any processor: no fused multiply-add behind our back.
-        command.args([
-            "-std=gnu11",
-            "-O2",
-            "-ffp-contract=off",
-            "-fopenmp",
-            "-Wall",
-            "-Wextra",
-        ]);
+        command.args(["-std=gnu11", "-O2", "-ffp-contract=off", "-fopenmp", "-Wall", "-Wextra"]);
         command.stdin(Stdio::null());
         command
     }
@@ -193,41 +148,21 @@ impl Compiler {
             .spawn()
             .with_context(|| format!("cannot start {}", self.program.display()))?;
         let source = b"#include <omp.h>\n#include <stdio.h>\nint main(void) { return printf(\"%d\", omp_get_max_threads()) < 0; }\n";
-        let written = child
-            .stdin
-            .take()
-            .context("no pipe to the compiler")?
-            .write_all(source);
-        let output = child
-            .wait_with_output()
-            .context("cannot wait for the compiler")?;
+        let written = child.stdin.take().context("no pipe to the compiler")?.write_all(source);
+        let output = child.wait_with_output().context("cannot wait for the compiler")?;
         if !output.status.success() {
             let text = String::from_utf8_lossy(&output.stderr);
-            bail!(
-                "{} {}: {}",
-                self.program.display(),
-                output.status,
-                text.lines().next().unwrap_or("no message")
-            );
+            bail!("{} {}: {}", self.program.display(), output.status, text.lines().next().unwrap_or("no message"));
         }
         written.context("the compiler did not read its input")
     }
 }
 
 fn install() -> anyhow::Result<()> {
-    let packages = [
-        "install",
-        "-y",
-        "--no-install-recommends",
-        "gcc",
-        "libc6-dev",
-    ];
+    let packages = ["install", "-y", "--no-install-recommends", "gcc", "libc6-dev"];
     let apt = |arguments: &[&str]| {
         must_succeed(
-            Command::new("apt-get")
-                .args(arguments)
-                .env("DEBIAN_FRONTEND", "noninteractive")
-                .stdin(Stdio::null()),
+            Command::new("apt-get").args(arguments).env("DEBIAN_FRONTEND", "noninteractive").stdin(Stdio::null()),
         )
     };
     // A fresh image has no package lists: the first try may fail for that alone.
@@ -240,9 +175,7 @@ fn install() -> anyhow::Result<()> {
 
 fn find_program(name: &str) -> Option<PathBuf> {
     let folders = std::env::var_os("PATH")?;
-    std::env::split_paths(&folders)
-        .map(|folder| folder.join(name))
-        .find(|path| path.is_file())
+    std::env::split_paths(&folders).map(|folder| folder.join(name)).find(|path| path.is_file())
 }
 
 fn is_root() -> bool {

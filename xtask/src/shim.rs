@@ -17,8 +17,7 @@ pub(crate) fn run(workspace: &Workspace) -> anyhow::Result<PathBuf> {
     let archive = workspace.target.join(PROFILE).join("libnanos_omp.a");
     let abi = workspace.root.join("crates/omp-shim/abi");
     let folder = workspace.target.join("shim");
-    std::fs::create_dir_all(&folder)
-        .with_context(|| format!("cannot create {}", folder.display()))?;
+    std::fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
     let private = tempfile::tempdir().context("cannot make a temporary folder")?;
     shared(&archive, &abi, private.path(), &folder.join("libgomp.so.1"))?;
     fixed(&archive, private.path(), &folder.join("libnanos_omp.a"))?;
@@ -28,23 +27,12 @@ pub(crate) fn run(workspace: &Workspace) -> anyhow::Result<PathBuf> {
 /// Links the shared library with the version nodes of the map and both versions of the lock functions.
 fn shared(archive: &Path, abi: &Path, private: &Path, library: &Path) -> anyhow::Result<()> {
     let locks = abi.join("versioned_locks.s");
-    let text = std::fs::read_to_string(&locks)
-        .with_context(|| format!("cannot read {}", locks.display()))?;
-    let names = text
-        .lines()
-        .filter_map(|line| line.trim().strip_prefix("versioned "));
-    let renames: String = names
-        .map(|name| format!("{name} nanos_new_{name}\n"))
-        .collect();
+    let text = std::fs::read_to_string(&locks).with_context(|| format!("cannot read {}", locks.display()))?;
+    let names = text.lines().filter_map(|line| line.trim().strip_prefix("versioned "));
+    let renames: String = names.map(|name| format!("{name} nanos_new_{name}\n")).collect();
     let (list, renamed) = (private.join("renames"), private.join("renamed.a"));
     std::fs::write(&list, renames).with_context(|| format!("cannot write {}", list.display()))?;
-    must_succeed(
-        tool("objcopy")
-            .arg("--redefine-syms")
-            .arg(&list)
-            .arg(archive)
-            .arg(&renamed),
-    )?;
+    must_succeed(tool("objcopy").arg("--redefine-syms").arg(&list).arg(archive).arg(&renamed))?;
 
     // Linked beside its place and moved there: a program that starts meanwhile sees the old file or the new one.
     let fresh = library.with_extension("new");
@@ -56,31 +44,17 @@ fn shared(archive: &Path, abi: &Path, private: &Path, library: &Path) -> anyhow:
         "-Wl,--strip-debug",
         "-Wl,-z,nodelete,-z,relro,-z,now",
     ]);
-    link.arg(format!(
-        "-Wl,--version-script={}",
-        abi.join("libgomp.map").display()
-    ));
-    link.arg(&locks)
-        .arg("-Wl,--whole-archive")
-        .arg(&renamed)
-        .arg("-Wl,--no-whole-archive");
-    link.args(["-lpthread", "-ldl", "-lm", "-lgcc_s", "-o"])
-        .arg(&fresh);
+    link.arg(format!("-Wl,--version-script={}", abi.join("libgomp.map").display()));
+    link.arg(&locks).arg("-Wl,--whole-archive").arg(&renamed).arg("-Wl,--no-whole-archive");
+    link.args(["-lpthread", "-ldl", "-lm", "-lgcc_s", "-o"]).arg(&fresh);
     must_succeed(&mut link)?;
-    std::fs::rename(&fresh, library)
-        .with_context(|| format!("cannot put {} in its place", library.display()))
+    std::fs::rename(&fresh, library).with_context(|| format!("cannot put {} in its place", library.display()))
 }
 
 /// Makes one object of the archive that shows OpenMP names only, so that it links beside other Rust libraries.
 fn fixed(archive: &Path, private: &Path, library: &Path) -> anyhow::Result<()> {
     let object = private.join("nanos_omp.o");
-    must_succeed(
-        tool("ld")
-            .args(["-r", "--whole-archive"])
-            .arg(archive)
-            .arg("-o")
-            .arg(&object),
-    )?;
+    must_succeed(tool("ld").args(["-r", "--whole-archive"]).arg(archive).arg("-o").arg(&object))?;
     let mut hide = tool("objcopy");
     hide.args([
         "--wildcard",

@@ -28,11 +28,7 @@ struct Count {
 
 impl Count {
     /// A lane that is one check.
-    const ONE: Count = Count {
-        passed: 1,
-        failed: 0,
-        ignored: 0,
-    };
+    const ONE: Count = Count { passed: 1, failed: 0, ignored: 0 };
 }
 
 impl AddAssign for Count {
@@ -45,24 +41,15 @@ impl AddAssign for Count {
 
 impl std::fmt::Display for Count {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            f,
-            "{} passed, {} failed, {} ignored",
-            self.passed, self.failed, self.ignored
-        )
+        write!(f, "{} passed, {} failed, {} ignored", self.passed, self.failed, self.ignored)
     }
 }
 
-type Lane = (
-    &'static str,
-    fn(&Workspace, &Compiler) -> anyhow::Result<Count>,
-);
+type Lane = (&'static str, fn(&Workspace, &Compiler) -> anyhow::Result<Count>);
 
 /// Cheap checks first; the drop-in library before the tests that load it.
 const LANES: &[Lane] = &[
-    ("format", |workspace, _| {
-        one(&mut workspace.cargo(["fmt", "--all", "--check"]))
-    }),
+    ("format", |workspace, _| one(&mut workspace.cargo(["fmt", "--all", "--check"]))),
     ("graph", |workspace, _| {
         graph::check(&workspace.metadata).map(|summary| {
             println!("{summary}");
@@ -70,25 +57,12 @@ const LANES: &[Lane] = &[
         })
     }),
     ("lints", |workspace, _| {
-        one(&mut workspace.cargo([
-            "clippy",
-            "--workspace",
-            "--all-targets",
-            "--",
-            "-D",
-            "warnings",
-        ]))
+        one(&mut workspace.cargo(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))
     }),
-    ("shim", |workspace, _| {
-        crate::shim::run(workspace).map(|_| Count::ONE)
-    }),
-    ("tests", |workspace, _| {
-        counted(&mut workspace.cargo(["test", "--workspace", "--no-fail-fast"]))
-    }),
+    ("shim", |workspace, _| crate::shim::run(workspace).map(|_| Count::ONE)),
+    ("tests", |workspace, _| counted(&mut workspace.cargo(["test", "--workspace", "--no-fail-fast"]))),
     ("docs", |workspace, _| {
-        one(workspace
-            .cargo(["doc", "--workspace", "--no-deps"])
-            .env("RUSTDOCFLAGS", "-D warnings"))
+        one(workspace.cargo(["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"))
     }),
     ("models", |workspace, _| models(workspace)),
     ("programs", programs),
@@ -108,27 +82,18 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()
     let compiler = Compiler::find_or_install()?;
     let mut done: Vec<(&str, Count, Duration)> = Vec::new();
     let mut fault = None;
-    let asked =
-        |name: &str| options.lanes.is_empty() || options.lanes.iter().any(|lane| lane == name);
+    let asked = |name: &str| options.lanes.is_empty() || options.lanes.iter().any(|lane| lane == name);
     for &(name, lane) in LANES.iter().filter(|lane| asked(lane.0)) {
         println!("\n=== {name}");
         let start = Instant::now();
         let (count, error) = match lane(workspace, &compiler) {
             Ok(count) if count.failed == 0 => (count, None),
             Ok(count) => (count, Some(anyhow::anyhow!("{count}"))),
-            Err(error) => (
-                Count {
-                    failed: 1,
-                    ..Count::default()
-                },
-                Some(error),
-            ),
+            Err(error) => (Count { failed: 1, ..Count::default() }, Some(error)),
         };
         done.push((name, count, start.elapsed()));
         if let Some(error) = error {
-            fault = Some(error.context(format!(
-                "lane `{name}` failed; alone: `cargo xtask test {name}`"
-            )));
+            fault = Some(error.context(format!("lane `{name}` failed; alone: `cargo xtask test {name}`")));
             break;
         }
     }
@@ -149,10 +114,7 @@ fn one(command: &mut Command) -> anyhow::Result<Count> {
 /// Runs `cargo test`, shows what it prints and adds up what its test programs report.
 fn counted(command: &mut Command) -> anyhow::Result<Count> {
     let name = shown(command);
-    let mut child = command
-        .stdout(Stdio::piped())
-        .spawn()
-        .with_context(|| format!("cannot start {name}"))?;
+    let mut child = command.stdout(Stdio::piped()).spawn().with_context(|| format!("cannot start {name}"))?;
     let output = child.stdout.take().context("no pipe from cargo")?;
     let mut count = Count::default();
     for line in BufReader::new(output).split(b'\n') {
@@ -163,9 +125,7 @@ fn counted(command: &mut Command) -> anyhow::Result<Count> {
             count += found;
         }
     }
-    let status = child
-        .wait()
-        .with_context(|| format!("cannot wait for {name}"))?;
+    let status = child.wait().with_context(|| format!("cannot wait for {name}"))?;
     match (status.success(), count) {
         (true, Count { passed: 0, .. }) => bail!("{name} ran no test at all"),
         // Something that did not compile or died reports no count of its own.
@@ -208,16 +168,10 @@ struct Target {
 
 /// The test targets that are loom models, by package: those whose name begins with `loom_`.
 fn model_targets(metadata: &str) -> anyhow::Result<Vec<(String, Vec<String>)>> {
-    let metadata: Metadata =
-        serde_json::from_str(metadata).context("cannot read the output of `cargo metadata`")?;
+    let metadata: Metadata = serde_json::from_str(metadata).context("cannot read the output of `cargo metadata`")?;
     let found = metadata.packages.into_iter().map(|package| {
-        let models = package
-            .targets
-            .into_iter()
-            .filter(|target| target.kind.iter().any(|kind| kind == "test"));
-        let models = models
-            .map(|target| target.name)
-            .filter(|name| name.starts_with("loom_"));
+        let models = package.targets.into_iter().filter(|target| target.kind.iter().any(|kind| kind == "test"));
+        let models = models.map(|target| target.name).filter(|name| name.starts_with("loom_"));
         (package.name, models.collect::<Vec<_>>())
     });
     Ok(found.filter(|(_, models)| !models.is_empty()).collect())
@@ -225,21 +179,14 @@ fn model_targets(metadata: &str) -> anyhow::Result<Vec<(String, Vec<String>)>> {
 
 /// Runs the loom models, in a target folder of their own: everything is compiled differently there.
 fn models(workspace: &Workspace) -> anyhow::Result<Count> {
-    let flags = format!(
-        "{} --cfg loom",
-        std::env::var("RUSTFLAGS").unwrap_or_default()
-    );
+    let flags = format!("{} --cfg loom", std::env::var("RUSTFLAGS").unwrap_or_default());
     let mut count = Count::default();
     for (package, models) in model_targets(&workspace.metadata)? {
-        let mut command =
-            workspace.cargo(["test", "--release", "--no-fail-fast", "--package", &package]);
+        let mut command = workspace.cargo(["test", "--release", "--no-fail-fast", "--package", &package]);
         for model in &models {
             command.args(["--test", model]);
         }
-        command
-            .arg("--target-dir")
-            .arg(workspace.target.join("loom"))
-            .env("RUSTFLAGS", flags.trim());
+        command.arg("--target-dir").arg(workspace.target.join("loom")).env("RUSTFLAGS", flags.trim());
         count += counted(&mut command)?;
     }
     if count == Count::default() {
@@ -259,32 +206,23 @@ fn programs(workspace: &Workspace, compiler: &Compiler) -> anyhow::Result<Count>
                 let mut command = Command::new(&subject.path);
                 clean_environment(&mut command, &workspace.target);
                 if let Some(library) = library {
-                    command
-                        .env("LD_LIBRARY_PATH", library)
-                        .env("NANOS_CPUMGR", "off");
+                    command.env("LD_LIBRARY_PATH", library).env("NANOS_CPUMGR", "off");
                 }
-                command
-                    .env("OMP_NUM_THREADS", threads.to_string())
-                    .args(SMALL_WORK);
+                command.env("OMP_NUM_THREADS", threads.to_string()).args(SMALL_WORK);
                 command
             };
             if let Some(library) = library {
                 must_load(command(), library)?;
             }
-            run_copies(1, LONGEST_RUN, command)?
-                .pop()
-                .context("no copy ran")
+            run_copies(1, LONGEST_RUN, command)?.pop().context("no copy ran")
         };
         let name = subject.program.name();
         // One thread on the system's runtime says what is right.
         let reference = run(1, None)?;
         let runs = [1, 2, 4].map(|threads| (threads, run(threads, Some(&library))));
-        subject
-            .check(true, &reference)
-            .with_context(|| format!("{name} on the system's runtime"))?;
+        subject.check(true, &reference).with_context(|| format!("{name} on the system's runtime"))?;
         for (threads, finish) in runs {
-            let finish = finish
-                .with_context(|| format!("{name} on the drop-in library, {threads} threads"))?;
+            let finish = finish.with_context(|| format!("{name} on the drop-in library, {threads} threads"))?;
             let fault = subject.check(false, &finish);
             fault.with_context(|| format!("{name} on the drop-in library, {threads} threads"))?;
             println!(
@@ -299,29 +237,19 @@ fn programs(workspace: &Workspace, compiler: &Compiler) -> anyhow::Result<Count>
 
 /// Fails unless the loader takes the program's OpenMP from `library`: else the test would test the system's.
 fn must_load(mut command: Command, library: &Path) -> anyhow::Result<()> {
-    let output = command
-        .env("LD_TRACE_LOADED_OBJECTS", "1")
-        .output()
-        .context("cannot ask the loader")?;
+    let output = command.env("LD_TRACE_LOADED_OBJECTS", "1").output().context("cannot ask the loader")?;
     let listing = String::from_utf8_lossy(&output.stdout);
     let found = openmp_in(&listing);
     if found != Some(library.join("libgomp.so.1").as_path()) {
-        bail!(
-            "the loader does not take libgomp.so.1 from {} but: {found:?}",
-            library.display()
-        );
+        bail!("the loader does not take libgomp.so.1 from {} but: {found:?}", library.display());
     }
     Ok(())
 }
 
 /// Reads which file the loader takes for libgomp.so.1, from its list ("NAME => FILE (ADDRESS)" per line).
 fn openmp_in(listing: &str) -> Option<&Path> {
-    let file = listing
-        .lines()
-        .find_map(|line| line.trim().strip_prefix("libgomp.so.1 => "))?;
-    Some(Path::new(
-        file.rsplit_once(" (").map_or(file, |(file, _)| file),
-    ))
+    let file = listing.lines().find_map(|line| line.trim().strip_prefix("libgomp.so.1 => "))?;
+    Some(Path::new(file.rsplit_once(" (").map_or(file, |(file, _)| file)))
 }
 
 #[cfg(test)]
@@ -333,14 +261,7 @@ mod tests {
         let found = result_line(
             "test result: FAILED. 5 passed; 2 failed; 1 ignored; 0 measured; 3 filtered out; finished in 0.01s",
         );
-        assert_eq!(
-            found,
-            Some(Count {
-                passed: 5,
-                failed: 2,
-                ignored: 1
-            })
-        );
+        assert_eq!(found, Some(Count { passed: 5, failed: 2, ignored: 1 }));
         assert_eq!(result_line("test some::name ... ok"), None);
         assert_eq!(result_line("test result: ok. many passed; 0 failed"), None);
     }
@@ -354,34 +275,11 @@ mod tests {
     #[test]
     fn a_run_without_tests_or_without_counts_is_an_error() {
         assert!(counted(&mut shell("echo nothing")).is_err());
-        assert!(
-            counted(&mut shell(
-                "echo 'test result: ok. 1 passed; 0 failed; 0 ignored'; exit 101"
-            ))
-            .is_err()
-        );
-        let failed = counted(&mut shell(
-            "echo 'test result: FAILED. 1 passed; 1 failed; 0 ignored'; exit 101",
-        ));
-        assert_eq!(
-            failed.unwrap(),
-            Count {
-                passed: 1,
-                failed: 1,
-                ignored: 0
-            }
-        );
-        let passed = counted(&mut shell(
-            "echo 'test result: ok. 2 passed; 0 failed; 0 ignored'",
-        ));
-        assert_eq!(
-            passed.unwrap(),
-            Count {
-                passed: 2,
-                failed: 0,
-                ignored: 0
-            }
-        );
+        assert!(counted(&mut shell("echo 'test result: ok. 1 passed; 0 failed; 0 ignored'; exit 101")).is_err());
+        let failed = counted(&mut shell("echo 'test result: FAILED. 1 passed; 1 failed; 0 ignored'; exit 101"));
+        assert_eq!(failed.unwrap(), Count { passed: 1, failed: 1, ignored: 0 });
+        let passed = counted(&mut shell("echo 'test result: ok. 2 passed; 0 failed; 0 ignored'"));
+        assert_eq!(passed.unwrap(), Count { passed: 2, failed: 0, ignored: 0 });
     }
 
     #[test]
@@ -397,16 +295,9 @@ mod tests {
 
     #[test]
     fn the_loader_s_list_says_where_openmp_comes_from() {
-        let listing =
-            "\tlinux-vdso.so.1 (0x7f)\n\tlibgomp.so.1 => /x y/shim/libgomp.so.1 (0x7f00)\n";
-        assert_eq!(
-            openmp_in(listing),
-            Some(Path::new("/x y/shim/libgomp.so.1"))
-        );
-        assert_eq!(
-            openmp_in("\tlibgomp.so.1 => not found\n"),
-            Some(Path::new("not found"))
-        );
+        let listing = "\tlinux-vdso.so.1 (0x7f)\n\tlibgomp.so.1 => /x y/shim/libgomp.so.1 (0x7f00)\n";
+        assert_eq!(openmp_in(listing), Some(Path::new("/x y/shim/libgomp.so.1")));
+        assert_eq!(openmp_in("\tlibgomp.so.1 => not found\n"), Some(Path::new("not found")));
         assert_eq!(openmp_in("\tstatically linked\n"), None);
     }
 }

@@ -114,7 +114,7 @@ impl GrantArea {
         Grant::unpack(self.line.word.load(Ordering::Acquire))
     }
 
-    /// The grant together with its processors, of one epoch. At most [`LOOKS`] looks.
+    /// The grant together with its processors, of one epoch. At most `LOOKS` looks.
     pub fn read_with_cpus(&self) -> (Grant, CpuSet) {
         let mut grant = self.read();
         for _ in 0..LOOKS {

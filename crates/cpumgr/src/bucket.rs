@@ -12,12 +12,7 @@ pub struct Bucket {
 impl Bucket {
     /// A full bucket of `burst` tokens, one of which comes back every `token_ns`.
     pub fn new(burst: u32, token_ns: u64, now: u64) -> Self {
-        Self {
-            tokens: burst,
-            burst,
-            token_ns: token_ns.max(1),
-            counted_until: now,
-        }
+        Self { tokens: burst, burst, token_ns: token_ns.max(1), counted_until: now }
     }
 
     /// Takes a token; false when there is none.

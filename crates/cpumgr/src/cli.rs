@@ -92,12 +92,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "DIR")]
     pub lib: Option<PathBuf>,
     /// The program and its arguments.
-    #[arg(
-        required = true,
-        trailing_var_arg = true,
-        allow_hyphen_values = true,
-        value_name = "PROGRAM [ARGS]..."
-    )]
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM [ARGS]...")]
     pub command: Vec<OsString>,
 }
 
@@ -123,10 +118,7 @@ pub enum IdleExit {
 }
 
 fn policy(text: &str) -> Result<String, String> {
-    Registry::with_builtin()
-        .create(text)
-        .map(|_| text.to_owned())
-        .map_err(|unknown| unknown.to_string())
+    Registry::with_builtin().create(text).map(|_| text.to_owned()).map_err(|unknown| unknown.to_string())
 }
 
 fn quantum(text: &str) -> Result<Duration, duration::DurationError> {
@@ -159,44 +151,27 @@ mod tests {
         let error = Cli::try_parse_from(["cpumgr", "daemon", "--policy", "fair"]).unwrap_err();
         assert_eq!(error.exit_code(), 2);
         let text = error.to_string();
-        assert!(
-            text.contains("\"fair\"") && text.contains("dss-ts") && text.contains("equip"),
-            "{text}"
-        );
+        assert!(text.contains("\"fair\"") && text.contains("dss-ts") && text.contains("equip"), "{text}");
     }
 
     #[test]
     fn wrong_values_are_named() {
-        for (option, value) in [
-            ("--quantum", "fast"),
-            ("--quantum", "1us"),
-            ("--cpus", "1-x"),
-            ("--idle-exit", "soon"),
-        ] {
+        for (option, value) in [("--quantum", "fast"), ("--quantum", "1us"), ("--cpus", "1-x"), ("--idle-exit", "soon")]
+        {
             let error = Cli::try_parse_from(["cpumgr", "daemon", option, value]).unwrap_err();
             let text = error.to_string();
-            assert!(
-                error.exit_code() == 2 && text.contains(option) && text.contains(value),
-                "{text}"
-            );
+            assert!(error.exit_code() == 2 && text.contains(option) && text.contains(value), "{text}");
         }
     }
 
     #[test]
     fn a_programs_options_are_its_own() {
-        let cli = Cli::try_parse_from([
-            "cpumgr", "run", "--policy", "equip", "--", "prog", "--policy", "-x",
-        ])
-        .unwrap();
-        let Command::Run(run) = cli.command else {
-            panic!("not run")
-        };
+        let cli = Cli::try_parse_from(["cpumgr", "run", "--policy", "equip", "--", "prog", "--policy", "-x"]).unwrap();
+        let Command::Run(run) = cli.command else { panic!("not run") };
         assert_eq!(run.policy.as_deref(), Some("equip"));
         assert_eq!(run.command, ["prog", "--policy", "-x"]);
         let cli = Cli::try_parse_from(["cpumgr", "run", "prog", "--help"]).unwrap();
-        let Command::Run(run) = cli.command else {
-            panic!("not run")
-        };
+        let Command::Run(run) = cli.command else { panic!("not run") };
         assert_eq!(run.command, ["prog", "--help"]);
         assert!(Cli::try_parse_from(["cpumgr", "run"]).is_err());
     }

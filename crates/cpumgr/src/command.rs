@@ -16,9 +16,7 @@ use crate::{run, socket};
 pub fn execute(command: Command) -> Result<(), Error> {
     match command {
         Command::Daemon(args) => serve(&args),
-        Command::Run(args) => Err(run::run(&args, |warning| {
-            eprintln!("cpumgr: {}", printable(warning))
-        })),
+        Command::Run(args) => Err(run::run(&args, |warning| eprintln!("cpumgr: {}", printable(warning)))),
         Command::Status(args) => status(&args),
     }
 }
@@ -32,8 +30,7 @@ fn serve(args: &DaemonArgs) -> Result<(), Error> {
     if !args.detached {
         return daemon::serve(&options, || {}).map(drop);
     }
-    let outcome = background::detach()
-        .and_then(|()| daemon::serve(&options, background::say_ready).map(drop));
+    let outcome = background::detach().and_then(|()| daemon::serve(&options, background::say_ready).map(drop));
     if let Err(error) = &outcome {
         background::say_failed(error);
     }
@@ -45,20 +42,12 @@ fn status(args: &StatusArgs) -> Result<(), Error> {
     let text = if args.json {
         serde_json::to_string(&report).map_err(|error| Error::Usage(error.to_string()))? + "\n"
     } else {
-        report
-            .table()
-            .lines()
-            .map(|line| printable(line) + "\n")
-            .collect()
+        report.table().lines().map(|line| printable(line) + "\n").collect()
     };
     match io::stdout().write_all(text.as_bytes()) {
         // Whoever reads has seen enough.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        Err(source) => Err(Error::Io {
-            what: "cannot write to",
-            path: "standard output".into(),
-            source,
-        }),
+        Err(source) => Err(Error::Io { what: "cannot write to", path: "standard output".into(), source }),
         Ok(()) => Ok(()),
     }
 }
@@ -69,9 +58,5 @@ fn start_log() {
         .with_default_directive(tracing::level_filters::LevelFilter::INFO.into())
         .with_env_var("CPUMGR_LOG")
         .from_env_lossy();
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_ansi(false)
-        .with_writer(io::stderr)
-        .init();
+    tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false).with_writer(io::stderr).init();
 }

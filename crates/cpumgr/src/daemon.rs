@@ -82,9 +82,8 @@ pub fn absolute(path: &Path) -> Result<PathBuf, Error> {
 /// # Errors
 /// Whatever keeps it from starting.
 pub fn serve(options: &Options, ready: impl FnOnce()) -> Result<Ended, Error> {
-    let policy = Registry::with_builtin()
-        .create(&options.policy)
-        .map_err(|unknown| Error::Usage(unknown.to_string()))?;
+    let policy =
+        Registry::with_builtin().create(&options.policy).map_err(|unknown| Error::Usage(unknown.to_string()))?;
     let (machine, cpus) = machine::managed(options.cpus.as_ref())?;
     raise_descriptor_limit();
     let reactor = Reactor::new()?;
@@ -102,15 +101,7 @@ pub fn serve(options: &Options, ready: impl FnOnce()) -> Result<Ended, Error> {
     let socket = instance.socket().display().to_string();
     tracing::info!(socket, policy = policy.name(), quantum = ?options.quantum, %cpus, "the manager begins");
     let ledger = Ledger::new(machine, quantum, policy);
-    let server = Server::new(Setup {
-        instance,
-        listener,
-        reactor,
-        ledger,
-        cpus,
-        trace,
-        idle_exit: options.idle_exit,
-    })?;
+    let server = Server::new(Setup { instance, listener, reactor, ledger, cpus, trace, idle_exit: options.idle_exit })?;
     ready();
     Ok(server.run()?)
 }
@@ -125,11 +116,7 @@ fn raise_descriptor_limit() {
     match raised {
         Ok(limit) if limit >= wanted => {}
         // Whoever does not fit is refused one by one.
-        Ok(limit) => tracing::warn!(
-            limit,
-            wanted,
-            "fewer descriptors than {MAX_PROGRAMS} programs need"
-        ),
+        Ok(limit) => tracing::warn!(limit, wanted, "fewer descriptors than {MAX_PROGRAMS} programs need"),
         Err(error) => tracing::warn!(%error, "the limit of descriptors stays as it is"),
     }
 }

@@ -28,9 +28,7 @@ pub enum DurationError {
 /// # Errors
 /// [`DurationError::Form`].
 pub fn parse(text: &str) -> Result<Duration, DurationError> {
-    let form = || DurationError::Form {
-        text: text.to_owned(),
-    };
+    let form = || DurationError::Form { text: text.to_owned() };
     let digits = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(form)?;
     let (number, unit) = text.split_at(digits);
     let number: u64 = number.parse().map_err(|_| form())?;
@@ -51,11 +49,7 @@ pub fn parse(text: &str) -> Result<Duration, DurationError> {
 pub fn parse_within(text: &str, min: Duration, max: Duration) -> Result<Duration, DurationError> {
     let duration = parse(text)?;
     if duration < min || duration > max {
-        return Err(DurationError::Range {
-            text: text.to_owned(),
-            min,
-            max,
-        });
+        return Err(DurationError::Range { text: text.to_owned(), min, max });
     }
     Ok(duration)
 }
@@ -74,26 +68,11 @@ mod tests {
 
     #[test]
     fn anything_else_is_named() {
-        for text in [
-            "",
-            "100",
-            "ms",
-            "-1s",
-            "1.5s",
-            "1 s",
-            "1h",
-            "99999999999999999999s",
-            "18446744073709551615min",
-        ] {
+        for text in ["", "100", "ms", "-1s", "1.5s", "1 s", "1h", "99999999999999999999s", "18446744073709551615min"] {
             let error = parse(text).unwrap_err().to_string();
-            assert!(
-                error.starts_with(&format!("{text:?} is no duration")),
-                "{error}"
-            );
+            assert!(error.starts_with(&format!("{text:?} is no duration")), "{error}");
         }
-        let error = parse_within("2us", Duration::from_millis(1), Duration::from_secs(1))
-            .unwrap_err()
-            .to_string();
+        let error = parse_within("2us", Duration::from_millis(1), Duration::from_secs(1)).unwrap_err().to_string();
         assert_eq!(error, "2us is not between 1ms and 1s");
     }
 }

@@ -107,9 +107,7 @@ impl Error {
             },
             Self::Instance(InstanceError::Running { .. }) => RUNNING,
             Self::Instance(_) => SOCKET,
-            Self::Machine(
-                MachineError::NotAllowed { .. } | MachineError::Empty | MachineError::TooLarge(_),
-            ) => USAGE,
+            Self::Machine(MachineError::NotAllowed { .. } | MachineError::Empty | MachineError::TooLarge(_)) => USAGE,
             Self::Start { code, .. } | Self::Apart { code, .. } => *code,
             Self::Exec { source, .. } if source.kind() == io::ErrorKind::NotFound => NOT_FOUND,
             Self::Exec { .. } => CANNOT_EXECUTE,
@@ -120,9 +118,7 @@ impl Error {
 
 /// Nobody listens at a socket (any more).
 pub fn is_absent(error: SysError) -> bool {
-    [Errno::ENOENT, Errno::ECONNREFUSED, Errno::ENOTDIR]
-        .iter()
-        .any(|errno| error.is(*errno as i32))
+    [Errno::ENOENT, Errno::ECONNREFUSED, Errno::ENOTDIR].iter().any(|errno| error.is(*errno as i32))
 }
 
 /// What to do about a failed talk.
@@ -135,9 +131,7 @@ fn advice(error: &ConnectError) -> &'static str {
             "; it belongs to another user: choose your own with --socket or NANOS_CPUMGR"
         }
         ConnectError::Unreachable { .. } => "; choose another one with --socket or NANOS_CPUMGR",
-        ConnectError::Message { .. }
-        | ConnectError::Protocol { .. }
-        | ConnectError::Area { .. } => {
+        ConnectError::Message { .. } | ConnectError::Protocol { .. } | ConnectError::Area { .. } => {
             "; is it the socket of a cpumgr of this version? Choose another one with --socket or NANOS_CPUMGR"
         }
         ConnectError::Silent { .. } => "; it hangs or is stopped: continue it (SIGCONT) or end it",

@@ -6,10 +6,7 @@ pub fn escape(name: &[u8]) -> String {
         .chars()
         .flat_map(|c| {
             let plain = (c.is_ascii_graphic() || c == ' ') && c != '\\';
-            plain
-                .then_some(c)
-                .into_iter()
-                .chain((!plain).then(|| c.escape_default()).into_iter().flatten())
+            plain.then_some(c).into_iter().chain((!plain).then(|| c.escape_default()).into_iter().flatten())
         })
         .collect()
 }
@@ -18,13 +15,7 @@ pub fn escape(name: &[u8]) -> String {
 /// parts may have been escaped before).
 pub fn printable(text: &str) -> String {
     text.chars()
-        .map(|c| {
-            if c.is_ascii_graphic() || c == ' ' {
-                c.to_string()
-            } else {
-                c.escape_default().to_string()
-            }
-        })
+        .map(|c| if c.is_ascii_graphic() || c == ' ' { c.to_string() } else { c.escape_default().to_string() })
         .collect()
 }
 

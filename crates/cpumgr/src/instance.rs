@@ -87,37 +87,17 @@ impl Instance {
             Err((mut file, nix::errno::Errno::EWOULDBLOCK)) => {
                 let mut pid = String::new();
                 let known = file.read_to_string(&mut pid).is_ok() && !pid.trim().is_empty();
-                let who = if known {
-                    format!("process {}", pid.trim())
-                } else {
-                    "process unknown".into()
-                };
-                return Err(InstanceError::Running {
-                    socket: socket.to_owned(),
-                    who,
-                });
+                let who = if known { format!("process {}", pid.trim()) } else { "process unknown".into() };
+                return Err(InstanceError::Running { socket: socket.to_owned(), who });
             }
             Err((_, errno)) => {
-                return Err(InstanceError::Io {
-                    what: "cannot lock",
-                    path,
-                    source: errno.into(),
-                });
+                return Err(InstanceError::Io { what: "cannot lock", path, source: errno.into() });
             }
         };
-        let written = lock
-            .set_len(0)
-            .and_then(|()| lock.rewind())
-            .and_then(|()| write!(lock, "{}", std::process::id()));
-        written.map_err(|source| InstanceError::Io {
-            what: "cannot write",
-            path,
-            source,
-        })?;
-        Ok(Self {
-            socket: socket.to_owned(),
-            lock,
-        })
+        let written =
+            lock.set_len(0).and_then(|()| lock.rewind()).and_then(|()| write!(lock, "{}", std::process::id()));
+        written.map_err(|source| InstanceError::Io { what: "cannot write", path, source })?;
+        Ok(Self { socket: socket.to_owned(), lock })
     }
 
     /// Listens. A dead manager's socket is replaced; anything else that stands there is not.
@@ -129,10 +109,7 @@ impl Instance {
         match fs::symlink_metadata(socket) {
             Ok(data) if !data.file_type().is_socket() => {
                 let what = "something that is no socket stands there".into();
-                return Err(InstanceError::Path {
-                    socket: socket.clone(),
-                    what,
-                });
+                return Err(InstanceError::Path { socket: socket.clone(), what });
             }
             Ok(_) => fs::remove_file(socket).map_err(|source| InstanceError::Io {
                 what: "cannot remove the old socket",
@@ -141,17 +118,10 @@ impl Instance {
             })?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(source) => {
-                return Err(InstanceError::Io {
-                    what: "cannot look at",
-                    path: socket.clone(),
-                    source,
-                });
+                return Err(InstanceError::Io { what: "cannot look at", path: socket.clone(), source });
             }
         }
-        fdpass::listen(socket, 0o600).map_err(|source| InstanceError::Listen {
-            socket: socket.clone(),
-            source,
-        })
+        fdpass::listen(socket, 0o600).map_err(|source| InstanceError::Listen { socket: socket.clone(), source })
     }
 
     /// The socket.
@@ -183,15 +153,9 @@ pub fn lock_start(socket: &Path, timeout: Duration) -> Result<Flock<File>, Insta
         // A blocking lock cannot be given up; starters are rare and quick, so that asking again is cheap.
         match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
             Ok(lock) => return Ok(lock),
-            Err((again, nix::errno::Errno::EWOULDBLOCK)) if begin.elapsed() < timeout => {
-                file = again
-            }
+            Err((again, nix::errno::Errno::EWOULDBLOCK)) if begin.elapsed() < timeout => file = again,
             Err((_, errno)) => {
-                return Err(InstanceError::Io {
-                    what: "cannot lock",
-                    path,
-                    source: errno.into(),
-                });
+                return Err(InstanceError::Io { what: "cannot lock", path, source: errno.into() });
             }
         }
         std::thread::sleep(Duration::from_millis(2));
@@ -214,11 +178,7 @@ fn open_lock(path: &Path) -> Result<File, InstanceError> {
         .mode(0o600)
         .custom_flags(nix::fcntl::OFlag::O_NOFOLLOW.bits())
         .open(path);
-    opened.map_err(|source| InstanceError::Io {
-        what: "cannot open",
-        path: path.to_owned(),
-        source,
-    })
+    opened.map_err(|source| InstanceError::Io { what: "cannot open", path: path.to_owned(), source })
 }
 
 /// Makes the directory of a socket, or checks that nobody but this user can change what is in it.
@@ -226,10 +186,7 @@ fn open_lock(path: &Path) -> Result<File, InstanceError> {
 /// # Errors
 /// When it cannot be made, or is not safe.
 pub fn prepare_directory(socket: &Path) -> Result<(), InstanceError> {
-    let bad = |what: &str| InstanceError::Path {
-        socket: socket.to_owned(),
-        what: what.into(),
-    };
+    let bad = |what: &str| InstanceError::Path { socket: socket.to_owned(), what: what.into() };
     if socket.file_name().is_none() {
         return Err(bad("a path names a file in a directory"));
     }
@@ -242,11 +199,7 @@ pub fn prepare_directory(socket: &Path) -> Result<(), InstanceError> {
         Ok(()) => {}
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
         Err(source) => {
-            return Err(InstanceError::Io {
-                what: "cannot make the socket's directory",
-                path: dir.to_owned(),
-                source,
-            });
+            return Err(InstanceError::Io { what: "cannot make the socket's directory", path: dir.to_owned(), source });
         }
     }
     let data = fs::symlink_metadata(dir).map_err(|source| InstanceError::Io {
@@ -254,12 +207,7 @@ pub fn prepare_directory(socket: &Path) -> Result<(), InstanceError> {
         path: dir.to_owned(),
         source,
     })?;
-    let refuse = |what: String| {
-        Err(InstanceError::Directory {
-            dir: dir.to_owned(),
-            what,
-        })
-    };
+    let refuse = |what: String| Err(InstanceError::Directory { dir: dir.to_owned(), what });
     let me = nix::unistd::geteuid().as_raw();
     if data.file_type().is_symlink() {
         return refuse("is a symbolic link".into());
@@ -271,10 +219,7 @@ pub fn prepare_directory(socket: &Path) -> Result<(), InstanceError> {
         return refuse(format!("belongs to user {}, not to user {me}", data.uid()));
     }
     if data.mode() & 0o022 != 0 {
-        return refuse(format!(
-            "has mode {:o}: others may write there; it needs 0700",
-            data.mode() & 0o7777
-        ));
+        return refuse(format!("has mode {:o}: others may write there; it needs 0700", data.mode() & 0o7777));
     }
     Ok(())
 }
@@ -291,12 +236,7 @@ mod tests {
         let first = Instance::claim(&socket).unwrap();
         let error = Instance::claim(&socket).unwrap_err();
         assert!(matches!(error, InstanceError::Running { .. }), "{error}");
-        assert!(
-            error
-                .to_string()
-                .contains(&format!("process {}", std::process::id())),
-            "{error}"
-        );
+        assert!(error.to_string().contains(&format!("process {}", std::process::id())), "{error}");
         drop(first);
         drop(Instance::claim(&socket).unwrap());
         assert!(!socket.exists());
@@ -308,10 +248,7 @@ mod tests {
         let socket = dir.path().join("m/app.sock");
         let first = Instance::claim(&socket).unwrap();
         drop(first.listen().unwrap());
-        assert!(
-            socket.exists(),
-            "as after SIGKILL: the file is there, nobody listens"
-        );
+        assert!(socket.exists(), "as after SIGKILL: the file is there, nobody listens");
         let _listener = first.listen().unwrap();
         fdpass::connect(&socket, Duration::from_secs(5)).unwrap();
     }
@@ -323,10 +260,7 @@ mod tests {
         let instance = Instance::claim(&socket).unwrap();
         fs::write(&socket, "precious").unwrap();
         let error = instance.listen().unwrap_err().to_string();
-        assert!(
-            error.contains("no socket") && error.contains("app.sock"),
-            "{error}"
-        );
+        assert!(error.contains("no socket") && error.contains("app.sock"), "{error}");
         assert_eq!(fs::read_to_string(&socket).unwrap(), "precious");
     }
 
@@ -336,13 +270,8 @@ mod tests {
         let open = dir.path().join("open");
         fs::create_dir(&open).unwrap();
         fs::set_permissions(&open, fs::Permissions::from_mode(0o777)).unwrap();
-        let error = Instance::claim(&open.join("app.sock"))
-            .unwrap_err()
-            .to_string();
-        assert!(
-            error.contains("others may write there") && error.contains("open"),
-            "{error}"
-        );
+        let error = Instance::claim(&open.join("app.sock")).unwrap_err().to_string();
+        assert!(error.contains("others may write there") && error.contains("open"), "{error}");
     }
 
     #[test]
@@ -350,9 +279,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let link = dir.path().join("link");
         std::os::unix::fs::symlink(dir.path(), &link).unwrap();
-        let error = Instance::claim(&link.join("app.sock"))
-            .unwrap_err()
-            .to_string();
+        let error = Instance::claim(&link.join("app.sock")).unwrap_err().to_string();
         assert!(error.contains("symbolic link"), "{error}");
     }
 
@@ -365,9 +292,7 @@ mod tests {
             println!("skipped: giving a directory away needs privilege");
             return;
         }
-        let error = Instance::claim(&theirs.join("app.sock"))
-            .unwrap_err()
-            .to_string();
+        let error = Instance::claim(&theirs.join("app.sock")).unwrap_err().to_string();
         assert!(error.contains("belongs to user 12345"), "{error}");
     }
 

@@ -18,9 +18,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use policies::{
-    AppId, AppView, Cause, Decision, Equip, Machine, Nanos, Placement, Policy, Snapshot,
-};
+use policies::{AppId, AppView, Cause, Decision, Equip, Machine, Nanos, Placement, Policy, Snapshot};
 
 /// The longest time for which a processor is not taken (M4).
 pub const MAX_HOLD: Nanos = 10_000_000;
@@ -75,10 +73,7 @@ pub struct Ledger {
 impl Ledger {
     /// Books without programs. `machine` has at least one processor.
     pub fn new(machine: Machine, quantum: Nanos, policy: Box<dyn Policy>) -> Self {
-        assert!(
-            !machine.cpus.is_empty(),
-            "the caller refuses an empty machine"
-        );
+        assert!(!machine.cpus.is_empty(), "the caller refuses an empty machine");
         Self {
             machine,
             quantum,
@@ -95,18 +90,8 @@ impl Ledger {
 
     /// A program comes. It holds nothing until the next [`Ledger::decide`].
     pub fn arrive(&mut self, app: AppId, request: u32, max: u32) {
-        debug_assert!(
-            self.entries.iter().all(|entry| entry.id != app),
-            "identities are given once"
-        );
-        let entry = Entry {
-            id: app,
-            request,
-            max,
-            holding: Holding::default(),
-            since: BTreeMap::new(),
-            cpu_time: 0,
-        };
+        debug_assert!(self.entries.iter().all(|entry| entry.id != app), "identities are given once");
+        let entry = Entry { id: app, request, max, holding: Holding::default(), since: BTreeMap::new(), cpu_time: 0 };
         self.entries.push(entry);
     }
 
@@ -145,11 +130,7 @@ impl Ledger {
             tracing::error!(policy = self.policy.name(), %rule, "the policy broke a rule; equal shares are used instead");
             decision = Equip::new().decide(&snapshot);
         }
-        self.target = self
-            .placement
-            .place(&self.machine, &decision)
-            .into_iter()
-            .collect();
+        self.target = self.placement.place(&self.machine, &decision).into_iter().collect();
         self.decision = decision;
         self.plan_turns(now, cause);
         self.settle(now)
@@ -172,26 +153,17 @@ impl Ledger {
 
     /// When [`Ledger::tick`] has something to do.
     pub fn next_deadline(&self) -> Option<Nanos> {
-        [self.turn_ends, self.decision.next, self.hold_ends]
-            .into_iter()
-            .flatten()
-            .min()
+        [self.turn_ends, self.decision.next, self.hold_ends].into_iter().flatten().min()
     }
 
     /// What a program holds.
     pub fn holding(&self, app: AppId) -> Option<&Holding> {
-        self.entries
-            .iter()
-            .find(|entry| entry.id == app)
-            .map(|entry| &entry.holding)
+        self.entries.iter().find(|entry| entry.id == app).map(|entry| &entry.holding)
     }
 
     /// What a program asked for, within its maximum.
     pub fn request(&self, app: AppId) -> Option<u32> {
-        self.entries
-            .iter()
-            .find(|entry| entry.id == app)
-            .map(|entry| entry.view().wants())
+        self.entries.iter().find(|entry| entry.id == app).map(|entry| entry.view().wants())
     }
 
     /// The number of managed processors.
@@ -216,8 +188,7 @@ impl Ledger {
 
     /// A quantum runs while masters share or somebody waits for more: otherwise nothing changes by itself.
     fn plan_turns(&mut self, now: Nanos, cause: Cause) {
-        let waiting = !self.decision.work_list.is_empty()
-            || self.decision.allocations.iter().any(|a| a.shared);
+        let waiting = !self.decision.work_list.is_empty() || self.decision.allocations.iter().any(|a| a.shared);
         self.turn_ends = match self.turn_ends {
             _ if !waiting => None,
             Some(end) if cause != Cause::Quantum => Some(end),
@@ -230,38 +201,23 @@ impl Ledger {
     fn settle(&mut self, now: Nanos) -> Vec<Change> {
         let kept = self.kept(now);
         self.hold_ends = kept.values().flat_map(|kept| kept.values()).copied().min();
-        let keeper: BTreeMap<u32, AppId> = kept
-            .iter()
-            .flat_map(|(app, kept)| kept.keys().map(|cpu| (*cpu, *app)))
-            .collect();
+        let keeper: BTreeMap<u32, AppId> =
+            kept.iter().flat_map(|(app, kept)| kept.keys().map(|cpu| (*cpu, *app))).collect();
         let unsatisfied: BTreeSet<AppId> = self.unsatisfied();
-        let shared: BTreeSet<AppId> = self
-            .decision
-            .allocations
-            .iter()
-            .filter(|a| a.shared)
-            .map(|a| a.app)
-            .collect();
+        let shared: BTreeSet<AppId> = self.decision.allocations.iter().filter(|a| a.shared).map(|a| a.app).collect();
 
         let mut changes = Vec::new();
         for entry in &mut self.entries {
             let target = self.target.get(&entry.id).map_or(&[][..], Vec::as_slice);
             let kept = kept.get(&entry.id);
-            let room =
-                (entry.view().wants() as usize).saturating_sub(kept.map_or(0, BTreeMap::len));
+            let room = (entry.view().wants() as usize).saturating_sub(kept.map_or(0, BTreeMap::len));
             let free = |cpu: &&u32| !keeper.contains_key(cpu);
             let mut cpus: Vec<u32> = Vec::new();
             // What it holds already comes first, so that a program that is full with kept processors loses none of
             // them to a new one.
             for held in [true, false] {
                 let part = |cpu: &&u32| entry.holding.cpus.contains(cpu) == held;
-                cpus.extend(
-                    target
-                        .iter()
-                        .filter(free)
-                        .filter(part)
-                        .take(room - cpus.len()),
-                );
+                cpus.extend(target.iter().filter(free).filter(part).take(room - cpus.len()));
             }
             cpus.extend(kept.into_iter().flat_map(BTreeMap::keys));
             let mut shares = shared.contains(&entry.id);
@@ -274,21 +230,14 @@ impl Ledger {
                 shares = false;
             }
             let others_wait = unsatisfied.len() > usize::from(unsatisfied.contains(&entry.id));
-            let holding = Holding {
-                cpus,
-                shared: shares,
-                dedicated: !shares && !others_wait,
-            };
+            let holding = Holding { cpus, shared: shares, dedicated: !shares && !others_wait };
             entry.since.retain(|cpu, _| holding.cpus.contains(cpu));
             for cpu in &holding.cpus {
                 entry.since.entry(*cpu).or_insert(now);
             }
             if holding != entry.holding {
                 entry.holding = holding.clone();
-                changes.push(Change {
-                    app: entry.id,
-                    holding,
-                });
+                changes.push(Change { app: entry.id, holding });
             }
         }
         changes
@@ -300,22 +249,12 @@ impl Ledger {
         for entry in self.entries.iter().filter(|entry| !entry.holding.shared) {
             let target = self.target.get(&entry.id).map_or(&[][..], Vec::as_slice);
             // Whoever asks for less gives back at once.
-            let stay = entry
-                .holding
-                .cpus
-                .iter()
-                .filter(|cpu| target.contains(cpu))
-                .count();
+            let stay = entry.holding.cpus.iter().filter(|cpu| target.contains(cpu)).count();
             let room = (entry.view().wants() as usize).saturating_sub(stay);
-            let young = entry
-                .holding
-                .cpus
-                .iter()
-                .filter(|cpu| !target.contains(cpu))
-                .filter_map(|cpu| {
-                    let end = entry.since.get(cpu)? + self.hold();
-                    (end > now).then_some((*cpu, end))
-                });
+            let young = entry.holding.cpus.iter().filter(|cpu| !target.contains(cpu)).filter_map(|cpu| {
+                let end = entry.since.get(cpu)? + self.hold();
+                (end > now).then_some((*cpu, end))
+            });
             let kept: BTreeMap<u32, Nanos> = young.take(room).collect();
             if !kept.is_empty() {
                 all.insert(entry.id, kept);
@@ -326,19 +265,9 @@ impl Ledger {
 
     /// Programs that could use more than the decision gives them.
     fn unsatisfied(&self) -> BTreeSet<AppId> {
-        let views: BTreeMap<AppId, AppView> = self
-            .entries
-            .iter()
-            .map(|entry| (entry.id, entry.view()))
-            .collect();
-        let wanting =
-            |a: &&policies::Allocation| views.get(&a.app).is_some_and(|view| a.wants_more(view));
-        self.decision
-            .allocations
-            .iter()
-            .filter(wanting)
-            .map(|a| a.app)
-            .collect()
+        let views: BTreeMap<AppId, AppView> = self.entries.iter().map(|entry| (entry.id, entry.view())).collect();
+        let wanting = |a: &&policies::Allocation| views.get(&a.app).is_some_and(|view| a.wants_more(view));
+        self.decision.allocations.iter().filter(wanting).map(|a| a.app).collect()
     }
 
     /// Adds the time since the last accounting to what programs received: a shared processor counts in parts.
@@ -350,12 +279,7 @@ impl Ledger {
             *users.entry(*cpu).or_default() += 1;
         }
         for entry in &mut self.entries {
-            let received: Nanos = entry
-                .holding
-                .cpus
-                .iter()
-                .map(|cpu| passed / users[cpu])
-                .sum();
+            let received: Nanos = entry.holding.cpus.iter().map(|cpu| passed / users[cpu]).sum();
             entry.cpu_time = entry.cpu_time.saturating_add(received);
         }
     }
@@ -365,8 +289,7 @@ impl Entry {
     fn view(&self) -> AppView {
         AppView {
             max: self.max.max(1),
-            allocated: u32::try_from(self.holding.cpus.len())
-                .expect("processors have 32-bit numbers"),
+            allocated: u32::try_from(self.holding.cpus.len()).expect("processors have 32-bit numbers"),
             cpu_time: self.cpu_time,
             ..AppView::new(self.id, self.request.max(1))
         }

@@ -21,9 +21,7 @@ pub enum MachineError {
     #[error(transparent)]
     Topology(#[from] TopologyError),
     /// `--cpus` names processors that this process may not use.
-    #[error(
-        "--cpus {asked}: processors {missing} are offline or not allowed here; this process may use {allowed}"
-    )]
+    #[error("--cpus {asked}: processors {missing} are offline or not allowed here; this process may use {allowed}")]
     NotAllowed {
         /// What was asked.
         asked: CpuSet,
@@ -52,36 +50,17 @@ pub fn managed(named: Option<&CpuSet>) -> Result<(Machine, CpuSet), MachineError
     let limits = Limits::read()?;
     let allowed = mask.intersection(&topology.online());
     let cpus = choose(named, &allowed, &limits)?;
-    let place = |id: CpuId| {
-        topology.get(id).map(|cpu| MachineCpu {
-            id: id.0,
-            core: cpu.core,
-            llc: cpu.llc,
-            node: cpu.node,
-        })
-    };
-    Ok((
-        Machine {
-            cpus: cpus.iter().filter_map(place).collect(),
-        },
-        cpus,
-    ))
+    let place =
+        |id: CpuId| topology.get(id).map(|cpu| MachineCpu { id: id.0, core: cpu.core, llc: cpu.llc, node: cpu.node });
+    Ok((Machine { cpus: cpus.iter().filter_map(place).collect() }, cpus))
 }
 
-fn choose(
-    named: Option<&CpuSet>,
-    allowed: &CpuSet,
-    limits: &Limits,
-) -> Result<CpuSet, MachineError> {
+fn choose(named: Option<&CpuSet>, allowed: &CpuSet, limits: &Limits) -> Result<CpuSet, MachineError> {
     let cpus: CpuSet = match named {
         Some(asked) => {
             let missing = asked.difference(allowed);
             if !missing.is_empty() {
-                return Err(MachineError::NotAllowed {
-                    asked: asked.clone(),
-                    missing,
-                    allowed: allowed.clone(),
-                });
+                return Err(MachineError::NotAllowed { asked: asked.clone(), missing, allowed: allowed.clone() });
             }
             asked.clone()
         }
@@ -91,11 +70,7 @@ fn choose(
                 Some(cpuset) => allowed.intersection(cpuset),
                 None => allowed.clone(),
             };
-            let within = if within.is_empty() {
-                allowed.clone()
-            } else {
-                within
-            };
+            let within = if within.is_empty() { allowed.clone() } else { within };
             within.iter().take(usable).collect()
         }
     };
@@ -118,39 +93,19 @@ mod tests {
 
     #[test]
     fn a_quota_leaves_whole_processors_only() {
-        let limits = Limits {
-            quota: Some(2.7),
-            cpuset: None,
-        };
+        let limits = Limits { quota: Some(2.7), cpuset: None };
         assert_eq!(choose(None, &set("0-7"), &limits).unwrap(), set("0-1"));
-        let limits = Limits {
-            quota: None,
-            cpuset: Some(set("4-5")),
-        };
+        let limits = Limits { quota: None, cpuset: Some(set("4-5")) };
         assert_eq!(choose(None, &set("0-7"), &limits).unwrap(), set("4-5"));
     }
 
     #[test]
     fn named_processors_must_be_there() {
-        let limits = Limits {
-            quota: None,
-            cpuset: None,
-        };
-        assert_eq!(
-            choose(Some(&set("1,3")), &set("0-3"), &limits).unwrap(),
-            set("1,3")
-        );
-        let error = choose(Some(&set("3-4")), &set("0-3"), &limits)
-            .unwrap_err()
-            .to_string();
-        assert_eq!(
-            error,
-            "--cpus 3-4: processors 4 are offline or not allowed here; this process may use 0-3"
-        );
-        assert!(matches!(
-            choose(Some(&set("2000")), &set("2000"), &limits),
-            Err(MachineError::TooLarge(2000))
-        ));
+        let limits = Limits { quota: None, cpuset: None };
+        assert_eq!(choose(Some(&set("1,3")), &set("0-3"), &limits).unwrap(), set("1,3"));
+        let error = choose(Some(&set("3-4")), &set("0-3"), &limits).unwrap_err().to_string();
+        assert_eq!(error, "--cpus 3-4: processors 4 are offline or not allowed here; this process may use 0-3");
+        assert!(matches!(choose(Some(&set("2000")), &set("2000"), &limits), Err(MachineError::TooLarge(2000))));
     }
 
     #[test]

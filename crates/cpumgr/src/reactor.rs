@@ -79,22 +79,11 @@ impl Reactor {
             mask.add(signal);
         }
         named("pthread_sigmask", mask.thread_block())?;
-        let signals = named(
-            "signalfd",
-            SignalFd::with_flags(&mask, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK),
-        )?;
+        let signals = named("signalfd", SignalFd::with_flags(&mask, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK))?;
         let flags = TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK;
-        let timer = named(
-            "timerfd_create",
-            TimerFd::new(ClockId::CLOCK_MONOTONIC, flags),
-        )?;
+        let timer = named("timerfd_create", TimerFd::new(ClockId::CLOCK_MONOTONIC, flags))?;
         let epoll = named("epoll_create1", Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC))?;
-        let reactor = Self {
-            epoll,
-            timer,
-            signals,
-            armed: None,
-        };
+        let reactor = Self { epoll, timer, signals, armed: None };
         reactor.add_token(&reactor.timer, TIMER, Interest::Read)?;
         reactor.add_token(&reactor.signals, SIGNAL, Interest::Read)?;
         Ok(reactor)
@@ -113,10 +102,7 @@ impl Reactor {
     /// # Errors
     /// `ENOMEM`.
     pub fn set_listener(&self, listener: impl AsFd, interest: Interest) -> SysResult<()> {
-        named(
-            "epoll_ctl",
-            self.epoll.modify(listener, &mut event(LISTENER, interest)),
-        )
+        named("epoll_ctl", self.epoll.modify(listener, &mut event(LISTENER, interest)))
     }
 
     /// Waits for a connection's descriptor too.
@@ -132,11 +118,7 @@ impl Reactor {
     /// # Errors
     /// `ENOMEM`.
     pub fn set(&self, fd: impl AsFd, serial: u64, role: Role, interest: Interest) -> SysResult<()> {
-        named(
-            "epoll_ctl",
-            self.epoll
-                .modify(fd, &mut event(token(serial, role), interest)),
-        )
+        named("epoll_ctl", self.epoll.modify(fd, &mut event(token(serial, role), interest)))
     }
 
     /// Does not wait for a descriptor any more. To be called before it is closed: a copy of it in another process
@@ -183,11 +165,7 @@ impl Reactor {
                         _ => Role::Socket,
                     };
                     let readable = !(event.events() & !EpollFlags::EPOLLOUT).is_empty();
-                    Event::Connection {
-                        serial: token >> ROLE_BITS,
-                        role,
-                        readable,
-                    }
+                    Event::Connection { serial: token >> ROLE_BITS, role, readable }
                 }
             });
         }
@@ -202,12 +180,8 @@ impl Reactor {
         let result = match deadline {
             // A time of zero would disarm the timer.
             Some(deadline) => {
-                let time =
-                    TimeSpec::from_duration(std::time::Duration::from_nanos(deadline.max(1)));
-                self.timer.set(
-                    Expiration::OneShot(time),
-                    TimerSetTimeFlags::TFD_TIMER_ABSTIME,
-                )
+                let time = TimeSpec::from_duration(std::time::Duration::from_nanos(deadline.max(1)));
+                self.timer.set(Expiration::OneShot(time), TimerSetTimeFlags::TFD_TIMER_ABSTIME)
             }
             None => self.timer.unset(),
         };

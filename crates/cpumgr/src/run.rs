@@ -47,10 +47,7 @@ pub fn run(args: &RunArgs, warn: impl Fn(&str)) -> Error {
     }
     match library_directory(args.lib.as_deref()) {
         Ok(directory) => {
-            command.env(
-                "LD_LIBRARY_PATH",
-                in_front(&directory, env::var_os("LD_LIBRARY_PATH").as_deref()),
-            );
+            command.env("LD_LIBRARY_PATH", in_front(&directory, env::var_os("LD_LIBRARY_PATH").as_deref()));
         }
         Err(looked) => warn(&format!(
             "the drop-in OpenMP library {LIBRARY} is not in {looked}; build it with `cargo xtask shim`, or name its \
@@ -58,10 +55,7 @@ pub fn run(args: &RunArgs, warn: impl Fn(&str)) -> Error {
         )),
     }
     let source = command.exec();
-    Error::Exec {
-        program: args.command[0].to_string_lossy().into_owned(),
-        source,
-    }
+    Error::Exec { program: args.command[0].to_string_lossy().into_owned(), source }
 }
 
 /// Sees to it that a manager answers at `socket` and knows that this process is going to be a program.
@@ -84,9 +78,7 @@ fn ensure_manager(socket: &Path, policy: Option<&str>, warn: &impl Fn(&str)) -> 
             Err(error) => return Err(error.into()),
         }
         if begin.elapsed() >= START {
-            return Err(Error::NoManager {
-                looked: format!("none came to {} within {START:?}", socket.display()),
-            });
+            return Err(Error::NoManager { looked: format!("none came to {} within {START:?}", socket.display()) });
         }
         std::thread::sleep(Duration::from_millis(2));
     }
@@ -116,10 +108,7 @@ fn announce(socket: &Path, policy: Option<&str>, warn: &impl Fn(&str)) -> Result
     match connection.receive()?.0 {
         FromManager::Announced => {}
         FromManager::Refused(refused) => {
-            return Err(ConnectError::Refused {
-                path: socket.to_owned(),
-                refused,
-            });
+            return Err(ConnectError::Refused { path: socket.to_owned(), refused });
         }
         other => {
             return Err(connection.broken(format!("it answered an announcement with {other:?}")));
@@ -142,10 +131,7 @@ fn announce(socket: &Path, policy: Option<&str>, warn: &impl Fn(&str)) -> Result
 
 /// The manager closed the connection, or said goodbye.
 fn is_farewell(error: &ConnectError) -> bool {
-    matches!(
-        error,
-        ConnectError::System { .. } | ConnectError::Protocol { .. }
-    )
+    matches!(error, ConnectError::System { .. } | ConnectError::Protocol { .. })
 }
 
 /// The directory of the drop-in library, or where it was looked for.
@@ -159,26 +145,16 @@ fn library_directory(named: Option<&Path>) -> Result<PathBuf, String> {
         },
     };
     let is_there = |directory: &&PathBuf| directory.join(LIBRARY).is_file();
-    match candidates
-        .iter()
-        .find(is_there)
-        .map(|directory| directory.canonicalize())
-    {
+    match candidates.iter().find(is_there).map(|directory| directory.canonicalize()) {
         Some(Ok(directory)) => Ok(directory),
-        _ => Err(candidates
-            .iter()
-            .map(|path| path.display().to_string())
-            .collect::<Vec<_>>()
-            .join(" or ")),
+        _ => Err(candidates.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(" or ")),
     }
 }
 
 /// `target/shim` beside `target/release/cpumgr`; `lib/nanos` beside `bin/cpumgr`.
 fn beside_program(exe: &Path) -> Vec<PathBuf> {
     let above = exe.parent().and_then(Path::parent);
-    above
-        .map(|above| vec![above.join("shim"), above.join("lib/nanos")])
-        .unwrap_or_default()
+    above.map(|above| vec![above.join("shim"), above.join("lib/nanos")]).unwrap_or_default()
 }
 
 /// A search path with `directory` in front. An empty part would mean the current directory: none is made.
@@ -199,22 +175,13 @@ mod tests {
     fn the_library_comes_first_in_the_search_path() {
         assert_eq!(in_front(Path::new("/a"), None), "/a");
         assert_eq!(in_front(Path::new("/a"), Some("".as_ref())), "/a");
-        assert_eq!(
-            in_front(Path::new("/a"), Some("/b:/c".as_ref())),
-            "/a:/b:/c"
-        );
+        assert_eq!(in_front(Path::new("/a"), Some("/b:/c".as_ref())), "/a:/b:/c");
     }
 
     #[test]
     fn the_library_is_looked_for_beside_the_program() {
         let places = beside_program(Path::new("/x/target/release/cpumgr"));
-        assert_eq!(
-            places,
-            [
-                PathBuf::from("/x/target/shim"),
-                "/x/target/lib/nanos".into()
-            ]
-        );
+        assert_eq!(places, [PathBuf::from("/x/target/shim"), "/x/target/lib/nanos".into()]);
         let places = beside_program(Path::new("/usr/bin/cpumgr"));
         assert_eq!(places[1], PathBuf::from("/usr/lib/nanos"));
     }
@@ -222,10 +189,7 @@ mod tests {
     #[test]
     fn a_directory_without_the_library_is_named() {
         let dir = tempfile::tempdir().unwrap();
-        assert_eq!(
-            library_directory(Some(dir.path())),
-            Err(dir.path().display().to_string())
-        );
+        assert_eq!(library_directory(Some(dir.path())), Err(dir.path().display().to_string()));
         std::fs::write(dir.path().join(LIBRARY), "").unwrap();
         assert!(library_directory(Some(dir.path())).is_ok());
     }

@@ -107,9 +107,7 @@ impl Server {
             ledger: setup.ledger,
             cpus: setup.cpus,
             trace: setup.trace,
-            idle_exit: setup
-                .idle_exit
-                .map(|time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)),
+            idle_exit: setup.idle_exit.map(|time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)),
             connections: BTreeMap::new(),
             next_serial: 1,
             arrived: Vec::new(),
@@ -155,11 +153,7 @@ impl Server {
             Event::Listener => {
                 self.accept(now);
             }
-            Event::Connection {
-                serial,
-                role,
-                readable,
-            } if !self.doomed.contains(&serial) => match role {
+            Event::Connection { serial, role, readable } if !self.doomed.contains(&serial) => match role {
                 Role::Process => self.process_ended(serial),
                 Role::Doorbell => self.rung(serial, now),
                 Role::Socket => self.socket_ready(serial, readable, now),
@@ -175,18 +169,12 @@ impl Server {
 
     /// A program rang: look at its request, unless it rings too often.
     fn rung(&mut self, serial: u64, now: u64) {
-        let Some(program) = self
-            .connections
-            .get_mut(&serial)
-            .and_then(|it| it.program.as_mut())
-        else {
+        let Some(program) = self.connections.get_mut(&serial).and_then(|it| it.program.as_mut()) else {
             return;
         };
         if !program.bucket.take(now) {
             program.muted_until = Some(program.bucket.time_of(program::UNMUTE_TOKENS, now));
-            let muted =
-                self.reactor
-                    .set(&program.doorbell, serial, Role::Doorbell, Interest::Muted);
+            let muted = self.reactor.set(&program.doorbell, serial, Role::Doorbell, Interest::Muted);
             self.check(serial, muted);
             return;
         }
@@ -202,11 +190,7 @@ impl Server {
 
     /// Reads a program's request.
     fn look(&mut self, serial: u64) {
-        let Some(program) = self
-            .connections
-            .get_mut(&serial)
-            .and_then(|it| it.program.as_mut())
-        else {
+        let Some(program) = self.connections.get_mut(&serial).and_then(|it| it.program.as_mut()) else {
             return;
         };
         let request = program.areas.request();
@@ -230,11 +214,7 @@ impl Server {
             {
                 program.muted_until = None;
                 // The ring is still in it and comes as an event.
-                if self
-                    .reactor
-                    .set(&program.doorbell, serial, Role::Doorbell, Interest::Read)
-                    .is_err()
-                {
+                if self.reactor.set(&program.doorbell, serial, Role::Doorbell, Interest::Read).is_err() {
                     failed.push(serial);
                 }
             }
@@ -267,11 +247,9 @@ impl Server {
             // A program that died before its answer leaves again.
             self.bury(now);
         }
-        if self.next_beat <= now {
-            let programs = self
-                .connections
-                .values()
-                .filter_map(|it| it.program.as_ref());
+        // A pass that happens anyway spares the next wakeup for a sign of life alone.
+        if self.next_beat <= now + self.beat_interval() / 2 {
+            let programs = self.connections.values().filter_map(|it| it.program.as_ref());
             for program in programs {
                 program.areas.beat(now);
             }
@@ -295,13 +273,7 @@ impl Server {
             let moved = program.traced.as_ref() != Some(&(holding.cpus.clone(), holding.shared));
             if moved {
                 program.traced = Some((holding.cpus.clone(), holding.shared));
-                let line = program.line(
-                    trace::Event::Allocation,
-                    pid,
-                    now,
-                    holding.cpus,
-                    holding.shared,
-                );
+                let line = program.line(trace::Event::Allocation, pid, now, holding.cpus, holding.shared);
                 if let Some(trace) = &mut self.trace {
                     trace.write(line);
                 }
@@ -328,13 +300,7 @@ impl Server {
             }
             tracing::info!(pid = connection.peer.pid.0, name = %program.name, "a program left");
             if let Some(trace) = &mut self.trace {
-                trace.write(program.line(
-                    trace::Event::Exit,
-                    connection.peer.pid.0,
-                    now,
-                    Vec::new(),
-                    false,
-                ));
+                trace.write(program.line(trace::Event::Exit, connection.peer.pid.0, now, Vec::new(), false));
             }
         }
         if connection.watched {
@@ -367,17 +333,12 @@ impl Server {
     }
 
     fn programs(&self) -> usize {
-        self.connections
-            .values()
-            .filter(|it| it.program.is_some())
-            .count()
+        self.connections.values().filter(|it| it.program.is_some()).count()
     }
 
     fn is_idle(&self, now: u64) -> bool {
         let gone = self.programs() == 0 && !self.connections.values().any(|it| it.announced);
-        gone && self
-            .idle_exit
-            .is_some_and(|time| self.idle_since.saturating_add(time) <= now)
+        gone && self.idle_exit.is_some_and(|time| self.idle_since.saturating_add(time) <= now)
     }
 
     fn beat_interval(&self) -> u64 {
@@ -387,26 +348,13 @@ impl Server {
     /// The next time at which something is to be done without an event (V4).
     fn next_deadline(&self) -> Option<u64> {
         let muted = self.connections.values().flat_map(|connection| {
-            [
-                connection.muted_until,
-                connection
-                    .program
-                    .as_ref()
-                    .and_then(|program| program.muted_until),
-            ]
+            [connection.muted_until, connection.program.as_ref().and_then(|program| program.muted_until)]
         });
         let busy = self.programs() > 0;
         let waited_for = busy || self.connections.values().any(|it| it.announced);
-        let idle = self
-            .idle_exit
-            .filter(|_| !waited_for)
-            .map(|time| self.idle_since.saturating_add(time));
+        let idle = self.idle_exit.filter(|_| !waited_for).map(|time| self.idle_since.saturating_add(time));
         let beat = busy.then_some(self.next_beat);
-        [self.ledger.next_deadline(), self.accept_again, idle, beat]
-            .into_iter()
-            .chain(muted)
-            .flatten()
-            .min()
+        [self.ledger.next_deadline(), self.accept_again, idle, beat].into_iter().chain(muted).flatten().min()
     }
 
     /// Says goodbye and ends.
@@ -443,7 +391,5 @@ impl Server {
 /// An error that only says that the peer is gone.
 fn is_gone(error: SysError) -> bool {
     use nix::errno::Errno;
-    [Errno::EPIPE, Errno::ECONNRESET, Errno::ENOTCONN]
-        .iter()
-        .any(|errno| error.is(*errno as i32))
+    [Errno::EPIPE, Errno::ECONNRESET, Errno::ENOTCONN].iter().any(|errno| error.is(*errno as i32))
 }

@@ -18,9 +18,9 @@ fn choice(named: Option<&Path>) -> SocketChoice {
 pub fn to_serve(named: Option<&Path>) -> Result<PathBuf, Error> {
     match choice(named) {
         SocketChoice::Explicit(path) => absolute(&path),
-        SocketChoice::Off => Err(Error::Usage(
-            "NANOS_CPUMGR=off says that no manager is wanted; unset it, or name a --socket".into(),
-        )),
+        SocketChoice::Off => {
+            Err(Error::Usage("NANOS_CPUMGR=off says that no manager is wanted; unset it, or name a --socket".into()))
+        }
         SocketChoice::Found(_) | SocketChoice::None => Ok(user_socket()),
     }
 }
@@ -32,14 +32,9 @@ pub fn to_serve(named: Option<&Path>) -> Result<PathBuf, Error> {
 pub fn to_ask(named: Option<&Path>) -> Result<PathBuf, Error> {
     match choice(named) {
         SocketChoice::Explicit(path) | SocketChoice::Found(path) => absolute(&path),
-        SocketChoice::Off => Err(Error::NoManager {
-            looked: "NANOS_CPUMGR=off".into(),
-        }),
+        SocketChoice::Off => Err(Error::NoManager { looked: "NANOS_CPUMGR=off".into() }),
         SocketChoice::None => Err(Error::NoManager {
-            looked: format!(
-                "neither {SYSTEM_SOCKET} nor {} is there",
-                user_socket().display()
-            ),
+            looked: format!("neither {SYSTEM_SOCKET} nor {} is there", user_socket().display()),
         }),
     }
 }

@@ -36,66 +36,42 @@ impl Report {
         let status = match connection.receive()?.0 {
             FromManager::Status(status) => status,
             FromManager::Refused(refused) => {
-                return Err(ConnectError::Refused {
-                    path: socket.to_owned(),
-                    refused,
-                });
+                return Err(ConnectError::Refused { path: socket.to_owned(), refused });
             }
             other => {
-                return Err(connection.broken(format!(
-                    "it answered a question for its status with {other:?}"
-                )));
+                return Err(connection.broken(format!("it answered a question for its status with {other:?}")));
             }
         };
         let count = status.program_count as usize;
         if count > MAX_PROGRAMS {
-            return Err(connection.broken(format!(
-                "it claims {count} programs, the most is {MAX_PROGRAMS}"
-            )));
+            return Err(connection.broken(format!("it claims {count} programs, the most is {MAX_PROGRAMS}")));
         }
         let mut programs = Vec::new();
         while programs.len() < count {
             match connection.receive()?.0 {
-                FromManager::Programs(part) if !part.programs.is_empty() => {
-                    programs.extend(part.programs)
-                }
+                FromManager::Programs(part) if !part.programs.is_empty() => programs.extend(part.programs),
                 other => {
                     return Err(connection.broken(format!("its report goes on with {other:?}")));
                 }
             }
         }
-        Ok(Self {
-            socket: socket.display().to_string(),
-            status,
-            programs,
-        })
+        Ok(Self { socket: socket.display().to_string(), status, programs })
     }
 
     /// As a table for people.
     pub fn table(&self) -> String {
-        let Status {
-            policy,
-            quantum_ns,
-            processors,
-            processor_count,
-            manager_pid,
-            uptime_ns,
-            ..
-        } = &self.status;
+        let Status { policy, quantum_ns, processors, processor_count, manager_pid, uptime_ns, .. } = &self.status;
         let quantum = Duration::from_nanos(*quantum_ns);
         let mut text = format!(
             "manager {manager_pid} at {}, up {}\npolicy {policy}, quantum {quantum:?}, {processor_count} processors: {processors}\n",
             self.socket,
             age(*uptime_ns),
         );
-        let header = [
-            "PID", "NAME", "REQUEST", "GRANTED", "CPUS", "SHARED", "LIBRARY", "VPS", "AGE",
-        ];
+        let header = ["PID", "NAME", "REQUEST", "GRANTED", "CPUS", "SHARED", "LIBRARY", "VPS", "AGE"];
         let mut rows = vec![header.map(String::from)];
         rows.extend(self.programs.iter().map(row));
-        let widths: Vec<usize> = (0..header.len())
-            .map(|column| rows.iter().map(|row| row[column].len()).max().unwrap_or(0))
-            .collect();
+        let widths: Vec<usize> =
+            (0..header.len()).map(|column| rows.iter().map(|row| row[column].len()).max().unwrap_or(0)).collect();
         if self.programs.is_empty() {
             text.push_str("no programs\n");
             return text;
@@ -115,11 +91,7 @@ impl Report {
 
 fn row(program: &ProgramStatus) -> [String; 9] {
     let text = |text: &str| {
-        if text.is_empty() {
-            String::from("-")
-        } else {
-            text.to_owned()
-        }
+        if text.is_empty() { String::from("-") } else { text.to_owned() }
     };
     [
         program.pid.to_string(),
@@ -174,11 +146,7 @@ mod tests {
             processor_count: 2,
             program_count: 1,
         };
-        let mut report = Report {
-            socket: "/s".into(),
-            status,
-            programs: vec![program],
-        };
+        let mut report = Report { socket: "/s".into(), status, programs: vec![program] };
         assert_eq!(
             report.table(),
             "manager 7 at /s, up 5ms\n\

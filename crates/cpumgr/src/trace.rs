@@ -52,10 +52,7 @@ pub struct Line {
     pub lost: u64,
 }
 
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde passes fields by reference"
-)]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes fields by reference")]
 fn is_zero(number: &u64) -> bool {
     *number == 0
 }
@@ -76,14 +73,8 @@ impl Trace {
     pub fn create(path: &Path) -> io::Result<Self> {
         let file = File::create(path)?;
         let (sender, receiver) = sync_channel(QUEUE);
-        let writer = thread::Builder::new()
-            .name("trace".into())
-            .spawn(move || write_lines(file, &receiver))?;
-        Ok(Self {
-            queue: Some(sender),
-            writer: Some(writer),
-            lost: 0,
-        })
+        let writer = thread::Builder::new().name("trace".into()).spawn(move || write_lines(file, &receiver))?;
+        Ok(Self { queue: Some(sender), writer: Some(writer), lost: 0 })
     }
 
     /// Writes a line soon. Never waits.
@@ -150,9 +141,7 @@ mod tests {
         assert_eq!(text.lines().count(), 3);
         assert_eq!(
             text.lines().next(),
-            Some(
-                r#"{"t_ns":0,"event":"allocation","pid":7,"name":"cg","cpus":[0,1],"shared":false}"#
-            )
+            Some(r#"{"t_ns":0,"event":"allocation","pid":7,"name":"cg","cpus":[0,1],"shared":false}"#)
         );
     }
 }

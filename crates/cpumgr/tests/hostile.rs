@@ -27,9 +27,7 @@ fn answer(socket: impl AsFd) -> Option<FromManager> {
 fn refusal(manager: &Manager, packet: &[u8]) -> Refused {
     let socket = connection(&manager.socket());
     fdpass::send(&socket, packet, &[]).unwrap();
-    let Some(FromManager::Refused(refused)) = answer(&socket) else {
-        panic!("not refused")
-    };
+    let Some(FromManager::Refused(refused)) = answer(&socket) else { panic!("not refused") };
     assert_eq!(answer(&socket), None, "the connection is closed afterwards");
     refused
 }
@@ -40,26 +38,15 @@ fn packets_that_are_no_messages_are_refused_with_a_reason() {
     let mut program = manager.program(1, 1);
     let refused = refusal(&manager, b"\x00\xff\x1b[2J{{{{");
     assert_eq!(refused.code, RefusedCode::Malformed);
-    assert!(
-        refused.reason.contains("not a message") && !refused.reason.contains('\x1b'),
-        "{}",
-        refused.reason
-    );
+    assert!(refused.reason.contains("not a message") && !refused.reason.contains('\x1b'), "{}", refused.reason);
     let truncated = &register_packet(1)[..30];
     assert_eq!(refusal(&manager, truncated).code, RefusedCode::Malformed);
     let refused = refusal(&manager, br#"{"version":99,"type":"register"}"#);
     assert_eq!(refused.code, RefusedCode::Version);
-    assert!(
-        refused.reason.contains("99") && refused.reason.contains('1'),
-        "{}",
-        refused.reason
-    );
+    assert!(refused.reason.contains("99") && refused.reason.contains('1'), "{}", refused.reason);
     let refused = refusal(&manager, &register_packet(7));
     assert_eq!(refused.code, RefusedCode::Version);
-    assert_eq!(
-        refused.reason,
-        "the program speaks layout version 7, this manager version 1"
-    );
+    assert_eq!(refused.reason, "the program speaks layout version 7, this manager version 1");
     let refused = refusal(&manager, &vec![b' '; MAX_MESSAGE + 1]);
     assert_eq!(refused.code, RefusedCode::Malformed);
     assert!(program.seen().alive);
@@ -74,19 +61,13 @@ fn a_registered_program_that_talks_nonsense_is_let_go() {
     assert!(matches!(answer(&socket), Some(FromManager::Registered(_))));
     fdpass::send(&socket, b"nonsense", &[]).unwrap();
     assert!(matches!(answer(&socket), Some(FromManager::Refused(_))));
-    eventually("it is not managed any more", || {
-        manager.status().programs.is_empty().then_some(())
-    });
+    eventually("it is not managed any more", || manager.status().programs.is_empty().then_some(()));
 }
 
 #[test]
 fn a_client_cannot_fill_the_managers_descriptor_table() {
     let manager = Manager::start(&[]);
-    let count = || {
-        std::fs::read_dir(format!("/proc/{}/fd", manager.pid()))
-            .unwrap()
-            .count()
-    };
+    let count = || std::fs::read_dir(format!("/proc/{}/fd", manager.pid())).unwrap().count();
     let socket = connection(&manager.socket());
     let (end, other) = fdpass::pair().unwrap();
     let packet = message::encode(&ToManager::Announce).unwrap();
@@ -97,11 +78,7 @@ fn a_client_cannot_fill_the_managers_descriptor_table() {
         fdpass::send(&socket, &packet, &[end.as_fd(), other.as_fd()]).unwrap();
         assert_eq!(answer(&socket), Some(FromManager::Announced));
     }
-    assert!(
-        count() <= before,
-        "{} descriptors, {before} before",
-        count()
-    );
+    assert!(count() <= before, "{} descriptors, {before} before", count());
 }
 
 #[test]
@@ -110,9 +87,7 @@ fn programs_that_end_before_their_first_grant_leave_nothing_behind() {
     let mut other = manager.program(2, 2);
     for _ in 0..10 {
         let mut command = Program::command(&manager.socket());
-        command
-            .stdin(std::process::Stdio::piped())
-            .stdout(std::process::Stdio::null());
+        command.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::null());
         let mut child = command.spawn().unwrap();
         std::io::Write::write_all(&mut child.stdin.take().unwrap(), b"register-and-die\n").unwrap();
         assert!(child.wait().unwrap().success());
@@ -120,12 +95,8 @@ fn programs_that_end_before_their_first_grant_leave_nothing_behind() {
         let socket = connection(&manager.socket());
         fdpass::send(&socket, &register_packet(1), &[]).unwrap();
     }
-    eventually("only one is left", || {
-        (manager.status().programs.len() == 1).then_some(())
-    });
-    other.until("and it has what it wants", |seen| {
-        seen.dedicated && seen.alive
-    });
+    eventually("only one is left", || (manager.status().programs.len() == 1).then_some(()));
+    other.until("and it has what it wants", |seen| seen.dedicated && seen.alive);
 }
 
 #[test]
@@ -138,20 +109,15 @@ fn a_client_that_never_reads_is_dropped_and_disturbs_nobody() {
     let mut asked = 0;
     // It asks and asks; when its own queue is full it is muted, and at last thrown out.
     platform::fdpass::set_nonblocking(&socket).unwrap();
-    eventually("it is thrown out", || {
-        match fdpass::send(&socket, &packet, &[]) {
-            Ok(()) => {
-                asked += 1;
-                None
-            }
-            Err(error) if error.is(nix::libc::EAGAIN) => None,
-            Err(error) => Some(error),
+    eventually("it is thrown out", || match fdpass::send(&socket, &packet, &[]) {
+        Ok(()) => {
+            asked += 1;
+            None
         }
+        Err(error) if error.is(nix::libc::EAGAIN) => None,
+        Err(error) => Some(error),
     });
-    println!(
-        "thrown out after {asked} questions and {:?}",
-        begin.elapsed()
-    );
+    println!("thrown out after {asked} questions and {:?}", begin.elapsed());
     let report = manager.status();
     assert_eq!(report.programs.len(), programs.len());
 }
@@ -159,11 +125,31 @@ fn a_client_that_never_reads_is_dropped_and_disturbs_nobody() {
 #[test]
 fn silent_connections_keep_nobody_out() {
     let manager = Manager::start(&[]);
-    let silent: Vec<_> = (0..300).map(|_| connection(&manager.socket())).collect();
+    // More than it takes: the listener's queue holds the rest.
+    let silent: Vec<_> = (0..150).map(|_| connection(&manager.socket())).collect();
     let mut program = manager.program(1, 1);
     assert!(program.seen().alive);
     assert_eq!(manager.status().programs.len(), 1);
     drop(silent);
+}
+
+#[test]
+fn a_crowd_that_comes_at_once_gets_in() {
+    let manager = Manager::start(&[]);
+    let crowd: Vec<_> = (0..120)
+        .map(|_| {
+            let socket = manager.socket();
+            std::thread::spawn(move || {
+                let socket = connection(&socket);
+                let packet = message::encode(&ToManager::Status).unwrap();
+                fdpass::send(&socket, &packet, &[]).unwrap();
+                answer(&socket)
+            })
+        })
+        .collect();
+    for member in crowd {
+        assert!(matches!(member.join().unwrap(), Some(FromManager::Status(_))));
+    }
 }
 
 #[test]
@@ -186,32 +172,17 @@ fn random_bytes_in_the_shared_area_hurt_nobody_else() {
             random ^= random >> 7;
             random ^= random << 17;
             // SAFETY: - within the mapping, aligned, writable; the manager reads it by atomics only.
-            unsafe {
-                mapping
-                    .as_ptr()
-                    .add(offset)
-                    .cast::<u64>()
-                    .write_volatile(random)
-            };
+            unsafe { mapping.as_ptr().add(offset).cast::<u64>().write_volatile(random) };
         }
         doorbell.ring().unwrap();
     }
     // SAFETY: - as above; the request is the word at 128.
-    unsafe {
-        mapping
-            .as_ptr()
-            .add(128)
-            .cast::<u32>()
-            .write_volatile(u32::MAX)
-    };
+    unsafe { mapping.as_ptr().add(128).cast::<u32>().write_volatile(u32::MAX) };
     doorbell.ring().unwrap();
     let report = manager.status();
     assert_eq!(report.programs.len(), 3);
     for program in &report.programs {
-        assert!(
-            program.request >= 1 && program.request <= 2 && program.granted >= 1,
-            "{program:?}"
-        );
+        assert!(program.request >= 1 && program.request <= 2 && program.granted >= 1, "{program:?}");
     }
     for neighbour in &mut neighbours {
         assert!(neighbour.seen().alive);
@@ -228,38 +199,21 @@ fn the_manager_never_maps_what_it_sent_for_writing_by_the_program() {
     let [down, up, _doorbell] = <[_; 3]>::try_from(descriptors).unwrap();
     let down = SharedMemory::from_fd(down).unwrap();
     assert!(down.map_read_only().is_ok());
-    assert!(
-        down.map_read_write().is_err(),
-        "a program could write its own grant"
-    );
-    assert!(
-        SharedMemory::from_fd(up).is_ok(),
-        "a program could truncate what the manager reads"
-    );
+    assert!(down.map_read_write().is_err(), "a program could write its own grant");
+    assert!(SharedMemory::from_fd(up).is_ok(), "a program could truncate what the manager reads");
 }
 
 #[test]
 fn a_process_that_registers_anew_replaces_its_old_self() {
     let manager = Manager::start(&[]);
-    let hello = |library: &str| Hello {
-        max_processors: 2,
-        request: 1,
-        fixed_team: true,
-        library: library.into(),
-    };
+    let hello = |library: &str| Hello { max_processors: 2, request: 1, fixed_team: true, library: library.into() };
     let first = Client::connect(&manager.socket(), &hello("first"), PATIENCE).unwrap();
     let second = Client::connect(&manager.socket(), &hello("second"), PATIENCE).unwrap();
     eventually("the first is told", || (!first.is_alive()).then_some(()));
     assert!(second.is_alive());
     let report = manager.status();
     assert_eq!(report.programs.len(), 1);
-    assert_eq!(
-        (
-            report.programs[0].library.as_str(),
-            report.programs[0].fixed_team
-        ),
-        ("second", true)
-    );
+    assert_eq!((report.programs[0].library.as_str(), report.programs[0].fixed_team), ("second", true));
 }
 
 #[test]
@@ -268,42 +222,22 @@ fn what_answers_garbage_is_refused_by_the_client() {
     let path = dir.path().join("s");
     let listener = fdpass::listen(&path, 0o600).unwrap();
     let server = std::thread::spawn(move || {
-        for packet in [
-            &b"garbage"[..],
-            br#"{"version":9}"#,
-            br#"{"version":1,"type":"registered","slot":1}"#,
-        ] {
+        for packet in [&b"garbage"[..], br#"{"version":9}"#, br#"{"version":1,"type":"registered","slot":1}"#] {
             let socket = fdpass::accept(&listener).unwrap();
             fdpass::recv(&socket, &mut vec![0; MAX_MESSAGE], Some(PATIENCE)).unwrap();
             fdpass::send(&socket, packet, &[]).unwrap();
         }
         drop(fdpass::accept(&listener).unwrap());
     });
-    let hello = Hello {
-        max_processors: 1,
-        request: 1,
-        fixed_team: false,
-        library: String::new(),
-    };
+    let hello = Hello { max_processors: 1, request: 1, fixed_team: false, library: String::new() };
     let connect = || Client::connect(&path, &hello, PATIENCE).unwrap_err();
     let errors = [connect(), connect(), connect(), connect()];
     server.join().unwrap();
     assert!(matches!(errors[0], ConnectError::Message { .. }));
-    assert!(
-        errors[1].to_string().contains("protocol version 9"),
-        "{}",
-        errors[1]
-    );
-    assert!(
-        errors[2].to_string().contains("3 descriptors, it sent 0"),
-        "{}",
-        errors[2]
-    );
+    assert!(errors[1].to_string().contains("protocol version 9"), "{}", errors[1]);
+    assert!(errors[2].to_string().contains("3 descriptors, it sent 0"), "{}", errors[2]);
     for error in errors {
-        assert!(
-            error.to_string().contains(path.to_str().unwrap()),
-            "{error}"
-        );
+        assert!(error.to_string().contains(path.to_str().unwrap()), "{error}");
     }
 }
 
@@ -324,14 +258,8 @@ fn another_user_is_refused() {
     std::fs::copy(std::env::current_exe().unwrap(), &copy).unwrap();
     open(&copy, 0o755);
     let mut command = std::process::Command::new(&copy);
-    command
-        .args(Program::arguments())
-        .env("CPUMGR_TEST_PROGRAM", manager.socket())
-        .uid(65534)
-        .gid(65534);
+    command.args(Program::arguments()).env("CPUMGR_TEST_PROGRAM", manager.socket()).uid(65534).gid(65534);
     command.current_dir("/");
-    let refused = Program::launch(command, 1, 1)
-        .err()
-        .expect("another user's program is not managed");
+    let refused = Program::launch(command, 1, 1).err().expect("another user's program is not managed");
     assert!(refused.contains("belongs to user 0"), "{refused}");
 }

@@ -19,23 +19,14 @@ fn an_arrival_shrinks_the_first_program_and_a_leave_gives_back() {
     let manager = Manager::start(&["--cpus", &cpus]);
     let mut first = manager.program(2, 2);
     let alone = first.seen();
-    assert_eq!(
-        (alone.processors, alone.dedicated, alone.cpus.len()),
-        (2, true, 2)
-    );
+    assert_eq!((alone.processors, alone.dedicated, alone.cpus.len()), (2, true, 2));
     let mut second = manager.program(2, 2);
-    let shrunk = first.until("the first shrinks", |seen| {
-        seen.processors == 1 && !seen.dedicated
-    });
-    let other = second.until("the second has its own", |seen| {
-        seen.processors == 1 && !seen.shared
-    });
+    let shrunk = first.until("the first shrinks", |seen| seen.processors == 1 && !seen.dedicated);
+    let other = second.until("the second has its own", |seen| seen.processors == 1 && !seen.shared);
     assert!(shrunk.cpus.is_disjoint(&other.cpus), "{shrunk:?} {other:?}");
     assert!(!shrunk.shared && shrunk.epoch > alone.epoch);
     assert_eq!(second.ask("leave"), "left");
-    first.until("the first gets all back", |seen| {
-        seen.processors == 2 && seen.dedicated
-    });
+    first.until("the first gets all back", |seen| seen.processors == 2 && seen.dedicated);
 }
 
 #[test]
@@ -48,10 +39,7 @@ fn a_killed_programs_processors_go_to_the_others() {
     let begin = Instant::now();
     second.kill();
     first.until("the survivor has both", |seen| seen.processors == 2);
-    println!(
-        "from kill to grant, through two processes: {:?}",
-        begin.elapsed()
-    );
+    println!("from kill to grant, through two processes: {:?}", begin.elapsed());
     assert_eq!(manager.status().programs.len(), 1);
 }
 
@@ -66,10 +54,7 @@ fn a_request_is_answered_at_once() {
     program.ask("request 1");
     program.until("one is left", |seen| seen.processors == 1);
     program.ask("request 4000000000");
-    program.until(
-        "the request is clamped to what it said it can use",
-        |seen| seen.processors == 2,
-    );
+    program.until("the request is clamped to what it said it can use", |seen| seen.processors == 2);
     assert_eq!(manager.status().programs[0].request, 2);
 }
 
@@ -77,15 +62,9 @@ fn a_request_is_answered_at_once() {
 fn three_programs_on_two_processors_share_and_take_turns() {
     let Some(cpus) = two_processors() else { return };
     let manager = Manager::start(&["--cpus", &cpus, "--quantum", "20ms"]);
-    let mut programs = [
-        manager.program(2, 2),
-        manager.program(2, 2),
-        manager.program(2, 2),
-    ];
+    let mut programs = [manager.program(2, 2), manager.program(2, 2), manager.program(2, 2)];
     for program in &mut programs {
-        program.until("all share", |seen| {
-            seen.shared && seen.processors == 1 && seen.cpus.len() == 1
-        });
+        program.until("all share", |seen| seen.shared && seen.processors == 1 && seen.cpus.len() == 1);
     }
     // Over some turns every program is seen on both processors.
     for program in &mut programs {
@@ -98,9 +77,7 @@ fn three_programs_on_two_processors_share_and_take_turns() {
     let [mut first, mut second, third] = programs;
     third.kill();
     for program in [&mut first, &mut second] {
-        program.until("two have their own again", |seen| {
-            !seen.shared && seen.processors == 1
-        });
+        program.until("two have their own again", |seen| !seen.shared && seen.processors == 1);
     }
 }
 
@@ -136,15 +113,11 @@ fn an_idle_manager_leaves_and_takes_its_socket_with_it() {
     let mut manager = Manager::start(&["--idle-exit", "50ms"]);
     let program = manager.program(1, 1);
     // Far longer than the idle time: a manager with a program stays.
-    let pidfd =
-        platform::process::pidfd_open(platform::process::Pid(manager.pid().cast_signed())).unwrap();
+    let pidfd = platform::process::pidfd_open(platform::process::Pid(manager.pid().cast_signed())).unwrap();
     assert!(
-        platform::process::wait_readable(
-            &[std::os::fd::AsFd::as_fd(&pidfd)],
-            Some(Duration::from_millis(300))
-        )
-        .unwrap()
-        .is_empty()
+        platform::process::wait_readable(&[std::os::fd::AsFd::as_fd(&pidfd)], Some(Duration::from_millis(300)))
+            .unwrap()
+            .is_empty()
     );
     assert!(program.exit(0).success());
     assert!(manager.wait().success());
@@ -155,18 +128,12 @@ fn an_idle_manager_leaves_and_takes_its_socket_with_it() {
 fn a_manager_without_programs_never_wakes_up() {
     let manager = Manager::start(&[]);
     drop(manager.program(2, 2));
-    eventually("the program is gone", || {
-        manager.status().programs.is_empty().then_some(())
-    });
+    eventually("the program is gone", || manager.status().programs.is_empty().then_some(()));
     let switches = || {
         let status = std::fs::read_to_string(format!("/proc/{}/status", manager.pid())).unwrap();
         let line = |name: &str| {
             let line = status.lines().find(|line| line.starts_with(name)).unwrap();
-            line.split_whitespace()
-                .nth(1)
-                .unwrap()
-                .parse::<u64>()
-                .unwrap()
+            line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap()
         };
         line("voluntary_ctxt_switches")
     };
@@ -209,22 +176,13 @@ fn a_flood_of_requests_costs_the_flooder_only() {
     let answer = flooder.ask("flood 1000");
     let rings: u64 = answer.strip_prefix("flooded ").unwrap().parse().unwrap();
     let used = cpu_time().unwrap() - before;
-    println!(
-        "{rings} requests in a second: the manager used {:?}",
-        Duration::from_nanos(used)
-    );
+    println!("{rings} requests in a second: the manager used {:?}", Duration::from_nanos(used));
     assert!(rings > 10_000, "that was no flood: {rings}");
     // 500 decisions of an unoptimised build; without the limit it would be most of a processor.
-    assert!(
-        used < 200_000_000,
-        "the manager used {:?} of a second",
-        Duration::from_nanos(used)
-    );
+    assert!(used < 200_000_000, "the manager used {:?} of a second", Duration::from_nanos(used));
     assert!(other.seen().alive);
     flooder.ask("request 1");
-    eventually("the last request is heard", || {
-        (manager.status().programs[0].request == 1).then_some(())
-    });
+    eventually("the last request is heard", || (manager.status().programs[0].request == 1).then_some(()));
 }
 
 #[test]
@@ -242,27 +200,17 @@ fn the_trace_tells_the_story() {
     manager.signal(nix::libc::SIGTERM);
     assert!(manager.wait().success());
     let text = std::fs::read_to_string(&path).unwrap();
-    let lines: Vec<serde_json::Value> = text
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
+    let lines: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let story: Vec<(String, u64, usize)> = lines
         .iter()
         .map(|line| {
             let event = line["event"].as_str().unwrap().to_owned();
-            (
-                event,
-                line["pid"].as_u64().unwrap(),
-                line["cpus"].as_array().unwrap().len(),
-            )
+            (event, line["pid"].as_u64().unwrap(), line["cpus"].as_array().unwrap().len())
         })
         .collect();
     let at = |event: &str, pid: u32, cpus: usize| {
         let wanted = (event.to_owned(), u64::from(pid), cpus);
-        story
-            .iter()
-            .position(|line| *line == wanted)
-            .unwrap_or_else(|| panic!("no {wanted:?} in\n{text}"))
+        story.iter().position(|line| *line == wanted).unwrap_or_else(|| panic!("no {wanted:?} in\n{text}"))
     };
     let order = [
         at("start", manager.pid(), 2),
@@ -274,16 +222,9 @@ fn the_trace_tells_the_story() {
         at("stop", manager.pid(), 2),
     ];
     assert!(order.is_sorted(), "{order:?} in\n{text}");
-    let times: Vec<u64> = lines
-        .iter()
-        .map(|line| line["t_ns"].as_u64().unwrap())
-        .collect();
+    let times: Vec<u64> = lines.iter().map(|line| line["t_ns"].as_u64().unwrap()).collect();
     assert!(times.is_sorted());
-    assert!(
-        lines
-            .iter()
-            .all(|line| line["shared"].is_boolean() && line["name"].is_string())
-    );
+    assert!(lines.iter().all(|line| line["shared"].is_boolean() && line["name"].is_string()));
 }
 
 #[test]
@@ -292,15 +233,9 @@ fn many_programs_come_and_go() {
     let programs: Vec<_> = (0..24).map(|n| manager.program(1 + n % 3, 4)).collect();
     assert_eq!(manager.status().programs.len(), 24);
     for (n, program) in programs.into_iter().enumerate() {
-        if n % 2 == 0 {
-            program.kill()
-        } else {
-            assert!(program.exit(0).success())
-        }
+        if n % 2 == 0 { program.kill() } else { assert!(program.exit(0).success()) }
     }
-    eventually("all are gone", || {
-        manager.status().programs.is_empty().then_some(())
-    });
+    eventually("all are gone", || manager.status().programs.is_empty().then_some(()));
     let begin = Instant::now();
     assert_eq!(manager.program(1, 1).seen().processors, 1);
     assert!(begin.elapsed() < PATIENCE);

@@ -19,10 +19,7 @@ fn acts_as_a_program() {
 /// `cpumgr run` on a socket below `dir`.
 fn run(dir: &Path) -> Command {
     let mut command = cpumgr();
-    command
-        .arg("run")
-        .arg("--socket")
-        .arg(dir.join("m/app.sock"));
+    command.arg("run").arg("--socket").arg(dir.join("m/app.sock"));
     command
 }
 
@@ -36,60 +33,29 @@ fn shell(dir: &Path, script: &str) -> Command {
 fn exit_codes_signals_and_arguments_are_the_programs_own() {
     let dir = tempfile::tempdir().unwrap();
     let _end = EndManagers(dir.path());
-    assert_eq!(
-        shell(dir.path(), "exit 7").output().unwrap().status.code(),
-        Some(7)
-    );
-    assert_eq!(
-        shell(dir.path(), "kill -9 $$")
-            .output()
-            .unwrap()
-            .status
-            .signal(),
-        Some(9)
-    );
-    let output = run(dir.path())
-        .args(["--", "printf", "%s|", "--socket", "a b", "-x"])
-        .output()
-        .unwrap();
+    assert_eq!(shell(dir.path(), "exit 7").output().unwrap().status.code(), Some(7));
+    assert_eq!(shell(dir.path(), "kill -9 $$").output().unwrap().status.signal(), Some(9));
+    let output = run(dir.path()).args(["--", "printf", "%s|", "--socket", "a b", "-x"]).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&output.stdout), "--socket|a b|-x|");
-    let child = shell(dir.path(), "echo $$")
-        .stdout(std::process::Stdio::piped())
-        .spawn()
-        .unwrap();
+    let child = shell(dir.path(), "echo $$").stdout(std::process::Stdio::piped()).spawn().unwrap();
     let pid = child.id().to_string();
     let output = child.wait_with_output().unwrap();
-    assert_eq!(
-        String::from_utf8_lossy(&output.stdout).trim(),
-        pid,
-        "the process is the program's"
-    );
+    assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), pid, "the process is the program's");
 }
 
 #[test]
 fn a_missing_program_is_127_and_a_file_that_is_none_126() {
     let dir = tempfile::tempdir().unwrap();
     let _end = EndManagers(dir.path());
-    let output = run(dir.path())
-        .args(["--", "/no/such/program"])
-        .output()
-        .unwrap();
+    let output = run(dir.path()).args(["--", "/no/such/program"]).output().unwrap();
     assert_eq!(output.status.code(), Some(127));
-    assert!(
-        errors(&output).contains("cannot run /no/such/program"),
-        "{}",
-        errors(&output)
-    );
+    assert!(errors(&output).contains("cannot run /no/such/program"), "{}", errors(&output));
     let file = dir.path().join("text");
     std::fs::write(&file, "text").unwrap();
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
     let output = run(dir.path()).arg("--").arg(&file).output().unwrap();
     assert_eq!(output.status.code(), Some(126));
-    assert!(
-        errors(&output).contains("cannot run"),
-        "{}",
-        errors(&output)
-    );
+    assert!(errors(&output).contains("cannot run"), "{}", errors(&output));
 }
 
 #[test]
@@ -104,16 +70,10 @@ fn the_program_finds_manager_and_library() {
     command.arg("--lib").arg(&library).args(["--", "/bin/echo"]);
     // The library is an empty file: a program that is linked against it would not start, echo is not.
     assert!(command.output().unwrap().status.success());
-    let output = shell(dir.path(), script)
-        .env("NANOS_SHIM_DIR", &library)
-        .env("LD_LIBRARY_PATH", "/old")
-        .output()
-        .unwrap();
-    let expected = format!(
-        "{}\n{}:/old\n",
-        dir.path().join("m/app.sock").display(),
-        library.canonicalize().unwrap().display()
-    );
+    let output =
+        shell(dir.path(), script).env("NANOS_SHIM_DIR", &library).env("LD_LIBRARY_PATH", "/old").output().unwrap();
+    let expected =
+        format!("{}\n{}:/old\n", dir.path().join("m/app.sock").display(), library.canonicalize().unwrap().display());
     assert_eq!(String::from_utf8_lossy(&output.stdout), expected);
     assert_eq!(errors(&output), "", "nothing to warn about");
 }
@@ -124,16 +84,10 @@ fn without_the_library_the_program_runs_with_a_warning() {
     let _end = EndManagers(dir.path());
     let empty = dir.path().join("empty");
     std::fs::create_dir(&empty).unwrap();
-    let output = shell(dir.path(), "echo ran $LD_LIBRARY_PATH")
-        .env("NANOS_SHIM_DIR", &empty)
-        .output()
-        .unwrap();
+    let output = shell(dir.path(), "echo ran $LD_LIBRARY_PATH").env("NANOS_SHIM_DIR", &empty).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&output.stdout), "ran\n");
     let warning = errors(&output);
-    assert!(
-        warning.contains(empty.to_str().unwrap()) && warning.contains("cargo xtask shim"),
-        "{warning}"
-    );
+    assert!(warning.contains(empty.to_str().unwrap()) && warning.contains("cargo xtask shim"), "{warning}");
 }
 
 #[test]
@@ -142,16 +96,11 @@ fn without_a_manager_the_program_runs_with_a_warning() {
     let open = dir.path().join("m");
     std::fs::create_dir(&open).unwrap();
     std::fs::set_permissions(&open, std::fs::Permissions::from_mode(0o777)).unwrap();
-    let output = shell(dir.path(), "echo ran $NANOS_CPUMGR; exit 3")
-        .output()
-        .unwrap();
+    let output = shell(dir.path(), "echo ran $NANOS_CPUMGR; exit 3").output().unwrap();
     assert_eq!(output.status.code(), Some(3));
     assert_eq!(String::from_utf8_lossy(&output.stdout), "ran off\n");
     let warning = errors(&output);
-    assert!(
-        warning.contains("others may write there") && warning.contains("without a manager"),
-        "{warning}"
-    );
+    assert!(warning.contains("others may write there") && warning.contains("without a manager"), "{warning}");
     assert!(processes_of(dir.path()).is_empty());
 }
 
@@ -165,10 +114,7 @@ fn a_manager_that_cannot_start_says_why() {
     let output = shell(dir.path(), "echo ran").output().unwrap();
     assert_eq!(String::from_utf8_lossy(&output.stdout), "ran\n");
     let warning = errors(&output);
-    assert!(
-        warning.contains("something that is no socket stands there"),
-        "{warning}"
-    );
+    assert!(warning.contains("something that is no socket stands there"), "{warning}");
     assert!(warning.contains("app.sock.log"), "{warning}");
 }
 
@@ -176,33 +122,19 @@ fn a_manager_that_cannot_start_says_why() {
 fn off_means_no_manager() {
     let dir = tempfile::tempdir().unwrap();
     let mut command = cpumgr();
-    command
-        .args(["run", "--", "sh", "-c", "echo $NANOS_CPUMGR"])
-        .env("NANOS_CPUMGR", "off");
+    command.args(["run", "--", "sh", "-c", "echo $NANOS_CPUMGR"]).env("NANOS_CPUMGR", "off");
     let output = command.env("NANOS_SHIM_DIR", dir.path()).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&output.stdout), "off\n");
-    assert!(
-        !errors(&output).contains("without a manager"),
-        "{}",
-        errors(&output)
-    );
+    assert!(!errors(&output).contains("without a manager"), "{}", errors(&output));
 }
 
 #[test]
 fn an_unknown_policy_is_a_usage_error_that_names_the_known_ones() {
     for (verb, rest) in [("daemon", None), ("run", Some("true"))] {
-        let output = cpumgr()
-            .arg(verb)
-            .args(["--policy", "fair"])
-            .args(rest)
-            .output()
-            .unwrap();
+        let output = cpumgr().arg(verb).args(["--policy", "fair"]).args(rest).output().unwrap();
         assert_eq!(output.status.code(), Some(2));
         let text = errors(&output);
-        assert!(
-            text.contains("\"fair\"") && text.contains("dss-ts, equip"),
-            "{text}"
-        );
+        assert!(text.contains("\"fair\"") && text.contains("dss-ts, equip"), "{text}");
     }
 }
 
@@ -210,18 +142,10 @@ fn an_unknown_policy_is_a_usage_error_that_names_the_known_ones() {
 fn another_policy_than_the_running_managers_is_mentioned() {
     let manager = Manager::start(&["--policy", "equip"]);
     let mut command = cpumgr();
-    command
-        .arg("run")
-        .arg("--socket")
-        .arg(manager.socket())
-        .args(["--policy", "dss", "--", "true"]);
+    command.arg("run").arg("--socket").arg(manager.socket()).args(["--policy", "dss", "--", "true"]);
     let output = command.output().unwrap();
     assert!(output.status.success());
-    assert!(
-        errors(&output).contains("runs policy equip"),
-        "{}",
-        errors(&output)
-    );
+    assert!(errors(&output).contains("runs policy equip"), "{}", errors(&output));
 }
 
 #[test]
@@ -229,12 +153,7 @@ fn runs_at_once_start_exactly_one_manager() {
     let dir = tempfile::tempdir().unwrap();
     let _end = EndManagers(dir.path());
     let children: Vec<_> = (0..8)
-        .map(|_| {
-            shell(dir.path(), "read line; exit 5")
-                .stdin(std::process::Stdio::piped())
-                .spawn()
-                .unwrap()
-        })
+        .map(|_| shell(dir.path(), "read line; exit 5").stdin(std::process::Stdio::piped()).spawn().unwrap())
         .collect();
     // All have become their programs when all have read the end of their input.
     for mut child in children {
@@ -252,27 +171,14 @@ fn a_program_under_run_registers_and_is_not_the_managers_parent() {
     let dir = tempfile::tempdir().unwrap();
     let _end = EndManagers(dir.path());
     let mut command = run(dir.path());
-    command
-        .arg("--")
-        .arg(std::env::current_exe().unwrap())
-        .args(Program::arguments());
+    command.arg("--").arg(std::env::current_exe().unwrap()).args(Program::arguments());
     // Empty: the program takes the socket that `run` names.
     command.env("CPUMGR_TEST_PROGRAM", "");
     let mut program = Program::launch(command, 1, 1).unwrap();
     assert!(program.seen().dedicated);
-    let [manager] = processes_of(dir.path())[..] else {
-        panic!("one manager")
-    };
+    let [manager] = processes_of(dir.path())[..] else { panic!("one manager") };
     let stat = std::fs::read_to_string(format!("/proc/{manager}/stat")).unwrap();
-    let parent: u32 = stat
-        .rsplit_once(')')
-        .unwrap()
-        .1
-        .split_whitespace()
-        .nth(1)
-        .unwrap()
-        .parse()
-        .unwrap();
+    let parent: u32 = stat.rsplit_once(')').unwrap().1.split_whitespace().nth(1).unwrap().parse().unwrap();
     assert_ne!(parent, program.pid());
     let report = cpumgr::status::Report::ask(&dir.path().join("m/app.sock")).unwrap();
     assert_eq!(report.programs[0].pid.cast_unsigned(), program.pid());
@@ -282,32 +188,16 @@ fn a_program_under_run_registers_and_is_not_the_managers_parent() {
 fn a_manager_waits_for_an_announced_program_longer_than_it_idles() {
     let mut manager = Manager::start(&["--idle-exit", "100ms"]);
     let mut command = cpumgr();
-    command
-        .arg("run")
-        .arg("--socket")
-        .arg(manager.socket())
-        .args(["--", "sh", "-c", "echo here; read line"]);
-    command
-        .stdin(std::process::Stdio::piped())
-        .stdout(std::process::Stdio::piped());
+    command.arg("run").arg("--socket").arg(manager.socket()).args(["--", "sh", "-c", "echo here; read line"]);
+    command.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
     let mut child = command.spawn().unwrap();
     let mut line = String::new();
-    std::io::BufRead::read_line(
-        &mut std::io::BufReader::new(child.stdout.take().unwrap()),
-        &mut line,
-    )
-    .unwrap();
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(child.stdout.take().unwrap()), &mut line).unwrap();
     assert_eq!(line, "here\n");
-    let pidfd =
-        platform::process::pidfd_open(platform::process::Pid(manager.pid().cast_signed())).unwrap();
-    let waited = platform::process::wait_readable(
-        &[std::os::fd::AsFd::as_fd(&pidfd)],
-        Some(Duration::from_millis(500)),
-    );
-    assert!(
-        waited.unwrap().is_empty(),
-        "the manager left an announced program"
-    );
+    let pidfd = platform::process::pidfd_open(platform::process::Pid(manager.pid().cast_signed())).unwrap();
+    let waited =
+        platform::process::wait_readable(&[std::os::fd::AsFd::as_fd(&pidfd)], Some(Duration::from_millis(500)));
+    assert!(waited.unwrap().is_empty(), "the manager left an announced program");
     drop(child.stdin.take());
     child.wait().unwrap();
     assert!(manager.wait().success());
@@ -318,14 +208,10 @@ fn a_killed_managers_socket_is_taken_over_by_the_next_run() {
     let dir = tempfile::tempdir().unwrap();
     let _end = EndManagers(dir.path());
     assert!(shell(dir.path(), "true").output().unwrap().status.success());
-    let [first] = processes_of(dir.path())[..] else {
-        panic!("one manager")
-    };
+    let [first] = processes_of(dir.path())[..] else { panic!("one manager") };
     let pidfd = platform::process::pidfd_open(platform::process::Pid(first)).unwrap();
     platform::process::pidfd_send_signal(&pidfd, nix::libc::SIGKILL).unwrap();
-    eventually("it is dead", || {
-        platform::process::has_ended(&pidfd).unwrap().then_some(())
-    });
+    eventually("it is dead", || platform::process::has_ended(&pidfd).unwrap().then_some(()));
     assert!(dir.path().join("m/app.sock").exists());
     let output = shell(dir.path(), "echo $NANOS_CPUMGR").output().unwrap();
     assert!(String::from_utf8_lossy(&output.stdout).ends_with("app.sock\n"));
@@ -338,35 +224,12 @@ fn background_returns_when_the_manager_answers_and_a_second_is_told() {
     let dir = tempfile::tempdir().unwrap();
     let _end = EndManagers(dir.path());
     let socket = dir.path().join("m/app.sock");
-    let start = || {
-        cpumgr()
-            .args(["daemon", "--background", "--socket"])
-            .arg(&socket)
-            .output()
-            .unwrap()
-    };
+    let start = || cpumgr().args(["daemon", "--background", "--socket"]).arg(&socket).output().unwrap();
     assert!(start().status.success());
-    assert!(
-        cpumgr()
-            .arg("status")
-            .arg("--socket")
-            .arg(&socket)
-            .output()
-            .unwrap()
-            .status
-            .success()
-    );
+    assert!(cpumgr().arg("status").arg("--socket").arg(&socket).output().unwrap().status.success());
     let second = start();
     assert_eq!(second.status.code(), Some(4));
-    assert!(
-        errors(&second).contains("runs on") && errors(&second).contains("already"),
-        "{}",
-        errors(&second)
-    );
-    let foreground = cpumgr()
-        .args(["daemon", "--socket"])
-        .arg(&socket)
-        .output()
-        .unwrap();
+    assert!(errors(&second).contains("runs on") && errors(&second).contains("already"), "{}", errors(&second));
+    let foreground = cpumgr().args(["daemon", "--socket"]).arg(&socket).output().unwrap();
     assert_eq!(foreground.status.code(), Some(4));
 }

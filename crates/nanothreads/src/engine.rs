@@ -48,12 +48,12 @@ pub fn team_limit() -> usize {
     engine().sizer().limit()
 }
 
-/// States that the program could use `wanted` processors, and returns how many of them a region may use now (M1, M2).
+/// States that the program could use `wanted` processors, and returns how many threads a region of the caller may have
+/// now (M1, M2). With several outermost masters, what it returns is taken from the others until the caller's next
+/// region is joined (D6).
 #[inline]
 pub fn grant_for(wanted: usize) -> usize {
-    let sizer = engine().sizer();
-    sizer.request(wanted);
-    wanted.min(sizer.limit()).max(1)
+    local().grant(wanted)
 }
 
 /// True when a manager was found at the engine's first use.

@@ -20,6 +20,11 @@ pub(crate) struct Engine {
     unused: Mutex<Vec<&'static Vp>>,
     /// Virtual processors created so far: their numbers.
     created: AtomicUsize,
+    /// Outermost masters alive, and what their open regions use: see [`Engine::claim`].
+    masters: AtomicUsize,
+    busy: AtomicUsize,
+    /// Sum of what the outermost masters could use.
+    wanted: AtomicUsize,
     /// The affinity mask that the program was started with.
     mask: OnceLock<CpuSet>,
     processors: OnceLock<usize>,
@@ -90,6 +95,9 @@ impl Engine {
             sizer: OnceLock::new(),
             unused: Mutex::new(Vec::new()),
             created: AtomicUsize::new(0),
+            masters: AtomicUsize::new(0),
+            busy: AtomicUsize::new(0),
+            wanted: AtomicUsize::new(0),
             mask: OnceLock::new(),
             processors: OnceLock::new(),
         }
@@ -150,6 +158,50 @@ impl Engine {
     /// What a region without a number of its own asks for: all processors, or more when the sizer offers more.
     pub(crate) fn wish(&self) -> usize {
         self.processors().max(self.sizer().limit())
+    }
+
+    /// Counts a new outermost master.
+    pub(crate) fn enroll_master(&self) {
+        // ORDERING: Relaxed - a number on its own, here and in `dismiss_master` and `has_one_master`.
+        self.masters.fetch_add(1, Relaxed);
+    }
+
+    /// Uncounts an outermost master that ended.
+    pub(crate) fn dismiss_master(&self) {
+        self.masters.fetch_sub(1, Relaxed);
+    }
+
+    /// Changes what one master could use from `before` to `now`, and requests the sum (D6, M2).
+    pub(crate) fn want(&self, before: usize, now: usize) {
+        let change = now.wrapping_sub(before);
+        // ORDERING: Relaxed - a number on its own; the request carries it.
+        let sum = self.wanted.fetch_add(change, Relaxed).wrapping_add(change);
+        self.sizer().request(sum.max(1));
+    }
+
+    /// True when one thread at most forks outermost regions: then nothing has to be counted.
+    #[inline]
+    pub(crate) fn has_one_master(&self) -> bool {
+        self.masters.load(Relaxed) <= 1
+    }
+
+    /// Takes up to `wanted` of the processors that other masters' open regions leave, at least 1 (D6: masters count as
+    /// processors). To be given back by [`Self::unclaim`]. Cost: one compare-and-swap.
+    pub(crate) fn claim(&self, wanted: usize) -> usize {
+        let limit = self.sizer().limit();
+        let mut taken = 1;
+        // ORDERING: Relaxed - the counter deals processors; it publishes nothing.
+        let _ = self.busy.fetch_update(Relaxed, Relaxed, |busy| {
+            taken = wanted.min(limit.saturating_sub(busy)).max(1);
+            Some(busy + taken)
+        });
+        taken
+    }
+
+    /// Gives `taken` processors of a region that is joined back.
+    pub(crate) fn unclaim(&self, taken: usize) {
+        // ORDERING: Relaxed - as in `claim`.
+        self.busy.fetch_sub(taken, Relaxed);
     }
 
     fn unused(&self) -> MutexGuard<'_, Vec<&'static Vp>> {

@@ -132,6 +132,12 @@ pub(crate) struct Local {
     root: Root,
     patience: Patience,
     vp: Option<&'static Vp>,
+    /// Counted among the engine's masters.
+    enrolled: Cell<bool>,
+    /// Processors that this master's next or open region took, when there are several masters.
+    claimed: Cell<usize>,
+    /// What this master's last region could have used.
+    wanted: Cell<usize>,
 }
 
 thread_local! {
@@ -204,6 +210,9 @@ impl Local {
             root: Root::new(),
             patience: Patience::new(),
             vp,
+            enrolled: Cell::new(false),
+            claimed: Cell::new(0),
+            wanted: Cell::new(0),
         }
     }
 
@@ -218,6 +227,46 @@ impl Local {
     /// True outside any region of more than one thread, on a thread of the program.
     fn is_outermost(&self) -> bool {
         self.vp.is_none() && self.depth.get() == 0
+    }
+
+    /// How many threads a region may have that could use `wanted`: what the program has now, less what other masters'
+    /// regions use (D6). Cost with one master: two loads.
+    #[inline]
+    pub(crate) fn grant(&self, wanted: usize) -> usize {
+        let engine = engine();
+        if self.is_outermost() {
+            if !self.enrolled.get() {
+                self.enrolled.set(true);
+                engine.enroll_master();
+            }
+            if self.wanted.get() != wanted {
+                engine.want(self.wanted.replace(wanted), wanted);
+            }
+            self.unclaim();
+            if !engine.has_one_master() {
+                let taken = engine.claim(wanted);
+                self.claimed.set(taken);
+                return taken;
+            }
+        }
+        wanted.min(engine.sizer().limit()).max(1)
+    }
+
+    /// Ends a region of one thread.
+    #[inline]
+    pub(crate) fn close_single(&self) {
+        if self.is_outermost() {
+            self.unclaim();
+        }
+    }
+
+    /// Gives back what the last region of this master took.
+    #[inline]
+    fn unclaim(&self) {
+        let taken = self.claimed.take();
+        if taken != 0 {
+            engine().unclaim(taken);
+        }
     }
 
     /// Runs `work` as a member.
@@ -350,6 +399,9 @@ impl Local {
     #[inline]
     pub(crate) fn close(&self, depth: usize) {
         self.depth.set(depth);
+        if depth == 0 {
+            self.unclaim();
+        }
     }
 
     /// The root for members of a region that this thread forks.
@@ -376,6 +428,11 @@ impl Local {
 
     /// Gives all that the thread reserved back.
     fn retire(self) {
+        self.unclaim();
+        if self.enrolled.get() {
+            engine().want(self.wanted.get(), 0);
+            engine().dismiss_master();
+        }
         for mut group in self.groups.into_inner() {
             group.members.drain(..group.lent);
             engine().give_back(group.members);
@@ -386,6 +443,9 @@ impl Local {
         // SAFETY: - called in the child of a fork, by the thread that owns the state.
         let groups = unsafe { &mut *self.groups.get() };
         std::mem::take(groups).into_iter().for_each(std::mem::forget);
+        self.enrolled.set(false);
+        self.claimed.set(0);
+        self.wanted.set(0);
         // Regions that were open in the parent cannot be joined here: their other members do not exist.
         self.depth.set(0);
         self.membership.set(Membership::OUTSIDE);

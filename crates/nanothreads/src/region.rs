@@ -17,7 +17,16 @@ struct Region<F> {
 /// Runs `body` on at most `wanted` members, the caller among them, and returns when all are done. A panic of any
 /// member reaches the caller after that.
 pub(crate) fn run<F: Fn(Member) + Sync>(wanted: usize, body: F) {
-    let team = Team::reserve_available(grant_for(wanted));
+    run_team(&reserve(wanted), body);
+}
+
+/// A team of at most `wanted` members, for [`run_team`]: its size is known before the region begins.
+pub(crate) fn reserve(wanted: usize) -> Team {
+    Team::reserve_available(grant_for(wanted))
+}
+
+/// As [`run`], on the members of `team`.
+pub(crate) fn run_team<F: Fn(Member) + Sync>(team: &Team, body: F) {
     let region = Region { body, panic: Mutex::new(None) };
     // SAFETY: - `call::<F>` gets the region, which outlives the join; `F: Sync` may be called on many threads at once;
     //           `call` does not unwind.

@@ -73,6 +73,7 @@ impl Team {
         if size == 1 {
             // Depth stays: what a team of one forks is as good as outermost.
             local.run(Membership { id: 0, size, level, root: outer.root }, work, data);
+            local.close_single();
             return;
         }
         let root = local.root_for_members();

@@ -141,6 +141,32 @@ fn many_threads_of_the_program_are_masters_at_once() {
 }
 
 #[test]
+fn masters_at_once_share_the_processors_of_the_program() {
+    four();
+    // Other tests of this process are masters, too, so a bound is all that can be said: at most one thread for each
+    // master beyond the four processors, once all masters are known.
+    let running = AtomicUsize::new(0);
+    let masters = 3;
+    let known = std::sync::Barrier::new(masters);
+    thread::scope(|s| {
+        for _ in 0..masters {
+            s.spawn(|| {
+                broadcast(|_| {});
+                known.wait();
+                for _ in 0..200 {
+                    broadcast(|_| {
+                        let now = running.fetch_add(1, Relaxed) + 1;
+                        assert!(now <= 4 + masters, "{now} threads at once");
+                        thread::yield_now();
+                        running.fetch_sub(1, Relaxed);
+                    });
+                }
+            });
+        }
+    });
+}
+
+#[test]
 fn threads_that_end_leave_their_virtual_processors_to_others() {
     four();
     let threads_now = || std::fs::read_dir("/proc/self/task").unwrap().count();

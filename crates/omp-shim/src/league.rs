@@ -87,8 +87,13 @@ pub(crate) fn next_team(frame: &Frame, most: u32, threads: u32, first: bool) -> 
     more
 }
 
-/// Runs a target region here.
-pub(crate) fn target(frame: &Frame, body: Body, data: *mut c_void) {
+/// Runs a target region here, as the device's initial task: with the control variables that the environment gives.
+/// `threads` is its thread_limit clause, or 0.
+pub(crate) fn target(body: Body, data: *mut c_void, threads: u32) {
+    let mut icvs = settings().initial();
+    if threads > 0 {
+        icvs.thread_limit = threads.min(NO_LIMIT);
+    }
     // SAFETY: the compiled code's body and argument.
-    root::with_initial(frame.icvs(), 0, 1, || unsafe { body(data) });
+    root::with_initial(icvs, 0, 1, || unsafe { body(data) });
 }

@@ -206,10 +206,13 @@ fn try_allocate(alignment: usize, size: usize, handle: usize, zeroed: bool) -> *
 
 /// A block from malloc, with its header. The pool is the caller's business.
 fn take(alignment: usize, size: usize, handle: usize, zeroed: bool) -> *mut c_void {
+    if !alignment.is_power_of_two() {
+        return ptr::null_mut();
+    }
     let least = made(handle).map_or(1, |allocator| allocator.alignment);
     let alignment = alignment.max(least).max(align_of::<Header>());
     let total = size.checked_add(size_of::<Header>()).and_then(|total| total.checked_add(alignment));
-    let Some(total) = total.filter(|_| alignment.is_power_of_two()) else {
+    let Some(total) = total else {
         return ptr::null_mut();
     };
     // SAFETY: plain allocations.

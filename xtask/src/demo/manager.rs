@@ -24,28 +24,12 @@ pub(crate) struct Manager {
 impl Manager {
     /// Starts `cpumgr daemon` in `folder` and returns when it answers.
     pub(crate) fn start(program: &Path, library: &Path, folder: &Path) -> anyhow::Result<Manager> {
-        let (socket, trace, log) = (
-            folder.join("app.sock"),
-            folder.join("trace.jsonl"),
-            folder.join("manager.log"),
-        );
-        let output = std::fs::File::create(&log)
-            .with_context(|| format!("cannot create {}", log.display()))?;
+        let (socket, trace, log) = (folder.join("app.sock"), folder.join("trace.jsonl"), folder.join("manager.log"));
+        let output = std::fs::File::create(&log).with_context(|| format!("cannot create {}", log.display()))?;
         let mut command = Command::new(program);
-        command
-            .arg("daemon")
-            .arg("--socket")
-            .arg(&socket)
-            .arg("--trace")
-            .arg(&trace);
+        command.arg("daemon").arg("--socket").arg(&socket).arg("--trace").arg(&trace);
         command.args(["--idle-exit", "never"]);
-        command
-            .stdout(
-                output
-                    .try_clone()
-                    .context("cannot share the manager's log")?,
-            )
-            .stderr(output);
+        command.stdout(output.try_clone().context("cannot share the manager's log")?).stderr(output);
         let mut servant = Servant::start(&mut command)?;
         let begin = Instant::now();
         while !answers(program, &socket)? {
@@ -55,35 +39,18 @@ impl Manager {
                 bail!("the manager ended at once ({status}):\n{}", said());
             }
             if begin.elapsed() > START {
-                bail!(
-                    "the manager does not answer on {} after {START:?}:\n{}",
-                    socket.display(),
-                    said()
-                );
+                bail!("the manager does not answer on {} after {START:?}:\n{}", socket.display(), said());
             }
             // There is nothing to wait on before the socket exists.
             std::thread::sleep(Duration::from_millis(10));
         }
-        Ok(Manager {
-            servant,
-            program: program.into(),
-            library: library.into(),
-            socket,
-            trace,
-        })
+        Ok(Manager { servant, program: program.into(), library: library.into(), socket, trace })
     }
 
     /// The command that runs an unmodified program under this manager.
     pub(crate) fn run(&self, program: &Path) -> Command {
         let mut command = Command::new(&self.program);
-        command
-            .arg("run")
-            .arg("--socket")
-            .arg(&self.socket)
-            .arg("--lib")
-            .arg(&self.library)
-            .arg("--")
-            .arg(program);
+        command.arg("run").arg("--socket").arg(&self.socket).arg("--lib").arg(&self.library).arg("--").arg(program);
         command
     }
 
@@ -103,15 +70,6 @@ fn answers(program: &Path, socket: &Path) -> anyhow::Result<bool> {
         return Ok(false);
     }
     let mut status = Command::new(program);
-    status
-        .arg("status")
-        .arg("--socket")
-        .arg(socket)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
-    Ok(status
-        .status()
-        .with_context(|| format!("cannot start {}", program.display()))?
-        .success())
+    status.arg("status").arg("--socket").arg(socket).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    Ok(status.status().with_context(|| format!("cannot start {}", program.display()))?.success())
 }

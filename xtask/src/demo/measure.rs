@@ -65,9 +65,7 @@ pub(crate) fn run_copies(
     mut command: impl FnMut() -> Command,
 ) -> anyhow::Result<Vec<Finish>> {
     let begin = Instant::now();
-    let mut group = Group {
-        running: Vec::with_capacity(copies),
-    };
+    let mut group = Group { running: Vec::with_capacity(copies) };
     for _ in 0..copies {
         group.running.push(Copy::start(&mut command())?);
     }
@@ -78,11 +76,7 @@ pub(crate) fn run_copies(
         if left.is_zero() {
             break;
         }
-        for index in group
-            .ended(left.min(Duration::from_millis(250)))?
-            .into_iter()
-            .rev()
-        {
+        for index in group.ended(left.min(Duration::from_millis(250)))?.into_iter().rev() {
             let turnaround = group.running[index].started.elapsed();
             finished.push(group.running.remove(index).finish(turnaround, false)?);
         }
@@ -101,22 +95,12 @@ impl Group {
         let mut polled: Vec<libc::pollfd> = self
             .running
             .iter()
-            .map(|copy| libc::pollfd {
-                fd: copy.handle.as_raw_fd(),
-                events: libc::POLLIN,
-                revents: 0,
-            })
+            .map(|copy| libc::pollfd { fd: copy.handle.as_raw_fd(), events: libc::POLLIN, revents: 0 })
             .collect();
         // Rounded up: a wait of less than a millisecond must not turn into polling.
         let milliseconds = i32::try_from(wait.as_millis() + 1).unwrap_or(i32::MAX);
         // SAFETY: `polled` is a live array of exactly that many entries, and the descriptors are open: `self` owns them.
-        let ready = unsafe {
-            libc::poll(
-                polled.as_mut_ptr(),
-                polled.len() as libc::nfds_t,
-                milliseconds,
-            )
-        };
+        let ready = unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, milliseconds) };
         if ready < 0 {
             let error = std::io::Error::last_os_error();
             if error.kind() != std::io::ErrorKind::Interrupted {
@@ -124,9 +108,7 @@ impl Group {
             }
             return Ok(Vec::new());
         }
-        Ok((0..polled.len())
-            .filter(|&index| polled[index].revents != 0)
-            .collect())
+        Ok((0..polled.len()).filter(|&index| polled[index].revents != 0).collect())
     }
 }
 
@@ -137,16 +119,8 @@ impl Copy {
         let errors = tempfile::tempfile().context("cannot make a temporary file")?;
         command
             .stdin(Stdio::null())
-            .stdout(
-                output
-                    .try_clone()
-                    .context("cannot share a temporary file")?,
-            )
-            .stderr(
-                errors
-                    .try_clone()
-                    .context("cannot share a temporary file")?,
-            );
+            .stdout(output.try_clone().context("cannot share a temporary file")?)
+            .stderr(errors.try_clone().context("cannot share a temporary file")?);
         let started = Instant::now();
         let pid = start_bound_to_us(command)?;
         let handle = match pidfd(pid) {
@@ -158,13 +132,7 @@ impl Copy {
                 return Err(error).context("pidfd_open (Linux 5.3 or later is needed)");
             }
         };
-        Ok(Copy {
-            pid,
-            handle,
-            started,
-            output,
-            errors,
-        })
+        Ok(Copy { pid, handle, started, output, errors })
     }
 
     fn finish(mut self, turnaround: Duration, capped: bool) -> anyhow::Result<Finish> {
@@ -172,22 +140,13 @@ impl Copy {
         let status = if capped { None } else { Some(status) };
         let output = read_back(&mut self.output)?;
         let errors = read_back(&mut self.errors)?;
-        Ok(Finish {
-            turnaround,
-            cpu,
-            status,
-            output,
-            errors,
-            pid: self.pid,
-        })
+        Ok(Finish { turnaround, cpu, status, output, errors, pid: self.pid })
     }
 }
 
 fn read_back(file: &mut File) -> anyhow::Result<String> {
     let mut bytes = Vec::new();
-    file.rewind()
-        .and_then(|()| file.read_to_end(&mut bytes))
-        .context("cannot read back what a copy wrote")?;
+    file.rewind().and_then(|()| file.read_to_end(&mut bytes)).context("cannot read back what a copy wrote")?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
@@ -200,10 +159,7 @@ pub(crate) struct Servant {
 impl Servant {
     /// Starts it.
     pub(crate) fn start(command: &mut Command) -> anyhow::Result<Servant> {
-        Ok(Servant {
-            pid: start_bound_to_us(command.stdin(Stdio::null()))?,
-            reaped: false,
-        })
+        Ok(Servant { pid: start_bound_to_us(command.stdin(Stdio::null()))?, reaped: false })
     }
 
     /// How it ended, when it has.
@@ -233,11 +189,7 @@ impl Servant {
         // SAFETY: the process is our child and not yet reaped, so the number is still its own.
         unsafe { libc::kill(self.pid, libc::SIGTERM) };
         if let Ok(handle) = pidfd(self.pid) {
-            let mut polled = libc::pollfd {
-                fd: handle.as_raw_fd(),
-                events: libc::POLLIN,
-                revents: 0,
-            };
+            let mut polled = libc::pollfd { fd: handle.as_raw_fd(), events: libc::POLLIN, revents: 0 };
             // SAFETY: one live entry with a descriptor that `handle` keeps open.
             unsafe { libc::poll(&raw mut polled, 1, 2000) };
         }
@@ -266,8 +218,7 @@ impl Household {
         for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
             // SAFETY: all zero is a valid sigaction: default handler, empty mask, no flags (so waits are interrupted).
             let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-            action.sa_sigaction =
-                note_interrupt as extern "C" fn(libc::c_int) as libc::sighandler_t;
+            action.sa_sigaction = note_interrupt as extern "C" fn(libc::c_int) as libc::sighandler_t;
             // SAFETY: the action is initialised, and its handler only stores to an atomic.
             if unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) } != 0 {
                 return Err(std::io::Error::last_os_error()).context("sigaction");
@@ -310,14 +261,10 @@ pub(crate) fn check_interrupt() -> anyhow::Result<()> {
 
 /// Now, on the clock of the manager's trace.
 pub(crate) fn monotonic_ns() -> u64 {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: a live timespec; this clock exists on every Linux.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
-    u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000
-        + u64::try_from(time.tv_nsec).unwrap_or(0)
+    u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
 }
 
 fn start_bound_to_us(command: &mut Command) -> anyhow::Result<i32> {
@@ -336,9 +283,7 @@ fn start_bound_to_us(command: &mut Command) -> anyhow::Result<i32> {
             Ok(())
         });
     }
-    let child = command
-        .spawn()
-        .with_context(|| format!("cannot start {}", name.display()))?;
+    let child = command.spawn().with_context(|| format!("cannot start {}", name.display()))?;
     // The handle is dropped on purpose: `wait4` below reaps the process and reports its processor time as well.
     i32::try_from(child.id()).context("a process number beyond the kernel's range")
 }
@@ -387,15 +332,11 @@ fn children() -> Vec<i32> {
         return Vec::new();
     };
     let us = std::process::id().to_string();
-    let pids = entries
-        .flatten()
-        .filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     pids.filter(|pid: &i32| {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         // The name, in parentheses, may hold anything; after the last one come the state and the parent.
-        stat.rsplit_once(") ")
-            .and_then(|(_, rest)| rest.split(' ').nth(1))
-            .is_some_and(|parent| parent == us)
+        stat.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(1)).is_some_and(|parent| parent == us)
     })
     .collect()
 }
@@ -412,24 +353,19 @@ mod tests {
 
     #[test]
     fn copies_report_status_output_and_processor_time() {
-        let script =
-            "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; echo done; echo oops >&2; exit 3";
+        let script = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; echo done; echo oops >&2; exit 3";
         let finished = run_copies(2, Duration::from_secs(60), || shell(script)).unwrap();
         assert_eq!(finished.len(), 2);
         for finish in finished {
             assert_eq!(finish.status.and_then(|status| status.code()), Some(3));
-            assert_eq!(
-                (finish.output.as_str(), finish.errors.as_str()),
-                ("done\n", "oops\n")
-            );
+            assert_eq!((finish.output.as_str(), finish.errors.as_str()), ("done\n", "oops\n"));
             assert!(finish.cpu > Duration::ZERO && finish.turnaround > Duration::ZERO);
         }
     }
 
     #[test]
     fn a_copy_beyond_the_cap_is_killed_and_says_so() {
-        let finished =
-            run_copies(2, Duration::from_millis(50), || shell("exec sleep 1000")).unwrap();
+        let finished = run_copies(2, Duration::from_millis(50), || shell("exec sleep 1000")).unwrap();
         assert_eq!(finished.len(), 2);
         for finish in finished {
             assert!(finish.status.is_none());
@@ -440,14 +376,9 @@ mod tests {
 
     #[test]
     fn a_program_that_is_not_there_is_named() {
-        let result = run_copies(1, Duration::from_secs(1), || {
-            Command::new("/nowhere/program")
-        });
+        let result = run_copies(1, Duration::from_secs(1), || Command::new("/nowhere/program"));
         let message = format!("{:#}", result.err().unwrap());
-        assert!(
-            message.contains("cannot start /nowhere/program"),
-            "{message}"
-        );
+        assert!(message.contains("cannot start /nowhere/program"), "{message}");
     }
 
     #[test]

@@ -40,7 +40,7 @@ pub(crate) struct Options {
     #[arg(long)]
     quick: bool,
     /// Time for all runs together, in minutes; with more of it the system's runs are capped later (at most at 15
-    /// times the ideal) and more runs are repeated. Default: 5.7, or 1.4 with --quick.
+    /// times the ideal) and more runs are repeated. Default: 5.7, or 1.3 with --quick.
     #[arg(long, value_name = "MINUTES")]
     minutes: Option<f64>,
     /// Where the results go, as JSON.
@@ -53,10 +53,7 @@ pub(crate) struct Options {
 
 /// Runs the demo.
 pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()> {
-    if options
-        .minutes
-        .is_some_and(|minutes| !(0.1..=600.0).contains(&minutes))
-    {
+    if options.minutes.is_some_and(|minutes| !(0.1..=600.0).contains(&minutes)) {
         bail!("--minutes wants a number from 0.1 to 600");
     }
     let compiler = Compiler::find_or_install()?;
@@ -65,7 +62,7 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()
     let library = crate::shim::run(workspace)?;
     let subjects = Subject::build_all(workspace, &compiler)?;
 
-    let default_minutes = if options.quick { 1.4 } else { 5.7 };
+    let default_minutes = if options.quick { 1.3 } else { 5.7 };
     let budget = Duration::from_secs_f64(options.minutes.unwrap_or(default_minutes) * 60.0);
     // A little more than 3 s: the copies must not be shorter when a run is luckier than those that it was tuned on.
     let target = if options.quick { 0.7 } else { 3.1 };
@@ -74,11 +71,7 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()
     let private = private_folder()?;
     let mut demo = Demo {
         target: workspace.target.clone(),
-        manager: Manager::start(
-            &workspace.target.join("release/cpumgr"),
-            &library,
-            private.path(),
-        )?,
+        manager: Manager::start(&workspace.target.join("release/cpumgr"), &library, private.path())?,
         subjects,
         record: Record::new(load::usable()?, target),
         windows: Vec::new(),
@@ -87,46 +80,23 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()
         begin,
     };
     let outcome = demo.measure(budget, target);
-    let Demo {
-        manager,
-        record,
-        windows,
-        mut faults,
-        load,
-        ..
-    } = demo;
+    let Demo { manager, record, windows, mut faults, load, .. } = demo;
     let managed = manager.finish();
     drop(household);
     outcome?;
     let (trace, manager_cpu) = managed?;
-    faults.extend(
-        windows
-            .iter()
-            .filter_map(|window| unmanaged(&trace, window, &library)),
-    );
+    faults.extend(windows.iter().filter_map(|window| unmanaged(&trace, window, &library)));
 
     let folder = workspace.target.join("demo");
-    let json = options
-        .json
-        .clone()
-        .unwrap_or_else(|| folder.join("demo.json"));
-    let svg = options
-        .svg
-        .clone()
-        .unwrap_or_else(|| folder.join("timeline.svg"));
+    let json = options.json.clone().unwrap_or_else(|| folder.join("demo.json"));
+    let svg = options.svg.clone().unwrap_or_else(|| folder.join("timeline.svg"));
     // One panel for each kind of run: the repeats look the same.
     let mut titles = BTreeSet::new();
-    let drawn: Vec<Window> = windows
-        .into_iter()
-        .filter(|window| titles.insert(window.title.clone()))
-        .collect();
+    let drawn: Vec<Window> = windows.into_iter().filter(|window| titles.insert(window.title.clone())).collect();
     write(&svg, &timeline::draw(&trace, &drawn, &load::processors()?))?;
     write(&json, &report::json(&record)?)?;
     print!("{}", report::table(&record));
-    println!(
-        "\n{load}; the manager itself took {:.2} s of processor time",
-        manager_cpu.as_secs_f64()
-    );
+    println!("\n{load}; the manager itself took {:.2} s of processor time", manager_cpu.as_secs_f64());
     println!(
         "all runs took {:.0} s; results: {}; timeline: {}",
         begin.elapsed().as_secs_f64(),
@@ -141,10 +111,7 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()
 
 /// A folder for the manager's socket: it refuses one in which others may write, whatever our umask lets them.
 fn private_folder() -> anyhow::Result<tempfile::TempDir> {
-    let folder = tempfile::Builder::new()
-        .prefix("nanos-")
-        .permissions(Permissions::from_mode(0o700))
-        .tempdir();
+    let folder = tempfile::Builder::new().prefix("nanos-").permissions(Permissions::from_mode(0o700)).tempdir();
     folder.context("cannot make a temporary folder")
 }
 
@@ -215,12 +182,9 @@ impl Demo {
             let mut best = f64::INFINITY;
             // The best of three: a disturbance only makes a run longer, and then the copies would be too short.
             for _ in 0..3 {
-                let finished = run_copies(1, LONGEST_TUNING, || {
-                    self.command(index, Step::OneThread(program))
-                })?;
+                let finished = run_copies(1, LONGEST_TUNING, || self.command(index, Step::OneThread(program)))?;
                 for finish in &finished {
-                    let line = line_of(finish, program)
-                        .with_context(|| format!("tuning {}", program.name()))?;
+                    let line = line_of(finish, program).with_context(|| format!("tuning {}", program.name()))?;
                     best = best.min(line.seconds);
                 }
             }
@@ -233,9 +197,7 @@ impl Demo {
         let subject = &self.subjects[index];
         let mut command = match step {
             Step::Copies(_, Runtime::Nanos, _) => self.manager.run(&subject.path),
-            Step::OneThread(_) | Step::Copies(_, Runtime::Libgomp, _) => {
-                Command::new(&subject.path)
-            }
+            Step::OneThread(_) | Step::Copies(_, Runtime::Libgomp, _) => Command::new(&subject.path),
         };
         clean_environment(&mut command, &self.target);
         if matches!(step, Step::OneThread(_)) {
@@ -247,10 +209,7 @@ impl Demo {
 
     /// Runs one step and notes what it gave.
     fn step(&mut self, step: Step, cap: Duration) -> anyhow::Result<()> {
-        let index = self
-            .subjects
-            .iter()
-            .position(|subject| subject.program == step.program());
+        let index = self.subjects.iter().position(|subject| subject.program == step.program());
         let index = index.context("a step without its program")?;
         let copies = match step {
             Step::OneThread(_) => self.record.processors,
@@ -260,66 +219,40 @@ impl Demo {
         let finished = run_copies(copies, cap, || self.command(index, step))?;
         let (end_ns, elapsed) = (monotonic_ns(), begin.elapsed());
         let sample = self.judge(index, step, cap, &finished);
-        self.load
-            .note(load::busy()? - busy, sample.cpu, elapsed.as_secs_f64());
+        let busy = load::busy()? - busy;
+        let (others, idle) = self.load.note(self.record.processors, busy, sample.cpu, elapsed.as_secs_f64());
         self.record.add(step, sample);
-        println!(
-            "[{:5.0} s] {}",
-            self.begin.elapsed().as_secs_f64(),
-            report::line(&self.record, step, &sample)
-        );
+        let line = report::line(&self.record, step, &sample, others, idle);
+        println!("[{:5.0} s] {line}", self.begin.elapsed().as_secs_f64());
         if let Step::Copies(program, Runtime::Nanos, copies) = step {
             let mut pids: Vec<i32> = finished.iter().map(|finish| finish.pid).collect();
             pids.sort_unstable();
-            let title = format!(
-                "{}, {copies} {}",
-                program.name(),
-                if copies == 1 { "copy" } else { "copies" }
-            );
-            self.windows.push(Window {
-                title,
-                begin_ns,
-                end_ns,
-                pids,
-            });
+            let title = format!("{}, {copies} {}", program.name(), if copies == 1 { "copy" } else { "copies" });
+            self.windows.push(Window { title, begin_ns, end_ns, pids });
         }
         Ok(())
     }
 
     /// Turns the ends of a run's copies into a sample; what is wrong with them becomes a fault of the demo.
     fn judge(&mut self, index: usize, step: Step, cap: Duration, finished: &[Finish]) -> Sample {
-        let seconds: Vec<f64> = finished
-            .iter()
-            .map(|finish| finish.turnaround.as_secs_f64())
-            .collect();
+        let seconds: Vec<f64> = finished.iter().map(|finish| finish.turnaround.as_secs_f64()).collect();
         let capped = finished.iter().any(|finish| finish.status.is_none());
         let mut wrong = false;
         for finish in finished.iter().filter(|finish| finish.status.is_some()) {
-            if let Err(fault) =
-                self.subjects[index].check(matches!(step, Step::OneThread(_)), finish)
-            {
+            if let Err(fault) = self.subjects[index].check(matches!(step, Step::OneThread(_)), finish) {
                 wrong = true;
-                self.faults
-                    .push(format!("{}: {fault:#}", report::name(step)));
+                self.faults.push(format!("{}: {fault:#}", report::name(step)));
             }
         }
         if capped && matches!(step, Step::Copies(_, Runtime::Nanos, _)) {
-            self.faults.push(format!(
-                "{}: not finished after {:.1} s",
-                report::name(step),
-                cap.as_secs_f64()
-            ));
+            self.faults.push(format!("{}: not finished after {:.1} s", report::name(step), cap.as_secs_f64()));
         }
         Sample {
             mean: seconds.iter().sum::<f64>() / seconds.len() as f64,
             worst: seconds.iter().copied().fold(0.0, f64::max),
             cpu: finished.iter().map(|finish| finish.cpu.as_secs_f64()).sum(),
             capped,
-            correct: if wrong {
-                Some(false)
-            } else {
-                (!capped).then_some(true)
-            },
+            correct: if wrong { Some(false) } else { (!capped).then_some(true) },
         }
     }
 }

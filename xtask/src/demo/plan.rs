@@ -121,11 +121,7 @@ pub(crate) struct Record {
 impl Record {
     /// An empty record.
     pub(crate) fn new(processors: usize, expected_alone: f64) -> Record {
-        Record {
-            processors,
-            expected_alone,
-            samples: Vec::new(),
-        }
+        Record { processors, expected_alone, samples: Vec::new() }
     }
 
     /// Adds what a run gave.
@@ -135,11 +131,7 @@ impl Record {
 
     /// All runs of a step.
     pub(crate) fn of(&self, step: Step) -> Vec<Sample> {
-        self.samples
-            .iter()
-            .filter(|(other, _)| *other == step)
-            .map(|(_, sample)| *sample)
-            .collect()
+        self.samples.iter().filter(|(other, _)| *other == step).map(|(_, sample)| *sample).collect()
     }
 
     /// The median over a step's runs, value by value; wrong once = wrong, capped once = a lower bound.
@@ -172,9 +164,7 @@ impl Record {
             .unwrap_or(self.expected_alone);
         let one_thread = self
             .median(Step::OneThread(program))
-            .map_or(self.expected_alone * self.processors as f64, |sample| {
-                sample.mean
-            });
+            .map_or(self.expected_alone * self.processors as f64, |sample| sample.mean);
         alone.max(copies as f64 * one_thread / self.processors as f64)
     }
 
@@ -212,25 +202,19 @@ impl Record {
 
     /// How long a demo takes whose every collapsing run may go on to fifteen times its ideal.
     pub(crate) fn time_for_full_caps(&self) -> Duration {
-        let seconds =
-            |step: &Step| self.expected(*step) * if step.may_collapse() { CAP } else { SLACK };
+        let seconds = |step: &Step| self.expected(*step) * if step.may_collapse() { CAP } else { SLACK };
         Duration::from_secs_f64(round().iter().map(seconds).sum())
     }
 
     /// Was any run killed before fifteen times its ideal, because the time was short?
     pub(crate) fn was_cut_short(&self) -> bool {
-        let early = |(step, sample): &(Step, Sample)| {
-            sample.capped && self.ratio(*step, sample) < CAP * 0.95
-        };
+        let early = |(step, sample): &(Step, Sample)| sample.capped && self.ratio(*step, sample) < CAP * 0.95;
         self.samples.iter().any(early)
     }
 
     /// May this step be repeated in the `left` seconds? Not when an earlier run of it hit the cap.
     pub(crate) fn worth_repeating(&self, step: Step, left: f64) -> bool {
-        let last = self
-            .of(step)
-            .last()
-            .map_or(f64::INFINITY, |sample| sample.worst);
+        let last = self.of(step).last().map_or(f64::INFINITY, |sample| sample.worst);
         let capped = self.of(step).iter().any(|sample| sample.capped);
         !capped && last * SLACK <= left
     }
@@ -265,13 +249,7 @@ mod tests {
     use super::*;
 
     fn sample(mean: f64) -> Sample {
-        Sample {
-            mean,
-            worst: mean,
-            cpu: mean,
-            capped: false,
-            correct: Some(true),
-        }
+        Sample { mean, worst: mean, cpu: mean, capped: false, correct: Some(true) }
     }
 
     fn record(processors: usize, alone: f64, one_thread: f64) -> Record {
@@ -279,10 +257,7 @@ mod tests {
         for program in Program::ALL {
             record.add(Step::OneThread(program), sample(one_thread));
             record.add(Step::Copies(program, Runtime::Libgomp, 1), sample(alone));
-            record.add(
-                Step::Copies(program, Runtime::Nanos, 1),
-                sample(alone * 1.1),
-            );
+            record.add(Step::Copies(program, Runtime::Nanos, 1), sample(alone * 1.1));
         }
         record
     }
@@ -290,31 +265,16 @@ mod tests {
     #[test]
     fn a_round_has_each_run_once_between_yardsticks() {
         let round = round();
-        let runs: Vec<&Step> = round
-            .iter()
-            .filter(|step| matches!(step, Step::Copies(..)))
-            .collect();
+        let runs: Vec<&Step> = round.iter().filter(|step| matches!(step, Step::Copies(..))).collect();
         assert_eq!(runs.len(), 2 * 2 * MOST_COPIES);
         for (index, run) in runs.iter().enumerate() {
             assert!(!runs[..index].contains(run), "{run:?} twice");
         }
         for program in Program::ALL {
-            let own: Vec<&Step> = round
-                .iter()
-                .filter(|step| step.program() == program)
-                .collect();
-            let yardsticks = own
-                .iter()
-                .filter(|step| matches!(step, Step::OneThread(_)))
-                .count();
+            let own: Vec<&Step> = round.iter().filter(|step| step.program() == program).collect();
+            let yardsticks = own.iter().filter(|step| matches!(step, Step::OneThread(_))).count();
             assert_eq!(yardsticks, 3);
-            assert_eq!(
-                (own.first(), own.last()),
-                (
-                    Some(&&Step::OneThread(program)),
-                    Some(&&Step::OneThread(program))
-                )
-            );
+            assert_eq!((own.first(), own.last()), (Some(&&Step::OneThread(program)), Some(&&Step::OneThread(program))));
         }
     }
 
@@ -386,29 +346,12 @@ mod tests {
         let mut record = record(2, 3.0, 6.0);
         assert!(!record.was_cut_short());
         let step = Step::Copies(Program::Cg, Runtime::Libgomp, 2);
-        record.add(
-            step,
-            Sample {
-                capped: true,
-                correct: None,
-                ..sample(89.0)
-            },
-        );
+        record.add(step, Sample { capped: true, correct: None, ..sample(89.0) });
         assert!(!record.was_cut_short());
-        record.add(
-            step,
-            Sample {
-                capped: true,
-                correct: None,
-                ..sample(30.0)
-            },
-        );
+        record.add(step, Sample { capped: true, correct: None, ..sample(30.0) });
         assert!(record.was_cut_short());
         // A program: 3 yardsticks of 6, 1 copy twice 3, nanos 6 + 9 + 12, all x 1.2; libgomp (6 + 9 + 12) x 15.
-        assert_eq!(
-            record.time_for_full_caps().as_secs_f32(),
-            2.0 * (51.0 * 1.2 + 27.0 * 15.0)
-        );
+        assert_eq!(record.time_for_full_caps().as_secs_f32(), 2.0 * (51.0 * 1.2 + 27.0 * 15.0));
     }
 
     #[test]
@@ -417,28 +360,12 @@ mod tests {
         let step = Step::Copies(Program::Lu, Runtime::Libgomp, 3);
         assert!(record.median(step).is_none());
         record.add(step, sample(4.0));
-        record.add(
-            step,
-            Sample {
-                capped: true,
-                correct: None,
-                ..sample(20.0)
-            },
-        );
+        record.add(step, Sample { capped: true, correct: None, ..sample(20.0) });
         record.add(step, sample(5.0));
         let median = record.median(step).unwrap();
-        assert_eq!(
-            (median.mean, median.capped, median.correct),
-            (5.0, true, None)
-        );
+        assert_eq!((median.mean, median.capped, median.correct), (5.0, true, None));
         assert!(!record.worth_repeating(step, 1000.0));
-        record.add(
-            step,
-            Sample {
-                correct: Some(false),
-                ..sample(5.0)
-            },
-        );
+        record.add(step, Sample { correct: Some(false), ..sample(5.0) });
         assert_eq!(record.median(step).unwrap().correct, Some(false));
     }
 
@@ -448,10 +375,7 @@ mod tests {
         let step = Step::Copies(Program::Cg, Runtime::Libgomp, 1);
         assert!(record.worth_repeating(step, 4.8));
         assert!(!record.worth_repeating(step, 4.7));
-        assert!(
-            !record.worth_repeating(Step::Copies(Program::Cg, Runtime::Nanos, 4), 1e9),
-            "never ran: unknown time"
-        );
+        assert!(!record.worth_repeating(Step::Copies(Program::Cg, Runtime::Nanos, 4), 1e9), "never ran: unknown time");
     }
 
     #[test]

@@ -38,8 +38,11 @@ pub(crate) fn name(step: Step) -> String {
     }
 }
 
-/// One run, as it is measured.
-pub(crate) fn line(record: &Record, step: Step, sample: &Sample) -> String {
+/// More processors than this in the hands of others, or of nobody, are worth a word.
+const NOTABLE: f64 = 0.15;
+
+/// One run, as it is measured, with the processors that others had in it and that nobody used.
+pub(crate) fn line(record: &Record, step: Step, sample: &Sample, others: f64, idle: f64) -> String {
     let mut line = format!(
         "{:<36} mean {:6.2} s  worst {:6.2} s  cpu {:6.2} s",
         name(step),
@@ -49,11 +52,12 @@ pub(crate) fn line(record: &Record, step: Step, sample: &Sample) -> String {
     );
     if let Step::Copies(program, _, copies) = step {
         let ideal = record.ideal(program, copies);
-        let _ = write!(
-            line,
-            "  ideal {ideal:6.2} s  ratio {}",
-            ratio(record, step, sample)
-        );
+        let _ = write!(line, "  ideal {ideal:6.2} s  ratio {}", ratio(record, step, sample));
+    }
+    for (what, processors) in [("others", others), ("idle", idle)] {
+        if processors > NOTABLE {
+            let _ = write!(line, "  {what} {processors:.1}");
+        }
     }
     if sample.correct == Some(false) {
         line.push_str("  WRONG RESULT");
@@ -84,17 +88,7 @@ pub(crate) fn table(record: &Record) -> String {
     let mut text = format!(
         "\n{} processors; medians; seconds; ratio = mean turnaround / ideal, ideal = max(best of one copy alone, \
          K x T1b / P)\n\n{:<8}{:>7}{:>8}  {:<9}{:>8}{:>8}{:>9}{:>8}  {:<8}{:>5}\n",
-        record.processors,
-        "program",
-        "copies",
-        "ideal",
-        "runtime",
-        "mean",
-        "worst",
-        "cpu",
-        "ratio",
-        "result",
-        "runs"
+        record.processors, "program", "copies", "ideal", "runtime", "mean", "worst", "cpu", "ratio", "result", "runs"
     );
     for (program, copies, runtime, sample) in rows(record) {
         let step = Step::Copies(program, runtime, copies);
@@ -135,12 +129,7 @@ fn rows(record: &Record) -> impl Iterator<Item = (Program, usize, Runtime, Sampl
     Program::ALL.into_iter().flat_map(move |program| {
         (1..=MOST_COPIES).flat_map(move |copies| {
             Runtime::ALL.into_iter().filter_map(move |runtime| {
-                Some((
-                    program,
-                    copies,
-                    runtime,
-                    record.median(Step::Copies(program, runtime, copies))?,
-                ))
+                Some((program, copies, runtime, record.median(Step::Copies(program, runtime, copies))?))
             })
         })
     })
@@ -157,8 +146,7 @@ fn ratio(record: &Record, step: Step, sample: &Sample) -> String {
 }
 
 fn verdict(record: &Record) -> String {
-    let shared =
-        rows(record).filter(|&(_, copies, runtime, _)| copies > 1 && runtime == Runtime::Nanos);
+    let shared = rows(record).filter(|&(_, copies, runtime, _)| copies > 1 && runtime == Runtime::Nanos);
     let (mut slowest, mut spread) = (0.0f64, 0.0f64);
     for (program, copies, runtime, sample) in shared {
         slowest = slowest.max(record.ratio(Step::Copies(program, runtime, copies), &sample));
@@ -170,11 +158,7 @@ fn verdict(record: &Record) -> String {
         met(slowest.max(spread), AIM_SHARED)
     );
     for program in Program::ALL {
-        let mean = |runtime| {
-            record
-                .median(Step::Copies(program, runtime, 1))
-                .map(|sample| sample.mean)
-        };
+        let mean = |runtime| record.median(Step::Copies(program, runtime, 1)).map(|sample| sample.mean);
         if let (Some(system), Some(ours)) = (mean(Runtime::Libgomp), mean(Runtime::Nanos)) {
             let ratio = ours / system;
             let _ = writeln!(
@@ -197,13 +181,7 @@ mod tests {
     use super::*;
 
     fn sample(mean: f64) -> Sample {
-        Sample {
-            mean,
-            worst: mean * 1.1,
-            cpu: mean * 2.0,
-            capped: false,
-            correct: Some(true),
-        }
+        Sample { mean, worst: mean * 1.1, cpu: mean * 2.0, capped: false, correct: Some(true) }
     }
 
     fn record() -> Record {
@@ -212,18 +190,11 @@ mod tests {
             record.add(Step::OneThread(program), sample(6.0));
             for (runtime, factor) in [(Runtime::Libgomp, 2.0), (Runtime::Nanos, 1.0)] {
                 for copies in 1..=MOST_COPIES {
-                    record.add(
-                        Step::Copies(program, runtime, copies),
-                        sample(3.0 * copies as f64 * factor),
-                    );
+                    record.add(Step::Copies(program, runtime, copies), sample(3.0 * copies as f64 * factor));
                 }
             }
         }
-        let capped = Sample {
-            capped: true,
-            correct: None,
-            ..sample(90.0)
-        };
+        let capped = Sample { capped: true, correct: None, ..sample(90.0) };
         record.add(Step::Copies(Program::Lu, Runtime::Libgomp, 4), capped);
         record
     }
@@ -233,10 +204,7 @@ mod tests {
         let rows: Vec<serde_json::Value> = serde_json::from_str(&json(&record()).unwrap()).unwrap();
         assert_eq!(rows.len(), 16);
         let row = &rows[2];
-        assert_eq!(
-            (&row["program"], &row["copies"], &row["runtime"]),
-            (&"cg".into(), &2.into(), &"libgomp".into())
-        );
+        assert_eq!((&row["program"], &row["copies"], &row["runtime"]), (&"cg".into(), &2.into(), &"libgomp".into()));
         assert_eq!(row["turnaround_s"], 12.0);
         assert_eq!(row["ideal_ratio"], 2.0);
         assert_eq!(row["correct"], true);
@@ -251,11 +219,7 @@ mod tests {
     fn a_capped_run_is_printed_as_a_bound() {
         let record = record();
         let step = Step::Copies(Program::Lu, Runtime::Libgomp, 2);
-        let capped = Sample {
-            capped: true,
-            correct: None,
-            ..sample(89.99)
-        };
+        let capped = Sample { capped: true, correct: None, ..sample(89.99) };
         assert_eq!(ratio(&record, step, &capped), ">= 15.0");
         assert!(table(&record).contains(">= "));
     }
@@ -263,26 +227,13 @@ mod tests {
     #[test]
     fn aims_are_judged_by_the_worst_row() {
         let mut record = record();
-        assert!(
-            verdict(&record).contains(
-                "at most 1.00 x the ideal, worst / mean at most 1.10 (aim: 1.15 each): met"
-            )
-        );
-        assert!(
-            verdict(&record).contains("cg alone: 0.50 x the system's runtime (aim: 1.05): met")
-        );
-        let slow = Sample {
-            worst: 19.0,
-            ..sample(18.0)
-        };
+        assert!(verdict(&record).contains("at most 1.00 x the ideal, worst / mean at most 1.10 (aim: 1.15 each): met"));
+        assert!(verdict(&record).contains("cg alone: 0.50 x the system's runtime (aim: 1.05): met"));
+        let slow = Sample { worst: 19.0, ..sample(18.0) };
         for _ in 0..2 {
             record.add(Step::Copies(Program::Lu, Runtime::Nanos, 4), slow);
         }
-        assert!(
-            verdict(&record).contains("1.50 x the ideal"),
-            "{}",
-            verdict(&record)
-        );
+        assert!(verdict(&record).contains("1.50 x the ideal"), "{}", verdict(&record));
         assert!(verdict(&record).contains("MISSED"));
     }
 
@@ -290,11 +241,9 @@ mod tests {
     fn a_wrong_result_stands_out() {
         let mut record = record();
         let step = Step::Copies(Program::Cg, Runtime::Nanos, 2);
-        let wrong = Sample {
-            correct: Some(false),
-            ..sample(6.0)
-        };
-        assert!(line(&record, step, &wrong).ends_with("WRONG RESULT"));
+        let wrong = Sample { correct: Some(false), ..sample(6.0) };
+        assert!(line(&record, step, &wrong, 0.1, 0.1).ends_with("ratio 1.00  WRONG RESULT"));
+        assert!(line(&record, step, &sample(6.0), 0.5, 0.2).ends_with("ratio 1.00  others 0.5  idle 0.2"));
         record.add(step, wrong);
         assert!(table(&record).contains("WRONG"));
     }

@@ -34,27 +34,14 @@ pub(crate) struct Line {
 
 impl Subject {
     /// Compiles both programs against the system's OpenMP.
-    pub(crate) fn build_all(
-        workspace: &Workspace,
-        compiler: &Compiler,
-    ) -> anyhow::Result<Vec<Subject>> {
+    pub(crate) fn build_all(workspace: &Workspace, compiler: &Compiler) -> anyhow::Result<Vec<Subject>> {
         let folder = workspace.target.join("demo");
-        std::fs::create_dir_all(&folder)
-            .with_context(|| format!("cannot create {}", folder.display()))?;
+        std::fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
         let build = |program: Program| {
-            let source = workspace
-                .root
-                .join("examples/omp")
-                .join(program.name())
-                .with_extension("c");
+            let source = workspace.root.join("examples/omp").join(program.name()).with_extension("c");
             let path = folder.join(program.name());
             compiler.build(&source, &path)?;
-            Ok(Subject {
-                program,
-                path,
-                work: 4,
-                fingerprint: None,
-            })
+            Ok(Subject { program, path, work: 4, fingerprint: None })
         };
         Program::ALL.into_iter().map(build).collect()
     }
@@ -76,11 +63,7 @@ impl Subject {
 /// The line of a copy that ended well and says that its result is right.
 pub(crate) fn line_of(finish: &Finish, program: Program) -> anyhow::Result<Line> {
     let status = finish.status.context("killed before it was done")?;
-    let said = || {
-        format!("{}{}", finish.output, finish.errors)
-            .trim()
-            .to_owned()
-    };
+    let said = || format!("{}{}", finish.output, finish.errors).trim().to_owned();
     if !status.success() {
         bail!("{status}; it said: {}", said());
     }
@@ -119,40 +102,23 @@ mod tests {
 
     #[test]
     fn every_run_must_find_what_one_thread_found() {
-        let mut subject = Subject {
-            program: Program::Lu,
-            path: PathBuf::new(),
-            work: 1,
-            fingerprint: None,
-        };
+        let mut subject = Subject { program: Program::Lu, path: PathBuf::new(), work: 1, fingerprint: None };
         subject.check(true, &lu("a")).unwrap();
         subject.check(false, &lu("a")).unwrap();
         let fault = subject.check(false, &lu("b")).unwrap_err().to_string();
         assert_eq!(fault, "fingerprint b, but one thread gives a");
-        assert!(
-            subject.check(true, &lu("b")).is_err(),
-            "a second reference must agree with the first"
-        );
+        assert!(subject.check(true, &lu("b")).is_err(), "a second reference must agree with the first");
     }
 
     #[test]
     fn what_is_not_a_right_result_is_refused() {
         assert!(line_of(&finish(None, ""), Program::Cg).is_err());
-        let fault = line_of(&finish(Some(1), "bad"), Program::Cg)
-            .err()
-            .unwrap()
-            .to_string();
-        assert!(
-            fault.contains("exit status: 1") && fault.contains("badstack"),
-            "{fault}"
-        );
+        let fault = line_of(&finish(Some(1), "bad"), Program::Cg).err().unwrap().to_string();
+        assert!(fault.contains("exit status: 1") && fault.contains("badstack"), "{fault}");
         assert!(line_of(&finish(Some(0), "not json"), Program::Cg).is_err());
         let wrong = "{\"program\":\"cg\",\"seconds\":1,\"correct\":false}";
         assert!(line_of(&finish(Some(0), wrong), Program::Cg).is_err());
-        assert!(
-            line_of(&lu("a"), Program::Cg).is_err(),
-            "another program's line"
-        );
+        assert!(line_of(&lu("a"), Program::Cg).is_err(), "another program's line");
         assert_eq!(line_of(&lu("a"), Program::Lu).unwrap().seconds, 1.5);
     }
 }

@@ -14,9 +14,7 @@ const GAP: f64 = 4.0;
 const HEAD: f64 = 30.0;
 const FOOT: f64 = 34.0;
 /// One colour per copy, told apart also by people who see red and green alike.
-const COLOURS: [&str; 6] = [
-    "#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00",
-];
+const COLOURS: [&str; 6] = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00"];
 
 /// One line of the manager's trace.
 #[derive(Clone, Debug, Deserialize)]
@@ -60,8 +58,8 @@ struct Span {
 impl Trace {
     /// Reads the file; a last line that is still being written is left for later.
     pub(crate) fn read(path: &Path) -> anyhow::Result<Trace> {
-        let text = std::fs::read_to_string(path)
-            .with_context(|| format!("cannot read the trace {}", path.display()))?;
+        let text =
+            std::fs::read_to_string(path).with_context(|| format!("cannot read the trace {}", path.display()))?;
         Trace::parse(&text).with_context(|| format!("in the trace {}", path.display()))
     }
 
@@ -70,11 +68,10 @@ impl Trace {
         let mut events = Vec::new();
         for (index, line) in whole.lines().enumerate() {
             // Lines about the manager itself have no process.
-            let value: serde_json::Value = serde_json::from_str(line)
-                .with_context(|| format!("line {} is not JSON: {line}", index + 1))?;
+            let value: serde_json::Value =
+                serde_json::from_str(line).with_context(|| format!("line {} is not JSON: {line}", index + 1))?;
             if value.get("pid").is_some_and(serde_json::Value::is_number) {
-                let event = Event::deserialize(&value)
-                    .with_context(|| format!("line {}: {line}", index + 1))?;
+                let event = Event::deserialize(&value).with_context(|| format!("line {}: {line}", index + 1))?;
                 events.push(event);
             }
         }
@@ -85,18 +82,11 @@ impl Trace {
     /// Those of the window's copies that the manager never heard of.
     pub(crate) fn strangers(&self, window: &Window) -> Vec<i32> {
         let known: BTreeSet<i32> = self.inside(window).map(|event| event.pid).collect();
-        window
-            .pids
-            .iter()
-            .copied()
-            .filter(|pid| !known.contains(pid))
-            .collect()
+        window.pids.iter().copied().filter(|pid| !known.contains(pid)).collect()
     }
 
     fn inside<'a>(&'a self, window: &'a Window) -> impl Iterator<Item = &'a Event> {
-        self.events
-            .iter()
-            .filter(|event| (window.begin_ns..=window.end_ns).contains(&event.t_ns))
+        self.events.iter().filter(|event| (window.begin_ns..=window.end_ns).contains(&event.t_ns))
     }
 
     fn spans(&self, window: &Window) -> Vec<Span> {
@@ -106,18 +96,9 @@ impl Trace {
         let mut draw = |holders: &BTreeMap<u32, BTreeSet<usize>>, from: u64, to: u64| {
             for (&cpu, copies) in holders.iter().filter(|_| to > from) {
                 for (place, &copy) in copies.iter().enumerate() {
-                    let next = Span {
-                        cpu,
-                        copy,
-                        begin_ns: from,
-                        end_ns: to,
-                        lanes: (copies.len(), place),
-                    };
+                    let next = Span { cpu, copy, begin_ns: from, end_ns: to, lanes: (copies.len(), place) };
                     // Nothing changed for this processor: one long span, not one per event of somebody else.
-                    let last = spans
-                        .iter_mut()
-                        .rev()
-                        .find(|span| span.cpu == cpu && span.copy == copy);
+                    let last = spans.iter_mut().rev().find(|span| span.cpu == cpu && span.copy == copy);
                     match last.filter(|span| span.end_ns == from && span.lanes == next.lanes) {
                         Some(span) => span.end_ns = to,
                         None => spans.push(next),
@@ -147,16 +128,8 @@ impl Trace {
 
 /// Draws all windows below each other; `processors` are the rows.
 pub(crate) fn draw(trace: &Trace, windows: &[Window], processors: &[u32]) -> String {
-    let rows: BTreeSet<u32> = processors
-        .iter()
-        .copied()
-        .chain(
-            trace
-                .events
-                .iter()
-                .flat_map(|event| event.cpus.iter().copied()),
-        )
-        .collect();
+    let rows: BTreeSet<u32> =
+        processors.iter().copied().chain(trace.events.iter().flat_map(|event| event.cpus.iter().copied())).collect();
     let panel = HEAD + rows.len() as f64 * ROW + FOOT;
     let height = 64.0 + panel * windows.len() as f64;
     let mut svg = format!(
@@ -177,22 +150,13 @@ pub(crate) fn draw(trace: &Trace, windows: &[Window], processors: &[u32]) -> Str
 fn panel_of(svg: &mut String, trace: &Trace, window: &Window, rows: &BTreeSet<u32>, top: f64) {
     let length = (window.end_ns - window.begin_ns).max(1) as f64;
     let x = |t_ns: u64| LEFT + (t_ns - window.begin_ns) as f64 / length * (WIDTH - LEFT - 16.0);
-    let y =
-        |cpu: u32| top + HEAD + rows.iter().position(|&row| row == cpu).unwrap_or(0) as f64 * ROW;
+    let y = |cpu: u32| top + HEAD + rows.iter().position(|&row| row == cpu).unwrap_or(0) as f64 * ROW;
     // Writing to a String cannot fail, so the results of `write!` say nothing.
-    let _ = writeln!(
-        svg,
-        "<text x=\"12\" y=\"{:.1}\" font-weight=\"bold\">{}</text>",
-        top + 18.0,
-        escaped(&window.title)
-    );
+    let _ =
+        writeln!(svg, "<text x=\"12\" y=\"{:.1}\" font-weight=\"bold\">{}</text>", top + 18.0, escaped(&window.title));
     for &cpu in rows {
         let (row, size) = (y(cpu), ROW - GAP);
-        let _ = writeln!(
-            svg,
-            "<text x=\"12\" y=\"{:.1}\">cpu {cpu}</text>",
-            row + 15.0
-        );
+        let _ = writeln!(svg, "<text x=\"12\" y=\"{:.1}\">cpu {cpu}</text>", row + 15.0);
         let _ = writeln!(
             svg,
             "<rect x=\"{LEFT}\" y=\"{row:.1}\" width=\"{:.1}\" height=\"{size}\" fill=\"#eee\"/>",
@@ -231,22 +195,13 @@ fn panel_of(svg: &mut String, trace: &Trace, window: &Window, rows: &BTreeSet<u3
 fn ticks(seconds: f64) -> Vec<f64> {
     let rough = (seconds / 10.0).max(1e-3);
     let power = 10f64.powf(rough.log10().floor());
-    let step = [1.0, 2.0, 5.0, 10.0]
-        .iter()
-        .map(|m| m * power)
-        .find(|&step| step >= rough)
-        .unwrap_or(rough);
+    let step = [1.0, 2.0, 5.0, 10.0].iter().map(|m| m * power).find(|&step| step >= rough).unwrap_or(rough);
     // Rounded to what is printed: 0.30000000000000004 is no tick.
-    (0..=(seconds / step) as usize)
-        .map(|i| (i as f64 * step * 1000.0).round() / 1000.0)
-        .collect()
+    (0..=(seconds / step) as usize).map(|i| (i as f64 * step * 1000.0).round() / 1000.0).collect()
 }
 
 fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
-        .replace('"', "&quot;")
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 #[cfg(test)]
@@ -262,24 +217,13 @@ mod tests {
 {"t_ns":900,"event":"exi"#;
 
     fn window() -> Window {
-        Window {
-            title: "cg, 2 copies <&>".into(),
-            begin_ns: 50,
-            end_ns: 400,
-            pids: vec![7, 8],
-        }
+        Window { title: "cg, 2 copies <&>".into(), begin_ns: 50, end_ns: 400, pids: vec![7, 8] }
     }
 
     #[test]
     fn spans_follow_the_events_of_the_copies() {
         let spans = Trace::parse(TRACE).unwrap().spans(&window());
-        let span = |cpu, copy, begin_ns, end_ns, lanes| Span {
-            cpu,
-            copy,
-            begin_ns,
-            end_ns,
-            lanes,
-        };
+        let span = |cpu, copy, begin_ns, end_ns, lanes| Span { cpu, copy, begin_ns, end_ns, lanes };
         assert_eq!(
             spans,
             [
@@ -296,30 +240,15 @@ mod tests {
     fn a_copy_that_never_registered_is_a_stranger() {
         let trace = Trace::parse(TRACE).unwrap();
         assert!(trace.strangers(&window()).is_empty());
-        assert_eq!(
-            trace.strangers(&Window {
-                pids: vec![7, 12],
-                ..window()
-            }),
-            [12]
-        );
+        assert_eq!(trace.strangers(&Window { pids: vec![7, 12], ..window() }), [12]);
         // The same process outside the window does not count.
-        assert_eq!(
-            trace.strangers(&Window {
-                begin_ns: 301,
-                ..window()
-            }),
-            [7, 8]
-        );
+        assert_eq!(trace.strangers(&Window { begin_ns: 301, ..window() }), [7, 8]);
     }
 
     #[test]
     fn a_broken_line_is_named() {
         let fault = Trace::parse("{\"t_ns\":1}\nnonsense\n").err().unwrap();
-        assert!(
-            format!("{fault:#}").contains("line 2 is not JSON: nonsense"),
-            "{fault:#}"
-        );
+        assert!(format!("{fault:#}").contains("line 2 is not JSON: nonsense"), "{fault:#}");
         let fault = Trace::parse("{\"pid\":1,\"event\":\"x\"}\n").err().unwrap();
         assert!(format!("{fault:#}").contains("t_ns"), "{fault:#}");
     }

@@ -35,15 +35,8 @@ pub fn start(options: &Options) -> Result<(), Error> {
     let exe = own_program()?;
     keep_descriptors_from_children();
     let mut command = Command::new(&exe);
-    command
-        .arg("daemon")
-        .arg("--detached")
-        .args(arguments(options));
-    let failed = |source| Error::Io {
-        what: "cannot start",
-        path: exe.clone(),
-        source,
-    };
+    command.arg("daemon").arg("--detached").args(arguments(options));
+    let failed = |source| Error::Io { what: "cannot start", path: exe.clone(), source };
     let mut child = command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -59,21 +52,9 @@ pub fn start(options: &Options) -> Result<(), Error> {
         return Ok(());
     }
     let status = child.wait().map_err(failed)?;
-    let code = status
-        .code()
-        .and_then(|code| u8::try_from(code).ok())
-        .filter(|code| *code != 0)
-        .unwrap_or(FAILED);
-    let message = if said.trim().is_empty() {
-        format!("it ended with {status}")
-    } else {
-        said.trim().to_owned()
-    };
-    Err(Error::Start {
-        message,
-        code,
-        log: log_path,
-    })
+    let code = status.code().and_then(|code| u8::try_from(code).ok()).filter(|code| *code != 0).unwrap_or(FAILED);
+    let message = if said.trim().is_empty() { format!("it ended with {status}") } else { said.trim().to_owned() };
+    Err(Error::Start { message, code, log: log_path })
 }
 
 /// [`start`] in a process of its own, so that the manager does not become a child of this one.
@@ -83,35 +64,20 @@ pub fn start(options: &Options) -> Result<(), Error> {
 pub fn start_apart(options: &Options) -> Result<(), Error> {
     let exe = own_program()?;
     let mut command = Command::new(&exe);
-    command
-        .arg("daemon")
-        .arg("--background")
-        .args(arguments(options));
+    command.arg("daemon").arg("--background").args(arguments(options));
     let output = command
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .output()
-        .map_err(|source| Error::Io {
-            what: "cannot start",
-            path: exe,
-            source,
-        })?;
+        .map_err(|source| Error::Io { what: "cannot start", path: exe, source })?;
     if output.status.success() {
         return Ok(());
     }
     let said = String::from_utf8_lossy(&output.stderr);
     let message = said.trim().trim_start_matches("cpumgr: ");
-    let message = if message.is_empty() {
-        format!("its starter ended with {}", output.status)
-    } else {
-        message.into()
-    };
-    let code = output
-        .status
-        .code()
-        .and_then(|code| u8::try_from(code).ok())
-        .unwrap_or(FAILED);
+    let message = if message.is_empty() { format!("its starter ended with {}", output.status) } else { message.into() };
+    let code = output.status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(FAILED);
     Err(Error::Apart { message, code })
 }
 
@@ -151,16 +117,11 @@ fn arguments(options: &Options) -> Vec<std::ffi::OsString> {
     let mut push = |name: &str, value: std::ffi::OsString| arguments.extend([name.into(), value]);
     push("--socket", options.socket.clone().into());
     push("--policy", options.policy.clone().into());
-    push(
-        "--quantum",
-        format!("{}us", options.quantum.as_micros()).into(),
-    );
+    push("--quantum", format!("{}us", options.quantum.as_micros()).into());
     if let Some(cpus) = &options.cpus {
         push("--cpus", cpus.to_string().into());
     }
-    let idle = options
-        .idle_exit
-        .map_or("never".into(), |time| format!("{}us", time.as_micros()));
+    let idle = options.idle_exit.map_or("never".into(), |time| format!("{}us", time.as_micros()));
     push("--idle-exit", idle.into());
     if let Some(trace) = &options.trace {
         push("--trace", trace.clone().into());
@@ -182,11 +143,7 @@ fn open_log(socket: &Path) -> Result<(PathBuf, File), Error> {
         .open(&path);
     match opened {
         Ok(file) => Ok((path, file)),
-        Err(source) => Err(Error::Io {
-            what: "cannot open the log",
-            path,
-            source,
-        }),
+        Err(source) => Err(Error::Io { what: "cannot open the log", path, source }),
     }
 }
 
@@ -195,11 +152,7 @@ fn open_log(socket: &Path) -> Result<(PathBuf, File), Error> {
 /// # Errors
 /// Without /proc.
 pub fn own_program() -> Result<PathBuf, Error> {
-    std::env::current_exe().map_err(|source| Error::Io {
-        what: "cannot find",
-        path: "this program".into(),
-        source,
-    })
+    std::env::current_exe().map_err(|source| Error::Io { what: "cannot find", path: "this program".into(), source })
 }
 
 /// Marks every descriptor but the standard ones as not to be inherited: a manager that outlives its starter must not
@@ -208,11 +161,8 @@ fn keep_descriptors_from_children() {
     let Ok(entries) = fs::read_dir("/proc/self/fd") else {
         return;
     };
-    let numbers: Vec<RawFd> = entries
-        .flatten()
-        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-        .filter(|fd| *fd > 2)
-        .collect();
+    let numbers: Vec<RawFd> =
+        entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(|fd| *fd > 2).collect();
     for number in numbers {
         // SAFETY: - the descriptor is only asked and marked; when it was closed meanwhile (the one of the directory
         //           listing) the kernel says EBADF. No other thread runs that could reuse the number.

@@ -7,24 +7,11 @@ use proptest::prelude::*;
 const MS: Nanos = 1_000_000;
 
 fn machine(cpus: u32) -> Machine {
-    Machine {
-        cpus: (0..cpus)
-            .map(|id| MachineCpu {
-                id,
-                core: id,
-                llc: 0,
-                node: 0,
-            })
-            .collect(),
-    }
+    Machine { cpus: (0..cpus).map(|id| MachineCpu { id, core: id, llc: 0, node: 0 }).collect() }
 }
 
 fn ledger(cpus: u32, policy: &str) -> Ledger {
-    Ledger::new(
-        machine(cpus),
-        100 * MS,
-        Registry::with_builtin().create(policy).unwrap(),
-    )
+    Ledger::new(machine(cpus), 100 * MS, Registry::with_builtin().create(policy).unwrap())
 }
 
 fn cpus(ledger: &Ledger, app: u64) -> Vec<u32> {
@@ -62,11 +49,7 @@ fn an_arrival_takes_old_processors_at_once() {
     assert_eq!(changes.len(), 2);
     assert_eq!((cpus(&ledger, 1).len(), cpus(&ledger, 2).len()), (1, 1));
     assert_ne!(cpus(&ledger, 1), cpus(&ledger, 2));
-    assert!(
-        changes
-            .iter()
-            .all(|change| !change.holding.shared && !change.holding.dedicated)
-    );
+    assert!(changes.iter().all(|change| !change.holding.shared && !change.holding.dedicated));
 }
 
 #[test]
@@ -88,11 +71,7 @@ fn a_young_processor_is_taken_when_its_hold_ends() {
 
 #[test]
 fn a_short_quantum_has_a_short_hold() {
-    let mut ledger = Ledger::new(
-        machine(2),
-        8 * MS,
-        Registry::with_builtin().create("dss-ts").unwrap(),
-    );
+    let mut ledger = Ledger::new(machine(2), 8 * MS, Registry::with_builtin().create("dss-ts").unwrap());
     ledger.arrive(AppId(1), 2, 2);
     ledger.decide(0, Cause::Arrival);
     ledger.arrive(AppId(2), 2, 2);
@@ -141,10 +120,7 @@ fn three_programs_on_two_processors_get_the_same_over_three_quanta() {
     ledger.account(now);
     let times: Vec<Nanos> = ledger.entries.iter().map(|entry| entry.cpu_time).collect();
     assert_eq!(times.iter().sum::<Nanos>(), 2 * now);
-    assert!(
-        times.iter().all(|time| time.abs_diff(2 * now / 3) <= MS),
-        "{times:?}"
-    );
+    assert!(times.iter().all(|time| time.abs_diff(2 * now / 3) <= MS), "{times:?}");
 }
 
 #[test]
@@ -184,20 +160,12 @@ fn check(ledger: &Ledger) {
     for entry in &ledger.entries {
         let holding = &entry.holding;
         assert!(!holding.cpus.is_empty(), "L1: {} holds nothing", entry.id);
-        assert!(
-            holding.cpus.len() as u32 <= entry.view().wants(),
-            "{} has more than it wants",
-            entry.id
-        );
+        assert!(holding.cpus.len() as u32 <= entry.view().wants(), "{} has more than it wants", entry.id);
         assert!(!(holding.shared && (holding.dedicated || holding.cpus.len() != 1)));
         let set: BTreeSet<u32> = holding.cpus.iter().copied().collect();
         assert_eq!(set.len(), holding.cpus.len(), "a processor twice");
         for cpu in set.into_iter().filter(|_| !holding.shared) {
-            assert_eq!(
-                owner.insert(cpu, entry.id),
-                None,
-                "L2: processor {cpu} has two owners"
-            );
+            assert_eq!(owner.insert(cpu, entry.id), None, "L2: processor {cpu} has two owners");
         }
     }
 }

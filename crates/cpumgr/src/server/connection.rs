@@ -4,9 +4,7 @@ use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-use arena::message::{
-    self, FromManager, MAX_MESSAGE, MessageError, Refused, RefusedCode, Register, ToManager,
-};
+use arena::message::{self, FromManager, MAX_MESSAGE, MessageError, Refused, RefusedCode, Register, ToManager};
 use platform::process::Peer;
 use platform::{SysResult, fdpass};
 use policies::{AppId, Cause};
@@ -27,6 +25,8 @@ const MAX_WAITING: usize = MAX_PROGRAMS / message::PROGRAMS_PER_PACKET + 8;
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) serial: u64,
+    /// When it came.
+    pub(super) opened: u64,
     /// Gone when an announced program closed it: by exec.
     pub(super) socket: Option<OwnedFd>,
     pub(super) peer: Peer,
@@ -50,6 +50,7 @@ impl Connection {
     pub(super) fn new(serial: u64, socket: OwnedFd, peer: Peer, pidfd: OwnedFd, now: u64) -> Self {
         Self {
             serial,
+            opened: now,
             socket: Some(socket),
             peer,
             pidfd,
@@ -65,13 +66,7 @@ impl Connection {
 
     /// Says no. The caller closes the connection; whether the client hears it does not matter.
     pub(super) fn refuse(&mut self, code: RefusedCode, reason: String) {
-        tracing::warn!(
-            pid = self.peer.pid.0,
-            uid = self.peer.uid,
-            ?code,
-            reason,
-            "a client is refused"
-        );
+        tracing::warn!(pid = self.peer.pid.0, uid = self.peer.uid, ?code, reason, "a client is refused");
         self.say_last(&FromManager::Refused(Refused { code, reason }));
     }
 
@@ -181,11 +176,7 @@ impl Server {
             },
             Err(error) if error.is(nix::errno::Errno::ETIMEDOUT as i32) => {}
             Err(error) if error.is(nix::errno::Errno::EMSGSIZE as i32) => {
-                self.refuse(
-                    serial,
-                    RefusedCode::Malformed,
-                    format!("a message has at most {MAX_MESSAGE} bytes"),
-                );
+                self.refuse(serial, RefusedCode::Malformed, format!("a message has at most {MAX_MESSAGE} bytes"));
             }
             Err(error) if is_gone(error) => self.hung_up(serial),
             Err(error) => self.check(serial, Err(error)),
@@ -193,11 +184,7 @@ impl Server {
     }
 
     fn hear(&mut self, serial: u64, message: ToManager, now: u64) {
-        if let Some((code, reason)) = self
-            .connections
-            .get_mut(&serial)
-            .and_then(|it| it.refusal.take())
-        {
+        if let Some((code, reason)) = self.connections.get_mut(&serial).and_then(|it| it.refusal.take()) {
             return self.refuse(serial, code, reason);
         }
         match message {
@@ -223,13 +210,8 @@ impl Server {
         let Some(pid) = self.connections.get(&serial).map(|it| it.peer.pid) else {
             return;
         };
-        let announced = self
-            .connections
-            .values()
-            .filter(|it| it.announced && it.serial != serial);
-        let same = announced
-            .clone()
-            .find(|it| it.peer.pid == pid && it.program.is_none());
+        let announced = self.connections.values().filter(|it| it.announced && it.serial != serial);
+        let same = announced.clone().find(|it| it.peer.pid == pid && it.program.is_none());
         match same.map(|it| it.serial) {
             Some(older) => self.doom(older, "its process announced itself anew"),
             None if announced.count() >= MAX_PROGRAMS => {
@@ -244,82 +226,48 @@ impl Server {
         connection.announced = true;
         let watched = connection.watch(&self.reactor);
         self.check(serial, watched);
-        self.say(
-            serial,
-            message::encode(&FromManager::Announced)
-                .into_iter()
-                .collect(),
-        );
+        self.say(serial, message::encode(&FromManager::Announced).into_iter().collect());
     }
 
     /// Takes a program in. Its answer follows after the decision of this pass.
     fn register(&mut self, serial: u64, register: &Register, now: u64) {
         if register.layout != arena::layout::VERSION {
             let (theirs, ours) = (register.layout, arena::layout::VERSION);
-            let reason =
-                format!("the program speaks layout version {theirs}, this manager version {ours}");
+            let reason = format!("the program speaks layout version {theirs}, this manager version {ours}");
             return self.refuse(serial, RefusedCode::Version, reason);
         }
         if self.programs() >= MAX_PROGRAMS {
-            return self.refuse(
-                serial,
-                RefusedCode::Full,
-                format!("{MAX_PROGRAMS} programs are managed already"),
-            );
+            return self.refuse(serial, RefusedCode::Full, format!("{MAX_PROGRAMS} programs are managed already"));
         }
         let Some(pid) = self.connections.get(&serial).map(|it| it.peer.pid) else {
             return;
         };
-        if self
-            .connections
-            .get(&serial)
-            .is_some_and(|it| it.program.is_some())
-        {
-            return self.refuse(
-                serial,
-                RefusedCode::Malformed,
-                "this connection is registered already".into(),
-            );
+        if self.connections.get(&serial).is_some_and(|it| it.program.is_some()) {
+            return self.refuse(serial, RefusedCode::Malformed, "this connection is registered already".into());
         }
         // The same process on another connection: it became another program by exec, or its library was loaded anew.
         // The old registration is nobody's any more.
-        let before = self
-            .connections
-            .values()
-            .find(|it| it.peer.pid == pid && it.program.is_some());
+        let before = self.connections.values().find(|it| it.peer.pid == pid && it.program.is_some());
         if let Some(old) = before.map(|it| it.serial) {
             self.doom(old, "its process registered anew");
         }
-        let created = Program::create(
-            serial,
-            pid,
-            register,
-            &self.cpus,
-            self.ledger.quantum(),
-            now,
-        );
+        let created = Program::create(serial, pid, register, &self.cpus, self.ledger.quantum(), now);
         let Some(connection) = self.connections.get_mut(&serial) else {
             return;
         };
         let added = created.and_then(|program| {
             connection.watch(&self.reactor)?;
-            self.reactor
-                .add(&program.doorbell, serial, Role::Doorbell)?;
+            self.reactor.add(&program.doorbell, serial, Role::Doorbell)?;
             Ok(program)
         });
         let program = match added {
             Ok(program) => program,
             Err(error) => {
-                return self.refuse(
-                    serial,
-                    RefusedCode::System,
-                    format!("the manager lacks something: {error}"),
-                );
+                return self.refuse(serial, RefusedCode::System, format!("the manager lacks something: {error}"));
             }
         };
         let request = program.areas.request();
-        self.ledger
-            .arrive(AppId(serial), request.requested, program.max);
+        self.ledger.arrive(AppId(serial), request.requested, program.max);
         tracing::info!(pid = pid.0, name = %program.name, request = request.requested, "a program arrives");
         if let Some(trace) = &mut self.trace {
             trace.write(program.line(trace::Event::Arrival, pid.0, now, Vec::new(), false));

@@ -81,8 +81,7 @@ impl Program {
     pub(super) fn publish(&self, holding: &Holding) {
         let cpus: CpuSet = holding.cpus.iter().copied().map(CpuId).collect();
         let processors = u32::try_from(holding.cpus.len()).unwrap_or(u32::MAX);
-        self.areas
-            .publish(processors, holding.dedicated, holding.shared, &cpus);
+        self.areas.publish(processors, holding.dedicated, holding.shared, &cpus);
     }
 
     /// Sends the areas and the doorbell; the manager's copies of the areas' descriptors are closed.
@@ -103,35 +102,15 @@ impl Program {
     }
 
     /// A line of the trace.
-    pub(super) fn line(
-        &self,
-        event: trace::Event,
-        pid: i32,
-        now: u64,
-        cpus: Vec<u32>,
-        shared: bool,
-    ) -> trace::Line {
-        trace::Line {
-            t_ns: now,
-            event,
-            pid,
-            name: self.name.clone(),
-            cpus,
-            shared,
-            lost: 0,
-        }
+    pub(super) fn line(&self, event: trace::Event, pid: i32, now: u64, cpus: Vec<u32>, shared: bool) -> trace::Line {
+        trace::Line { t_ns: now, event, pid, name: self.name.clone(), cpus, shared, lost: 0 }
     }
 }
 
 /// What the kernel calls a process.
 fn name_of(pid: Pid) -> SysResult<String> {
     let gone = |error: std::io::Error| {
-        SysError::new(
-            "read(/proc/PID/comm)",
-            error
-                .raw_os_error()
-                .unwrap_or(nix::errno::Errno::ESRCH as i32),
-        )
+        SysError::new("read(/proc/PID/comm)", error.raw_os_error().unwrap_or(nix::errno::Errno::ESRCH as i32))
     };
     let comm = fs::read(format!("/proc/{pid}/comm")).map_err(gone)?;
     Ok(escape(comm.trim_ascii_end()))

@@ -44,15 +44,8 @@ impl Server {
             program_count: u32::try_from(programs.len()).unwrap_or(u32::MAX),
         });
         let parts = programs.chunks(PROGRAMS_PER_PACKET);
-        let parts = parts.map(|part| {
-            FromManager::Programs(Programs {
-                programs: part.to_vec(),
-            })
-        });
-        let packets: Result<_, _> = std::iter::once(head)
-            .chain(parts)
-            .map(|part| message::encode(&part))
-            .collect();
+        let parts = parts.map(|part| FromManager::Programs(Programs { programs: part.to_vec() }));
+        let packets: Result<_, _> = std::iter::once(head).chain(parts).map(|part| message::encode(&part)).collect();
         packets.unwrap_or_else(|error| {
             // Names and lists are bounded so that a packet holds them (a test of `arena::message`).
             tracing::error!(%error, "the report does not fit its packets");

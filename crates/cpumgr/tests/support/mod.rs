@@ -28,13 +28,7 @@ const PROGRAM_SOCKET: &str = "CPUMGR_TEST_PROGRAM";
 /// A command line of ours without the environment's opinions.
 pub(crate) fn cpumgr() -> Command {
     let mut command = Command::new(CPUMGR);
-    for variable in [
-        "NANOS_CPUMGR",
-        "NANOS_SHIM_DIR",
-        "XDG_RUNTIME_DIR",
-        "LD_LIBRARY_PATH",
-        "CPUMGR_LOG",
-    ] {
+    for variable in ["NANOS_CPUMGR", "NANOS_SHIM_DIR", "XDG_RUNTIME_DIR", "LD_LIBRARY_PATH", "CPUMGR_LOG"] {
         command.env_remove(variable);
     }
     command
@@ -47,10 +41,7 @@ pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> 
         if let Some(found) = look() {
             return found;
         }
-        assert!(
-            begin.elapsed() < PATIENCE,
-            "not within {PATIENCE:?}: {what}"
-        );
+        assert!(begin.elapsed() < PATIENCE, "not within {PATIENCE:?}: {what}");
         std::thread::sleep(Duration::from_millis(1));
     }
 }
@@ -75,10 +66,7 @@ impl Manager {
     /// Starts one with further options and waits until it answers.
     pub(crate) fn start(options: &[&str]) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let mut manager = Self {
-            child: spawn(dir.path(), options),
-            dir,
-        };
+        let mut manager = Self { child: spawn(dir.path(), options), dir };
         manager.wait_until_it_answers();
         manager
     }
@@ -138,17 +126,8 @@ impl Manager {
 fn spawn(dir: &Path, options: &[&str]) -> Child {
     let log = std::fs::File::create(dir.join("log")).unwrap();
     let mut command = cpumgr();
-    command
-        .arg("daemon")
-        .arg("--socket")
-        .arg(dir.join("app.sock"))
-        .args(options);
-    command
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(log)
-        .spawn()
-        .unwrap()
+    command.arg("daemon").arg("--socket").arg(dir.join("app.sock")).args(options);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().unwrap()
 }
 
 impl Drop for Manager {
@@ -194,34 +173,17 @@ impl Program {
     }
 
     pub(crate) fn arguments() -> [&'static str; 4] {
-        [
-            "--exact",
-            "acts_as_a_program",
-            "--nocapture",
-            "--test-threads=1",
-        ]
+        ["--exact", "acts_as_a_program", "--nocapture", "--test-threads=1"]
     }
 
     pub(crate) fn launch(mut command: Command, request: u32, max: u32) -> Result<Self, String> {
-        let spawned = command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::inherit())
-            .spawn();
+        let spawned = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn();
         let mut child = spawned.unwrap();
         let input = child.stdin.take().unwrap();
         let output = BufReader::new(child.stdout.take().unwrap());
-        let mut program = Self {
-            child,
-            input,
-            output,
-        };
+        let mut program = Self { child, input, output };
         let answer = program.ask(&format!("register {request} {max}"));
-        if answer == "registered" {
-            Ok(program)
-        } else {
-            Err(answer)
-        }
+        if answer == "registered" { Ok(program) } else { Err(answer) }
     }
 
     pub(crate) fn pid(&self) -> u32 {
@@ -234,10 +196,7 @@ impl Program {
         let mut line = String::new();
         loop {
             line.clear();
-            assert!(
-                self.output.read_line(&mut line).unwrap() > 0,
-                "the program ended instead of answering {command}"
-            );
+            assert!(self.output.read_line(&mut line).unwrap() > 0, "the program ended instead of answering {command}");
             // The test harness of the program prints lines of its own.
             if let Some((_, answer)) = line.split_once("> ") {
                 return answer.trim_end().to_owned();
@@ -287,11 +246,7 @@ pub(crate) fn act_as_a_program() {
     let Some(socket) = std::env::var_os(PROGRAM_SOCKET) else {
         return;
     };
-    let socket = if socket.is_empty() {
-        std::env::var_os("NANOS_CPUMGR").unwrap()
-    } else {
-        socket
-    };
+    let socket = if socket.is_empty() { std::env::var_os("NANOS_CPUMGR").unwrap() } else { socket };
     let mut client = None;
     for line in std::io::stdin().lock().lines() {
         let line = line.unwrap();
@@ -319,10 +274,7 @@ pub(crate) fn act_as_a_program() {
                 let (grant, cpus) = client.grant_with_cpus();
                 let (processors, dedicated, shared, epoch) =
                     (grant.processors, grant.dedicated, grant.shared, grant.epoch);
-                format!(
-                    "{processors} {dedicated} {shared} {epoch} {} {cpus}",
-                    client.is_alive()
-                )
+                format!("{processors} {dedicated} {shared} {epoch} {} {cpus}", client.is_alive())
             }
             "request" => {
                 client.as_ref().unwrap().request(number(1));
@@ -386,15 +338,10 @@ impl Drop for EndManagers<'_> {
                 continue;
             };
             if process::pidfd_send_signal(&pidfd, nix::libc::SIGTERM).is_ok() {
-                eventually("a manager obeys SIGTERM", || {
-                    process::has_ended(&pidfd).unwrap().then_some(())
-                });
+                eventually("a manager obeys SIGTERM", || process::has_ended(&pidfd).unwrap().then_some(()));
             }
         }
-        assert!(
-            processes_of(self.0).is_empty(),
-            "a manager survives its test"
-        );
+        assert!(processes_of(self.0).is_empty(), "a manager survives its test");
     }
 }
 
@@ -405,13 +352,7 @@ pub(crate) fn errors(output: &Output) -> String {
 
 /// A registration as a packet.
 pub(crate) fn register_packet(layout: u32) -> Vec<u8> {
-    let register = Register {
-        layout,
-        max_processors: 2,
-        request: 2,
-        fixed_team: false,
-        library: "raw".into(),
-    };
+    let register = Register { layout, max_processors: 2, request: 2, fixed_team: false, library: "raw".into() };
     message::encode(&ToManager::Register(register)).unwrap()
 }
 

@@ -72,6 +72,34 @@ unsafe fn copy_private(
     copies
 }
 
+/// The thread_limit clause among the arguments of a target construct, or 0.
+///
+/// # Safety
+/// - `list` is null or the compiled code's list, which ends with a null.
+unsafe fn thread_limit(list: *mut *mut c_void) -> u32 {
+    const VALUE_FOLLOWS: usize = 1 << 7;
+    const ID: usize = 0xff << 8;
+    const THREAD_LIMIT: usize = 2 << 8;
+    if list.is_null() {
+        return 0;
+    }
+    let mut index = 0;
+    loop {
+        // SAFETY: caller's contract: not behind the null.
+        let word = unsafe { *list.add(index) }.addr();
+        if word == 0 {
+            return 0;
+        }
+        let follows = word & VALUE_FOLLOWS != 0;
+        // SAFETY: caller's contract: the flag says that a value follows.
+        let value = if follows { unsafe { *list.add(index + 1) }.addr() } else { word >> 16 };
+        if word & ID == THREAD_LIMIT {
+            return u32::try_from(value).unwrap_or(u32::MAX);
+        }
+        index += 1 + usize::from(follows);
+    }
+}
+
 /// `target`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn GOMP_target_ext(
@@ -83,14 +111,15 @@ unsafe extern "C" fn GOMP_target_ext(
     kinds: *mut c_ushort,
     _flags: c_uint,
     depend: *mut *mut c_void,
-    _arguments: *mut *mut c_void,
+    arguments: *mut *mut c_void,
 ) {
     // SAFETY: the compiled code's lists.
     let copies = unsafe {
         await_dependences(depend);
         copy_private(count, addresses, sizes, kinds)
     };
-    league::target(frame::current(), body, addresses.cast());
+    // SAFETY: the compiled code's list.
+    league::target(body, addresses.cast(), unsafe { thread_limit(arguments) });
     drop(copies);
 }
 
@@ -105,7 +134,7 @@ unsafe extern "C" fn GOMP_target(
     _sizes: *mut usize,
     _kinds: *mut u8,
 ) {
-    league::target(frame::current(), body, addresses.cast());
+    league::target(body, addresses.cast(), 0);
 }
 
 /// `target data`: the data are here.

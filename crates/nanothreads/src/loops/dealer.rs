@@ -1,0 +1,382 @@
+//! Deals the iterations of one loop to the members of its region.
+
+use super::grain::Grain;
+use super::ranges::Ranges;
+use super::schedule::{Factoring, Schedule, Trapezoid, guided_chunk, safe_chunk, static_block};
+use super::stop::Stop;
+use crate::engine_state::engine;
+use crate::region;
+use crate::team::Team;
+use platform::sync::CachePadded;
+use std::ops::{ControlFlow, Range};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+/// A loop that has a team.
+pub(super) struct Loop {
+    team: Team,
+    dealer: Dealer,
+}
+
+impl Loop {
+    /// Reserves a team for the loop; `None` when there is nothing to do.
+    pub(super) fn reserve(range: Range<usize>, schedule: Schedule) -> Option<Self> {
+        if range.is_empty() {
+            return None;
+        }
+        let team = region::reserve(engine().wish().min(range.len()));
+        let dealer = Dealer::new(schedule, range, team.size());
+        Some(Self { team, dealer })
+    }
+
+    /// Members of the team.
+    pub(super) fn size(&self) -> usize {
+        self.team.size()
+    }
+
+    /// Where the iterations come from.
+    pub(super) fn dealer(&self) -> &Dealer {
+        &self.dealer
+    }
+
+    /// Calls `body` with each member's number. After a panic nothing new is dealt, and `wake` is called once by the
+    /// guilty member.
+    pub(super) fn run(&self, body: impl Fn(usize) + Sync, wake: impl Fn() + Sync) {
+        region::run_team(&self.team, |member| {
+            let guard = self.dealer.stop.raise_on_unwind(&wake);
+            body(member.id as usize);
+            guard.disarm();
+        });
+    }
+}
+
+/// See the module head.
+pub(super) struct Dealer {
+    start: usize,
+    length: usize,
+    size: usize,
+    stop: Stop,
+    source: Source,
+}
+
+/// What the members share.
+enum Source {
+    Static,
+    StaticChunks(usize),
+    Dynamic(usize, Counter),
+    Trapezoid(Trapezoid, Counter),
+    Factoring(Counter),
+    /// Chunks whose length depends on what is left, or on the member.
+    Remaining(Schedule, Counter),
+    Affinity(Ranges),
+    Auto(Ranges),
+}
+
+impl Source {
+    fn new(schedule: Schedule, length: usize, size: usize) -> Self {
+        match schedule {
+            Schedule::Static => Self::Static,
+            Schedule::StaticChunks(chunk) => Self::StaticChunks(chunk.get()),
+            Schedule::Dynamic(chunk) => Self::Dynamic(chunk.get(), Counter::default()),
+            Schedule::Trapezoid => Self::Trapezoid(Trapezoid::new(length, size), Counter::default()),
+            Schedule::TrapezoidFrom { first, last } => {
+                Self::Trapezoid(Trapezoid::between(length, first.get(), last.get()), Counter::default())
+            }
+            Schedule::Factoring => Self::Factoring(Counter::default()),
+            Schedule::Guided(_) | Schedule::Safe(_) => Self::Remaining(schedule, Counter::default()),
+            Schedule::Affinity => Self::Affinity(Ranges::new(length, size)),
+            Schedule::Auto => Self::Auto(Ranges::new(length, size)),
+        }
+    }
+}
+
+impl Dealer {
+    fn new(schedule: Schedule, range: Range<usize>, size: usize) -> Self {
+        let length = range.len();
+        Self { start: range.start, length, size, stop: Stop::default(), source: Source::new(schedule, length, size) }
+    }
+
+    /// Where the range begins.
+    pub(super) fn start(&self) -> usize {
+        self.start
+    }
+
+    /// The flag that ends the loop early.
+    pub(super) fn stop(&self) -> &Stop {
+        &self.stop
+    }
+
+    /// True when each member gets its chunks in rising order.
+    pub(super) fn is_rising(&self) -> bool {
+        !matches!(self.source, Source::Affinity(_) | Source::Auto(_))
+    }
+
+    /// Calls `take` with each chunk of member `id`, until it breaks or the loop is stopped.
+    pub(super) fn deal(&self, id: usize, mut take: impl FnMut(Range<usize>) -> ControlFlow<()>) {
+        let take = |chunk: Range<usize>| {
+            if self.stop.is_raised() {
+                return ControlFlow::Break(());
+            }
+            take(self.start + chunk.start..self.start + chunk.end)
+        };
+        // A break is passed through each of these only to leave their loops.
+        let _ = match &self.source {
+            Source::Static => self.deal_static(id, take),
+            Source::StaticChunks(chunk) => self.deal_round_robin(id, *chunk, take),
+            Source::Dynamic(chunk, numbers) => self.deal_dynamic(*chunk, numbers, take),
+            Source::Trapezoid(chunks, numbers) => numbers.each(|number| chunks.chunk(number), take),
+            Source::Factoring(numbers) => {
+                let mut chunks = Factoring::new(self.length, self.size);
+                numbers.each(|number| chunks.chunk(number), take)
+            }
+            Source::Remaining(schedule, next) => self.deal_remaining(*schedule, next, take),
+            Source::Affinity(ranges) => self.deal_affinity(id, ranges, take),
+            Source::Auto(ranges) => deal_timed(id, ranges, take),
+        };
+    }
+
+    fn deal_static(&self, id: usize, mut take: impl FnMut(Range<usize>) -> ControlFlow<()>) -> ControlFlow<()> {
+        let block = static_block(self.length, id, self.size);
+        if block.is_empty() { ControlFlow::Continue(()) } else { take(block) }
+    }
+
+    fn deal_round_robin(
+        &self, id: usize, chunk: usize, mut take: impl FnMut(Range<usize>) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        let stride = chunk.saturating_mul(self.size);
+        let mut begin = chunk.saturating_mul(id);
+        while begin < self.length {
+            take(begin..begin.saturating_add(chunk).min(self.length))?;
+            begin = begin.saturating_add(stride);
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn deal_dynamic(
+        &self, chunk: usize, numbers: &Counter, take: impl FnMut(Range<usize>) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        let chunk_at = |number: usize| {
+            let begin = number.saturating_mul(chunk).min(self.length);
+            begin..begin.saturating_add(chunk).min(self.length)
+        };
+        numbers.each(chunk_at, take)
+    }
+
+    fn deal_remaining(
+        &self, schedule: Schedule, next: &Counter, mut take: impl FnMut(Range<usize>) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        // Chunks that this member had: what safe self-scheduling goes by.
+        let mut index = 0;
+        loop {
+            let chunk_of = |remaining: usize| match schedule {
+                Schedule::Safe(alpha) => safe_chunk(self.length, index, self.size, alpha).min(remaining),
+                Schedule::Guided(least) => guided_chunk(remaining, self.size, least),
+                _ => remaining,
+            };
+            match next.advance(self.length, chunk_of) {
+                Some(chunk) => take(chunk)?,
+                None => return ControlFlow::Continue(()),
+            }
+            index = index.saturating_add(1);
+        }
+    }
+
+    fn deal_affinity(
+        &self, id: usize, ranges: &Ranges, mut take: impl FnMut(Range<usize>) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        let part = |rest: usize| rest.div_ceil(self.size);
+        while let Some(chunk) = ranges.take_own(id, part).or_else(|| ranges.steal(part)) {
+            take(chunk)?;
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+fn deal_timed(
+    id: usize, ranges: &Ranges, mut take: impl FnMut(Range<usize>) -> ControlFlow<()>,
+) -> ControlFlow<()> {
+    let mut grain = Grain::new();
+    loop {
+        while let Some(chunk) = ranges.take_own(id, |rest| grain.length().min(rest)) {
+            let length = chunk.len();
+            take(chunk)?;
+            grain.learn(length);
+        }
+        if !ranges.steal_into(id, |rest| rest.div_ceil(2)) {
+            return ControlFlow::Continue(());
+        }
+    }
+}
+
+/// A number that all members advance, on a line of its own.
+///
+/// All accesses are relaxed: it deals numbers, and what iterations read and write travels by fork and join.
+#[derive(Debug, Default)]
+struct Counter(CachePadded<AtomicUsize>);
+
+impl Counter {
+    /// Takes numbers and calls `take` with the chunk of each, until a chunk is empty. No overflow: each member takes at
+    /// most one number behind the last chunk's.
+    fn each(
+        &self,
+        mut chunk_at: impl FnMut(usize) -> Range<usize>,
+        mut take: impl FnMut(Range<usize>) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        loop {
+            // ORDERING: Relaxed - see the type.
+            let chunk = chunk_at(self.0.fetch_add(1, Relaxed));
+            if chunk.is_empty() {
+                return ControlFlow::Continue(());
+            }
+            take(chunk)?;
+        }
+    }
+
+    /// Takes what `chunk_of(remaining)` says of the rest of `0..length`; `None` when nothing is left.
+    fn advance(&self, length: usize, chunk_of: impl Fn(usize) -> usize) -> Option<Range<usize>> {
+        // ORDERING: Relaxed throughout - see the type.
+        let mut begin = self.0.load(Relaxed);
+        while begin < length {
+            let end = begin + chunk_of(length - begin);
+            match self.0.compare_exchange_weak(begin, end, Relaxed, Relaxed) {
+                Ok(_) => return Some(begin..end),
+                Err(now) => begin = now,
+            }
+        }
+        None
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::loops::schedule::Alpha;
+    use proptest::prelude::*;
+    use std::num::NonZeroUsize;
+
+    fn schedules() -> impl Strategy<Value = Schedule> {
+        let chunk = || (1_usize..50).prop_map(|n| NonZeroUsize::new(n).unwrap());
+        prop_oneof![
+            Just(Schedule::Static),
+            chunk().prop_map(Schedule::StaticChunks),
+            chunk().prop_map(Schedule::Dynamic),
+            chunk().prop_map(Schedule::Guided),
+            Just(Schedule::Trapezoid),
+            (chunk(), chunk()).prop_map(|(first, last)| Schedule::TrapezoidFrom { first, last }),
+            (1_u32..=100).prop_map(|n| Schedule::Safe(Alpha::new(f64::from(n) / 100.0).unwrap())),
+            Just(Schedule::Factoring),
+            Just(Schedule::Affinity),
+            Just(Schedule::Auto),
+        ]
+    }
+
+    /// All chunks of member `id`, taken without interruption.
+    fn chunks_of(dealer: &Dealer, id: usize) -> Vec<Range<usize>> {
+        let mut chunks = Vec::new();
+        dealer.deal(id, |chunk| {
+            chunks.push(chunk);
+            ControlFlow::Continue(())
+        });
+        chunks
+    }
+
+    proptest! {
+        #[test]
+        fn every_schedule_deals_each_iteration_to_exactly_one_member(
+            schedule in schedules(), start in 0_usize..100, length in 0_usize..500, size in 1_usize..9,
+        ) {
+            let dealer = Dealer::new(schedule, start..start + length, size);
+            let mut dealt = vec![0; length];
+            for id in 0..size {
+                let chunks = chunks_of(&dealer, id);
+                prop_assert!(chunks.iter().all(|chunk| !chunk.is_empty()));
+                prop_assert!(!dealer.is_rising() || chunks.is_sorted_by_key(|chunk| chunk.start));
+                chunks.into_iter().flatten().for_each(|i| dealt[i - start] += 1);
+            }
+            prop_assert!(dealt.iter().all(|&times| times == 1));
+        }
+
+        #[test]
+        fn guided_chunks_follow_the_published_formula(
+            length in 1_usize..5000, size in 1_usize..65, least in 1_usize..20,
+        ) {
+            // Oracle: ceil(R / P) of what remains, each time, at least `least`.
+            let dealer = Dealer::new(Schedule::Guided(least.try_into().unwrap()), 0..length, size);
+            let mut remaining = length;
+            for chunk in chunks_of(&dealer, 0) {
+                prop_assert_eq!(chunk.len(), remaining.div_ceil(size).max(least).min(remaining));
+                remaining -= chunk.len();
+            }
+            prop_assert_eq!(remaining, 0);
+        }
+
+        #[test]
+        fn dynamic_chunks_have_the_given_length(length in 1_usize..5000, chunk in 1_usize..100) {
+            let dealer = Dealer::new(Schedule::Dynamic(chunk.try_into().unwrap()), 0..length, 3);
+            let oracle: Vec<_> = (0..length).step_by(chunk).map(|i| i..(i + chunk).min(length)).collect();
+            prop_assert_eq!(chunks_of(&dealer, 1), oracle);
+        }
+
+        #[test]
+        fn round_robin_chunks_go_to_the_member_of_their_number(
+            length in 1_usize..2000, chunk in 1_usize..100, size in 1_usize..9,
+        ) {
+            let dealer = Dealer::new(Schedule::StaticChunks(chunk.try_into().unwrap()), 0..length, size);
+            for id in 0..size {
+                for i in chunks_of(&dealer, id).into_iter().flatten() {
+                    prop_assert_eq!(i / chunk % size, id);
+                }
+            }
+        }
+
+        #[test]
+        fn members_of_safe_self_scheduling_go_by_their_own_count(
+            length in 100_usize..5000, size in 1_usize..9, turns in prop::collection::vec(0_usize..9, 0..60),
+        ) {
+            // Members take one chunk at a time, in an arbitrary order.
+            let next = Counter::default();
+            let mut taken = vec![0_u32; size];
+            let mut begin = 0;
+            for id in turns.into_iter().map(|turn| turn % size) {
+                let published = (0.5_f64.powi(taken[id] as i32) * length as f64 * 0.5 / size as f64).ceil() as usize;
+                let oracle = published.max(1).min(length - begin);
+                let chunk = next.advance(length, |rest| safe_chunk(length, taken[id], size, Alpha::HALF).min(rest));
+                prop_assert_eq!(chunk, (oracle > 0).then_some(begin..begin + oracle));
+                taken[id] += 1;
+                begin += oracle;
+            }
+        }
+    }
+
+    #[test]
+    fn chunks_larger_than_memory_do_not_overflow() {
+        let huge = NonZeroUsize::MAX;
+        for schedule in [
+            Schedule::StaticChunks(huge),
+            Schedule::Dynamic(huge),
+            Schedule::Guided(huge),
+            Schedule::TrapezoidFrom { first: huge, last: huge },
+        ] {
+            let dealer = Dealer::new(schedule, 0..10, 3);
+            let dealt: usize = (0..3).flat_map(|id| chunks_of(&dealer, id)).map(|chunk| chunk.len()).sum();
+            assert_eq!(dealt, 10, "{schedule:?}");
+        }
+    }
+
+    #[test]
+    fn a_stopped_loop_deals_nothing_more() {
+        for schedule in [Schedule::Static, Schedule::PURE, Schedule::Affinity, Schedule::Auto, Schedule::Factoring] {
+            let dealer = Dealer::new(schedule, 0..100, 2);
+            let mut chunks = 0;
+            dealer.deal(0, |_| {
+                chunks += 1;
+                dealer.stop().raise();
+                ControlFlow::Continue(())
+            });
+            dealer.deal(1, |_| {
+                chunks += 1;
+                ControlFlow::Continue(())
+            });
+            assert_eq!(chunks, 1, "{schedule:?}");
+        }
+    }
+}

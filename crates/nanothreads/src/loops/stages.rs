@@ -1,0 +1,44 @@
+//! Progress of the stages of a pipeline: how many blocks each member has finished.
+//!
+//! # Protocol
+//! Each member has one line with the number of blocks that it finished.
+//! 1. `finish_block` (the member): number + 1: P1.
+//! 2. `has_finished` (its successors): sees it: P2.
+//!
+//! # Orderings
+//! P1 Release with P2 Acquire: what the stages before computed is seen by the next one. One writer for each line, no
+//! read-modify-write. Sleeping: [`WaitPoint`]; P1 is its N1.
+
+use crate::wait_point::WaitPoint;
+use platform::sync::atomic::{AtomicUsize, Ordering::{Acquire, Relaxed, Release}};
+
+/// One member's progress; see the module head.
+#[derive(Debug, Default)]
+pub struct Stage {
+    finished: AtomicUsize,
+    waiters: WaitPoint,
+}
+
+impl Stage {
+    /// Step P1, by the stage's member alone. Cost when nobody sleeps: one store.
+    #[inline]
+    pub fn finish_block(&self) {
+        // ORDERING: Relaxed - the member's own number.
+        let finished = self.finished.load(Relaxed) + 1;
+        // ORDERING: Release (P1) - pairs with P2.
+        self.finished.store(finished, Release);
+        self.waiters.notify_all();
+    }
+
+    /// Step P2: true when at least `blocks` blocks are finished, and what they wrote is visible. Cost: one load.
+    #[inline]
+    pub fn has_finished(&self, blocks: usize) -> bool {
+        // ORDERING: Acquire (P2) - pairs with P1.
+        self.finished.load(Acquire) >= blocks
+    }
+
+    /// Where successors wait.
+    pub fn point(&self) -> &WaitPoint {
+        &self.waiters
+    }
+}

@@ -1,0 +1,159 @@
+//! The closure of a nano-thread, stored in the descriptor: one allocation for both while the captures are small.
+
+use std::mem::{MaybeUninit, align_of, size_of};
+
+/// Words of captures that are stored inline.
+const INLINE: usize = 6;
+
+type Words = [usize; INLINE];
+
+/// A closure that is called once with a pointer to its context, or dropped.
+pub(crate) struct Body {
+    words: MaybeUninit<Words>,
+    call: unsafe fn(*mut Words, *const ()),
+    discard: unsafe fn(*mut Words),
+}
+
+// SAFETY: - `new` takes only `Send` closures; the words hold one, or the box of one.
+unsafe impl Send for Body {}
+
+const fn fits<F>() -> bool {
+    size_of::<F>() <= size_of::<Words>() && align_of::<F>() <= align_of::<Words>()
+}
+
+impl Body {
+    /// Stores `closure`, whose argument points to the context that it runs in.
+    ///
+    /// # Safety
+    /// - The body is called or dropped before anything that the closure borrows ends.
+    pub(crate) unsafe fn new<F: FnOnce(*const ()) + Send>(closure: F) -> Self {
+        let mut words = MaybeUninit::<Words>::uninit();
+        if fits::<F>() {
+            // SAFETY: - size and alignment were checked; nothing is overwritten.
+            unsafe { words.as_mut_ptr().cast::<F>().write(closure) };
+            Self { words, call: call_inline::<F>, discard: discard_inline::<F> }
+        } else {
+            let boxed = Box::into_raw(Box::new(closure));
+            // SAFETY: - a thin pointer is one word.
+            unsafe { words.as_mut_ptr().cast::<*mut F>().write(boxed) };
+            Self { words, call: call_boxed::<F>, discard: discard_boxed::<F> }
+        }
+    }
+
+    /// Calls the closure.
+    ///
+    /// # Safety
+    /// - `context` is what the closure expects.
+    pub(crate) unsafe fn call(mut self, context: *const ()) {
+        let (call, words) = (self.call, self.words.as_mut_ptr());
+        // The closure moves out of `words` below: nothing is left to drop, also when it panics.
+        self.discard = |_| {};
+        // SAFETY: - `call` belongs to what `words` hold, which is called once; the context is the caller's contract.
+        unsafe { call(words, context) };
+    }
+}
+
+impl Drop for Body {
+    fn drop(&mut self) {
+        // SAFETY: - `discard` belongs to what `words` hold; `call` replaced it when that was moved out.
+        unsafe { (self.discard)(self.words.as_mut_ptr()) };
+    }
+}
+
+/// # Safety
+/// - `words` hold an `F`, which nobody uses afterwards; `context` is what it expects.
+unsafe fn call_inline<F: FnOnce(*const ())>(words: *mut Words, context: *const ()) {
+    // SAFETY: - caller's contract.
+    let closure = unsafe { words.cast::<F>().read() };
+    closure(context);
+}
+
+/// # Safety
+/// - `words` hold a pointer from `Box<F>`, which nobody uses afterwards; `context` is what the closure expects.
+unsafe fn call_boxed<F: FnOnce(*const ())>(words: *mut Words, context: *const ()) {
+    // SAFETY: - caller's contract.
+    let pointer = unsafe { words.cast::<*mut F>().read() };
+    // SAFETY: - made by `Box::into_raw` in `new`.
+    let closure = unsafe { Box::from_raw(pointer) };
+    closure(context);
+}
+
+/// # Safety
+/// - `words` hold an `F`, which nobody uses afterwards.
+unsafe fn discard_inline<F>(words: *mut Words) {
+    // SAFETY: - caller's contract.
+    unsafe { words.cast::<F>().drop_in_place() };
+}
+
+/// # Safety
+/// - `words` hold a pointer from `Box<F>`, which nobody uses afterwards.
+unsafe fn discard_boxed<F>(words: *mut Words) {
+    // SAFETY: - caller's contract.
+    let pointer = unsafe { words.cast::<*mut F>().read() };
+    // SAFETY: - made by `Box::into_raw` in `new`.
+    drop(unsafe { Box::from_raw(pointer) });
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::ptr;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+    /// A closure over `ballast`, small or large, that counts its calls.
+    fn counting<const N: usize>(calls: &Arc<AtomicUsize>) -> Body {
+        let (calls, ballast) = (Arc::clone(calls), [1_usize; N]);
+        // SAFETY: - the closure borrows nothing.
+        unsafe { Body::new(move |_| {
+            calls.fetch_add(ballast.iter().sum(), Relaxed);
+        }) }
+    }
+
+    fn check<const N: usize>() {
+        let calls = Arc::new(AtomicUsize::new(0));
+        // SAFETY: - the closure ignores its context.
+        unsafe { counting::<N>(&calls).call(ptr::null()) };
+        drop(counting::<N>(&calls));
+        assert_eq!(calls.load(Relaxed), N, "called once, not when dropped");
+        assert_eq!(Arc::strong_count(&calls), 1, "captures are dropped once each");
+    }
+
+    #[test]
+    fn small_and_large_captures_are_called_or_dropped_exactly_once() {
+        check::<1>();
+        check::<5>();
+        check::<6>();
+        check::<40>();
+    }
+
+    #[test]
+    fn over_aligned_captures_are_boxed() {
+        #[repr(align(64))]
+        struct Wide(u8);
+        let wide = Wide(7);
+        // SAFETY: - the closure borrows nothing.
+        let body = unsafe { Body::new(move |_| {
+            let wide = &wide;
+            assert_eq!((wide.0, ptr::from_ref(wide).addr() % 64), (7, 0));
+        }) };
+        // SAFETY: - the closure ignores its context.
+        unsafe { body.call(ptr::null()) };
+    }
+
+    #[test]
+    fn captures_of_a_closure_that_panics_are_dropped_once() {
+        let held = Arc::new(());
+        let inside = Arc::clone(&held);
+        // SAFETY: - the closure borrows nothing.
+        let body = unsafe { Body::new(move |_| {
+            let _inside = inside;
+            panic!("planted");
+        }) };
+        // SAFETY: - the closure ignores its context.
+        let caught = catch_unwind(AssertUnwindSafe(|| unsafe { body.call(ptr::null()) }));
+        assert!(caught.is_err());
+        assert_eq!(Arc::strong_count(&held), 1);
+    }
+}

@@ -1,0 +1,85 @@
+//! The counter of a nano-thread: what must still happen before it goes on.
+//!
+//! # Protocol (F8)
+//! One counter serves three purposes, one after the other, because all of them mean "whoever brings it to zero moves the
+//! nano-thread on":
+//! 1. Before the start: one share for the creation, one for each unfinished predecessor. Zero: it is ready.
+//! 2. While it runs: one share of its own, one for each unfinished child. A creator adds a share to its *own* counter and
+//!    thereby becomes the successor of the new thread. When it waits for its children it gives its own share up; zero: it
+//!    goes on, and takes its share again.
+//! 3. After its end: its own share is given up. Zero: it is finished, and its successors lose one dependence each.
+//!
+//! # Invariants
+//! I1  Who adds a share holds one: the counter never rises from zero but by `restore`.
+//! I2  `restore` is called only by whom `release` told that it was the last: nobody else holds a share then.
+//!
+//! # Orderings
+//! `release` is a Release (what the holder of the share did) and an Acquire (the last one sees what all others did); all
+//! accesses between are read-modify-writes, so that each release stays visible to the last one.
+
+use platform::sync::atomic::{AtomicUsize, Ordering::{AcqRel, Acquire, Relaxed}};
+
+/// See the module head.
+#[derive(Debug)]
+pub struct Inputs(AtomicUsize);
+
+impl Inputs {
+    /// A counter with one share, which the caller holds.
+    pub fn new() -> Self {
+        Self(AtomicUsize::new(1))
+    }
+
+    /// Adds a share; the caller holds another one (I1). Cost: one atomic add.
+    #[inline]
+    pub fn add(&self) {
+        // ORDERING: Relaxed - publishes nothing; the share itself is handed on by other means.
+        self.0.fetch_add(1, Relaxed);
+    }
+
+    /// Gives one share up; true for the last one, who has to move the nano-thread on. Cost: one atomic subtraction.
+    #[inline]
+    #[must_use = "whoever gives up the last share has to move the nano-thread on"]
+    pub fn release(&self) -> bool {
+        // ORDERING: AcqRel - pairs with itself: see the module head.
+        self.0.fetch_sub(1, AcqRel) == 1
+    }
+
+    /// Makes the counter that fell to zero hold one share again (I2).
+    #[inline]
+    pub fn restore(&self) {
+        // ORDERING: Relaxed - nobody else looks at the counter now (I2).
+        self.0.store(1, Relaxed);
+    }
+
+    /// True when the caller's share is the only one: nothing is left to wait for.
+    #[inline]
+    pub fn is_sole(&self) -> bool {
+        // ORDERING: Acquire - may stand for the wait; pairs with `release`.
+        self.0.load(Acquire) == 1
+    }
+}
+
+impl Default for Inputs {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_last_share_moves_the_nano_thread_on() {
+        let inputs = Inputs::new();
+        inputs.add();
+        inputs.add();
+        assert!(!inputs.is_sole());
+        assert!(!inputs.release());
+        assert!(!inputs.release());
+        assert!(inputs.is_sole());
+        assert!(inputs.release());
+        inputs.restore();
+        assert!(inputs.release());
+    }
+}

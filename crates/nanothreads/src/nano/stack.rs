@@ -1,0 +1,198 @@
+//! Stacks of nano-threads: mapped memory with a guard, kept in a pool of each kernel thread.
+//!
+//! A fresh stack costs two system calls and page faults (about 16 us), a pooled one about 16 ns. Memory is committed by the
+//! page, as it is touched: the size is address space. A nano-thread starts and ends on the same kernel thread, so a pool
+//! needs no lock, and the stack that was used last, warm in the cache, is used next.
+
+use crate::nano::overflow::{self, AlternateStack, Guard, Label};
+use corosensei::stack::valgrind::ValgrindStackRegistration;
+use corosensei::stack::{Stack as CoroutineStack, StackPointer};
+use platform::{SysError, SysResult};
+use std::cell::RefCell;
+use std::ptr;
+use std::sync::OnceLock;
+
+/// Size of a nano-thread's stack unless the task or the environment says otherwise.
+pub const DEFAULT_SIZE: usize = 256 << 10;
+
+/// The least size: a panic with its message must fit.
+pub const LEAST_SIZE: usize = 16 << 10;
+
+/// Environment variable that sets the size for all nano-threads, in bytes.
+pub const SIZE_VARIABLE: &str = "NANOS_STACK";
+
+/// Address space below a stack that faults. Larger than one page, so that code without stack probes (C) that skips a few
+/// pages is caught, too.
+const GUARD: usize = 64 << 10;
+
+/// Stacks that a kernel thread keeps for later.
+const POOLED: usize = 64;
+
+/// The size of stacks that did not ask for another one.
+pub(crate) fn default_size() -> usize {
+    static SIZE: OnceLock<usize> = OnceLock::new();
+    *SIZE.get_or_init(|| {
+        let Some(text) = std::env::var_os(SIZE_VARIABLE) else { return DEFAULT_SIZE };
+        match text.to_str().and_then(|text| text.trim().parse::<usize>().ok()) {
+            Some(size) => size.max(LEAST_SIZE),
+            None => {
+                eprintln!(
+                    "nanos: {SIZE_VARIABLE}={}: not a number of bytes; nano-threads get {DEFAULT_SIZE}",
+                    text.display()
+                );
+                DEFAULT_SIZE
+            }
+        }
+    })
+}
+
+/// One stack; unmapped when dropped.
+pub(crate) struct Stack {
+    /// Lowest address, the guard's.
+    low: usize,
+    length: usize,
+    guard: Guard,
+    valgrind: Option<ValgrindStackRegistration>,
+}
+
+// SAFETY: - `base` and `limit` describe a mapping of ours that lives as long as the value; its lowest `GUARD` bytes fault;
+//           at least `LEAST_SIZE` bytes are usable; both ends are page-aligned.
+unsafe impl CoroutineStack for Stack {
+    fn base(&self) -> StackPointer {
+        StackPointer::new(self.low + self.length).expect("the kernel maps nothing at address 0")
+    }
+
+    fn limit(&self) -> StackPointer {
+        StackPointer::new(self.low).expect("the kernel maps nothing at address 0")
+    }
+}
+
+impl Stack {
+    /// A stack of `size` usable bytes from the calling thread's pool, else a fresh one.
+    pub(crate) fn take(size: usize) -> SysResult<Self> {
+        let pooled = POOL.try_with(|pool| {
+            let mut pool = pool.borrow_mut();
+            if size == default_size() { pool.stacks.pop() } else { None }
+        });
+        // The pool is gone while the thread's destructors run.
+        match pooled {
+            Ok(Some(stack)) => Ok(stack),
+            Ok(None) | Err(_) => Self::map(size),
+        }
+    }
+
+    /// Puts the stack into the calling thread's pool.
+    pub(crate) fn give_back(self) {
+        self.guard.clear_label();
+        let _ = POOL.try_with(|pool| {
+            let mut pool = pool.borrow_mut();
+            if self.size() == round_up(default_size()) && pool.stacks.len() < POOLED {
+                pool.stacks.push(self);
+            }
+        });
+    }
+
+    /// Says who runs on the stack, for the report of an overflow.
+    pub(crate) fn set_label(&self, label: Label) {
+        self.guard.set_label(label);
+    }
+
+    /// Usable bytes.
+    pub(crate) fn size(&self) -> usize {
+        self.length - GUARD
+    }
+
+    fn map(size: usize) -> SysResult<Self> {
+        overflow::install();
+        let too_large = || SysError::new("mmap", libc::ENOMEM);
+        let length = size.max(LEAST_SIZE).checked_next_multiple_of(page()).ok_or_else(too_large)?;
+        let length = length.checked_add(GUARD).ok_or_else(too_large)?;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_STACK;
+        // SAFETY: - a fresh mapping of no file touches nothing that exists.
+        let low = unsafe { libc::mmap(ptr::null_mut(), length, libc::PROT_NONE, flags, -1, 0) };
+        if low == libc::MAP_FAILED {
+            return Err(SysError::last("mmap"));
+        }
+        let usable = low.wrapping_byte_add(GUARD);
+        // SAFETY: - the range lies in the mapping above, which nobody else knows.
+        if unsafe { libc::mprotect(usable, length - GUARD, libc::PROT_READ | libc::PROT_WRITE) } != 0 {
+            let error = SysError::last("mprotect");
+            // SAFETY: - the mapping above.
+            unsafe { libc::munmap(low, length) };
+            return Err(error);
+        }
+        let valgrind = Some(ValgrindStackRegistration::new(usable.cast(), length - GUARD));
+        let guard = Guard::register(low.addr(), GUARD, length - GUARD);
+        Ok(Self { low: low.addr(), length, guard, valgrind })
+    }
+}
+
+impl Drop for Stack {
+    fn drop(&mut self) {
+        self.valgrind = None;
+        self.guard.unregister();
+        // SAFETY: - our mapping, on which nothing runs any more.
+        let result = unsafe { libc::munmap(ptr::with_exposed_provenance_mut(self.low), self.length) };
+        debug_assert_eq!(result, 0, "munmap of a whole mapping");
+    }
+}
+
+/// What a kernel thread keeps for its nano-threads.
+struct Pool {
+    stacks: Vec<Stack>,
+    /// Where the overflow handler runs: a thread that was not created by Rust has none.
+    _alternate: Option<AlternateStack>,
+}
+
+thread_local! {
+    static POOL: RefCell<Pool> =
+        RefCell::new(Pool { stacks: Vec::new(), _alternate: AlternateStack::for_this_thread() });
+}
+
+fn round_up(size: usize) -> usize {
+    size.max(LEAST_SIZE).next_multiple_of(page())
+}
+
+fn page() -> usize {
+    static PAGE: OnceLock<usize> = OnceLock::new();
+    *PAGE.get_or_init(|| {
+        // SAFETY: - sysconf of a number touches no memory of ours.
+        let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+        usize::try_from(size).expect("the kernel knows its page size")
+    })
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stack_that_was_given_back_is_taken_again() {
+        std::thread::spawn(|| {
+            let first = Stack::take(default_size()).unwrap();
+            let low = first.low;
+            first.give_back();
+            assert_eq!(Stack::take(default_size()).unwrap().low, low);
+        })
+        .join()
+        .unwrap();
+    }
+
+    #[test]
+    fn sizes_are_honoured_and_odd_ones_rounded_up() {
+        for size in [0, 1, 100_001, 3 << 20] {
+            let stack = Stack::take(size).unwrap();
+            assert!(stack.size() >= size.max(LEAST_SIZE));
+            assert_eq!(stack.base().get() - stack.limit().get(), stack.size() + GUARD);
+            stack.give_back();
+        }
+    }
+
+    #[test]
+    fn a_size_that_no_machine_has_is_an_error() {
+        for size in [usize::MAX, usize::MAX - GUARD, 1 << 60] {
+            let error = Stack::take(size).map(drop).expect_err("no such memory");
+            assert_eq!((error.call(), error.errno()), ("mmap", libc::ENOMEM));
+        }
+    }
+}

@@ -1,0 +1,189 @@
+/* Tasks run once, waits wait for what they name, dependences order, and nobody runs a stranger's task in a taskwait. */
+#include "check.h"
+#include <omp.h>
+
+static int fib(int n) {
+  int a, b;
+  if (n < 2) return n;
+#pragma omp task shared(a) if (n > 5)
+  a = fib(n - 1);
+#pragma omp task shared(b) final(n < 4)
+  b = fib(n - 2);
+#pragma omp taskwait
+  return a + b;
+}
+
+static void trees(void) {
+  for (int round = 0; round < 20; round++) {
+    int result = 0;
+#pragma omp parallel num_threads(4)
+#pragma omp single
+    result = fib(15);
+    CHECK_EQUAL(result, 610);
+  }
+}
+
+/* The last barrier completes what everybody left behind, and what that leaves behind. */
+static void left_behind(void) {
+  for (int round = 0; round < 200; round++) {
+    int done = 0;
+#pragma omp parallel num_threads(4)
+    for (int i = 0; i < 10; i++) {
+#pragma omp task shared(done)
+      {
+#pragma omp task shared(done)
+#pragma omp atomic
+        done++;
+#pragma omp atomic
+        done++;
+      }
+    }
+    CHECK_EQUAL(done, 80);
+  }
+}
+
+static void chains(void) {
+  enum { LENGTH = 200 };
+  static int trace[LENGTH];
+  int value = 0, readers = 0;
+#pragma omp parallel num_threads(4)
+#pragma omp single
+  {
+    for (int i = 0; i < LENGTH; i++) {
+#pragma omp task depend(inout : value) shared(value) firstprivate(i)
+      trace[i] = value++;
+    }
+    for (int i = 0; i < 20; i++) {
+#pragma omp task depend(in : value) shared(value, readers)
+      {
+        CHECK_EQUAL(value, LENGTH);
+#pragma omp atomic
+        readers++;
+      }
+    }
+#pragma omp task depend(out : value) shared(value, readers)
+    {
+      CHECK_EQUAL(readers, 20);
+      value = -1;
+    }
+#pragma omp taskwait depend(in : value)
+    CHECK_EQUAL(value, -1);
+  }
+  for (int i = 0; i < LENGTH; i++) CHECK_EQUAL(trace[i], i);
+}
+
+static void groups(void) {
+  int inside = 0, outside = 0;
+#pragma omp parallel num_threads(4)
+#pragma omp single
+  {
+#pragma omp task shared(outside)
+#pragma omp atomic
+    outside++;
+#pragma omp taskgroup
+    {
+      for (int i = 0; i < 50; i++) {
+#pragma omp task shared(inside)
+        {
+#pragma omp task shared(inside)
+#pragma omp atomic
+          inside++;
+        }
+      }
+    }
+    CHECK_EQUAL(inside, 50);
+  }
+  CHECK_EQUAL(outside, 1);
+}
+
+static void loops(void) {
+  static int hits[500];
+#pragma omp parallel num_threads(4)
+#pragma omp single
+  {
+#pragma omp taskloop grainsize(7)
+    for (int i = 0; i < 500; i++) hits[i]++;
+#pragma omp taskloop num_tasks(9)
+    for (unsigned long long i = 500; i > 0; i--) hits[i - 1]++;
+  }
+  for (int i = 0; i < 500; i++) CHECK_EQUAL(hits[i], 2);
+}
+
+static void reductions(void) {
+  int sum = 0;
+#pragma omp parallel num_threads(4)
+#pragma omp single
+#pragma omp taskgroup task_reduction(+ : sum)
+  for (int i = 1; i <= 100; i++) {
+#pragma omp task in_reduction(+ : sum)
+    sum += i;
+  }
+  CHECK_EQUAL(sum, 5050);
+}
+
+static void events(void) {
+  int after = 0, body = 0;
+#pragma omp parallel num_threads(4)
+#pragma omp single
+  {
+    omp_event_handle_t event;
+#pragma omp task detach(event) shared(body)
+#pragma omp atomic
+    body++;
+#pragma omp task shared(after)
+    {
+#pragma omp atomic write
+      after = 1;
+      omp_fulfill_event(event);
+    }
+#pragma omp taskwait
+    CHECK_EQUAL(after, 1);
+    CHECK_EQUAL(body, 1);
+  }
+}
+
+/* A taskwait that ran a stranger's task here would take the lock twice on one thread and hang. */
+static void no_strangers(void) {
+  omp_lock_t lock;
+  int entered = 0;
+  omp_init_lock(&lock);
+#pragma omp parallel num_threads(4)
+  for (int i = 0; i < 50; i++) {
+#pragma omp task shared(lock, entered)
+    {
+      omp_set_lock(&lock);
+#pragma omp task
+      {
+      }
+#pragma omp taskwait
+      entered++;
+      omp_unset_lock(&lock);
+    }
+  }
+  CHECK_EQUAL(entered, 200);
+  omp_destroy_lock(&lock);
+}
+
+/* Outside any region tasks run at once, and an unmet dependence is waited for. */
+static void serial(void) {
+  int value = 0;
+#pragma omp task shared(value) depend(out : value)
+  value = 1;
+#pragma omp task shared(value) depend(in : value)
+  CHECK_EQUAL(value, 1);
+#pragma omp taskwait
+}
+
+int main(void) {
+  serial();
+  trees();
+  left_behind();
+  chains();
+  groups();
+  loops();
+  reductions();
+  events();
+  no_strangers();
+  puts("ok");
+  return 0;
+}
