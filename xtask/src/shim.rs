@@ -54,7 +54,11 @@ fn shared(archive: &Path, abi: &Path, private: &Path, library: &Path) -> anyhow:
 /// Makes one object of the archive that shows OpenMP names only, so that it links beside other Rust libraries.
 fn fixed(archive: &Path, private: &Path, library: &Path) -> anyhow::Result<()> {
     let object = private.join("nanos_omp.o");
-    must_succeed(tool("ld").args(["-r", "--whole-archive"]).arg(archive).arg("-o").arg(&object))?;
+    // Without section groups: another Rust library's groups of the same names would be dropped in favour of ours, whose
+    // symbols are hidden below.
+    let mut join = tool("ld");
+    join.args(["-r", "--force-group-allocation", "--whole-archive"]).arg(archive).arg("-o").arg(&object);
+    must_succeed(&mut join)?;
     let mut hide = tool("objcopy");
     hide.args([
         "--wildcard",

@@ -34,20 +34,13 @@ impl<T: Layout> Area<T> {
     /// Takes a mapping of memory whose size is sealed.
     pub(crate) fn new(mapping: Mapping) -> Self {
         assert!(mapping.len() >= T::SIZE, "the caller maps T::SIZE bytes");
-        Self {
-            mapping,
-            layout: PhantomData,
-        }
+        Self { mapping, layout: PhantomData }
     }
 
     /// Takes a descriptor from the manager, checks seals, size and header, and maps it.
     pub(crate) fn receive(fd: OwnedFd, writable: bool) -> Result<Self, AreaError> {
         let memory = SharedMemory::from_fd_of_size(fd, T::SIZE)?;
-        let mapping = if writable {
-            memory.map_read_write()?
-        } else {
-            memory.map_read_only()?
-        };
+        let mapping = if writable { memory.map_read_write()? } else { memory.map_read_only()? };
         mapping.dont_fork()?;
         let area = Self::new(mapping);
         area.header().check(T::KIND, T::SIZE)?;

@@ -21,9 +21,7 @@ use platform::{SysError, SysResult, fdpass};
 use crate::area::{Area, AreaError};
 use crate::grant::{Grant, MAX_CPUS};
 use crate::layout::{Down, MAX_VPS, Up, VERSION};
-use crate::message::{
-    self, FromManager, MAX_LIBRARY, MAX_MESSAGE, MessageError, Refused, Register, ToManager,
-};
+use crate::message::{self, FromManager, MAX_LIBRARY, MAX_MESSAGE, MessageError, Refused, Register, ToManager};
 
 mod watch;
 
@@ -140,10 +138,7 @@ impl Client {
         let registered = match answer {
             FromManager::Registered(registered) => registered,
             FromManager::Refused(refused) => {
-                return Err(ConnectError::Refused {
-                    path: path.to_owned(),
-                    refused,
-                });
+                return Err(ConnectError::Refused { path: path.to_owned(), refused });
             }
             other => {
                 return Err(connection.broken(format!("it answered a registration with {other:?}")));
@@ -151,21 +146,12 @@ impl Client {
         };
         let count = descriptors.len();
         let Ok([down, up, doorbell]) = <[OwnedFd; 3]>::try_from(descriptors) else {
-            return Err(connection.broken(format!(
-                "a registration brings 3 descriptors, it sent {count}"
-            )));
+            return Err(connection.broken(format!("a registration brings 3 descriptors, it sent {count}")));
         };
-        let system = |source| ConnectError::System {
-            path: path.to_owned(),
-            source,
-        };
-        let refuse = |source| ConnectError::Area {
-            path: path.to_owned(),
-            source,
-        };
+        let system = |source| ConnectError::System { path: path.to_owned(), source };
+        let refuse = |source| ConnectError::Area { path: path.to_owned(), source };
         // The watcher has a mapping of its own, so that a fork's load goes through one pointer only.
-        let watched_down =
-            Area::<Down>::receive(down.try_clone().map_err(system)?, false).map_err(refuse)?;
+        let watched_down = Area::<Down>::receive(down.try_clone().map_err(system)?, false).map_err(refuse)?;
         let down = Area::<Down>::receive(down, false).map_err(refuse)?;
         let up = Area::<Up>::receive(up, true).map_err(refuse)?;
 
@@ -262,16 +248,9 @@ impl Connection {
     /// # Errors
     /// [`ConnectError::Unreachable`] with what the kernel says.
     pub fn open(path: &Path, timeout: Duration) -> Result<Self, ConnectError> {
-        let socket =
-            fdpass::connect(path, timeout).map_err(|source| ConnectError::Unreachable {
-                path: path.to_owned(),
-                source,
-            })?;
-        Ok(Self {
-            socket,
-            path: path.to_owned(),
-            timeout,
-        })
+        let socket = fdpass::connect(path, timeout)
+            .map_err(|source| ConnectError::Unreachable { path: path.to_owned(), source })?;
+        Ok(Self { socket, path: path.to_owned(), timeout })
     }
 
     /// Says something.
@@ -279,10 +258,8 @@ impl Connection {
     /// # Errors
     /// When the connection broke.
     pub fn send(&self, message: &ToManager) -> Result<(), ConnectError> {
-        let packet = message::encode(message).map_err(|source| ConnectError::Message {
-            path: self.path.clone(),
-            source,
-        })?;
+        let packet =
+            message::encode(message).map_err(|source| ConnectError::Message { path: self.path.clone(), source })?;
         fdpass::send(self.socket.as_fd(), &packet, &[]).map_err(|source| self.system(source))
     }
 
@@ -292,48 +269,33 @@ impl Connection {
     /// When there is none in time, the connection breaks, or the answer is no message.
     pub fn receive(&self) -> Result<(FromManager, Vec<OwnedFd>), ConnectError> {
         let mut buffer = vec![0; MAX_MESSAGE];
-        let (length, descriptors) =
-            match fdpass::recv(self.socket.as_fd(), &mut buffer, Some(self.timeout)) {
-                Ok(received) => received,
-                Err(error) if error.is(nix::errno::Errno::ETIMEDOUT as i32) => {
-                    return Err(ConnectError::Silent {
-                        path: self.path.clone(),
-                        timeout: self.timeout,
-                    });
-                }
-                Err(error) => return Err(self.system(error)),
-            };
+        let (length, descriptors) = match fdpass::recv(self.socket.as_fd(), &mut buffer, Some(self.timeout)) {
+            Ok(received) => received,
+            Err(error) if error.is(nix::errno::Errno::ETIMEDOUT as i32) => {
+                return Err(ConnectError::Silent { path: self.path.clone(), timeout: self.timeout });
+            }
+            Err(error) => return Err(self.system(error)),
+        };
         if length == 0 {
             return Err(self.broken("it closed the connection without an answer".into()));
         }
-        let answer =
-            message::decode(&buffer[..length]).map_err(|source| ConnectError::Message {
-                path: self.path.clone(),
-                source,
-            })?;
+        let answer = message::decode(&buffer[..length])
+            .map_err(|source| ConnectError::Message { path: self.path.clone(), source })?;
         Ok((answer, descriptors))
     }
 
     /// An error of the manager at the other end.
     pub fn broken(&self, what: String) -> ConnectError {
-        ConnectError::Protocol {
-            path: self.path.clone(),
-            what,
-        }
+        ConnectError::Protocol { path: self.path.clone(), what }
     }
 
     fn system(&self, source: SysError) -> ConnectError {
-        ConnectError::System {
-            path: self.path.clone(),
-            source: source.into(),
-        }
+        ConnectError::System { path: self.path.clone(), source: source.into() }
     }
 }
 
 /// At most `bytes` bytes of `text`, whole characters.
 fn cut(text: &str, bytes: usize) -> &str {
-    let end = (0..=bytes.min(text.len()))
-        .rev()
-        .find(|end| text.is_char_boundary(*end));
+    let end = (0..=bytes.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
     &text[..end.unwrap_or(0)]
 }

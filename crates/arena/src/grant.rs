@@ -31,9 +31,7 @@ const PROCESSORS_MASK: u64 = 0xffff;
 const DEDICATED: u64 = 1 << 16;
 const SHARED: u64 = 1 << 17;
 const EPOCH_SHIFT: u32 = 32;
-const _: () = assert!(
-    MAX_CPUS as u64 <= PROCESSORS_MASK && DEDICATED > PROCESSORS_MASK && SHARED < 1 << EPOCH_SHIFT
-);
+const _: () = assert!(MAX_CPUS as u64 <= PROCESSORS_MASK && DEDICATED > PROCESSORS_MASK && SHARED < 1 << EPOCH_SHIFT);
 
 /// How many times a reader of the processors looks again before it takes what it has. A manager changes a grant at
 /// most some hundred times a second and a look takes well under a microsecond, so the limit only stops a reader whose
@@ -134,9 +132,7 @@ impl GrantArea {
     /// Publishes the next epoch and returns it. The manager's side, one thread only.
     pub fn publish(&self, processors: u32, dedicated: bool, shared: bool, cpus: &CpuSet) -> Grant {
         // ORDERING: Relaxed - this thread is the word's only writer.
-        let epoch = Grant::unpack(self.line.word.load(Ordering::Relaxed))
-            .epoch
-            .wrapping_add(1);
+        let epoch = Grant::unpack(self.line.word.load(Ordering::Relaxed)).epoch.wrapping_add(1);
         // ORDERING(grant.reuse): Release fence - whoever sees a word of the bitmap that is now written again also sees
         // that its old epoch is over (G2); pairs with ORDERING(grant.recheck).
         fence(Ordering::Release);
@@ -145,12 +141,7 @@ impl GrantArea {
             // ORDERING: Relaxed - published by the store of the grant word below.
             word.store(value, Ordering::Relaxed);
         }
-        let grant = Grant {
-            processors: processors.clamp(1, MAX_CPUS),
-            dedicated,
-            shared,
-            epoch,
-        };
+        let grant = Grant { processors: processors.clamp(1, MAX_CPUS), dedicated, shared, epoch };
         // ORDERING(grant.publish): Release - the bitmap before its epoch; pairs with ORDERING(grant.read).
         self.line.word.store(grant.pack(), Ordering::Release);
         grant
@@ -186,15 +177,7 @@ mod tests {
     #[test]
     fn a_fresh_area_grants_one_processor() {
         let area = GrantArea::default();
-        assert_eq!(
-            area.read(),
-            Grant {
-                processors: 1,
-                dedicated: false,
-                shared: false,
-                epoch: 0
-            }
-        );
+        assert_eq!(area.read(), Grant { processors: 1, dedicated: false, shared: false, epoch: 0 });
         assert!(area.read_with_cpus().1.is_empty());
     }
 
@@ -213,21 +196,10 @@ mod tests {
     #[test]
     fn an_epoch_wraps_around() {
         let area = GrantArea::default();
-        area.line.word.store(
-            Grant {
-                processors: 1,
-                dedicated: false,
-                shared: false,
-                epoch: u32::MAX,
-            }
-            .pack(),
-            Ordering::Relaxed,
-        );
-        assert_eq!(
-            area.publish(1, false, false, &CpuSet::single(CpuId(7)))
-                .epoch,
-            0
-        );
+        area.line
+            .word
+            .store(Grant { processors: 1, dedicated: false, shared: false, epoch: u32::MAX }.pack(), Ordering::Relaxed);
+        assert_eq!(area.publish(1, false, false, &CpuSet::single(CpuId(7))).epoch, 0);
         assert_eq!(area.read_with_cpus().1, CpuSet::single(CpuId(7)));
     }
 

@@ -105,17 +105,11 @@ impl Header {
         }
         let found = self.kind.load(Ordering::Relaxed);
         if found != kind as u32 {
-            return Err(HeaderError::Kind {
-                found,
-                expected: kind,
-            });
+            return Err(HeaderError::Kind { found, expected: kind });
         }
         let found = self.size.load(Ordering::Relaxed);
         if found != size as u64 {
-            return Err(HeaderError::Size {
-                found,
-                expected: size,
-            });
+            return Err(HeaderError::Size { found, expected: size });
         }
         Ok(())
     }

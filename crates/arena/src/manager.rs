@@ -51,11 +51,7 @@ impl CheckedRequest {
     /// Clamps whatever a program wrote (S2).
     pub fn of(request: Request) -> Self {
         let max = request.max.clamp(1, MAX_CPUS);
-        Self {
-            requested: request.requested.clamp(1, max),
-            max,
-            fixed_team: request.flags & FLAG_FIXED_TEAM != 0,
-        }
+        Self { requested: request.requested.clamp(1, max), max, fixed_team: request.flags & FLAG_FIXED_TEAM != 0 }
     }
 
     /// The request that a registration states.
@@ -63,11 +59,7 @@ impl CheckedRequest {
         Self::of(Request {
             requested: register.request,
             max: register.max_processors,
-            flags: if register.fixed_team {
-                FLAG_FIXED_TEAM
-            } else {
-                0
-            },
+            flags: if register.fixed_team { FLAG_FIXED_TEAM } else { 0 },
         })
     }
 }
@@ -97,22 +89,12 @@ impl ProgramAreas {
         first.request.write(Request {
             requested: stated.requested,
             max: stated.max,
-            flags: if stated.fixed_team {
-                FLAG_FIXED_TEAM
-            } else {
-                0
-            },
+            flags: if stated.fixed_team { FLAG_FIXED_TEAM } else { 0 },
         });
         drop(first);
 
-        let areas = Self {
-            down: down_area,
-            up: Area::new(up.map_read_only()?),
-        };
-        let descriptors = ProgramDescriptors {
-            down: down.reopen_read_only()?,
-            up: up.into(),
-        };
+        let areas = Self { down: down_area, up: Area::new(up.map_read_only()?) };
+        let descriptors = ProgramDescriptors { down: down.reopen_read_only()?, up: up.into() };
         Ok((areas, descriptors))
     }
 
@@ -150,11 +132,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn stated() -> CheckedRequest {
-        CheckedRequest {
-            requested: 3,
-            max: 8,
-            fixed_team: true,
-        }
+        CheckedRequest { requested: 3, max: 8, fixed_team: true }
     }
 
     #[test]
@@ -164,10 +142,7 @@ mod tests {
         let down = Area::<Down>::receive(descriptors.down, false).unwrap();
         let up = Area::<Up>::receive(descriptors.up, true).unwrap();
         assert_eq!(down.grant.read(), published);
-        assert_eq!(
-            (down.manager.quantum_ns(), down.manager.heartbeat_ns()),
-            (100, 7)
-        );
+        assert_eq!((down.manager.quantum_ns(), down.manager.heartbeat_ns()), (100, 7));
         assert_eq!(areas.request(), stated());
         assert!(up.request.ask(6));
         assert!(!up.request.ask(6));
@@ -179,38 +154,22 @@ mod tests {
     #[test]
     fn the_programs_descriptor_of_down_cannot_write() {
         let (_areas, descriptors) = ProgramAreas::create(0, stated(), 1, 1).unwrap();
-        assert!(
-            SharedMemory::from_fd(descriptors.down)
-                .unwrap()
-                .map_read_write()
-                .is_err()
-        );
+        assert!(SharedMemory::from_fd(descriptors.down).unwrap().map_read_write().is_err());
     }
 
     #[test]
     fn an_area_of_another_version_is_refused_and_named() {
         let (areas, descriptors) = ProgramAreas::create(0, stated(), 1, 1).unwrap();
         areas.down.header.write_version(2);
-        let error = Area::<Down>::receive(descriptors.down, false)
-            .unwrap_err()
-            .to_string();
-        assert_eq!(
-            error,
-            "the shared area has layout version 2, this side speaks 1"
-        );
+        let error = Area::<Down>::receive(descriptors.down, false).unwrap_err().to_string();
+        assert_eq!(error, "the shared area has layout version 2, this side speaks 1");
     }
 
     #[test]
     fn exchanged_areas_are_refused() {
         let (_areas, descriptors) = ProgramAreas::create(0, stated(), 1, 1).unwrap();
-        assert!(matches!(
-            Area::<Up>::receive(descriptors.down, false),
-            Err(crate::AreaError::Memory(_))
-        ));
-        assert!(matches!(
-            Area::<Down>::receive(descriptors.up, false),
-            Err(crate::AreaError::Memory(_))
-        ));
+        assert!(matches!(Area::<Up>::receive(descriptors.down, false), Err(crate::AreaError::Memory(_))));
+        assert!(matches!(Area::<Down>::receive(descriptors.up, false), Err(crate::AreaError::Memory(_))));
     }
 
     proptest! {

@@ -192,18 +192,10 @@ struct PacketVersion {
 /// # Errors
 /// [`MessageError::TooLong`].
 pub fn encode<M: Serialize>(message: &M) -> Result<Vec<u8>, MessageError> {
-    let packet = serde_json::to_vec(&PacketOut {
-        version: PROTOCOL_VERSION,
-        message,
-    })
-    .map_err(|error| MessageError::Malformed {
-        what: error.to_string(),
-        begins: String::new(),
-    })?;
+    let packet = serde_json::to_vec(&PacketOut { version: PROTOCOL_VERSION, message })
+        .map_err(|error| MessageError::Malformed { what: error.to_string(), begins: String::new() })?;
     if packet.len() > MAX_MESSAGE {
-        return Err(MessageError::TooLong {
-            length: packet.len(),
-        });
+        return Err(MessageError::TooLong { length: packet.len() });
     }
     Ok(packet)
 }
@@ -214,9 +206,7 @@ pub fn encode<M: Serialize>(message: &M) -> Result<Vec<u8>, MessageError> {
 /// [`MessageError::Version`] or [`MessageError::Malformed`].
 pub fn decode<M: DeserializeOwned>(packet: &[u8]) -> Result<M, MessageError> {
     if packet.len() > MAX_MESSAGE {
-        return Err(MessageError::TooLong {
-            length: packet.len(),
-        });
+        return Err(MessageError::TooLong { length: packet.len() });
     }
     let malformed = |error: serde_json::Error| MessageError::Malformed {
         what: error.to_string(),
@@ -264,24 +254,18 @@ mod tests {
     #[test]
     fn another_version_is_named_even_when_the_rest_is_unknown() {
         let error = decode::<ToManager>(br#"{"version":7,"type":"teleport"}"#).unwrap_err();
-        assert!(
-            matches!(error, MessageError::Version { theirs: 7 }),
-            "{error}"
-        );
+        assert!(matches!(error, MessageError::Version { theirs: 7 }), "{error}");
     }
 
     #[test]
     fn fields_of_the_future_are_ignored() {
-        let message =
-            decode::<ToManager>(br#"{"version":1,"type":"status","colour":"red"}"#).unwrap();
+        let message = decode::<ToManager>(br#"{"version":1,"type":"status","colour":"red"}"#).unwrap();
         assert_eq!(message, ToManager::Status);
     }
 
     #[test]
     fn garbage_is_shown_escaped() {
-        let error = decode::<ToManager>(b"\x1b[2Jhello\x00")
-            .unwrap_err()
-            .to_string();
+        let error = decode::<ToManager>(b"\x1b[2Jhello\x00").unwrap_err().to_string();
         assert!(error.contains(r"\\x1b[2Jhello\\x00"), "{error}");
         assert!(!error.contains('\x1b'));
     }
@@ -297,32 +281,19 @@ mod tests {
             max: u32::MAX,
             granted: u32::MAX,
             // The longest list of 1024 processors: every second one.
-            cpus: (0..1024)
-                .step_by(2)
-                .map(|cpu| cpu.to_string())
-                .collect::<Vec<_>>()
-                .join(","),
+            cpus: (0..1024).step_by(2).map(|cpu| cpu.to_string()).collect::<Vec<_>>().join(","),
             shared: false,
             dedicated: false,
             fixed_team: false,
             vps: u32::MAX,
             age_ns: u64::MAX,
         };
-        let one = encode(&FromManager::Programs(Programs {
-            programs: vec![program.clone()],
-        }))
-        .unwrap()
-        .len();
+        let one = encode(&FromManager::Programs(Programs { programs: vec![program.clone()] })).unwrap().len();
         // Processors are space-shared: only one program of a packet can have the longest list, the others are short.
-        let short = ProgramStatus {
-            cpus: "1023".into(),
-            ..program.clone()
-        };
+        let short = ProgramStatus { cpus: "1023".into(), ..program.clone() };
         let mut programs = vec![short; PROGRAMS_PER_PACKET - 1];
         programs.push(program);
-        let all = encode(&FromManager::Programs(Programs { programs }))
-            .unwrap()
-            .len();
+        let all = encode(&FromManager::Programs(Programs { programs })).unwrap().len();
         assert!(one <= MAX_MESSAGE && all <= MAX_MESSAGE, "{one} {all}");
     }
 

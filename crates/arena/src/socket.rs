@@ -35,11 +35,7 @@ impl SocketChoice {
 
 /// Looks at `NANOS_CPUMGR`, then at the usual places: the system's instance, then the user's own.
 pub fn find_socket() -> SocketChoice {
-    find(
-        env::var_os(SOCKET_VARIABLE).as_deref(),
-        Path::new(SYSTEM_SOCKET),
-        &user_sockets(),
-    )
+    find(env::var_os(SOCKET_VARIABLE).as_deref(), Path::new(SYSTEM_SOCKET), &user_sockets())
 }
 
 /// Where a user's own instance puts its socket: `$XDG_RUNTIME_DIR/cpumgr/app.sock` when that directory is there,
@@ -52,17 +48,11 @@ pub fn user_socket() -> PathBuf {
 }
 
 fn user_sockets() -> Vec<PathBuf> {
-    runtime_dir()
-        .map(|dir| dir.join("cpumgr/app.sock"))
-        .into_iter()
-        .chain([tmp_socket()])
-        .collect()
+    runtime_dir().map(|dir| dir.join("cpumgr/app.sock")).into_iter().chain([tmp_socket()]).collect()
 }
 
 fn runtime_dir() -> Option<PathBuf> {
-    env::var_os("XDG_RUNTIME_DIR")
-        .map(PathBuf::from)
-        .filter(|dir| dir.is_absolute())
+    env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|dir| dir.is_absolute())
 }
 
 fn tmp_socket() -> PathBuf {
@@ -110,20 +100,11 @@ mod tests {
     fn the_systems_socket_comes_before_the_users() {
         let dir = tempfile::tempdir().unwrap();
         let (system, user) = (dir.path().join("system.sock"), dir.path().join("user.sock"));
-        assert_eq!(
-            find(None, &system, std::slice::from_ref(&user)),
-            SocketChoice::None
-        );
+        assert_eq!(find(None, &system, std::slice::from_ref(&user)), SocketChoice::None);
         std::fs::write(&user, "").unwrap();
-        assert_eq!(
-            find(None, &system, std::slice::from_ref(&user)),
-            SocketChoice::Found(user.clone())
-        );
+        assert_eq!(find(None, &system, std::slice::from_ref(&user)), SocketChoice::Found(user.clone()));
         std::fs::write(&system, "").unwrap();
-        assert_eq!(
-            find(Some("".as_ref()), &system, &[user]),
-            SocketChoice::Found(system)
-        );
+        assert_eq!(find(Some("".as_ref()), &system, &[user]), SocketChoice::Found(system));
     }
 
     #[test]

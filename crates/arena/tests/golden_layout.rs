@@ -10,10 +10,7 @@ use nanothreads_arena::layout::{
 
 #[test]
 fn version_1_is_pinned() {
-    assert_eq!(
-        VERSION, 1,
-        "a new version needs a new golden test beside this one"
-    );
+    assert_eq!(VERSION, 1, "a new version needs a new golden test beside this one");
     assert_eq!(MAGIC.to_le_bytes(), *b"NANOSARE");
     assert_eq!((DOWN_SIZE, UP_SIZE, MAX_VPS), (4096, 69_632, 1024));
 }
@@ -24,16 +21,8 @@ fn lines_keep_their_distance() {
         ("Header", size_of::<Header>(), align_of::<Header>()),
         ("GrantLine", size_of::<GrantLine>(), align_of::<GrantLine>()),
         ("CpuLine", size_of::<CpuLine>(), align_of::<CpuLine>()),
-        (
-            "ManagerLine",
-            size_of::<ManagerLine>(),
-            align_of::<ManagerLine>(),
-        ),
-        (
-            "RequestLine",
-            size_of::<RequestLine>(),
-            align_of::<RequestLine>(),
-        ),
+        ("ManagerLine", size_of::<ManagerLine>(), align_of::<ManagerLine>()),
+        ("RequestLine", size_of::<RequestLine>(), align_of::<RequestLine>()),
     ] {
         assert_eq!((size, align), (128, 128), "{name}");
     }
@@ -60,36 +49,20 @@ fn up_lies_as_documented() {
 #[test]
 fn the_bytes_of_an_area_are_pinned() {
     let down = Down::default();
-    down.header
-        .write(nanothreads_arena::layout::Kind::Down, DOWN_SIZE, 9);
+    down.header.write(nanothreads_arena::layout::Kind::Down, DOWN_SIZE, 9);
     let cpus = [0, 65].map(platform::affinity::CpuId).into_iter().collect();
     down.grant.publish(3, true, false, &cpus);
     down.manager.beat(0x1122);
     down.manager.set_quantum_ns(0x3344);
     // SAFETY: - `down` is live and `size_of::<Down>()` bytes long; nobody writes it meanwhile; it has no padding that
     //           is not zeroed: reading uninitialised padding is avoided by looking at the named words only.
-    let word = |offset: usize| unsafe {
-        (&raw const down)
-            .cast::<u8>()
-            .add(offset)
-            .cast::<u64>()
-            .read()
-    };
+    let word = |offset: usize| unsafe { (&raw const down).cast::<u8>().add(offset).cast::<u64>().read() };
     let expected = [
         (0, MAGIC),
         (8, u64::from(VERSION) | 1 << 32),
         (16, DOWN_SIZE as u64),
         (24, 9),
-        (
-            128,
-            Grant {
-                processors: 3,
-                dedicated: true,
-                shared: false,
-                epoch: 1,
-            }
-            .pack(),
-        ),
+        (128, Grant { processors: 3, dedicated: true, shared: false, epoch: 1 }.pack()),
         (128, 3 | 1 << 16 | 1 << 32),
         // The bitmap of odd epochs is the second one.
         (256, 0),
@@ -105,11 +78,6 @@ fn the_bytes_of_an_area_are_pinned() {
 
 #[test]
 fn the_grant_words_bits_are_pinned() {
-    let grant = Grant {
-        processors: 0x3ff,
-        dedicated: false,
-        shared: true,
-        epoch: 0xdead_beef,
-    };
+    let grant = Grant { processors: 0x3ff, dedicated: false, shared: true, epoch: 0xdead_beef };
     assert_eq!(grant.pack(), 0xdead_beef_0002_03ff);
 }

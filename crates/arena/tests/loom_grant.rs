@@ -9,9 +9,7 @@ use platform::affinity::{CpuId, CpuSet};
 
 /// Epoch `e` grants `e` processors, `e` of each word: number and bitmap tell on each other.
 fn processors(epoch: u32) -> CpuSet {
-    (0..epoch)
-        .flat_map(|cpu| [CpuId(cpu), CpuId(64 + cpu)])
-        .collect()
+    (0..epoch).flat_map(|cpu| [CpuId(cpu), CpuId(64 + cpu)]).collect()
 }
 
 #[test]

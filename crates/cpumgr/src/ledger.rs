@@ -199,55 +199,46 @@ impl Ledger {
 
     /// Makes the target what programs hold, as far as rule M4 lets it.
     fn settle(&mut self, now: Nanos) -> Vec<Change> {
-        let kept = self.kept(now);
+        let sharers: BTreeSet<AppId> = self.decision.allocations.iter().filter(|a| a.shared).map(|a| a.app).collect();
+        let kept = self.kept(now, &sharers);
         self.hold_ends = kept.values().flat_map(|kept| kept.values()).copied().min();
-        let keeper: BTreeMap<u32, AppId> =
-            kept.iter().flat_map(|(app, kept)| kept.keys().map(|cpu| (*cpu, *app))).collect();
+        let keeper: BTreeSet<u32> = kept.values().flat_map(|kept| kept.keys()).copied().collect();
         let unsatisfied: BTreeSet<AppId> = self.unsatisfied();
-        let shared: BTreeSet<AppId> = self.decision.allocations.iter().filter(|a| a.shared).map(|a| a.app).collect();
 
         let mut changes = Vec::new();
         for entry in &mut self.entries {
             let target = self.target.get(&entry.id).map_or(&[][..], Vec::as_slice);
             let kept = kept.get(&entry.id);
+            // Who keeps processors of its own for a while shares none yet.
+            let waits_to_share = kept.is_some() && sharers.contains(&entry.id);
             let room = (entry.view().wants() as usize).saturating_sub(kept.map_or(0, BTreeMap::len));
-            let free = |cpu: &&u32| !keeper.contains_key(cpu);
             let mut cpus: Vec<u32> = Vec::new();
             // What it holds already comes first, so that a program that is full with kept processors loses none of
             // them to a new one.
-            for held in [true, false] {
-                let part = |cpu: &&u32| entry.holding.cpus.contains(cpu) == held;
-                cpus.extend(target.iter().filter(free).filter(part).take(room - cpus.len()));
+            for held in [true, false].into_iter().filter(|_| !waits_to_share) {
+                let part = |cpu: &&u32| entry.holding.cpus.contains(cpu) == held && !keeper.contains(cpu);
+                cpus.extend(target.iter().filter(part).take(room - cpus.len()));
             }
             cpus.extend(kept.into_iter().flat_map(BTreeMap::keys));
-            let mut shares = shared.contains(&entry.id);
+            let mut shared = sharers.contains(&entry.id) && !waits_to_share;
             if cpus.is_empty() {
                 // L1: on the processor that it is going to have, or on any when the policy gives it none.
                 cpus.push(target.first().copied().unwrap_or(self.machine.cpus[0].id));
-                shares = true;
-            } else if cpus.len() > 1 {
-                // A program that keeps processors of its own for a while shares none yet.
-                shares = false;
+                shared = true;
             }
             let others_wait = unsatisfied.len() > usize::from(unsatisfied.contains(&entry.id));
-            let holding = Holding { cpus, shared: shares, dedicated: !shares && !others_wait };
-            entry.since.retain(|cpu, _| holding.cpus.contains(cpu));
-            for cpu in &holding.cpus {
-                entry.since.entry(*cpu).or_insert(now);
-            }
-            if holding != entry.holding {
-                entry.holding = holding.clone();
-                changes.push(Change { app: entry.id, holding });
-            }
+            changes.extend(entry.hold(now, Holding { cpus, shared, dedicated: !shared && !others_wait }));
         }
         changes
     }
 
-    /// Processors that the target takes away too early, and when each hold ends (L3).
-    fn kept(&self, now: Nanos) -> BTreeMap<AppId, BTreeMap<u32, Nanos>> {
+    /// Processors that the target takes away too early, and when each hold ends (L3). A shared processor replaces none
+    /// of a program's own.
+    fn kept(&self, now: Nanos, sharers: &BTreeSet<AppId>) -> BTreeMap<AppId, BTreeMap<u32, Nanos>> {
         let mut all = BTreeMap::new();
         for entry in self.entries.iter().filter(|entry| !entry.holding.shared) {
-            let target = self.target.get(&entry.id).map_or(&[][..], Vec::as_slice);
+            let target = self.target.get(&entry.id).filter(|_| !sharers.contains(&entry.id));
+            let target = target.map_or(&[][..], Vec::as_slice);
             // Whoever asks for less gives back at once.
             let stay = entry.holding.cpus.iter().filter(|cpu| target.contains(cpu)).count();
             let room = (entry.view().wants() as usize).saturating_sub(stay);
@@ -286,6 +277,23 @@ impl Ledger {
 }
 
 impl Entry {
+    /// Takes over a holding; tells when it is another one than before.
+    fn hold(&mut self, now: Nanos, holding: Holding) -> Option<Change> {
+        if self.holding.shared && !holding.shared {
+            // A processor of its own is young when it stops being shared.
+            self.since.clear();
+        }
+        self.since.retain(|cpu, _| holding.cpus.contains(cpu));
+        for cpu in &holding.cpus {
+            self.since.entry(*cpu).or_insert(now);
+        }
+        if holding == self.holding {
+            return None;
+        }
+        self.holding = holding.clone();
+        Some(Change { app: self.id, holding })
+    }
+
     fn view(&self) -> AppView {
         AppView {
             max: self.max.max(1),

@@ -1,11 +1,12 @@
 //! Which socket a command means.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use arena::client::{SYSTEM_SOCKET, SocketChoice, find_socket, user_socket};
+use arena::client::{ConnectError, Connection, SYSTEM_SOCKET, SocketChoice, find_socket, user_socket};
 
 use crate::daemon::absolute;
-use crate::error::Error;
+use crate::error::{Error, is_absent};
 
 fn choice(named: Option<&Path>) -> SocketChoice {
     named.map_or_else(find_socket, |path| SocketChoice::Explicit(path.to_owned()))
@@ -39,14 +40,48 @@ pub fn to_ask(named: Option<&Path>) -> Result<PathBuf, Error> {
     }
 }
 
-/// The socket under which a program is to run; `None`: `NANOS_CPUMGR=off`.
+/// The socket under which a program is to run; `None`: `NANOS_CPUMGR=off`. A system's manager comes first (two managers
+/// of one machine would share it out twice), but what a dead one left does not keep the user from an own one.
 ///
 /// # Errors
 /// When a relative path has no current directory.
 pub fn to_run(named: Option<&Path>) -> Result<Option<PathBuf>, Error> {
     match choice(named) {
-        SocketChoice::Explicit(path) | SocketChoice::Found(path) => absolute(&path).map(Some),
+        SocketChoice::Explicit(path) => absolute(&path).map(Some),
+        SocketChoice::Found(path) if path == Path::new(SYSTEM_SOCKET) && is_abandoned(&path) => Ok(Some(user_socket())),
+        SocketChoice::Found(path) => absolute(&path).map(Some),
         SocketChoice::Off => Ok(None),
         SocketChoice::None => Ok(Some(user_socket())),
+    }
+}
+
+/// A socket file at which nobody listens.
+fn is_abandoned(path: &Path) -> bool {
+    match Connection::open(path, Duration::from_secs(1)) {
+        Err(ConnectError::Unreachable { source, .. }) => is_absent(source),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_dead_manager_left_is_abandoned_and_a_living_one_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s");
+        let listener = platform::fdpass::listen(&path, 0o600).unwrap();
+        assert!(!is_abandoned(&path));
+        drop(listener);
+        assert!(is_abandoned(&path));
+    }
+
+    #[test]
+    fn a_named_socket_is_taken_as_it_is() {
+        let path = Path::new("/x/app.sock");
+        assert_eq!(to_serve(Some(path)).unwrap(), path);
+        assert_eq!(to_ask(Some(path)).unwrap(), path);
+        assert_eq!(to_run(Some(path)).unwrap().as_deref(), Some(path));
     }
 }

@@ -24,7 +24,7 @@
 //! ```
 //!
 //! # Map
-//! Safe API: [`broadcast`], [`join`], [`par_for`], [`scope`]. For language runtimes: [`engine`]. Building blocks with
+//! Safe API: [`broadcast`], [`join`], [`par_for`] and what belongs to it ([`loops`]), [`scope`]. For language runtimes: [`engine`]. Building blocks with
 //! their protocols: [`slot`], [`wait_point`], [`barrier`]. Rules of waiting: [`patience`]; of team sizes: [`sizer`].
 
 pub mod barrier;
@@ -44,7 +44,10 @@ mod vp;
 pub mod wait_point;
 
 pub use config::{Config, Waiting};
-pub use loops::{ParFor, Schedule, par_for};
+pub use loops::{
+    Alpha, Order, ParChunksMut, ParFor, ParFor2d, ParFor3d, Pipeline, Pipeline2d, Schedule, Sections, par_chunks_mut,
+    par_for, par_for_2d, par_for_3d, pipeline, pipeline_2d, sections,
+};
 pub use region::{broadcast, join};
 pub use scope::{Scope, scope};
 pub use sizer::TeamSizer;

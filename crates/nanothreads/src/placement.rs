@@ -22,6 +22,11 @@ pub(crate) fn home(id: usize) -> Option<CpuId> {
 
 /// Binds a root's virtual processors to the granted processors, one each as far as they go; the others share all.
 pub(crate) fn bind_to_grant(members: &[&'static Vp], granted: &CpuSet) {
+    // A program that was started inside a narrower mask stays inside it.
+    let granted = &granted.intersection(engine().mask());
+    if granted.is_empty() {
+        return unbind(members);
+    }
     let mut free = granted.clone();
     // The master runs on one of them, or will be pushed onto the last.
     if !free.remove(current_cpu())

@@ -7,7 +7,10 @@
 use crate::frame::Frame;
 use crate::worksharing;
 use nanothreads::engine;
-use std::sync::atomic::{AtomicU64, Ordering::{Acquire, Release}};
+use std::sync::atomic::{
+    AtomicU64,
+    Ordering::{Acquire, Release},
+};
 
 /// The state of one loop nest.
 #[derive(Debug)]
@@ -33,9 +36,10 @@ impl Doacross {
     /// The outer iteration's counter, and the value that it has once `vector` is done.
     fn locate(&self, vector: &[u64]) -> Option<(&AtomicU64, u64)> {
         let (outer, inner) = vector.split_first()?;
-        let position = inner.iter().zip(&self.inner).fold(0_u64, |sum, (index, count)| {
-            sum.wrapping_mul(*count).wrapping_add(*index)
-        });
+        let position = inner
+            .iter()
+            .zip(&self.inner)
+            .fold(0_u64, |sum, (index, count)| sum.wrapping_mul(*count).wrapping_add(*index));
         let counter = self.done.get(usize::try_from(*outer).ok()?)?;
         Some((counter, position.wrapping_add(1)))
     }

@@ -181,9 +181,8 @@ impl Environment {
 }
 
 fn schedule(text: &str) -> Result<Schedule, Fault> {
-    let fault = Fault {
-        wanted: "[monotonic:|nonmonotonic:]static|dynamic|guided|auto[,chunk] with a chunk of at least 0",
-    };
+    let fault =
+        Fault { wanted: "[monotonic:|nonmonotonic:]static|dynamic|guided|auto[,chunk] with a chunk of at least 0" };
     let (modifier, rest) = match text.split_once(':') {
         Some((modifier, rest)) => (Some(modifier.trim().to_ascii_lowercase()), rest),
         None => (None, text),
@@ -283,9 +282,7 @@ mod tests {
     use super::*;
 
     fn read(pairs: &[(&str, &str)]) -> (Environment, Vec<String>) {
-        Environment::read(&|name| {
-            pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
-        })
+        Environment::read(&|name| pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned()))
     }
 
     #[test]

@@ -30,6 +30,8 @@ pub(crate) struct Frame {
     /// `single` constructs, counted likewise.
     pub(crate) singles: Cell<u32>,
     progress: UnsafeCell<Progress>,
+    /// Looks for a task that found none since the last one that did.
+    pub(crate) vain_looks: Cell<u32>,
 }
 
 impl Frame {
@@ -47,6 +49,7 @@ impl Frame {
             constructs: Cell::new(team.constructs()),
             singles: Cell::new(team.singles_met()),
             progress: UnsafeCell::new(Progress::NONE),
+            vain_looks: Cell::new(0),
         }
     }
 

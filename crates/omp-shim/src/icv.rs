@@ -46,9 +46,8 @@ static SETTINGS: OnceLock<Settings> = OnceLock::new();
 /// wrong with it.
 pub(crate) fn settings() -> &'static Settings {
     SETTINGS.get_or_init(|| {
-        let (environment, complaints) = Environment::read(&|name| {
-            std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
-        });
+        let (environment, complaints) =
+            Environment::read(&|name| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned()));
         for complaint in complaints {
             message::warn(&complaint);
         }

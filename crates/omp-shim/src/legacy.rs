@@ -11,7 +11,10 @@ use nanothreads::engine::{self, Member, WaitPoint};
 use std::cell::RefCell;
 use std::ffi::c_void;
 use std::ptr;
-use std::sync::atomic::{AtomicBool, Ordering::{Acquire, Release}};
+use std::sync::atomic::{
+    AtomicBool,
+    Ordering::{Acquire, Release},
+};
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 
@@ -48,7 +51,8 @@ pub(crate) fn start(body: Body, data: *mut c_void, asked: u32, prepare: impl FnO
     let size = region::size(parent, Ask { threads: asked, bind: 0 });
     let (go, started) = mpsc::channel();
     let (got, proxy) = if size > 1 { reserve(size, started) } else { (1, None) };
-    let shared = Box::new(Shared { team: Team::initial(icvs, 0, 1), ended: AtomicBool::new(false), point: WaitPoint::new() });
+    let shared =
+        Box::new(Shared { team: Team::initial(icvs, 0, 1), ended: AtomicBool::new(false), point: WaitPoint::new() });
     shared.team.open(parent, got, body, data, &icvs, 0);
     prepare(parent, &shared.team);
     let frame = Frame::new(&shared.team, 0, shared.team.member_icvs());

@@ -58,7 +58,11 @@ impl Request {
         loop {
             let excluded = rest.eat('!');
             let more = rest.place_interval()?;
-            if excluded { without.extend(more) } else { places.extend(more) }
+            if excluded {
+                without.extend(more)
+            } else {
+                places.extend(more)
+            }
             if places.len() > LIMIT {
                 return None;
             }
@@ -356,7 +360,9 @@ mod tests {
 
     #[test]
     fn broken_texts_are_refused() {
-        for text in ["", "{0,1", "{}", "{0}:0", "cores(0)", "cores(4", "tables", "{0},", "{0}:2:-1", "{0:99999999}", "{-1}"] {
+        for text in
+            ["", "{0,1", "{}", "{0}:0", "cores(0)", "cores(4", "tables", "{0},", "{0}:2:-1", "{0:99999999}", "{-1}"]
+        {
             assert_eq!(Request::parse(text), None, "{text}");
         }
     }

@@ -19,7 +19,7 @@ pub(crate) fn barrier(frame: &Frame) {
     }
     let complete = || {
         // Asked by one member when all have arrived.
-        let complete = team.tasks.all_complete();
+        let complete = team.tasks.all_complete(frame.size);
         // ORDERING: Relaxed - published by the barrier's release.
         if complete && team.construct_cancelled.load(Relaxed) {
             team.construct_cancelled.store(false, Relaxed);
@@ -46,7 +46,7 @@ pub(crate) fn cancellable_barrier(frame: &Frame) -> bool {
         Ok(()) => {
             engine::wait(&team.wait, || {
                 while task::run_any(frame) {}
-                cancelled() || team.tasks.all_complete()
+                cancelled() || team.tasks.all_complete(frame.size)
             });
             if cancelled() {
                 return true;
@@ -75,8 +75,7 @@ pub(crate) fn single(frame: &Frame) -> bool {
         return true;
     }
     let taken = &frame.team().singles;
-    taken.load(Relaxed) == number
-        && taken.compare_exchange(number, number.wrapping_add(1), Relaxed, Relaxed).is_ok()
+    taken.load(Relaxed) == number && taken.compare_exchange(number, number.wrapping_add(1), Relaxed, Relaxed).is_ok()
 }
 
 /// Begins `single copyprivate`: null for the member that runs it, else, after it has ended, what it hands round.

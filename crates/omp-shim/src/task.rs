@@ -29,8 +29,12 @@ use nanothreads::engine;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::cell::Cell;
 use std::ffi::c_void;
+use std::mem::MaybeUninit;
 use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::{AcqRel, Acquire, Relaxed, Release}};
+use std::sync::atomic::{
+    AtomicBool, AtomicU8, AtomicU32, AtomicU64,
+    Ordering::{AcqRel, Acquire, Relaxed, Release},
+};
 
 /// What implicit and explicit tasks have in common.
 #[repr(C)]
@@ -40,14 +44,31 @@ pub(crate) struct Task {
     parent: *const Task,
     /// Explicit tasks between this one and its implicit task.
     depth: u32,
-    explicit: bool,
+    memory: Memory,
     is_final: bool,
+    /// The address by which the task is known, when that is not its own.
+    origin: usize,
+    /// What an included task became when it got its first child; null until then.
+    lasting: Cell<*const Task>,
     /// The innermost group that the task's code is in.
     group: Cell<*const Group>,
     /// Low half: references to the memory. High half: children that are not complete.
     links: AtomicU64,
     /// Dependences among its children; null before the first.
     table: Cell<*mut Table>,
+}
+
+/// Where a task's memory comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Memory {
+    /// A member's frame: an implicit task.
+    Frame,
+    /// The stack of the thread that creates it: an included task, which nobody else has heard of.
+    Stack,
+    /// The heap, because it turned out to have children: see [`promote`].
+    Heap,
+    /// An [`Explicit`].
+    Explicit,
 }
 
 const REFERENCE: u64 = 1;
@@ -116,12 +137,35 @@ impl Task {
             icvs: Cell::new(icvs),
             parent: ptr::null(),
             depth: 0,
-            explicit: false,
+            memory: Memory::Frame,
             is_final: false,
+            origin: 0,
+            lasting: Cell::new(ptr::null()),
             group: Cell::new(group),
             links: AtomicU64::new(REFERENCE),
             table: Cell::new(ptr::null_mut()),
         }
+    }
+
+    /// A task that its creator `parent` runs at once, on its stack.
+    fn included(parent: &Self, is_final: bool) -> Self {
+        Self {
+            icvs: parent.icvs.clone(),
+            parent,
+            depth: parent.depth + 1,
+            memory: Memory::Stack,
+            is_final: is_final || parent.is_final,
+            origin: 0,
+            lasting: Cell::new(ptr::null()),
+            group: parent.group.clone(),
+            links: AtomicU64::new(REFERENCE),
+            table: Cell::new(ptr::null_mut()),
+        }
+    }
+
+    /// A number that no other task has while this one runs: its address, or the one that it had at first.
+    pub(crate) fn identity(&self) -> usize {
+        if self.origin != 0 { self.origin } else { ptr::from_ref(self).addr() }
     }
 
     /// True in a final task and all below it.
@@ -202,17 +246,24 @@ unsafe fn release(mut task: *const Task) {
         // SAFETY: - the reference (the caller's, or the child's that was just freed) keeps it alive.
         let this = unsafe { &*task };
         // ORDERING: AcqRel - the one who frees sees what all others did with it.
-        if this.links.fetch_sub(REFERENCE, AcqRel) != REFERENCE || !this.explicit {
+        if this.links.fetch_sub(REFERENCE, AcqRel) != REFERENCE {
             return;
         }
         let parent = this.parent;
-        let explicit = task.cast::<Explicit>().cast_mut();
-        // SAFETY: - explicit tasks start with their `Task` (repr(C)), and nobody refers to this one any more.
-        let layout = unsafe { (*explicit).layout };
-        // SAFETY: - as above; allocated with this layout in `allocate`.
-        unsafe {
-            ptr::drop_in_place(explicit);
-            dealloc(explicit.cast(), layout);
+        match this.memory {
+            Memory::Frame | Memory::Stack => return,
+            // SAFETY: - made by `promote` with `Box`, and nobody refers to it any more.
+            Memory::Heap => drop(unsafe { Box::from_raw(task.cast_mut()) }),
+            Memory::Explicit => {
+                let explicit = task.cast::<Explicit>().cast_mut();
+                // SAFETY: - explicit tasks start with their `Task` (repr(C)), and nobody refers to this one any more.
+                let layout = unsafe { (*explicit).layout };
+                // SAFETY: - as above; allocated with this layout in `allocate`.
+                unsafe {
+                    ptr::drop_in_place(explicit);
+                    dealloc(explicit.cast(), layout);
+                }
+            }
         }
         task = parent;
     }
@@ -229,27 +280,134 @@ pub(crate) fn create(frame: &Frame, request: &Request<'_>) {
     if included && !request.dependences.is_empty() {
         wait_for_predecessors(frame, request.dependences);
     }
-    let task = allocate(frame, request);
-    if !included && !request.dependences.is_empty() && !depend::register(parent.table(), task, request.dependences) {
-        // The last predecessor will queue it.
-        return;
-    }
-    if included && request.event.is_some() {
-        let kept = TaskRef::new(task);
-        execute(frame, task);
-        // Complete only when the event is fulfilled, and the creator of an included task waits for that.
-        wait_running(frame, || kept.get().node.is_finished());
-    } else if included || frame.size == 1 || team.tasks.is_full(frame.id) {
-        execute(frame, task);
+    if request.event.is_some() {
+        create_detached(frame, request, included);
+    } else if included || ((frame.size == 1 || team.tasks.is_full(frame.id)) && is_ready(frame, request.dependences)) {
+        run_included(frame, request);
     } else {
+        let task = allocate(frame, request);
+        submit(frame, task, request.dependences);
+    }
+}
+
+/// Queues a task, now or (by its last predecessor) later.
+fn submit(frame: &Frame, task: &Explicit, dependences: &[Dependence]) {
+    let team = frame.team();
+    if dependences.is_empty() || depend::register(frame.task().table(), task, dependences) {
         team.tasks.push(frame.id, NonNull::from(task));
         team.stir();
     }
 }
 
+/// Creates a task that is complete only when its event is fulfilled; the creator of an included one waits for that.
+fn create_detached(frame: &Frame, request: &Request<'_>, included: bool) {
+    let task = allocate(frame, request);
+    if included {
+        let kept = TaskRef::new(task);
+        execute(frame, task);
+        wait_running(frame, || kept.get().node.is_finished());
+    } else {
+        submit(frame, task, request.dependences);
+    }
+}
+
+/// True when nothing that is not done comes before a child with these dependences.
+fn is_ready(frame: &Frame, dependences: &[Dependence]) -> bool {
+    let task = frame.task();
+    dependences.is_empty() || task.table.get().is_null() || depend::predecessors(task.table(), dependences).is_empty()
+}
+
+/// Runs a task on the creator's stack: it is complete before anybody could ask for it, so nothing is counted.
+fn run_included(frame: &Frame, request: &Request<'_>) {
+    let task = Task::included(frame.task(), request.is_final);
+    let before = frame.swap_task(&raw const task);
+    // SAFETY: - the compiled code's body with its argument block, once.
+    let run = |data| unsafe { (request.body)(data) };
+    match request.copy {
+        None => run(request.data),
+        Some(copy) => with_block(request.block, |block| {
+            // SAFETY: - the compiled code's own copy constructor for its block.
+            unsafe { copy(block, request.data) };
+            run(block);
+        }),
+    }
+    resume(frame, before);
+    let lasting = task.lasting.get();
+    if !lasting.is_null() {
+        // SAFETY: - `promote` made it, with one reference for its running code, which has ended.
+        unsafe {
+            (*lasting).drop_table();
+            release(lasting);
+        }
+    }
+}
+
+/// Makes `task` the current one again, in the form that it has now.
+fn resume(frame: &Frame, task: *const Task) {
+    // SAFETY: - the caller's interrupted task: its code goes on after this.
+    let lasting = unsafe { &*task }.lasting.get();
+    frame.swap_task(if lasting.is_null() { task } else { lasting });
+}
+
+/// Gives `body` a block of this layout: on the stack, where it is small.
+fn with_block(layout: Layout, body: impl FnOnce(*mut c_void)) {
+    let mut small = [MaybeUninit::<u128>::uninit(); 16];
+    if layout.size() <= size_of_val(&small) && layout.align() <= align_of::<u128>() {
+        return body(small.as_mut_ptr().cast());
+    }
+    // SAFETY: - the layout is larger than nothing.
+    let block = unsafe { alloc(layout) };
+    if block.is_null() {
+        handle_alloc_error(layout);
+    }
+    body(block.cast());
+    // SAFETY: - allocated above.
+    unsafe { dealloc(block, layout) };
+}
+
+/// The current task as the parent of a child that may outlive it.
+fn lasting_task(frame: &Frame) -> &Task {
+    let task = frame.task();
+    if task.memory != Memory::Stack {
+        return task;
+    }
+    frame.swap_task(promote(task));
+    frame.task()
+}
+
+/// Moves an included task to the heap, before it gets its first child; its included ancestors, too.
+#[cold]
+fn promote(task: &Task) -> *const Task {
+    if task.memory != Memory::Stack {
+        return task;
+    }
+    if !task.lasting.get().is_null() {
+        return task.lasting.get();
+    }
+    // SAFETY: - the parent's code waits for this task's.
+    let parent = promote(unsafe { &*task.parent });
+    let lasting = Box::into_raw(Box::new(Task {
+        icvs: task.icvs.clone(),
+        parent,
+        depth: task.depth,
+        memory: Memory::Heap,
+        is_final: task.is_final,
+        origin: task.identity(),
+        lasting: Cell::new(ptr::null()),
+        group: task.group.clone(),
+        links: AtomicU64::new(REFERENCE),
+        table: Cell::new(ptr::null_mut()),
+    }));
+    // SAFETY: - it is alive, as above; this reference keeps it for the descendants' sake (I1).
+    // ORDERING: Relaxed - the parent's own thread.
+    unsafe { &*parent }.links.fetch_add(REFERENCE, Relaxed);
+    task.lasting.set(lasting);
+    lasting
+}
+
 /// Makes the task and counts it (T1).
 fn allocate<'a>(frame: &Frame, request: &Request<'_>) -> &'a Explicit {
-    let parent = frame.task();
+    let parent = lasting_task(frame);
     let (layout, offset) = Layout::new::<Explicit>().extend(request.block).unwrap_or_else(|_| {
         crate::message::fatal(&format!("a task's argument block of {} bytes is too large", request.block.size()))
     });
@@ -266,8 +424,10 @@ fn allocate<'a>(frame: &Frame, request: &Request<'_>) -> &'a Explicit {
             icvs: parent.icvs.clone(),
             parent,
             depth: parent.depth + 1,
-            explicit: true,
+            memory: Memory::Explicit,
             is_final: request.is_final || parent.is_final,
+            origin: 0,
+            lasting: Cell::new(ptr::null()),
             group: parent.group.clone(),
             links: AtomicU64::new(REFERENCE),
             table: Cell::new(ptr::null_mut()),
@@ -295,14 +455,16 @@ fn allocate<'a>(frame: &Frame, request: &Request<'_>) -> &'a Explicit {
         // SAFETY: - the compiled code's own copy constructor for its block.
         Some(copy) => unsafe { copy(block, request.data) },
         // SAFETY: - the block that the compiled code passes has this size; the copy is fresh memory.
-        None => unsafe { ptr::copy_nonoverlapping(request.data.cast::<u8>(), block.cast::<u8>(), request.block.size()) },
+        None => unsafe {
+            ptr::copy_nonoverlapping(request.data.cast::<u8>(), block.cast::<u8>(), request.block.size())
+        },
     }
     // ORDERING: Relaxed - queues and tables publish the task; the counts only have to be up before that.
     parent.links.fetch_add(CHILD | REFERENCE, Relaxed);
     if let Some(group) = parent.group() {
         group.pending.fetch_add(1, Relaxed);
     }
-    frame.team().tasks.count_created();
+    frame.team().tasks.count_created(frame.id);
     // SAFETY: - just written; alive until it is complete.
     unsafe { &*task }
 }
@@ -322,7 +484,7 @@ fn execute(frame: &Frame, task: &Explicit) {
     let before = frame.swap_task(&raw const task.task);
     // SAFETY: - the compiled code's body with its argument block, once.
     unsafe { (task.body)(task.data) };
-    frame.swap_task(before);
+    resume(frame, before);
     task.task.drop_table();
     // ORDERING: AcqRel - either this thread or the fulfilling one sees both bits, and completes the task.
     if !task.detached || task.event.fetch_or(BODY_DONE, AcqRel) & FULFILLED != 0 {
@@ -359,7 +521,7 @@ fn complete(team: &Team, id: Option<u32>, task: &Explicit) {
     parent.links.fetch_sub(CHILD, Release);
     // SAFETY: - the reference that the task was made with.
     unsafe { release(&raw const task.task) };
-    team.tasks.count_complete();
+    team.tasks.count_complete(id);
     team.stir();
 }
 
@@ -483,22 +645,33 @@ fn run_descendant_sparing(frame: &Frame, ancestor: &Task, strangers: &mut u32) -
 #[inline]
 pub(crate) fn run_any(frame: &Frame) -> bool {
     let tasks = &frame.team().tasks;
-    if tasks.all_complete() {
+    if tasks.all_complete(frame.size) {
         return false;
     }
     match tasks.take(frame.id, frame.size) {
         Some(task) => {
+            frame.vain_looks.set(0);
             // SAFETY: - taken out of the queue: this thread alone runs it.
             execute(frame, unsafe { task.as_ref() });
             true
         }
-        None => false,
+        None => {
+            // Each look at another member's queue takes a line from who fills it: look less and less often, but never
+            // skip a look, since the caller may be about to sleep.
+            let vain = frame.vain_looks.get();
+            frame.vain_looks.set((vain + 1).min(MOST_PAUSES.ilog2()));
+            (0..1 << vain).for_each(|_| platform::sync::pause());
+            false
+        }
     }
 }
 
+/// Pauses between two looks for a task at a barrier, at most: about 0.3 us.
+const MOST_PAUSES: u32 = 8;
+
 /// Runs one task at a `taskyield`: a descendant of the current one.
 pub(crate) fn yield_now(frame: &Frame) {
-    if !frame.team().tasks.all_complete() {
+    if !frame.team().tasks.all_complete(frame.size) {
         run_descendant(frame, frame.task());
     }
 }
@@ -507,10 +680,10 @@ pub(crate) fn yield_now(frame: &Frame) {
 pub(crate) fn finish_all(frame: &Frame) {
     frame.implicit().drop_table();
     let team = frame.team();
-    if !team.tasks.all_complete() {
+    if !team.tasks.all_complete(frame.size) {
         engine::wait(&team.wait, || {
             while run_any(frame) {}
-            team.tasks.all_complete()
+            team.tasks.all_complete(frame.size)
         });
     }
 }

@@ -13,7 +13,10 @@ use nanothreads::engine::{Barrier, WaitPoint};
 use std::cell::{Cell, UnsafeCell};
 use std::ffi::c_void;
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering::{Acquire, Relaxed, Release}};
+use std::sync::atomic::{
+    AtomicBool, AtomicPtr, AtomicU32,
+    Ordering::{Acquire, Relaxed, Release},
+};
 
 /// What a compiler makes of a region's body.
 pub(crate) type Body = unsafe extern "C" fn(*mut c_void);

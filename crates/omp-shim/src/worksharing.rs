@@ -20,7 +20,10 @@ use platform::sync::CachePadded;
 use std::cell::UnsafeCell;
 use std::ops::Range;
 use std::ptr;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::{AcqRel, Acquire, Relaxed, Release}};
+use std::sync::atomic::{
+    AtomicU32, AtomicU64,
+    Ordering::{AcqRel, Acquire, Relaxed, Release},
+};
 
 /// Constructs that may be in flight.
 const RING: u64 = 8;
@@ -158,8 +161,7 @@ pub(crate) struct Progress {
 
 impl Progress {
     /// Not in a construct.
-    pub(crate) const NONE: Self =
-        Self { construct: ptr::null(), number: 0, plan: Plan::NONE, round: 0, chunk: 0..0 };
+    pub(crate) const NONE: Self = Self { construct: ptr::null(), number: 0, plan: Plan::NONE, round: 0, chunk: 0..0 };
 }
 
 /// Enters the next construct. The first member there lays it out by `plan` and `share`.

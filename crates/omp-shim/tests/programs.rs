@@ -170,7 +170,11 @@ fn a_library_with_openmp_can_be_loaded_late_and_unloaded() {
     let plugin = compile("plugin", &["-shared", "-fPIC"]);
     let program = fresh("late");
     let mut gcc = Command::new("gcc");
-    gcc.args(["-O1", "-Wall", "-Wextra"]).arg(sources().join("late.c")).arg("-o").arg(&program).args(["-ldl", "-lpthread"]);
+    gcc.args(["-O1", "-Wall", "-Wextra"])
+        .arg(sources().join("late.c"))
+        .arg("-o")
+        .arg(&program)
+        .args(["-ldl", "-lpthread"]);
     must_succeed(&mut gcc);
     let mut command = clean(&program, Some(&shim));
     command.arg(&plugin);
@@ -265,7 +269,8 @@ fn the_shared_library_exports_exactly_the_golden_set() {
     if !exists("nm") {
         return eprintln!("skipped: no nm here");
     }
-    let golden = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/libgomp.symbols")).unwrap();
+    let golden =
+        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/libgomp.symbols")).unwrap();
     let expected: Vec<&str> = golden.lines().collect();
     let found = exported(&shim.join("libgomp.so.1"));
     let missing: Vec<_> = expected.iter().filter(|name| !found.iter().any(|f| f == *name)).collect();
@@ -284,14 +289,19 @@ fn the_static_library_shows_openmp_names_only_and_links_beside_another_rust_libr
     let text = String::from_utf8(output.stdout).unwrap();
     let names: Vec<&str> = text.lines().filter_map(|line| line.split_whitespace().nth(2)).collect();
     assert!(names.contains(&"GOMP_parallel") && names.contains(&"omp_set_lock_"), "{names:?}");
-    let strangers: Vec<_> = names.iter().filter(|name| !name.starts_with("omp_") && !name.starts_with("GOMP_")).collect();
+    let strangers: Vec<_> =
+        names.iter().filter(|name| !name.starts_with("omp_") && !name.starts_with("GOMP_")).collect();
     assert!(strangers.is_empty(), "{strangers:?}");
 
     let (other, object, program) = (fresh("libother.a"), fresh("plugin.o"), fresh("static"));
     let source = fresh("other.rs");
     std::fs::write(&source, OTHER).unwrap();
-    must_succeed(Command::new("rustc").args(["--edition", "2024", "--crate-type", "staticlib", "-o"]).arg(&other).arg(&source));
-    must_succeed(Command::new("gcc").args(["-O1", "-fopenmp", "-c"]).arg(sources().join("plugin.c")).arg("-o").arg(&object));
+    must_succeed(
+        Command::new("rustc").args(["--edition", "2024", "--crate-type", "staticlib", "-o"]).arg(&other).arg(&source),
+    );
+    must_succeed(
+        Command::new("gcc").args(["-O1", "-fopenmp", "-c"]).arg(sources().join("plugin.c")).arg("-o").arg(&object),
+    );
     let main = fresh("main.c");
     std::fs::write(&main, MAIN).unwrap();
     let mut link = Command::new("gcc");

@@ -172,7 +172,8 @@ impl Demo {
 
     /// Finds the work that makes one copy alone take at least `target` seconds.
     ///
-    /// Measured with one thread, which nothing but foreign load disturbs; P processors are at most P times as fast.
+    /// Measured with one thread, by the part of its time in which it had a processor: so others do not make it look
+    /// slow, and the copies too short. P processors are at most P times as fast.
     fn tune(&mut self, index: usize, target: f64) -> anyhow::Result<()> {
         let program = self.subjects[index].program;
         let one_thread = target * self.record.processors as f64;
@@ -180,12 +181,12 @@ impl Demo {
         for goal in [one_thread * 0.05, one_thread] {
             let work = self.subjects[index].work;
             let mut best = f64::INFINITY;
-            // The best of three: a disturbance only makes a run longer, and then the copies would be too short.
             for _ in 0..3 {
                 let finished = run_copies(1, LONGEST_TUNING, || self.command(index, Step::OneThread(program)))?;
                 for finish in &finished {
                     let line = line_of(finish, program).with_context(|| format!("tuning {}", program.name()))?;
-                    best = best.min(line.seconds);
+                    let running = finish.cpu.as_secs_f64() / finish.turnaround.as_secs_f64();
+                    best = best.min(line.seconds * running.min(1.0));
                 }
             }
             self.subjects[index].work = plan::scaled_work(work, best, goal);

@@ -53,11 +53,7 @@ pub(super) fn start(socket: OwnedFd, down: Area<Down>) -> io::Result<(Arc<Life>,
     let life = Arc::new(Life(AtomicU32::new(ALIVE)));
     let seen_by_watcher = Arc::clone(&life);
     let mut before = SigSet::empty();
-    pthread_sigmask(
-        SigmaskHow::SIG_SETMASK,
-        Some(&SigSet::all()),
-        Some(&mut before),
-    )?;
+    pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::all()), Some(&mut before))?;
     let started = thread::Builder::new()
         .name("nanos-watch".into())
         .stack_size(STACK)
@@ -82,11 +78,7 @@ fn watch(socket: &OwnedFd, down: &Area<Down>, life: &Life) {
             }
         }
         let now = down.manager.heartbeat_ns();
-        still = if now == beat {
-            (still + 1).min(SILENT_LOOKS)
-        } else {
-            0
-        };
+        still = if now == beat { (still + 1).min(SILENT_LOOKS) } else { 0 };
         beat = now;
         life.set(if still >= SILENT_LOOKS { SILENT } else { ALIVE });
     }

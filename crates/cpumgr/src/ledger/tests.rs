@@ -70,6 +70,29 @@ fn a_young_processor_is_taken_when_its_hold_ends() {
 }
 
 #[test]
+fn a_crowd_does_not_take_young_processors_either() {
+    let mut ledger = ledger(4, "dss-ts");
+    for app in [1, 2] {
+        ledger.arrive(AppId(app), 2, 2);
+    }
+    ledger.decide(0, Cause::Arrival);
+    let before = (cpus(&ledger, 1), cpus(&ledger, 2));
+    for app in 3..=5 {
+        ledger.arrive(AppId(app), 2, 2);
+    }
+    ledger.decide(MS, Cause::Arrival);
+    // Five programs on four processors: masters are going to share, but not before the two had their time.
+    assert_eq!((cpus(&ledger, 1), cpus(&ledger, 2)), before);
+    for app in 1..=5 {
+        assert_eq!(ledger.holding(AppId(app)).unwrap().shared, app > 2, "{app}");
+    }
+    ledger.tick(10 * MS);
+    for app in 1..=5 {
+        assert!(ledger.holding(AppId(app)).unwrap().shared, "{app}");
+    }
+}
+
+#[test]
 fn a_short_quantum_has_a_short_hold() {
     let mut ledger = Ledger::new(machine(2), 8 * MS, Registry::with_builtin().create("dss-ts").unwrap());
     ledger.arrive(AppId(1), 2, 2);

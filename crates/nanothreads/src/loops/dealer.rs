@@ -33,17 +33,13 @@ impl Loop {
         self.team.size()
     }
 
-    /// Where the iterations come from.
-    pub(super) fn dealer(&self) -> &Dealer {
-        &self.dealer
-    }
-
-    /// Calls `body` with each member's number. After a panic nothing new is dealt, and `wake` is called once by the
-    /// guilty member.
-    pub(super) fn run(&self, body: impl Fn(usize) + Sync, wake: impl Fn() + Sync) {
+    /// Calls `body` with each member's number and where its iterations come from. After a panic nothing new is dealt,
+    /// and the guilty member calls `wake`.
+    pub(super) fn run(&self, body: impl Fn(usize, &Dealer) + Sync, wake: impl Fn() + Sync) {
+        let dealer = &self.dealer;
         region::run_team(&self.team, |member| {
-            let guard = self.dealer.stop.raise_on_unwind(&wake);
-            body(member.id as usize);
+            let guard = dealer.stop.raise_on_unwind(&wake);
+            body(member.id as usize, dealer);
             guard.disarm();
         });
     }
@@ -93,11 +89,6 @@ impl Dealer {
     fn new(schedule: Schedule, range: Range<usize>, size: usize) -> Self {
         let length = range.len();
         Self { start: range.start, length, size, stop: Stop::default(), source: Source::new(schedule, length, size) }
-    }
-
-    /// Where the range begins.
-    pub(super) fn start(&self) -> usize {
-        self.start
     }
 
     /// The flag that ends the loop early.

@@ -46,14 +46,14 @@ impl ParFor {
     /// Cost of a hand-over: one cache line. Who waits long sleeps.
     ///
     /// # Panics
-    /// With the payload of the first iteration that panics; sections after it do not run, bodies that wait for their
-    /// turn are unwound.
+    /// With the payload of the first iteration that panics. Chunks that do not have their turn by then do not get it:
+    /// bodies that wait for it are unwound.
     pub fn ordered<F: Fn(usize, Order<'_>) + Sync>(self, body: F) {
         let (range, schedule) = self.plan(Schedule::StaticChunks(ONE));
+        let first = range.start;
         let Some(team) = Loop::reserve(range, schedule) else { return };
-        let turns = Turns::new(team.dealer().start(), team.size());
-        let dealer = team.dealer();
-        let member = |id| {
+        let turns = Turns::new(first, team.size());
+        let member = |id, dealer: &Dealer| {
             // What the body captured is seen again only by the caller, which gets the panic that stopped the loop.
             let ended = catch_unwind(AssertUnwindSafe(|| {
                 dealer.deal(id, |chunk| run_chunk(chunk, dealer, &turns, &body));

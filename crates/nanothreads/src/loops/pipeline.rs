@@ -17,6 +17,7 @@ use super::stop::Stop;
 use crate::engine;
 use crate::engine_state::engine;
 use crate::region;
+use std::cmp::Reverse;
 use std::num::NonZeroUsize;
 use std::ops::Range;
 
@@ -135,7 +136,7 @@ impl Pipeline2d {
             return;
         }
         let team = region::reserve(engine().wish().min(rows.saturating_mul(columns)));
-        let grid = Grid::choose(team.size(), rows, columns);
+        let grid = Grid::choose(team.size(), rows, columns, self.outer_is_free);
         let blocks = match self.blocks {
             Some(blocks) => blocks.get(),
             None if team.size() == 1 => 1,
@@ -175,11 +176,12 @@ struct Grid {
 }
 
 impl Grid {
-    /// The grid for loops of `rows` x `columns` iterations that uses most of `members`, and of those the one that fills
-    /// soonest.
-    fn choose(members: usize, rows: usize, columns: usize) -> Self {
+    /// The grid for loops of `rows` x `columns` iterations that uses most of `members`, and of those the one whose wave
+    /// fills it soonest.
+    fn choose(members: usize, rows: usize, columns: usize, rows_are_free: bool) -> Self {
         let grids = (1..=members.min(rows)).map(|r| Grid { rows: r, columns: (members / r).min(columns) });
-        let best = grids.max_by_key(|grid| (grid.size(), std::cmp::Reverse(grid.rows + grid.columns)));
+        let fill = |grid: &Grid| if rows_are_free { grid.columns } else { grid.rows + grid.columns };
+        let best = grids.max_by_key(|grid| (grid.size(), Reverse(fill(grid))));
         best.expect("a team has at least one member and the loops at least one iteration")
     }
 
@@ -238,23 +240,27 @@ mod tests {
     #[test]
     fn grids_use_as_many_members_as_the_loops_allow_and_are_square_when_they_can() {
         let grid = |rows, columns| Grid { rows, columns };
-        assert_eq!(Grid::choose(1, 9, 9), grid(1, 1));
-        assert_eq!(Grid::choose(4, 9, 9), grid(2, 2));
-        assert_eq!(Grid::choose(64, 100, 100), grid(8, 8));
-        assert_eq!(Grid::choose(8, 2, 100), grid(2, 4));
-        assert_eq!(Grid::choose(8, 100, 1), grid(8, 1));
-        assert_eq!(Grid::choose(8, 1, 3), grid(1, 3));
+        assert_eq!(Grid::choose(1, 9, 9, false), grid(1, 1));
+        assert_eq!(Grid::choose(4, 9, 9, false), grid(2, 2));
+        assert_eq!(Grid::choose(64, 100, 100, false), grid(8, 8));
+        assert_eq!(Grid::choose(8, 2, 100, false), grid(2, 4));
+        assert_eq!(Grid::choose(8, 100, 1, false), grid(8, 1));
+        assert_eq!(Grid::choose(8, 1, 3, false), grid(1, 3));
+        assert_eq!(Grid::choose(4, 9, 9, true), grid(4, 1));
+        assert_eq!(Grid::choose(8, 2, 9, true), grid(2, 4));
         // Exhaustively: nothing uses more members.
         for members in 1..40 {
             for rows in 1..12 {
                 for columns in 1..12 {
-                    let chosen = Grid::choose(members, rows, columns);
                     let most = (1..=rows)
                         .flat_map(|r| (1..=columns).map(move |c| r * c))
                         .filter(|&size| size <= members)
                         .max();
-                    assert_eq!(Some(chosen.size()), most);
-                    assert!(chosen.rows <= rows && chosen.columns <= columns);
+                    for rows_are_free in [false, true] {
+                        let chosen = Grid::choose(members, rows, columns, rows_are_free);
+                        assert_eq!(Some(chosen.size()), most);
+                        assert!(chosen.rows <= rows && chosen.columns <= columns);
+                    }
                 }
             }
         }

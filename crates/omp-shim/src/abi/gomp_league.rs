@@ -220,12 +220,7 @@ extern "C" fn GOMP_offload_unregister(_host: *const c_void, _kind: c_int, _image
 
 /// The same with a version.
 #[unsafe(no_mangle)]
-extern "C" fn GOMP_offload_unregister_ver(
-    _version: c_uint,
-    _host: *const c_void,
-    _kind: c_int,
-    _image: *const c_void,
-) {
+extern "C" fn GOMP_offload_unregister_ver(_version: c_uint, _host: *const c_void, _kind: c_int, _image: *const c_void) {
 }
 
 /// The allocator that a handle means for the calling task.

@@ -41,7 +41,12 @@ macro_rules! start {
         /// Enters a loop with this schedule.
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $long(
-            start: c_long, end: c_long, step: c_long, chunk: c_long, istart: *mut c_long, iend: *mut c_long,
+            start: c_long,
+            end: c_long,
+            step: c_long,
+            chunk: c_long,
+            istart: *mut c_long,
+            iend: *mut c_long,
         ) -> bool {
             let plan = |_: &Frame| $plan(Space::signed(start, end, step), Schedule::new($kind, chunk.cast_unsigned()));
             // SAFETY: the compiled code's places for the bounds.
@@ -51,8 +56,13 @@ macro_rules! start {
         /// Enters a loop of unsigned numbers with this schedule.
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $ull(
-            up: bool, start: c_ulonglong, end: c_ulonglong, step: c_ulonglong, chunk: c_ulonglong,
-            istart: *mut c_ulonglong, iend: *mut c_ulonglong,
+            up: bool,
+            start: c_ulonglong,
+            end: c_ulonglong,
+            step: c_ulonglong,
+            chunk: c_ulonglong,
+            istart: *mut c_ulonglong,
+            iend: *mut c_ulonglong,
         ) -> bool {
             let plan = |_: &Frame| $plan(Space::unsigned(up, start, end, step), Schedule::new($kind, chunk));
             // SAFETY: the compiled code's places for the bounds.
@@ -75,7 +85,11 @@ macro_rules! start_runtime {
         /// Enters a loop with the schedule of the control variable.
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $long(
-            start: c_long, end: c_long, step: c_long, istart: *mut c_long, iend: *mut c_long,
+            start: c_long,
+            end: c_long,
+            step: c_long,
+            istart: *mut c_long,
+            iend: *mut c_long,
         ) -> bool {
             let plan = |frame: &Frame| $plan(Space::signed(start, end, step), frame.icvs().schedule);
             // SAFETY: the compiled code's places for the bounds.
@@ -85,8 +99,12 @@ macro_rules! start_runtime {
         /// Enters a loop of unsigned numbers with the schedule of the control variable.
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $ull(
-            up: bool, start: c_ulonglong, end: c_ulonglong, step: c_ulonglong,
-            istart: *mut c_ulonglong, iend: *mut c_ulonglong,
+            up: bool,
+            start: c_ulonglong,
+            end: c_ulonglong,
+            step: c_ulonglong,
+            istart: *mut c_ulonglong,
+            iend: *mut c_ulonglong,
         ) -> bool {
             let plan = |frame: &Frame| $plan(Space::unsigned(up, start, end, step), frame.icvs().schedule);
             // SAFETY: the compiled code's places for the bounds.
@@ -205,8 +223,15 @@ macro_rules! start_general {
         /// Enters a loop with extras.
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $long(
-            start: c_long, end: c_long, step: c_long, sched: c_long, chunk: c_long,
-            istart: *mut c_long, iend: *mut c_long, reductions: *mut usize, memory: *mut *mut c_void,
+            start: c_long,
+            end: c_long,
+            step: c_long,
+            sched: c_long,
+            chunk: c_long,
+            istart: *mut c_long,
+            iend: *mut c_long,
+            reductions: *mut usize,
+            memory: *mut *mut c_void,
         ) -> bool {
             let frame = frame::current();
             let plan = || $plan(Space::signed(start, end, step), schedule(frame, sched, chunk.cast_unsigned()));
@@ -220,8 +245,16 @@ macro_rules! start_general {
         /// Enters a loop of unsigned numbers with extras.
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $ull(
-            up: bool, start: c_ulonglong, end: c_ulonglong, step: c_ulonglong, sched: c_long, chunk: c_ulonglong,
-            istart: *mut c_ulonglong, iend: *mut c_ulonglong, reductions: *mut usize, memory: *mut *mut c_void,
+            up: bool,
+            start: c_ulonglong,
+            end: c_ulonglong,
+            step: c_ulonglong,
+            sched: c_long,
+            chunk: c_ulonglong,
+            istart: *mut c_ulonglong,
+            iend: *mut c_ulonglong,
+            reductions: *mut usize,
+            memory: *mut *mut c_void,
         ) -> bool {
             let frame = frame::current();
             let plan = || $plan(Space::unsigned(up, start, end, step), schedule(frame, sched, chunk));
@@ -242,8 +275,11 @@ start_general!(GOMP_loop_ordered_start, GOMP_loop_ull_ordered_start, Plan::order
 /// # Safety
 /// - `counts` points to `depth` trip counts; the other pointers are null or the compiled code's.
 unsafe fn begin_doacross(
-    (depth, counts): (c_uint, *const u64), schedule: impl FnOnce(&Frame) -> Schedule, extras: Extras,
-    start: *mut u64, end: *mut u64,
+    (depth, counts): (c_uint, *const u64),
+    schedule: impl FnOnce(&Frame) -> Schedule,
+    extras: Extras,
+    start: *mut u64,
+    end: *mut u64,
 ) -> bool {
     let frame = frame::current();
     // SAFETY: caller's contract.
@@ -263,7 +299,13 @@ macro_rules! start_doacross {
     ($name:ident, $kind:expr) => {
         /// Enters a loop nest with cross-iteration dependences and this schedule.
         #[unsafe(no_mangle)]
-        unsafe extern "C" fn $name(depth: c_uint, counts: *mut u64, chunk: u64, istart: *mut u64, iend: *mut u64) -> bool {
+        unsafe extern "C" fn $name(
+            depth: c_uint,
+            counts: *mut u64,
+            chunk: u64,
+            istart: *mut u64,
+            iend: *mut u64,
+        ) -> bool {
             // SAFETY: the compiled code's pointers.
             unsafe { begin_doacross((depth, counts), |_| Schedule::new($kind, chunk), NO_EXTRAS, istart, iend) }
         }
@@ -289,8 +331,14 @@ macro_rules! start_doacross_other {
         /// Enters a loop nest with cross-iteration dependences and extras.
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $general(
-            depth: c_uint, counts: *mut u64, sched: c_long, chunk: u64, istart: *mut u64, iend: *mut u64,
-            reductions: *mut usize, memory: *mut *mut c_void,
+            depth: c_uint,
+            counts: *mut u64,
+            sched: c_long,
+            chunk: u64,
+            istart: *mut u64,
+            iend: *mut u64,
+            reductions: *mut usize,
+            memory: *mut *mut c_void,
         ) -> bool {
             let extras = Extras { reductions, memory };
             // SAFETY: the compiled code's pointers.

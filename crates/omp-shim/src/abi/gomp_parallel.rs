@@ -30,7 +30,13 @@ unsafe extern "C" fn GOMP_parallel_reductions(body: Body, data: *mut c_void, thr
 
 /// `parallel sections`.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn GOMP_parallel_sections(body: Body, data: *mut c_void, threads: c_uint, count: c_uint, flags: c_uint) {
+unsafe extern "C" fn GOMP_parallel_sections(
+    body: Body,
+    data: *mut c_void,
+    threads: c_uint,
+    count: c_uint,
+    flags: c_uint,
+) {
     with_construct(body, data, ask(threads, flags), |_| Plan::sections(count));
 }
 
@@ -49,8 +55,14 @@ macro_rules! parallel_loop {
         /// `parallel for` with this schedule.
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $name(
-            body: Body, data: *mut c_void, threads: c_uint,
-            start: c_long, end: c_long, step: c_long, chunk: c_long, flags: c_uint,
+            body: Body,
+            data: *mut c_void,
+            threads: c_uint,
+            start: c_long,
+            end: c_long,
+            step: c_long,
+            chunk: c_long,
+            flags: c_uint,
         ) {
             let schedule = Schedule::new($kind, chunk.cast_unsigned());
             with_construct(body, data, ask(threads, flags), |_| Plan::new(Space::signed(start, end, step), schedule));
@@ -69,8 +81,13 @@ macro_rules! parallel_loop_runtime {
         /// `parallel for` with the schedule of the control variable.
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $name(
-            body: Body, data: *mut c_void, threads: c_uint,
-            start: c_long, end: c_long, step: c_long, flags: c_uint,
+            body: Body,
+            data: *mut c_void,
+            threads: c_uint,
+            start: c_long,
+            end: c_long,
+            step: c_long,
+            flags: c_uint,
         ) {
             let space = Space::signed(start, end, step);
             with_construct(body, data, ask(threads, flags), |frame| Plan::new(space, frame.icvs().schedule));
@@ -107,7 +124,13 @@ macro_rules! parallel_loop_start {
         /// Starts a region that begins with a loop of this schedule.
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $name(
-            body: Body, data: *mut c_void, threads: c_uint, start: c_long, end: c_long, step: c_long, chunk: c_long,
+            body: Body,
+            data: *mut c_void,
+            threads: c_uint,
+            start: c_long,
+            end: c_long,
+            step: c_long,
+            chunk: c_long,
         ) {
             let plan = Plan::new(Space::signed(start, end, step), Schedule::new($kind, chunk.cast_unsigned()));
             legacy::start(body, data, threads, |_, team| worksharing::lay_out_ahead(team, plan));
@@ -122,7 +145,12 @@ parallel_loop_start!(GOMP_parallel_loop_guided_start, Kind::Guided);
 /// Starts a region that begins with a loop of the control variable's schedule.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn GOMP_parallel_loop_runtime_start(
-    body: Body, data: *mut c_void, threads: c_uint, start: c_long, end: c_long, step: c_long,
+    body: Body,
+    data: *mut c_void,
+    threads: c_uint,
+    start: c_long,
+    end: c_long,
+    step: c_long,
 ) {
     let space = Space::signed(start, end, step);
     legacy::start(body, data, threads, |parent, team| {

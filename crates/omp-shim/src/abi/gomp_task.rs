@@ -1,12 +1,12 @@
 //! Tasks.
 
 use crate::frame;
+use crate::message;
 use crate::schedule::Space;
 use crate::sync;
 use crate::task::taskloop::{self, Clauses, Grain};
 use crate::task::{self, Access, Dependence, Request, reduction};
 use crate::team::Body;
-use crate::message;
 use std::alloc::Layout;
 use std::ffi::{c_int, c_long, c_uint, c_ulong, c_ulonglong, c_void};
 use std::ptr::NonNull;
@@ -26,8 +26,9 @@ const STRICT: c_uint = 0x4000;
 /// The argument block's layout.
 fn block(size: c_long, align: c_long) -> Layout {
     let (size, align) = (size.max(0) as usize, align.max(1) as usize);
-    Layout::from_size_align(size, align)
-        .unwrap_or_else(|_| message::fatal(&format!("a task's argument block of {size} bytes aligned to {align} cannot be made")))
+    Layout::from_size_align(size, align).unwrap_or_else(|_| {
+        message::fatal(&format!("a task's argument block of {size} bytes aligned to {align} cannot be made"))
+    })
 }
 
 /// The items of the `depend` clauses.
@@ -68,14 +69,23 @@ unsafe fn object(object: *mut c_void) -> Dependence {
 /// `task`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn GOMP_task(
-    body: Body, data: *mut c_void, copy: Copy, size: c_long, align: c_long,
-    deferrable: bool, flags: c_uint, depend: *mut *mut c_void, _priority: c_int, detach: *mut c_void,
+    body: Body,
+    data: *mut c_void,
+    copy: Copy,
+    size: c_long,
+    align: c_long,
+    deferrable: bool,
+    flags: c_uint,
+    depend: *mut *mut c_void,
+    _priority: c_int,
+    detach: *mut c_void,
 ) {
     // SAFETY: the flag says that the list is there.
     let dependences = if flags & DEPEND != 0 { unsafe { dependences(depend) } } else { Vec::new() };
     let event = if flags & DETACH != 0 { NonNull::new(detach.cast()) } else { None };
     let is_final = flags & FINAL != 0;
-    let request = Request { body, data, copy, block: block(size, align), deferrable, is_final, dependences: &dependences, event };
+    let request =
+        Request { body, data, copy, block: block(size, align), deferrable, is_final, dependences: &dependences, event };
     task::create(frame::current(), &request);
 }
 
@@ -99,8 +109,17 @@ fn loop_task(body: Body, data: *mut c_void, copy: Copy, block: Layout, flags: c_
 /// `taskloop`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn GOMP_taskloop(
-    body: Body, data: *mut c_void, copy: Copy, size: c_long, align: c_long, flags: c_uint,
-    tasks: c_ulong, _priority: c_int, start: c_long, end: c_long, step: c_long,
+    body: Body,
+    data: *mut c_void,
+    copy: Copy,
+    size: c_long,
+    align: c_long,
+    flags: c_uint,
+    tasks: c_ulong,
+    _priority: c_int,
+    start: c_long,
+    end: c_long,
+    step: c_long,
 ) {
     let request = loop_task(body, data, copy, block(size, align), flags);
     // SAFETY: the compiled code's argument block begins with the bounds.
@@ -110,8 +129,17 @@ unsafe extern "C" fn GOMP_taskloop(
 /// `taskloop` over unsigned numbers.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn GOMP_taskloop_ull(
-    body: Body, data: *mut c_void, copy: Copy, size: c_long, align: c_long, flags: c_uint,
-    tasks: c_ulong, _priority: c_int, start: c_ulonglong, end: c_ulonglong, step: c_ulonglong,
+    body: Body,
+    data: *mut c_void,
+    copy: Copy,
+    size: c_long,
+    align: c_long,
+    flags: c_uint,
+    tasks: c_ulong,
+    _priority: c_int,
+    start: c_ulonglong,
+    end: c_ulonglong,
+    step: c_ulonglong,
 ) {
     let request = loop_task(body, data, copy, block(size, align), flags);
     let space = Space::unsigned(flags & UP != 0, start, end, step);

@@ -12,7 +12,7 @@ use std::ptr;
 
 /// The number by which a nestable lock knows its owner.
 fn task() -> usize {
-    ptr::from_ref(frame::current().task()).addr()
+    frame::current().task().identity()
 }
 
 fn thread() -> i32 {

@@ -97,6 +97,8 @@ pub(super) fn places(text: &str) -> Result<String, Fault> {
     if crate::places::Request::parse(text).is_some() {
         Ok(text.to_owned())
     } else {
-        Err(Fault { wanted: "threads, cores, sockets, ll_caches or numa_domains with an optional (count), or places such as {0:2},{2:2}" })
+        Err(Fault {
+            wanted: "threads, cores, sockets, ll_caches or numa_domains with an optional (count), or places such as {0:2},{2:2}",
+        })
     }
 }

@@ -8,7 +8,10 @@ use crossbeam_deque::{Injector, Steal, Stealer, Worker};
 use platform::sync::CachePadded;
 use std::cell::UnsafeCell;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::{Acquire, Relaxed, Release}};
+use std::sync::atomic::{
+    AtomicBool, AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+};
 
 /// A task that stands in one queue.
 #[derive(Clone, Copy)]
@@ -22,6 +25,13 @@ struct Deque {
     others: Stealer<Ready>,
 }
 
+/// What one member created and completed in this region. Writer: the member.
+#[derive(Default)]
+struct Counters {
+    created: AtomicU64,
+    completed: AtomicU64,
+}
+
 /// Tasks that wait in one member's deque before its creator runs the next ones itself.
 const FULL: usize = 256;
 
@@ -32,8 +42,10 @@ const STRANGERS: u32 = 4;
 pub(crate) struct Queues {
     deques: UnsafeCell<Vec<CachePadded<Deque>>>,
     unowned: CachePadded<Injector<Ready>>,
-    /// Tasks that are not complete.
-    incomplete: CachePadded<AtomicUsize>,
+    /// One for each deque.
+    counters: UnsafeCell<Vec<CachePadded<Counters>>>,
+    /// Tasks completed by threads that are not of the team.
+    completed_elsewhere: AtomicU64,
     /// A task was created since `take_note`.
     noted: AtomicBool,
 }
@@ -48,7 +60,8 @@ impl Queues {
         Self {
             deques: UnsafeCell::new(Vec::new()),
             unowned: CachePadded::new(Injector::new()),
-            incomplete: CachePadded::new(AtomicUsize::new(0)),
+            counters: UnsafeCell::new(Vec::new()),
+            completed_elsewhere: AtomicU64::new(0),
             noted: AtomicBool::new(false),
         }
     }
@@ -56,11 +69,12 @@ impl Queues {
     /// Makes deques for `members`. Between regions only.
     pub(crate) fn make_room(&self, members: usize) {
         // SAFETY: - between regions: only the primary thread looks here.
-        let deques = unsafe { &mut *self.deques.get() };
+        let (deques, counters) = unsafe { (&mut *self.deques.get(), &mut *self.counters.get()) };
         while deques.len() < members {
             let own = Worker::new_lifo();
             let others = own.stealer();
             deques.push(CachePadded::new(Deque { own, others }));
+            counters.push(CachePadded::default());
         }
     }
 
@@ -92,9 +106,8 @@ impl Queues {
         if let Some(Ready(task)) = self.deque(id).own.pop() {
             return Some(task);
         }
-        self.steal_unowned().or_else(|| {
-            victims(id, size).find_map(|victim| steal(|| self.deque(victim).others.steal()))
-        })
+        self.steal_unowned()
+            .or_else(|| victims(id, size).find_map(|victim| steal(|| self.deque(victim).others.steal())))
     }
 
     /// Takes a task that is `wanted`, for member `id` of `size`; see I3 of the task module.
@@ -139,35 +152,70 @@ impl Queues {
         if self.unowned.is_empty() { None } else { steal(|| self.unowned.steal()) }
     }
 
-    /// One more task.
-    pub(crate) fn count_created(&self) {
-        // ORDERING: Relaxed - the creator itself is counted or at a barrier later; see `all_complete`.
-        self.incomplete.fetch_add(1, Relaxed);
-        // ORDERING: Relaxed - read after the join.
+    fn counters(&self, id: u32) -> &Counters {
+        // SAFETY: - the vector does not change during a region.
+        unsafe { &(&*self.counters.get())[id as usize] }
+    }
+
+    /// Member `id` creates a task.
+    pub(crate) fn count_created(&self, id: u32) {
+        let created = &self.counters(id).created;
+        // ORDERING: Relaxed - one writer; see `all_complete`.
+        created.store(created.load(Relaxed) + 1, Relaxed);
+        // ORDERING: Relaxed - a member sees its own, and others' behind a barrier.
         if !self.noted.load(Relaxed) {
             self.noted.store(true, Relaxed);
         }
     }
 
-    /// One task less: the last thing that a completing task touches.
-    pub(crate) fn count_complete(&self) {
-        // ORDERING: Release - pairs with `all_complete`.
-        self.incomplete.fetch_sub(1, Release);
+    /// Member `id` (or a thread that is none) completes a task: the last thing that touches its region.
+    pub(crate) fn count_complete(&self, id: Option<u32>) {
+        match id {
+            Some(id) => {
+                let completed = &self.counters(id).completed;
+                // ORDERING: Release - pairs with `all_complete`. One writer.
+                completed.store(completed.load(Relaxed) + 1, Release);
+            }
+            None => {
+                // ORDERING: Release - pairs with `all_complete`.
+                self.completed_elsewhere.fetch_add(1, Release);
+            }
+        }
     }
 
-    /// True when every task is complete.
+    /// True when every task is complete that was created by what the caller has seen the end of: its own code, and
+    /// that of all members which have arrived at its barrier.
+    ///
+    /// Completions are read first. Whoever completed a task had seen its creation, and created its children before: so
+    /// each completion that is seen makes its task's creation, and its children's, visible to the second pass. Equal
+    /// sums mean equal sets, with no unseen descendant.
     #[inline]
-    pub(crate) fn all_complete(&self) -> bool {
-        // ORDERING: Acquire - what the tasks did; pairs with `count_complete`.
-        self.incomplete.load(Acquire) == 0
+    pub(crate) fn all_complete(&self, size: u32) -> bool {
+        // ORDERING: Relaxed - see `count_created`.
+        !self.noted.load(Relaxed) || self.sums_agree(size)
     }
 
-    /// True when a task was created since the last call. Between regions.
+    fn sums_agree(&self, size: u32) -> bool {
+        // ORDERING: Acquire - what the tasks did and created; pairs with `count_complete`.
+        let completed: u64 = (0..size).map(|id| self.counters(id).completed.load(Acquire)).sum();
+        let completed = completed + self.completed_elsewhere.load(Acquire);
+        // ORDERING: Relaxed - ordered behind the loads above.
+        let created: u64 = (0..size).map(|id| self.counters(id).created.load(Relaxed)).sum();
+        created == completed
+    }
+
+    /// True when a task was created since the last call. Between regions: counts from 0 again.
     pub(crate) fn take_note(&self) -> bool {
-        // ORDERING: Relaxed - after the join.
+        // ORDERING: Relaxed - after the join, before the next fork.
         let noted = self.noted.load(Relaxed);
         if noted {
             self.noted.store(false, Relaxed);
+            self.completed_elsewhere.store(0, Relaxed);
+            // SAFETY: - between regions: only the primary thread looks here.
+            for counters in unsafe { &*self.counters.get() } {
+                counters.created.store(0, Relaxed);
+                counters.completed.store(0, Relaxed);
+            }
         }
         noted
     }

@@ -44,12 +44,18 @@ impl Data {
 
     /// The offset of the variable whose original is at `address`.
     fn offset_of(self, address: usize) -> Option<usize> {
-        (0..self.get(COUNT)).map(|index| ENTRIES + ENTRY * index).find(|entry| self.get(*entry) == address).map(|entry| self.get(entry + 1))
+        (0..self.get(COUNT))
+            .map(|index| ENTRIES + ENTRY * index)
+            .find(|entry| self.get(*entry) == address)
+            .map(|entry| self.get(entry + 1))
     }
 
     /// The original of the variable with this offset.
     fn original_at(self, offset: usize) -> Option<usize> {
-        (0..self.get(COUNT)).map(|index| ENTRIES + ENTRY * index).find(|entry| self.get(entry + 1) == offset).map(|entry| self.get(entry))
+        (0..self.get(COUNT))
+            .map(|index| ENTRIES + ENTRY * index)
+            .find(|entry| self.get(entry + 1) == offset)
+            .map(|entry| self.get(entry))
     }
 
     /// Makes private copies, zeroed, for `threads`.

@@ -1,0 +1,189 @@
+//! A node of the tree of nano-threads: what children report to, and where their creator waits.
+//!
+//! Each nano-thread has one for its children; a group of tasks and the body of a scope have one, too. A child holds a share
+//! of its parent's [`Inputs`] until it is finished, which is when its body and all its own children are. So the number that
+//! a waiting creator needs is always in its own counter (F8), and nothing is counted for the whole team.
+//!
+//! # Who touches what
+//! `inputs`, `failed`, `cancelled`, `panic`: anybody who holds a share. `phase`: written by the owner's
+//! thread before it gives its share up; read by the last one. `waiter`, `signalled`: the home's thread only. `link`: the
+//! inbox.
+//!
+//! # Invariants
+//! I1  Nobody who does not hold a share touches a node: it may be on the stack of a waiting nano-thread.
+//! I2  The last one touches it only until it has woken the waiter.
+
+use crate::nano::descriptor::NanoPtr;
+use crate::nano::inputs::Inputs;
+use crate::nano::ready::inbox::Item;
+use crate::nano::scheduler::Scheduler;
+use platform::sync::HandCell;
+use std::any::Any;
+use std::cell::Cell;
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering::{Acquire, Relaxed, Release}};
+use std::sync::{Mutex, PoisonError};
+
+/// What a panic carries.
+pub(crate) type Payload = Box<dyn Any + Send>;
+
+/// What the last share of a node's inputs means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Phase {
+    /// Not started: the nano-thread is ready.
+    New,
+    /// The owner runs and holds a share: it cannot be the last.
+    Running,
+    /// The owner waits for its children: it goes on.
+    Waiting,
+    /// The body has ended: the nano-thread is finished.
+    Ended,
+}
+
+impl Phase {
+    const ALL: [Self; 4] = [Self::New, Self::Running, Self::Waiting, Self::Ended];
+}
+
+/// See the module head.
+pub(crate) struct Node {
+    pub(crate) inputs: Inputs,
+    phase: AtomicU8,
+    /// The member on whose thread the owner runs; set when it starts.
+    home: AtomicU32,
+    /// A child panicked, and nobody has taken the payload yet.
+    failed: AtomicBool,
+    /// Descendants that have not started are not to be started any more.
+    cancelled: AtomicBool,
+    panic: Mutex<Option<Payload>>,
+    /// The node that this one belongs to; null for the body of a scope.
+    pub(crate) up: *const Node,
+    pub(crate) scheduler: *const Scheduler,
+    /// The nano-thread that was switched away from to wait here. `None`: the wait watches `signalled`.
+    waiter: Cell<Option<NanoPtr>>,
+    signalled: Cell<bool>,
+    link: HandCell<*const Node>,
+}
+
+// SAFETY: - `link` is never handed out to anybody but the inbox, which is why this is its only user.
+unsafe impl Item for Node {
+    fn link(&self) -> &HandCell<*const Self> {
+        &self.link
+    }
+}
+
+impl Node {
+    /// A node below `up` whose owner has not started.
+    pub(crate) fn new(up: *const Node, scheduler: *const Scheduler) -> Self {
+        Self {
+            inputs: Inputs::new(),
+            phase: AtomicU8::new(Phase::New as u8),
+            home: AtomicU32::new(0),
+            failed: AtomicBool::new(false),
+            cancelled: AtomicBool::new(false),
+            panic: Mutex::new(None),
+            up,
+            scheduler,
+            waiter: Cell::new(None),
+            signalled: Cell::new(false),
+            link: HandCell::new(ptr::null()),
+        }
+    }
+
+    /// A node below `up` whose owner runs on member `home` now.
+    pub(crate) fn running(up: *const Node, scheduler: *const Scheduler, home: u32) -> Self {
+        let node = Self::new(up, scheduler);
+        node.start(home);
+        node
+    }
+
+    /// The owner starts, on member `home`.
+    pub(crate) fn start(&self, home: u32) {
+        // ORDERING: Relaxed - read by those who get a share later, or by the last one; `inputs` orders both.
+        self.home.store(home, Relaxed);
+        self.set_phase(Phase::Running);
+    }
+
+    pub(crate) fn home(&self) -> u32 {
+        // ORDERING: Relaxed - see `start`.
+        self.home.load(Relaxed)
+    }
+
+    pub(crate) fn phase(&self) -> Phase {
+        // ORDERING: Relaxed - see `set_phase`.
+        Phase::ALL[usize::from(self.phase.load(Relaxed))]
+    }
+
+    /// By the owner's thread, before it gives its share up.
+    pub(crate) fn set_phase(&self, phase: Phase) {
+        // ORDERING: Relaxed - the release of the share publishes it to the last one.
+        self.phase.store(phase as u8, Relaxed);
+    }
+
+    /// Prepares a wait: `waiter` is switched away from, or, without one, the caller watches [`Self::is_signalled`].
+    pub(crate) fn prepare_wait(&self, waiter: Option<NanoPtr>) {
+        self.waiter.set(waiter);
+        self.signalled.set(false);
+        self.set_phase(Phase::Waiting);
+    }
+
+    /// Ends a wait: the owner runs again. The counter fell to zero.
+    pub(crate) fn end_wait(&self) {
+        self.set_phase(Phase::Running);
+        self.inputs.restore();
+    }
+
+    /// The wait is over. On the home's thread: returns the nano-thread to be resumed, if it was switched away from.
+    pub(crate) fn signal(&self) -> Option<NanoPtr> {
+        let waiter = self.waiter.take();
+        self.signalled.set(waiter.is_none());
+        waiter
+    }
+
+    /// On the home's thread.
+    pub(crate) fn is_signalled(&self) -> bool {
+        self.signalled.get()
+    }
+
+    /// Keeps a payload for who joins at this node; the first one wins.
+    pub(crate) fn keep_panic(&self, payload: Payload) {
+        self.panic.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(payload);
+        // ORDERING: Release - pairs with `take_panic`; the share that the caller holds is given up after this.
+        self.failed.store(true, Release);
+    }
+
+    /// The payload of the first child that panicked. By the owner, or who finishes the nano-thread.
+    pub(crate) fn take_panic(&self) -> Option<Payload> {
+        // ORDERING: Acquire - pairs with `keep_panic`.
+        if !self.failed.load(Acquire) {
+            return None;
+        }
+        // ORDERING: Relaxed - only the owner takes.
+        self.failed.store(false, Relaxed);
+        self.panic.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Asks all descendants not to start.
+    pub(crate) fn cancel(&self) {
+        // ORDERING: Relaxed - a request; who must see it at once has to be told by other means.
+        self.cancelled.store(true, Relaxed);
+    }
+
+    /// True when this node or one above it is cancelled. Cost: one load for each level.
+    ///
+    /// # Safety
+    /// - The caller holds a share of this node, or is its owner: so all nodes above are live.
+    pub(crate) unsafe fn is_cancelled(&self) -> bool {
+        let mut node: *const Node = self;
+        while !node.is_null() {
+            // SAFETY: - caller's contract: a node holds a share of the node above it.
+            let this = unsafe { &*node };
+            // ORDERING: Relaxed - see `cancel`.
+            if this.cancelled.load(Relaxed) {
+                return true;
+            }
+            node = this.up;
+        }
+        false
+    }
+}

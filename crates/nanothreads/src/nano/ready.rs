@@ -1,0 +1,16 @@
+//! Ready queues: where nano-threads wait for a virtual processor. Protocol, races and costs: `ready/README.md`.
+//!
+//! | queue | holds | taken by |
+//! |---|---|---|
+//! | [`inbox`] | started ones that another member made ready | their home |
+//! | `local`, private part | started ones that are ready, those that yielded | their home |
+//! | `local`, public part | unstarted ones, newest first for the owner | the owner; others from the other end |
+//! | `global`, plain | unstarted ones from threads that are no members | anybody |
+//! | `global`, ranked | unstarted ones with a priority | anybody, highest first |
+
+pub mod inbox;
+
+pub(crate) mod global;
+pub(crate) mod idle;
+pub(crate) mod local;
+pub(crate) mod steal;

@@ -1,0 +1,74 @@
+//! Which members of a team look for work, so that who makes some wakes one of them and pays nothing when all are busy.
+//!
+//! # Protocol
+//! Idle member: I1 sets its bit; I2 counts itself as a sleeper and runs the heavy fence (`WaitPoint`); I3 looks at all
+//! queues; I4 sleeps. Who makes work: K1 pushes it; K2 light fence; K3 reads the bits; K4 reads the wait point of each
+//! member whose bit is set, near ones first, and wakes the first that sleeps.
+//!
+//! # Race
+//! A pushes, B goes to sleep. By the fence pair K2/I2 either B sees the push at I3, or A sees B's bit (I1 is before I2)
+//! *and* its count of sleepers. A's bit scan may meet another sleeper first: then that one is awake and looks at all queues.
+//!
+//! # Orderings
+//! Bits: Relaxed, ordered by the fences.
+
+use platform::sync::CachePadded;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// See the module head.
+pub(crate) struct Idle {
+    words: Box<[CachePadded<AtomicU64>]>,
+}
+
+const BITS: usize = u64::BITS as usize;
+
+impl Idle {
+    /// A team of `size` busy members.
+    pub(crate) fn new(size: usize) -> Self {
+        Self { words: (0..size.div_ceil(BITS)).map(|_| CachePadded::new(AtomicU64::new(0))).collect() }
+    }
+
+    /// Member `index` looks for work from now on.
+    pub(crate) fn enter(&self, index: usize) {
+        // ORDERING: Relaxed (I1) - ordered by the heavy fence before any sleep.
+        self.words[index / BITS].fetch_or(1 << (index % BITS), Relaxed);
+    }
+
+    /// Member `index` found work, or needs none any more.
+    pub(crate) fn leave(&self, index: usize) {
+        // ORDERING: Relaxed - who still sees the bit looks at a wait point where nobody sleeps.
+        self.words[index / BITS].fetch_and(!(1 << (index % BITS)), Relaxed);
+    }
+
+    /// True when somebody looks for work. After the light fence. Cost: one load for 64 members.
+    #[inline]
+    pub(crate) fn is_any(&self) -> bool {
+        // ORDERING: Relaxed (K3) - ordered behind the push by the light fence.
+        self.words.iter().any(|word| word.load(Relaxed) != 0)
+    }
+
+    /// True when member `index` looks for work.
+    pub(crate) fn contains(&self, index: usize) -> bool {
+        // ORDERING: Relaxed (K3) - as above.
+        self.words[index / BITS].load(Relaxed) & (1 << (index % BITS)) != 0
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bits_belong_to_members_in_teams_of_any_size() {
+        for size in [1, 63, 64, 65, 130] {
+            let idle = Idle::new(size);
+            for member in 0..size {
+                assert!(!idle.is_any());
+                idle.enter(member);
+                assert!(idle.is_any());
+                assert!((0..size).all(|other| idle.contains(other) == (other == member)));
+                idle.leave(member);
+            }
+        }
+    }
+}

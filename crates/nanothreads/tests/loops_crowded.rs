@@ -1,0 +1,134 @@
+//! Loops whose members wait for each other, with many more threads than processors: waiting members sleep.
+//!
+//! Each test runs in a process of its own, because mask and team size belong to the process.
+#![cfg(not(loom))]
+
+use nanothreads::sizer::Fixed;
+use nanothreads::{Schedule, par_for, pipeline, pipeline_2d};
+use platform::affinity::{self, CpuSet};
+use std::num::NonZeroUsize;
+use std::process::Command;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+const MEMBERS: usize = 64;
+
+/// Runs `body`, the test `name`, in a process of its own that has `processors` processors and teams of `members`.
+fn alone(name: &str, processors: usize, members: usize, body: fn()) {
+    const MARK: &str = "LOOPS_ALONE";
+    if std::env::var_os(MARK).is_some() {
+        assert!(nanothreads::set_team_sizer(Box::new(Fixed::new(members))));
+        body();
+        return;
+    }
+    let mask = affinity::affinity(None).expect("the kernel tells every thread its mask");
+    if mask.len() < processors {
+        println!("skipped: {name} needs {processors} processors, the mask has {}", mask.len());
+        return;
+    }
+    // The child inherits the mask of the thread that starts it.
+    let fewer: CpuSet = mask.iter().take(processors).collect();
+    affinity::set_affinity(None, &fewer).expect("a part of the own mask is allowed");
+    let test = std::env::current_exe().expect("this program has a path");
+    let output = Command::new(test).args([name, "--exact", "--nocapture"]).env(MARK, "1").output();
+    affinity::set_affinity(None, &mask).expect("the mask was allowed before");
+    let output = output.expect("this program can be started again");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{name} failed:\n{text}");
+    assert!(text.contains("running 1 test"), "{name} was not run:\n{text}");
+}
+
+fn n(value: usize) -> NonZeroUsize {
+    NonZeroUsize::new(value).unwrap()
+}
+
+fn loops_that_wait() {
+    for schedule in [Schedule::StaticChunks(n(1)), Schedule::Dynamic(n(3)), Schedule::Affinity, Schedule::Auto] {
+        let seen = Mutex::new(Vec::new());
+        par_for(0..300).schedule(schedule).ordered(|i, order| {
+            if i % 5 != 2 {
+                order.wait_turn(|| seen.lock().unwrap().push(i));
+            }
+        });
+        let in_order: Vec<_> = (0..300).filter(|i| i % 5 != 2).collect();
+        assert_eq!(seen.into_inner().unwrap(), in_order, "{schedule:?}");
+    }
+    let (blocks, most) = (AtomicUsize::new(0), Mutex::new(0));
+    pipeline(0..MEMBERS, 0..10).blocks(n(10)).run(|outer, inner| {
+        blocks.fetch_add(outer.len() * inner.len(), Relaxed);
+        let mut most = most.lock().unwrap();
+        *most = outer.start.max(*most);
+    });
+    assert_eq!(blocks.into_inner(), MEMBERS * 10);
+    assert_eq!(most.into_inner().unwrap(), MEMBERS - 1, "each member had a part");
+    let points = AtomicUsize::new(0);
+    pipeline_2d(0..8, 0..8, 0..10).blocks(n(5)).run(|outer, middle, inner| {
+        points.fetch_add(outer.len() * middle.len() * inner.len(), Relaxed);
+    });
+    assert_eq!(points.into_inner(), 8 * 8 * 10);
+}
+
+#[test]
+fn sixty_four_members_on_one_processor_hand_their_turns_on() {
+    alone("sixty_four_members_on_one_processor_hand_their_turns_on", 1, MEMBERS, loops_that_wait);
+}
+
+#[test]
+fn sixty_four_members_on_two_processors_hand_their_turns_on() {
+    alone("sixty_four_members_on_two_processors_hand_their_turns_on", 2, MEMBERS, loops_that_wait);
+}
+
+/// Processor time of this process so far, all threads.
+fn processor_time() -> Duration {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
+    // The name may hold anything, and ends with the last parenthesis.
+    let fields: Vec<_> = stat[stat.rfind(')').unwrap() + 2..].split(' ').collect();
+    let ticks: u64 = [11, 12].iter().map(|&at| fields[at].parse::<u64>().unwrap()).sum();
+    // A tick of /proc is 10 ms on all Linux systems that this runs on (USER_HZ).
+    Duration::from_millis(ticks * 10)
+}
+
+/// Processor time that 63 members spend while the first holds them up for a while.
+fn cost_of_waiting(hold_up: impl FnOnce(&(dyn Fn() + Sync))) -> Duration {
+    const HELD_UP: Duration = Duration::from_millis(400);
+    let spent = Mutex::new(Duration::MAX);
+    hold_up(&|| {
+        let (start, before) = (Instant::now(), processor_time());
+        // The hold-up itself: what is measured is what the others do meanwhile.
+        while start.elapsed() < HELD_UP {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        *spent.lock().unwrap() = processor_time() - before;
+    });
+    spent.into_inner().unwrap()
+}
+
+fn waiting_costs_no_processor_time() {
+    const ALLOWED: Duration = Duration::from_millis(150);
+    // Creates the threads.
+    par_for(0..MEMBERS).run(|_| {});
+    let ordered = cost_of_waiting(|hold_up| {
+        par_for(0..MEMBERS).ordered(|i, order| {
+            order.wait_turn(|| {
+                if i == 0 {
+                    hold_up();
+                }
+            });
+        });
+    });
+    let pipelined = cost_of_waiting(|hold_up| {
+        pipeline(0..MEMBERS, 0..1).run(|outer, _| {
+            if outer.start == 0 {
+                hold_up();
+            }
+        });
+    });
+    println!("waiting for 400 ms cost {ordered:?} (ordered), {pipelined:?} (pipelined)");
+    assert!(ordered < ALLOWED && pipelined < ALLOWED, "{ordered:?} {pipelined:?}");
+}
+
+#[test]
+fn members_that_wait_for_their_turn_sleep() {
+    alone("members_that_wait_for_their_turn_sleep", 1, MEMBERS, waiting_costs_no_processor_time);
+}
