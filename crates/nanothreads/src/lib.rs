@@ -33,6 +33,7 @@ pub mod engine;
 mod engine_state;
 mod local;
 pub mod loops;
+pub mod nano;
 pub mod patience;
 mod placement;
 mod region;
@@ -48,6 +49,10 @@ pub use loops::{
     Alpha, Order, ParChunksMut, ParFor, ParFor2d, ParFor3d, Pipeline, Pipeline2d, Schedule, Sections, par_chunks_mut,
     par_for, par_for_2d, par_for_3d, pipeline, pipeline_2d, sections,
 };
+pub use nano::cell::DataCell;
+pub use nano::completion::{Completion, Spawner};
+pub use nano::depend::Access;
+pub use nano::task::{Task, TaskRef};
 pub use region::{broadcast, join};
 pub use scope::{Scope, scope};
 pub use sizer::TeamSizer;

@@ -1,37 +1,49 @@
-//! Scopes: tasks that borrow from the caller and may create more tasks; the scope ends when all have.
+//! Scopes: nano-threads that borrow from the caller and may create more; the scope ends when all have.
 //!
-//! First form: one queue for each scope, to which all members of its team help themselves.
+//! A scope forks a region on all processors that the program has now. Member 0, the caller, runs the scope's body on its
+//! own stack; the other members, and the caller whenever it waits, run nano-threads ([`crate::nano`]).
 
-use crate::engine;
-use crate::engine_state::engine as state;
-use crate::region;
-use crate::wait_point::{Look, WaitPoint};
-use crossbeam_deque::{Injector, Steal};
-use platform::sync::CachePadded;
-use std::any::Any;
+use crate::engine::grant_for;
+use crate::engine_state::engine;
+use crate::nano::body::Body;
+use crate::nano::depend::Table;
+use crate::nano::descriptor::{Nano, NanoPtr, Traits};
+use crate::nano::node::{Node, Payload, Phase};
+use crate::nano::scheduler::{Scheduler, Seat};
+use crate::nano::task::Task;
+use crate::team::{Member, Team};
+use std::cell::{RefCell, UnsafeCell};
 use std::fmt;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicUsize, Ordering::{Acquire, Relaxed, Release}};
-use std::sync::{Mutex, PoisonError};
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+use std::thread;
 
-type Task<'scope> = Box<dyn FnOnce(&Scope<'scope>) + Send + 'scope>;
-
-/// Where tasks are spawned; made by [`scope`].
+/// Where nano-threads are created: the handle of a scope's body, of a nano-thread, or of a group. What is created with it
+/// is its child.
+///
+/// A handle stays on its thread (it is neither `Send` nor `Sync`): [`Scope::spawner`] makes one that travels.
+///
+/// ```compile_fail,E0277
+/// nanothreads::scope(|s| {
+///     nanothreads::par_for(0..4).run(|_| s.spawn(|_| ())); // a handle on other threads
+/// });
+/// ```
 pub struct Scope<'scope> {
-    ready: Injector<Task<'scope>>,
-    /// Tasks that are not finished, and the body while it runs.
-    pending: CachePadded<AtomicUsize>,
-    /// Where members wait for a task or the end.
-    idle: WaitPoint,
-    panic: Mutex<Option<Box<dyn Any + Send>>>,
+    node: *const Node,
+    scheduler: NonNull<Scheduler>,
+    member: usize,
+    /// The nano-thread on whose stack the handle is; `None`: that of a kernel thread.
+    strand: Option<NanoPtr>,
+    pub(crate) table: RefCell<Table>,
     /// Tasks may hold references into `'scope` mutably: the lifetime must not shrink.
     invariant: PhantomData<fn(&'scope ()) -> &'scope ()>,
 }
 
 impl fmt::Debug for Scope<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Scope").field("pending", &self.pending).finish_non_exhaustive()
+        f.debug_struct("Scope").field("member", &self.member).finish_non_exhaustive()
     }
 }
 
@@ -50,81 +62,294 @@ impl fmt::Debug for Scope<'_> {
 /// });
 /// assert_eq!(numbers, [10, 2, 30, 40]);
 /// ```
+/// Inside a region the scope has the processors that are reserved for inner regions, often one; [`Scope::group`] uses all
+/// those of the scope around.
 ///
 /// # Panics
 /// With the payload of the body or the first task that panics, after all tasks are done.
 pub fn scope<'scope, B, R>(body: B) -> R
 where
-    B: FnOnce(&Scope<'scope>) -> R + Send,
-    R: Send,
+    B: FnOnce(&Scope<'scope>) -> R,
 {
-    let scope = Scope {
-        ready: Injector::new(),
-        pending: CachePadded::new(AtomicUsize::new(1)),
-        idle: WaitPoint::new(),
-        panic: Mutex::new(None),
-        invariant: PhantomData,
-    };
-    let body = Mutex::new(Some(body));
-    let result = Mutex::new(None);
-    region::run(state().wish(), |member| {
-        if member.id == 0
-            && let Some(body) = body.lock().unwrap_or_else(PoisonError::into_inner).take()
-        {
-            let value = scope.catch(|| body(&scope));
-            *result.lock().unwrap_or_else(PoisonError::into_inner) = value;
-            scope.finish_one();
-        }
-        engine::wait_looking(&scope.idle, || scope.look());
-    });
-    if let Some(payload) = scope.panic.into_inner().unwrap_or_else(PoisonError::into_inner) {
-        resume_unwind(payload);
+    let team = Team::reserve_available(grant_for(engine().wish()));
+    // Shared with completions and spawners on foreign threads, which may still be waking us when all is done.
+    let scheduler = Arc::new(Scheduler::new(team.size()));
+    let run = Run { scheduler: &scheduler, body: UnsafeCell::new(Some(body)), result: UnsafeCell::new(None) };
+    // SAFETY: - `call` gets the run, which outlives the join, and shares only the scheduler among members; it does not
+    //           unwind.
+    unsafe { team.run(call::<B, R>, ptr::from_ref(&run).cast()) };
+    match run.result.into_inner().expect("member 0 left the result") {
+        Ok(value) => value,
+        Err(payload) => resume_unwind(payload),
     }
-    result.into_inner().unwrap_or_else(PoisonError::into_inner).expect("the body returned, or its panic was resumed")
+}
+
+/// What the members of a scope's region work on.
+struct Run<'a, B, R> {
+    scheduler: &'a Arc<Scheduler>,
+    /// Member 0's.
+    body: UnsafeCell<Option<B>>,
+    /// Member 0's.
+    result: UnsafeCell<Option<thread::Result<R>>>,
+}
+
+/// Ends the program if the engine itself panics: members that are not joined would use freed memory.
+struct AbortOnUnwind;
+
+impl Drop for AbortOnUnwind {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            eprintln!("nanos: the scheduler of nano-threads panicked (a bug in nanothreads); the program ends");
+            std::process::abort();
+        }
+    }
+}
+
+/// # Safety
+/// - `data` points to a live `Run<B, R>`; member 0 is the thread that made it.
+unsafe fn call<'scope, B, R>(data: *const (), member: Member)
+where
+    B: FnOnce(&Scope<'scope>) -> R,
+{
+    let run = data.cast::<Run<B, R>>();
+    // SAFETY: - caller's contract; this field is shared by all members.
+    let scheduler: &Arc<Scheduler> = unsafe { (*run).scheduler };
+    let _guard = (!thread::panicking()).then_some(AbortOnUnwind);
+    // SAFETY: - the calling thread is this member until the region ends.
+    let seat = unsafe { scheduler.seat(member.id as usize) };
+    if member.id != 0 {
+        seat.work_until(|| scheduler.has_ended());
+        return;
+    }
+    // SAFETY: - caller's contract: member 0's field.
+    let body = unsafe { &mut *(*run).body.get() }.take().expect("a region runs once");
+    let node = Node::running(ptr::null(), Arc::as_ptr(scheduler), 0);
+    // SAFETY: - the node is on this frame until all its children are done; the seat is ours.
+    let result = unsafe { run_and_join(&node, seat, None, body) };
+    scheduler.end();
+    // SAFETY: - caller's contract: member 0's field.
+    unsafe { *(*run).result.get() = Some(result) };
+}
+
+/// Runs `body` with a handle of `node`, then waits for its children. A panic of the body goes before those of children.
+///
+/// # Safety
+/// - `node` is running, and its owner's; `seat` is the caller's, and `strand` what runs on it.
+pub(crate) unsafe fn run_and_join<'scope, B, R>(
+    node: &Node,
+    seat: Seat,
+    strand: Option<NanoPtr>,
+    body: B,
+) -> thread::Result<R>
+where
+    B: FnOnce(&Scope<'scope>) -> R,
+{
+    // SAFETY: - caller's contract.
+    let handle = unsafe { Scope::new(node, seat, strand) };
+    // The caller gets the panic before it sees what the closure captured.
+    let result = catch_unwind(AssertUnwindSafe(|| body(&handle)));
+    let child = handle.join();
+    match (result, child) {
+        (Err(payload), _) | (Ok(_), Some(payload)) => Err(payload),
+        (Ok(value), None) => Ok(value),
+    }
+}
+
+/// What a nano-thread does on its stack.
+pub(crate) fn run_on_own_stack(nano: NanoPtr) {
+    run_nano(nano, Some(nano));
+}
+
+/// The same for one that got no stack: it keeps the member's while it waits.
+pub(crate) fn run_on_members_stack(nano: NanoPtr) {
+    run_nano(nano, None);
+}
+
+fn run_nano(nano: NanoPtr, strand: Option<NanoPtr>) {
+    // SAFETY: - it was started by the calling thread, and does not end before this returns.
+    let this = unsafe { nano.get() };
+    let Some(body) = this.take_body() else {
+        unreachable!("a nano-thread is started once");
+    };
+    // SAFETY: - the scheduler outlives its nano-threads.
+    let scheduler = unsafe { &*this.node.scheduler };
+    // SAFETY: - started here: the calling thread is its home.
+    let seat = unsafe { scheduler.seat(this.node.home() as usize) };
+    // SAFETY: - its own node, which runs, on its home's thread.
+    let handle = unsafe { Scope::new(nano.node(), seat, strand) };
+    // SAFETY: - the closure was made for a handle by `Scope::create`.
+    let run = || unsafe { body.call(ptr::from_ref(&handle).cast()) };
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(run)) {
+        this.fail(payload);
+    }
 }
 
 impl<'scope> Scope<'scope> {
+    /// # Safety
+    /// - `node` is running, outlives the handle, and `seat` is that of its home, the caller's.
+    /// - `strand` is the nano-thread on whose stack the caller is, if any.
+    unsafe fn new(node: *const Node, seat: Seat, strand: Option<NanoPtr>) -> Self {
+        Self {
+            node,
+            scheduler: NonNull::from(seat.scheduler()),
+            member: seat.index(),
+            strand,
+            table: RefCell::default(),
+            invariant: PhantomData,
+        }
+    }
+
     /// Adds a task. It may run on any member of the scope's team, also before this call returns. Cost: one allocation
-    /// and one push to a lock-free queue.
+    /// (two when the closure captures more than 48 bytes), one atomic add, and one push to a lock-free queue.
+    ///
+    /// What a task captures travels to another thread:
+    /// ```compile_fail,E0277
+    /// let counter = std::rc::Rc::new(1);
+    /// nanothreads::scope(|s| s.spawn(move |_| drop(counter))); // an Rc on another thread
+    /// ```
+    /// What it creates stays on its own, also while it waits:
+    /// ```
+    /// nanothreads::scope(|s| s.spawn(|s| {
+    ///     let counter = std::rc::Rc::new(1);
+    ///     s.yield_now();
+    ///     assert_eq!(*counter, 1);
+    /// }));
+    /// ```
+    #[inline]
     pub fn spawn<F: FnOnce(&Scope<'scope>) + Send + 'scope>(&self, task: F) {
-        // ORDERING: Relaxed - the spawner is itself counted, so the count cannot reach 0 meanwhile.
-        self.pending.fetch_add(1, Relaxed);
-        self.ready.push(Box::new(task));
-        self.idle.notify_all();
+        let nano = self.create(task, Traits::default());
+        self.seat().enqueue(NanoPtr::new(nano));
     }
 
-    /// One look of an idle member: runs a task if there is one.
-    fn look(&self) -> Look {
-        loop {
-            match self.ready.steal() {
-                Steal::Success(task) => {
-                    self.catch(|| task(self));
-                    self.finish_one();
-                    return Look::Progress;
+    /// Describes a task that needs more than a closure: dependences, a priority, a name, the size of its stack.
+    ///
+    /// ```
+    /// use std::sync::Mutex;
+    /// let log = Mutex::new(Vec::new());
+    /// nanothreads::scope(|s| {
+    ///     let first = s.task().spawn(|_| log.lock().unwrap().push(1));
+    ///     s.task().depends_on(&first).spawn(|_| log.lock().unwrap().push(2));
+    /// });
+    /// assert_eq!(log.into_inner().unwrap(), [1, 2]);
+    /// ```
+    pub fn task(&self) -> Task<'_, 'scope> {
+        Task::new(self)
+    }
+
+    /// Waits for all children of this handle, and their children. Meanwhile the processor runs other nano-threads of the
+    /// scope: a nano-thread leaves its stack and is resumed on the same thread.
+    ///
+    /// ```
+    /// let mut sum = 0;
+    /// let (mut a, mut b) = (0, 0);
+    /// nanothreads::scope(|s| {
+    ///     s.group(|s| {
+    ///         s.spawn(|_| a = 1);
+    ///         s.spawn(|_| b = 2);
+    ///         s.wait();
+    ///     });
+    ///     sum = a + b;
+    /// });
+    /// assert_eq!(sum, 3);
+    /// ```
+    ///
+    /// # Panics
+    /// With the payload of the first child that panicked since the last wait, after all are done.
+    pub fn wait(&self) {
+        if let Some(payload) = self.join() {
+            resume_unwind(payload);
+        }
+    }
+
+    /// Lets other nano-threads that are ready run first.
+    pub fn yield_now(&self) {
+        match self.switchable() {
+            Some(strand) => {
+                self.seat().note_yield();
+                // SAFETY: - it runs now, and this is its stack.
+                unsafe { strand.get().suspend() };
+            }
+            None => self.seat().run_another(),
+        }
+    }
+
+    /// Waits for the children; the payload of the first one that panicked.
+    pub(crate) fn join(&self) -> Option<Payload> {
+        self.assert_running();
+        let node = self.node();
+        if !node.inputs.is_sole() {
+            let waiter = self.switchable();
+            node.prepare_wait(waiter);
+            // F8: the creator is its children's successor; it gives up its own share of its counter.
+            if !node.inputs.release() {
+                match waiter {
+                    // SAFETY: - it runs now, and this is its stack. Only this thread resumes it, so it does not matter
+                    //           when the last child tells it.
+                    Some(waiter) => unsafe { waiter.get().suspend() },
+                    None => self.seat().work_until(|| node.is_signalled()),
                 }
-                Steal::Retry => {}
-                Steal::Empty => break,
             }
+            node.end_wait();
         }
-        // ORDERING: Acquire - pairs with the Release in `finish_one`: who sees 0 sees what all tasks did.
-        (self.pending.load(Acquire) == 0).into()
+        self.table.borrow_mut().clear();
+        node.take_panic()
     }
 
-    fn finish_one(&self) {
-        // ORDERING: Release, and Acquire for the last one, so that the end is after all tasks.
-        if self.pending.fetch_sub(1, Release) == 1 {
-            self.idle.notify_all();
-        }
+    /// A new task, which holds a share of the handle's node.
+    pub(crate) fn create<F: FnOnce(&Scope<'scope>) + Send + 'scope>(&self, task: F, traits: Traits) -> Arc<Nano> {
+        self.assert_running();
+        self.node().inputs.add();
+        let seat = self.seat();
+        // SAFETY: - the node's owner waits for the task, and `'scope` outlives the owner's wait.
+        let body = unsafe { body_of(task) };
+        let creator = u32::try_from(self.member).unwrap_or(u32::MAX);
+        Nano::new(self.node, self.scheduler.as_ptr(), body, traits, creator, seat.next_number())
     }
 
-    fn catch<T>(&self, work: impl FnOnce() -> T) -> Option<T> {
-        // What the closure captured is seen again only by the caller of `scope`, which gets the panic.
-        match catch_unwind(AssertUnwindSafe(work)) {
-            Ok(value) => Some(value),
-            Err(payload) => {
-                self.panic.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(payload);
-                None
-            }
-        }
+    pub(crate) fn node(&self) -> &Node {
+        // SAFETY: - `new`'s contract: outlives the handle.
+        unsafe { &*self.node }
+    }
+
+    pub(crate) fn scheduler(&self) -> &Scheduler {
+        // SAFETY: - outlives the region that the handle's thread is in.
+        unsafe { self.scheduler.as_ref() }
+    }
+
+    pub(crate) fn seat(&self) -> Seat<'_> {
+        // SAFETY: - `new`'s contract; the handle stays on its thread.
+        unsafe { self.scheduler().seat(self.member) }
+    }
+
+    /// The nano-thread that the caller is, if its stack may be left now. Not on a kernel thread's own stack, and not while
+    /// a region that it forked is open on this kernel thread.
+    pub(crate) fn switchable(&self) -> Option<NanoPtr> {
+        self.strand.filter(|&strand| self.seat().can_switch_from(strand))
+    }
+
+    pub(crate) fn strand(&self) -> Option<NanoPtr> {
+        self.strand
+    }
+
+    fn assert_running(&self) {
+        let phase = self.node().phase();
+        assert!(
+            phase == Phase::Running,
+            "a Scope was used from another nano-thread while its own one waits (it is {phase:?}): give tasks their own handle, or a spawner"
+        );
+    }
+}
+
+/// The closure of a task, as descriptors hold it.
+///
+/// # Safety
+/// - It is called with a pointer to a handle, or dropped, before `'scope` ends.
+pub(crate) unsafe fn body_of<'scope, F: FnOnce(&Scope<'scope>) + Send + 'scope>(task: F) -> Body {
+    // SAFETY: - caller's contract.
+    unsafe {
+        Body::new(move |handle: *const ()| {
+            // SAFETY: - `run_nano` passes the nano-thread's own handle.
+            task(&*handle.cast::<Scope<'scope>>());
+        })
     }
 }

@@ -10,6 +10,7 @@ use nanothreads::loops::stages::Stage;
 use nanothreads::loops::turns::Turns;
 use nanothreads::wait_point::Look;
 use platform::sync::HandCell;
+use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::process::Command;
 use std::sync::Mutex;
@@ -192,7 +193,7 @@ impl Log {
 
 /// Two members run ordered chunks 0, 1, 2 in turn.
 fn ordered_chunks(waits: bool) {
-    let shared = Arc::new((Turns::new(0, 2), Log(HandCell::new(Vec::new()))));
+    let shared = Arc::new((Turns::new(0, NonZeroUsize::MIN, 2), Log(HandCell::new(Vec::new()))));
     let run = move |shared: &(Turns, Log), chunk: usize| {
         let (turns, log) = shared;
         if waits {

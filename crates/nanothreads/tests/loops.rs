@@ -10,10 +10,25 @@ use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Mutex, Once};
+use std::sync::{Mutex, Once, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// All tests of this process see four processors.
-fn four() {
+/// This process has four processors, which the masters of all tests that run at the same time share.
+#[must_use]
+fn four() -> RwLockReadGuard<'static, ()> {
+    fix_team_size();
+    MASTERS.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// As [`four`], for tests that need all four for themselves.
+#[must_use]
+fn four_alone() -> RwLockWriteGuard<'static, ()> {
+    fix_team_size();
+    MASTERS.write().unwrap_or_else(PoisonError::into_inner)
+}
+
+static MASTERS: RwLock<()> = RwLock::new(());
+
+fn fix_team_size() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| assert!(nanothreads::set_team_sizer(Box::new(Fixed::new(4)))));
 }
@@ -58,7 +73,7 @@ fn members() -> u32 {
 
 #[test]
 fn each_iteration_runs_once_under_every_schedule() {
-    four();
+    let _masters = four();
     for schedule in schedules() {
         for length in [0, 1, 2, 5, 1000] {
             let times: Vec<AtomicU32> = (0..length).map(|_| AtomicU32::new(0)).collect();
@@ -72,7 +87,7 @@ fn each_iteration_runs_once_under_every_schedule() {
 
 #[test]
 fn each_iteration_runs_once_when_members_differ_in_speed() {
-    four();
+    let _masters = four();
     for schedule in schedules() {
         for round in 0..20 {
             let times: Vec<AtomicU32> = (0..300).map(|_| AtomicU32::new(0)).collect();
@@ -93,7 +108,7 @@ fn each_iteration_runs_once_when_members_differ_in_speed() {
 
 #[test]
 fn a_range_that_ends_before_it_begins_is_empty() {
-    four();
+    let _masters = four();
     #[expect(clippy::reversed_empty_ranges, reason = "what is tested")]
     par_for(7..3).run(|_| unreachable!());
     #[expect(clippy::reversed_empty_ranges, reason = "what is tested")]
@@ -105,7 +120,7 @@ fn a_range_that_ends_before_it_begins_is_empty() {
 
 #[test]
 fn ordered_sections_run_in_the_order_of_the_iterations_under_every_schedule() {
-    four();
+    let _masters = four();
     for schedule in schedules() {
         for length in [1, 2, 3, 200] {
             let seen = Mutex::new(Vec::new());
@@ -119,7 +134,7 @@ fn ordered_sections_run_in_the_order_of_the_iterations_under_every_schedule() {
 
 #[test]
 fn iterations_without_an_ordered_section_do_not_hold_up_the_others() {
-    four();
+    let _masters = four();
     for schedule in schedules() {
         let (seen, ran) = (Mutex::new(Vec::new()), AtomicUsize::new(0));
         par_for(0..150).schedule(schedule).ordered(|i, order| {
@@ -139,7 +154,7 @@ fn iterations_without_an_ordered_section_do_not_hold_up_the_others() {
 
 #[test]
 fn ordered_sections_see_what_those_before_wrote() {
-    four();
+    let _masters = four();
     // Relaxed on purpose: the hand-over has to order the accesses.
     let hash = AtomicU64::new(1);
     let step = |old: u64, i: usize| old.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(i as u64);
@@ -151,7 +166,7 @@ fn ordered_sections_see_what_those_before_wrote() {
 
 #[test]
 fn the_rest_of_ordered_bodies_overlaps() {
-    four();
+    let _masters = four_alone();
     // Iteration 0 does not end before iteration 1 began: without overlap this would hang.
     let second_began = AtomicU32::new(0);
     par_for(0..2).ordered(|i, order| {
@@ -168,7 +183,7 @@ fn the_rest_of_ordered_bodies_overlaps() {
 
 #[test]
 fn a_panic_in_an_ordered_loop_frees_those_that_wait_for_their_turn() {
-    four();
+    let _masters = four_alone();
     for guilty in [0, 1, 57, 99] {
         for inside in [false, true] {
             let sections_run = AtomicUsize::new(0);
@@ -246,7 +261,7 @@ proptest! {
     fn a_pipeline_computes_what_the_sequential_loops_do(
         rows in 0_usize..40, columns in 0_usize..60, blocks in prop::option::of(1_usize..80),
     ) {
-        four();
+        let _masters = four();
         wave(rows, columns, blocks);
     }
 
@@ -254,13 +269,13 @@ proptest! {
     fn a_pipeline_of_two_dimensions_computes_what_the_sequential_loops_do(
         rows in 0_usize..9, columns in 0_usize..9, depth in 0_usize..20, blocks in 1_usize..25, free in any::<bool>(),
     ) {
-        four();
+        let _masters = four();
         wave_2d([rows, columns, depth], blocks, free);
     }
 
     #[test]
     fn a_reduction_that_is_not_commutative_keeps_the_order_under_static(length in 0_usize..300) {
-        four();
+        let _masters = four();
         let text = par_for(0..length).reduce(String::from("> "), |i| format!("{i},"), |a, b| a + &b);
         let oracle = (0..length).fold(String::from("> "), |text, i| text + &format!("{i},"));
         prop_assert_eq!(text, oracle);
@@ -270,7 +285,7 @@ proptest! {
     fn the_first_found_is_that_of_a_sequential_loop_under_every_schedule(
         wanted in prop::collection::btree_set(0_usize..600, 0..5),
     ) {
-        four();
+        let _masters = four();
         for schedule in schedules() {
             let found = par_for(10..500).schedule(schedule).find_first(|i| wanted.contains(&i).then_some(i));
             prop_assert_eq!(found, wanted.range(10..500).next().copied(), "{:?}", schedule);
@@ -281,7 +296,7 @@ proptest! {
     fn collapsed_loops_run_each_tuple_once(
         (a, b, c) in (0_usize..8, 0_usize..20, 0_usize..8), schedule in prop::sample::select(schedules()),
     ) {
-        four();
+        let _masters = four();
         let times: Vec<AtomicU32> = (0..a * b * c).map(|_| AtomicU32::new(0)).collect();
         par_for_3d(2..2 + a, 5..5 + b, 1..1 + c).schedule(schedule).run(|i, j, k| {
             times[((i - 2) * b + j - 5) * c + k - 1].fetch_add(1, Relaxed);
@@ -297,7 +312,7 @@ proptest! {
     fn chunks_of_a_slice_are_what_the_sequential_iterator_gives(
         length in 0_usize..500, chunk in 1_usize..40, schedule in prop::sample::select(schedules()),
     ) {
-        four();
+        let _masters = four();
         let mut values = vec![0_usize; length];
         par_chunks_mut(&mut values, chunk).schedule(schedule).run(|number, part| {
             part.iter_mut().enumerate().for_each(|(at, value)| *value += number * 1000 + at + part_length(length, chunk, number));
@@ -317,7 +332,7 @@ fn part_length(length: usize, chunk: usize, number: usize) -> usize {
 
 #[test]
 fn reductions_give_the_sequential_sum_under_every_schedule() {
-    four();
+    let _masters = four();
     for schedule in schedules() {
         let sum = par_for(1..5001).schedule(schedule).reduce(7, |i| i as u64, |a, b| a + b);
         assert_eq!(sum, 7 + 5000 * 5001 / 2, "{schedule:?}");
@@ -332,7 +347,7 @@ fn reductions_give_the_sequential_sum_under_every_schedule() {
 
 #[test]
 fn floating_point_sums_of_one_team_are_the_same_every_time() {
-    four();
+    let _masters = four_alone();
     let sum = || par_for(0..10_000).reduce(0.0_f64, |i| 1.0 / (i as f64 + 0.1), |a, b| a + b).to_bits();
     let first = sum();
     assert!((0..200).all(|_| sum() == first));
@@ -340,7 +355,7 @@ fn floating_point_sums_of_one_team_are_the_same_every_time() {
 
 #[test]
 fn values_of_a_reduction_that_panics_are_dropped_once() {
-    four();
+    let _masters = four();
     struct Counted<'a>(&'a AtomicUsize);
     impl Drop for Counted<'_> {
         fn drop(&mut self) {
@@ -365,7 +380,7 @@ fn values_of_a_reduction_that_panics_are_dropped_once() {
 
 #[test]
 fn a_loop_that_breaks_starts_nothing_more_and_says_why() {
-    four();
+    let _masters = four();
     for schedule in schedules() {
         let started = AtomicUsize::new(0);
         let ended = par_for(0..1_000_000_000).schedule(schedule).try_run(|i| {
@@ -383,7 +398,7 @@ fn a_loop_that_breaks_starts_nothing_more_and_says_why() {
 
 #[test]
 fn a_search_does_not_look_behind_what_it_found() {
-    four();
+    let _masters = four();
     for schedule in schedules() {
         let looked = AtomicUsize::new(0);
         let found = par_for(0..usize::MAX / 2).schedule(schedule).find_first(|i| {
@@ -398,7 +413,7 @@ fn a_search_does_not_look_behind_what_it_found() {
 
 #[test]
 fn panics_reach_the_caller_from_every_kind_of_loop_and_lose_no_virtual_processor() {
-    four();
+    let _masters = four_alone();
     for schedule in schedules() {
         assert_eq!(panic_of(|| par_for(0..500).schedule(schedule).run(|i| assert!(i != 257, "at {i}"))), "at 257");
     }
@@ -425,7 +440,7 @@ fn panics_reach_the_caller_from_every_kind_of_loop_and_lose_no_virtual_processor
 
 #[test]
 fn blocks_that_need_a_panicked_one_do_not_run() {
-    four();
+    let _masters = four();
     let last_ran = AtomicUsize::new(0);
     let text = panic_of(|| {
         pipeline(0..4, 0..8).blocks(n(8)).run(|outer, inner| {
@@ -441,7 +456,7 @@ fn blocks_that_need_a_panicked_one_do_not_run() {
 
 #[test]
 fn sections_run_once_each_and_overlap() {
-    four();
+    let _masters = four_alone();
     let (first, second) = (AtomicU32::new(0), AtomicU32::new(0));
     let meet = |own: &AtomicU32, other: &AtomicU32| {
         own.fetch_add(1, Relaxed);
@@ -464,7 +479,7 @@ fn sections_run_once_each_and_overlap() {
 
 #[test]
 fn loops_inside_sections_iterations_and_foreign_threads_are_whole() {
-    four();
+    let _masters = four();
     let total = AtomicUsize::new(0);
     let inner = || {
         par_for(0..100).schedule(Schedule::Affinity).ordered(|_, order| {
@@ -488,7 +503,7 @@ fn loops_inside_sections_iterations_and_foreign_threads_are_whole() {
 
 #[test]
 fn slices_of_elements_without_size_are_cut_as_well() {
-    four();
+    let _masters = four();
     let mut units = vec![(); 1000];
     let seen = AtomicUsize::new(0);
     par_chunks_mut(&mut units, 33).run(|_, part| {

@@ -282,12 +282,27 @@ pub(crate) fn create(frame: &Frame, request: &Request<'_>) {
     }
     if request.event.is_some() {
         create_detached(frame, request, included);
-    } else if included || ((frame.size == 1 || team.tasks.is_full(frame.id)) && is_ready(frame, request.dependences)) {
+    } else if included {
         run_included(frame, request);
+    } else if frame.size == 1 || team.tasks.is_full(frame.id, frame.size) {
+        create_in_full_team(frame, request);
     } else {
         let task = allocate(frame, request);
         submit(frame, task, request.dependences);
     }
+}
+
+/// Runs a task at once although it may be deferred, because there are enough. Waits for its predecessors, too, so that a
+/// chain does not grow without end; unless one of them may wait for an event that the creator itself will fulfill.
+fn create_in_full_team(frame: &Frame, request: &Request<'_>) {
+    if !is_ready(frame, request.dependences) {
+        if frame.team().tasks.awaits_events() {
+            let task = allocate(frame, request);
+            return submit(frame, task, request.dependences);
+        }
+        wait_for_predecessors(frame, request.dependences);
+    }
+    run_included(frame, request);
 }
 
 /// Queues a task, now or (by its last predecessor) later.
@@ -301,6 +316,7 @@ fn submit(frame: &Frame, task: &Explicit, dependences: &[Dependence]) {
 
 /// Creates a task that is complete only when its event is fulfilled; the creator of an included one waits for that.
 fn create_detached(frame: &Frame, request: &Request<'_>, included: bool) {
+    frame.team().tasks.count_detached();
     let task = allocate(frame, request);
     if included {
         let kept = TaskRef::new(task);
@@ -510,6 +526,9 @@ pub(crate) unsafe fn fulfill(handle: *mut c_void, frame: &Frame) {
 /// T4.
 fn complete(team: &Team, id: Option<u32>, task: &Explicit) {
     task.node.finish(|successor| team.tasks.push_anywhere(id, successor));
+    if task.detached {
+        team.tasks.count_fulfilled();
+    }
     // SAFETY: - counted by the group, so the group is open until the next line has run.
     if let Some(group) = unsafe { task.counted_by.as_ref() } {
         // ORDERING: Release - pairs with `Group::is_done`.
@@ -648,7 +667,8 @@ pub(crate) fn run_any(frame: &Frame) -> bool {
     if tasks.all_complete(frame.size) {
         return false;
     }
-    match tasks.take(frame.id, frame.size) {
+    let vain = frame.vain_looks.get();
+    match tasks.take(frame.id, frame.size, vain >= EAGER) {
         Some(task) => {
             frame.vain_looks.set(0);
             // SAFETY: - taken out of the queue: this thread alone runs it.
@@ -658,7 +678,6 @@ pub(crate) fn run_any(frame: &Frame) -> bool {
         None => {
             // Each look at another member's queue takes a line from who fills it: look less and less often, but never
             // skip a look, since the caller may be about to sleep.
-            let vain = frame.vain_looks.get();
             frame.vain_looks.set((vain + 1).min(MOST_PAUSES.ilog2()));
             (0..1 << vain).for_each(|_| platform::sync::pause());
             false
@@ -668,6 +687,9 @@ pub(crate) fn run_any(frame: &Frame) -> bool {
 
 /// Pauses between two looks for a task at a barrier, at most: about 0.3 us.
 const MOST_PAUSES: u32 = 8;
+
+/// Vain looks after which a member takes even a task that stands alone.
+const EAGER: u32 = 3;
 
 /// Runs one task at a `taskyield`: a descendant of the current one.
 pub(crate) fn yield_now(frame: &Frame) {

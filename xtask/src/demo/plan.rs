@@ -212,6 +212,11 @@ impl Record {
         self.samples.iter().any(early)
     }
 
+    /// A yardstick that was taken before is not taken again when the time is over.
+    pub(crate) fn can_do_without(&self, step: Step, left: f64) -> bool {
+        matches!(step, Step::OneThread(_)) && !self.of(step).is_empty() && self.expected(step) > left
+    }
+
     /// May this step be repeated in the `left` seconds? Not when an earlier run of it hit the cap.
     pub(crate) fn worth_repeating(&self, step: Step, left: f64) -> bool {
         let last = self.of(step).last().map_or(f64::INFINITY, |sample| sample.worst);
@@ -376,6 +381,15 @@ mod tests {
         assert!(record.worth_repeating(step, 4.8));
         assert!(!record.worth_repeating(step, 4.7));
         assert!(!record.worth_repeating(Step::Copies(Program::Cg, Runtime::Nanos, 4), 1e9), "never ran: unknown time");
+    }
+
+    #[test]
+    fn only_further_yardsticks_are_left_out_when_time_is_over() {
+        let record = record(2, 3.0, 6.0);
+        assert!(record.can_do_without(Step::OneThread(Program::Cg), 5.9));
+        assert!(!record.can_do_without(Step::OneThread(Program::Cg), 6.1));
+        assert!(!record.can_do_without(Step::Copies(Program::Cg, Runtime::Nanos, 4), 0.0));
+        assert!(!Record::new(2, 3.0).can_do_without(Step::OneThread(Program::Cg), 0.0));
     }
 
     #[test]

@@ -81,7 +81,7 @@ impl ParFor {
                     // ORDERING: Relaxed - a bound that only falls: an older one lets needless iterations run. The
                     // values travel with the join.
                     if i > lowest_found.load(Relaxed) {
-                        return if dealer.is_rising() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
+                        return ControlFlow::Break(());
                     }
                     if let Some(value) = find(i) {
                         lowest_found.fetch_min(i, Relaxed);

@@ -96,12 +96,8 @@ impl Dealer {
         &self.stop
     }
 
-    /// True when each member gets its chunks in rising order.
-    pub(super) fn is_rising(&self) -> bool {
-        !matches!(self.source, Source::Affinity(_) | Source::Auto(_))
-    }
-
-    /// Calls `take` with each chunk of member `id`, until it breaks or the loop is stopped.
+    /// Calls `take` with each chunk of member `id`, until the loop is stopped. A break of `take` says that no iteration
+    /// behind this chunk is wanted; the member then gets none of them, and others as before.
     pub(super) fn deal(&self, id: usize, mut take: impl FnMut(Range<usize>) -> ControlFlow<()>) {
         let take = |chunk: Range<usize>| {
             if self.stop.is_raised() {
@@ -121,7 +117,7 @@ impl Dealer {
             }
             Source::Remaining(schedule, next) => self.deal_remaining(*schedule, next, take),
             Source::Affinity(ranges) => self.deal_affinity(id, ranges, take),
-            Source::Auto(ranges) => deal_timed(id, ranges, take),
+            Source::Auto(ranges) => self.deal_timed(id, ranges, take),
         };
     }
 
@@ -176,25 +172,33 @@ impl Dealer {
     ) -> ControlFlow<()> {
         let part = |rest: usize| rest.div_ceil(self.size);
         while let Some(chunk) = ranges.take_own(id, part).or_else(|| ranges.steal(part)) {
-            take(chunk)?;
+            if take(chunk).is_break() {
+                self.drop_own(id, ranges)?;
+            }
         }
         ControlFlow::Continue(())
     }
-}
 
-fn deal_timed(
-    id: usize, ranges: &Ranges, mut take: impl FnMut(Range<usize>) -> ControlFlow<()>,
-) -> ControlFlow<()> {
-    let mut grain = Grain::new();
-    loop {
-        while let Some(chunk) = ranges.take_own(id, |rest| grain.length().min(rest)) {
-            let length = chunk.len();
-            take(chunk)?;
-            grain.learn(length);
+    fn deal_timed(
+        &self, id: usize, ranges: &Ranges, mut take: impl FnMut(Range<usize>) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        let mut grain = Grain::new();
+        loop {
+            while let Some(chunk) = ranges.take_own(id, |rest| grain.length().min(rest)) {
+                if grain.time(chunk.len(), || take(chunk)).is_break() {
+                    self.drop_own(id, ranges)?;
+                }
+            }
+            if !ranges.steal_into(id, |rest| rest.div_ceil(2)) {
+                return ControlFlow::Continue(());
+            }
         }
-        if !ranges.steal_into(id, |rest| rest.div_ceil(2)) {
-            return ControlFlow::Continue(());
-        }
+    }
+
+    /// After a break: what is left in the own word is behind the chunk (R3), what others have may not be.
+    fn drop_own(&self, id: usize, ranges: &Ranges) -> ControlFlow<()> {
+        ranges.take_own(id, |rest| rest);
+        if self.stop.is_raised() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 }
 
@@ -280,7 +284,8 @@ mod tests {
             for id in 0..size {
                 let chunks = chunks_of(&dealer, id);
                 prop_assert!(chunks.iter().all(|chunk| !chunk.is_empty()));
-                prop_assert!(!dealer.is_rising() || chunks.is_sorted_by_key(|chunk| chunk.start));
+                let is_rising = !matches!(schedule, Schedule::Affinity | Schedule::Auto);
+                prop_assert!(!is_rising || chunks.is_sorted_by_key(|chunk| chunk.start));
                 chunks.into_iter().flatten().for_each(|i| dealt[i - start] += 1);
             }
             prop_assert!(dealt.iter().all(|&times| times == 1));
@@ -350,6 +355,25 @@ mod tests {
             let dealer = Dealer::new(schedule, 0..10, 3);
             let dealt: usize = (0..3).flat_map(|id| chunks_of(&dealer, id)).map(|chunk| chunk.len()).sum();
             assert_eq!(dealt, 10, "{schedule:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_behind_a_chunk_that_broke_is_not_dealt_to_that_member() {
+        for schedule in [Schedule::Static, Schedule::PURE, Schedule::Affinity, Schedule::Auto, Schedule::Guided(NonZeroUsize::MIN)] {
+            let dealer = Dealer::new(schedule, 0..100, 2);
+            let mut dealt = Vec::new();
+            dealer.deal(1, |chunk| {
+                dealt.push(chunk.clone());
+                if chunk.contains(&55) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            });
+            let broke = dealt.iter().position(|chunk| chunk.contains(&55)).unwrap();
+            let behind = dealt[broke].end;
+            assert!(dealt[broke + 1..].iter().all(|chunk| chunk.start < behind), "{schedule:?}: {dealt:?}");
+            if schedule == Schedule::Affinity {
+                // The other member's block is all that this one may still help with.
+                assert_eq!(dealt[broke + 1..].iter().map(Range::len).sum::<usize>(), 50);
+            }
         }
     }
 

@@ -50,9 +50,9 @@ impl ParFor {
     /// bodies that wait for it are unwound.
     pub fn ordered<F: Fn(usize, Order<'_>) + Sync>(self, body: F) {
         let (range, schedule) = self.plan(Schedule::StaticChunks(ONE));
-        let first = range.start;
+        let (first, length) = (range.start, range.len());
         let Some(team) = Loop::reserve(range, schedule) else { return };
-        let turns = Turns::new(first, team.size());
+        let turns = Turns::new(first, schedule.stride(length, team.size()), team.size());
         let member = |id, dealer: &Dealer| {
             // What the body captured is seen again only by the caller, which gets the panic that stopped the loop.
             let ended = catch_unwind(AssertUnwindSafe(|| {

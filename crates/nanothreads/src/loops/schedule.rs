@@ -12,8 +12,8 @@
 //! | [`Schedule::Factoring`] | batches of P chunks of ceil(R / 2P) | Hummel, Schonberg & Flynn 1992 |
 //! | [`Schedule::Affinity`] | ceil(1 / P) of the own rest, then of the fullest member's rest | Markatos & LeBlanc 1992 |
 //!
-//! The step of the trapezoid is a fraction: its chunks end at the rounded-up sums of the exact lengths, so that there
-//! are n of them and each is within one iteration of its exact length.
+//! The step of the trapezoid is a fraction: its chunks end at the rounded-up sums of the exact lengths, so that
+//! each is within one iteration of its exact length (the last ones are cut at N).
 
 use std::fmt;
 use std::num::NonZeroUsize;
@@ -62,6 +62,15 @@ pub enum Schedule {
 impl Schedule {
     /// Pure self-scheduling (PSS): one iteration at a time, to whoever is ready.
     pub const PURE: Self = Self::Dynamic(NonZeroUsize::MIN);
+
+    /// The distance between the beginnings of chunks of a loop of `length` iterations, about; 1 where it varies.
+    pub(super) fn stride(self, length: usize, size: usize) -> NonZeroUsize {
+        match self {
+            Self::Static => NonZeroUsize::new(length / size).unwrap_or(NonZeroUsize::MIN),
+            Self::StaticChunks(chunk) | Self::Dynamic(chunk) => chunk,
+            _ => NonZeroUsize::MIN,
+        }
+    }
 }
 
 /// The share alpha of [`Schedule::Safe`]: above 0, at most 1. The published default is one half.
@@ -329,11 +338,11 @@ mod tests {
         let mut factoring = Factoring::new(1000, 4);
         assert_eq!(lengths(|n| factoring.chunk(n))[..12], [125, 125, 125, 125, 63, 63, 63, 63, 31, 31, 31, 31]);
         let trapezoid = Trapezoid::new(1000, 4);
-        // 125, then 124 / 15 less each time: 125, 241.7, 350.2, 450.4, ... rounded up; the sixteenth has no more than
-        // what is left.
+        // 125, then 124 / 15 less each time: 125, 241.7, 350.2, 450.4, ... rounded up; 15 chunks are 1007 already, so
+        // that the last one is cut and the sixteenth empty.
         let lengths = lengths(|n| trapezoid.chunk(n));
         assert_eq!(lengths[..4], [125, 117, 109, 100]);
-        assert_eq!((lengths.len(), lengths.iter().sum::<usize>()), (16, 1000));
+        assert_eq!((lengths.len(), lengths.iter().sum::<usize>()), (15, 1000));
         let safe: Vec<_> = (0..5).map(|index| safe_chunk(1000, index, 4, Alpha::HALF)).collect();
         assert_eq!(safe, [125, 63, 32, 16, 8]);
     }

@@ -18,12 +18,15 @@
 use crate::wait_point::WaitPoint;
 use platform::sync::CachePadded;
 use platform::sync::atomic::{AtomicUsize, Ordering::{Acquire, Release}};
+use std::num::NonZeroUsize;
 
 /// See the module head.
 #[derive(Debug)]
 pub struct Turns {
-    /// A power of two of lines.
+    /// An odd number of lines, so that chunks that begin at multiples of a power of two spread, too.
     lines: Box<[CachePadded<Line>]>,
+    first: usize,
+    stride: NonZeroUsize,
 }
 
 #[derive(Debug)]
@@ -34,20 +37,18 @@ struct Line {
 
 /// More lines than this would save no transfer: only the next few chunks' owners wait.
 const MOST_LINES: usize = 64;
-/// 2^64 divided by the golden ratio: spreads equally spaced numbers evenly.
-const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
 
 impl Turns {
-    /// The token of a loop that begins with iteration `first`, for `members` that may wait at once.
-    pub fn new(first: usize, members: usize) -> Self {
-        let lines = members.clamp(1, MOST_LINES).next_power_of_two();
+    /// The token of a loop that begins with iteration `first`, for `members` that may wait at once. When chunks are
+    /// `stride` iterations long, each of those members waits on a line of its own; any other stride is right, too.
+    pub fn new(first: usize, stride: NonZeroUsize, members: usize) -> Self {
+        let lines = members.min(MOST_LINES) | 1;
         let line = |_| CachePadded::new(Line { turn: AtomicUsize::new(first), waiters: WaitPoint::new() });
-        Self { lines: (0..lines).map(line).collect() }
+        Self { lines: (0..lines).map(line).collect(), first, stride }
     }
 
     fn line(&self, begin: usize) -> &Line {
-        let spread = (begin as u64).wrapping_mul(SPREAD) >> u32::BITS;
-        &self.lines[spread as usize & (self.lines.len() - 1)]
+        &self.lines[begin.wrapping_sub(self.first) / self.stride % self.lines.len()]
     }
 
     /// Step T2: true when the chunk that begins with `begin` has the token.
@@ -85,8 +86,8 @@ mod tests {
 
     #[test]
     fn the_token_starts_at_the_first_iteration_and_is_nowhere_else_than_where_it_was_passed() {
-        for members in [1, 2, 3, 64, 1000] {
-            let turns = Turns::new(7, members);
+        for (members, stride) in [(1, 1), (2, 5), (3, 1), (64, 2), (1000, usize::MAX)] {
+            let turns = Turns::new(7, NonZeroUsize::new(stride).unwrap(), members);
             assert!(turns.is_turn(7));
             for (turn, next) in [(7, 9), (9, 14), (14, 100), (100, usize::MAX)] {
                 assert!(turns.is_turn(turn) && !turns.is_turn(next));
@@ -98,11 +99,13 @@ mod tests {
 
     #[test]
     fn chunks_of_equal_length_wait_on_different_lines() {
-        let turns = Turns::new(0, 8);
-        for chunk in [1, 2, 4, 10, 64, 1000] {
-            let lines: Vec<_> = (0..8).map(|k| std::ptr::from_ref(turns.line(k * chunk))).collect();
-            let distinct = lines.iter().collect::<std::collections::HashSet<_>>().len();
-            assert!(distinct >= 5, "chunks of {chunk}: {distinct} lines of 8");
+        for chunk in [1, 2, 3, 4, 10, 64, 100, 1000, 4096] {
+            let turns = Turns::new(5, NonZeroUsize::new(chunk).unwrap(), 8);
+            for from in 0..30 {
+                let waiting = (from..from + 8).map(|k| std::ptr::from_ref(turns.line(5 + k * chunk)));
+                let lines: std::collections::HashSet<_> = waiting.collect();
+                assert_eq!(lines.len(), 8, "chunks of {chunk}");
+            }
         }
     }
 }

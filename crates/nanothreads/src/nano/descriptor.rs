@@ -248,7 +248,7 @@ impl Nano {
     pub(crate) unsafe fn start(&self, this: NanoPtr, home: u32, entry: fn(NanoPtr)) -> SysResult<()> {
         let size = if self.traits.stack_size == 0 { stack::default_size() } else { self.traits.stack_size };
         let stack = Stack::take(size)?;
-        let name = self.traits.name.as_deref().map(ptr::from_ref);
+        let name = self.traits.name.as_deref().map(|name| ptr::from_ref(name.as_bytes()));
         stack.set_label(Label { name, creator: self.creator, number: self.number });
         self.node.start(home);
         let main = move |yielder: &Yielder<(), ()>, ()| {

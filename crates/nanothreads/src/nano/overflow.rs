@@ -26,7 +26,7 @@ const ALTERNATE: usize = 64 << 10;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Label {
     /// The name that the program gave, which lives as long as the nano-thread runs.
-    pub(crate) name: Option<*const str>,
+    pub(crate) name: Option<*const [u8]>,
     /// The member that created it.
     pub(crate) creator: u32,
     /// Which of its creator's.
@@ -246,8 +246,8 @@ fn describe(slot: &Slot, line: &mut Line) -> fmt::Result {
     let (creator, number, size) =
         (slot.creator.load(Relaxed), slot.number.load(Relaxed), slot.size.load(Relaxed));
     let variable = crate::nano::stack::SIZE_VARIABLE;
-    write!(line, "(number {number} of member {creator}) overflowed its stack of {size} bytes.\n")?;
-    write!(line, "nanos: give it more with `.stack_size(bytes)` on its task, or all of them with {variable}={}\n", size * 4)
+    writeln!(line, "(number {number} of member {creator}) overflowed its stack of {size} bytes.")?;
+    writeln!(line, "nanos: give it more with `.stack_size(bytes)` on its task, or all of them with {variable}={}", size * 4)
 }
 
 /// A buffer for one message.

@@ -123,7 +123,7 @@ impl Stack {
         }
         let valgrind = Some(ValgrindStackRegistration::new(usable.cast(), length - GUARD));
         let guard = Guard::register(low.addr(), GUARD, length - GUARD);
-        Ok(Self { low: low.addr(), length, guard, valgrind })
+        Ok(Self { low: low.expose_provenance(), length, guard, valgrind })
     }
 }
 

@@ -6,9 +6,11 @@
 use super::{Explicit, TaskRef};
 use crate::team::Team;
 use std::collections::HashMap;
-use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU32, Ordering::AcqRel};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{
+    AtomicPtr, AtomicU32,
+    Ordering::{AcqRel, Acquire, Relaxed, Release},
+};
 
 /// How a task uses an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,21 +45,25 @@ pub(crate) struct Table(HashMap<usize, Users>);
 pub(super) struct Node {
     /// Predecessors that are not done, and one until registration is over.
     missing: AtomicU32,
-    /// `None` once the task is done.
-    successors: Mutex<Option<Vec<TaskRef>>>,
+    /// A stack of the tasks that wait for this one; [`DONE`] once it is done.
+    successors: AtomicPtr<Edge>,
     /// Somebody may ask whether the task is done: it has dependences or an event.
     watched: bool,
     team: *const Team,
 }
 
+/// One waiting task.
+struct Edge {
+    task: TaskRef,
+    next: *mut Edge,
+}
+
+/// Marks the end of a node's life; never followed.
+const DONE: *mut Edge = ptr::without_provenance_mut(1);
+
 impl Node {
     pub(super) fn new(team: &Team, watched: bool) -> Self {
-        Self { missing: AtomicU32::new(1), successors: Mutex::new(Some(Vec::new())), watched, team }
-    }
-
-    fn successors(&self) -> MutexGuard<'_, Option<Vec<TaskRef>>> {
-        // No code that can panic runs under the lock.
-        self.successors.lock().unwrap_or_else(PoisonError::into_inner)
+        Self { missing: AtomicU32::new(1), successors: AtomicPtr::new(ptr::null_mut()), watched, team }
     }
 
     /// The team that the task belongs to.
@@ -67,7 +73,27 @@ impl Node {
     }
 
     pub(super) fn is_finished(&self) -> bool {
-        self.successors().is_none()
+        // ORDERING: Acquire - what the task did; pairs with `finish`.
+        self.successors.load(Acquire) == DONE
+    }
+
+    /// Makes `task` wait for this one; false when it is done already.
+    fn add(&self, task: &Explicit) -> bool {
+        let edge = Box::into_raw(Box::new(Edge { task: TaskRef::new(task), next: ptr::null_mut() }));
+        // ORDERING: Acquire - what the task did, when it is done; pairs with `finish`.
+        let mut head = self.successors.load(Acquire);
+        while head != DONE {
+            // SAFETY: - not published yet.
+            unsafe { (*edge).next = head };
+            // ORDERING: Release - publishes the edge; pairs with `finish`.
+            match self.successors.compare_exchange_weak(head, edge, Release, Acquire) {
+                Ok(_) => return true,
+                Err(now) => head = now,
+            }
+        }
+        // SAFETY: - not published.
+        drop(unsafe { Box::from_raw(edge) });
+        false
     }
 
     /// The task is done: passes on the successors that were waiting for it alone.
@@ -75,12 +101,15 @@ impl Node {
         if !self.watched {
             return;
         }
-        let successors = self.successors().take().unwrap_or_default();
-        for successor in successors {
-            let task = successor.get();
-            if task.node.has_one_less() {
-                ready(NonNull::from(task));
+        // ORDERING: AcqRel - sees the edges of `add`; shows what the task did to `add` and `is_finished`.
+        let mut edge = self.successors.swap(DONE, AcqRel);
+        while !edge.is_null() {
+            // SAFETY: - made by `add`, taken out of the list once.
+            let Edge { task, next } = *unsafe { Box::from_raw(edge) };
+            if task.get().node.has_one_less() {
+                ready(NonNull::from(task.get()));
             }
+            edge = next;
         }
     }
 
@@ -127,10 +156,10 @@ pub(super) fn register(table: &mut Table, task: &Explicit, dependences: &[Depend
             if std::ptr::eq(predecessor, task) {
                 continue;
             }
-            if let Some(successors) = predecessor.node.successors().as_mut() {
-                // ORDERING: Relaxed would do: the count of registration keeps it above 0 until the end.
-                task.node.missing.fetch_add(1, AcqRel);
-                successors.push(TaskRef::new(task));
+            // ORDERING: Relaxed - registration's own count keeps it above 0 until the end.
+            task.node.missing.fetch_add(1, Relaxed);
+            if !predecessor.node.add(task) {
+                task.node.missing.fetch_sub(1, Relaxed);
             }
         }
     }

@@ -9,7 +9,7 @@ use platform::sync::CachePadded;
 use std::cell::UnsafeCell;
 use std::ptr::NonNull;
 use std::sync::atomic::{
-    AtomicBool, AtomicU64,
+    AtomicBool, AtomicU32, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
 };
 
@@ -30,10 +30,13 @@ struct Deque {
 struct Counters {
     created: AtomicU64,
     completed: AtomicU64,
+    /// Tasks that it may create before it looks at the sums again.
+    room: AtomicU64,
 }
 
-/// Tasks that wait in one member's deque before its creator runs the next ones itself.
-const FULL: usize = 256;
+/// Incomplete tasks of a team before their creators run the next ones themselves: so many, and so many for each member.
+const FULL: u64 = 128;
+const FULL_EACH: u64 = 64;
 
 /// Tasks of strangers that a waiting member moves out of its way in others' deques, for each wait.
 const STRANGERS: u32 = 4;
@@ -46,6 +49,8 @@ pub(crate) struct Queues {
     counters: UnsafeCell<Vec<CachePadded<Counters>>>,
     /// Tasks completed by threads that are not of the team.
     completed_elsewhere: AtomicU64,
+    /// Incomplete tasks with events.
+    detached: AtomicU32,
     /// A task was created since `take_note`.
     noted: AtomicBool,
 }
@@ -62,6 +67,7 @@ impl Queues {
             unowned: CachePadded::new(Injector::new()),
             counters: UnsafeCell::new(Vec::new()),
             completed_elsewhere: AtomicU64::new(0),
+            detached: AtomicU32::new(0),
             noted: AtomicBool::new(false),
         }
     }
@@ -83,9 +89,37 @@ impl Queues {
         unsafe { &(&*self.deques.get())[id as usize] }
     }
 
-    /// True when member `id` should run tasks rather than queue more.
-    pub(crate) fn is_full(&self, id: u32) -> bool {
-        self.deque(id).own.len() >= FULL
+    /// True when member `id` should run tasks rather than queue more. Looks at the others' counts only now and then.
+    pub(crate) fn is_full(&self, id: u32, size: u32) -> bool {
+        let counters = self.counters(id);
+        // ORDERING: Relaxed, here and below - one writer and reader: the member.
+        let room = counters.room.load(Relaxed);
+        if room > 0 {
+            counters.room.store(room - 1, Relaxed);
+            return false;
+        }
+        let (completed, created) = self.sums(size);
+        let room = (FULL + FULL_EACH * u64::from(size)).saturating_sub(created.saturating_sub(completed)) / u64::from(size);
+        counters.room.store(room, Relaxed);
+        room == 0
+    }
+
+    /// True when a task is incomplete that only an event can complete.
+    pub(crate) fn awaits_events(&self) -> bool {
+        // ORDERING: Relaxed - the caller created such a task itself, or must not rely on it.
+        self.detached.load(Relaxed) != 0
+    }
+
+    /// A task with an event is created.
+    pub(crate) fn count_detached(&self) {
+        // ORDERING: Relaxed - a number on its own.
+        self.detached.fetch_add(1, Relaxed);
+    }
+
+    /// A task with an event is complete.
+    pub(crate) fn count_fulfilled(&self) {
+        // ORDERING: Relaxed - a number on its own.
+        self.detached.fetch_sub(1, Relaxed);
     }
 
     /// Queues a task with member `id`, the caller.
@@ -101,13 +135,19 @@ impl Queues {
         }
     }
 
-    /// Takes any task, for member `id` of `size`.
-    pub(crate) fn take(&self, id: u32, size: u32) -> Option<NonNull<Explicit>> {
+    /// Takes any task, for member `id` of `size`. Unless `eager`, a task that stands alone in its queue is left to its
+    /// creator for a while: moving one small task costs more than running it.
+    pub(crate) fn take(&self, id: u32, size: u32, eager: bool) -> Option<NonNull<Explicit>> {
         if let Some(Ready(task)) = self.deque(id).own.pop() {
             return Some(task);
         }
-        self.steal_unowned()
-            .or_else(|| victims(id, size).find_map(|victim| steal(|| self.deque(victim).others.steal())))
+        let least = if eager { 1 } else { 2 };
+        self.steal_unowned().or_else(|| {
+            victims(id, size)
+                .map(|victim| &self.deque(victim).others)
+                .filter(|queue| queue.len() >= least)
+                .find_map(|queue| steal(|| queue.steal()))
+        })
     }
 
     /// Takes a task that is `wanted`, for member `id` of `size`; see I3 of the task module.
@@ -196,12 +236,18 @@ impl Queues {
     }
 
     fn sums_agree(&self, size: u32) -> bool {
+        let (completed, created) = self.sums(size);
+        completed == created
+    }
+
+    /// Tasks completed, then tasks created, in this order.
+    fn sums(&self, size: u32) -> (u64, u64) {
         // ORDERING: Acquire - what the tasks did and created; pairs with `count_complete`.
         let completed: u64 = (0..size).map(|id| self.counters(id).completed.load(Acquire)).sum();
         let completed = completed + self.completed_elsewhere.load(Acquire);
         // ORDERING: Relaxed - ordered behind the loads above.
         let created: u64 = (0..size).map(|id| self.counters(id).created.load(Relaxed)).sum();
-        created == completed
+        (completed, created)
     }
 
     /// True when a task was created since the last call. Between regions: counts from 0 again.
@@ -215,6 +261,7 @@ impl Queues {
             for counters in unsafe { &*self.counters.get() } {
                 counters.created.store(0, Relaxed);
                 counters.completed.store(0, Relaxed);
+                counters.room.store(0, Relaxed);
             }
         }
         noted

@@ -164,6 +164,43 @@ static void no_strangers(void) {
   omp_destroy_lock(&lock);
 }
 
+/* Tasks that run at once have children that outlive them, and hold what they took. */
+static void included(void) {
+  int done = 0;
+  omp_nest_lock_t lock;
+  omp_init_nest_lock(&lock);
+#pragma omp parallel num_threads(4)
+  for (int i = 0; i < 20; i++) {
+#pragma omp task shared(done, lock) if (0)
+    {
+      omp_set_nest_lock(&lock);
+#pragma omp task shared(done) final(1)
+      {
+        for (int k = 0; k < 5; k++) {
+#pragma omp task shared(done)
+#pragma omp atomic
+          done++;
+        }
+        CHECK(omp_in_final());
+      }
+#pragma omp task shared(done) if (0)
+      for (int k = 0; k < 5; k++) {
+#pragma omp task shared(done)
+        {
+#pragma omp task shared(done)
+#pragma omp atomic
+          done++;
+        }
+      }
+      omp_set_nest_lock(&lock);
+      omp_unset_nest_lock(&lock);
+      omp_unset_nest_lock(&lock);
+    }
+  }
+  CHECK_EQUAL(done, 4 * 20 * 10);
+  omp_destroy_nest_lock(&lock);
+}
+
 /* Outside any region tasks run at once, and an unmet dependence is waited for. */
 static void serial(void) {
   int value = 0;
@@ -184,6 +221,7 @@ int main(void) {
   reductions();
   events();
   no_strangers();
+  included();
   puts("ok");
   return 0;
 }

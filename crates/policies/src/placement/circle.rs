@@ -45,9 +45,9 @@ impl Circle {
         shared_before
     }
 
-    /// A turn: everybody moves on by one place.
+    /// A turn: everybody moves on by one place, unless all share alike already (rule 7: no needless movement).
     pub(super) fn turn(&mut self) {
-        if !self.masters.is_empty() {
+        if self.masters.len().checked_rem(self.shared.len()).is_some_and(|surplus| surplus != 0) {
             self.masters.rotate_left(1);
         }
     }

@@ -353,6 +353,11 @@ proptest! {
         }
         let first = times.values().next().expect("there are applications");
         prop_assert!(times.values().all(|t| t == first), "{times:?}");
+        if apps.len().is_multiple_of(processors) {
+            // All share alike without moving (rule 7).
+            prop_assert!(visits.values().all(|v| v.len() == 1), "{visits:?}");
+            return Ok(());
+        }
         // Not only the loads: the processors, too.
         let first = visits.values().next().expect("there are applications");
         prop_assert!(visits.values().all(|v| v == first && v.len() == processors), "{visits:?}");

@@ -56,7 +56,7 @@ impl Local {
     pub(crate) fn pop_due(&self) -> Option<NanoPtr> {
         let turns = self.turns.get().wrapping_add(1);
         self.turns.set(turns);
-        if turns % FAIRNESS == 0
+        if turns.is_multiple_of(FAIRNESS)
             && let Some(nano) = self.pop_yielded()
         {
             return Some(nano);

@@ -1,0 +1,32 @@
+//! Nano-threads: tasks with stacks of their own, which depend on each other.
+//!
+//! # Vocabulary
+//! - A *nano-thread* is what a task becomes when it runs: a closure with a stack of its own, which may wait for others and
+//!   leaves its processor to them meanwhile.
+//! - Its *inputs* are what must happen before it goes on ([`inputs`]); its *successors* are those for which it is such an
+//!   input ([`successors`]).
+//! - Its *home* is the member of the team that started it. Only unstarted nano-threads are stolen: a started one may hold
+//!   what must not leave its thread (an `Rc`, a borrow of thread-local storage), and stays.
+//!
+//! The API is [`scope`](crate::scope()) and the handle [`Scope`](crate::Scope); descriptions are [`task::Task`]s.
+//!
+//! # Papers
+//! P1 section 2 and P0 section 2 (F2, F8): upper levels of a parallel program are nano-threads, the deepest one uses work
+//! descriptors ([`par_for`](crate::par_for()), [`join`](crate::join())).
+
+pub mod cell;
+pub mod completion;
+pub mod depend;
+pub mod inputs;
+pub mod ready;
+pub mod stack;
+pub mod successors;
+pub mod task;
+
+pub(crate) mod body;
+pub(crate) mod descriptor;
+pub(crate) mod exclusive;
+mod group;
+pub(crate) mod node;
+mod overflow;
+pub(crate) mod scheduler;

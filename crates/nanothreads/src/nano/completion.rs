@@ -1,0 +1,154 @@
+//! Events from outside that a nano-thread waits for, and tasks from outside.
+
+use crate::nano::descriptor::{Nano, NanoPtr, Traits};
+use crate::nano::node::Node;
+use crate::nano::scheduler::Scheduler;
+use crate::scope::{Scope, body_of};
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+/// Holds a node open: a share of its counter.
+struct Share {
+    node: *const Node,
+    scheduler: Arc<Scheduler>,
+}
+
+// SAFETY: - `Node` is made for releases and additions of shares by any thread; the share keeps it alive.
+unsafe impl Send for Share {}
+// SAFETY: - as above.
+unsafe impl Sync for Share {}
+
+impl Share {
+    /// One more share of the handle's node.
+    fn of(scope: &Scope<'_>) -> Self {
+        scope.node().inputs.add();
+        let scheduler = std::ptr::from_ref(scope.scheduler());
+        // SAFETY: - schedulers of scopes are in an `Arc`, of which the scope holds a reference.
+        unsafe { Arc::increment_strong_count(scheduler) };
+        // SAFETY: - the reference counted just now.
+        let scheduler = unsafe { Arc::from_raw(scheduler) };
+        Self { node: scope.node(), scheduler }
+    }
+}
+
+impl Clone for Share {
+    fn clone(&self) -> Self {
+        // SAFETY: - the share keeps the node alive.
+        unsafe { &*self.node }.inputs.add();
+        Self { node: self.node, scheduler: Arc::clone(&self.scheduler) }
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        // SAFETY: - our share; without a seat, since the caller may be on any thread, or in the middle of a nano-thread.
+        let ready = unsafe { self.scheduler.release(None, self.node) };
+        debug_assert!(ready.is_none(), "without a seat everything is queued");
+    }
+}
+
+/// Something that has to happen before a handle's wait, or its nano-thread, is over: made by [`Scope::completion`].
+/// Dropping it counts as having happened; one that is leaked is waited for for ever.
+#[must_use = "dropping it means that it has happened"]
+pub struct Completion(#[expect(dead_code, reason = "held for its drop")] Share);
+
+impl Completion {
+    /// It has happened. May be called on any thread.
+    pub fn complete(self) {}
+}
+
+impl fmt::Debug for Completion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Completion").finish_non_exhaustive()
+    }
+}
+
+/// Spawns tasks into a scope from anywhere: made by [`Scope::spawner`]. Its handle's wait, or its nano-thread, is not over
+/// as long as a spawner of it exists.
+#[derive(Clone)]
+pub struct Spawner<'scope> {
+    share: Share,
+    invariant: PhantomData<fn(&'scope ()) -> &'scope ()>,
+}
+
+impl<'scope> Spawner<'scope> {
+    /// Adds a task, as [`Scope::spawn`] does.
+    pub fn spawn<F: FnOnce(&Scope<'scope>) + Send + 'scope>(&self, task: F) {
+        let Share { node, scheduler } = &self.share;
+        // SAFETY: - the share keeps it alive.
+        unsafe { &**node }.inputs.add();
+        // SAFETY: - the node's owner waits for the task, and `'scope` outlives the owner's wait.
+        let body = unsafe { body_of(task) };
+        let nano = Nano::new(*node, Arc::as_ptr(scheduler), body, Traits::default(), u32::MAX, 0);
+        scheduler.enqueue_from_outside(NanoPtr::new(nano));
+    }
+}
+
+impl fmt::Debug for Spawner<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Spawner").finish_non_exhaustive()
+    }
+}
+
+impl<'scope> Scope<'scope> {
+    /// Something that has to happen, perhaps on another thread, before this handle's wait is over, and before its
+    /// nano-thread counts as finished (OpenMP: a detached task's event).
+    ///
+    /// ```
+    /// use std::sync::atomic::{AtomicBool, Ordering};
+    /// let arrived = AtomicBool::new(false);
+    /// std::thread::scope(|threads| {
+    ///     nanothreads::scope(|s| {
+    ///         let completion = s.completion();
+    ///         threads.spawn(|| {
+    ///             arrived.store(true, Ordering::Relaxed);
+    ///             completion.complete();
+    ///         });
+    ///         s.wait();
+    ///         assert!(arrived.load(Ordering::Relaxed));
+    ///     });
+    /// });
+    /// ```
+    pub fn completion(&self) -> Completion {
+        Completion(Share::of(self))
+    }
+
+    /// Suspends the caller until the completion that `start` gets has happened. The processor runs other nano-threads
+    /// meanwhile.
+    ///
+    /// ```
+    /// nanothreads::scope(|s| {
+    ///     s.spawn(|s| {
+    ///         let answer = std::sync::Mutex::new(0);
+    ///         std::thread::scope(|threads| {
+    ///             s.suspend(|completion| {
+    ///                 threads.spawn(|| {
+    ///                     *answer.lock().unwrap() = 42;
+    ///                     completion.complete();
+    ///                 });
+    ///             });
+    ///         });
+    ///         assert_eq!(answer.into_inner().unwrap(), 42);
+    ///     });
+    /// });
+    /// ```
+    pub fn suspend(&self, start: impl FnOnce(Completion)) {
+        self.group(|group| start(group.completion()));
+    }
+
+    /// A handle that travels: other threads may spawn tasks into the scope with it.
+    ///
+    /// ```
+    /// use std::sync::atomic::{AtomicU32, Ordering};
+    /// let count = AtomicU32::new(0);
+    /// nanothreads::scope(|s| {
+    ///     let spawner = s.spawner();
+    ///     nanothreads::par_for(0..10).run(|_| spawner.spawn(|_| { count.fetch_add(1, Ordering::Relaxed); }));
+    /// });
+    /// assert_eq!(count.into_inner(), 10);
+    /// ```
+    pub fn spawner(&self) -> Spawner<'scope> {
+        Spawner { share: Share::of(self), invariant: PhantomData }
+    }
+}

@@ -1,0 +1,192 @@
+//! Descriptions of tasks: dependences, priority, name, stack size.
+
+use crate::nano::depend::Access;
+use crate::nano::descriptor::{Nano, NanoPtr, Traits};
+use crate::scope::Scope;
+use std::borrow::Cow;
+use std::fmt;
+use std::ptr;
+use std::sync::Arc;
+
+/// A task to be spawned; made by [`Scope::task`].
+///
+/// # Dependences by address
+/// [`reads`](Self::reads), [`writes`](Self::writes), [`excludes`](Self::excludes) and [`shares`](Self::shares) name values
+/// that the task uses. The address is the key; nothing is borrowed, and the value is not touched. Tasks of the *same handle*
+/// run as if in the order of creation wherever one of two that name the same value changes it:
+/// ```
+/// use nanothreads::DataCell;
+/// let (a, b) = (DataCell::new(2), DataCell::new(0));
+/// nanothreads::scope(|s| {
+///     s.task().writes(&a).spawn(|_| *a.write() += 1);
+///     s.task().reads(&a).writes(&b).spawn(|_| *b.write() = *a.read() * 10);
+///     s.task().writes(&a).spawn(|_| *a.write() = 0);
+/// });
+/// assert_eq!((a.into_inner(), b.into_inner()), (0, 30));
+/// ```
+/// [`DataCell`](crate::DataCell) makes such values accessible without a lock, and checks that the dependences named are
+/// enough. Of a slice or a structure the first byte's address is the key: parts are not compared with the whole.
+///
+/// # When a predecessor panics
+/// Its successors are not run: they are dropped, and so are theirs. A cancelled predecessor counts as done.
+#[must_use = "a task does nothing until it is spawned"]
+pub struct Task<'a, 'scope> {
+    scope: &'a Scope<'scope>,
+    accesses: Vec<(usize, Access)>,
+    predecessors: Vec<TaskRef>,
+    traits: Traits,
+}
+
+impl fmt::Debug for Task<'_, '_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Task")
+            .field("accesses", &self.accesses)
+            .field("predecessors", &self.predecessors)
+            .field("traits", &self.traits)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<'a, 'scope> Task<'a, 'scope> {
+    pub(crate) fn new(scope: &'a Scope<'scope>) -> Self {
+        Self { scope, accesses: Vec::new(), predecessors: Vec::new(), traits: Traits::default() }
+    }
+
+    /// The task starts when `predecessor` is finished.
+    ///
+    /// # Panics
+    /// If `predecessor` is not finished and belongs to another scope, or is the creator or one of its ancestors, which
+    /// wait for this task.
+    pub fn depends_on(mut self, predecessor: &TaskRef) -> Self {
+        if predecessor.0.is_finished() && !predecessor.0.is_skipped() {
+            return self;
+        }
+        assert!(
+            predecessor.0.is_finished() || ptr::eq(predecessor.0.node.scheduler, self.scope.scheduler()),
+            "depends_on: the predecessor is a task of another scope, whose members may all be waiting for this one; \
+             spawn both in one scope, or end the other scope first"
+        );
+        assert!(
+            !self.is_below(&predecessor.0),
+            "depends_on: the predecessor is the task that creates this one, or an ancestor of it, and is not finished \
+             before its children are; depend on a sibling instead"
+        );
+        self.predecessors.push(predecessor.clone());
+        self
+    }
+
+    fn is_below(&self, ancestor: &Nano) -> bool {
+        let mut node: *const _ = self.scope.node();
+        while !node.is_null() {
+            if ptr::eq(node, &ancestor.node) {
+                return true;
+            }
+            // SAFETY: - a node holds a share of the node above it, and the handle's owner runs.
+            node = unsafe { (*node).up };
+        }
+        false
+    }
+
+    /// The task reads `value`: after the older tasks that change it, before the younger ones.
+    pub fn reads<T: ?Sized>(self, value: &T) -> Self {
+        self.accesses(Access::Read, value)
+    }
+
+    /// The task writes or changes `value`: after all older tasks that use it, before all younger ones.
+    pub fn writes<T: ?Sized>(self, value: &T) -> Self {
+        self.accesses(Access::Write, value)
+    }
+
+    /// The task changes `value`, in any order with neighbours that exclude each other by it, but never at the same time.
+    ///
+    /// ```
+    /// use nanothreads::DataCell;
+    /// let cell = DataCell::new(0);
+    /// let sum = &cell;
+    /// nanothreads::scope(|s| {
+    ///     for i in 1..=10 {
+    ///         s.task().excludes(sum).spawn(move |_| *sum.write() += i);
+    ///     }
+    /// });
+    /// assert_eq!(cell.into_inner(), 55);
+    /// ```
+    pub fn excludes<T: ?Sized>(self, value: &T) -> Self {
+        self.accesses(Access::Exclude, value)
+    }
+
+    /// The task changes `value`, in any order with neighbours that share it, also at the same time: they agree among
+    /// themselves by atomics or locks.
+    pub fn shares<T: ?Sized>(self, value: &T) -> Self {
+        self.accesses(Access::Share, value)
+    }
+
+    /// The task uses `value` as `access` says.
+    pub fn accesses<T: ?Sized>(mut self, access: Access, value: &T) -> Self {
+        self.accesses.push((ptr::from_ref(value).addr(), access));
+        self
+    }
+
+    /// Ready tasks with a higher priority start first; 0 is that of ordinary tasks. Cost: one lock for each task whose
+    /// priority is not 0.
+    pub fn priority(mut self, priority: i32) -> Self {
+        self.traits.priority = priority;
+        self
+    }
+
+    /// A name for reports.
+    pub fn name(mut self, name: impl Into<Cow<'static, str>>) -> Self {
+        self.traits.name = Some(name.into());
+        self
+    }
+
+    /// Bytes of stack, in the place of the default
+    /// ([`DEFAULT_SIZE`](crate::nano::stack::DEFAULT_SIZE), or what the environment's
+    /// [`NANOS_STACK`](crate::nano::stack::SIZE_VARIABLE) says). Memory is used only as far as the stack is touched.
+    pub fn stack_size(mut self, bytes: usize) -> Self {
+        self.traits.stack_size = bytes.max(1);
+        self
+    }
+
+    /// Creates the task. It starts when its dependences allow.
+    pub fn spawn<F: FnOnce(&Scope<'scope>) + Send + 'scope>(mut self, task: F) -> TaskRef {
+        let scope = self.scope;
+        let nano = scope.create(task, self.traits);
+        let reference = TaskRef(Arc::clone(&nano));
+        let this = NanoPtr::new(nano);
+        for predecessor in &self.predecessors {
+            // SAFETY: - we create it, and hold its share.
+            unsafe { reference.0.follow(this, &predecessor.0) };
+        }
+        if !self.accesses.is_empty() {
+            // SAFETY: - as above.
+            unsafe { scope.table.borrow_mut().register(&reference.0, this, &mut self.accesses) };
+        }
+        if reference.0.node.inputs.release() {
+            let mut ready = None;
+            let seat = scope.seat();
+            // SAFETY: - that was the last share.
+            unsafe { scope.scheduler().inputs_are_there(Some(seat), this, &mut ready) };
+            if let Some(ready) = ready {
+                seat.enqueue(ready);
+            }
+        }
+        reference
+    }
+}
+
+/// A task that was spawned, to be named as a predecessor. Keeps the descriptor's memory, not the task.
+#[derive(Clone)]
+pub struct TaskRef(Arc<Nano>);
+
+impl TaskRef {
+    /// True when the task's closure and all tasks that it spawned are done.
+    pub fn is_finished(&self) -> bool {
+        self.0.is_finished()
+    }
+}
+
+impl fmt::Debug for TaskRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TaskRef").field("is_finished", &self.is_finished()).finish_non_exhaustive()
+    }
+}
