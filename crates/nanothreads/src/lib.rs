@@ -46,8 +46,8 @@ pub mod wait_point;
 
 pub use config::{Config, Waiting};
 pub use loops::{
-    Alpha, Order, ParChunksMut, ParFor, ParFor2d, ParFor3d, Pipeline, Pipeline2d, Schedule, Sections, par_chunks_mut,
-    par_for, par_for_2d, par_for_3d, pipeline, pipeline_2d, sections,
+    Alpha, Cross, Doacross, Order, ParChunksMut, ParFor, ParFor2d, ParFor3d, Pipeline, Pipeline2d, Schedule, Sections,
+    doacross, par_chunks_mut, par_for, par_for_2d, par_for_3d, pipeline, pipeline_2d, sections,
 };
 pub use nano::cell::DataCell;
 pub use nano::completion::{Completion, Spawner};

@@ -252,9 +252,9 @@ impl Local {
         wanted.min(engine.sizer().limit()).max(1)
     }
 
-    /// Ends a region of one thread.
+    /// After the join of a region: what an outermost one took is free again.
     #[inline]
-    pub(crate) fn close_single(&self) {
+    pub(crate) fn settle(&self) {
         if self.is_outermost() {
             self.unclaim();
         }
@@ -399,9 +399,6 @@ impl Local {
     #[inline]
     pub(crate) fn close(&self, depth: usize) {
         self.depth.set(depth);
-        if depth == 0 {
-            self.unclaim();
-        }
     }
 
     /// The root for members of a region that this thread forks.

@@ -7,9 +7,9 @@
 //! | loops | [`par_for`] with [`ParFor::run`], [`ParFor::run_chunks`]; [`par_for_2d`], [`par_for_3d`], [`par_chunks_mut`] |
 //! | values | [`ParFor::reduce`], [`ParFor::reduce_chunks`] |
 //! | loops that end early | [`ParFor::try_run`], [`ParFor::find_first`] |
-//! | order | [`ParFor::ordered`] (sections in order), [`pipeline`], [`pipeline_2d`] (dependences on neighbours) |
+//! | order | [`ParFor::ordered`] (sections in order), [`pipeline`], [`pipeline_2d`] (dependences on neighbours), [`doacross`] (on chosen iterations) |
 //! | different work | [`sections`] |
-//! | protocols | [`ranges`] (affinity), [`turns`] (ordered), [`stages`] (pipelines) |
+//! | protocols | [`ranges`] (affinity), [`turns`] (ordered), [`stages`] (pipelines, doacross) |
 //!
 //! # Rules
 //! The team is what the program has when the loop begins, at most one member for each iteration. A panic of the body
@@ -19,6 +19,7 @@
 mod cancel;
 mod collapse;
 mod dealer;
+mod doacross;
 mod grain;
 mod ordered;
 mod per_member;
@@ -33,6 +34,7 @@ mod stop;
 pub mod turns;
 
 pub use collapse::{ParFor2d, ParFor3d, par_for_2d, par_for_3d};
+pub use doacross::{Cross, Doacross, doacross};
 pub use ordered::Order;
 pub use pipeline::{Pipeline, Pipeline2d, pipeline, pipeline_2d};
 pub use schedule::{Alpha, InvalidAlpha, Schedule, guided_chunk, static_block};

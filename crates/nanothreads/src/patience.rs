@@ -6,26 +6,32 @@
 //! | team larger than the processors it has now | not at all: hands over, then sleeps |
 //! | manager says that nobody else wants a processor | [`HOT`]: the team of a dedicated machine stays hot |
 //! | manager, processors are wanted elsewhere | [`SHORT`] |
-//! | no manager | between [`SHORTEST`] and [`SHORT`], doubled when spinning paid, halved when not (competitive) |
+//! | no manager | between [`SHORTEST`] and [`LONG`], as it paid lately (below) |
 //! | `Waiting::Active` | for ever, unless the team is too large |
 //! | `Waiting::Passive` | not at all |
 //! The situation is looked at again while spinning, so that a lost processor ends the spinning at once.
+//!
+//! # Learning
+//! Each thread doubles its limit after a wait that spinning for [`LONG`] would have covered, whether it slept in it or
+//! not, and halves it after a longer one. On a quiet machine waits are short and threads stay awake; beside other
+//! programs a partner that lost its processor is away for milliseconds, and after a few such waits nobody spins for it.
 
 use crate::config::Waiting;
 use crate::engine_state::engine;
 use crate::local::Local;
 use crate::sizer::Lease;
-use crate::wait_point::{Look, WaitPoint, Waited};
+use crate::wait_point::{Look, WaitPoint};
 use platform::clock::Ticks;
 use std::cell::Cell;
-use std::time::Duration;
 
-/// Spinning of a team that nobody disturbs.
-pub const HOT: Duration = Duration::from_millis(2);
-/// Spinning while others may want the processor: about twice the cost of a bound wake.
-pub const SHORT: Duration = Duration::from_micros(50);
-/// The least that adaptive spinning falls to.
-pub const SHORTEST: Duration = Duration::from_micros(5);
+/// Microseconds of spinning in a team that nobody disturbs.
+pub const HOT: u64 = 2000;
+/// Microseconds of spinning while others may want the processor: about twice the cost of a bound wake.
+pub const SHORT: u64 = 50;
+/// The most microseconds that a thread spins when nobody tells it whether others want the processor.
+pub const LONG: u64 = 150;
+/// The fewest microseconds that adaptive spinning falls to.
+pub const SHORTEST: u64 = 5;
 
 /// Looks between two readings of the clock.
 const LOOKS_PER_READING: u32 = 32;
@@ -35,33 +41,32 @@ const OFFERS: u32 = 3;
 /// A thread's experience with spinning, for the case without a manager.
 #[derive(Debug)]
 pub(crate) struct Patience {
-    limit: Cell<Duration>,
+    /// Microseconds.
+    limit: Cell<u64>,
 }
 
 impl Patience {
     pub(crate) const fn new() -> Self {
-        Self { limit: Cell::new(SHORT) }
+        Self { limit: Cell::new(LONG) }
     }
 
-    fn learn(&self, waited: Waited) {
+    /// Learns from a wait of so many ticks.
+    fn learn(&self, waited: u64) {
         let limit = self.limit.get();
-        self.limit.set(match waited {
-            Waited::Spinning => (limit * 2).min(SHORT),
-            Waited::Sleeping => (limit / 2).max(SHORTEST),
-        });
+        self.limit.set(if waited <= Ticks::from_us(LONG) { (limit * 2).min(LONG) } else { (limit / 2).max(SHORTEST) });
     }
 }
 
-/// How long a member of a team of `size` may spin now.
-fn limit(local: &Local, size: u32) -> Duration {
+/// Microseconds that a member of a team of `size` may spin now.
+fn limit(local: &Local, size: u32) -> u64 {
     let engine = engine();
     let sizer = engine.sizer();
     if size as usize > sizer.limit() {
-        return Duration::ZERO;
+        return 0;
     }
     match engine.config().waiting {
-        Waiting::Active => Duration::MAX,
-        Waiting::Passive => Duration::ZERO,
+        Waiting::Active => u64::MAX,
+        Waiting::Passive => 0,
         Waiting::Auto => match sizer.lease() {
             Lease::Dedicated => HOT,
             Lease::Wanted => SHORT,
@@ -78,17 +83,17 @@ pub(crate) fn wait(
     size: u32,
     mut linger: impl FnMut(),
     mut look: impl FnMut() -> Look,
-) -> Waited {
+) {
     let mut started: Option<Ticks> = None;
     let mut lingered = false;
     let mut looks = 0_u32;
     loop {
         match look() {
             Look::Ready => {
-                if started.is_some() {
-                    local.patience().learn(Waited::Spinning);
+                if let Some(begin) = started {
+                    local.patience().learn(begin.elapsed_ticks());
                 }
-                return Waited::Spinning;
+                return;
             }
             Look::Progress => started = None,
             Look::Pending => {}
@@ -101,25 +106,26 @@ pub(crate) fn wait(
         let spun = match started {
             None => {
                 started = Some(Ticks::now());
-                Duration::ZERO
+                0
             }
-            Some(begin) => begin.elapsed(),
+            Some(begin) => begin.elapsed_ticks(),
         };
-        if spun > SHORT && !lingered {
+        if spun > Ticks::from_us(SHORT) && !lingered {
             lingered = true;
             linger();
         }
         let allowed = limit(local, size);
-        if spun >= allowed {
-            if allowed.is_zero() && offer(&mut look) {
-                return Waited::Spinning;
+        if spun >= Ticks::from_us(allowed) {
+            if allowed == 0 && offer(&mut look) {
+                return;
             }
             break;
         }
     }
     point.sleep_until(look);
-    local.patience().learn(Waited::Sleeping);
-    Waited::Sleeping
+    if let Some(begin) = started {
+        local.patience().learn(begin.elapsed_ticks());
+    }
 }
 
 /// Offers the processor to whoever else wants it, a few times: in a crowded team that is most likely the sibling that

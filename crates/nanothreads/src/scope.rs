@@ -3,7 +3,6 @@
 //! A scope forks a region on all processors that the program has now. Member 0, the caller, runs the scope's body on its
 //! own stack; the other members, and the caller whenever it waits, run nano-threads ([`crate::nano`]).
 
-use crate::engine::grant_for;
 use crate::engine_state::engine;
 use crate::nano::body::Body;
 use crate::nano::depend::Table;
@@ -11,7 +10,8 @@ use crate::nano::descriptor::{Nano, NanoPtr, Traits};
 use crate::nano::node::{Node, Payload, Phase};
 use crate::nano::scheduler::{Scheduler, Seat};
 use crate::nano::task::Task;
-use crate::team::{Member, Team};
+use crate::region;
+use crate::team::Member;
 use std::cell::{RefCell, UnsafeCell};
 use std::fmt;
 use std::marker::PhantomData;
@@ -71,7 +71,7 @@ pub fn scope<'scope, B, R>(body: B) -> R
 where
     B: FnOnce(&Scope<'scope>) -> R,
 {
-    let team = Team::reserve_available(grant_for(engine().wish()));
+    let team = region::reserve(engine().wish());
     // Shared with completions and spawners on foreign threads, which may still be waking us when all is done.
     let scheduler = Arc::new(Scheduler::new(team.size()));
     let run = Run { scheduler: &scheduler, body: UnsafeCell::new(Some(body)), result: UnsafeCell::new(None) };
@@ -345,11 +345,10 @@ impl<'scope> Scope<'scope> {
 /// # Safety
 /// - It is called with a pointer to a handle, or dropped, before `'scope` ends.
 pub(crate) unsafe fn body_of<'scope, F: FnOnce(&Scope<'scope>) + Send + 'scope>(task: F) -> Body {
+    let call = move |handle: *const ()| {
+        // SAFETY: - `run_nano` passes the nano-thread's own handle.
+        task(unsafe { &*handle.cast::<Scope<'scope>>() });
+    };
     // SAFETY: - caller's contract.
-    unsafe {
-        Body::new(move |handle: *const ()| {
-            // SAFETY: - `run_nano` passes the nano-thread's own handle.
-            task(&*handle.cast::<Scope<'scope>>());
-        })
-    }
+    unsafe { Body::new(call) }
 }

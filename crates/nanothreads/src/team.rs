@@ -73,7 +73,7 @@ impl Team {
         if size == 1 {
             // Depth stays: what a team of one forks is as good as outermost.
             local.run(Membership { id: 0, size, level, root: outer.root }, work, data);
-            local.close_single();
+            local.settle();
             return;
         }
         let root = local.root_for_members();
@@ -100,6 +100,7 @@ impl Team {
                 join_late(vp, local, size, members);
             }
         }
+        local.settle();
     }
 }
 

@@ -38,15 +38,6 @@ impl From<bool> for Look {
     }
 }
 
-/// How a wait went, for who tunes its patience by it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Waited {
-    /// The condition held at the first look or while spinning.
-    Spinning,
-    /// The thread slept at least once.
-    Sleeping,
-}
-
 /// An event count with asymmetric fences; see the module head.
 #[derive(Debug, Default)]
 pub struct WaitPoint {

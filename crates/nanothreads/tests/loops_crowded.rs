@@ -4,12 +4,12 @@
 #![cfg(not(loom))]
 
 use nanothreads::sizer::Fixed;
-use nanothreads::{Schedule, par_for, pipeline, pipeline_2d};
+use nanothreads::{Schedule, doacross, par_for, pipeline, pipeline_2d};
 use platform::affinity::{self, CpuSet};
 use std::num::NonZeroUsize;
 use std::process::Command;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 const MEMBERS: usize = 64;
@@ -40,7 +40,15 @@ fn alone(name: &str, processors: usize, members: usize, body: fn()) {
 }
 
 fn n(value: usize) -> NonZeroUsize {
-    NonZeroUsize::new(value).unwrap()
+    NonZeroUsize::new(value).expect("not 0")
+}
+
+fn lock<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
+    value.lock().expect("no test panics with the lock")
+}
+
+fn into_inner<T>(value: Mutex<T>) -> T {
+    value.into_inner().expect("no test panics with the lock")
 }
 
 fn loops_that_wait() {
@@ -48,20 +56,26 @@ fn loops_that_wait() {
         let seen = Mutex::new(Vec::new());
         par_for(0..300).schedule(schedule).ordered(|i, order| {
             if i % 5 != 2 {
-                order.wait_turn(|| seen.lock().unwrap().push(i));
+                order.wait_turn(|| lock(&seen).push(i));
             }
         });
         let in_order: Vec<_> = (0..300).filter(|i| i % 5 != 2).collect();
-        assert_eq!(seen.into_inner().unwrap(), in_order, "{schedule:?}");
+        assert_eq!(into_inner(seen), in_order, "{schedule:?}");
     }
+    let sum = AtomicUsize::new(0);
+    doacross(0..300).run(|i, cross| {
+        cross.wait_back(1);
+        sum.store(sum.load(Relaxed) * 3 % 1_000_003 + i, Relaxed);
+    });
+    assert_eq!(sum.into_inner(), (0..300).fold(0, |sum, i| sum * 3 % 1_000_003 + i));
     let (blocks, most) = (AtomicUsize::new(0), Mutex::new(0));
     pipeline(0..MEMBERS, 0..10).blocks(n(10)).run(|outer, inner| {
         blocks.fetch_add(outer.len() * inner.len(), Relaxed);
-        let mut most = most.lock().unwrap();
+        let mut most = lock(&most);
         *most = outer.start.max(*most);
     });
     assert_eq!(blocks.into_inner(), MEMBERS * 10);
-    assert_eq!(most.into_inner().unwrap(), MEMBERS - 1, "each member had a part");
+    assert_eq!(into_inner(most), MEMBERS - 1, "each member had a part");
     let points = AtomicUsize::new(0);
     pipeline_2d(0..8, 0..8, 0..10).blocks(n(5)).run(|outer, middle, inner| {
         points.fetch_add(outer.len() * middle.len() * inner.len(), Relaxed);
@@ -81,10 +95,10 @@ fn sixty_four_members_on_two_processors_hand_their_turns_on() {
 
 /// Processor time of this process so far, all threads.
 fn processor_time() -> Duration {
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
+    let stat = std::fs::read_to_string("/proc/self/stat").expect("procfs is mounted");
     // The name may hold anything, and ends with the last parenthesis.
-    let fields: Vec<_> = stat[stat.rfind(')').unwrap() + 2..].split(' ').collect();
-    let ticks: u64 = [11, 12].iter().map(|&at| fields[at].parse::<u64>().unwrap()).sum();
+    let fields: Vec<_> = stat[stat.rfind(')').expect("the name is in parentheses") + 2..].split(' ').collect();
+    let ticks: u64 = [11, 12].iter().map(|&at| fields[at].parse::<u64>().expect("a number of ticks")).sum();
     // A tick of /proc is 10 ms on all Linux systems that this runs on (USER_HZ).
     Duration::from_millis(ticks * 10)
 }
@@ -99,9 +113,9 @@ fn cost_of_waiting(hold_up: impl FnOnce(&(dyn Fn() + Sync))) -> Duration {
         while start.elapsed() < HELD_UP {
             std::thread::sleep(Duration::from_millis(50));
         }
-        *spent.lock().unwrap() = processor_time() - before;
+        *lock(&spent) = processor_time() - before;
     });
-    spent.into_inner().unwrap()
+    into_inner(spent)
 }
 
 fn waiting_costs_no_processor_time() {
@@ -124,8 +138,14 @@ fn waiting_costs_no_processor_time() {
             }
         });
     });
-    println!("waiting for 400 ms cost {ordered:?} (ordered), {pipelined:?} (pipelined)");
-    assert!(ordered < ALLOWED && pipelined < ALLOWED, "{ordered:?} {pipelined:?}");
+    let crossed = cost_of_waiting(|hold_up| {
+        doacross(0..MEMBERS).run(|i, cross| match i {
+            0 => hold_up(),
+            _ => cross.wait_back(1),
+        });
+    });
+    println!("waiting for 400 ms cost {ordered:?} (ordered), {pipelined:?} (pipelined), {crossed:?} (doacross)");
+    assert!([ordered, pipelined, crossed].iter().all(|&cost| cost < ALLOWED), "{ordered:?} {pipelined:?} {crossed:?}");
 }
 
 #[test]

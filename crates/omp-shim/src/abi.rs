@@ -1,9 +1,16 @@
 //! The C entry points: check, convert, call. Names, signatures and flag bits are those of libgomp (gcc 12).
+//!
+//! # Safety of the entry points
+//! Each is called by compiled code or by a C or Fortran program with the arguments that its signature in C asks for; what
+//! a pointer must point to is what OpenMP says of that argument.
+
+#![expect(clippy::missing_safety_doc, reason = "the contract of all entry points stands in the module head")]
 
 mod api;
 mod api_more;
 mod fortran;
 mod fortran_more;
+mod gomp_extras;
 mod gomp_league;
 mod gomp_loop;
 mod gomp_parallel;

@@ -42,7 +42,7 @@ pub(crate) fn affinity(frame: &Frame, format: Option<&str>) {
     let _ = std::io::stderr().write_all(line.as_bytes());
 }
 
-/// The text that [`affinity`] shows. An empty format means the control variable.
+/// The text that [`affinity()`] shows. An empty format means the control variable.
 pub(crate) fn capture(frame: &Frame, format: Option<&str>) -> String {
     match format {
         Some(format) if !format.is_empty() => expand(format, |field| value(frame, field)),

@@ -13,7 +13,7 @@ pub(crate) const SUPPORTED_LEVELS: u32 = 255;
 pub(crate) const NO_LIMIT: u32 = i32::MAX as u32;
 
 /// The control variables of one data environment: each task has its own copy.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Icvs {
     /// run-sched-var.
     pub(crate) schedule: Schedule,

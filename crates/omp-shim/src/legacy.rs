@@ -35,6 +35,7 @@ struct Shared {
 }
 
 thread_local! {
+    #[expect(clippy::vec_box, reason = "frames must not move: the thread's word points to one")]
     static OPEN: RefCell<Vec<Box<Open>>> = const { RefCell::new(Vec::new()) };
 }
 

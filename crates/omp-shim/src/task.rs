@@ -14,25 +14,29 @@
 //!     *for* B began; a cycle of such waits would have to be older than itself.
 
 mod depend;
+mod group;
+mod included;
 mod queue;
 pub(crate) mod reduction;
 pub(crate) mod taskloop;
+mod wait;
 
 pub(crate) use depend::{Access, Dependence};
+pub(crate) use group::{Group, close_group, new_group, open_group};
 pub(crate) use queue::Queues;
+pub(crate) use wait::{finish_all, run_any, wait_for_children, wait_for_predecessors, yield_now};
 
 use crate::frame::Frame;
 use crate::icv::Icvs;
 use crate::team::{Body, Team};
 use depend::{Node, Table};
-use nanothreads::engine;
+use included::{lasting_task, resume, run_included};
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::cell::Cell;
 use std::ffi::c_void;
-use std::mem::MaybeUninit;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{
-    AtomicBool, AtomicU8, AtomicU32, AtomicU64,
+    AtomicU8, AtomicU64,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 
@@ -65,7 +69,7 @@ enum Memory {
     Frame,
     /// The stack of the thread that creates it: an included task, which nobody else has heard of.
     Stack,
-    /// The heap, because it turned out to have children: see [`promote`].
+    /// The heap, because it turned out to have children: see `included`.
     Heap,
     /// An [`Explicit`].
     Explicit,
@@ -95,19 +99,6 @@ const BODY_DONE: u8 = 1;
 const FULFILLED: u8 = 2;
 /// The task was cancelled before it started, and is complete: its memory stays for a late `omp_fulfill_event`.
 const DISCARDED: u8 = 4;
-
-/// A task group: taskgroup construct, or the group around a reduction over tasks.
-#[derive(Debug)]
-pub(crate) struct Group {
-    outer: *const Group,
-    /// Tasks of the group that are not complete.
-    pending: AtomicU32,
-    cancelled: AtomicBool,
-    /// The reduction data that compiled code registered.
-    pub(crate) reductions: Cell<*mut usize>,
-    /// The group belongs to a worksharing construct or region, not to a taskgroup: cancellation looks through it.
-    pub(crate) of_construct: Cell<bool>,
-}
 
 /// What to create.
 pub(crate) struct Request<'a> {
@@ -310,7 +301,9 @@ fn submit(frame: &Frame, task: &Explicit, dependences: &[Dependence]) {
     let team = frame.team();
     if dependences.is_empty() || depend::register(frame.task().table(), task, dependences) {
         team.tasks.push(frame.id, NonNull::from(task));
-        team.stir();
+        if team.tasks.call_for_help() {
+            team.stir();
+        }
     }
 }
 
@@ -321,7 +314,7 @@ fn create_detached(frame: &Frame, request: &Request<'_>, included: bool) {
     if included {
         let kept = TaskRef::new(task);
         execute(frame, task);
-        wait_running(frame, || kept.get().node.is_finished());
+        wait::wait_running(frame, || kept.get().node.is_finished());
     } else {
         submit(frame, task, request.dependences);
     }
@@ -331,94 +324,6 @@ fn create_detached(frame: &Frame, request: &Request<'_>, included: bool) {
 fn is_ready(frame: &Frame, dependences: &[Dependence]) -> bool {
     let task = frame.task();
     dependences.is_empty() || task.table.get().is_null() || depend::predecessors(task.table(), dependences).is_empty()
-}
-
-/// Runs a task on the creator's stack: it is complete before anybody could ask for it, so nothing is counted.
-fn run_included(frame: &Frame, request: &Request<'_>) {
-    let task = Task::included(frame.task(), request.is_final);
-    let before = frame.swap_task(&raw const task);
-    // SAFETY: - the compiled code's body with its argument block, once.
-    let run = |data| unsafe { (request.body)(data) };
-    match request.copy {
-        None => run(request.data),
-        Some(copy) => with_block(request.block, |block| {
-            // SAFETY: - the compiled code's own copy constructor for its block.
-            unsafe { copy(block, request.data) };
-            run(block);
-        }),
-    }
-    resume(frame, before);
-    let lasting = task.lasting.get();
-    if !lasting.is_null() {
-        // SAFETY: - `promote` made it, with one reference for its running code, which has ended.
-        unsafe {
-            (*lasting).drop_table();
-            release(lasting);
-        }
-    }
-}
-
-/// Makes `task` the current one again, in the form that it has now.
-fn resume(frame: &Frame, task: *const Task) {
-    // SAFETY: - the caller's interrupted task: its code goes on after this.
-    let lasting = unsafe { &*task }.lasting.get();
-    frame.swap_task(if lasting.is_null() { task } else { lasting });
-}
-
-/// Gives `body` a block of this layout: on the stack, where it is small.
-fn with_block(layout: Layout, body: impl FnOnce(*mut c_void)) {
-    let mut small = [MaybeUninit::<u128>::uninit(); 16];
-    if layout.size() <= size_of_val(&small) && layout.align() <= align_of::<u128>() {
-        return body(small.as_mut_ptr().cast());
-    }
-    // SAFETY: - the layout is larger than nothing.
-    let block = unsafe { alloc(layout) };
-    if block.is_null() {
-        handle_alloc_error(layout);
-    }
-    body(block.cast());
-    // SAFETY: - allocated above.
-    unsafe { dealloc(block, layout) };
-}
-
-/// The current task as the parent of a child that may outlive it.
-fn lasting_task(frame: &Frame) -> &Task {
-    let task = frame.task();
-    if task.memory != Memory::Stack {
-        return task;
-    }
-    frame.swap_task(promote(task));
-    frame.task()
-}
-
-/// Moves an included task to the heap, before it gets its first child; its included ancestors, too.
-#[cold]
-fn promote(task: &Task) -> *const Task {
-    if task.memory != Memory::Stack {
-        return task;
-    }
-    if !task.lasting.get().is_null() {
-        return task.lasting.get();
-    }
-    // SAFETY: - the parent's code waits for this task's.
-    let parent = promote(unsafe { &*task.parent });
-    let lasting = Box::into_raw(Box::new(Task {
-        icvs: task.icvs.clone(),
-        parent,
-        depth: task.depth,
-        memory: Memory::Heap,
-        is_final: task.is_final,
-        origin: task.identity(),
-        lasting: Cell::new(ptr::null()),
-        group: task.group.clone(),
-        links: AtomicU64::new(REFERENCE),
-        table: Cell::new(ptr::null_mut()),
-    }));
-    // SAFETY: - it is alive, as above; this reference keeps it for the descendants' sake (I1).
-    // ORDERING: Relaxed - the parent's own thread.
-    unsafe { &*parent }.links.fetch_add(REFERENCE, Relaxed);
-    task.lasting.set(lasting);
-    lasting
 }
 
 /// Makes the task and counts it (T1).
@@ -478,7 +383,7 @@ fn allocate<'a>(frame: &Frame, request: &Request<'_>) -> &'a Explicit {
     // ORDERING: Relaxed - queues and tables publish the task; the counts only have to be up before that.
     parent.links.fetch_add(CHILD | REFERENCE, Relaxed);
     if let Some(group) = parent.group() {
-        group.pending.fetch_add(1, Relaxed);
+        group.count_created();
     }
     frame.team().tasks.count_created(frame.id);
     // SAFETY: - just written; alive until it is complete.
@@ -523,189 +428,38 @@ pub(crate) unsafe fn fulfill(handle: *mut c_void, frame: &Frame) {
     }
 }
 
-/// T4.
+/// T4. Wakes waiting members only when there may be something new for them.
 fn complete(team: &Team, id: Option<u32>, task: &Explicit) {
-    task.node.finish(|successor| team.tasks.push_anywhere(id, successor));
+    let mut news = task.node.is_watched();
+    let mut released = false;
+    task.node.finish(|successor| {
+        team.tasks.push_anywhere(id, successor);
+        released = true;
+    });
     if task.detached {
         team.tasks.count_fulfilled();
     }
     // SAFETY: - counted by the group, so the group is open until the next line has run.
     if let Some(group) = unsafe { task.counted_by.as_ref() } {
-        // ORDERING: Release - pairs with `Group::is_done`.
-        group.pending.fetch_sub(1, Release);
+        news |= group.count_complete();
     }
     // SAFETY: - I1: the parent outlives its children.
     let parent = unsafe { &*task.task.parent };
     // ORDERING: Release - pairs with `has_children`.
-    parent.links.fetch_sub(CHILD, Release);
+    news |= parent.links.fetch_sub(CHILD, Release) < 2 * CHILD;
     // SAFETY: - the reference that the task was made with.
     unsafe { release(&raw const task.task) };
+    // Who still has tasks in its queue has not completed the last one.
+    let may_be_last = id.is_none_or(|id| team.tasks.has_none(id));
     team.tasks.count_complete(id);
-    team.stir();
-}
-
-impl Group {
-    fn is_done(&self) -> bool {
-        // ORDERING: Acquire - pairs with `complete`.
-        self.pending.load(Acquire) == 0
-    }
-
-    /// Cancels the tasks of the group that have not started.
-    pub(crate) fn cancel(&self) {
-        // ORDERING: Relaxed - a hint, checked at scheduling points.
-        self.cancelled.store(true, Relaxed);
-    }
-
-    /// True after `cancel`, here or in the group that a construct's group hides.
-    pub(crate) fn is_cancelled(&self) -> bool {
-        // ORDERING: Relaxed - a hint.
-        self.cancelled.load(Relaxed) || (self.of_construct.get() && self.outer().is_some_and(Group::is_cancelled))
-    }
-
-    /// The group around this one.
-    pub(crate) fn outer(&self) -> Option<&Group> {
-        // SAFETY: - null or a group that closes after this one.
-        unsafe { self.outer.as_ref() }
+    if may_be_last || (released && team.tasks.call_for_help()) {
+        team.stir();
+    } else if news {
+        team.wait.notify_all();
     }
 }
 
 fn is_cancelled(team: &Team, group: Option<&Group>) -> bool {
     // ORDERING: Relaxed - a hint, checked at scheduling points.
     team.cancelled.load(Relaxed) || group.is_some_and(Group::is_cancelled)
-}
-
-/// Opens a group around what the current task creates from now on.
-pub(crate) fn open_group(frame: &Frame) {
-    let task = frame.task();
-    task.group.set(Box::into_raw(new_group(task.group.get())));
-}
-
-/// A group inside `outer`.
-pub(crate) fn new_group(outer: *const Group) -> Box<Group> {
-    Box::new(Group {
-        outer,
-        pending: AtomicU32::new(0),
-        cancelled: AtomicBool::new(false),
-        // SAFETY: - null or a group that is open around the new one.
-        reductions: Cell::new(unsafe { outer.as_ref() }.map_or(ptr::null_mut(), |outer| outer.reductions.get())),
-        of_construct: Cell::new(false),
-    })
-}
-
-/// Waits for the tasks of the innermost group and closes it.
-pub(crate) fn close_group(frame: &Frame) {
-    let task = frame.task();
-    let Some(group) = task.group() else { return };
-    wait_running(frame, || group.is_done());
-    task.group.set(group.outer);
-    // SAFETY: - made by `open_group` of the same task; no task is counted by it any more.
-    drop(unsafe { Box::from_raw(ptr::from_ref(group).cast_mut()) });
-}
-
-/// Waits for the children of the current task.
-pub(crate) fn wait_for_children(frame: &Frame) {
-    let task = frame.task();
-    if task.has_children() {
-        wait_running(frame, || !task.has_children());
-    }
-}
-
-/// Waits until all earlier children that `dependences` name are complete.
-pub(crate) fn wait_for_predecessors(frame: &Frame, dependences: &[Dependence]) {
-    let task = frame.task();
-    if task.table.get().is_null() {
-        return;
-    }
-    let mut predecessors = depend::predecessors(task.table(), dependences);
-    wait_running(frame, || {
-        predecessors.retain(|predecessor| !predecessor.get().node.is_finished());
-        predecessors.is_empty()
-    });
-}
-
-/// Runs descendants of the current task until `done` (I3).
-fn wait_running(frame: &Frame, mut done: impl FnMut() -> bool) {
-    let current = frame.task();
-    let mut strangers = 0;
-    engine::wait(&frame.team().wait, || {
-        loop {
-            if done() {
-                return true;
-            }
-            if !run_descendant_sparing(frame, current, &mut strangers) {
-                return false;
-            }
-        }
-    });
-}
-
-fn run_descendant(frame: &Frame, ancestor: &Task) -> bool {
-    run_descendant_sparing(frame, ancestor, &mut 0)
-}
-
-/// Runs one descendant of `ancestor`, if one is to be found. `strangers` counts the tasks of others that were taken from
-/// other members' queues in vain.
-fn run_descendant_sparing(frame: &Frame, ancestor: &Task, strangers: &mut u32) -> bool {
-    let wanted = |task: NonNull<Explicit>| {
-        // SAFETY: - a queued task is alive until it is run, and the caller took it out of its queue.
-        unsafe { task.as_ref() }.task.descends_from(ancestor)
-    };
-    match frame.team().tasks.take_if(frame.id, frame.size, wanted, strangers) {
-        Some(task) => {
-            // SAFETY: - taken out of the queue: this thread alone runs it.
-            execute(frame, unsafe { task.as_ref() });
-            true
-        }
-        None => false,
-    }
-}
-
-/// Runs one task of the team, if there is one. For barriers.
-#[inline]
-pub(crate) fn run_any(frame: &Frame) -> bool {
-    let tasks = &frame.team().tasks;
-    if tasks.all_complete(frame.size) {
-        return false;
-    }
-    let vain = frame.vain_looks.get();
-    match tasks.take(frame.id, frame.size, vain >= EAGER) {
-        Some(task) => {
-            frame.vain_looks.set(0);
-            // SAFETY: - taken out of the queue: this thread alone runs it.
-            execute(frame, unsafe { task.as_ref() });
-            true
-        }
-        None => {
-            // Each look at another member's queue takes a line from who fills it: look less and less often, but never
-            // skip a look, since the caller may be about to sleep.
-            frame.vain_looks.set((vain + 1).min(MOST_PAUSES.ilog2()));
-            (0..1 << vain).for_each(|_| platform::sync::pause());
-            false
-        }
-    }
-}
-
-/// Pauses between two looks for a task at a barrier, at most: about 0.3 us.
-const MOST_PAUSES: u32 = 8;
-
-/// Vain looks after which a member takes even a task that stands alone.
-const EAGER: u32 = 3;
-
-/// Runs one task at a `taskyield`: a descendant of the current one.
-pub(crate) fn yield_now(frame: &Frame) {
-    if !frame.team().tasks.all_complete(frame.size) {
-        run_descendant(frame, frame.task());
-    }
-}
-
-/// Runs tasks until none of the team is left.
-pub(crate) fn finish_all(frame: &Frame) {
-    frame.implicit().drop_table();
-    let team = frame.team();
-    if !team.tasks.all_complete(frame.size) {
-        engine::wait(&team.wait, || {
-            while run_any(frame) {}
-            team.tasks.all_complete(frame.size)
-        });
-    }
 }

@@ -10,6 +10,7 @@ use crate::icv::{Icvs, settings};
 use crate::task::{Group, Queues};
 use crate::worksharing::Ring;
 use nanothreads::engine::{Barrier, WaitPoint};
+use platform::sync::CachePadded;
 use std::cell::{Cell, UnsafeCell};
 use std::ffi::c_void;
 use std::ptr;
@@ -23,39 +24,19 @@ pub(crate) type Body = unsafe extern "C" fn(*mut c_void);
 
 /// See the module head.
 pub(crate) struct Team {
-    size: Cell<u32>,
-    level: Cell<u32>,
-    active_level: Cell<u32>,
-    body: Cell<Option<Body>>,
-    data: Cell<*mut c_void>,
-    icvs: Cell<Icvs>,
-    /// How the region's threads are said to be bound.
-    bind: Cell<Bind>,
-    /// The largest size that OMP_DISPLAY_AFFINITY has shown.
-    displayed: Cell<u32>,
-    /// The frame of the thread that forked; null for initial teams.
-    parent: Cell<*const Frame>,
-    /// The initial team of this contention group: counts its threads.
-    league: Cell<League>,
-    /// The task group that the implicit tasks are in (reductions of a whole region).
-    group: Cell<*const Group>,
-    constructs: Cell<u64>,
-    singles_met: Cell<u32>,
-    /// What the two above become when the region is over. Writer: member 0, whose end others may not have begun yet.
-    met: Cell<(u64, u32)>,
-    /// The region's first construct is laid out already.
-    laid_out: Cell<bool>,
-    /// Members may leave at the end without waiting for tasks: see [`Calm`].
-    calm: Cell<bool>,
+    /// What the region is. The same from fork to fork in most programs, so it stays in the members' caches.
+    orders: CachePadded<Orders>,
+    /// What the members have met in earlier regions.
+    counts: CachePadded<Counts>,
     calmness: Calmness,
     barriers: Barriers,
     members: UnsafeCell<Vec<Member>>,
     /// Worksharing constructs in flight.
     pub(crate) ring: Ring,
     /// `single` constructs that were taken.
-    pub(crate) singles: AtomicU32,
+    pub(crate) singles: CachePadded<AtomicU32>,
     /// What `single copyprivate` hands round.
-    pub(crate) copied: AtomicPtr<c_void>,
+    pub(crate) copied: CachePadded<AtomicPtr<c_void>>,
     /// Task queues and counters.
     pub(crate) tasks: Queues,
     /// Where members wait for anything but a barrier.
@@ -64,9 +45,62 @@ pub(crate) struct Team {
     pub(crate) cancelled: AtomicBool,
     /// `cancel for` or `cancel sections` was met in the current construct.
     pub(crate) construct_cancelled: AtomicBool,
-    pub(crate) cancel_barrier: CancelBarrier,
+    pub(crate) cancel_barrier: CachePadded<CancelBarrier>,
     /// Threads of the contention group, when this is its initial team.
     threads: AtomicU32,
+}
+
+/// What a region is.
+struct Orders {
+    size: Steady<u32>,
+    level: Steady<u32>,
+    active_level: Steady<u32>,
+    body: Steady<Option<Body>>,
+    data: Steady<*mut c_void>,
+    icvs: Steady<Icvs>,
+    /// How the region's threads are said to be bound.
+    bind: Steady<Bind>,
+    /// The largest size that OMP_DISPLAY_AFFINITY has shown.
+    displayed: Steady<u32>,
+    /// The frame of the thread that forked; null for initial teams.
+    parent: Steady<*const Frame>,
+    /// Which team of which league.
+    league: Steady<League>,
+    /// The task group that the implicit tasks are in (reductions of a whole region).
+    group: Steady<*const Group>,
+    /// The region's first construct is laid out already.
+    laid_out: Steady<bool>,
+    /// Members may leave at the end without waiting for tasks: see [`Calmness`].
+    calm: Steady<bool>,
+}
+
+/// How many constructs members have met.
+struct Counts {
+    constructs: Steady<u64>,
+    singles: Steady<u32>,
+    /// What the two above become when the region is over. Writer: member 0, whose end others may not have begun yet.
+    met: Cell<(u64, u32)>,
+}
+
+/// A cell that is written only when its value changes, so that its line stays in the readers' caches.
+struct Steady<T>(Cell<T>);
+
+impl<T: Copy + PartialEq> Steady<T> {
+    fn new(value: T) -> Self {
+        Self(Cell::new(value))
+    }
+
+    #[inline]
+    fn get(&self) -> T {
+        self.0.get()
+    }
+
+    #[inline]
+    fn set(&self, value: T) {
+        if self.0.get() != value {
+            self.0.set(value);
+        }
+    }
 }
 
 // SAFETY: - cells are written only between regions, by the thread that the team belongs to (module head); `met` is
@@ -75,7 +109,7 @@ pub(crate) struct Team {
 unsafe impl Sync for Team {}
 
 /// Which team of which league: teams construct.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct League {
     /// Number of the initial team.
     pub(crate) number: u32,
@@ -132,6 +166,7 @@ impl CancelBarrier {
 /// Barriers by size, so that a team that changes between sizes keeps them.
 #[derive(Default)]
 struct Barriers {
+    #[expect(clippy::vec_box, reason = "a barrier must not move when another is added: `current` points to one")]
     known: UnsafeCell<Vec<Box<Barrier>>>,
     current: Cell<*const Barrier>,
 }
@@ -186,40 +221,46 @@ impl Calmness {
         let (known, count) = slot.get();
         let count = if known == body { count } else { 0 };
         let count = if had_tasks || count == Self::NEVER { Self::NEVER } else { (count + 1).min(Self::QUIET) };
-        slot.set((body, count));
+        if slot.get() != (body, count) {
+            slot.set((body, count));
+        }
     }
 }
 
 impl Team {
     fn new(icvs: Icvs) -> Self {
         Self {
-            size: Cell::new(1),
-            level: Cell::new(0),
-            active_level: Cell::new(0),
-            body: Cell::new(None),
-            data: Cell::new(ptr::null_mut()),
-            icvs: Cell::new(icvs),
-            bind: Cell::new(icvs.bind),
-            displayed: Cell::new(0),
-            parent: Cell::new(ptr::null()),
-            league: Cell::new(League { number: 0, count: 1, counter: ptr::null() }),
-            group: Cell::new(ptr::null()),
-            constructs: Cell::new(0),
-            singles_met: Cell::new(0),
-            met: Cell::new((0, 0)),
-            laid_out: Cell::new(false),
-            calm: Cell::new(false),
+            orders: CachePadded::new(Orders {
+                size: Steady::new(1),
+                level: Steady::new(0),
+                active_level: Steady::new(0),
+                body: Steady::new(None),
+                data: Steady::new(ptr::null_mut()),
+                icvs: Steady::new(icvs),
+                bind: Steady::new(icvs.bind),
+                displayed: Steady::new(0),
+                parent: Steady::new(ptr::null()),
+                league: Steady::new(League { number: 0, count: 1, counter: ptr::null() }),
+                group: Steady::new(ptr::null()),
+                laid_out: Steady::new(false),
+                calm: Steady::new(false),
+            }),
+            counts: CachePadded::new(Counts {
+                constructs: Steady::new(0),
+                singles: Steady::new(0),
+                met: Cell::new((0, 0)),
+            }),
             calmness: Calmness(Default::default()),
             barriers: Barriers::default(),
             members: UnsafeCell::new(Vec::new()),
             ring: Ring::new(),
-            singles: AtomicU32::new(0),
-            copied: AtomicPtr::new(ptr::null_mut()),
+            singles: CachePadded::new(AtomicU32::new(0)),
+            copied: CachePadded::new(AtomicPtr::new(ptr::null_mut())),
             tasks: Queues::new(),
             wait: WaitPoint::new(),
             cancelled: AtomicBool::new(false),
             construct_cancelled: AtomicBool::new(false),
-            cancel_barrier: CancelBarrier::default(),
+            cancel_barrier: CachePadded::default(),
             threads: AtomicU32::new(1),
         }
     }
@@ -227,7 +268,7 @@ impl Team {
     /// The team of an initial task: team `number` of a league of `count`.
     pub(crate) fn initial(icvs: Icvs, number: u32, count: u32) -> Self {
         let team = Self::new(icvs);
-        team.league.set(League { number, count, counter: ptr::null() });
+        team.orders.league.set(League { number, count, counter: ptr::null() });
         team.make_room(1);
         team.barriers.select(1);
         team
@@ -236,48 +277,48 @@ impl Team {
     /// Threads.
     #[inline]
     pub(crate) fn size(&self) -> u32 {
-        self.size.get()
+        self.orders.size.get()
     }
 
     /// Enclosing parallel regions.
     #[inline]
     pub(crate) fn level(&self) -> u32 {
-        self.level.get()
+        self.orders.level.get()
     }
 
     /// Enclosing parallel regions of more than one thread.
     #[inline]
     pub(crate) fn active_level(&self) -> u32 {
-        self.active_level.get()
+        self.orders.active_level.get()
     }
 
     /// The frame of the thread that forked.
     pub(crate) fn parent(&self) -> Option<&Frame> {
         // SAFETY: - null or a frame that stays until the join of the region that the caller is in.
-        unsafe { self.parent.get().as_ref() }
+        unsafe { self.orders.parent.get().as_ref() }
     }
 
     /// The group that implicit tasks start in.
     #[inline]
     pub(crate) fn group(&self) -> *const Group {
-        self.group.get()
+        self.orders.group.get()
     }
 
     /// Puts the implicit tasks of the region that is about to start into `group`.
     pub(crate) fn set_group(&self, group: *const Group) {
-        self.group.set(group);
+        self.orders.group.set(group);
     }
 
     /// Worksharing constructs of earlier regions.
     #[inline]
     pub(crate) fn constructs(&self) -> u64 {
-        self.constructs.get()
+        self.counts.constructs.get()
     }
 
     /// `single` constructs of earlier regions.
     #[inline]
     pub(crate) fn singles_met(&self) -> u32 {
-        self.singles_met.get()
+        self.counts.singles.get()
     }
 
     /// The region's barrier.
@@ -290,57 +331,57 @@ impl Team {
     /// True when members may leave without a last barrier.
     #[inline]
     pub(crate) fn is_calm(&self) -> bool {
-        self.calm.get()
+        self.orders.calm.get()
     }
 
     /// The region's members find their first construct ready.
     pub(crate) fn set_laid_out(&self) {
-        self.laid_out.set(true);
+        self.orders.laid_out.set(true);
     }
 
     /// True when members begin inside a construct.
     #[inline]
     pub(crate) fn is_laid_out(&self) -> bool {
-        self.laid_out.get()
+        self.orders.laid_out.get()
     }
 
     /// The control variables that members start with.
     #[inline]
     pub(crate) fn member_icvs(&self) -> Icvs {
-        self.icvs.get()
+        self.orders.icvs.get()
     }
 
     /// How the region's threads are said to be bound.
     pub(crate) fn bind(&self) -> Bind {
-        self.bind.get()
+        self.orders.bind.get()
     }
 
     /// True when OMP_DISPLAY_AFFINITY has something new to show.
     pub(crate) fn is_news(&self) -> bool {
-        self.displayed.get() < self.size.get()
+        self.orders.displayed.get() < self.orders.size.get()
     }
 
     /// The affinity of all members was shown.
     pub(crate) fn set_displayed(&self) {
-        self.displayed.set(self.displayed.get().max(self.size.get()));
+        self.orders.displayed.set(self.orders.displayed.get().max(self.orders.size.get()));
     }
 
     /// Which team of which league.
     pub(crate) fn league(&self) -> League {
-        self.league.get()
+        self.orders.league.get()
     }
 
     /// The region's body with its argument.
     #[inline]
     pub(crate) fn body(&self) -> (Body, *mut c_void) {
-        (self.body.get().expect("a team runs only between open and close"), self.data.get())
+        (self.orders.body.get().expect("a team runs only after open"), self.orders.data.get())
     }
 
     /// Wakes all members that wait, in the barrier or elsewhere: there is something new to look at.
     #[inline]
     pub(crate) fn stir(&self) {
         self.wait.notify_all();
-        if self.size.get() > 1 {
+        if self.orders.size.get() > 1 {
             self.barrier().stir();
         }
     }
@@ -360,7 +401,7 @@ impl Team {
         let member = unsafe { &(&*self.members.get())[id as usize] };
         let cell = &member.children[usize::from(size == 1)];
         // A task that the member runs inside its own region may fork again: the cell is empty then.
-        let team = cell.take().unwrap_or_else(|| Box::new(Team::new(self.icvs.get())));
+        let team = cell.take().unwrap_or_else(|| Box::new(Team::new(self.orders.icvs.get())));
         let result = use_team(&team);
         cell.set(Some(team));
         result
@@ -372,43 +413,45 @@ impl Team {
         let level = outer.level() + 1;
         self.make_room(size as usize);
         self.barriers.select(size as usize);
-        self.size.set(size);
-        self.level.set(level);
-        self.active_level.set(outer.active_level() + u32::from(size > 1));
-        self.body.set(Some(body));
-        self.data.set(data);
-        self.icvs.set(settings().inherited(icvs, level));
-        self.parent.set(ptr::from_ref(parent));
+        self.orders.size.set(size);
+        self.orders.level.set(level);
+        self.orders.active_level.set(outer.active_level() + u32::from(size > 1));
+        self.orders.body.set(Some(body));
+        self.orders.data.set(data);
+        self.orders.icvs.set(settings().inherited(icvs, level));
+        self.orders.parent.set(ptr::from_ref(parent));
         let mut league = outer.league();
         if league.counter.is_null() {
             league.counter = ptr::from_ref(outer);
         }
-        self.league.set(league);
-        self.bind.set(Bind::of_region(icvs.bind, bind));
-        self.laid_out.set(false);
-        self.calm.set(size == 1 || self.calmness.is_calm(body as usize));
+        self.orders.league.set(league);
+        self.orders.bind.set(Bind::of_region(icvs.bind, bind));
+        self.orders.laid_out.set(false);
+        self.orders.calm.set(size == 1 || self.calmness.is_calm(body as usize));
     }
 
     /// Member 0 tells how many constructs the region had.
     #[inline]
     pub(crate) fn count_on(&self, frame: &Frame) {
-        self.met.set((frame.constructs.get(), frame.singles.get()));
+        self.counts.met.set((frame.constructs.get(), frame.singles.get()));
     }
 
     /// After the join: ready for the next region.
     pub(crate) fn close(&self) {
-        if let Some(body) = self.body.replace(None) {
+        if let Some(body) = self.orders.body.get() {
             self.calmness.learn(body as usize, self.tasks.take_note());
         }
-        self.group.set(ptr::null());
-        let (constructs, singles) = self.met.get();
-        self.constructs.set(constructs);
-        self.singles_met.set(singles);
+        self.orders.group.set(ptr::null());
+        let (constructs, singles) = self.counts.met.get();
+        self.counts.constructs.set(constructs);
+        self.counts.singles.set(singles);
         // ORDERING: Relaxed - the join came before.
         if self.cancelled.load(Relaxed) {
             self.reset();
         }
-        self.construct_cancelled.store(false, Relaxed);
+        if self.construct_cancelled.load(Relaxed) {
+            self.construct_cancelled.store(false, Relaxed);
+        }
     }
 
     /// After a cancelled region members may disagree on how many constructs and barriers they met.
@@ -418,14 +461,14 @@ impl Team {
         self.cancel_barrier.reset();
         self.barriers.reset();
         self.ring.reset();
-        self.constructs.set(0);
-        self.singles_met.set(0);
+        self.counts.constructs.set(0);
+        self.counts.singles.set(0);
         self.singles.store(0, Relaxed);
     }
 
     /// Changes an initial team's place in its league.
     pub(crate) fn set_league(&self, number: u32, count: u32) {
-        self.league.set(League { number, count, ..self.league.get() });
+        self.orders.league.set(League { number, count, ..self.orders.league.get() });
     }
 
     /// Takes up to `wanted` more threads for the contention group out of `limit`; returns how many.
@@ -449,7 +492,7 @@ impl Team {
     }
 
     fn thread_counter(&self) -> &AtomicU32 {
-        let counter = self.league.get().counter;
+        let counter = self.orders.league.get().counter;
         // SAFETY: - null (this is the initial team) or the initial team, whose thread waits for this region.
         match unsafe { counter.as_ref() } {
             Some(initial) => &initial.threads,

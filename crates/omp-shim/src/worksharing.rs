@@ -6,6 +6,7 @@
 //! 1. The first member that comes claims it (C1), writes the plan, and publishes it (C2).
 //! 2. The others see ready(k) (C3) and read the plan.
 //! 3. Each member leaves once (C4); the last one clears the slot and frees it for number k + RING (C5).
+//!
 //! A member that is a whole ring ahead waits for C5.
 //!
 //! # Orderings

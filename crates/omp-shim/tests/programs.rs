@@ -2,6 +2,8 @@
 //!
 //! The library is made by `cargo xtask shim`. Where it, gcc or nm is missing, the tests say so and end.
 
+#![expect(clippy::unwrap_used, reason = "a step of a test that fails is a failed test, in the helpers, too")]
+
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};

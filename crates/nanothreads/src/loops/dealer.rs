@@ -127,7 +127,10 @@ impl Dealer {
     }
 
     fn deal_round_robin(
-        &self, id: usize, chunk: usize, mut take: impl FnMut(Range<usize>) -> ControlFlow<()>,
+        &self,
+        id: usize,
+        chunk: usize,
+        mut take: impl FnMut(Range<usize>) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
         let stride = chunk.saturating_mul(self.size);
         let mut begin = chunk.saturating_mul(id);
@@ -139,7 +142,10 @@ impl Dealer {
     }
 
     fn deal_dynamic(
-        &self, chunk: usize, numbers: &Counter, take: impl FnMut(Range<usize>) -> ControlFlow<()>,
+        &self,
+        chunk: usize,
+        numbers: &Counter,
+        take: impl FnMut(Range<usize>) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
         let chunk_at = |number: usize| {
             let begin = number.saturating_mul(chunk).min(self.length);
@@ -149,7 +155,10 @@ impl Dealer {
     }
 
     fn deal_remaining(
-        &self, schedule: Schedule, next: &Counter, mut take: impl FnMut(Range<usize>) -> ControlFlow<()>,
+        &self,
+        schedule: Schedule,
+        next: &Counter,
+        mut take: impl FnMut(Range<usize>) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
         // Chunks that this member had: what safe self-scheduling goes by.
         let mut index = 0;
@@ -168,7 +177,10 @@ impl Dealer {
     }
 
     fn deal_affinity(
-        &self, id: usize, ranges: &Ranges, mut take: impl FnMut(Range<usize>) -> ControlFlow<()>,
+        &self,
+        id: usize,
+        ranges: &Ranges,
+        mut take: impl FnMut(Range<usize>) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
         let part = |rest: usize| rest.div_ceil(self.size);
         while let Some(chunk) = ranges.take_own(id, part).or_else(|| ranges.steal(part)) {
@@ -180,7 +192,10 @@ impl Dealer {
     }
 
     fn deal_timed(
-        &self, id: usize, ranges: &Ranges, mut take: impl FnMut(Range<usize>) -> ControlFlow<()>,
+        &self,
+        id: usize,
+        ranges: &Ranges,
+        mut take: impl FnMut(Range<usize>) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
         let mut grain = Grain::new();
         loop {
@@ -249,7 +264,7 @@ mod tests {
     use std::num::NonZeroUsize;
 
     fn schedules() -> impl Strategy<Value = Schedule> {
-        let chunk = || (1_usize..50).prop_map(|n| NonZeroUsize::new(n).unwrap());
+        let chunk = || (1_usize..50).prop_map(|n| NonZeroUsize::new(n).expect("not 0"));
         prop_oneof![
             Just(Schedule::Static),
             chunk().prop_map(Schedule::StaticChunks),
@@ -257,7 +272,7 @@ mod tests {
             chunk().prop_map(Schedule::Guided),
             Just(Schedule::Trapezoid),
             (chunk(), chunk()).prop_map(|(first, last)| Schedule::TrapezoidFrom { first, last }),
-            (1_u32..=100).prop_map(|n| Schedule::Safe(Alpha::new(f64::from(n) / 100.0).unwrap())),
+            (1_u32..=100).prop_map(|n| Schedule::Safe(Alpha::new(f64::from(n) / 100.0).expect("in (0, 1]"))),
             Just(Schedule::Factoring),
             Just(Schedule::Affinity),
             Just(Schedule::Auto),
@@ -360,7 +375,9 @@ mod tests {
 
     #[test]
     fn what_is_behind_a_chunk_that_broke_is_not_dealt_to_that_member() {
-        for schedule in [Schedule::Static, Schedule::PURE, Schedule::Affinity, Schedule::Auto, Schedule::Guided(NonZeroUsize::MIN)] {
+        for schedule in
+            [Schedule::Static, Schedule::PURE, Schedule::Affinity, Schedule::Auto, Schedule::Guided(NonZeroUsize::MIN)]
+        {
             let dealer = Dealer::new(schedule, 0..100, 2);
             let mut dealt = Vec::new();
             dealer.deal(1, |chunk| {

@@ -2,13 +2,13 @@
 
 use super::dealer::{Dealer, Loop};
 use super::schedule::Schedule;
+use super::stop::{abandon, unless_abandoned};
 use super::turns::Turns;
 use super::{ONE, ParFor};
 use crate::engine;
 use std::cell::Cell;
 use std::fmt;
 use std::ops::{ControlFlow, Range};
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 impl ParFor {
     /// Runs `body` once for each number of the range; what it passes to [`Order::wait_turn`] runs one at a time, in the
@@ -54,14 +54,7 @@ impl ParFor {
         let Some(team) = Loop::reserve(range, schedule) else { return };
         let turns = Turns::new(first, schedule.stride(length, team.size()), team.size());
         let member = |id, dealer: &Dealer| {
-            // What the body captured is seen again only by the caller, which gets the panic that stopped the loop.
-            let ended = catch_unwind(AssertUnwindSafe(|| {
-                dealer.deal(id, |chunk| run_chunk(chunk, dealer, &turns, &body));
-            }));
-            match ended {
-                Err(payload) if !payload.is::<Abandoned>() => resume_unwind(payload),
-                _ => {}
-            }
+            unless_abandoned(|| dealer.deal(id, |chunk| run_chunk(chunk, dealer, &turns, &body)));
         };
         team.run(member, || turns.wake_all());
     }
@@ -69,7 +62,10 @@ impl ParFor {
 
 /// Runs the iterations of `chunk`, and passes the token on at the end.
 fn run_chunk<F: Fn(usize, Order<'_>)>(
-    chunk: Range<usize>, dealer: &Dealer, turns: &Turns, body: &F,
+    chunk: Range<usize>,
+    dealer: &Dealer,
+    turns: &Turns,
+    body: &F,
 ) -> ControlFlow<()> {
     let turn = Turn { dealer, turns, begin: chunk.start, end: chunk.end, state: Cell::new(State::Waiting) };
     for i in chunk {
@@ -123,7 +119,6 @@ impl Turn<'_> {
 }
 
 /// An iteration's turn in an ordered loop; see [`ParFor::ordered`].
-#[must_use = "an iteration that does not wait for its turn has no ordered section"]
 pub struct Order<'a> {
     turn: &'a Turn<'a>,
     is_last: bool,
@@ -139,9 +134,7 @@ impl Order<'_> {
     /// Runs `section` when all iterations before this one have run theirs, or ended without one.
     pub fn wait_turn<R>(self, section: impl FnOnce() -> R) -> R {
         if !self.turn.claim() {
-            // Another iteration panicked. There is no turn to wait for and nothing to return: this body is unwound, and
-            // the loop above knows the payload.
-            resume_unwind(Box::new(Abandoned));
+            abandon();
         }
         let result = section();
         if self.is_last {
@@ -150,6 +143,3 @@ impl Order<'_> {
         result
     }
 }
-
-/// The payload that unwinds a body whose turn will not come.
-struct Abandoned;

@@ -231,7 +231,7 @@ mod tests {
     fn lengths(mut chunk: impl FnMut(usize) -> Range<usize>) -> Vec<usize> {
         let mut expected = 0;
         (0..)
-            .map(|number| chunk(number))
+            .map(&mut chunk)
             .take_while(|range| !range.is_empty())
             .map(|range| {
                 assert_eq!(range.start, expected, "no gap and no overlap");

@@ -1,8 +1,8 @@
-//! Progress of the stages of a pipeline: how many blocks each member has finished.
+//! Progress of the members of a pipeline: how many blocks, or iterations, each has finished.
 //!
 //! # Protocol
 //! Each member has one line with the number of blocks that it finished.
-//! 1. `finish_block` (the member): number + 1: P1.
+//! 1. `finish_block`, `finish_up_to` (the member): writes a higher number: P1.
 //! 2. `has_finished` (its successors): sees it: P2.
 //!
 //! # Orderings
@@ -10,7 +10,10 @@
 //! read-modify-write. Sleeping: [`WaitPoint`]; P1 is its N1.
 
 use crate::wait_point::WaitPoint;
-use platform::sync::atomic::{AtomicUsize, Ordering::{Acquire, Relaxed, Release}};
+use platform::sync::atomic::{
+    AtomicUsize,
+    Ordering::{Acquire, Relaxed, Release},
+};
 
 /// One member's progress; see the module head.
 #[derive(Debug, Default)]
@@ -24,9 +27,14 @@ impl Stage {
     #[inline]
     pub fn finish_block(&self) {
         // ORDERING: Relaxed - the member's own number.
-        let finished = self.finished.load(Relaxed) + 1;
+        self.finish_up_to(self.finished.load(Relaxed) + 1);
+    }
+
+    /// Step P1, by the stage's member alone: `blocks` are finished, not fewer than before.
+    #[inline]
+    pub fn finish_up_to(&self, blocks: usize) {
         // ORDERING: Release (P1) - pairs with P2.
-        self.finished.store(finished, Release);
+        self.finished.store(blocks, Release);
         self.waiters.notify_all();
     }
 

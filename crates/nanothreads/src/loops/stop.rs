@@ -1,8 +1,13 @@
-//! The flag by which a loop ends early: after a panic, or because the body says so.
+//! How a loop ends early: by a flag, after a panic or because the body says so; and how bodies end that wait for what
+//! will not come.
 
-use platform::sync::atomic::{AtomicBool, Ordering::{Relaxed, Release}};
+use platform::sync::atomic::{
+    AtomicBool,
+    Ordering::{Relaxed, Release},
+};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-/// See the module head.
+/// The flag; see the module head.
 #[derive(Debug, Default)]
 pub(super) struct Stop(AtomicBool);
 
@@ -43,5 +48,23 @@ impl<W: Fn()> Drop for RaiseOnUnwind<'_, W> {
     fn drop(&mut self) {
         self.stop.raise();
         (self.wake)();
+    }
+}
+
+/// The payload that unwinds a body that waits for an iteration which will not come.
+struct Abandoned;
+
+/// Unwinds the calling body, after another iteration panicked: there is nothing to wait for and nothing to return.
+pub(super) fn abandon() -> ! {
+    // Not a panic of the program's: no message.
+    resume_unwind(Box::new(Abandoned))
+}
+
+/// Runs one member's part of a loop whose bodies may be abandoned. Panics of the program go on.
+pub(super) fn unless_abandoned(run: impl FnOnce()) {
+    // What the bodies captured is seen again only by the caller of the loop, which gets the panic that stopped it.
+    match catch_unwind(AssertUnwindSafe(run)) {
+        Err(payload) if !payload.is::<Abandoned>() => resume_unwind(payload),
+        _ => {}
     }
 }

@@ -17,7 +17,10 @@
 
 use crate::wait_point::WaitPoint;
 use platform::sync::CachePadded;
-use platform::sync::atomic::{AtomicUsize, Ordering::{Acquire, Release}};
+use platform::sync::atomic::{
+    AtomicUsize,
+    Ordering::{Acquire, Release},
+};
 use std::num::NonZeroUsize;
 
 /// See the module head.

@@ -350,11 +350,8 @@ impl<'a> Seat<'a> {
     fn pick(self) -> Option<NanoPtr> {
         let scheduler = self.scheduler;
         let own = self.own();
-        // SAFETY: - this member's inbox, on its thread.
-        unsafe {
-            // SAFETY: - drained nodes are live until they are delivered.
-            scheduler.members[self.index].inbox.drain(|node| self.deliver(&*node));
-        }
+        // SAFETY: - this member's inbox, on its thread; drained nodes are live until they are delivered.
+        unsafe { scheduler.members[self.index].inbox.drain(|node| self.deliver(&*node)) };
         scheduler
             .global
             .pop_above(0)

@@ -72,6 +72,11 @@ impl Node {
         unsafe { &*self.team }
     }
 
+    /// True when somebody may ask whether the task is done.
+    pub(super) fn is_watched(&self) -> bool {
+        self.watched
+    }
+
     pub(super) fn is_finished(&self) -> bool {
         // ORDERING: Acquire - what the task did; pairs with `finish`.
         self.successors.load(Acquire) == DONE

@@ -10,7 +10,8 @@ use std::cell::UnsafeCell;
 use std::ptr::NonNull;
 use std::sync::atomic::{
     AtomicBool, AtomicU32, AtomicU64,
-    Ordering::{Acquire, Relaxed, Release},
+    Ordering::{Acquire, Relaxed, Release, SeqCst},
+    fence,
 };
 
 /// A task that stands in one queue.
@@ -53,6 +54,8 @@ pub(crate) struct Queues {
     detached: AtomicU32,
     /// A task was created since `take_note`.
     noted: AtomicBool,
+    /// Sleeping members were called and nobody has looked since.
+    called: AtomicBool,
 }
 
 // SAFETY: - the vector changes between regions only (`make_room`).
@@ -69,6 +72,7 @@ impl Queues {
             completed_elsewhere: AtomicU64::new(0),
             detached: AtomicU32::new(0),
             noted: AtomicBool::new(false),
+            called: AtomicBool::new(false),
         }
     }
 
@@ -99,7 +103,8 @@ impl Queues {
             return false;
         }
         let (completed, created) = self.sums(size);
-        let room = (FULL + FULL_EACH * u64::from(size)).saturating_sub(created.saturating_sub(completed)) / u64::from(size);
+        let room =
+            (FULL + FULL_EACH * u64::from(size)).saturating_sub(created.saturating_sub(completed)) / u64::from(size);
         counters.room.store(room, Relaxed);
         room == 0
     }
@@ -125,6 +130,37 @@ impl Queues {
     /// Queues a task with member `id`, the caller.
     pub(crate) fn push(&self, id: u32, task: NonNull<Explicit>) {
         self.deque(id).own.push(Ready(task));
+    }
+
+    /// True when member `id`, the caller, has no task queued.
+    pub(crate) fn has_none(&self, id: u32) -> bool {
+        self.deque(id).own.is_empty()
+    }
+
+    /// After a push: true when the caller is to wake sleeping members. False when they were called already and nobody has
+    /// looked since: a wake costs more than a small task.
+    ///
+    /// Called and looked are ordered by the fence here and the exchange in `heed_calls`: either the caller sees that
+    /// somebody looked after its last call, or that look sees the task. Who falls asleep without a call to heed is woken
+    /// by the next one (see the protocol of `WaitPoint`).
+    pub(crate) fn call_for_help(&self) -> bool {
+        fence(SeqCst);
+        // ORDERING: Relaxed - behind the fence.
+        if self.called.load(Relaxed) {
+            return false;
+        }
+        // ORDERING: Relaxed - published by the wake's epoch, which a sleeper reads before it looks.
+        self.called.store(true, Relaxed);
+        true
+    }
+
+    /// Before a look into the queues.
+    pub(crate) fn heed_calls(&self) {
+        // ORDERING: Relaxed - see `call_for_help`.
+        if self.called.load(Relaxed) {
+            // ORDERING: SeqCst - orders this before the looks that follow.
+            self.called.swap(false, SeqCst);
+        }
     }
 
     /// Queues a task with the calling member, or with nobody when the caller is not of the team.
@@ -158,6 +194,7 @@ impl Queues {
         wanted: impl Fn(NonNull<Explicit>) -> bool,
         strangers: &mut u32,
     ) -> Option<NonNull<Explicit>> {
+        self.heed_calls();
         let own = &self.deque(id).own;
         if let Some(Ready(task)) = own.pop() {
             if wanted(task) {
@@ -256,6 +293,7 @@ impl Queues {
         let noted = self.noted.load(Relaxed);
         if noted {
             self.noted.store(false, Relaxed);
+            self.called.store(false, Relaxed);
             self.completed_elsewhere.store(0, Relaxed);
             // SAFETY: - between regions: only the primary thread looks here.
             for counters in unsafe { &*self.counters.get() } {

@@ -1,0 +1,81 @@
+//! Nano-threads on a team of one: whatever waits must let the others run, and the order is known.
+#![cfg(not(loom))]
+
+mod nano_cases;
+
+use nanothreads::scope;
+use nanothreads::sizer::Fixed;
+use std::cell::Cell;
+use std::sync::{Mutex, Once};
+
+/// All tests of this process see one processor.
+fn team() -> usize {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| assert!(nanothreads::set_team_sizer(Box::new(Fixed::new(1)))));
+    1
+}
+
+#[test]
+fn ready_tasks_start_in_the_order_of_their_priorities() {
+    team();
+    let order = Mutex::new(Vec::new());
+    let log = |number: i32| order.lock().unwrap().push(number);
+    scope(|s| {
+        for priority in [-5, 7, 0, -1, 7000, i32::MIN, i32::MAX] {
+            s.task().priority(priority).spawn(move |_| log(priority));
+        }
+    });
+    assert_eq!(order.into_inner().unwrap(), [i32::MAX, 7000, 7, 0, -1, -5, i32::MIN]);
+}
+
+#[test]
+fn equal_priorities_keep_the_order_of_creation() {
+    team();
+    let order = Mutex::new(Vec::new());
+    let log = |number: usize| order.lock().unwrap().push(number);
+    scope(|s| {
+        for number in 0..50 {
+            s.task().priority(3).spawn(move |_| log(number));
+        }
+    });
+    assert!(order.into_inner().unwrap().into_iter().eq(0..50));
+}
+
+#[test]
+fn a_successor_runs_as_soon_as_its_last_predecessor_is_done() {
+    team();
+    let order = Mutex::new(Vec::new());
+    let log = |name: &'static str| order.lock().unwrap().push(name);
+    scope(|s| {
+        // The queue of a member gives the newest first: without the rule, `other` would run before `second`.
+        let first = s.task().spawn(move |s| {
+            s.spawn(move |_| log("child"));
+            s.wait();
+            log("first");
+        });
+        s.task().depends_on(&first).spawn(move |_| log("second"));
+        let gate = s.task().depends_on(&first).spawn(move |_| log("third"));
+        s.task().depends_on(&gate).spawn(move |_| log("fourth"));
+    });
+    assert_eq!(order.into_inner().unwrap(), ["child", "first", "second", "third", "fourth"]);
+}
+
+#[test]
+fn who_waits_for_an_inner_scope_runs_no_task_of_the_outer_one() {
+    team();
+    thread_local!(static INSIDE: Cell<bool> = const { Cell::new(false) });
+    scope(|s| {
+        for _ in 0..20 {
+            s.spawn(|_| {
+                assert!(!INSIDE.get(), "a stranger ran on top of a waiting stack");
+                INSIDE.set(true);
+                scope(|s| {
+                    for _ in 0..5 {
+                        s.spawn(|s| s.yield_now());
+                    }
+                });
+                INSIDE.set(false);
+            });
+        }
+    });
+}

@@ -1,0 +1,88 @@
+//! Task groups: what `taskgroup` waits for and cancels, and what reductions over tasks hang on.
+
+use super::wait::wait_running;
+use crate::frame::Frame;
+use std::cell::Cell;
+use std::ptr;
+use std::sync::atomic::{
+    AtomicBool, AtomicU32,
+    Ordering::{Acquire, Relaxed, Release},
+};
+
+/// A task group: taskgroup construct, or the group around a reduction over tasks.
+#[derive(Debug)]
+pub(crate) struct Group {
+    outer: *const Group,
+    /// Tasks of the group that are not complete.
+    pending: AtomicU32,
+    cancelled: AtomicBool,
+    /// The reduction data that compiled code registered.
+    pub(crate) reductions: Cell<*mut usize>,
+    /// The group belongs to a worksharing construct or region, not to a taskgroup: cancellation looks through it.
+    pub(crate) of_construct: Cell<bool>,
+}
+
+impl Group {
+    /// One more task.
+    pub(super) fn count_created(&self) {
+        // ORDERING: Relaxed - queues and tables publish the task; the count only has to be up before that.
+        self.pending.fetch_add(1, Relaxed);
+    }
+
+    /// One task less; true when none is left. The group may be gone when this returns.
+    pub(super) fn count_complete(&self) -> bool {
+        // ORDERING: Release - pairs with `is_done`.
+        self.pending.fetch_sub(1, Release) == 1
+    }
+
+    fn is_done(&self) -> bool {
+        // ORDERING: Acquire - pairs with `count_complete`.
+        self.pending.load(Acquire) == 0
+    }
+
+    /// Cancels the tasks of the group that have not started.
+    pub(crate) fn cancel(&self) {
+        // ORDERING: Relaxed - a hint, checked at scheduling points.
+        self.cancelled.store(true, Relaxed);
+    }
+
+    /// True after `cancel`, here or in the group that a construct's group hides.
+    pub(crate) fn is_cancelled(&self) -> bool {
+        // ORDERING: Relaxed - a hint.
+        self.cancelled.load(Relaxed) || (self.of_construct.get() && self.outer().is_some_and(Group::is_cancelled))
+    }
+
+    /// The group around this one.
+    pub(crate) fn outer(&self) -> Option<&Group> {
+        // SAFETY: - null or a group that closes after this one.
+        unsafe { self.outer.as_ref() }
+    }
+}
+
+/// Opens a group around what the current task creates from now on.
+pub(crate) fn open_group(frame: &Frame) {
+    let task = frame.task();
+    task.group.set(Box::into_raw(new_group(task.group.get())));
+}
+
+/// A group inside `outer`.
+pub(crate) fn new_group(outer: *const Group) -> Box<Group> {
+    Box::new(Group {
+        outer,
+        pending: AtomicU32::new(0),
+        cancelled: AtomicBool::new(false),
+        // SAFETY: - null or a group that is open around the new one.
+        reductions: Cell::new(unsafe { outer.as_ref() }.map_or(ptr::null_mut(), |outer| outer.reductions.get())),
+        of_construct: Cell::new(false),
+    })
+}
+
+/// Waits for the tasks of the innermost group and closes it.
+pub(crate) fn close_group(frame: &Frame) {
+    let task = frame.task();
+    let Some(group) = task.group() else { return };
+    wait_running(frame, || group.is_done());
+    task.group.set(group.outer);
+    // SAFETY: - made by `open_group` of the same task; no task is counted by it any more.
+    drop(unsafe { Box::from_raw(ptr::from_ref(group).cast_mut()) });
+}

@@ -1,0 +1,116 @@
+//! `cluster`: processors in groups of a fixed size.
+//!
+//! # Rule
+//! In order of arrival everybody gets one cluster (or its request, if that is less) while a whole cluster is left;
+//! further rounds hand out further clusters. When less than a cluster is left, or everybody has what it wants of whole
+//! clusters, the rest goes out by two and then by one, so that no processor idles that anybody wants; who has nothing
+//! comes first there.
+//!
+//! # Decisions
+//! - Minima and weights play no part.
+//! - Of a cluster an application takes what it asks for; the rest of the cluster is not lost but counts as left.
+//! - With `master_always` everybody has its one processor first, and a cluster completes it. More applications than
+//!   processors: then all masters share all processors in turn; without it the clusters go out in order of arrival, and
+//!   who has nothing heads the work-list.
+//! - That a cluster lies under one cache is the business of [`placement`](crate::placement).
+
+use crate::crowd;
+use crate::decision::{Allocation, Decision};
+use crate::parameter::{ParameterError, configurable, parameters};
+use crate::policy::Policy;
+use crate::snapshot::Snapshot;
+
+parameters! {
+    /// Parameters of `cluster`.
+    pub struct ClusterParameters {
+        /// Processors of a cluster.
+        "size" size: u32 = 4, 1 => 1024;
+    }
+}
+
+/// Processors in clusters. Without state; O(n + P).
+#[derive(Debug, Clone, Default)]
+pub struct Cluster {
+    parameters: ClusterParameters,
+}
+
+impl Cluster {
+    /// Its name in the registry.
+    pub const NAME: &'static str = "cluster";
+    /// What it does, in a line.
+    pub const DESCRIPTION: &'static str = "processors in clusters of a fixed size, in order of arrival";
+
+    /// The policy with the default parameters.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The policy with these parameters.
+    ///
+    /// # Errors
+    /// The first parameter that is out of range.
+    pub fn with(parameters: ClusterParameters) -> Result<Self, ParameterError> {
+        parameters.check()?;
+        Ok(Self { parameters })
+    }
+}
+
+impl Policy for Cluster {
+    configurable!();
+
+    fn name(&self) -> &'static str {
+        Self::NAME
+    }
+
+    fn decide(&mut self, snapshot: &Snapshot<'_>) -> Decision {
+        let allocations = if snapshot.is_crowded() && snapshot.master_always {
+            crowd::one_each(snapshot, 0..snapshot.apps.len())
+        } else {
+            hand_out(snapshot, self.parameters.size)
+        };
+        Decision::everybody_waits(snapshot, allocations)
+    }
+}
+
+fn hand_out(snapshot: &Snapshot<'_>, size: u32) -> Vec<Allocation> {
+    let first = u32::from(snapshot.master_always);
+    let mut parts = vec![first; snapshot.apps.len()];
+    let mut left = u64::from(snapshot.processors) - u64::from(first) * parts.len() as u64;
+    let wants = |i: usize| snapshot.apps[i].wants();
+
+    // Whole clusters; the first one completes the processor that is there already.
+    let mut open: Vec<usize> = (0..parts.len()).filter(|&i| parts[i] < wants(i)).collect();
+    let mut round = 1;
+    let mut out = false;
+    while !open.is_empty() && !out {
+        for &i in &open {
+            let cluster = size.saturating_mul(round) - parts[i];
+            if u64::from(cluster) > left {
+                out = true;
+                break;
+            }
+            let taken = cluster.min(wants(i) - parts[i]);
+            parts[i] += taken;
+            left -= u64::from(taken);
+        }
+        open.retain(|&i| parts[i] < wants(i));
+        round += 1;
+    }
+
+    open.sort_by_key(|&i| parts[i] > 0);
+    for chunk in [2, 1] {
+        while left >= chunk && !open.is_empty() {
+            for &i in &open {
+                if left < chunk {
+                    break;
+                }
+                let taken = u32::min(2, wants(i) - parts[i]).min(u32::try_from(chunk).expect("it is 1 or 2"));
+                parts[i] += taken;
+                left -= u64::from(taken);
+            }
+            open.retain(|&i| parts[i] < wants(i));
+        }
+    }
+    snapshot.apps.iter().zip(parts).map(|(app, part)| Allocation::own(app.id, part)).collect()
+}

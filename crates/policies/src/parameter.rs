@@ -1,0 +1,337 @@
+//! Parameters of policies: typed, documented, validated, serialisable, and changed while applications run.
+//!
+//! Each policy that has parameters has a struct of them ([`ClusterParameters`](crate::ClusterParameters), ...), which
+//! reads and writes itself as a map from key to [`Value`]. Whoever knows a policy by name only uses
+//! [`Policy::parameters`] and [`Policy::configure`].
+//!
+//! # Invariants
+//! V1  A value that a policy holds is within its range: every way in checks it.
+//! V2  A key left out has its default value; an unknown key is an error, so that a misspelt one does not pass.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::policy::Policy;
+use crate::snapshot::Nanos;
+
+/// The value of a parameter. Read from text: `true`, `12`, `0.7`, `100ms`.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Value {
+    /// Yes or no.
+    Switch(bool),
+    /// A whole number.
+    Whole(u64),
+    /// Any number.
+    Number(f64),
+    /// A time; a whole number of ns, us, ms or s.
+    Time(#[serde(with = "time_text")] Nanos),
+}
+
+/// Values by key, as they stand in files and messages.
+pub type Settings = BTreeMap<String, Value>;
+
+const UNITS: [(&str, Nanos); 4] = [("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000), ("ns", 1)];
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Switch(on) => write!(f, "{on}"),
+            Self::Whole(number) => write!(f, "{number}"),
+            Self::Number(number) => write!(f, "{number}"),
+            Self::Time(time) => {
+                let (unit, length) = UNITS.into_iter().find(|(_, length)| time.is_multiple_of(*length)).unwrap_or(("ns", 1));
+                write!(f, "{}{unit}", time / length)
+            }
+        }
+    }
+}
+
+impl FromStr for Value {
+    type Err = ValueError;
+
+    fn from_str(text: &str) -> Result<Self, ValueError> {
+        if let Ok(on) = text.parse() {
+            return Ok(Self::Switch(on));
+        }
+        if let Ok(number) = text.parse() {
+            return Ok(Self::Whole(number));
+        }
+        if let Ok(number) = text.parse() {
+            return Ok(Self::Number(number));
+        }
+        time(text).map(Self::Time).ok_or_else(|| ValueError { text: text.to_owned() })
+    }
+}
+
+/// The time that is written so.
+fn time(text: &str) -> Option<Nanos> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, unit) = text.split_at(digits);
+    let (_, length) = UNITS.into_iter().find(|(name, _)| *name == unit)?;
+    number.parse::<Nanos>().ok()?.checked_mul(length)
+}
+
+mod time_text {
+    use serde::de::Error as _;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    use super::{Value, ValueError};
+    use crate::snapshot::Nanos;
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+    pub(super) fn serialize<S: Serializer>(time: &Nanos, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&Value::Time(*time))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Nanos, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        super::time(&text).ok_or_else(|| D::Error::custom(ValueError { text }))
+    }
+}
+
+/// A text that is no value.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{text:?} is no value; write true, false, a number, or a time as 100ms (units: s, ms, us, ns)")]
+pub struct ValueError {
+    /// The text.
+    pub text: String,
+}
+
+/// One parameter of a policy, as it stands.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Parameter {
+    /// By this name it is changed.
+    pub key: &'static str,
+    /// Its value now.
+    pub value: Value,
+    /// Its value unless changed.
+    pub default: Value,
+    /// The smallest value that it may have.
+    pub lowest: Value,
+    /// The largest value that it may have.
+    pub highest: Value,
+    /// What it does.
+    pub description: &'static str,
+}
+
+/// A parameter that cannot be set so.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ParameterError {
+    /// There is no such key.
+    #[error("there is no parameter {key:?}; there are: {}", if known.is_empty() { "none".to_owned() } else { known.join(", ") })]
+    Unknown {
+        /// The key asked for.
+        key: String,
+        /// The keys that exist.
+        known: Vec<&'static str>,
+    },
+    /// The value is of another kind, or out of range.
+    #[error("{key} cannot be {value}; it is {allowed}")]
+    Value {
+        /// The key.
+        key: &'static str,
+        /// The value refused.
+        value: Value,
+        /// What it may be.
+        allowed: String,
+    },
+}
+
+impl ParameterError {
+    /// The error of a policy with these parameters that has none called `key`.
+    #[must_use]
+    pub fn unknown(key: &str, parameters: &[Parameter]) -> Self {
+        Self::Unknown { key: key.to_owned(), known: parameters.iter().map(|parameter| parameter.key).collect() }
+    }
+}
+
+/// Sets several parameters of a policy, all or none.
+///
+/// # Errors
+/// The first one that cannot be set; the policy is then as before.
+pub fn apply(policy: &mut dyn Policy, settings: &Settings) -> Result<(), ParameterError> {
+    let before = policy.parameters();
+    for (key, value) in settings {
+        if let Err(error) = policy.configure(key, value) {
+            for parameter in before {
+                policy.configure(parameter.key, &parameter.value)?;
+            }
+            return Err(error);
+        }
+    }
+    Ok(())
+}
+
+/// A type that a parameter can have.
+pub(crate) trait Kind: Copy + PartialOrd {
+    /// What it is, for messages.
+    const NAME: &'static str;
+    fn value(self) -> Value;
+    fn from_value(value: &Value) -> Option<Self>;
+}
+
+impl Kind for bool {
+    const NAME: &'static str = "a switch";
+
+    fn value(self) -> Value {
+        Value::Switch(self)
+    }
+
+    fn from_value(value: &Value) -> Option<Self> {
+        if let Value::Switch(on) = value { Some(*on) } else { None }
+    }
+}
+
+impl Kind for u32 {
+    const NAME: &'static str = "a whole number";
+
+    fn value(self) -> Value {
+        Value::Whole(self.into())
+    }
+
+    fn from_value(value: &Value) -> Option<Self> {
+        if let Value::Whole(number) = value { u32::try_from(*number).ok() } else { None }
+    }
+}
+
+impl Kind for f64 {
+    const NAME: &'static str = "a number";
+
+    fn value(self) -> Value {
+        Value::Number(self)
+    }
+
+    fn from_value(value: &Value) -> Option<Self> {
+        match *value {
+            Value::Number(number) => Some(number),
+            // Whole numbers of this size are exact; larger ones are out of every range.
+            Value::Whole(number) => u32::try_from(number).ok().map(f64::from),
+            Value::Switch(_) | Value::Time(_) => None,
+        }
+    }
+}
+
+impl Kind for Nanos {
+    const NAME: &'static str = "a time";
+
+    fn value(self) -> Value {
+        Value::Time(self)
+    }
+
+    fn from_value(value: &Value) -> Option<Self> {
+        if let Value::Time(time) = value { Some(*time) } else { None }
+    }
+}
+
+/// The value as this type, if it is in the range.
+pub(crate) fn within<T: Kind>(key: &'static str, value: &Value, lowest: T, highest: T) -> Result<T, ParameterError> {
+    T::from_value(value).filter(|new| (lowest..=highest).contains(new)).ok_or_else(|| ParameterError::Value {
+        key,
+        value: *value,
+        allowed: format!("{} from {} to {}", T::NAME, lowest.value(), highest.value()),
+    })
+}
+
+/// Defines the struct of a policy's parameters: one line each of key, field, type, default and range.
+macro_rules! parameters {
+    (
+        $(#[$outer:meta])*
+        pub struct $name:ident {
+            $( $(#[doc = $doc:literal])+ $key:literal $field:ident: $type:ty = $default:expr, $lowest:expr => $highest:expr; )+
+        }
+    ) => {
+        $(#[$outer])*
+        #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
+        #[serde(into = "crate::parameter::Settings", try_from = "crate::parameter::Settings")]
+        pub struct $name {
+            $( $(#[doc = $doc])+ pub $field: $type, )+
+        }
+
+        impl Default for $name {
+            fn default() -> Self {
+                Self { $( $field: $default, )+ }
+            }
+        }
+
+        impl $name {
+            /// Each parameter with its value, range and description.
+            #[must_use]
+            pub fn list(&self) -> Vec<crate::parameter::Parameter> {
+                use crate::parameter::Kind;
+                vec![$( crate::parameter::Parameter {
+                    key: $key,
+                    value: self.$field.value(),
+                    default: <$type as Kind>::value($default),
+                    lowest: <$type as Kind>::value($lowest),
+                    highest: <$type as Kind>::value($highest),
+                    description: concat!($($doc),+).trim_ascii(),
+                }, )+]
+            }
+
+            /// Changes one parameter.
+            ///
+            /// # Errors
+            /// There is none called `key`, or it cannot have this value.
+            pub fn set(
+                &mut self,
+                key: &str,
+                value: &crate::parameter::Value,
+            ) -> Result<(), crate::parameter::ParameterError> {
+                match key {
+                    $( $key => self.$field = crate::parameter::within::<$type>($key, value, $lowest, $highest)?, )+
+                    _ => return Err(crate::parameter::ParameterError::unknown(key, &self.list())),
+                }
+                Ok(())
+            }
+
+            /// Says whether each parameter is in its range.
+            ///
+            /// # Errors
+            /// The first one that is not.
+            pub fn check(&self) -> Result<(), crate::parameter::ParameterError> {
+                let mut copy = self.clone();
+                self.list().iter().try_for_each(|parameter| copy.set(parameter.key, &parameter.value))
+            }
+        }
+
+        impl From<$name> for crate::parameter::Settings {
+            fn from(parameters: $name) -> Self {
+                parameters.list().into_iter().map(|parameter| (parameter.key.to_owned(), parameter.value)).collect()
+            }
+        }
+
+        impl TryFrom<crate::parameter::Settings> for $name {
+            type Error = crate::parameter::ParameterError;
+
+            fn try_from(settings: crate::parameter::Settings) -> Result<Self, Self::Error> {
+                let mut parameters = Self::default();
+                settings.iter().try_for_each(|(key, value)| parameters.set(key, value))?;
+                Ok(parameters)
+            }
+        }
+    };
+}
+pub(crate) use parameters;
+
+/// The methods of [`Policy`] about parameters, for a policy that keeps them in a field `parameters`.
+macro_rules! configurable {
+    () => {
+        fn parameters(&self) -> Vec<crate::parameter::Parameter> {
+            self.parameters.list()
+        }
+
+        fn configure(
+            &mut self,
+            key: &str,
+            value: &crate::parameter::Value,
+        ) -> Result<(), crate::parameter::ParameterError> {
+            self.parameters.set(key, value)
+        }
+    };
+}
+pub(crate) use configurable;
