@@ -41,7 +41,7 @@ pub use schedule::{Alpha, InvalidAlpha, Schedule, guided_chunk, static_block};
 pub use sections::{Sections, sections};
 pub use slices::{ParChunksMut, par_chunks_mut};
 
-use crate::engine;
+use crate::{engine, region};
 use dealer::{Dealer, Loop};
 use std::num::NonZeroUsize;
 use std::ops::{ControlFlow, Range};
@@ -99,9 +99,12 @@ impl ParFor {
     /// As [`ParFor::run`].
     pub fn run_chunks<F: Fn(Range<usize>) + Sync>(self, body: F) {
         let (range, schedule) = self.plan(Schedule::Static);
+        if schedule == Schedule::Static {
+            return run_static(range, body);
+        }
         let range = run_ahead(range, schedule, &body);
         let Some(team) = Loop::reserve(range, schedule) else { return };
-        let member = |id, dealer: &Dealer| {
+        let member = move |id, dealer: &Dealer| {
             dealer.deal(id, |chunk| {
                 body(chunk);
                 ControlFlow::Continue(())
@@ -114,6 +117,18 @@ impl ParFor {
     fn plan(self, default: Schedule) -> (Range<usize>, Schedule) {
         (self.range, self.schedule.unwrap_or(default))
     }
+}
+
+/// One block for each member: nothing is shared, and nothing is left to be stopped.
+fn run_static(range: Range<usize>, body: impl Fn(Range<usize>) + Sync) {
+    if range.is_empty() {
+        return;
+    }
+    let team = dealer::reserve_team(range.len());
+    region::run_team(&team, move |member| {
+        let block = static_block(range.len(), member.id as usize, member.size as usize);
+        body(range.start + block.start..range.start + block.end);
+    });
 }
 
 /// Under [`Schedule::Auto`] the caller runs the beginning of the range alone, so that a loop that is over in no time

@@ -98,7 +98,7 @@ fn in_parallel(plans: &[Plan]) -> ([u64; VALUES], Vec<Vec<u64>>) {
         let (cells, seen, done) = (&cells, &seen, &done);
         let mut tasks: Vec<TaskRef> = Vec::new();
         for (number, plan) in plans.iter().enumerate() {
-            let older = |distance: &usize| number.checked_sub(*distance);
+            let older = move |distance: &usize| number.checked_sub(*distance);
             let mut task = s.task().priority(plan.priority);
             for predecessor in plan.predecessors.iter().filter_map(older) {
                 task = task.depends_on(&tasks[predecessor]);

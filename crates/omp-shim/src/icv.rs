@@ -92,9 +92,9 @@ impl Settings {
         }
     }
 
-    /// `icvs` as the members of a region at nesting level `level` inherit them.
-    pub(crate) fn inherited(&self, icvs: &Icvs, level: u32) -> Icvs {
-        let mut icvs = *icvs;
+    /// `icvs` as the members of a region at nesting level `level`, bound by `bind`, inherit them.
+    pub(crate) fn inherited(&self, icvs: &Icvs, level: u32, bind: Bind) -> Icvs {
+        let mut icvs = Icvs { bind, ..*icvs };
         if let Some(threads) = self.environment.num_threads.get(level as usize) {
             icvs.num_threads = *threads;
         }

@@ -118,6 +118,29 @@ pub(crate) struct Request<'a> {
     pub(crate) dependences: &'a [Dependence],
     /// Where the event handle goes.
     pub(crate) event: Option<NonNull<*mut c_void>>,
+    /// A taskloop's task: its bounds, which its own argument block begins with. The next one gets the same `data`.
+    pub(crate) bounds: Option<[u64; 2]>,
+}
+
+impl Request<'_> {
+    /// Makes a task's own argument block.
+    ///
+    /// # Safety
+    /// - `block` is fresh memory of the layout `self.block`, and `self.data` is what the compiled code passed.
+    unsafe fn fill(&self, block: *mut c_void) {
+        match self.copy {
+            // SAFETY: - the compiled code's own copy constructor for its block.
+            Some(copy) => unsafe { copy(block, self.data) },
+            // SAFETY: - the compiled code's block has this size; `block` is fresh.
+            None => unsafe {
+                ptr::copy_nonoverlapping(self.data.cast::<u8>(), block.cast::<u8>(), self.block.size());
+            },
+        }
+        if let Some(bounds) = self.bounds {
+            // SAFETY: - the block of a taskloop begins with two words; the copy constructor does not know them.
+            unsafe { block.cast::<[u64; 2]>().write(bounds) };
+        }
+    }
 }
 
 impl Task {
@@ -372,14 +395,8 @@ fn allocate<'a>(frame: &Frame, request: &Request<'_>) -> &'a Explicit {
             }
         }
     }
-    match request.copy {
-        // SAFETY: - the compiled code's own copy constructor for its block.
-        Some(copy) => unsafe { copy(block, request.data) },
-        // SAFETY: - the block that the compiled code passes has this size; the copy is fresh memory.
-        None => unsafe {
-            ptr::copy_nonoverlapping(request.data.cast::<u8>(), block.cast::<u8>(), request.block.size())
-        },
-    }
+    // SAFETY: - fresh memory behind the task, of the request's layout.
+    unsafe { request.fill(block) };
     // ORDERING: Relaxed - queues and tables publish the task; the counts only have to be up before that.
     parent.links.fetch_add(CHILD | REFERENCE, Relaxed);
     if let Some(group) = parent.group() {

@@ -418,14 +418,15 @@ impl Team {
         self.orders.active_level.set(outer.active_level() + u32::from(size > 1));
         self.orders.body.set(Some(body));
         self.orders.data.set(data);
-        self.orders.icvs.set(settings().inherited(icvs, level));
+        let bind = Bind::of_region(icvs.bind, bind);
+        self.orders.icvs.set(settings().inherited(icvs, level, bind));
         self.orders.parent.set(ptr::from_ref(parent));
         let mut league = outer.league();
         if league.counter.is_null() {
             league.counter = ptr::from_ref(outer);
         }
         self.orders.league.set(league);
-        self.orders.bind.set(Bind::of_region(icvs.bind, bind));
+        self.orders.bind.set(bind);
         self.orders.laid_out.set(false);
         self.orders.calm.set(size == 1 || self.calmness.is_calm(body as usize));
     }

@@ -99,13 +99,13 @@ fn hand_out(snapshot: &Snapshot<'_>, size: u32) -> Vec<Allocation> {
     }
 
     open.sort_by_key(|&i| parts[i] > 0);
-    for chunk in [2, 1] {
-        while left >= chunk && !open.is_empty() {
+    for chunk in [2_u32, 1] {
+        while left >= u64::from(chunk) && !open.is_empty() {
             for &i in &open {
-                if left < chunk {
+                if left < u64::from(chunk) {
                     break;
                 }
-                let taken = u32::min(2, wants(i) - parts[i]).min(u32::try_from(chunk).expect("it is 1 or 2"));
+                let taken = chunk.min(wants(i) - parts[i]);
                 parts[i] += taken;
                 left -= u64::from(taken);
             }

@@ -7,6 +7,7 @@
 //! D3  Processors of their own add up to at most P. While masters share, at least one processor is left for them.
 //! D4  A shared allocation is exactly one processor, and only exists with `master_always`; with it every application
 //!     has at least one processor, its own or a shared one (as long as the machine has any).
+//!     D3 and D4 do not hold for an [`unbound`](Decision::unbound) decision.
 //! D5  The work-list names applications of the snapshot, each at most once, that could use more than they have.
 //!
 //! # Not here
@@ -63,6 +64,9 @@ pub struct Decision {
     pub rotate: bool,
     /// Ask again at this time, if no other cause comes earlier (policies with quanta of their own).
     pub next: Option<Nanos>,
+    /// Nobody is bound to processors: the operating system shares them out, and allocations may add up to more than
+    /// there are. Only policies that say so in [`Policy::needs`](crate::Policy::needs) answer this.
+    pub unbound: bool,
 }
 
 impl Decision {
@@ -70,7 +74,7 @@ impl Decision {
     #[must_use]
     pub fn new(snapshot: &Snapshot<'_>, allocations: Vec<Allocation>, work_list: Vec<AppId>) -> Self {
         let rotate = snapshot.cause == Cause::Quantum && allocations.iter().any(|a| a.shared);
-        Self { allocations, work_list, rotate, next: None }
+        Self { allocations, work_list, rotate, next: None, unbound: false }
     }
 
     /// A decision in which everybody who wants more stands in the work-list: those without a processor first, then
@@ -115,16 +119,16 @@ impl Decision {
             allocations.push(allocation);
             at.insert(view.id, i);
         }
-        let mut after = Self { allocations, work_list: Vec::new(), rotate: false, next: self.next };
+        let (next, unbound) = (self.next, self.unbound);
+        let mut after = Self { allocations, work_list: Vec::new(), rotate: false, next, unbound };
         let mut free = after.unallocated(snapshot.processors);
         for app in &self.work_list {
             // Who left the machine also leaves the work-list.
             let Some(&i) = at.get(app) else { continue };
             let allocation = &mut after.allocations[i];
             if allocation.shared && free > 0 {
-                // The place that it leaves is taken by other masters or falls free; the next decision sees to it.
+                // As long as anything is free no master shares in fact, and the place that it leaves is its own now.
                 allocation.shared = false;
-                free -= 1;
             }
             if !allocation.shared {
                 let taken = free.min(snapshot.apps[i].wants() - allocation.processors);
@@ -158,13 +162,13 @@ impl Decision {
             if shared && (processors != 1 || !snapshot.master_always) {
                 return Err(BrokenRule::Shared { app, processors });
             }
-            if snapshot.master_always && snapshot.processors > 0 && processors == 0 {
+            if snapshot.master_always && snapshot.processors > 0 && processors == 0 && !self.unbound {
                 return Err(BrokenRule::NoMaster { app });
             }
             views.insert(app, (allocation, view));
         }
         let (own, masters) = self.totals();
-        if own + masters.min(1) > u64::from(snapshot.processors) {
+        if own + masters.min(1) > u64::from(snapshot.processors) && !self.unbound {
             return Err(BrokenRule::Sum { own, masters, processors: snapshot.processors });
         }
         let mut seen = BTreeSet::new();

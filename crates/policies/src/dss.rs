@@ -15,7 +15,7 @@ use crate::crowd;
 use crate::decision::{Allocation, Decision};
 use crate::policy::Policy;
 use crate::share::{self, Claim};
-use crate::snapshot::Snapshot;
+use crate::snapshot::{AppView, Snapshot};
 
 /// Dynamic space sharing. Without state; O(n log n).
 #[derive(Debug, Clone, Default)]
@@ -51,29 +51,32 @@ impl Policy for Dss {
 
 /// The rule for at most as many applications as processors.
 pub(crate) fn space_share(snapshot: &Snapshot<'_>) -> Vec<Allocation> {
-    debug_assert!(!snapshot.is_crowded());
-    let mut allocations: Vec<_> = snapshot.apps.iter().map(|app| Allocation::own(app.id, 1)).collect();
-    let mut rest = u64::from(snapshot.processors) - snapshot.apps.len() as u64;
-    let wanted: u64 = snapshot.apps.iter().map(|app| u64::from(app.wants())).sum();
+    let parts = divide(snapshot.apps, snapshot.processors);
+    snapshot.apps.iter().zip(parts).map(|(app, part)| Allocation::own(app.id, part)).collect()
+}
+
+/// The same for any applications, in order of arrival, that have these processors for themselves.
+pub(crate) fn divide(apps: &[AppView], processors: u32) -> Vec<u32> {
+    debug_assert!(apps.len() as u64 <= u64::from(processors));
+    let wanted: u64 = apps.iter().map(|app| u64::from(app.wants())).sum();
     // When all fits the order of steps does not matter, but minima and proportions must not be asked.
-    if wanted <= u64::from(snapshot.processors) {
-        for (allocation, app) in allocations.iter_mut().zip(snapshot.apps) {
-            allocation.processors = app.wants();
-        }
-        return allocations;
+    if wanted <= u64::from(processors) {
+        return apps.iter().map(AppView::wants).collect();
     }
-    for (allocation, app) in allocations.iter_mut().zip(snapshot.apps) {
+    let mut parts = vec![1; apps.len()];
+    let mut rest = u64::from(processors) - apps.len() as u64;
+    for (part, app) in parts.iter_mut().zip(apps) {
         let more = u64::from(app.floor() - 1).min(rest);
         rest -= more;
-        allocation.processors += u32::try_from(more).expect("it is at most the floor, a u32");
+        *part += u32::try_from(more).expect("it is at most the floor, a u32");
     }
-    let claims: Vec<_> = allocations
+    let claims: Vec<_> = parts
         .iter()
-        .zip(snapshot.apps)
-        .map(|(a, app)| Claim { key: share::key(app.weight, app.request), room: app.wants() - a.processors })
+        .zip(apps)
+        .map(|(part, app)| Claim { key: share::key(app.weight, app.request), room: app.wants() - part })
         .collect();
-    for (allocation, more) in allocations.iter_mut().zip(share::divide(rest, &claims)) {
-        allocation.processors += more;
+    for (part, more) in parts.iter_mut().zip(share::divide(rest, &claims)) {
+        *part += more;
     }
-    allocations
+    parts
 }

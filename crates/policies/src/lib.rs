@@ -44,22 +44,42 @@
 
 #![forbid(unsafe_code)]
 
+pub mod admission;
+mod batch;
+mod cluster;
 mod crowd;
 pub mod decision;
 mod dss;
 mod dss_ts;
 mod equip;
+mod gang;
+mod none;
+pub mod parameter;
 pub mod placement;
 mod policy;
 mod registry;
+mod ring;
+mod rr;
 mod share;
+mod sliding;
 pub mod snapshot;
+mod turn;
+mod vtq;
 
+pub use admission::{Admission, Waiting};
+pub use batch::{Batch, BatchParameters};
+pub use cluster::{Cluster, ClusterParameters};
 pub use decision::{Allocation, BrokenRule, Decision};
 pub use dss::Dss;
 pub use dss_ts::DssTs;
 pub use equip::Equip;
+pub use gang::{Gang, GangParameters};
+pub use none::NoPolicy;
+pub use parameter::{Parameter, ParameterError, Settings, Value};
 pub use placement::{Machine, MachineCpu, Placement, Smt};
-pub use policy::Policy;
+pub use policy::{Needs, Policy};
 pub use registry::{DEFAULT_POLICY, RegisterError, Registry, UnknownPolicy};
+pub use rr::{RoundRobin, RoundRobinParameters};
+pub use sliding::{SswDss, SwDss, WindowParameters};
 pub use snapshot::{AppId, AppView, Cause, InvalidSnapshot, MAX_WEIGHT, MIN_WEIGHT, Nanos, Snapshot, Speedup};
+pub use vtq::{VtqDss, VtqParameters};

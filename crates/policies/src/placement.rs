@@ -23,6 +23,7 @@
 //!     out; then those who came last go short.
 //! P3  An application whose number does not fall keeps all that it holds, and one whose number falls to k keeps k of
 //!     it (processors that left the machine apart). Nothing moves when nothing changes, but for turns.
+//! P5  An unbound decision places nobody: everybody has all processors, and what ran where is forgotten.
 //! P4  In a circle of S masters each place on a shared processor is held by each master once in S turns.
 
 mod circle;
@@ -125,6 +126,11 @@ impl Placement {
         let mut cpus = machine.cpus.clone();
         cpus.sort_by_key(|cpu| cpu.id);
         cpus.dedup_by_key(|cpu| cpu.id);
+        if decision.unbound {
+            *self = Self::with_smt(self.smt);
+            let ids: Vec<u32> = cpus.iter().map(|cpu| cpu.id).collect();
+            return decision.allocations.iter().map(|allocation| (allocation.app, ids.clone())).collect();
+        }
 
         self.forget(decision);
         let mut free = Free::new(&cpus, self.smt);

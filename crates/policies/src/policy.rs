@@ -1,7 +1,35 @@
 //! The interface that every allocation policy implements.
 
+use crate::admission::{Admission, Waiting};
 use crate::decision::Decision;
+use crate::parameter::{Parameter, ParameterError, Value};
 use crate::snapshot::Snapshot;
+
+/// What a policy needs, or a manager offers, beyond decisions that take effect and timers ([`Decision::next`]).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Needs {
+    /// Applications report speedups, in [`AppView::speedup`](crate::AppView::speedup).
+    pub reports: bool,
+    /// Allocations are not bound to processors, see [`Decision::unbound`].
+    pub unbound: bool,
+}
+
+impl Needs {
+    /// Nothing beyond.
+    pub const NOTHING: Self = Self { reports: false, unbound: false };
+    /// All that there is.
+    pub const EVERYTHING: Self = Self { reports: true, unbound: true };
+
+    /// What of this is not in `offered`, in words.
+    #[must_use]
+    pub fn missing(self, offered: Self) -> Vec<&'static str> {
+        let all = [
+            (self.reports && !offered.reports, "speedup reports"),
+            (self.unbound && !offered.unbound, "allocations that are not bound to processors"),
+        ];
+        all.into_iter().filter(|(missing, _)| *missing).map(|(_, name)| name).collect()
+    }
+}
 
 /// Decides how many processors each application has until the next decision.
 ///
@@ -65,5 +93,30 @@ pub trait Policy: Send {
     /// and a machine that changed, ask [`decide`](Policy::decide).
     fn release(&mut self, snapshot: &Snapshot<'_>, last: &Decision) -> Decision {
         last.after_release(snapshot)
+    }
+
+    /// How many of those who wait for admission may start, see [`admission`](crate::admission). As it stands: all.
+    fn admission(&mut self, snapshot: &Snapshot<'_>, queue: &[Waiting]) -> Admission {
+        let _ = snapshot;
+        Admission::everybody(queue)
+    }
+
+    /// What it needs of the manager. As it stands: nothing beyond the usual.
+    fn needs(&self) -> Needs {
+        Needs::NOTHING
+    }
+
+    /// Its parameters as they are now. As it stands it has none.
+    fn parameters(&self) -> Vec<Parameter> {
+        Vec::new()
+    }
+
+    /// Changes a parameter, also while applications run; the next decision follows it.
+    ///
+    /// # Errors
+    /// There is none called `key`, or it cannot have this value; nothing has changed then.
+    fn configure(&mut self, key: &str, value: &Value) -> Result<(), ParameterError> {
+        let _ = value;
+        Err(ParameterError::unknown(key, &self.parameters()))
     }
 }

@@ -3,10 +3,17 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use crate::batch::Batch;
+use crate::cluster::Cluster;
 use crate::dss::Dss;
 use crate::dss_ts::DssTs;
 use crate::equip::Equip;
-use crate::policy::Policy;
+use crate::gang::Gang;
+use crate::none::NoPolicy;
+use crate::policy::{Needs, Policy};
+use crate::rr::RoundRobin;
+use crate::sliding::{SswDss, SwDss};
+use crate::vtq::VtqDss;
 
 /// The name of the policy that a manager uses unless told otherwise.
 pub const DEFAULT_POLICY: &str = DssTs::NAME;
@@ -15,6 +22,7 @@ type Constructor = Box<dyn Fn() -> Box<dyn Policy> + Send + Sync>;
 
 struct Entry {
     description: String,
+    needs: Needs,
     constructor: Constructor,
 }
 
@@ -26,11 +34,18 @@ struct Entry {
 /// assert_eq!(policy.name(), "equip");
 ///
 /// let unknown = registry.create("eqip").err().expect("there is no such policy");
-/// assert_eq!(unknown.to_string(), "no policy is called \"eqip\"; there are: dss, dss-ts, equip");
+/// assert!(unknown.to_string().starts_with("no policy is called \"eqip\"; there are: batch, cluster, dss, "));
+///
+/// // A manager says what it offers; a policy that needs more cannot be had from it.
+/// let refused = registry.create("none").err().expect("nothing special is offered");
+/// assert!(refused.to_string().contains("needs allocations that are not bound to processors"));
+/// assert!(policies::Registry::with_builtin_for(policies::Needs::EVERYTHING).create("none").is_ok());
 /// # Ok::<(), policies::UnknownPolicy>(())
 /// ```
 #[derive(Default)]
 pub struct Registry {
+    /// What the manager offers.
+    offered: Needs,
     entries: BTreeMap<&'static str, Entry>,
 }
 
@@ -41,14 +56,28 @@ impl Registry {
         Self::default()
     }
 
-    /// A registry of all policies of this crate.
+    /// All policies of this crate that need nothing special of the manager, see [`Policy::needs`].
     #[must_use]
     pub fn with_builtin() -> Self {
-        let mut registry = Self::new();
+        Self::with_builtin_for(Needs::NOTHING)
+    }
+
+    /// All policies of this crate that need no more than is offered. The others are known but cannot be had.
+    #[must_use]
+    pub fn with_builtin_for(offered: Needs) -> Self {
+        let mut registry = Self { offered, entries: BTreeMap::new() };
         for (description, constructor) in [
             (Equip::DESCRIPTION, (|| Box::new(Equip::new())) as fn() -> Box<dyn Policy>),
             (Dss::DESCRIPTION, || Box::new(Dss::new())),
             (DssTs::DESCRIPTION, || Box::new(DssTs::new())),
+            (Cluster::DESCRIPTION, || Box::new(Cluster::new())),
+            (SwDss::DESCRIPTION, || Box::new(SwDss::new())),
+            (SswDss::DESCRIPTION, || Box::new(SswDss::new())),
+            (VtqDss::DESCRIPTION, || Box::new(VtqDss::new())),
+            (Batch::DESCRIPTION, || Box::new(Batch::new())),
+            (RoundRobin::DESCRIPTION, || Box::new(RoundRobin::new())),
+            (Gang::DESCRIPTION, || Box::new(Gang::new())),
+            (NoPolicy::DESCRIPTION, || Box::new(NoPolicy::new())),
         ] {
             registry
                 .register(constructor().name(), description, constructor)
@@ -74,29 +103,33 @@ impl Registry {
         if self.entries.contains_key(name) {
             return Err(RegisterError::Taken { name });
         }
-        let own = constructor().name();
+        let policy = constructor();
+        let (own, needs) = (policy.name(), policy.needs());
         if own != name {
             return Err(RegisterError::OtherName { name, own });
         }
-        self.entries.insert(name, Entry { description: description.into(), constructor: Box::new(constructor) });
+        self.entries.insert(name, Entry { description: description.into(), needs, constructor: Box::new(constructor) });
         Ok(())
     }
 
     /// A new object of the policy called `name`.
     ///
     /// # Errors
-    /// There is none of this name.
+    /// There is none of this name, or it needs more than the manager offers.
     pub fn create(&self, name: &str) -> Result<Box<dyn Policy>, UnknownPolicy> {
-        match self.entries.get(name) {
-            Some(entry) => Ok((entry.constructor)()),
-            None => Err(UnknownPolicy { name: name.to_owned(), known: self.names() }),
+        let entry = self.entries.get(name);
+        let missing = entry.map(|entry| entry.needs.missing(self.offered)).unwrap_or_default();
+        match entry {
+            Some(entry) if missing.is_empty() => Ok((entry.constructor)()),
+            _ => Err(UnknownPolicy { name: name.to_owned(), missing, known: self.names() }),
         }
     }
 
-    /// The names, in alphabetical order.
+    /// The names of those that can be had, in alphabetical order.
     #[must_use]
     pub fn names(&self) -> Vec<&'static str> {
-        self.entries.keys().copied().collect()
+        let able = self.entries.iter().filter(|(_, entry)| entry.needs.missing(self.offered).is_empty());
+        able.map(|(name, _)| *name).collect()
     }
 
     /// What the policy called `name` does, in a line.
@@ -112,14 +145,24 @@ impl fmt::Debug for Registry {
     }
 }
 
-/// There is no policy of this name.
+/// There is no policy of this name, or it cannot run here.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("no policy is called {name:?}; there are: {}", known.join(", "))]
+#[error("{}; there are: {}", reason(name, missing), known.join(", "))]
 pub struct UnknownPolicy {
     /// The name asked for.
     pub name: String,
+    /// What the policy of this name needs and the manager does not offer; empty when there is no such policy.
+    pub missing: Vec<&'static str>,
     /// The names that exist.
     pub known: Vec<&'static str>,
+}
+
+fn reason(name: &str, missing: &[&str]) -> String {
+    if missing.is_empty() {
+        format!("no policy is called {name:?}")
+    } else {
+        format!("the policy {name:?} needs {}, which this manager does not offer", missing.join(" and "))
+    }
 }
 
 /// A policy cannot be added.
@@ -155,8 +198,12 @@ mod tests {
     #[test]
     fn builtin_policies_are_listed() {
         let registry = Registry::with_builtin();
-        assert_eq!(registry.names(), ["dss", "dss-ts", "equip"]);
+        let usual = ["batch", "cluster", "dss", "dss-ts", "equip", "gang", "rr", "ssw-dss", "sw-dss", "vtq-dss"];
+        assert_eq!(registry.names(), usual);
         assert!(registry.names().contains(&DEFAULT_POLICY));
+        let registry = Registry::with_builtin_for(Needs::EVERYTHING);
+        let special = registry.names().into_iter().filter(|name| !usual.contains(name));
+        assert_eq!(special.collect::<Vec<_>>(), ["none"]);
         for name in registry.names() {
             assert_eq!(registry.create(name).expect("it is listed").name(), name);
             assert!(registry.description(name).is_some_and(|text| !text.is_empty()));

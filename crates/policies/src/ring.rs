@@ -18,6 +18,12 @@ impl Ring {
         self.0.rotate_left(number.min(self.0.len()));
     }
 
+    /// Puts the same applications into another order.
+    pub(crate) fn reorder(&mut self, order: impl Iterator<Item = AppId>) {
+        self.0.clear();
+        self.0.extend(order);
+    }
+
     /// Who left goes out, who came joins at the end. Returns the places in the snapshot, in the order of the list.
     pub(crate) fn renew(&mut self, snapshot: &Snapshot<'_>) -> Vec<usize> {
         let at: BTreeMap<AppId, usize> = snapshot.apps.iter().enumerate().map(|(i, app)| (app.id, i)).collect();

@@ -9,7 +9,9 @@ use std::cmp::Reverse;
 use crate::snapshot::{MAX_WEIGHT, MIN_WEIGHT};
 
 /// Fixed-point one. The smallest weight, 0.001, is about 1049 of these: it is off by less than 0.1 %.
-const ONE: f64 = (1 << 20) as f64;
+const ONE: f64 = (1 << FIXED_BITS) as f64;
+/// Binary places of a weight in fixed point.
+pub(crate) const FIXED_BITS: u32 = 20;
 
 /// Who takes part in a division.
 #[derive(Debug, Clone, Copy)]
@@ -21,13 +23,18 @@ pub(crate) struct Claim {
 }
 
 /// The proportion of an application of this weight and request: their product in fixed point.
+pub(crate) fn key(weight: f64, request: u32) -> u128 {
+    // At most 1000 * 2^20 < 2^30 times a u32: 62 bits; sums and products below stay within 128 bits.
+    fixed(weight) * u128::from(request.max(1))
+}
+
+/// A weight in fixed point; not 0.
 ///
 /// A weight out of range counts as the nearest one in range, one that is no number as 1: a policy answers every
 /// snapshot, and [`AppView::check`](crate::AppView::check) is there to refuse such a weight.
-pub(crate) fn key(weight: f64, request: u32) -> u128 {
+pub(crate) fn fixed(weight: f64) -> u128 {
     let weight = if weight.is_nan() { 1.0 } else { weight.clamp(MIN_WEIGHT, MAX_WEIGHT) };
-    // At most 1000 * 2^20 < 2^30 times a u32: 62 bits; sums and products below stay within 128 bits.
-    ((weight * ONE).round() as u128) * u128::from(request.max(1))
+    (weight * ONE).round() as u128
 }
 
 /// Divides `amount` in proportion to the keys, nobody beyond its room, what one cannot take going to the others in

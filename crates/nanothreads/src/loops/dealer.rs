@@ -19,11 +19,12 @@ pub(super) struct Loop {
 
 impl Loop {
     /// Reserves a team for the loop; `None` when there is nothing to do.
+    #[inline]
     pub(super) fn reserve(range: Range<usize>, schedule: Schedule) -> Option<Self> {
         if range.is_empty() {
             return None;
         }
-        let team = region::reserve(engine().wish().min(range.len()));
+        let team = reserve_team(range.len());
         let dealer = Dealer::new(schedule, range, team.size());
         Some(Self { team, dealer })
     }
@@ -35,34 +36,45 @@ impl Loop {
 
     /// Calls `body` with each member's number and where its iterations come from. After a panic nothing new is dealt,
     /// and the guilty member calls `wake`.
-    pub(super) fn run(&self, body: impl Fn(usize, &Dealer) + Sync, wake: impl Fn() + Sync) {
-        let dealer = &self.dealer;
-        region::run_team(&self.team, |member| {
+    pub(super) fn run(self, body: impl Fn(usize, &Dealer) + Sync, wake: impl Fn() + Sync) {
+        let Self { team, dealer } = self;
+        // What the members need moves into one place, whose lines they fetch at once and not one after the other.
+        region::run_team(&team, move |member| {
             let guard = dealer.stop.raise_on_unwind(&wake);
-            body(member.id as usize, dealer);
+            body(member.id as usize, &dealer);
             guard.disarm();
         });
     }
 }
 
+/// A team for a loop of `length` iterations.
+#[inline]
+pub(super) fn reserve_team(length: usize) -> Team {
+    region::reserve(engine().wish().min(length))
+}
+
 /// See the module head.
+#[repr(C)]
 pub(super) struct Dealer {
     start: usize,
     length: usize,
     size: usize,
     stop: Stop,
     source: Source,
+    /// What members share that are dealt from one place: the first iteration, or the number of the first chunk, that
+    /// nobody has taken. On a line of its own: all others are only read.
+    next: Counter,
 }
 
-/// What the members share.
+/// Where the chunks come from.
 enum Source {
     Static,
     StaticChunks(usize),
-    Dynamic(usize, Counter),
-    Trapezoid(Trapezoid, Counter),
-    Factoring(Counter),
+    Dynamic(usize),
+    Trapezoid(Trapezoid),
+    Factoring,
     /// Chunks whose length depends on what is left, or on the member.
-    Remaining(Schedule, Counter),
+    Remaining(Schedule),
     Affinity(Ranges),
     Auto(Ranges),
 }
@@ -72,13 +84,13 @@ impl Source {
         match schedule {
             Schedule::Static => Self::Static,
             Schedule::StaticChunks(chunk) => Self::StaticChunks(chunk.get()),
-            Schedule::Dynamic(chunk) => Self::Dynamic(chunk.get(), Counter::default()),
-            Schedule::Trapezoid => Self::Trapezoid(Trapezoid::new(length, size), Counter::default()),
+            Schedule::Dynamic(chunk) => Self::Dynamic(chunk.get()),
+            Schedule::Trapezoid => Self::Trapezoid(Trapezoid::new(length, size)),
             Schedule::TrapezoidFrom { first, last } => {
-                Self::Trapezoid(Trapezoid::between(length, first.get(), last.get()), Counter::default())
+                Self::Trapezoid(Trapezoid::between(length, first.get(), last.get()))
             }
-            Schedule::Factoring => Self::Factoring(Counter::default()),
-            Schedule::Guided(_) | Schedule::Safe(_) => Self::Remaining(schedule, Counter::default()),
+            Schedule::Factoring => Self::Factoring,
+            Schedule::Guided(_) | Schedule::Safe(_) => Self::Remaining(schedule),
             Schedule::Affinity => Self::Affinity(Ranges::new(length, size)),
             Schedule::Auto => Self::Auto(Ranges::new(length, size)),
         }
@@ -86,9 +98,11 @@ impl Source {
 }
 
 impl Dealer {
+    #[inline]
     fn new(schedule: Schedule, range: Range<usize>, size: usize) -> Self {
         let length = range.len();
-        Self { start: range.start, length, size, stop: Stop::default(), source: Source::new(schedule, length, size) }
+        let source = Source::new(schedule, length, size);
+        Self { start: range.start, length, size, stop: Stop::default(), source, next: Counter::default() }
     }
 
     /// The flag that ends the loop early.
@@ -109,13 +123,13 @@ impl Dealer {
         let _ = match &self.source {
             Source::Static => self.deal_static(id, take),
             Source::StaticChunks(chunk) => self.deal_round_robin(id, *chunk, take),
-            Source::Dynamic(chunk, numbers) => self.deal_dynamic(*chunk, numbers, take),
-            Source::Trapezoid(chunks, numbers) => numbers.each(|number| chunks.chunk(number), take),
-            Source::Factoring(numbers) => {
+            Source::Dynamic(chunk) => self.deal_dynamic(*chunk, take),
+            Source::Trapezoid(chunks) => self.next.each(|number| chunks.chunk(number), take),
+            Source::Factoring => {
                 let mut chunks = Factoring::new(self.length, self.size);
-                numbers.each(|number| chunks.chunk(number), take)
+                self.next.each(|number| chunks.chunk(number), take)
             }
-            Source::Remaining(schedule, next) => self.deal_remaining(*schedule, next, take),
+            Source::Remaining(schedule) => self.deal_remaining(*schedule, take),
             Source::Affinity(ranges) => self.deal_affinity(id, ranges, take),
             Source::Auto(ranges) => self.deal_timed(id, ranges, take),
         };
@@ -144,20 +158,18 @@ impl Dealer {
     fn deal_dynamic(
         &self,
         chunk: usize,
-        numbers: &Counter,
         take: impl FnMut(Range<usize>) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
         let chunk_at = |number: usize| {
             let begin = number.saturating_mul(chunk).min(self.length);
             begin..begin.saturating_add(chunk).min(self.length)
         };
-        numbers.each(chunk_at, take)
+        self.next.each(chunk_at, take)
     }
 
     fn deal_remaining(
         &self,
         schedule: Schedule,
-        next: &Counter,
         mut take: impl FnMut(Range<usize>) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
         // Chunks that this member had: what safe self-scheduling goes by.
@@ -168,7 +180,7 @@ impl Dealer {
                 Schedule::Guided(least) => guided_chunk(remaining, self.size, least),
                 _ => remaining,
             };
-            match next.advance(self.length, chunk_of) {
+            match self.next.advance(self.length, chunk_of) {
                 Some(chunk) => take(chunk)?,
                 None => return ControlFlow::Continue(()),
             }

@@ -28,8 +28,8 @@
 //! Markatos & LeBlanc 1992. Deviations: thieves take from the end, which leaves the owner what is next to its own (and
 //! R3). The lock of the published queue is an exchange of the word.
 
-use super::per_member::PerMember;
 use super::schedule::static_block;
+use platform::sync::CachePadded;
 use platform::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::ops::Range;
 
@@ -109,9 +109,9 @@ impl RangeWord {
 /// chunk of such a range differs from the exact one by less than a 2^-31 part of the range.
 #[derive(Debug)]
 pub struct Ranges {
-    words: PerMember<RangeWord>,
+    /// On lines of their own: their owners are different members.
+    words: Box<[CachePadded<RangeWord>]>,
     length: usize,
-    size: usize,
     unit: usize,
 }
 
@@ -120,11 +120,11 @@ impl Ranges {
     pub fn new(length: usize, size: usize) -> Self {
         let unit = length.div_ceil(u32::MAX as usize).max(1);
         let units = length.div_ceil(unit);
-        let words = PerMember::new(size, |id| {
+        let word = |id| {
             let block = static_block(units, id, size);
-            RangeWord::new(as_units(block.start)..as_units(block.end))
-        });
-        Self { words, length, size, unit }
+            CachePadded::new(RangeWord::new(as_units(block.start)..as_units(block.end)))
+        };
+        Self { words: (0..size).map(word).collect(), length, unit }
     }
 
     /// Takes about `count(rest)` iterations of member `id`'s own range; `None` when it is empty.
@@ -153,7 +153,7 @@ impl Ranges {
 
     fn steal_units(&self, count: impl Fn(usize) -> usize) -> Option<Range<u32>> {
         loop {
-            let rests = (0..self.size).map(|id| (id, self.words[id].look().len()));
+            let rests = self.words.iter().map(|word| word.look().len()).enumerate();
             let (fullest, rest) = rests.max_by_key(|&(_, rest)| rest)?;
             if rest == 0 {
                 return None;

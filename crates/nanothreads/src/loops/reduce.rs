@@ -78,14 +78,15 @@ impl ParFor {
         let range = super::run_ahead(range, schedule, |chunk| sum = join(sum.take(), map(chunk)));
         if let Some(team) = Loop::reserve(range, schedule) {
             let carried = Carried::new(team.size());
-            let member = |id, dealer: &Dealer| {
+            let (carried_by, join, map) = (&carried, &join, &map);
+            let member = move |id, dealer: &Dealer| {
                 let mut own = None;
                 dealer.deal(id, |chunk| {
                     own = join(own.take(), map(chunk));
                     ControlFlow::Continue(())
                 });
                 // SAFETY: - `run` calls this once for each member of this region, with its own number.
-                unsafe { carried.put(id, own) };
+                unsafe { carried_by.put(id, own) };
             };
             team.run(member, || {});
             sum = carried.into_values().fold(sum, |sum, own| join(sum, Some(own)));

@@ -149,9 +149,9 @@ pub fn safe_chunk(length: usize, index: u32, size: usize, alpha: Alpha) -> usize
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trapezoid {
     length: usize,
-    first: u128,
-    last: u128,
-    count: u128,
+    first: usize,
+    last: usize,
+    count: usize,
 }
 
 impl Trapezoid {
@@ -164,22 +164,23 @@ impl Trapezoid {
     /// Chunks of `0..length` from `first` down to `last`. 0 counts as 1, a `last` longer than `first` as `first`.
     pub fn between(length: usize, first: usize, last: usize) -> Self {
         let first = first.max(1);
-        let last = last.clamp(1, first) as u128;
-        let first = first as u128;
-        Self { length, first, last, count: (2 * length as u128).div_ceil(first + last) }
+        let last = last.clamp(1, first);
+        let count = (2 * length as u128).div_ceil(first as u128 + last as u128);
+        let count = usize::try_from(count).expect("2 * length / (first + last), which is at least 2, is at most length");
+        Self { length, first, last, count }
     }
 
     /// Where chunk `number` begins: the length of the range when there are no more.
     pub fn begin(&self, number: usize) -> usize {
-        let number = number as u128;
         if number >= self.count {
             return self.length;
         }
+        let [number, first, last, count] = [number, self.first, self.last, self.count].map(|n| n as u128);
         // The sum of an arithmetic progression. No overflow: number * first stays below twice the length, and so does
         // count * first, so that the product exceeds 128 bits only after 2^60 chunks.
-        let shrinkage = (self.first - self.last) * number * number.saturating_sub(1);
-        let exact_times_steps = 2 * (self.count - 1) * number * self.first - shrinkage;
-        let begin = exact_times_steps.div_ceil((2 * (self.count - 1)).max(1));
+        let shrinkage = (first - last) * number * number.saturating_sub(1);
+        let exact_times_steps = 2 * (count - 1) * number * first - shrinkage;
+        let begin = exact_times_steps.div_ceil((2 * (count - 1)).max(1));
         usize::try_from(begin).map_or(self.length, |begin| begin.min(self.length))
     }
 

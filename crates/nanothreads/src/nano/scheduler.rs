@@ -253,6 +253,8 @@ impl Scheduler {
                 let worker = &self.members[home];
                 // SAFETY: - the last share was ours: nobody else wakes it, and it is live until it is woken.
                 unsafe { worker.inbox.push(node) };
+                // It is awake for this: work that is pushed now is for others.
+                self.idle.take(home);
                 worker.point.notify_all();
             }
         }
@@ -269,9 +271,12 @@ impl Scheduler {
 
     #[cold]
     fn wake_first_sleeper(&self, mut candidates: impl Iterator<Item = usize>) {
-        let sleeps = |&member: &usize| self.idle.contains(member) && self.members[member].point.has_sleepers();
-        if let Some(member) = candidates.find(sleeps) {
-            self.members[member].point.wake_sleepers();
+        let point = |member: usize| &self.members[member].point;
+        let is_ours = |&member: &usize| {
+            self.idle.contains(member) && point(member).has_sleepers() && self.idle.take(member)
+        };
+        if let Some(member) = candidates.find(is_ours) {
+            point(member).wake_sleepers();
         }
     }
 }
@@ -327,22 +332,20 @@ impl<'a> Seat<'a> {
     #[cold]
     fn wait_for_work(self, done: &impl Fn() -> bool) -> Option<NanoPtr> {
         let mut found = None;
-        let mut entered = false;
+        let idle = &self.scheduler.idle;
         engine::wait_looking(&self.scheduler.members[self.index].point, || {
             found = self.pick();
             if found.is_some() || done() {
                 return Look::Ready;
             }
-            if !entered {
-                // Before the looks that precede a sleep: `Idle`.
-                self.scheduler.idle.enter(self.index);
-                entered = true;
+            if idle.contains(self.index) {
+                return Look::Pending;
             }
-            Look::Pending
+            // Looks once more before any sleep: I1 in `Idle`.
+            idle.enter(self.index);
+            Look::Progress
         });
-        if entered {
-            self.scheduler.idle.leave(self.index);
-        }
+        idle.take(self.index);
         found
     }
 

@@ -106,9 +106,9 @@ unsafe extern "C" fn omp_get_schedule_8_(kind: *mut c_uint, chunk: *mut i64) {
     }
 }
 
-/// Completes a detached task.
+/// Completes a detached task. The handle comes by value.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn omp_fulfill_event_(event: *const *mut c_void) {
-    // SAFETY: the program's variable, which holds an event handle.
-    unsafe { api::omp_fulfill_event(*event) };
+unsafe extern "C" fn omp_fulfill_event_(event: *mut c_void) {
+    // SAFETY: the program's event handle.
+    unsafe { api::omp_fulfill_event(event) };
 }

@@ -84,8 +84,8 @@ unsafe extern "C" fn GOMP_task(
     let dependences = if flags & DEPEND != 0 { unsafe { dependences(depend) } } else { Vec::new() };
     let event = if flags & DETACH != 0 { NonNull::new(detach.cast()) } else { None };
     let is_final = flags & FINAL != 0;
-    let request =
-        Request { body, data, copy, block: block(size, align), deferrable, is_final, dependences: &dependences, event };
+    let (block, dependences, bounds) = (block(size, align), &*dependences, None);
+    let request = Request { body, data, copy, block, deferrable, is_final, dependences, event, bounds };
     task::create(frame::current(), &request);
 }
 
@@ -103,7 +103,7 @@ fn clauses(flags: c_uint, tasks: c_ulong) -> Clauses {
 /// The tasks of a taskloop.
 fn loop_task(body: Body, data: *mut c_void, copy: Copy, block: Layout, flags: c_uint) -> Request<'static> {
     let (deferrable, is_final) = (flags & IF != 0, flags & FINAL != 0);
-    Request { body, data, copy, block, deferrable, is_final, dependences: &[], event: None }
+    Request { body, data, copy, block, deferrable, is_final, dependences: &[], event: None, bounds: None }
 }
 
 /// `taskloop`.

@@ -16,13 +16,14 @@ pub(super) fn run_included(frame: &Frame, request: &Request<'_>) {
     let before = frame.swap_task(&raw const task);
     // SAFETY: - the compiled code's body with its argument block, once.
     let run = |data| unsafe { (request.body)(data) };
-    match request.copy {
-        None => run(request.data),
-        Some(copy) => with_block(request.block, |block| {
-            // SAFETY: - the compiled code's own copy constructor for its block.
-            unsafe { copy(block, request.data) };
+    if request.copy.is_none() && request.bounds.is_none() {
+        run(request.data);
+    } else {
+        with_block(request.block, |block| {
+            // SAFETY: - fresh memory of the request's layout.
+            unsafe { request.fill(block) };
             run(block);
-        }),
+        });
     }
     resume(frame, before);
     let lasting = task.lasting.get();

@@ -55,10 +55,9 @@ pub(crate) unsafe fn run(frame: &Frame, request: &Request<'_>, space: &Space, cl
     if !clauses.ungrouped {
         open_group(frame);
     }
-    let bounds = request.data.cast::<u64>();
     if clauses.reduces {
         // SAFETY: - caller's contract.
-        let data = unsafe { bounds.add(2).cast::<*mut usize>().read() };
+        let data = unsafe { request.data.cast::<*mut usize>().add(2).read() };
         // SAFETY: - the compiled code's reduction data.
         unsafe { reduction::register(frame, data) };
     }
@@ -70,12 +69,7 @@ pub(crate) unsafe fn run(frame: &Frame, request: &Request<'_>, space: &Space, cl
             break;
         }
         let (start, end) = space.bounds(&(from..to));
-        // SAFETY: - caller's contract; each task gets its own copy of the block.
-        unsafe {
-            bounds.write(start);
-            bounds.add(1).write(end);
-        }
-        create(frame, request);
+        create(frame, &Request { bounds: Some([start, end]), ..*request });
         from = to;
     }
     if !clauses.ungrouped {

@@ -107,6 +107,12 @@ static void loops(void) {
     for (unsigned long long i = 500; i > 0; i--) hits[i - 1]++;
   }
   for (int i = 0; i < 500; i++) CHECK_EQUAL(hits[i], 2);
+  int private = 7;
+#pragma omp taskloop grainsize(1) firstprivate(private) if (0)
+  for (int i = 0; i < 10; i++) {
+    CHECK_EQUAL(private, 7);
+    private = i;
+  }
 }
 
 static void reductions(void) {

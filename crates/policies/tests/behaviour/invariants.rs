@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::support::{create, decide, numbers, requests, snapshot};
-use policies::{AppId, AppView, Cause, Decision, Policy, Registry, Snapshot};
+use crate::support::{all, create, decide, numbers, requests, snapshot};
+use policies::{AppId, AppView, Cause, Decision, Policy, Snapshot, Speedup};
 use proptest::prelude::*;
 
 /// What happens to the machine and its applications.
@@ -15,6 +15,10 @@ enum Event {
     Bounds(prop::sample::Index, u32, u32, f64),
     Processors(u32),
     Masters(bool),
+    /// A report: on how many processors relative to what it has, and the efficiency.
+    Speedup(prop::sample::Index, u32, f64),
+    /// A parameter of the policy goes to its lowest, default or highest value.
+    Configure(prop::sample::Index, u8),
     /// Another policy takes over (rule 8).
     Switch(prop::sample::Index),
     Quantum,
@@ -50,6 +54,9 @@ fn event() -> impl Strategy<Value = Event> {
         2 => (0..40_u32).prop_map(Event::Processors),
         1 => any::<bool>().prop_map(Event::Masters),
         1 => index().prop_map(Event::Switch),
+        4 => (index(), 0..3_u32, prop_oneof![8 => 0.0..1.2, 1 => Just(f64::NAN), 1 => Just(-1.0)])
+            .prop_map(|(i, off, efficiency)| Event::Speedup(i, off, efficiency)),
+        1 => (index(), 0..3_u8).prop_map(|(i, which)| Event::Configure(i, which)),
         8 => Just(Event::Quantum),
         2 => prop::sample::select(vec![Cause::Request, Cause::Release, Cause::Speedup, Cause::Timer])
             .prop_map(Event::Ask),
@@ -68,7 +75,11 @@ struct World {
 impl World {
     /// Applies an event; says why a decision follows and whether anything changed for a policy.
     fn apply(&mut self, event: &Event) -> (Cause, bool) {
-        self.now += 1_000_000;
+        let passed = if matches!(event, Event::Quantum) { 100_000_000 } else { 1_000_000 };
+        self.now += passed;
+        for app in &mut self.apps {
+            app.cpu_time += u64::from(app.allocated) * passed;
+        }
         let some = !self.apps.is_empty();
         match event {
             Event::Arrive(app) => {
@@ -89,7 +100,15 @@ impl World {
                 (app.min, app.max, app.weight) = (*min, *max, *weight);
                 (Cause::Administration, true)
             }
-            Event::Exit(_) | Event::Request(..) | Event::Bounds(..) => (Cause::Request, false),
+            Event::Speedup(i, off, efficiency) if some => {
+                let at = self.now;
+                let app = i.get_mut(&mut self.apps);
+                let processors = (app.allocated + 1).saturating_sub(*off);
+                app.speedup = Some(Speedup { processors, speedup: efficiency * f64::from(processors), at });
+                (Cause::Speedup, true)
+            }
+            Event::Configure(..) => (Cause::Administration, true),
+            Event::Exit(_) | Event::Request(..) | Event::Bounds(..) | Event::Speedup(..) => (Cause::Request, false),
             Event::Processors(processors) => {
                 self.processors = *processors;
                 (Cause::Administration, true)
@@ -112,14 +131,14 @@ impl World {
     fn follow(&mut self, decision: &Decision) {
         for (app, allocation) in self.apps.iter_mut().zip(&decision.allocations) {
             app.allocated = allocation.processors;
-            app.cpu_time += u64::from(allocation.processors) * 1_000_000;
         }
     }
 }
 
 /// Rules 1, 2, 4 and 5, written without the code under test.
-fn obeys(snapshot: &Snapshot<'_>, decision: &Decision) -> Result<(), TestCaseError> {
+fn obeys(name: &str, snapshot: &Snapshot<'_>, decision: &Decision) -> Result<(), TestCaseError> {
     prop_assert_eq!(decision.allocations.len(), snapshot.apps.len());
+    prop_assert_eq!(decision.unbound, name == "none");
     let (mut own, mut sharing, mut unsatisfied) = (0_u64, 0_u64, BTreeSet::new());
     for (allocation, app) in decision.allocations.iter().zip(snapshot.apps) {
         prop_assert_eq!(allocation.app, app.id);
@@ -138,23 +157,40 @@ fn obeys(snapshot: &Snapshot<'_>, decision: &Decision) -> Result<(), TestCaseErr
             unsatisfied.insert(app.id);
         }
     }
-    prop_assert!(own + sharing.min(1) <= u64::from(snapshot.processors));
-    if !snapshot.is_crowded() {
+    prop_assert!(decision.unbound || own + sharing.min(1) <= u64::from(snapshot.processors));
+    if !snapshot.is_crowded() && !takes_turns(name) && name != "batch" {
         prop_assert_eq!(sharing, 0, "nobody shares when there is a processor for everybody");
     }
-    // Of the policies here everybody who waits may take what is released.
+    // Rule 4: who may take what is released.
     let listed: BTreeSet<AppId> = decision.work_list.iter().copied().collect();
     prop_assert_eq!(listed.len(), decision.work_list.len());
-    prop_assert_eq!(listed, unsatisfied);
+    match name {
+        "rr" | "none" => prop_assert!(listed.is_empty()),
+        "vtq-dss" | "pdpa" => prop_assert!(listed.is_subset(&unsatisfied)),
+        _ => prop_assert_eq!(listed, unsatisfied),
+    }
     let without = |app: &AppId| decision.of(*app).is_some_and(|a| a.processors == 0);
-    prop_assert!(decision.work_list.is_sorted_by_key(|app| !without(app)), "those without a processor come first");
+    if name != "batch" {
+        prop_assert!(decision.work_list.is_sorted_by_key(|app| !without(app)), "those without a processor come first");
+    }
     prop_assert_eq!(decision.check(snapshot), Ok(()));
     Ok(())
 }
 
-/// Whether the policy has a timer of its own that runs with the quantum.
-fn gives_turns(policy: &dyn Policy, snapshot: &Snapshot<'_>) -> bool {
-    policy.name() == "dss-ts" && snapshot.is_crowded() && !snapshot.master_always && snapshot.processors > 0
+/// Policies in which an application may be outside its turn although there is a processor for everybody.
+fn takes_turns(name: &str) -> bool {
+    matches!(name, "sw-dss" | "ssw-dss" | "vtq-dss" | "gang" | "rr")
+}
+
+/// Whether the policy has a timer of its own that ended between its last decision and this one.
+fn turn_ended(name: &str, snapshot: &Snapshot<'_>, before: &Decision) -> bool {
+    let waits = before.allocations.iter().any(|a| a.processors == 0 || a.shared);
+    let turns = match name {
+        "dss-ts" => waits && !snapshot.master_always,
+        "vtq-dss" => return before.next.is_some_and(|next| next <= snapshot.now),
+        _ => waits && takes_turns(name),
+    };
+    turns && snapshot.cause == Cause::Quantum
 }
 
 /// What processors released in mid-quantum lead to: nobody breaks a rule, nobody idles while somebody waits.
@@ -173,8 +209,30 @@ fn release_obeys(policy: &mut dyn Policy, world: &World, decision: &Decision) ->
         let waited = decision.work_list.contains(&app.id);
         prop_assert!(waited || allocation.processors <= before);
         prop_assert!(allocation.processors >= before.min(app.wants()), "a release takes from nobody");
+        let had_none = decision.of(app.id).is_none_or(|a| a.processors == 0 || a.shared);
+        if policy.name() == "batch" && had_none && allocation.processors > 0 && !allocation.shared {
+            // All, but for what is kept for masters.
+            let masters = if world.masters { world.processors.saturating_sub(1) } else { world.processors };
+            let most = if decision.allocations.iter().any(|a| a.shared) { 1 } else { masters };
+            prop_assert!(allocation.processors >= app.wants().min(most));
+        }
     }
-    prop_assert!(after.unallocated(world.processors) == 0 || after.work_list.is_empty());
+    let all_used = after.unallocated(world.processors) == 0 || after.work_list.is_empty();
+    prop_assert!(all_used || matches!(policy.name(), "batch" | "pdpa"), "{}: {after:?}", policy.name());
+    Ok(())
+}
+
+/// Sets a parameter of both objects to its lowest, default or highest value.
+fn configure(policies: [&mut Box<dyn Policy>; 2], which: &prop::sample::Index, to: u8) -> Result<(), TestCaseError> {
+    for policy in policies {
+        let parameters = policy.parameters();
+        if parameters.is_empty() {
+            continue;
+        }
+        let parameter = &parameters[which.index(parameters.len())];
+        let value = [&parameter.lowest, &parameter.default, &parameter.highest][usize::from(to)];
+        prop_assert_eq!(policy.configure(parameter.key, value), Ok(()));
+    }
     Ok(())
 }
 
@@ -188,7 +246,7 @@ proptest! {
         masters in any::<bool>(),
         events in prop::collection::vec(event(), 1..80),
     ) {
-        let registry = Registry::with_builtin();
+        let registry = all();
         let names = registry.names();
         for name in &names {
             let mut world = World { apps: Vec::new(), processors, masters, arrivals: 0, now: 0 };
@@ -199,15 +257,18 @@ proptest! {
                     let to = names[to.index(names.len())];
                     (policy, twin) = (create(to), create(to));
                 }
+                if let Event::Configure(which, to) = event {
+                    configure([&mut policy, &mut twin], which, *to)?;
+                }
                 let (cause, changed) = world.apply(event);
                 let snapshot = world.snapshot(cause);
                 let decision = policy.decide(&snapshot);
-                obeys(&snapshot, &decision)?;
+                obeys(policy.name(), &snapshot, &decision)?;
                 // Rule 3.
                 prop_assert_eq!(&decision, &twin.decide(&snapshot));
                 // Rule 7.
-                let timer = cause == Cause::Quantum && gives_turns(&*policy, &snapshot);
-                if let Some(before) = before.filter(|_| !changed && !timer) {
+                let unchanged = |before: &Decision| !changed && !turn_ended(policy.name(), &snapshot, before);
+                if let Some(before) = before.filter(unchanged) {
                     prop_assert_eq!(&before.allocations, &decision.allocations);
                     prop_assert_eq!(&before.work_list, &decision.work_list);
                 }

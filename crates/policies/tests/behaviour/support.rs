@@ -1,6 +1,6 @@
 //! Snapshots and machines for the tests.
 
-use policies::{AppId, AppView, Cause, Decision, Machine, MachineCpu, Policy, Registry, Snapshot};
+use policies::{AppId, AppView, Cause, Decision, Machine, MachineCpu, Needs, Policy, Registry, Snapshot};
 
 /// A snapshot of `apps` on `processors`.
 pub(crate) fn snapshot(apps: &[AppView], processors: u32, cause: Cause, master_always: bool) -> Snapshot<'_> {
@@ -17,9 +17,14 @@ pub(crate) fn decide(name: &str, apps: &[AppView], processors: u32, master_alway
     create(name).decide(&snapshot(apps, processors, Cause::Arrival, master_always))
 }
 
+/// Every policy of the crate.
+pub(crate) fn all() -> Registry {
+    Registry::with_builtin_for(Needs::EVERYTHING)
+}
+
 /// A new object of the policy called `name`.
 pub(crate) fn create(name: &str) -> Box<dyn Policy> {
-    Registry::with_builtin().create(name).expect("the test names a policy that is registered")
+    all().create(name).expect("the test names a policy that is registered")
 }
 
 /// Processors per application.

@@ -197,11 +197,17 @@ fn a_sharing_master_gets_a_released_processor_for_itself() {
     let after = decision.after_release(&snapshot(&fewer, 3, Cause::Release, true));
     assert_eq!(numbers(&after), [1, 1, 1]);
     assert_eq!((after.unallocated(3), after.work_list.clone()), (0, ids(&[3, 2])));
-    // On 4 processors one more is free: the first in the work-list has it for itself.
+    // On 4 processors one more is free: each of the masters is alone and has its processor for itself; 3 are used.
     let four = snapshot(&fewer, 4, Cause::Administration, true);
     let after = decision.after_release(&four);
-    assert_eq!(after.allocations[2], Allocation::own(AppId(3), 1));
-    assert_eq!((after.work_list.clone(), after.check(&four)), (ids(&[2]), Ok(())));
+    assert_eq!(after.allocations[1..], [Allocation::own(AppId(2), 1), Allocation::own(AppId(3), 1)]);
+    assert_eq!((after.work_list.clone(), after.unallocated(4), after.check(&four)), (ids(&[]), 1, Ok(())));
+    // When they want more, the first in the list has it: 1 and 2 on its own, and nothing is left for the second.
+    let more = requests(&[1, 2, 2]);
+    let more = snapshot(&more, 4, Cause::Release, true);
+    let after = decision.after_release(&more);
+    assert_eq!(after.allocations[1..], [Allocation::shared_master(AppId(2)), Allocation::own(AppId(3), 2)]);
+    assert_eq!((after.work_list.clone(), after.check(&more)), (ids(&[2]), Ok(())));
 }
 
 #[test]

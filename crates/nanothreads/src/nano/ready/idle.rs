@@ -1,13 +1,18 @@
 //! Which members of a team look for work, so that who makes some wakes one of them and pays nothing when all are busy.
 //!
 //! # Protocol
-//! Idle member: I1 sets its bit; I2 counts itself as a sleeper and runs the heavy fence (`WaitPoint`); I3 looks at all
-//! queues; I4 sleeps. Who makes work: K1 pushes it; K2 light fence; K3 reads the bits; K4 reads the wait point of each
-//! member whose bit is set, near ones first, and wakes the first that sleeps.
+//! Idle member: I1 sets its bit, and looks again; I2 counts itself as a sleeper and runs the heavy fence (`WaitPoint`);
+//! I3 looks at all queues, and at its bit: if somebody cleared it, from I1; I4 sleeps.
+//! Who makes work: K1 pushes it; K2 light fence; K3 reads the bits; K4 takes the first member, near ones first, whose bit is
+//! set and whose wait point has a sleeper, by clearing its bit, and wakes it.
 //!
-//! # Race
-//! A pushes, B goes to sleep. By the fence pair K2/I2 either B sees the push at I3, or A sees B's bit (I1 is before I2)
-//! *and* its count of sleepers. A's bit scan may meet another sleeper first: then that one is awake and looks at all queues.
+//! # Races
+//! *Lost wake.* A pushes, B goes to sleep. By the fence pair K2/I2 either B sees the push at I3, or A sees B's bit (I1 is
+//! before I2) *and* its count of sleepers.
+//! *One sleeper for two pushes.* A woken member counts as a sleeper until it runs. If A pushed twice meanwhile and could
+//! take B for both, C would sleep on beside the second task. K4 clears B's bit, so the second push takes C.
+//! *Bit cleared while falling asleep.* A takes B, which finds what was pushed gone and wants to sleep again without its bit.
+//! I3 looks at the bit behind the fence: B sets it, and goes round once more, so that I1 is before I2 again.
 //!
 //! # Orderings
 //! Bits: Relaxed, ordered by the fences.
@@ -34,10 +39,11 @@ impl Idle {
         self.words[index / BITS].fetch_or(1 << (index % BITS), Relaxed);
     }
 
-    /// Member `index` found work, or needs none any more.
-    pub(crate) fn leave(&self, index: usize) {
-        // ORDERING: Relaxed - who still sees the bit looks at a wait point where nobody sleeps.
-        self.words[index / BITS].fetch_and(!(1 << (index % BITS)), Relaxed);
+    /// Takes member `index` out: it found work, or somebody wakes it. False when it was out already.
+    pub(crate) fn take(&self, index: usize) -> bool {
+        let bit = 1 << (index % BITS);
+        // ORDERING: Relaxed - only who clears the bit matters.
+        self.contains(index) && self.words[index / BITS].fetch_and(!bit, Relaxed) & bit != 0
     }
 
     /// True when somebody looks for work. After the light fence. Cost: one load for 64 members.
@@ -67,7 +73,8 @@ mod tests {
                 idle.enter(member);
                 assert!(idle.is_any());
                 assert!((0..size).all(|other| idle.contains(other) == (other == member)));
-                idle.leave(member);
+                assert!(idle.take(member));
+                assert!(!idle.take(member), "nobody is taken twice");
             }
         }
     }

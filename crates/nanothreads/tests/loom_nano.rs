@@ -1,0 +1,303 @@
+//! Models of the nano-threads' shipped protocol types, driven by loom:
+//! `RUSTFLAGS="--cfg loom" cargo test --release --test loom_nano`. Each has a twin with a planted bug that loom must find.
+#![cfg(loom)]
+
+use loom::model::Builder;
+use loom::sync::Arc;
+use loom::sync::atomic::{AtomicUsize, Ordering::{AcqRel, Relaxed}};
+use loom::thread;
+use nanothreads::nano::inputs::Inputs;
+use nanothreads::nano::ready::inbox::{Inbox, Item};
+use nanothreads::nano::successors::{Link, Successors};
+use nanothreads::wait_point::{Look, WaitPoint};
+use platform::sync::HandCell;
+use std::process::Command;
+use std::ptr;
+
+fn explore(body: impl Fn() + Sync + Send + 'static) {
+    let mut builder = Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(body);
+}
+
+/// Asserts that loom finds something wrong with the planted bug in `body`, the model of test `name`. It runs in a
+/// process of its own, because loom's objects panic again while a failed model is unwound.
+fn is_refuted(name: &str, body: impl Fn() + Sync + Send + 'static) {
+    const PLANTED: &str = "LOOM_PLANTED";
+    if std::env::var_os(PLANTED).is_some() {
+        explore(body);
+        return;
+    }
+    let test = std::env::current_exe().unwrap();
+    let output = Command::new(test).args([name, "--exact"]).env(PLANTED, "1").env("RUST_BACKTRACE", "0").output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    assert!(text.contains("running 1 test"), "{name} was not run:\n{text}");
+    assert!(!output.status.success(), "loom did not find the bug planted in {name}");
+}
+
+/// A plain value that a protocol hands over: loom reports accesses that nothing orders.
+#[derive(Default)]
+struct Data(HandCell<u32>);
+
+// SAFETY: loom checks what the protocols under test promise.
+unsafe impl Sync for Data {}
+// SAFETY: as above.
+unsafe impl Send for Data {}
+
+impl Data {
+    fn set(&self, value: u32) {
+        // SAFETY: checked by loom.
+        unsafe { self.0.with_mut(|cell| *cell = value) };
+    }
+
+    fn get(&self) -> u32 {
+        // SAFETY: checked by loom.
+        unsafe { self.0.with(|cell| *cell) }
+    }
+}
+
+/// A nano-thread with two predecessors on two other processors, created while they finish.
+#[derive(Default)]
+struct Dependence {
+    inputs: Inputs,
+    predecessors: [Successors<usize>; 2],
+    results: [Data; 2],
+    started: AtomicUsize,
+}
+
+impl Dependence {
+    /// The last share: the successor starts, once, and sees what both predecessors did.
+    fn release(&self) {
+        if self.inputs.release() {
+            assert_eq!(self.started.fetch_add(1, AcqRel), 0, "started twice");
+            assert_eq!((self.results[0].get(), self.results[1].get()), (1, 2));
+        }
+    }
+
+    fn finish(&self, number: usize) {
+        self.results[number].set(number as u32 + 1);
+        self.predecessors[number].close(|_| self.release());
+    }
+}
+
+fn two_predecessors(counted_before_the_push: bool) {
+    let shared = Arc::new(Dependence::default());
+    let threads: Vec<_> = (0..2)
+        .map(|number| {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || shared.finish(number))
+        })
+        .collect();
+    for predecessor in &shared.predecessors {
+        if counted_before_the_push {
+            shared.inputs.add();
+        }
+        let link = Link::boxed(7);
+        // SAFETY: - a fresh box.
+        let pushed = unsafe { predecessor.push(link) };
+        if !counted_before_the_push && pushed {
+            shared.inputs.add();
+        }
+        if !pushed {
+            // SAFETY: - it was not pushed.
+            unsafe { Link::discard(link) };
+            if counted_before_the_push {
+                shared.release();
+            }
+        }
+    }
+    shared.release();
+    for thread in threads {
+        thread.join().unwrap();
+    }
+    assert_eq!(shared.started.load(Relaxed), 1);
+}
+
+#[test]
+fn a_successor_starts_once_and_after_both_predecessors() {
+    explore(|| two_predecessors(true));
+}
+
+#[test]
+fn a_dependence_that_is_counted_after_the_push_is_caught() {
+    is_refuted("a_dependence_that_is_counted_after_the_push_is_caught", || two_predecessors(false));
+}
+
+/// A creator that waits for its children, as members of a team do: inbox and wait point.
+struct Creator {
+    link: HandCell<*const Creator>,
+    inputs: Inputs,
+    inbox: Inbox<Creator>,
+    point: WaitPoint,
+    results: [Data; 2],
+}
+
+// SAFETY: loom checks what the protocols under test promise.
+unsafe impl Sync for Creator {}
+// SAFETY: as above.
+unsafe impl Send for Creator {}
+
+// SAFETY: - the link is the inbox's alone.
+unsafe impl Item for Creator {
+    fn link(&self) -> &HandCell<*const Self> {
+        &self.link
+    }
+}
+
+/// How a child's end may be reported.
+#[derive(Clone, Copy, PartialEq)]
+enum End {
+    Right,
+    /// The sleeper is looked for without the fence between.
+    WithoutFence,
+    /// The result is written after the share was given up.
+    TooLate,
+}
+
+impl Creator {
+    fn child_ends(&self, number: usize, end: End) {
+        if end != End::TooLate {
+            self.results[number].set(5);
+        }
+        if self.inputs.release() {
+            // SAFETY: - the last share: the creator waits, and nobody else pushes it.
+            unsafe { self.inbox.push(self) };
+            if end == End::WithoutFence {
+                if self.point.has_sleepers() {
+                    self.point.wake_sleepers();
+                }
+            } else {
+                self.point.notify_all();
+            }
+        }
+        if end == End::TooLate {
+            self.results[number].set(5);
+        }
+    }
+
+    fn wait(&self) {
+        if !self.inputs.release() {
+            let mut woken = false;
+            self.point.sleep_until(|| {
+                // SAFETY: - this thread is the owner.
+                unsafe { self.inbox.drain(|item| woken |= ptr::eq(item, self)) };
+                Look::from(woken)
+            });
+        }
+        self.inputs.restore();
+    }
+}
+
+fn creator_and_children(children: usize, end: End) {
+    let creator = Arc::new(Creator {
+        link: HandCell::new(ptr::null()),
+        inputs: Inputs::new(),
+        inbox: Inbox::new(),
+        point: WaitPoint::new(),
+        results: Default::default(),
+    });
+    let threads: Vec<_> = (0..children)
+        .map(|number| {
+            creator.inputs.add();
+            let creator = Arc::clone(&creator);
+            thread::spawn(move || creator.child_ends(number, end))
+        })
+        .collect();
+    creator.wait();
+    for number in 0..children {
+        assert_eq!(creator.results[number].get(), 5);
+    }
+    assert!(creator.inputs.is_sole());
+    for thread in threads {
+        thread.join().unwrap();
+    }
+}
+
+#[test]
+fn a_creator_goes_on_when_its_child_is_done() {
+    explore(|| creator_and_children(1, End::Right));
+}
+
+#[test]
+fn a_creator_goes_on_once_when_both_children_are_done() {
+    explore(|| creator_and_children(2, End::Right));
+}
+
+#[test]
+fn a_child_that_reports_without_a_fence_leaves_its_creator_asleep() {
+    is_refuted("a_child_that_reports_without_a_fence_leaves_its_creator_asleep", || {
+        creator_and_children(1, End::WithoutFence);
+    });
+}
+
+#[test]
+fn a_result_after_the_share_is_caught() {
+    is_refuted("a_result_after_the_share_is_caught", || creator_and_children(2, End::TooLate));
+}
+
+/// A nano-thread in an inbox, with something that its pusher hands over.
+struct Letter {
+    link: HandCell<*const Letter>,
+    content: Data,
+}
+
+// SAFETY: loom checks what the protocols under test promise.
+unsafe impl Sync for Letter {}
+// SAFETY: as above.
+unsafe impl Send for Letter {}
+
+// SAFETY: - the link is the inbox's alone.
+unsafe impl Item for Letter {
+    fn link(&self) -> &HandCell<*const Self> {
+        &self.link
+    }
+}
+
+fn two_pushers(touch_after_the_push: bool) {
+    let letter = || Letter { link: HandCell::new(ptr::null()), content: Data::default() };
+    let shared = Arc::new((Inbox::new(), [letter(), letter()]));
+    let threads: Vec<_> = (0..2)
+        .map(|number| {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || {
+                let (inbox, letters) = &*shared;
+                let letter: &Letter = &letters[number];
+                letter.content.set(number as u32 + 1);
+                // SAFETY: - pushed once; alive until the end of the model.
+                unsafe { inbox.push(letter) };
+                if touch_after_the_push {
+                    letter.content.set(9);
+                }
+            })
+        })
+        .collect();
+    let mut sum = 0;
+    let mut count = 0;
+    while count < 2 {
+        // SAFETY: - this thread is the owner.
+        let any = unsafe {
+            shared.0.drain(|letter| {
+                count += 1;
+                // SAFETY: - alive until the end of the model.
+                sum += (*letter).content.get();
+            })
+        };
+        if !any {
+            thread::yield_now();
+        }
+    }
+    assert_eq!((count, sum), (2, 3));
+    for thread in threads {
+        thread.join().unwrap();
+    }
+}
+
+#[test]
+fn letters_of_two_pushers_arrive_once_each() {
+    explore(|| two_pushers(false));
+}
+
+#[test]
+fn a_pusher_that_keeps_writing_is_caught() {
+    is_refuted("a_pusher_that_keeps_writing_is_caught", || two_pushers(true));
+}
