@@ -217,7 +217,7 @@ impl<'scope> Scope<'scope> {
     /// ```
     #[inline]
     pub fn spawn<F: FnOnce(&Scope<'scope>) + Send + 'scope>(&self, task: F) {
-        let nano = self.create(task, Traits::default());
+        let nano = self.create(task, None);
         self.seat().enqueue(NanoPtr::new(nano));
     }
 
@@ -277,11 +277,11 @@ impl<'scope> Scope<'scope> {
     pub(crate) fn join(&self) -> Option<Payload> {
         self.assert_running();
         let node = self.node();
-        if !node.inputs.is_sole() {
+        if !node.inputs.is_only(node.own_shares()) {
             let waiter = self.switchable();
             node.prepare_wait(waiter);
             // F8: the creator is its children's successor; it gives up its own share of its counter.
-            if !node.inputs.release() {
+            if !node.inputs.release(node.own_shares()) {
                 match waiter {
                     // SAFETY: - it runs now, and this is its stack. Only this thread resumes it, so it does not matter
                     //           when the last child tells it.
@@ -296,9 +296,12 @@ impl<'scope> Scope<'scope> {
     }
 
     /// A new task, which holds a share of the handle's node.
-    pub(crate) fn create<F: FnOnce(&Scope<'scope>) + Send + 'scope>(&self, task: F, traits: Traits) -> Arc<Nano> {
+    pub(crate) fn create<F: FnOnce(&Scope<'scope>) + Send + 'scope>(&self,
+        task: F,
+        traits: Option<Traits>,
+    ) -> Arc<Nano> {
         self.assert_running();
-        self.node().inputs.add();
+        self.node().share_for_child();
         let seat = self.seat();
         // SAFETY: - the node's owner waits for the task, and `'scope` outlives the owner's wait.
         let body = unsafe { body_of(task) };

@@ -68,7 +68,7 @@ struct Dependence {
 impl Dependence {
     /// The last share: the successor starts, once, and sees what both predecessors did.
     fn release(&self) {
-        if self.inputs.release() {
+        if self.inputs.release(1) {
             assert_eq!(self.started.fetch_add(1, AcqRel), 0, "started twice");
             assert_eq!((self.results[0].get(), self.results[1].get()), (1, 2));
         }
@@ -90,13 +90,13 @@ fn two_predecessors(counted_before_the_push: bool) {
         .collect();
     for predecessor in &shared.predecessors {
         if counted_before_the_push {
-            shared.inputs.add();
+            shared.inputs.add(1);
         }
         let link = Link::boxed(7);
         // SAFETY: - a fresh box.
         let pushed = unsafe { predecessor.push(link) };
         if !counted_before_the_push && pushed {
-            shared.inputs.add();
+            shared.inputs.add(1);
         }
         if !pushed {
             // SAFETY: - it was not pushed.
@@ -159,7 +159,7 @@ impl Creator {
         if end != End::TooLate {
             self.results[number].set(5);
         }
-        if self.inputs.release() {
+        if self.inputs.release(1) {
             // SAFETY: - the last share: the creator waits, and nobody else pushes it.
             unsafe { self.inbox.push(self) };
             if end == End::WithoutFence {
@@ -176,7 +176,7 @@ impl Creator {
     }
 
     fn wait(&self) {
-        if !self.inputs.release() {
+        if !self.inputs.release(1) {
             let mut woken = false;
             self.point.sleep_until(|| {
                 // SAFETY: - this thread is the owner.
@@ -198,7 +198,7 @@ fn creator_and_children(children: usize, end: End) {
     });
     let threads: Vec<_> = (0..children)
         .map(|number| {
-            creator.inputs.add();
+            creator.inputs.add(1);
             let creator = Arc::clone(&creator);
             thread::spawn(move || creator.child_ends(number, end))
         })
@@ -207,7 +207,7 @@ fn creator_and_children(children: usize, end: End) {
     for number in 0..children {
         assert_eq!(creator.results[number].get(), 5);
     }
-    assert!(creator.inputs.is_sole());
+    assert!(creator.inputs.is_only(1));
     for thread in threads {
         thread.join().unwrap();
     }

@@ -193,7 +193,7 @@ proptest! {
 
 #[test]
 fn blocks_that_need_a_panicked_one_do_not_run() {
-    let _masters = four();
+    let _masters = four_alone();
     let last_ran = AtomicUsize::new(0);
     let text = panic_of(|| {
         pipeline(0..4, 0..8).blocks(n(8)).run(|outer, inner| {

@@ -146,15 +146,18 @@ fn within_thread_limit(frame: &Frame, icvs: &Icvs, size: u32) -> (u32, u32) {
     (taken + 1, taken)
 }
 
-/// Says once that the system gave fewer threads than the program relies on.
+/// Says once that the team has fewer threads than the program relies on, and why.
 #[cold]
 fn say_refused(size: u32, got: u32) {
     static SAID: AtomicBool = AtomicBool::new(false);
     // ORDERING: Relaxed - a flag on its own.
-    if !SAID.swap(true, Relaxed) {
-        message::warn(&format!(
-            "the system refused threads: a team of {size} has {got} (look at `ulimit -u`, the pids limit of the cgroup, \
-             and OMP_STACKSIZE)"
-        ));
+    if SAID.swap(true, Relaxed) {
+        return;
     }
+    let reason = if got as usize == engine::largest_team() {
+        "that is the most that a team may have (look at num_threads, omp_set_num_threads, OMP_NUM_THREADS)"
+    } else {
+        "the system refused more (look at `ulimit -u`, the pids limit of the cgroup, OMP_STACKSIZE)"
+    };
+    message::warn(&format!("a team of {size} threads was asked for and has {got}: {reason}"));
 }

@@ -4,20 +4,20 @@
 //! Cells: written by the primary thread between regions (`open`, `close`), read by members inside; the engine's fork
 //! and join order the two. Atomics and parts with their own protocol: everybody.
 
+mod barriers;
+
 use crate::env::Bind;
 use crate::frame::Frame;
 use crate::icv::{Icvs, settings};
 use crate::task::{Group, Queues};
 use crate::worksharing::Ring;
+use barriers::{Barriers, CancelBarrier};
 use nanothreads::engine::{Barrier, WaitPoint};
 use platform::sync::CachePadded;
 use std::cell::{Cell, UnsafeCell};
 use std::ffi::c_void;
 use std::ptr;
-use std::sync::atomic::{
-    AtomicBool, AtomicPtr, AtomicU32,
-    Ordering::{Acquire, Relaxed, Release},
-};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering::Relaxed};
 
 /// What a compiler makes of a region's body.
 pub(crate) type Body = unsafe extern "C" fn(*mut c_void);
@@ -124,76 +124,6 @@ pub(crate) struct League {
 struct Member {
     /// Teams that the member forked last: of several threads, and of one.
     children: [Cell<Option<Box<Team>>>; 2],
-}
-
-/// A barrier that members leave early when the region is cancelled.
-#[derive(Debug, Default)]
-pub(crate) struct CancelBarrier {
-    arrived: AtomicU32,
-    round: AtomicU32,
-}
-
-impl CancelBarrier {
-    /// Arrives; `Ok` = the last one, who must call `release`, `Err` = the round to wait for.
-    pub(crate) fn arrive(&self, size: u32) -> Result<(), u32> {
-        // ORDERING: Relaxed - the round cannot end before this member arrived.
-        let round = self.round.load(Relaxed);
-        // ORDERING: AcqRel - the last one sees what all did before; pairs with itself.
-        let last = self.arrived.fetch_add(1, std::sync::atomic::Ordering::AcqRel) + 1 == size;
-        if last { Ok(()) } else { Err(round) }
-    }
-
-    /// Ends the round.
-    pub(crate) fn release(&self) {
-        // ORDERING: Relaxed - nobody arrives before the round changes below.
-        self.arrived.store(0, Relaxed);
-        // ORDERING: Release - pairs with `is_over`. One writer: the last to arrive.
-        self.round.store(self.round.load(Relaxed).wrapping_add(1), Release);
-    }
-
-    /// True when `round` is over.
-    pub(crate) fn is_over(&self, round: u32) -> bool {
-        // ORDERING: Acquire - pairs with `release`.
-        self.round.load(Acquire) != round
-    }
-
-    fn reset(&self) {
-        // ORDERING: Relaxed - between regions.
-        self.arrived.store(0, Relaxed);
-    }
-}
-
-/// Barriers by size, so that a team that changes between sizes keeps them.
-#[derive(Default)]
-struct Barriers {
-    #[expect(clippy::vec_box, reason = "a barrier must not move when another is added: `current` points to one")]
-    known: UnsafeCell<Vec<Box<Barrier>>>,
-    current: Cell<*const Barrier>,
-}
-
-impl Barriers {
-    /// Selects the barrier for `size` members. Between regions only.
-    fn select(&self, size: usize) {
-        let current = self.current.get();
-        // SAFETY: - null or one of `known`, which are freed only by `reset`, which clears `current`.
-        if !current.is_null() && unsafe { &*current }.size() == size {
-            return;
-        }
-        // SAFETY: - between regions: only the primary thread looks at the list.
-        let known = unsafe { &mut *self.known.get() };
-        let index = known.iter().position(|barrier| barrier.size() == size).unwrap_or_else(|| {
-            known.push(Box::new(Barrier::new(size)));
-            known.len() - 1
-        });
-        self.current.set(&raw const *known[index]);
-    }
-
-    /// After a cancelled region members may have passed different numbers of barriers.
-    fn reset(&self) {
-        self.current.set(ptr::null());
-        // SAFETY: - between regions: only the primary thread looks at the list.
-        unsafe { &mut *self.known.get() }.clear();
-    }
 }
 
 /// Remembers which regions create tasks.
@@ -324,8 +254,7 @@ impl Team {
     /// The region's barrier.
     #[inline]
     pub(crate) fn barrier(&self) -> &Barrier {
-        // SAFETY: - selected before the region started; freed only between regions.
-        unsafe { &*self.barriers.current.get() }
+        self.barriers.current()
     }
 
     /// True when members may leave without a last barrier.

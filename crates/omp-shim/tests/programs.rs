@@ -239,6 +239,16 @@ fn wrong_variables_are_named_and_the_program_runs_with_the_default() {
 }
 
 #[test]
+fn a_team_that_cannot_be_had_runs_with_what_there_is_and_says_so() {
+    let Some(shim) = shim() else { return };
+    let program = compile("settings", &[]);
+    let (out, err) = settings(&program, &shim, &[("OMP_NUM_THREADS", "1000000"), ("OMP_STACKSIZE", "64k")]);
+    assert!(out.starts_with("threads=1000000 members=") && !out.contains("members=1000000"), "{out}");
+    assert!(err.contains("a team of 1000000 threads was asked for and has "), "{err}");
+    std::fs::remove_file(program).unwrap();
+}
+
+#[test]
 fn display_env_shows_every_variable_when_the_library_is_loaded() {
     let Some(shim) = shim() else { return };
     let program = compile("settings", &[]);

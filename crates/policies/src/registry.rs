@@ -10,6 +10,7 @@ use crate::dss_ts::DssTs;
 use crate::equip::Equip;
 use crate::gang::Gang;
 use crate::none::NoPolicy;
+use crate::pdpa::Pdpa;
 use crate::policy::{Needs, Policy};
 use crate::rr::RoundRobin;
 use crate::sliding::{SswDss, SwDss};
@@ -74,6 +75,7 @@ impl Registry {
             (SwDss::DESCRIPTION, || Box::new(SwDss::new())),
             (SswDss::DESCRIPTION, || Box::new(SswDss::new())),
             (VtqDss::DESCRIPTION, || Box::new(VtqDss::new())),
+            (Pdpa::DESCRIPTION, || Box::new(Pdpa::new())),
             (Batch::DESCRIPTION, || Box::new(Batch::new())),
             (RoundRobin::DESCRIPTION, || Box::new(RoundRobin::new())),
             (Gang::DESCRIPTION, || Box::new(Gang::new())),
@@ -203,7 +205,7 @@ mod tests {
         assert!(registry.names().contains(&DEFAULT_POLICY));
         let registry = Registry::with_builtin_for(Needs::EVERYTHING);
         let special = registry.names().into_iter().filter(|name| !usual.contains(name));
-        assert_eq!(special.collect::<Vec<_>>(), ["none"]);
+        assert_eq!(special.collect::<Vec<_>>(), ["none", "pdpa"]);
         for name in registry.names() {
             assert_eq!(registry.create(name).expect("it is listed").name(), name);
             assert!(registry.description(name).is_some_and(|text| !text.is_empty()));

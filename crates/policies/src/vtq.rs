@@ -38,6 +38,8 @@ use crate::turn;
 
 /// A turn whose end was planned too early goes on at least for so long.
 const PLAN_AGAIN: Nanos = 1_000_000;
+/// A manager's quantum beyond an hour counts as an hour, which keeps the level within its type for ever.
+const LONGEST_QUANTUM: Nanos = 3_600_000_000_000;
 
 parameters! {
     /// Parameters of `vtq-dss`.
@@ -158,7 +160,7 @@ impl VtqDss {
         let wanted: u128 = snapshot.apps.iter().map(|app| u128::from(u64::from(app.wants()).min(most))).sum();
         let weights: u128 = snapshot.apps.iter().map(|app| share::fixed(app.weight)).sum();
         // Each application's part of the cycle is in proportion to its weight; the mean part is the mean request.
-        let cycle = u128::from(snapshot.quantum.max(1)) * wanted;
+        let cycle = u128::from(snapshot.quantum.clamp(1, LONGEST_QUANTUM)) * wanted;
         self.worth = i128::try_from((cycle << share::FIXED_BITS) / weights.max(1)).unwrap_or(Service::MAX >> 2).max(1);
         self.level = self.level.max(least) + self.worth;
         let most = snapshot.quantum.saturating_mul(most);

@@ -155,11 +155,7 @@ impl Dealer {
         ControlFlow::Continue(())
     }
 
-    fn deal_dynamic(
-        &self,
-        chunk: usize,
-        take: impl FnMut(Range<usize>) -> ControlFlow<()>,
-    ) -> ControlFlow<()> {
+    fn deal_dynamic(&self, chunk: usize, take: impl FnMut(Range<usize>) -> ControlFlow<()>) -> ControlFlow<()> {
         let chunk_at = |number: usize| {
             let begin = number.saturating_mul(chunk).min(self.length);
             begin..begin.saturating_add(chunk).min(self.length)

@@ -166,7 +166,8 @@ impl Trapezoid {
         let first = first.max(1);
         let last = last.clamp(1, first);
         let count = (2 * length as u128).div_ceil(first as u128 + last as u128);
-        let count = usize::try_from(count).expect("2 * length / (first + last), which is at least 2, is at most length");
+        let count =
+            usize::try_from(count).expect("2 * length / (first + last), which is at least 2, is at most length");
         Self { length, first, last, count }
     }
 

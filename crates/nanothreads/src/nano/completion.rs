@@ -1,6 +1,6 @@
 //! Events from outside that a nano-thread waits for, and tasks from outside.
 
-use crate::nano::descriptor::{Nano, NanoPtr, Traits};
+use crate::nano::descriptor::{Nano, NanoPtr};
 use crate::nano::node::Node;
 use crate::nano::scheduler::Scheduler;
 use crate::scope::{Scope, body_of};
@@ -22,7 +22,7 @@ unsafe impl Sync for Share {}
 impl Share {
     /// One more share of the handle's node.
     fn of(scope: &Scope<'_>) -> Self {
-        scope.node().inputs.add();
+        scope.node().share_for_child();
         let scheduler = std::ptr::from_ref(scope.scheduler());
         // SAFETY: - schedulers of scopes are in an `Arc`, of which the scope holds a reference.
         unsafe { Arc::increment_strong_count(scheduler) };
@@ -35,7 +35,7 @@ impl Share {
 impl Clone for Share {
     fn clone(&self) -> Self {
         // SAFETY: - the share keeps the node alive.
-        unsafe { &*self.node }.inputs.add();
+        unsafe { &*self.node }.inputs.add(1);
         Self { node: self.node, scheduler: Arc::clone(&self.scheduler) }
     }
 }
@@ -43,7 +43,7 @@ impl Clone for Share {
 impl Drop for Share {
     fn drop(&mut self) {
         // SAFETY: - our share; without a seat, since the caller may be on any thread, or in the middle of a nano-thread.
-        let ready = unsafe { self.scheduler.release(None, self.node) };
+        let ready = unsafe { self.scheduler.release(None, self.node, 1) };
         debug_assert!(ready.is_none(), "without a seat everything is queued");
     }
 }
@@ -77,10 +77,10 @@ impl<'scope> Spawner<'scope> {
     pub fn spawn<F: FnOnce(&Scope<'scope>) + Send + 'scope>(&self, task: F) {
         let Share { node, scheduler } = &self.share;
         // SAFETY: - the share keeps it alive.
-        unsafe { &**node }.inputs.add();
+        unsafe { &**node }.inputs.add(1);
         // SAFETY: - the node's owner waits for the task, and `'scope` outlives the owner's wait.
         let body = unsafe { body_of(task) };
-        let nano = Nano::new(*node, Arc::as_ptr(scheduler), body, Traits::default(), u32::MAX, 0);
+        let nano = Nano::new(*node, Arc::as_ptr(scheduler), body, None, u32::MAX, 0);
         scheduler.enqueue_from_outside(NanoPtr::new(nano));
     }
 }

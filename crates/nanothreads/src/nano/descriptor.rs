@@ -13,7 +13,7 @@
 //! | `links`, `turnstiles` before it is ready | the creator |
 //! | `turnstiles`, `claimed` | who moves it on, one at a time: the last share, or the lock of the turnstile, hands it over |
 //! | `strand` | the creator until it is ready, then its home's thread |
-//! | `name`, `priority`, `number` | nobody writes them after the creation |
+//! | `name`, `priority`, `number`, .. | nobody writes them after the creation |
 //!
 //! # Invariants
 //! I1  A started nano-thread is resumed and ended on its home's thread: its stack may hold what is not `Send`.
@@ -23,7 +23,7 @@ use crate::nano::exclusive::Turnstile;
 use crate::nano::node::{Node, Payload, Phase};
 use crate::nano::overflow::Label;
 use crate::nano::scheduler::Scheduler;
-use crate::nano::stack::{self, Stack};
+use crate::nano::stack::Stack;
 use crate::nano::successors::{Link, Successors};
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 use platform::SysResult;
@@ -53,16 +53,24 @@ pub(crate) struct Nano {
     pub(crate) successors: Successors<NanoPtr>,
     /// A predecessor panicked: not to be started.
     skip: AtomicBool,
-    traits: Traits,
+    priority: i32,
     creator: u32,
     number: u64,
+    /// What plain tasks do not have.
+    rare: Option<Box<Rare>>,
+    strand: Strand,
+}
+
+/// What a task that was described in detail has beside the others.
+struct Rare {
+    stack_size: usize,
+    name: Option<Cow<'static, str>>,
     links: UnsafeCell<[MaybeUninit<Link<NanoPtr>>; INLINE_LINKS]>,
     links_used: Cell<usize>,
     /// What has to be passed before the start, in the order of addresses.
     turnstiles: UnsafeCell<Vec<Arc<Turnstile>>>,
     /// How many of them are passed.
-    pub(crate) claimed: Cell<usize>,
-    strand: Strand,
+    claimed: Cell<usize>,
 }
 
 /// The running half of a nano-thread.
@@ -117,27 +125,50 @@ impl NanoPtr {
     }
 }
 
+impl Rare {
+    /// A link of the inline ones, if any is left.
+    fn inline_link(&self, this: NanoPtr) -> Option<*mut Link<NanoPtr>> {
+        let used = self.links_used.get();
+        if used == INLINE_LINKS {
+            return None;
+        }
+        self.links_used.set(used + 1);
+        let slot = self.links.get().cast::<Link<NanoPtr>>().wrapping_add(used);
+        // SAFETY: - `used` is below the length; only the creator touches links that were not handed out.
+        unsafe { slot.write(Link::inline(this)) };
+        Some(slot)
+    }
+}
+
 impl Nano {
     /// A nano-thread below `up`, with one share that the creator holds.
     pub(crate) fn new(
         up: *const Node,
         scheduler: *const Scheduler,
         body: Body,
-        traits: Traits,
+        traits: Option<Traits>,
         creator: u32,
         number: u64,
     ) -> Arc<Self> {
+        let priority = traits.as_ref().map_or(0, |traits| traits.priority);
+        let rare = traits.map(|traits| {
+            Box::new(Rare {
+                stack_size: traits.stack_size,
+                name: traits.name,
+                links: UnsafeCell::new([const { MaybeUninit::uninit() }; INLINE_LINKS]),
+                links_used: Cell::new(0),
+                turnstiles: UnsafeCell::new(Vec::new()),
+                claimed: Cell::new(0),
+            })
+        });
         Arc::new(Self {
             node: Node::new(up, scheduler),
             successors: Successors::new(),
             skip: AtomicBool::new(false),
-            traits,
+            priority,
             creator,
             number,
-            links: UnsafeCell::new([const { MaybeUninit::uninit() }; INLINE_LINKS]),
-            links_used: Cell::new(0),
-            turnstiles: UnsafeCell::new(Vec::new()),
-            claimed: Cell::new(0),
+            rare,
             strand: Strand {
                 body: Cell::new(Some(body)),
                 coroutine: UnsafeCell::new(None),
@@ -160,7 +191,7 @@ impl Nano {
     }
 
     pub(crate) fn priority(&self) -> i32 {
-        self.traits.priority
+        self.priority
     }
 
     /// True when its body and all its children are done.
@@ -180,21 +211,13 @@ impl Nano {
             return;
         }
         // Counted before it is pushed: the predecessor may finish in between.
-        self.node.inputs.add();
-        let used = self.links_used.get();
-        let link = if used < INLINE_LINKS {
-            self.links_used.set(used + 1);
-            // SAFETY: - the creator is the only one who touches links that were not handed out.
-            let links = unsafe { &mut *self.links.get() };
-            ptr::from_mut(links[used].write(Link::inline(this)))
-        } else {
-            Link::boxed(this)
-        };
+        self.node.inputs.add(1);
+        let link = self.rare.as_ref().and_then(|rare| rare.inline_link(this)).unwrap_or_else(|| Link::boxed(this));
         // SAFETY: - the link is fresh; an inline one stays in place until all predecessors have released `self`.
         if !unsafe { predecessor.successors.push(link) } {
             // SAFETY: - it was not pushed.
             unsafe { Link::discard(link) };
-            let last = self.node.inputs.release();
+            let last = self.node.inputs.release(1);
             debug_assert!(!last, "the creator holds a share");
             if predecessor.is_skipped() {
                 self.skip();
@@ -207,17 +230,34 @@ impl Nano {
     /// # Safety
     /// - The caller creates `self`.
     pub(crate) unsafe fn set_turnstiles(&self, turnstiles: Vec<Arc<Turnstile>>) {
+        let rare = self.rare.as_ref().expect("a task with dependences was described in detail");
         // SAFETY: - the creator's until it is ready.
-        unsafe { *self.turnstiles.get() = turnstiles };
+        unsafe { *rare.turnstiles.get() = turnstiles };
     }
 
     /// What has to be passed before the start.
     ///
     /// # Safety
     /// - The caller is who moves it on.
+    #[inline]
     pub(crate) unsafe fn turnstiles(&self) -> &[Arc<Turnstile>] {
-        // SAFETY: - not written once the creator has given its share up.
-        unsafe { &*self.turnstiles.get() }
+        match &self.rare {
+            // SAFETY: - not written once the creator has given its share up.
+            Some(rare) => unsafe { &*rare.turnstiles.get() },
+            None => &[],
+        }
+    }
+
+    /// How many turnstiles are passed.
+    pub(crate) fn claimed(&self) -> usize {
+        self.rare.as_ref().map_or(0, |rare| rare.claimed.get())
+    }
+
+    /// One more turnstile is passed. By who moves it on.
+    pub(crate) fn note_claim(&self) {
+        if let Some(rare) = &self.rare {
+            rare.claimed.set(rare.claimed.get() + 1);
+        }
     }
 
     /// Not to be started: what it depends on failed. So its own successors are not started either.
@@ -246,9 +286,8 @@ impl Nano {
     /// - The caller took it from a queue, on member `home`'s thread; it was not started.
     /// - `this` is the queue's reference to `self`; `entry(this)` does not unwind.
     pub(crate) unsafe fn start(&self, this: NanoPtr, home: u32, entry: fn(NanoPtr)) -> SysResult<()> {
-        let size = if self.traits.stack_size == 0 { stack::default_size() } else { self.traits.stack_size };
-        let stack = Stack::take(size)?;
-        let name = self.traits.name.as_deref().map(|name| ptr::from_ref(name.as_bytes()));
+        let stack = Stack::take(self.rare.as_ref().map_or(0, |rare| rare.stack_size))?;
+        let name = self.rare.as_ref().and_then(|rare| rare.name.as_deref()).map(|name| ptr::from_ref(name.as_bytes()));
         stack.set_label(Label { name, creator: self.creator, number: self.number });
         self.node.start(home);
         let main = move |yielder: &Yielder<(), ()>, ()| {

@@ -9,7 +9,7 @@
 //! I2  No deadlock: everybody claims in the same order, so who is inside the last claimed one is inside all it needs.
 //!
 //! # Who touches what
-//! The state: under its lock, which is one for each address and creator. `Nano::claimed`: who moves the nano-thread on; the
+//! The state: under its lock, which is one for each address and creator. `Nano::note_claim`: who moves the nano-thread on; the
 //! lock hands it from the one that queued it to the one that leaves.
 
 use crate::nano::descriptor::NanoPtr;
@@ -41,14 +41,14 @@ pub(crate) unsafe fn claim(nano: NanoPtr) -> bool {
     // SAFETY: - caller's contract.
     let this = unsafe { nano.get() };
     // SAFETY: - caller's contract.
-    for turnstile in unsafe { this.turnstiles() }.iter().skip(this.claimed.get()) {
+    for turnstile in unsafe { this.turnstiles() }.iter().skip(this.claimed()) {
         let mut state = turnstile.state();
         if state.occupied {
             state.queue.push_back(nano);
             return false;
         }
         state.occupied = true;
-        this.claimed.set(this.claimed.get() + 1);
+        this.note_claim();
     }
     true
 }
@@ -70,8 +70,7 @@ pub(crate) unsafe fn leave(nano: NanoPtr, mut ready: impl FnMut(NanoPtr)) {
         };
         if let Some(next) = next {
             // SAFETY: - taken from the queue: we move it on now.
-            let claimed = unsafe { &next.get().claimed };
-            claimed.set(claimed.get() + 1);
+            unsafe { next.get() }.note_claim();
             // SAFETY: - as above.
             if unsafe { claim(next) } {
                 ready(next);

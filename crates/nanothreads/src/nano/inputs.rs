@@ -29,19 +29,19 @@ impl Inputs {
         Self(AtomicUsize::new(1))
     }
 
-    /// Adds a share; the caller holds another one (I1). Cost: one atomic add.
+    /// Adds `count` shares; the caller holds another one (I1). Cost: one atomic add.
     #[inline]
-    pub fn add(&self) {
-        // ORDERING: Relaxed - publishes nothing; the share itself is handed on by other means.
-        self.0.fetch_add(1, Relaxed);
+    pub fn add(&self, count: usize) {
+        // ORDERING: Relaxed - publishes nothing; the shares themselves are handed on by other means.
+        self.0.fetch_add(count, Relaxed);
     }
 
-    /// Gives one share up; true for the last one, who has to move the nano-thread on. Cost: one atomic subtraction.
+    /// Gives `count` shares up; true for the last one, who has to move the nano-thread on. Cost: one atomic subtraction.
     #[inline]
     #[must_use = "whoever gives up the last share has to move the nano-thread on"]
-    pub fn release(&self) -> bool {
+    pub fn release(&self, count: usize) -> bool {
         // ORDERING: AcqRel - pairs with itself: see the module head.
-        self.0.fetch_sub(1, AcqRel) == 1
+        self.0.fetch_sub(count, AcqRel) == count
     }
 
     /// Makes the counter that fell to zero hold one share again (I2).
@@ -51,11 +51,11 @@ impl Inputs {
         self.0.store(1, Relaxed);
     }
 
-    /// True when the caller's share is the only one: nothing is left to wait for.
+    /// True when the caller's `count` shares are the only ones: nothing is left to wait for.
     #[inline]
-    pub fn is_sole(&self) -> bool {
+    pub fn is_only(&self, count: usize) -> bool {
         // ORDERING: Acquire - may stand for the wait; pairs with `release`.
-        self.0.load(Acquire) == 1
+        self.0.load(Acquire) == count
     }
 }
 
@@ -72,14 +72,14 @@ mod tests {
     #[test]
     fn only_the_last_share_moves_the_nano_thread_on() {
         let inputs = Inputs::new();
-        inputs.add();
-        inputs.add();
-        assert!(!inputs.is_sole());
-        assert!(!inputs.release());
-        assert!(!inputs.release());
-        assert!(inputs.is_sole());
-        assert!(inputs.release());
+        inputs.add(1);
+        inputs.add(3);
+        assert!(!inputs.is_only(1));
+        assert!(!inputs.release(1));
+        assert!(!inputs.release(2));
+        assert!(inputs.is_only(2));
+        assert!(inputs.release(2));
         inputs.restore();
-        assert!(inputs.release());
+        assert!(inputs.release(1));
     }
 }

@@ -6,7 +6,8 @@
 //!
 //! # Who touches what
 //! `inputs`, `failed`, `cancelled`, `panic`: anybody who holds a share. `phase`: written by the owner's
-//! thread before it gives its share up; read by the last one. `waiter`, `signalled`: the home's thread only. `link`: the
+//! thread before it gives its share up; read by the last one. `waiter`, `signalled`,
+//! `credits`: the home's thread only. `link`: the
 //! inbox.
 //!
 //! # Invariants
@@ -23,6 +24,9 @@ use std::cell::Cell;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering::{Acquire, Relaxed, Release}};
 use std::sync::{Mutex, PoisonError};
+
+/// Shares that an owner takes at once for its children.
+const CREDITS: usize = 64;
 
 /// What a panic carries.
 pub(crate) type Payload = Box<dyn Any + Send>;
@@ -62,6 +66,8 @@ pub(crate) struct Node {
     /// The nano-thread that was switched away from to wait here. `None`: the wait watches `signalled`.
     waiter: Cell<Option<NanoPtr>>,
     signalled: Cell<bool>,
+    /// Shares that the owner holds for children to come, beside its own.
+    credits: Cell<usize>,
     link: HandCell<*const Node>,
 }
 
@@ -86,6 +92,7 @@ impl Node {
             scheduler,
             waiter: Cell::new(None),
             signalled: Cell::new(false),
+            credits: Cell::new(0),
             link: HandCell::new(ptr::null()),
         }
     }
@@ -120,6 +127,24 @@ impl Node {
         self.phase.store(phase as u8, Relaxed);
     }
 
+    /// A share for a new child. By the owner's thread, while it runs. Takes many at a time: the counter is on a line that
+    /// children on other processors write.
+    #[inline]
+    pub(crate) fn share_for_child(&self) {
+        let credits = self.credits.get();
+        if credits == 0 {
+            self.inputs.add(CREDITS);
+            self.credits.set(CREDITS - 1);
+        } else {
+            self.credits.set(credits - 1);
+        }
+    }
+
+    /// The shares that the owner holds: to be given up together.
+    pub(crate) fn own_shares(&self) -> usize {
+        1 + self.credits.get()
+    }
+
     /// Prepares a wait: `waiter` is switched away from, or, without one, the caller watches [`Self::is_signalled`].
     pub(crate) fn prepare_wait(&self, waiter: Option<NanoPtr>) {
         self.waiter.set(waiter);
@@ -129,6 +154,7 @@ impl Node {
 
     /// Ends a wait: the owner runs again. The counter fell to zero.
     pub(crate) fn end_wait(&self) {
+        self.credits.set(0);
         self.set_phase(Phase::Running);
         self.inputs.restore();
     }

@@ -131,11 +131,6 @@ impl Guard {
         self.0.creator.store(u64::from(label.creator), Relaxed);
         self.0.number.store(label.number, Relaxed);
     }
-
-    pub(crate) fn clear_label(&self) {
-        // ORDERING: Relaxed - as in `set_label`.
-        self.0.name.store(ptr::null_mut(), Relaxed);
-    }
 }
 
 /// What was there before, for faults that are not ours: SIGSEGV, SIGBUS.

@@ -43,6 +43,9 @@ pub(crate) struct Scheduler {
     cancelled: AtomicBool,
 }
 
+/// Turns with nothing but nano-threads that yield, between two offers of the processor to others.
+const OFFER: u32 = 16;
+
 /// What a member has at the scheduler.
 struct Worker {
     own: CachePadded<Own>,
@@ -62,6 +65,8 @@ struct Own {
     level: Cell<u32>,
     /// `current` goes away because it yields.
     yields: Cell<bool>,
+    /// Turns that found nothing but those that yielded.
+    idle_turns: Cell<u32>,
     /// Nano-threads that were created here.
     created: Cell<u64>,
 }
@@ -90,6 +95,7 @@ impl Scheduler {
                     current: Cell::new(None),
                     level: Cell::new(0),
                     yields: Cell::new(false),
+                    idle_turns: Cell::new(0),
                     created: Cell::new(0),
                 }),
                 inbox: CachePadded::new(Inbox::new()),
@@ -149,14 +155,14 @@ impl Scheduler {
         self.wake_one(0..self.members.len());
     }
 
-    /// Gives up one share of `node`, and moves on what that makes ready. Returns what the caller should run at once.
+    /// Gives up `shares` of `node`, and moves on what that makes ready. Returns what the caller should run at once.
     ///
     /// # Safety
-    /// - The caller holds the share. `seat`, if any, is the caller's.
-    pub(crate) unsafe fn release(&self, seat: Option<Seat>, node: *const Node) -> Option<NanoPtr> {
-        // SAFETY: - the share keeps it alive.
+    /// - The caller holds the shares. `seat`, if any, is the caller's.
+    pub(crate) unsafe fn release(&self, seat: Option<Seat>, node: *const Node, shares: usize) -> Option<NanoPtr> {
+        // SAFETY: - the shares keep it alive.
         let this = unsafe { &*node };
-        if !this.inputs.release() {
+        if !this.inputs.release(shares) {
             return None;
         }
         match this.phase() {
@@ -195,7 +201,7 @@ impl Scheduler {
                 if skipped {
                     successor.skip();
                 }
-                if successor.node.inputs.release() {
+                if successor.node.inputs.release(1) {
                     // SAFETY: - the last share of a new nano-thread: we move it on.
                     unsafe { self.inputs_are_there(seat, next, &mut at_once) };
                 }
@@ -208,7 +214,7 @@ impl Scheduler {
             }
             // SAFETY: - it is finished, by us.
             unsafe { nano.release() };
-            if !parent.inputs.release() {
+            if !parent.inputs.release(1) {
                 return at_once;
             }
             match parent.phase() {
@@ -365,8 +371,11 @@ impl<'a> Seat<'a> {
             .or_else(|| scheduler.global.pop_any_ranked())
             .or_else(|| {
                 let nano = own.local.pop_yielded()?;
-                // Nothing else to do for this program: perhaps for another one.
-                std::thread::yield_now();
+                own.idle_turns.set(own.idle_turns.get().wrapping_add(1));
+                if own.idle_turns.get().is_multiple_of(OFFER) {
+                    // Nothing else to do here for a while: perhaps for who shares the processor.
+                    std::thread::yield_now();
+                }
                 Some(nano)
             })
     }
@@ -398,8 +407,8 @@ impl<'a> Seat<'a> {
             return None;
         }
         this.node.set_phase(Phase::Ended);
-        // SAFETY: - its own share; the seat is ours.
-        unsafe { self.scheduler.release(Some(self), nano.node()) }
+        // SAFETY: - its own shares; the seat is ours.
+        unsafe { self.scheduler.release(Some(self), nano.node(), this.node.own_shares()) }
     }
 
     fn resume(self, nano: NanoPtr) -> bool {

@@ -29,7 +29,7 @@ const GUARD: usize = 64 << 10;
 const POOLED: usize = 64;
 
 /// The size of stacks that did not ask for another one.
-pub(crate) fn default_size() -> usize {
+fn default_size() -> usize {
     static SIZE: OnceLock<usize> = OnceLock::new();
     *SIZE.get_or_init(|| {
         let Some(text) = std::env::var_os(SIZE_VARIABLE) else { return DEFAULT_SIZE };
@@ -53,6 +53,8 @@ pub(crate) struct Stack {
     length: usize,
     guard: Guard,
     valgrind: Option<ValgrindStackRegistration>,
+    /// Of the default size.
+    poolable: bool,
 }
 
 // SAFETY: - `base` and `limit` describe a mapping of ours that lives as long as the value; its lowest `GUARD` bytes fault;
@@ -68,28 +70,28 @@ unsafe impl CoroutineStack for Stack {
 }
 
 impl Stack {
-    /// A stack of `size` usable bytes from the calling thread's pool, else a fresh one.
+    /// A stack of `size` usable bytes; 0: of the default size, from the calling thread's pool if there is one.
     pub(crate) fn take(size: usize) -> SysResult<Self> {
-        let pooled = POOL.try_with(|pool| {
-            let mut pool = pool.borrow_mut();
-            if size == default_size() { pool.stacks.pop() } else { None }
-        });
+        if size != 0 {
+            return Self::map(size, false);
+        }
         // The pool is gone while the thread's destructors run.
-        match pooled {
+        match POOL.try_with(|pool| pool.borrow_mut().stacks.pop()) {
             Ok(Some(stack)) => Ok(stack),
-            Ok(None) | Err(_) => Self::map(size),
+            Ok(None) | Err(_) => Self::map(default_size(), true),
         }
     }
 
     /// Puts the stack into the calling thread's pool.
     pub(crate) fn give_back(self) {
-        self.guard.clear_label();
-        let _ = POOL.try_with(|pool| {
-            let mut pool = pool.borrow_mut();
-            if self.size() == round_up(default_size()) && pool.stacks.len() < POOLED {
-                pool.stacks.push(self);
-            }
-        });
+        if self.poolable {
+            let _ = POOL.try_with(|pool| {
+                let mut pool = pool.borrow_mut();
+                if pool.stacks.len() < POOLED {
+                    pool.stacks.push(self);
+                }
+            });
+        }
     }
 
     /// Says who runs on the stack, for the report of an overflow.
@@ -98,11 +100,12 @@ impl Stack {
     }
 
     /// Usable bytes.
-    pub(crate) fn size(&self) -> usize {
+    #[cfg(test)]
+    fn size(&self) -> usize {
         self.length - GUARD
     }
 
-    fn map(size: usize) -> SysResult<Self> {
+    fn map(size: usize, poolable: bool) -> SysResult<Self> {
         overflow::install();
         let too_large = || SysError::new("mmap", libc::ENOMEM);
         let length = size.max(LEAST_SIZE).checked_next_multiple_of(page()).ok_or_else(too_large)?;
@@ -123,7 +126,7 @@ impl Stack {
         }
         let valgrind = Some(ValgrindStackRegistration::new(usable.cast(), length - GUARD));
         let guard = Guard::register(low.addr(), GUARD, length - GUARD);
-        Ok(Self { low: low.expose_provenance(), length, guard, valgrind })
+        Ok(Self { low: low.expose_provenance(), length, guard, valgrind, poolable })
     }
 }
 
@@ -149,10 +152,6 @@ thread_local! {
         RefCell::new(Pool { stacks: Vec::new(), _alternate: AlternateStack::for_this_thread() });
 }
 
-fn round_up(size: usize) -> usize {
-    size.max(LEAST_SIZE).next_multiple_of(page())
-}
-
 fn page() -> usize {
     static PAGE: OnceLock<usize> = OnceLock::new();
     *PAGE.get_or_init(|| {
@@ -169,10 +168,10 @@ mod tests {
     #[test]
     fn a_stack_that_was_given_back_is_taken_again() {
         std::thread::spawn(|| {
-            let first = Stack::take(default_size()).unwrap();
+            let first = Stack::take(0).unwrap();
             let low = first.low;
             first.give_back();
-            assert_eq!(Stack::take(default_size()).unwrap().low, low);
+            assert_eq!(Stack::take(0).unwrap().low, low);
         })
         .join()
         .unwrap();
@@ -180,7 +179,7 @@ mod tests {
 
     #[test]
     fn sizes_are_honoured_and_odd_ones_rounded_up() {
-        for size in [0, 1, 100_001, 3 << 20] {
+        for size in [1, 100_001, 3 << 20] {
             let stack = Stack::take(size).unwrap();
             assert!(stack.size() >= size.max(LEAST_SIZE));
             assert_eq!(stack.base().get() - stack.limit().get(), stack.size() + GUARD);

@@ -1,0 +1,420 @@
+//! `pdpa`, performance-driven processor allocation: as many processors as an application uses efficiently.
+//!
+//! # Rule
+//! Each application begins with a base number of processors and reports the speedup on them. While it is efficient it
+//! gets a step more, while it is not a step less, until its allocation is found; see [`diagram`]. A found allocation
+//! stays, also while its own request or those of others swing. When processors become free, a step more is tried.
+//!
+//! # Decisions
+//! - Efficiency is speedup / processors; equal to the minimum is good. That the speedup on the base is the base unless
+//!   it was measured on one processor, is the reporter's business.
+//! - A report counts once, when it was made on the present allocation, after it was given, and while the application
+//!   asks for at least that many. Speedups that are no positive number are no reports.
+//! - Processors of an application whose request dipped stay reserved for it: nobody else gets them, so that it has
+//!   them back at once.
+//! - What is free goes to applications that have less than their base, in order of arrival; then to steps, most
+//!   efficient first; then, unless somebody waits for admission who may come and has room, to tests.
+//! - A test takes one of three tries; an application has three again when another one leaves, processors are added, or
+//!   its own request exceeds all earlier ones. Who went back a step tries again only when more is free than then.
+//! - Where masters always run and nothing is free, newcomers have one processor of the largest allocations, which
+//!   return when processors become free. More applications than processors: all masters share all processors.
+//! - Minima and weights play no part.
+//!
+//! # Level
+//! [`Policy::admission`] admits up to `level` applications. Beyond that it admits one at a time, while all that run
+//! have found their allocation and a base is free, up to `max-level`; the level falls again when an application that
+//! was efficient found nothing free. Who has waited for `max-wait` is admitted in any case.
+
+mod diagram;
+
+use std::collections::BTreeMap;
+
+use crate::admission::{Admission, Waiting};
+use crate::crowd;
+use crate::decision::{Allocation, Decision};
+use crate::parameter::{ParameterError, configurable, parameters};
+use crate::policy::{Needs, Policy};
+use crate::share::{self, Claim};
+use crate::snapshot::{AppId, AppView, Nanos, Snapshot};
+pub use diagram::PdpaState;
+use diagram::{Step, Verdict, react};
+
+/// How many steps an application tries when processors become free.
+const TRIES: u32 = 3;
+
+parameters! {
+    /// Parameters of `pdpa`.
+    pub struct PdpaParameters {
+        /// Processors of an application that has not reported yet.
+        "base" base: u32 = 4, 1 => 1024;
+        /// Processors by which an allocation grows or shrinks.
+        "step" step: u32 = 2, 1 => 1024;
+        /// An allocation with less efficiency than this is too large.
+        "min-efficiency" min_efficiency: f64 = 0.7, 0.0 => 1.0;
+        /// An allocation grows only with at least this efficiency (and the minimum).
+        "high-efficiency" high_efficiency: f64 = 0.0, 0.0 => 1.0;
+        /// So many applications are admitted in any case.
+        "level" level: u32 = 4, 1 => 65_536;
+        /// No more applications than this are admitted to idle processors (or `level`, if that is more).
+        "max-level" max_level: u32 = 1024, 1 => 65_536;
+        /// Who has waited for so long is admitted in any case.
+        "max-wait" max_wait: Nanos = 60_000_000_000, 0 => 86_400_000_000_000;
+    }
+}
+
+/// The search for the allocation of one application.
+#[derive(Debug, Clone)]
+struct Search {
+    state: PdpaState,
+    /// What it has while it asks for so much and the machine is not short.
+    target: u32,
+    /// What it had by the last decision.
+    served: u32,
+    /// Since when `served` is what it is.
+    since: Nanos,
+    /// When the last report that counted was made.
+    reported: Option<Nanos>,
+    /// The last allocation that was good, and the speedup on it.
+    good: u32,
+    good_speedup: f64,
+    efficiency: f64,
+    tries: u32,
+    /// It tries a step more only when more processors than this are free.
+    unless_free: u32,
+    /// The largest request so far.
+    peak: u32,
+}
+
+impl Search {
+    fn new() -> Self {
+        Self {
+            state: PdpaState::NoReference,
+            target: 0,
+            served: 0,
+            since: 0,
+            reported: None,
+            good: 1,
+            good_speedup: 0.0,
+            efficiency: 0.0,
+            tries: TRIES,
+            unless_free: 0,
+            peak: 0,
+        }
+    }
+
+    /// The speedup of a report that counts.
+    fn report(&self, app: &AppView) -> Option<(f64, Nanos)> {
+        let report = app.speedup?;
+        let on_this = report.processors == self.target && self.served == self.target && self.target > 0;
+        let fresh = report.at > self.since && self.reported.is_none_or(|last| report.at > last);
+        let sound = report.speedup.is_finite() && report.speedup > 0.0;
+        (on_this && fresh && sound && app.wants() >= self.target).then_some((report.speedup, report.at))
+    }
+
+    /// Follows a report. True when it wishes for a step more.
+    fn follow(&mut self, app: &AppView, (speedup, at): (f64, Nanos), parameters: &PdpaParameters) -> Step {
+        self.reported = Some(at);
+        self.efficiency = speedup / f64::from(self.target);
+        let efficient = self.efficiency >= parameters.min_efficiency;
+        let verdict = Verdict {
+            efficient,
+            may_grow: efficient && self.efficiency >= parameters.high_efficiency,
+            grew: speedup > self.good_speedup,
+            below_request: self.target < app.wants(),
+            on_one: self.target == 1,
+        };
+        let (state, step) = react(self.state, verdict);
+        match step {
+            Step::Keep | Step::Up => (self.good, self.good_speedup) = (self.target, speedup),
+            Step::Down => self.target = self.target.saturating_sub(parameters.step).max(1),
+            Step::Back => self.target = self.good,
+        }
+        self.state = state;
+        step
+    }
+
+    /// The most that it may have in its state.
+    fn bound(&self, app: &AppView, parameters: &PdpaParameters) -> u32 {
+        match self.state {
+            PdpaState::NoReference => parameters.base.min(app.wants()),
+            PdpaState::Testing => self.good.saturating_add(parameters.step).min(app.wants()),
+            PdpaState::Increasing | PdpaState::Decreasing | PdpaState::Stable => self.target,
+        }
+        .max(self.target)
+    }
+}
+
+/// Performance-driven allocation. O(n log n).
+#[derive(Debug, Clone, Default)]
+pub struct Pdpa {
+    parameters: PdpaParameters,
+    searches: BTreeMap<AppId, Search>,
+    processors: u32,
+    /// The multiprogramming level beyond the parameter, if it was raised.
+    level: u32,
+    /// How many waited for admission when that was asked last.
+    waiting: usize,
+}
+
+impl Pdpa {
+    /// Its name in the registry.
+    pub const NAME: &'static str = "pdpa";
+    /// What it does, in a line.
+    pub const DESCRIPTION: &'static str = "as many processors as applications use efficiently, by reported speedups";
+
+    /// The policy with the default parameters.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The policy with these parameters.
+    ///
+    /// # Errors
+    /// The first parameter that is out of range.
+    pub fn with(parameters: PdpaParameters) -> Result<Self, ParameterError> {
+        parameters.check()?;
+        Ok(Self { parameters, ..Self::default() })
+    }
+
+    /// Where the search for an application's allocation stands.
+    #[must_use]
+    pub fn state(&self, app: AppId) -> Option<PdpaState> {
+        self.searches.get(&app).map(|search| search.state)
+    }
+
+    /// Searches in order of arrival; forgets who left.
+    fn searches(&mut self, snapshot: &Snapshot<'_>) -> Vec<Search> {
+        let known = self.searches.len();
+        let mut stayed = 0;
+        let mut list: Vec<Search> = Vec::with_capacity(snapshot.apps.len());
+        for app in snapshot.apps {
+            let search = self.searches.remove(&app.id);
+            stayed += usize::from(search.is_some());
+            list.push(search.unwrap_or_else(Search::new));
+        }
+        let room_came = stayed < known || snapshot.processors > self.processors;
+        self.processors = snapshot.processors;
+        for (search, app) in list.iter_mut().zip(snapshot.apps) {
+            if room_came || app.wants() > search.peak {
+                search.tries = TRIES;
+            }
+            search.peak = search.peak.max(app.wants());
+        }
+        list
+    }
+
+    /// What is not reserved.
+    fn free(&self, searches: &[Search]) -> u32 {
+        let reserved: u64 = searches.iter().map(|search| u64::from(search.target)).sum();
+        u32::try_from(u64::from(self.processors).saturating_sub(reserved)).expect("it is at most `processors`")
+    }
+
+    /// Hands out what is free; see the rule. `up` wish for a step, `back` have just gone back one.
+    fn hand_out(&mut self, snapshot: &Snapshot<'_>, searches: &mut [Search], up: &[usize], back: &[usize]) {
+        let mut free = self.free(searches);
+        for phase in [PdpaState::NoReference, PdpaState::Testing] {
+            for (search, app) in searches.iter_mut().zip(snapshot.apps).filter(|(search, _)| search.state == phase) {
+                let more = free.min(search.bound(app, &self.parameters) - search.target);
+                free -= more;
+                search.target += more;
+                if search.target == 0 && snapshot.master_always {
+                    // Its master runs; the largest allocations give way.
+                    search.target = 1;
+                }
+            }
+            if phase == PdpaState::NoReference {
+                self.step_up(snapshot, searches, up, &mut free);
+            }
+        }
+
+        let came = snapshot.apps.len() as u64;
+        let admits = self.waiting > 0 && came < u64::from(self.parameters.max_level.max(self.parameters.level));
+        if !(admits && free >= self.parameters.base.min(snapshot.processors)) {
+            let may = |i: &usize| {
+                let search = &searches[*i];
+                let room = search.target < snapshot.apps[*i].wants() && search.target > 0;
+                let tries = search.tries > 0 && free > search.unless_free && !back.contains(i);
+                search.state == PdpaState::Stable && room && tries
+            };
+            let mut testers: Vec<usize> = (0..searches.len()).filter(may).collect();
+            testers.sort_by(|&i, &j| searches[j].efficiency.total_cmp(&searches[i].efficiency));
+            for i in testers {
+                let search = &mut searches[i];
+                let more = free.min(self.parameters.step).min(snapshot.apps[i].wants() - search.target);
+                if more > 0 {
+                    (search.state, search.good) = (PdpaState::Testing, search.target);
+                    search.target += more;
+                    search.tries -= 1;
+                    free -= more;
+                }
+            }
+        }
+        for &i in back {
+            searches[i].unless_free = free;
+        }
+        for search in searches {
+            search.unless_free = search.unless_free.min(free);
+        }
+    }
+
+    /// Steps of those who were efficient, most efficient first; who finds nothing free is stable.
+    fn step_up(&mut self, snapshot: &Snapshot<'_>, searches: &mut [Search], up: &[usize], free: &mut u32) {
+        let mut up = up.to_vec();
+        up.sort_by(|&i, &j| searches[j].efficiency.total_cmp(&searches[i].efficiency));
+        let mut in_vain = false;
+        for i in up {
+            let search = &mut searches[i];
+            let more = (*free).min(self.parameters.step).min(snapshot.apps[i].wants() - search.target);
+            *free -= more;
+            search.target += more;
+            if more == 0 {
+                search.state = PdpaState::Stable;
+                in_vain = true;
+            }
+        }
+        if in_vain {
+            self.level = self.level.saturating_sub(1);
+        }
+        self.level = self.level.max(self.parameters.level);
+    }
+
+    /// What each has now: its target, as far as it asks for it and the machine has it.
+    fn allocations(&self, snapshot: &Snapshot<'_>, searches: &[Search]) -> Vec<Allocation> {
+        if snapshot.is_crowded() && snapshot.master_always {
+            return crowd::one_each(snapshot, 0..snapshot.apps.len());
+        }
+        let pairs = searches.iter().zip(snapshot.apps);
+        let claims: Vec<Claim> =
+            pairs.map(|(search, app)| Claim { key: 1, room: search.target.min(app.wants()) }).collect();
+        // When they fit these are the rooms; otherwise the largest are cut to one level.
+        let parts = share::divide(snapshot.processors.into(), &claims);
+        snapshot.apps.iter().zip(parts).map(|(app, part)| Allocation::own(app.id, part)).collect()
+    }
+}
+
+impl Policy for Pdpa {
+    configurable!();
+
+    fn name(&self) -> &'static str {
+        Self::NAME
+    }
+
+    fn needs(&self) -> Needs {
+        Needs { reports: true, ..Needs::NOTHING }
+    }
+
+    fn decide(&mut self, snapshot: &Snapshot<'_>) -> Decision {
+        let mut searches = self.searches(snapshot);
+        let (mut up, mut back) = (Vec::new(), Vec::new());
+        for (i, (search, app)) in searches.iter_mut().zip(snapshot.apps).enumerate() {
+            if let Some(report) = search.report(app) {
+                match search.follow(app, report, &self.parameters) {
+                    Step::Up => up.push(i),
+                    Step::Back => back.push(i),
+                    Step::Keep | Step::Down => {}
+                }
+            }
+        }
+        self.hand_out(snapshot, &mut searches, &up, &back);
+        let allocations = self.allocations(snapshot, &searches);
+        for (search, allocation) in searches.iter_mut().zip(&allocations) {
+            let served = if allocation.shared { 0 } else { allocation.processors };
+            if served != search.served {
+                (search.served, search.since) = (served, snapshot.now);
+            }
+        }
+        let (parameters, list, given) = (&self.parameters, &searches, &allocations);
+        let wishes = |state: PdpaState| {
+            let all = list.iter().zip(snapshot.apps).zip(given);
+            all.filter(move |((search, app), allocation)| {
+                let below = allocation.shared || allocation.processors < search.bound(app, parameters);
+                search.state == state && below && allocation.wants_more(app)
+            })
+        };
+        let list = wishes(PdpaState::NoReference).chain(wishes(PdpaState::Testing));
+        let mut list: Vec<&Allocation> = list.map(|(_, allocation)| allocation).collect();
+        list.sort_by_key(|allocation| allocation.processors > 0);
+        let work_list = list.into_iter().map(|allocation| allocation.app).collect();
+        let decision = Decision::new(snapshot, allocations, work_list);
+        self.searches = snapshot.apps.iter().map(|app| app.id).zip(searches).collect();
+        decision
+    }
+
+    /// Only who is admitted below its base, or tests, takes what is released, and no more than that; what is reserved
+    /// for an application whose request dipped is not released.
+    fn release(&mut self, snapshot: &Snapshot<'_>, last: &Decision) -> Decision {
+        let held: BTreeMap<AppId, Allocation> = last.allocations.iter().map(|a| (a.app, *a)).collect();
+        let mut allocations = Vec::with_capacity(snapshot.apps.len());
+        let mut at = BTreeMap::new();
+        let mut reserved = 0_u64;
+        for (i, app) in snapshot.apps.iter().enumerate() {
+            let before = held.get(&app.id).copied().unwrap_or(Allocation::own(app.id, 0));
+            let now = Allocation { processors: before.processors.min(app.wants()), ..before };
+            let target = self.searches.get(&app.id).map_or(0, |search| search.target);
+            reserved += u64::from(target.max(now.processors));
+            at.insert(app.id, i);
+            allocations.push(now);
+        }
+        let mut free = u64::from(snapshot.processors).saturating_sub(reserved);
+        let mut work_list = Vec::new();
+        for app in &last.work_list {
+            let Some(&i) = at.get(app) else { continue };
+            let (view, allocation) = (&snapshot.apps[i], &mut allocations[i]);
+            let bound = self.searches.get(app).map_or(0, |search| search.bound(view, &self.parameters));
+            if !allocation.shared {
+                let room = u64::from(bound.min(view.wants()).saturating_sub(allocation.processors));
+                let taken = room.min(free);
+                free -= taken;
+                allocation.processors += u32::try_from(taken).expect("it is at most what it wants, a u32");
+            }
+            if allocation.wants_more(view) {
+                work_list.push(*app);
+            }
+        }
+        let mut after = Decision::new(snapshot, allocations, work_list);
+        after.rotate = false;
+        after
+    }
+
+    fn admission(&mut self, snapshot: &Snapshot<'_>, queue: &[Waiting]) -> Admission {
+        let running = u32::try_from(snapshot.apps.len()).unwrap_or(u32::MAX);
+        let base = |request: u32| self.parameters.base.min(request.max(1));
+        let mut reserved: u64 = 0;
+        let mut settled = true;
+        for app in snapshot.apps {
+            let search = self.searches.get(&app.id);
+            reserved += u64::from(search.map_or(base(app.wants()), |search| search.target));
+            settled &= search.is_some_and(|search| search.state == PdpaState::Stable);
+        }
+        self.level = self.level.max(self.parameters.level);
+        let most = self.parameters.max_level.max(self.parameters.level);
+        let mut admit = 0;
+        for waiting in queue {
+            let free = u64::from(snapshot.processors).saturating_sub(reserved);
+            let now = running.saturating_add(admit);
+            let idle = settled && now < most && free >= u64::from(base(waiting.request));
+            if idle && now >= self.level {
+                self.level = now + 1;
+            }
+            let patient = snapshot.now.saturating_sub(waiting.since) < self.parameters.max_wait;
+            if now >= self.level && patient {
+                break;
+            }
+            // The next one waits until this one has found its allocation, unless the level allows it.
+            settled = false;
+            reserved += u64::from(base(waiting.request));
+            admit += 1;
+        }
+        let first = queue.get(admit as usize);
+        self.waiting = queue.len() - admit as usize;
+        Admission {
+            admit,
+            level: Some(self.level),
+            next: first.map(|waiting| waiting.since.saturating_add(self.parameters.max_wait)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,1 @@
+//! `pdpa` worked out by hand.
