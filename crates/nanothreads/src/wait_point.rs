@@ -2,20 +2,24 @@
 //! nobody sleeps.
 //!
 //! # Protocol
-//! Notifier: N1 makes the condition true (its own Release store); N2 `light` fence; N3 reads `sleepers`; if it is not
-//! zero: N4 `epoch + 1`, N5 futex wake of all.
-//! Sleeper: W1 reads `epoch`; W2 `sleepers + 1`; W3 `heavy` fence; W4 looks at the condition; W5 futex wait while
-//! `epoch` is as read; W6 `sleepers - 1`; again from W1.
+//! Notifier: N1 makes the condition true (its own Release store); N2 `light` fence; N3 reads `armed`; if it is set: N4
+//! takes it down, and if it was still up: N5 `epoch + 1`, N6 futex wake of all.
+//! Sleeper: W1 reads `epoch`; W2 sets `armed`; W3 `heavy` fence; W4 looks at the condition; W5 futex wait while `epoch` is
+//! as read; again from W1.
 //!
 //! # Races
 //! *Lost wake.* A (notifier) and B (sleeper). The fence pair N2/W3 makes "A misses W2 at N3 *and* B misses N1 at W4"
-//! impossible. If B sees the condition at W4, it does not sleep. If A sees B at N3, it changes `epoch` (N4): either
-//! before W5, then the kernel compares and refuses to sleep; or after, then the wake N5 finds B in the kernel.
+//! impossible. If B sees the condition at W4, it does not sleep. If A sees B at N3, it changes `epoch` (N5): either
+//! before W5, then the kernel compares and refuses to sleep; or after, then the wake N6 finds B in the kernel.
+//! *Disarmed by an older notifier.* A takes down what B has just set (N4 after W2), though A's N5 came before B's W1? Not
+//! possible: N5 is Release behind N4 and W1 Acquire, so a B that read A's epoch sets `armed` after A took it down.
 //! *Wake of the wrong round.* A wake may reach a sleeper of a later round: it looks at its condition and sleeps again.
+//! *Many notifiers, one slow sleeper.* The first takes `armed` down; the others find it down until somebody falls asleep
+//! again, so a sleeper that is on its way costs one system call and not one for each notification.
 //!
 //! # Orderings
-//! The condition's own Release/Acquire pair carries the data. `epoch`: N4 Release with W1 Acquire only keeps a woken
-//! sleeper from reading an older epoch than the one it was woken by. `sleepers`: Relaxed, ordered by N2/W3.
+//! The condition's own Release/Acquire pair carries the data. `epoch`: N5 Release with W1 Acquire, as told above.
+//! `armed`: Relaxed, ordered by N2/W3 and by `epoch`.
 
 use platform::futex::{ALL, PrivateFutex};
 use platform::membarrier;
@@ -43,40 +47,38 @@ impl From<bool> for Look {
 pub struct WaitPoint {
     /// Changes with every wake that somebody may sleep through.
     epoch: PrivateFutex,
-    /// Threads between W2 and W6.
-    sleepers: AtomicU32,
+    /// 1 when somebody may sleep here since the last wake.
+    armed: AtomicU32,
 }
 
 impl WaitPoint {
     /// A place where nobody waits.
     #[cfg(not(loom))]
     pub const fn new() -> Self {
-        Self { epoch: PrivateFutex::new(0), sleepers: AtomicU32::new(0) }
+        Self { epoch: PrivateFutex::new(0), armed: AtomicU32::new(0) }
     }
 
     /// A place where nobody waits.
     #[cfg(loom)]
     pub fn new() -> Self {
-        Self { epoch: PrivateFutex::new(0), sleepers: AtomicU32::new(0) }
+        Self { epoch: PrivateFutex::new(0), armed: AtomicU32::new(0) }
     }
 
     /// Sleeps until `look` says `Ready`, looking at least once before each sleep. No spinning: see
     /// [`patience`](crate::patience) for waits that spin first.
     pub fn sleep_until(&self, mut look: impl FnMut() -> Look) {
         loop {
-            // ORDERING: Acquire (W1) - pairs with N4.
+            // ORDERING: Acquire (W1) - pairs with N5.
             let epoch = self.epoch.word().load(Acquire);
-            // ORDERING: Relaxed (W2) - ordered before W4 by the heavy fence W3.
-            self.sleepers.fetch_add(1, Relaxed);
+            // ORDERING: Relaxed (W2) - ordered before W4 by the heavy fence W3, behind N4 by W1.
+            self.armed.store(1, Relaxed);
             membarrier::heavy();
-            let seen = look();
-            if seen == Look::Pending {
-                let _ = self.epoch.wait(epoch, None);
-            }
-            // ORDERING: Relaxed (W6) - a notifier that still counts us makes one needless system call.
-            self.sleepers.fetch_sub(1, Relaxed);
-            if seen == Look::Ready {
-                return;
+            match look() {
+                Look::Ready => return,
+                Look::Progress => {}
+                Look::Pending => {
+                    let _ = self.epoch.wait(epoch, None);
+                }
             }
         }
     }
@@ -96,15 +98,18 @@ impl WaitPoint {
     #[inline]
     pub fn has_sleepers(&self) -> bool {
         // ORDERING: Relaxed (N3) - ordered behind N1 by the light fence N2.
-        self.sleepers.load(Relaxed) != 0
+        self.armed.load(Relaxed) != 0
     }
 
-    /// Steps N4 and N5.
+    /// Steps N4 to N6.
     #[cold]
     pub fn wake_sleepers(&self) {
-        // ORDERING: Release (N4) - pairs with W1.
-        self.epoch.word().fetch_add(1, Release);
-        self.epoch.wake(ALL);
+        // ORDERING: Relaxed (N4) - before N5 by its Release.
+        if self.armed.swap(0, Relaxed) != 0 {
+            // ORDERING: Release (N5) - pairs with W1.
+            self.epoch.word().fetch_add(1, Release);
+            self.epoch.wake(ALL);
+        }
     }
 }
 

@@ -97,6 +97,29 @@ fn a_notifier_without_its_fence_loses_a_wake() {
     is_refuted("a_notifier_without_its_fence_loses_a_wake", || sleep_and_wake(false));
 }
 
+/// Two sleepers with conditions of their own at one place, woken one after the other.
+fn wake_two_in_turn() {
+    let shared = Arc::new((WaitPoint::new(), [AtomicBool::new(false), AtomicBool::new(false)]));
+    let sleepers: Vec<_> = (0..2)
+        .map(|me| {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || shared.0.sleep_until(|| Look::from(shared.1[me].load(Relaxed))))
+        })
+        .collect();
+    for condition in &shared.1 {
+        condition.store(true, Relaxed);
+        shared.0.notify_all();
+    }
+    for sleeper in sleepers {
+        sleeper.join().unwrap();
+    }
+}
+
+#[test]
+fn a_wake_for_one_does_not_lose_the_wake_for_another() {
+    explore(wake_two_in_turn);
+}
+
 fn supply_to_a_sleeping_slave(with_fence: bool) {
     let shared = Arc::new((Slot::new(0_u32), WaitPoint::new(), WaitPoint::new()));
     let slave = {

@@ -119,7 +119,7 @@ fn in_parallel(plans: &[Plan]) -> ([u64; VALUES], Vec<Vec<u64>>) {
                     }
                     (0..plan.yields).for_each(|_| s.yield_now());
                     match kind {
-                        Access::Read => seen[number].lock().unwrap().push(before),
+                        Access::Read => seen[number].lock().expect("one task each").push(before),
                         Access::Write => value.store(overwrite(before, number), Relaxed),
                         Access::Exclude => {
                             value.store(before.wrapping_add(increment(number)), Relaxed);
@@ -134,7 +134,7 @@ fn in_parallel(plans: &[Plan]) -> ([u64; VALUES], Vec<Vec<u64>>) {
             }));
         }
     });
-    (cells.map(|cell| cell.value.into_inner()), seen.into_iter().map(|seen| seen.into_inner().unwrap()).collect())
+    (cells.map(|cell| cell.value.into_inner()), seen.into_iter().map(|seen| seen.into_inner().expect("one task each")).collect())
 }
 
 proptest! {

@@ -32,7 +32,7 @@ fn all_members_take_part_even_from_sleep() {
             for _ in 0..4 {
                 s.spawn(|_| {
                     // Without a suspension: the task keeps its member until all four members have one.
-                    seen.lock().unwrap().insert(thread::current().id());
+                    seen.lock().expect("no task panics").insert(thread::current().id());
                     arrived.fetch_add(1, Relaxed);
                     while arrived.load(Relaxed) < 4 {
                         thread::yield_now();
@@ -40,7 +40,7 @@ fn all_members_take_part_even_from_sleep() {
                 });
             }
         });
-        assert_eq!(seen.into_inner().unwrap().len(), 4);
+        assert_eq!(seen.into_inner().expect("no task panics").len(), 4);
     }
 }
 
@@ -59,9 +59,9 @@ fn nobody_runs_while_all_wait_for_an_event() {
     scope(|s| {
         for _ in 0..10 {
             let send = send.clone();
-            s.spawn(move |s| s.suspend(|completion| send.send(completion).unwrap()));
+            s.spawn(move |s| s.suspend(|completion| send.send(completion).expect("the other thread receives")));
         }
     });
-    let (idle, used) = outside.join().unwrap();
+    let (idle, used) = outside.join().expect("it does not panic");
     assert!(used < idle / 20, "{used:?} of processor time in {idle:?} of waiting");
 }

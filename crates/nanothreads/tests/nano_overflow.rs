@@ -7,10 +7,10 @@ use std::process::{Command, Output};
 
 /// Runs this program's test `name` again, as the child that does the deed.
 fn child(name: &str, environment: &[(&str, &str)]) -> Output {
-    let test = std::env::current_exe().unwrap();
+    let test = std::env::current_exe().expect("the test knows its file");
     let mut command = Command::new(test);
     command.args([name, "--exact", "--nocapture", "--test-threads=1"]).env("NANO_CHILD", "1");
-    command.envs(environment.iter().copied()).output().unwrap()
+    command.envs(environment.iter().copied()).output().expect("the test's own file can be run")
 }
 
 fn is_child() -> bool {

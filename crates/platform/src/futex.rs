@@ -25,36 +25,54 @@ macro_rules! futex_type {
     ($(#[$doc:meta])* $name:ident, $flag:expr) => {
         $(#[$doc])*
         #[derive(Debug, Default)]
-        #[repr(transparent)]
-        pub struct $name(AtomicU32);
+        #[cfg_attr(not(loom), repr(transparent))]
+        pub struct $name {
+            word: AtomicU32,
+            #[cfg(loom)]
+            queue: kernel::Queue,
+        }
 
         impl $name {
             /// A word that holds `value`.
             #[cfg(not(loom))]
             pub const fn new(value: u32) -> Self {
-                Self(AtomicU32::new(value))
+                Self { word: AtomicU32::new(value) }
             }
 
             /// A word that holds `value`.
             #[cfg(loom)]
             pub fn new(value: u32) -> Self {
-                Self(AtomicU32::new(value))
+                Self { word: AtomicU32::new(value), queue: kernel::Queue::default() }
             }
 
             /// The word itself, for loads, stores and exchanges by the protocol that owns it.
             #[inline]
             pub fn word(&self) -> &AtomicU32 {
-                &self.0
+                &self.word
             }
 
             /// Sleeps while the word holds `expected`, at most `timeout`.
+            #[cfg(not(loom))]
             pub fn wait(&self, expected: u32, timeout: Option<Duration>) -> FutexWait {
-                kernel::wait(&self.0, expected, timeout, $flag)
+                kernel::wait(&self.word, expected, timeout, $flag)
+            }
+
+            /// Sleeps while the word holds `expected`. Models have no time: there is no timeout.
+            #[cfg(loom)]
+            pub fn wait(&self, expected: u32, _timeout: Option<Duration>) -> FutexWait {
+                self.queue.wait(&self.word, expected)
             }
 
             /// Wakes at most `count` sleepers; returns how many there were. Costs a system call even without sleepers.
+            #[cfg(not(loom))]
             pub fn wake(&self, count: u32) -> u32 {
-                kernel::wake(&self.0, count, $flag)
+                kernel::wake(&self.word, count, $flag)
+            }
+
+            /// Wakes all sleepers, as the kernel may (a wake is allowed to be spurious).
+            #[cfg(loom)]
+            pub fn wake(&self, _count: u32) -> u32 {
+                self.queue.wake()
             }
         }
     };
@@ -63,12 +81,12 @@ macro_rules! futex_type {
 futex_type!(
     /// A futex word used by threads of one process only.
     PrivateFutex,
-    kernel::PRIVATE
+    libc::FUTEX_PRIVATE_FLAG
 );
 futex_type!(
     /// A futex word in memory that several processes map.
     SharedFutex,
-    kernel::SHARED
+    0
 );
 
 #[cfg(not(loom))]
@@ -77,9 +95,6 @@ mod kernel {
     use std::ptr;
     use std::sync::atomic::AtomicU32;
     use std::time::Duration;
-
-    pub(super) const PRIVATE: libc::c_int = libc::FUTEX_PRIVATE_FLAG;
-    pub(super) const SHARED: libc::c_int = 0;
 
     pub(super) fn wait(word: &AtomicU32, expected: u32, timeout: Option<Duration>, flag: libc::c_int) -> FutexWait {
         let limit = timeout.map(|t| libc::timespec {
@@ -110,25 +125,34 @@ mod kernel {
     }
 }
 
-/// Under loom a futex wait is a scheduling point: the caller's loop looks again, as after a spurious wake.
+/// The kernel's side in a model: the word is compared and the sleeper queued in one step, as under the kernel's lock.
+/// Loom then reports a sleeper that nobody wakes as a deadlock.
 #[cfg(loom)]
 mod kernel {
     use super::FutexWait;
     use loom::sync::atomic::{AtomicU32, Ordering};
-    use std::time::Duration;
+    use loom::sync::{Condvar, Mutex};
 
-    pub(super) const PRIVATE: i32 = 0;
-    pub(super) const SHARED: i32 = 0;
-
-    pub(super) fn wait(word: &AtomicU32, expected: u32, _timeout: Option<Duration>, _flag: i32) -> FutexWait {
-        // A lost wake shows as a model that never ends: the word keeps its value and loom reports the livelock.
-        while word.load(Ordering::Relaxed) == expected {
-            loom::thread::yield_now();
-        }
-        FutexWait::Woken
+    #[derive(Debug, Default)]
+    pub(super) struct Queue {
+        lock: Mutex<()>,
+        sleepers: Condvar,
     }
 
-    pub(super) fn wake(_word: &AtomicU32, _count: u32, _flag: i32) -> u32 {
-        0
+    impl Queue {
+        pub(super) fn wait(&self, word: &AtomicU32, expected: u32) -> FutexWait {
+            let queue = self.lock.lock().expect("no model panics under it");
+            if word.load(Ordering::Relaxed) != expected {
+                return FutexWait::Changed;
+            }
+            drop(self.sleepers.wait(queue).expect("no model panics under it"));
+            FutexWait::Woken
+        }
+
+        pub(super) fn wake(&self) -> u32 {
+            let _queue = self.lock.lock().expect("no model panics under it");
+            self.sleepers.notify_all();
+            0
+        }
     }
 }

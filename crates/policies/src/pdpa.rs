@@ -415,6 +415,3 @@ impl Policy for Pdpa {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

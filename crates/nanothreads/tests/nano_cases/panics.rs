@@ -24,8 +24,8 @@ fn caught<R>(body: impl FnOnce() -> R) -> Option<u32> {
 
 fn members() -> Vec<ThreadId> {
     let ids = Mutex::new(Vec::new());
-    broadcast(|member| ids.lock().unwrap().push((member.id, thread::current().id())));
-    let mut ids = ids.into_inner().unwrap();
+    broadcast(|member| ids.lock().expect("no member panics").push((member.id, thread::current().id())));
+    let mut ids = ids.into_inner().expect("no member panics");
     ids.sort_by_key(|&(id, _)| id);
     ids.into_iter().map(|(_, thread)| thread).collect()
 }

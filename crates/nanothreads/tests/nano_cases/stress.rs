@@ -1,7 +1,7 @@
 //! Random trees of tasks: everything at once, from a seed that is printed (`NANOS_SEED=n` repeats it).
 
 use super::team;
-use nanothreads::{DataCell, Scope, TaskRef, scope};
+use nanothreads::{Access, DataCell, Scope, TaskRef, scope};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -59,6 +59,10 @@ fn grow<'s>(s: &Scope<'s>, counts: &'s Counts, cells: &'s [DataCell<u64>], mut r
                     if let Some(before) = tasks.get(random.below(tasks.len().max(1) as u64) as usize) {
                         task = task.depends_on(before);
                     }
+                }
+                for _ in 0..random.below(3) {
+                    let kinds = [Access::Read, Access::Write, Access::Exclude, Access::Share];
+                    task = task.accesses(kinds[random.below(4) as usize], &cells[random.below(4) as usize]);
                 }
                 counts.created.fetch_add(1, Relaxed);
                 tasks.push(task.spawn(move |s| grow(s, counts, cells, child, depth - 1)));

@@ -103,7 +103,7 @@ impl World {
             Event::Speedup(i, off, efficiency) if some => {
                 let at = self.now;
                 let app = i.get_mut(&mut self.apps);
-                let processors = (app.allocated + 1).saturating_sub(*off);
+                let processors = app.allocated.saturating_add(1).saturating_sub(*off);
                 app.speedup = Some(Speedup { processors, speedup: efficiency * f64::from(processors), at });
                 (Cause::Speedup, true)
             }

@@ -1,6 +1,9 @@
 //! What the policies and the placement do, seen from outside the crate.
 
 mod invariants;
+mod parameters;
 mod placement;
 mod support;
+mod turns;
+mod vtq;
 mod worked_cases;

@@ -1,1 +1,0 @@
-//! `pdpa` worked out by hand.

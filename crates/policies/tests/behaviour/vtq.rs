@@ -1,0 +1,195 @@
+//! `vtq-dss`: equal CPU time, whatever the requests.
+
+use std::collections::BTreeMap;
+
+use policies::{AppId, AppView, Cause, Decision, Nanos, Policy, Snapshot};
+use proptest::prelude::*;
+
+use crate::support::{create, numbers, requests};
+
+const MS: Nanos = 1_000_000;
+const QUANTUM: Nanos = 100 * MS;
+
+/// A manager with a clock of its own that keeps time exactly and asks when the policy says so.
+struct Run {
+    policy: Box<dyn Policy>,
+    apps: Vec<AppView>,
+    processors: u32,
+    masters: bool,
+    now: Nanos,
+    decision: Decision,
+    /// Applications that the gang is made of now, to count cycles.
+    turns: BTreeMap<AppId, u32>,
+}
+
+impl Run {
+    fn new(apps: Vec<AppView>, processors: u32, masters: bool) -> Self {
+        let mut run = Self {
+            policy: create("vtq-dss"),
+            apps,
+            processors,
+            masters,
+            now: 0,
+            decision: Decision::default(),
+            turns: BTreeMap::new(),
+        };
+        run.decide(Cause::Arrival);
+        run
+    }
+
+    fn decide(&mut self, cause: Cause) {
+        let snapshot = Snapshot {
+            now: self.now,
+            quantum: QUANTUM,
+            processors: self.processors,
+            apps: &self.apps,
+            cause,
+            master_always: self.masters,
+        };
+        let decision = self.policy.decide(&snapshot);
+        assert_eq!(decision.check(&snapshot), Ok(()));
+        assert!(decision.next.is_none_or(|next| next > self.now), "the policy asks for a time that has passed");
+        for (before, after) in self.apps.iter_mut().zip(&decision.allocations) {
+            let runs = !after.shared && after.processors > 0;
+            let ran = self.decision.of(after.app).is_some_and(|a| !a.shared && a.processors > 0);
+            if runs && !ran {
+                *self.turns.entry(after.app).or_default() += 1;
+            }
+            before.allocated = after.processors;
+        }
+        self.decision = decision;
+    }
+
+    /// Time passes up to the next timer.
+    fn step(&mut self) {
+        let next = self.decision.next.expect("somebody waits, so that turns end");
+        self.pass(next - self.now);
+        self.decide(Cause::Timer);
+    }
+
+    fn pass(&mut self, time: Nanos) {
+        self.now += time;
+        let sharing = self.decision.allocations.iter().filter(|a| a.shared).count() as u64;
+        let own: u32 = self.decision.allocations.iter().filter(|a| !a.shared).map(|a| a.processors).sum();
+        let left = u64::from(self.processors - own);
+        for (app, allocation) in self.apps.iter_mut().zip(&self.decision.allocations) {
+            // Masters share what is left evenly.
+            let received =
+                if allocation.shared { time * left.min(sharing) / sharing } else { time * u64::from(allocation.processors) };
+            app.cpu_time += received;
+        }
+    }
+
+    /// Runs until everybody has had so many turns.
+    fn cycles(&mut self, number: u32) {
+        let mut steps = 0;
+        while self.apps.iter().any(|app| self.turns.get(&app.id).is_none_or(|&turns| turns < number)) {
+            self.step();
+            steps += 1;
+            assert!(steps < 400 * number as usize * self.apps.len(), "turns do not come round: {:?}", self.turns);
+        }
+    }
+
+    /// Largest minus smallest CPU time, relative to the mean.
+    fn spread(&self) -> f64 {
+        let times = self.apps.iter().map(|app| app.cpu_time);
+        let mean = times.clone().sum::<Nanos>() as f64 / self.apps.len() as f64;
+        (times.clone().max().expect("not empty") - times.min().expect("not empty")) as f64 / mean
+    }
+}
+
+/// Requests of which none is below an equal share of the machine, with a load beyond 1.5.
+fn saturated() -> impl Strategy<Value = (Vec<u32>, u32)> {
+    (4..65_u32, 3..24_u32)
+        .prop_flat_map(|(p, n)| {
+            let share = p.div_ceil(n) + 1;
+            (prop::collection::vec(share..=p.max(share), n as usize), Just(p))
+        })
+        .prop_filter("the load is beyond 1.5", |(sizes, p)| 2 * sizes.iter().sum::<u32>() > 3 * p)
+}
+
+#[test]
+fn an_application_on_more_processors_has_a_shorter_turn() {
+    // P = 8, load at most 12. Requests 2, 8, 8: gang {1, 2} (10). dss: 1 each, 6 remain by 2 : 8: 1.2 : 4.8, the first
+    // has room for 1, so 2 and 6. A cycle's worth is 100 ms x the mean request, 6: 600 ms of CPU time. The second has
+    // it after 600 / 6 = 100 ms, the first after 300.
+    let mut run = Run::new(requests(&[2, 8, 8]), 8, false);
+    assert_eq!((numbers(&run.decision), run.decision.next), (vec![2, 6, 0], Some(100 * MS)));
+    assert_eq!(run.decision.work_list, [AppId(3), AppId(2)], "the repository, then the gang");
+    // Then the third takes the 6 until the gang ends, for 100 ms.
+    run.step();
+    assert_eq!((numbers(&run.decision), run.decision.next), (vec![2, 0, 6], Some(200 * MS)));
+    // The third, too, has reached the level; nobody but the first is below it, which wants no more than its 2. The level
+    // rises by another 600 ms and the first in the ring that fits (8 <= 1.5 x 6) goes on: the third, behind the window.
+    run.step();
+    assert_eq!(numbers(&run.decision), [2, 0, 6]);
+    let times: Vec<Nanos> = run.apps.iter().map(|app| app.cpu_time / MS).collect();
+    assert_eq!(times, [400, 600, 600]);
+}
+
+#[test]
+fn who_leaves_a_gang_makes_room_for_the_repository_until_the_gang_ends() {
+    let mut run = Run::new(requests(&[4, 4, 4]), 4, false);
+    // Load at most 6: {1}; a cycle's worth is 4 x 100 ms.
+    assert_eq!((numbers(&run.decision), run.decision.next), (vec![4, 0, 0], Some(100 * MS)));
+    run.pass(30 * MS);
+    run.apps.remove(0);
+    run.decide(Cause::Exit);
+    assert_eq!(numbers(&run.decision), [4, 0]);
+    // The manager's own quantum ends no turn.
+    run.pass(10 * MS);
+    run.decide(Cause::Quantum);
+    assert_eq!(numbers(&run.decision), [4, 0]);
+}
+
+#[test]
+fn without_waiting_there_are_no_turns() {
+    let run = Run::new(requests(&[6, 6]), 8, true);
+    assert_eq!((numbers(&run.decision), run.decision.next), (vec![4, 4], None));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    /// Over 100 cycles the spread is below 10 %.
+    #[test]
+    fn saturated_applications_receive_the_same_over_100_cycles((sizes, processors) in saturated(), masters in any::<bool>()) {
+        // With masters the machine is smaller by one; then every request has to be a share of the rest still.
+        prop_assume!(!masters || processors > 4);
+        let mut run = Run::new(requests(&sizes), processors, masters);
+        run.cycles(100);
+        prop_assert!(run.spread() < 0.1, "spread {} of {sizes:?} on {processors}", run.spread());
+    }
+
+    /// Any requests: nobody lacks more than one quantum x P against an equal share of what all received, as far as its
+    /// own request allows.
+    #[test]
+    fn nobody_lags_by_more_than_a_quantum_of_the_machine(
+        sizes in prop::collection::vec(1..40_u32, 2..24),
+        processors in 2..64_u32,
+        masters in any::<bool>(),
+    ) {
+        prop_assume!(2 * sizes.iter().sum::<u32>() > 3 * processors || sizes.len() as u32 > processors);
+        let mut run = Run::new(requests(&sizes), processors, masters);
+        // What everybody is due: an equal share of what was handed out, nobody more than its request.
+        let mut due = vec![0.0_f64; sizes.len()];
+        for _ in 0..1500 {
+            let (now, before): (Nanos, Vec<Nanos>) = (run.now, run.apps.iter().map(|app| app.cpu_time).collect());
+            run.step();
+            let time = (run.now - now) as f64;
+            let received: f64 = run.apps.iter().zip(&before).map(|(app, before)| (app.cpu_time - before) as f64).sum();
+            let (mut low, mut high) = (0.0, time * f64::from(processors));
+            for _ in 0..50 {
+                let level = (low + high) / 2.0;
+                let sum: f64 = sizes.iter().map(|&r| level.min(time * f64::from(r))).sum();
+                if sum < received { low = level } else { high = level }
+            }
+            for ((due, &size), app) in due.iter_mut().zip(&sizes).zip(&run.apps) {
+                *due += high.min(time * f64::from(size));
+                let lag = *due - app.cpu_time as f64;
+                let bound = (QUANTUM * u64::from(processors)) as f64;
+                prop_assert!(lag <= bound, "{} ({size}) lags by {} quanta of the machine", app.id, lag / bound);
+            }
+        }
+    }
+}
