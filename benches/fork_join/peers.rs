@@ -36,6 +36,8 @@ pub(crate) fn make(name: &str, bound: bool) -> Option<Box<dyn FnMut()>> {
     Some(match name {
         "nanothreads" => {
             configure(bound);
+            /// # Safety
+            /// - None: it does nothing with its data.
             unsafe fn nothing(_: *const (), member: Member) {
                 black_box(member);
             }
@@ -141,6 +143,8 @@ type GompParallel = unsafe extern "C" fn(unsafe extern "C" fn(*mut c_void), *mut
 
 /// `GOMP_parallel` of the system's libgomp, as compiled programs call it.
 fn libgomp() -> Option<Box<dyn FnMut()>> {
+    /// # Safety
+    /// - None: it does nothing with its data.
     unsafe extern "C" fn nothing(data: *mut c_void) {
         black_box(data);
     }

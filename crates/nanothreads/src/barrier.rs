@@ -17,7 +17,10 @@ use crate::local::local;
 use crate::patience;
 use crate::wait_point::{Look, WaitPoint};
 use platform::sync::CachePadded;
-use platform::sync::atomic::{AtomicU64, Ordering::{Acquire, Relaxed, Release}};
+use platform::sync::atomic::{
+    AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+};
 
 /// See the module head.
 #[derive(Debug)]
@@ -73,9 +76,7 @@ impl Barrier {
             });
             self.release_round(round);
         } else {
-            self.wait_at(&self.released, || {
-                if self.is_released(round) { Look::Ready } else { look_after(&mut help) }
-            });
+            self.wait_at(&self.released, || if self.is_released(round) { Look::Ready } else { look_after(&mut help) });
         }
     }
 

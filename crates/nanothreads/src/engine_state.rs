@@ -9,7 +9,10 @@ use crate::sizer::{self, TeamSizer};
 use crate::vp::Vp;
 use platform::affinity::{self, CpuSet};
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering::{AcqRel, Acquire, Relaxed, Release}};
+use std::sync::atomic::{
+    AtomicPtr, AtomicU64, AtomicUsize,
+    Ordering::{AcqRel, Acquire, Relaxed, Release},
+};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// See the module head.
@@ -55,6 +58,9 @@ pub(crate) fn engine() -> &'static Engine {
 
 #[cold]
 fn create() -> &'static Engine {
+    // While the process has one thread, if it has: later this costs milliseconds.
+    platform::membarrier::prepare();
+    platform::clock::Ticks::begin_measuring();
     let fresh = Box::into_raw(Box::new(Engine::new()));
     // ORDERING: AcqRel/Acquire - publishes the fresh engine, or sees the one that won.
     match ENGINE.compare_exchange(ptr::null_mut(), fresh, AcqRel, Acquire) {

@@ -25,7 +25,8 @@
 //!
 //! # Map
 //! Safe API: [`broadcast`], [`join`], [`par_for`] and what belongs to it ([`loops`]); tasks: [`scope()`], [`Scope`], [`Task`],
-//! [`DataCell`] ([`nano`]). For language runtimes: [`engine`]. Building blocks with their protocols: [`slot`], [`wait_point`], [`barrier`]. Rules of waiting: [`patience`]; of team sizes: [`sizer`].
+//! [`DataCell`] ([`nano`]). For language runtimes: [`engine`]. Building blocks with their protocols: [`slot`],
+//! [`wait_point`], [`barrier`]. Rules of waiting: [`patience`]; of team sizes: [`sizer`].
 
 pub mod barrier;
 pub mod config;

@@ -30,3 +30,4 @@ mod group;
 pub(crate) mod node;
 mod overflow;
 pub(crate) mod scheduler;
+pub(crate) mod seat;

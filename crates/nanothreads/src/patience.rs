@@ -53,7 +53,7 @@ impl Patience {
     /// Learns from a wait of so many ticks.
     fn learn(&self, waited: u64) {
         let limit = self.limit.get();
-        self.limit.set(if waited <= Ticks::from_us(LONG) { (limit * 2).min(LONG) } else { (limit / 2).max(SHORTEST) });
+        self.limit.set(if waited <= Ticks::about_us(LONG) { (limit * 2).min(LONG) } else { (limit / 2).max(SHORTEST) });
     }
 }
 
@@ -100,7 +100,7 @@ pub(crate) fn wait(
         }
         platform::sync::pause();
         looks = looks.wrapping_add(1);
-        if looks % LOOKS_PER_READING != 0 {
+        if !looks.is_multiple_of(LOOKS_PER_READING) {
             continue;
         }
         let spun = match started {
@@ -110,12 +110,12 @@ pub(crate) fn wait(
             }
             Some(begin) => begin.elapsed_ticks(),
         };
-        if spun > Ticks::from_us(SHORT) && !lingered {
+        if spun > Ticks::about_us(SHORT) && !lingered {
             lingered = true;
             linger();
         }
         let allowed = limit(local, size);
-        if spun >= Ticks::from_us(allowed) {
+        if spun >= Ticks::about_us(allowed) {
             if allowed == 0 && offer(&mut look) {
                 return;
             }

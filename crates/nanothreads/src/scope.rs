@@ -8,7 +8,8 @@ use crate::nano::body::Body;
 use crate::nano::depend::Table;
 use crate::nano::descriptor::{Nano, NanoPtr, Traits};
 use crate::nano::node::{Node, Payload, Phase};
-use crate::nano::scheduler::{Scheduler, Seat};
+use crate::nano::scheduler::Scheduler;
+use crate::nano::seat::Seat;
 use crate::nano::task::Task;
 use crate::region;
 use crate::team::Member;
@@ -73,12 +74,14 @@ where
 {
     let team = region::reserve(engine().wish());
     // Shared with completions and spawners on foreign threads, which may still be waking us when all is done.
-    let scheduler = Arc::new(Scheduler::new(team.size()));
+    let scheduler = Scheduler::take(team.size());
     let run = Run { scheduler: &scheduler, body: UnsafeCell::new(Some(body)), result: UnsafeCell::new(None) };
     // SAFETY: - `call` gets the run, which outlives the join, and shares only the scheduler among members; it does not
     //           unwind.
     unsafe { team.run(call::<B, R>, ptr::from_ref(&run).cast()) };
-    match run.result.into_inner().expect("member 0 left the result") {
+    let result = run.result.into_inner().expect("member 0 left the result");
+    Scheduler::give_back(scheduler);
+    match result {
         Ok(value) => value,
         Err(payload) => resume_unwind(payload),
     }
@@ -200,7 +203,7 @@ impl<'scope> Scope<'scope> {
     }
 
     /// Adds a task. It may run on any member of the scope's team, also before this call returns. Cost: one allocation
-    /// (two when the closure captures more than 48 bytes), one atomic add, and one push to a lock-free queue.
+    /// (two when the closure captures more than 48 bytes), one atomic add for 64 tasks, and one push to a lock-free queue.
     ///
     /// What a task captures travels to another thread:
     /// ```compile_fail,E0277
@@ -238,6 +241,9 @@ impl<'scope> Scope<'scope> {
 
     /// Waits for all children of this handle, and their children. Meanwhile the processor runs other nano-threads of the
     /// scope: a nano-thread leaves its stack and is resumed on the same thread.
+    ///
+    /// So do not hold a lock, or a `RefCell` borrow of thread-local storage, across a wait if other nano-threads want it:
+    /// one of the same thread would find it taken by its own thread, and wait for ever, or panic.
     ///
     /// ```
     /// let mut sum = 0;
@@ -296,7 +302,8 @@ impl<'scope> Scope<'scope> {
     }
 
     /// A new task, which holds a share of the handle's node.
-    pub(crate) fn create<F: FnOnce(&Scope<'scope>) + Send + 'scope>(&self,
+    pub(crate) fn create<F: FnOnce(&Scope<'scope>) + Send + 'scope>(
+        &self,
         task: F,
         traits: Option<Traits>,
     ) -> Arc<Nano> {
@@ -334,7 +341,8 @@ impl<'scope> Scope<'scope> {
         self.strand
     }
 
-    fn assert_running(&self) {
+    /// Panics if the owner waits: safe code cannot get here then, unless it smuggled a handle to another nano-thread.
+    pub(crate) fn assert_running(&self) {
         let phase = self.node().phase();
         assert!(
             phase == Phase::Running,

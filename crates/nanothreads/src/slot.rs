@@ -27,7 +27,10 @@
 //! The arrival in the same line replaces the DJS for small teams (F6).
 
 use platform::sync::HandCell;
-use platform::sync::atomic::{AtomicU64, Ordering::{Acquire, Relaxed, Release}};
+use platform::sync::atomic::{
+    AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+};
 
 /// One supply line of a virtual processor: descriptor `W` out, arrival back.
 #[derive(Debug)]

@@ -7,13 +7,16 @@ use crate::engine_state::engine;
 use crate::local::{self, Local, Membership, Root};
 use crate::patience;
 use crate::slot::Slot;
-use crate::wait_point::{Look, WaitPoint};
 use crate::team::Work;
+use crate::wait_point::{Look, WaitPoint};
 use platform::affinity::{self, CpuId, CpuSet};
 use platform::pthread::Pthread;
 use platform::sync::CachePadded;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::{Acquire, Relaxed, Release}};
+use std::sync::atomic::{
+    AtomicBool, AtomicU32,
+    Ordering::{Acquire, Relaxed, Release},
+};
 use std::thread;
 
 /// The work of one member of a region, as it stands in the supply line.
@@ -32,6 +35,10 @@ pub(crate) struct WorkDescriptor {
 //           point to alive until the join.
 unsafe impl Send for WorkDescriptor {}
 
+/// What stands in a slot before the first supply; never called.
+///
+/// # Safety
+/// - None: it does nothing.
 unsafe fn no_work(_: *const (), _: crate::team::Member) {}
 
 const IDLE: WorkDescriptor =
@@ -118,12 +125,8 @@ impl Vp {
             let descriptor = self.next_work(local, number, size);
             size = descriptor.size;
             self.settle();
-            let membership = Membership {
-                id: descriptor.id,
-                size: descriptor.size,
-                level: descriptor.level,
-                root: descriptor.root,
-            };
+            let membership =
+                Membership { id: descriptor.id, size: descriptor.size, level: descriptor.level, root: descriptor.root };
             local.run(membership, descriptor.work, descriptor.data);
             self.slot.finish(number);
             self.rare.join.notify_all();

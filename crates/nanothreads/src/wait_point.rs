@@ -23,7 +23,10 @@
 
 use platform::futex::{ALL, PrivateFutex};
 use platform::membarrier;
-use platform::sync::atomic::{AtomicU32, Ordering::{Acquire, Relaxed, Release}};
+use platform::sync::atomic::{
+    AtomicU32,
+    Ordering::{Acquire, Relaxed, Release},
+};
 
 /// What one look at the condition brought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

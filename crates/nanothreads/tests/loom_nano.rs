@@ -4,12 +4,17 @@
 
 use loom::model::Builder;
 use loom::sync::Arc;
-use loom::sync::atomic::{AtomicUsize, Ordering::{AcqRel, Relaxed}};
+use loom::sync::atomic::{
+    AtomicUsize,
+    Ordering::{AcqRel, Relaxed},
+};
 use loom::thread;
 use nanothreads::nano::inputs::Inputs;
+use nanothreads::nano::ready::idle::Idle;
 use nanothreads::nano::ready::inbox::{Inbox, Item};
 use nanothreads::nano::successors::{Link, Successors};
 use nanothreads::wait_point::{Look, WaitPoint};
+use platform::membarrier;
 use platform::sync::HandCell;
 use std::process::Command;
 use std::ptr;
@@ -29,7 +34,8 @@ fn is_refuted(name: &str, body: impl Fn() + Sync + Send + 'static) {
         return;
     }
     let test = std::env::current_exe().unwrap();
-    let output = Command::new(test).args([name, "--exact"]).env(PLANTED, "1").env("RUST_BACKTRACE", "0").output().unwrap();
+    let output =
+        Command::new(test).args([name, "--exact"]).env(PLANTED, "1").env("RUST_BACKTRACE", "0").output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
     assert!(text.contains("running 1 test"), "{name} was not run:\n{text}");
     assert!(!output.status.success(), "loom did not find the bug planted in {name}");
@@ -300,4 +306,60 @@ fn letters_of_two_pushers_arrive_once_each() {
 #[test]
 fn a_pusher_that_keeps_writing_is_caught() {
     is_refuted("a_pusher_that_keeps_writing_is_caught", || two_pushers(true));
+}
+
+/// Two members that sleep beside two tasks, each of which keeps its member.
+struct Team {
+    idle: Idle,
+    points: [WaitPoint; 2],
+    tasks: AtomicUsize,
+}
+
+impl Team {
+    fn member(&self, index: usize) {
+        self.points[index].sleep_until(|| {
+            let found = self.tasks.fetch_update(Relaxed, Relaxed, |tasks| tasks.checked_sub(1)).is_ok();
+            if found { Look::Ready } else { self.idle.look(index) }
+        });
+        self.idle.take(index);
+    }
+
+    fn push(&self, one_each: bool) {
+        self.tasks.fetch_add(1, Relaxed);
+        if one_each {
+            self.idle.wake_one(0..2, |member| &self.points[member]);
+        } else {
+            membarrier::light();
+            // The first that sleeps, although it may have been woken already.
+            if let Some(point) = self.points.iter().find(|point| point.has_sleepers()) {
+                point.wake_sleepers();
+            }
+        }
+    }
+}
+
+fn two_sleepers(one_each: bool) {
+    let team =
+        Arc::new(Team { idle: Idle::new(2), points: [WaitPoint::new(), WaitPoint::new()], tasks: AtomicUsize::new(0) });
+    let members: Vec<_> = (0..2)
+        .map(|index| {
+            let team = Arc::clone(&team);
+            thread::spawn(move || team.member(index))
+        })
+        .collect();
+    team.push(one_each);
+    team.push(one_each);
+    for member in members {
+        member.join().unwrap();
+    }
+}
+
+#[test]
+fn two_pushes_wake_two_sleepers() {
+    explore(|| two_sleepers(true));
+}
+
+#[test]
+fn a_sleeper_that_is_counted_for_two_pushes_is_caught() {
+    is_refuted("a_sleeper_that_is_counted_for_two_pushes_is_caught", || two_sleepers(false));
 }

@@ -4,7 +4,10 @@
 
 use loom::model::Builder;
 use loom::sync::Arc;
-use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering::{Acquire, Relaxed, Release}};
+use loom::sync::atomic::{
+    AtomicBool, AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+};
 use loom::thread;
 use nanothreads::barrier::Barrier;
 use nanothreads::slot::Slot;
@@ -27,7 +30,8 @@ fn is_refuted(name: &str, body: impl Fn() + Sync + Send + 'static) {
         return;
     }
     let test = std::env::current_exe().unwrap();
-    let output = Command::new(test).args([name, "--exact"]).env(PLANTED, "1").env("RUST_BACKTRACE", "0").output().unwrap();
+    let output =
+        Command::new(test).args([name, "--exact"]).env(PLANTED, "1").env("RUST_BACKTRACE", "0").output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
     assert!(text.contains("running 1 test"), "{name} was not run:\n{text}");
     assert!(!output.status.success(), "loom did not find the bug planted in {name}");

@@ -21,19 +21,10 @@ struct Plan {
 }
 
 fn plans() -> impl Strategy<Value = Vec<Plan>> {
-    let access = prop_oneof![
-        Just(Access::Read),
-        Just(Access::Write),
-        Just(Access::Exclude),
-        Just(Access::Share),
-    ];
-    let plan = (
-        prop::collection::vec((0..VALUES, access), 0..4),
-        prop::collection::vec(1_usize..40, 0..7),
-        0_usize..4,
-        -1..2,
-    )
-        .prop_map(|(accesses, predecessors, yields, priority)| Plan { accesses, predecessors, yields, priority });
+    let access = prop_oneof![Just(Access::Read), Just(Access::Write), Just(Access::Exclude), Just(Access::Share),];
+    let plan =
+        (prop::collection::vec((0..VALUES, access), 0..4), prop::collection::vec(1_usize..40, 0..7), 0_usize..4, -1..2)
+            .prop_map(|(accesses, predecessors, yields, priority)| Plan { accesses, predecessors, yields, priority });
     prop::collection::vec(plan, 1..60)
 }
 
@@ -134,11 +125,14 @@ fn in_parallel(plans: &[Plan]) -> ([u64; VALUES], Vec<Vec<u64>>) {
             }));
         }
     });
-    (cells.map(|cell| cell.value.into_inner()), seen.into_iter().map(|seen| seen.into_inner().expect("one task each")).collect())
+    (
+        cells.map(|cell| cell.value.into_inner()),
+        seen.into_iter().map(|seen| seen.into_inner().expect("one task each")).collect(),
+    )
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(150))]
+    #![proptest_config(ProptestConfig::with_cases(80))]
 
     #[test]
     fn effects_are_those_of_the_order_of_creation(plans in plans()) {

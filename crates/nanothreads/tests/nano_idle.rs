@@ -25,10 +25,12 @@ fn members_share_the_work_and_sleep_without_any() {
 }
 
 fn all_members_take_part_even_from_sleep() {
-    for _ in 0..20 {
+    for _ in 0..50 {
         let seen = Mutex::new(HashSet::new());
         let arrived = AtomicUsize::new(0);
         scope(|s| {
+            // So that the others fall asleep; if they have not yet, this round shows less.
+            thread::sleep(Duration::from_millis(2));
             for _ in 0..4 {
                 s.spawn(|_| {
                     // Without a suspension: the task keeps its member until all four members have one.

@@ -44,7 +44,10 @@ fn an_overflow_names_the_nano_thread_its_stack_and_the_remedy() {
     let output = child("an_overflow_names_the_nano_thread_its_stack_and_the_remedy", &[]);
     let text = text(&output);
     assert_eq!(output.status.signal(), Some(SIGSEGV), "{text}");
-    assert!(text.contains("nano-thread `fractal` (number 2 of member 0) overflowed its stack of 102400 bytes"), "{text}");
+    assert!(
+        text.contains("nano-thread `fractal` (number 2 of member 0) overflowed its stack of 102400 bytes"),
+        "{text}"
+    );
     assert!(text.contains(".stack_size(bytes)") && text.contains("NANOS_STACK="), "{text}");
 }
 
@@ -57,9 +60,11 @@ fn an_overflow_on_a_thread_that_rust_did_not_create_is_reported_too() {
             // SAFETY: - takes the thread's alternate stack out of use, which nobody is on.
             assert_eq!(unsafe { libc::sigaltstack(&none, std::ptr::null_mut()) }, 0);
             nanothreads::set_team_sizer(Box::new(nanothreads::sizer::Fixed::new(1)));
-            nanothreads::scope(|s| s.spawn(|_| {
-                black_box(descend(0));
-            }));
+            nanothreads::scope(|s| {
+                s.spawn(|_| {
+                    black_box(descend(0));
+                })
+            });
         })
         .join()
         .unwrap();
@@ -74,9 +79,11 @@ fn an_overflow_on_a_thread_that_rust_did_not_create_is_reported_too() {
 #[test]
 fn the_environment_sets_the_size_of_stacks() {
     if is_child() {
-        nanothreads::scope(|s| s.spawn(|_| {
-            black_box(descend(0));
-        }));
+        nanothreads::scope(|s| {
+            s.spawn(|_| {
+                black_box(descend(0));
+            })
+        });
         return;
     }
     let name = "the_environment_sets_the_size_of_stacks";
@@ -112,10 +119,12 @@ fn faults_of_others_reach_the_handler_that_was_there_before() {
 #[test]
 fn a_fault_that_is_no_overflow_ends_the_program_by_its_signal() {
     if is_child() {
-        nanothreads::scope(|s| s.spawn(|_| {
-            // SAFETY: - none: the child is to die of this fault.
-            unsafe { black_box(8 as *mut u32).write_volatile(1) };
-        }));
+        nanothreads::scope(|s| {
+            s.spawn(|_| {
+                // SAFETY: - none: the child is to die of this fault.
+                unsafe { black_box(8 as *mut u32).write_volatile(1) };
+            })
+        });
         return;
     }
     let output = child("a_fault_that_is_no_overflow_ends_the_program_by_its_signal", &[]);

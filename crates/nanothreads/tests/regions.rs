@@ -7,9 +7,12 @@ use nanothreads::sizer::Fixed;
 use nanothreads::{Schedule, broadcast, join, par_for, scope};
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Once;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::{Acquire, Relaxed, Release}};
 use std::sync::Mutex;
+use std::sync::Once;
+use std::sync::atomic::{
+    AtomicU32, AtomicUsize,
+    Ordering::{Acquire, Relaxed, Release},
+};
 use std::thread::{self, ThreadId};
 
 /// All tests of this process see four processors.
@@ -96,9 +99,13 @@ fn three_levels_deep_and_an_outermost_region_that_takes_back_what_was_lent() {
     four();
     let count = AtomicU32::new(0);
     for _ in 0..50 {
-        on(2, |_| on(2, |_| on(2, |_| {
-            count.fetch_add(1, Relaxed);
-        })));
+        on(2, |_| {
+            on(2, |_| {
+                on(2, |_| {
+                    count.fetch_add(1, Relaxed);
+                })
+            })
+        });
         on(8, |_| {
             count.fetch_add(1, Relaxed);
         });
@@ -235,8 +242,7 @@ fn a_panic_reaches_the_caller_and_loses_no_virtual_processor() {
 fn loops_run_each_iteration_once_under_every_schedule() {
     four();
     let chunk = NonZeroUsize::new(7).unwrap();
-    for schedule in
-        [Schedule::Static, Schedule::StaticChunks(chunk), Schedule::Dynamic(chunk), Schedule::Guided(chunk)]
+    for schedule in [Schedule::Static, Schedule::StaticChunks(chunk), Schedule::Dynamic(chunk), Schedule::Guided(chunk)]
     {
         for length in [0, 1, 2, 1000] {
             let times: Vec<AtomicU32> = (0..length).map(|_| AtomicU32::new(0)).collect();

@@ -47,6 +47,13 @@ static SOURCE: AtomicU8 = AtomicU8::new(UNKNOWN);
 /// 0 until it is known. Not a lock: a process may fork while another thread measures, and the child must not wait for
 /// a thread that it does not have.
 static PER_US: AtomicU64 = AtomicU64::new(0);
+/// Where the measurement began: ticks, and nanoseconds of the monotonic clock. 0 until it did; nanoseconds come last.
+static BEGIN_TICKS: AtomicU64 = AtomicU64::new(0);
+static BEGIN_NS: AtomicU64 = AtomicU64::new(0);
+/// The shortest measurement: reading both clocks is off by some 30 ns.
+const SPAN_NS: u64 = 2_000_000;
+/// Ticks in a microsecond as long as nobody knows.
+const GUESS_PER_US: u64 = 2500;
 
 impl Ticks {
     /// The present moment; 10 ns with the time-stamp counter. Not ordered with memory accesses around it.
@@ -83,26 +90,68 @@ impl Ticks {
         source
     }
 
-    /// Ticks in a microsecond, at least 1. The first call takes 2 ms where the counter must be measured: make it
-    /// before it matters.
+    /// Begins to measure the counter, so that [`Ticks::per_us`] and [`Ticks::about_us`] know it later without waiting.
+    pub fn begin_measuring() {
+        if BEGIN_NS.load(Ordering::Relaxed) == 0 && Self::source() == TickSource::TimeStampCounter {
+            let (ticks, ns) = reading();
+            // ORDERING: Relaxed and Release - who sees the nanoseconds sees ticks. Two threads that begin at the same
+            // time may mix their readings, which are then microseconds apart in a measurement of milliseconds.
+            BEGIN_TICKS.store(ticks, Ordering::Relaxed);
+            BEGIN_NS.store(ns, Ordering::Release);
+        }
+    }
+
+    /// Ticks in a microsecond, at least 1. Waits up to 2 ms when the counter was not measured yet.
     pub fn per_us() -> u64 {
+        Self::begin_measuring();
+        loop {
+            if let Some(known) = Self::measured_per_us() {
+                return known;
+            }
+            std::hint::spin_loop();
+        }
+    }
+
+    /// Ticks in a microsecond, if the counter was measured for long enough.
+    #[inline]
+    fn measured_per_us() -> Option<u64> {
         // ORDERING: Relaxed - a fact about the machine; threads that measure at the same time find the same.
         match PER_US.load(Ordering::Relaxed) {
-            0 => {
-                let measured = match Self::source() {
-                    TickSource::TimeStampCounter => calibrate(),
-                    TickSource::Monotonic => 1000,
-                };
-                PER_US.store(measured, Ordering::Relaxed);
-                measured
-            }
-            known => known,
+            0 => Self::measure(),
+            known => Some(known),
         }
+    }
+
+    #[cold]
+    fn measure() -> Option<u64> {
+        let per_us = match Self::source() {
+            TickSource::Monotonic => 1000,
+            TickSource::TimeStampCounter => {
+                // ORDERING: Acquire - pairs with the Release in `begin_measuring`.
+                let begin_ns = BEGIN_NS.load(Ordering::Acquire);
+                if begin_ns == 0 || monotonic_ns() < begin_ns + SPAN_NS {
+                    return None;
+                }
+                let (ticks, ns) = reading();
+                let ticks = u128::from(ticks.saturating_sub(BEGIN_TICKS.load(Ordering::Relaxed)));
+                u64::try_from(ticks * 1000 / u128::from(ns - begin_ns)).unwrap_or(u64::MAX).max(1)
+            }
+        };
+        // ORDERING: Relaxed - see `measured_per_us`.
+        PER_US.store(per_us, Ordering::Relaxed);
+        Some(per_us)
     }
 
     /// A length of time in ticks.
     pub fn from_us(us: u64) -> u64 {
         us.saturating_mul(Self::per_us())
+    }
+
+    /// A length of time in ticks; a guess in the first milliseconds, while the counter is being measured. Never waits:
+    /// for spin loops.
+    #[inline]
+    pub fn about_us(us: u64) -> u64 {
+        us.saturating_mul(Self::measured_per_us().unwrap_or(GUESS_PER_US))
     }
 
     /// Ticks since this moment; 0 when it lies in the future.
@@ -134,20 +183,8 @@ impl Ticks {
     }
 }
 
-/// Measures the counter against the monotonic clock. Both ends are read in pairs, of which the tightest is taken, so
-/// that a preemption between two reads does not count: the error is some 30 ns in 2 ms.
-fn calibrate() -> u64 {
-    const SPAN_NS: u64 = 2_000_000;
-    let (start_ticks, start_ns) = reading();
-    while monotonic_ns() < start_ns + SPAN_NS {
-        std::hint::spin_loop();
-    }
-    let (end_ticks, end_ns) = reading();
-    let ticks = u128::from(end_ticks.saturating_sub(start_ticks));
-    let per_us = ticks * 1000 / u128::from(end_ns - start_ns);
-    u64::try_from(per_us).unwrap_or(u64::MAX).max(1)
-}
-
+/// Both clocks at one moment. Read in pairs, of which the tightest is taken, so that a preemption between two reads does
+/// not count: the error is some 30 ns.
 fn reading() -> (u64, u64) {
     let pair = || {
         let before = time_stamp();
@@ -221,12 +258,20 @@ mod tests {
     }
 
     #[test]
-    fn two_calibrations_agree() {
+    fn the_measured_rate_agrees_with_a_later_one() {
         if Ticks::source() == TickSource::Monotonic {
             return println!("skipped: the counter of this machine is not trusted");
         }
+        let again = || {
+            let (begin_ticks, begin_ns) = reading();
+            while monotonic_ns() < begin_ns + SPAN_NS {
+                std::hint::spin_loop();
+            }
+            let (ticks, ns) = reading();
+            (ticks - begin_ticks) * 1000 / (ns - begin_ns)
+        };
         // A preemption between the readings of one pair spoils it, though not often: the best of some counts.
-        let apart = (0..5).map(|_| calibrate().abs_diff(calibrate())).min().expect("five turns");
-        assert!(apart * 1000 <= Ticks::per_us(), "{apart} of {} ticks", Ticks::per_us());
+        let apart = (0..5).map(|_| Ticks::per_us().abs_diff(again())).min().expect("five turns");
+        assert!(apart * 100 <= Ticks::per_us(), "{apart} of {} ticks", Ticks::per_us());
     }
 }

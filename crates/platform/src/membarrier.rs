@@ -8,7 +8,10 @@
 //!
 //! # When the kernel refuses
 //! Without `MEMBARRIER_CMD_PRIVATE_EXPEDITED` (old kernels, seccomp) both sides use a sequentially consistent fence.
-//! The choice is made once, before anybody can sleep: the first call of either side registers the process.
+//! The choice is made once, before anybody can sleep: by [`prepare`], or by the first call of either side.
+//!
+//! Registering costs a microsecond in a process of one thread, and 10 to 20 ms in one of several, because the kernel then
+//! waits for all processors. A process that already has several threads therefore uses the fences (5 ns a fork).
 //! Under loom both are always fences, since loom has no notion of another thread's barrier.
 
 #[cfg(not(loom))]
@@ -29,13 +32,21 @@ mod kernel {
         unsafe { libc::syscall(libc::SYS_membarrier, command, 0) == 0 }
     }
 
+    /// True when this is the process's only thread, as far as can be found out.
+    fn is_alone() -> bool {
+        std::fs::read_dir("/proc/self/task").is_ok_and(|threads| threads.take(2).count() == 1)
+    }
+
     #[cold]
     fn register() -> u8 {
-        let mode = if membarrier(CMD_REGISTER_PRIVATE_EXPEDITED) { ASYMMETRIC } else { SYMMETRIC };
-        // Two threads that race here store the same answer: it is a fact about the process.
-        // ORDERING: Relaxed - a thread that still reads UNKNOWN registers again, with the same result.
-        MODE.store(mode, Ordering::Relaxed);
-        mode
+        let asymmetric = is_alone() && membarrier(CMD_REGISTER_PRIVATE_EXPEDITED);
+        let mode = if asymmetric { ASYMMETRIC } else { SYMMETRIC };
+        // ORDERING: Relaxed - a fact on its own. Threads that race here may find different answers: the first one holds,
+        // for both sides must do the same.
+        match MODE.compare_exchange(UNKNOWN, mode, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => mode,
+            Err(first) => first,
+        }
     }
 
     #[inline]
@@ -45,6 +56,11 @@ mod kernel {
             UNKNOWN => register(),
             known => known,
         }
+    }
+
+    /// Makes the choice now, while the process has one thread.
+    pub fn prepare() {
+        mode();
     }
 
     /// The waker's side: between its store of the condition and its load of the sleeper's word. Cost: one load.
@@ -90,10 +106,13 @@ mod kernel {
         fence(Ordering::SeqCst);
     }
 
+    /// Nothing to prepare.
+    pub fn prepare() {}
+
     /// Under loom both sides pay.
     pub fn is_asymmetric() -> bool {
         false
     }
 }
 
-pub use kernel::{heavy, is_asymmetric, light};
+pub use kernel::{heavy, is_asymmetric, light, prepare};

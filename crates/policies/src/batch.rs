@@ -123,7 +123,8 @@ impl Policy for Batch {
     /// As in a decision, who waits starts with its whole request or not at all.
     fn release(&mut self, snapshot: &Snapshot<'_>, last: &Decision) -> Decision {
         let held: BTreeMap<AppId, Allocation> = last.allocations.iter().map(|a| (a.app, *a)).collect();
-        let listed: BTreeMap<AppId, usize> = last.work_list.iter().enumerate().map(|(place, app)| (*app, place)).collect();
+        let listed: BTreeMap<AppId, usize> =
+            last.work_list.iter().enumerate().map(|(place, app)| (*app, place)).collect();
         let mut after: Vec<Allocation> = Vec::new();
         for app in snapshot.apps {
             let before = held.get(&app.id).copied().unwrap_or(Allocation::own(app.id, 0));

@@ -103,8 +103,7 @@ impl Policy for Gang {
         let mut order = self.ring.renew(snapshot);
         let wanted: u64 = snapshot.apps.iter().map(|app| u64::from(app.wants())).sum();
         let one_row = wanted <= u64::from(snapshot.processors) || order.len() == 1;
-        let processors =
-            if one_row { snapshot.processors } else { turn::capacity(snapshot, self.parameters.masters) };
+        let processors = if one_row { snapshot.processors } else { turn::capacity(snapshot, self.parameters.masters) };
         if processors == 0 {
             (self.rows, self.packed) = (Vec::new(), None);
             return turn::decision(snapshot, &[], order);

@@ -16,7 +16,8 @@ impl NoPolicy {
     /// Its name in the registry.
     pub const NAME: &'static str = "none";
     /// What it does, in a line.
-    pub const DESCRIPTION: &'static str = "everybody has what it asks for and nothing is bound: the operating system alone";
+    pub const DESCRIPTION: &'static str =
+        "everybody has what it asks for and nothing is bound: the operating system alone";
 
     /// The policy. It has no parameters.
     #[must_use]

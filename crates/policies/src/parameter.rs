@@ -43,7 +43,8 @@ impl fmt::Display for Value {
             Self::Whole(number) => write!(f, "{number}"),
             Self::Number(number) => write!(f, "{number}"),
             Self::Time(time) => {
-                let (unit, length) = UNITS.into_iter().find(|(_, length)| time.is_multiple_of(*length)).unwrap_or(("ns", 1));
+                let (unit, length) =
+                    UNITS.into_iter().find(|(_, length)| time.is_multiple_of(*length)).unwrap_or(("ns", 1));
                 write!(f, "{}{unit}", time / length)
             }
         }

@@ -23,8 +23,8 @@
 //!     out; then those who came last go short.
 //! P3  An application whose number does not fall keeps all that it holds, and one whose number falls to k keeps k of
 //!     it (processors that left the machine apart). Nothing moves when nothing changes, but for turns.
-//! P5  An unbound decision places nobody: everybody has all processors, and what ran where is forgotten.
 //! P4  In a circle of S masters each place on a shared processor is held by each master once in S turns.
+//! P5  An unbound decision places nobody: everybody has all processors, and what ran where is forgotten.
 
 mod circle;
 mod free;

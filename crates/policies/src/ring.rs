@@ -31,7 +31,8 @@ impl Ring {
         let known: BTreeSet<AppId> = self.0.iter().copied().collect();
         if known.len() < at.len() {
             // An identity that comes twice joins once, at its last place.
-            let fresh = snapshot.apps.iter().enumerate().filter(|(i, app)| !known.contains(&app.id) && at[&app.id] == *i);
+            let fresh =
+                snapshot.apps.iter().enumerate().filter(|(i, app)| !known.contains(&app.id) && at[&app.id] == *i);
             self.0.extend(fresh.map(|(_, app)| app.id));
         }
         self.0.iter().map(|app| at[app]).collect()

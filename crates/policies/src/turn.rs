@@ -33,7 +33,11 @@ pub(crate) fn decision(
     parts: &[(usize, u32)],
     work_list: impl IntoIterator<Item = usize>,
 ) -> Decision {
-    let outside = if snapshot.master_always && snapshot.processors > 0 { Allocation::shared_master } else { |id| Allocation::own(id, 0) };
+    let outside = if snapshot.master_always && snapshot.processors > 0 {
+        Allocation::shared_master
+    } else {
+        |id| Allocation::own(id, 0)
+    };
     let mut allocations: Vec<_> = snapshot.apps.iter().map(|app| outside(app.id)).collect();
     for &(i, part) in parts.iter().filter(|(_, part)| *part > 0) {
         allocations[i] = Allocation::own(snapshot.apps[i].id, part);

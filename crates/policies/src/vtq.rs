@@ -4,20 +4,22 @@
 //! CPU time (processors x time, divided by weight) is counted for each application. There is a *level*; who is below it
 //! has not used up its quantum. A turn ends when the application reaches the level: on many processors that is sooner.
 //! Its processors then go to the first fitting application of the repository, which are those outside the gang that are
-//! below the level, until the gang ends; then to the running ones. When processors are left that nobody below the level
-//! can use, the level rises by one cycle's worth, and everybody has a quantum again.
+//! below the level, until the gang ends; then to the running ones; what is left even then to those that have received
+//! least, on credit. When a gang ends and nobody is below the level, it rises by one cycle's worth: everybody has a
+//! quantum again, less what it had on credit.
 //!
 //! A gang is the longest run of neighbours that are below the level and whose requests add up to at most load x P. It
 //! ends when the turns of all of its applications have ended, at the latest after the longest quantum.
 //!
 //! # Decisions
-//! - A cycle's worth is the manager's quantum times the mean request: the application with the mean request has a turn
-//!   of about one quantum at first. It is at most one quantum x P, and so is what one application can lack against
-//!   another that wants no less: all saturated ones reach the same level before it rises.
-//! - Who cannot use its part (a small request, a dip) does not save it up: one quantum x P is the most that it can be
-//!   behind, or ahead.
+//! - Who wants no more than an equal share of the processors (by weight; what they do not take counts for the others)
+//!   takes no turns: it has its whole request all the time. Turns are for the others, on the processors that remain;
+//!   `P` below is these.
+//! - A cycle's worth is the manager's quantum times the mean request, divided by the load: in a full gang the
+//!   application with the mean request has a turn of one quantum at first. All reach the same level before it rises.
+//! - Who cannot use its part for a while does not save it up: one quantum x P is the most that it can be behind.
 //! - Who is below the level when a gang ends, goes on in the next one, behind the first of the next gang and as far as
-//!   requests fit: so an application with a small request runs nearly always.
+//!   requests fit, with all that it asks for; so does who reaches the level only by running for half of a cycle or more.
 //! - An application fits into x processors when its request is at most load x x, the measure of the gangs. When none
 //!   fits, the first one takes what is left.
 //! - A turn that has begun keeps its processors until it ends, and lasts at least the shortest quantum; what it then
@@ -38,6 +40,9 @@ use crate::turn;
 
 /// A turn whose end was planned too early goes on at least for so long.
 const PLAN_AGAIN: Nanos = 1_000_000;
+/// How many quanta of the machine an application may be ahead by what it had on credit; more is forgiven, so that a
+/// count that jumps stops nobody for long.
+const LEAD: Service = 16;
 /// A manager's quantum beyond an hour counts as an hour, which keeps the level within its type for ever.
 const LONGEST_QUANTUM: Nanos = 3_600_000_000_000;
 
@@ -73,6 +78,8 @@ struct Turn {
     /// Its place in the snapshot.
     at: usize,
     processors: u32,
+    /// The level when it began: rising does not make turns longer.
+    goal: Service,
     began: Nanos,
     ends: Nanos,
 }
@@ -132,12 +139,12 @@ impl VtqDss {
     }
 
     /// Everybody begins with the same.
-    fn begin(&mut self, snapshot: &Snapshot<'_>) {
+    fn begin(&mut self, snapshot: &Snapshot<'_>, order: &[usize], processors: u32) {
         self.counting = true;
         self.accounts.values_mut().for_each(|account| account.service = 0);
         (self.turns, self.gang, self.window) = Default::default();
         self.level = 0;
-        self.raise(snapshot, 0);
+        self.raise(snapshot, order, processors, 0);
     }
 
     /// Nobody waits for turns.
@@ -155,29 +162,28 @@ impl VtqDss {
     }
 
     /// Everybody has a quantum again: the level rises to a cycle's worth above `least`, and above itself.
-    fn raise(&mut self, snapshot: &Snapshot<'_>, least: Service) {
-        let most = u64::from(snapshot.processors);
-        let wanted: u128 = snapshot.apps.iter().map(|app| u128::from(u64::from(app.wants()).min(most))).sum();
-        let weights: u128 = snapshot.apps.iter().map(|app| share::fixed(app.weight)).sum();
+    fn raise(&mut self, snapshot: &Snapshot<'_>, order: &[usize], processors: u32, least: Service) {
+        let wanted: u128 = order.iter().map(|&i| u128::from(snapshot.apps[i].wants().min(processors))).sum();
+        let weights: u128 = order.iter().map(|&i| share::fixed(snapshot.apps[i].weight)).sum();
         // Each application's part of the cycle is in proportion to its weight; the mean part is the mean request.
-        let cycle = u128::from(snapshot.quantum.clamp(1, LONGEST_QUANTUM)) * wanted;
+        let quantum = snapshot.quantum.clamp(1, LONGEST_QUANTUM);
+        let cycle = (f64::from(u32::try_from(wanted).unwrap_or(u32::MAX)) / self.parameters.load).ceil() as u128;
+        let cycle = u128::from(quantum) * cycle;
         self.worth = i128::try_from((cycle << share::FIXED_BITS) / weights.max(1)).unwrap_or(Service::MAX >> 2).max(1);
         self.level = self.level.max(least) + self.worth;
-        let most = snapshot.quantum.saturating_mul(most);
-        for app in snapshot.apps {
+        let most = quantum.saturating_mul(processors.into());
+        for &i in order {
+            let app = &snapshot.apps[i];
             let bound = service(app, most).max(self.worth);
             if let Some(account) = self.accounts.get_mut(&app.id) {
-                account.service = account.service.clamp(self.level - bound, self.level + bound);
+                account.service = account.service.clamp(self.level - bound, self.level + LEAD * bound);
             }
-        }
-        for turn in &mut self.turns {
-            turn.ends = 0;
         }
     }
 
-    /// How long an application needs to the level on so many processors.
-    fn quantum(&self, app: &AppView, processors: u32) -> Nanos {
-        let missing = (self.level - self.service_of(app.id)).max(0).unsigned_abs();
+    /// How long an application needs to this level on so many processors.
+    fn quantum(&self, app: &AppView, goal: Service, processors: u32) -> Nanos {
+        let missing = (goal - self.service_of(app.id)).max(0).unsigned_abs();
         let cpu_time = missing.saturating_mul(share::fixed(app.weight)) >> share::FIXED_BITS;
         Nanos::try_from(cpu_time.div_ceil(u128::from(processors.max(1)))).unwrap_or(Nanos::MAX)
     }
@@ -185,7 +191,7 @@ impl VtqDss {
     /// Ends the turns that are over.
     fn end_turns(&mut self, now: Nanos, at: &BTreeMap<AppId, usize>) {
         let mut turns = std::mem::take(&mut self.turns);
-        turns.retain(|turn| at.contains_key(&turn.app) && (now < turn.ends || self.is_below(turn.app)));
+        turns.retain(|turn| at.contains_key(&turn.app) && (now < turn.ends || self.service_of(turn.app) < turn.goal));
         for turn in &mut turns {
             turn.at = at[&turn.app];
         }
@@ -196,11 +202,16 @@ impl VtqDss {
 
     /// The next gang. `order` is the ring after the window moved on; not empty.
     fn begin_gang(&mut self, snapshot: &Snapshot<'_>, order: &[usize], processors: u32) {
-        let limit = ring::limit(snapshot.processors, self.parameters.load);
+        let limit = ring::limit(processors, self.parameters.load);
         let least = order.iter().map(|&i| self.service_of(snapshot.apps[i].id)).min().unwrap_or(self.level);
         if least >= self.level {
-            self.raise(snapshot, least);
+            self.raise(snapshot, order, processors, least);
         }
+        // Turns on credit end with the gang.
+        let mut unfinished = std::mem::take(&mut self.turns);
+        unfinished.retain(|turn| self.service_of(turn.app) < turn.goal);
+        self.turns = unfinished;
+        let urgent = self.urgent(snapshot, order, processors);
         let mut members: Vec<usize> = Vec::new();
         let mut is_member = BTreeSet::new();
         let mut sum = 0;
@@ -215,36 +226,65 @@ impl VtqDss {
         };
         (self.window, self.gang) = Default::default();
         let mut is_first = true;
+        let mut skipped = Vec::new();
         for &i in order {
             let app = snapshot.apps[i].id;
+            // Who has used up its quantum is passed over, but not by a gang that ends before it.
+            skipped.push(app);
             if self.is_below(app) {
                 if !join(i) {
                     break;
                 }
+                self.window.extend(skipped.drain(..));
                 self.gang.insert(app);
                 if std::mem::take(&mut is_first) {
-                    // Turns that go on come behind the first of the gang.
-                    for turn in self.turns.iter().filter(|turn| self.is_below(turn.app)) {
+                    // Turns that go on come behind the first of the gang, then who needs most of the cycle.
+                    for turn in &self.turns {
                         join(turn.at);
+                    }
+                    for &urgent in &urgent {
+                        join(urgent);
                     }
                 }
             }
-            self.window.insert(app);
         }
-        let began: BTreeMap<AppId, Nanos> = self.turns.iter().map(|turn| (turn.app, turn.began)).collect();
+        let before: BTreeMap<AppId, Turn> = self.turns.iter().map(|turn| (turn.app, *turn)).collect();
         self.turns.clear();
         let mut longest = 0;
-        for (at, part) in turn::divide(snapshot, members, processors) {
+        // Who goes on has all that it asks for, as long as everybody has one: dss gives small requests less than equal
+        // CPU time takes. The others share the rest.
+        let (on, fresh): (Vec<usize>, Vec<usize>) =
+            members.into_iter().partition(|&i| before.contains_key(&snapshot.apps[i].id) || urgent.contains(&i));
+        let mut left = processors;
+        let mut parts = Vec::new();
+        for (place, &i) in on.iter().enumerate() {
+            let others = u32::try_from(on.len() - place - 1 + fresh.len()).expect("a gang fits the processors");
+            let part = snapshot.apps[i].wants().min(left - others);
+            left -= part;
+            parts.push((i, part));
+        }
+        parts.extend(turn::divide(snapshot, fresh, left));
+        for (at, part) in parts {
             let app = &snapshot.apps[at];
-            let began = began.get(&app.id).copied().unwrap_or(snapshot.now);
-            self.turns.push(Turn { app: app.id, at, processors: part, began, ends: 0 });
+            let (goal, began) = before.get(&app.id).map_or((self.level, snapshot.now), |turn| (turn.goal, turn.began));
+            self.turns.push(Turn { app: app.id, at, processors: part, goal, began, ends: 0 });
             if self.gang.contains(&app.id) {
-                longest = longest.max(self.quantum(app, part));
+                longest = longest.max(self.quantum(app, goal, part));
             }
         }
         let shortest = self.parameters.shortest;
-        self.gang_ends =
-            snapshot.now.saturating_add(longest.clamp(shortest, self.parameters.longest.max(shortest)));
+        self.gang_ends = snapshot.now.saturating_add(longest.clamp(shortest, self.parameters.longest.max(shortest)));
+    }
+
+    /// Who is below the level and reaches it only by running for half of the cycle or more; the longest first.
+    fn urgent(&self, snapshot: &Snapshot<'_>, order: &[usize], processors: u32) -> Vec<usize> {
+        let weights: u128 = order.iter().map(|&i| share::fixed(snapshot.apps[i].weight)).sum();
+        let worth = self.worth.unsigned_abs().saturating_mul(weights) >> share::FIXED_BITS;
+        let cycle = worth / u128::from(processors.max(1));
+        let needs = |&i: &usize| self.quantum(&snapshot.apps[i], self.level, snapshot.apps[i].wants());
+        let mut urgent: Vec<usize> = order.iter().copied().filter(|i| 2 * u128::from(needs(i)) >= cycle).collect();
+        urgent.sort_by_key(|i| std::cmp::Reverse(needs(i)));
+        urgent
     }
 
     /// Hands out what the running ones leave; see the rule.
@@ -270,32 +310,38 @@ impl VtqDss {
         let (inside, behind): (Vec<usize>, Vec<usize>) =
             order.iter().partition(|&&i| self.window.contains(&snapshot.apps[i].id));
         let repository: Vec<usize> = behind.into_iter().chain(inside).collect();
-        while free > 0 {
-            for whole in [true, false] {
-                for &i in &repository {
-                    let app = &snapshot.apps[i];
-                    let fits = !whole || u64::from(app.wants()) <= ring::limit(free, self.parameters.load);
-                    if free > 0 && !runs[i] && fits && self.is_below(app.id) {
-                        let part = app.wants().min(free);
-                        free -= part;
-                        runs[i] = true;
-                        self.turns.push(Turn { app: app.id, at: i, processors: part, began: snapshot.now, ends: 0 });
-                    }
+        for whole in [true, false] {
+            for &i in &repository {
+                let app = &snapshot.apps[i];
+                let fits = !whole || u64::from(app.wants()) <= ring::limit(free, self.parameters.load);
+                if free > 0 && !runs[i] && fits && self.is_below(app.id) {
+                    runs[i] = true;
+                    self.turns.push(self.turn(snapshot, i, &mut free));
                 }
-            }
-            for turn in &mut self.turns {
-                let more = free.min(snapshot.apps[turn.at].wants() - turn.processors);
-                if more > 0 {
-                    free -= more;
-                    (turn.processors, turn.ends) = (turn.processors + more, 0);
-                }
-            }
-            let waiting = repository.iter().filter(|&&i| !runs[i]).map(|&i| self.service_of(snapshot.apps[i].id));
-            match waiting.min() {
-                Some(least) if free > 0 => self.raise(snapshot, least),
-                _ => break,
             }
         }
+        for turn in &mut self.turns {
+            let more = free.min(snapshot.apps[turn.at].wants() - turn.processors);
+            if more > 0 {
+                free -= more;
+                (turn.processors, turn.ends) = (turn.processors + more, 0);
+            }
+        }
+        let mut credit: Vec<usize> = repository.into_iter().filter(|&i| !runs[i]).collect();
+        credit.sort_by_key(|&i| self.service_of(snapshot.apps[i].id));
+        for i in credit {
+            if free > 0 {
+                self.turns.push(self.turn(snapshot, i, &mut free));
+            }
+        }
+    }
+
+    /// A turn of the application at this place on as many of the free processors as it wants.
+    fn turn(&self, snapshot: &Snapshot<'_>, at: usize, free: &mut u32) -> Turn {
+        let app = &snapshot.apps[at];
+        let processors = app.wants().min(*free);
+        *free -= processors;
+        Turn { app: app.id, at, processors, goal: self.level, began: snapshot.now, ends: 0 }
     }
 
     /// Plans the ends of turns that have none, or passed it without reaching the level. Returns the next end.
@@ -303,12 +349,40 @@ impl VtqDss {
         let now = snapshot.now;
         let mut turns = std::mem::take(&mut self.turns);
         for turn in turns.iter_mut().filter(|turn| turn.ends <= now) {
-            let quantum = self.quantum(&snapshot.apps[turn.at], turn.processors).max(PLAN_AGAIN);
-            turn.ends = now.saturating_add(quantum).max(turn.began.saturating_add(self.parameters.shortest));
+            let quantum = self.quantum(&snapshot.apps[turn.at], turn.goal, turn.processors);
+            turn.ends = if quantum == 0 {
+                // On credit, until the gang ends.
+                self.gang_ends
+            } else {
+                now.saturating_add(quantum.max(PLAN_AGAIN)).max(turn.began.saturating_add(self.parameters.shortest))
+            };
         }
         self.turns = turns;
         self.turns.iter().map(|turn| turn.ends).fold(self.gang_ends, Nanos::min)
     }
+}
+
+/// Who wants no more than its share of the processors (by place in the snapshot), and how many remain for the others.
+fn always(snapshot: &Snapshot<'_>, order: &[usize], processors: u32) -> (Vec<bool>, u32) {
+    let mut always = vec![false; snapshot.apps.len()];
+    let claim = |&i: &usize| (u128::from(snapshot.apps[i].wants()), share::fixed(snapshot.apps[i].weight));
+    let mut by_share = order.to_vec();
+    by_share.sort_by(|a, b| {
+        let ((wants_a, weight_a), (wants_b, weight_b)) = (claim(a), claim(b));
+        (wants_a * weight_b).cmp(&(wants_b * weight_a))
+    });
+    let mut left = processors;
+    let mut weights: u128 = order.iter().map(|i| claim(i).1).sum();
+    for i in &by_share {
+        let (wants, weight) = claim(i);
+        if wants * weights > u128::from(left) * weight {
+            break;
+        }
+        always[*i] = true;
+        left -= snapshot.apps[*i].wants();
+        weights -= weight;
+    }
+    (always, left)
 }
 
 /// CPU time as service.
@@ -329,28 +403,38 @@ impl Policy for VtqDss {
         self.account(snapshot);
         let limit = ring::limit(snapshot.processors, self.parameters.load);
         let all_fit = ring::gang(snapshot, &order, limit, snapshot.processors) == order.len();
-        let processors =
-            if all_fit { snapshot.processors } else { turn::capacity(snapshot, self.parameters.masters) };
+        let processors = if all_fit { snapshot.processors } else { turn::capacity(snapshot, self.parameters.masters) };
         if all_fit || processors == 0 {
             self.rest();
             let parts = if all_fit { turn::divide(snapshot, order.clone(), processors) } else { Vec::new() };
             return turn::decision(snapshot, &parts, order);
         }
+        let (always, processors) = always(snapshot, &order, processors);
+        let passed = order.iter().take_while(|&&i| always[i] || self.window.contains(&snapshot.apps[i].id)).count();
+        let mut turns: Vec<usize> = order.iter().copied().filter(|&i| !always[i]).collect();
         if !self.counting {
-            self.begin(snapshot);
+            self.begin(snapshot, &turns, processors);
         }
-        let at: BTreeMap<AppId, usize> = order.iter().map(|&i| (snapshot.apps[i].id, i)).collect();
+        let begin = self.level - self.worth;
+        for &i in order.iter().filter(|&&i| always[i]) {
+            if let Some(account) = self.accounts.get_mut(&snapshot.apps[i].id) {
+                account.service = begin;
+            }
+        }
+        let at: BTreeMap<AppId, usize> = turns.iter().map(|&i| (snapshot.apps[i].id, i)).collect();
         self.end_turns(snapshot.now, &at);
         if self.gang.is_empty() || snapshot.now >= self.gang_ends {
-            let passed = order.iter().take_while(|&&i| self.window.contains(&snapshot.apps[i].id)).count();
             self.ring.pass(passed);
+            turns.rotate_left(order[..passed].iter().filter(|&&i| !always[i]).count());
             order.rotate_left(passed);
-            self.begin_gang(snapshot, &order, processors);
+            self.begin_gang(snapshot, &turns, processors);
         }
-        self.fill(snapshot, &order, processors);
+        self.fill(snapshot, &turns, processors);
         let next = self.plan(snapshot);
 
-        let parts: Vec<(usize, u32)> = self.turns.iter().map(|turn| (turn.at, turn.processors)).collect();
+        let all_the_time = order.iter().filter(|&&i| always[i]).map(|&i| (i, snapshot.apps[i].wants()));
+        let in_turn = self.turns.iter().map(|turn| (turn.at, turn.processors));
+        let parts: Vec<(usize, u32)> = all_the_time.chain(in_turn).collect();
         let running: BTreeSet<usize> = parts.iter().map(|(i, _)| *i).collect();
         let below = |i: &usize| !running.contains(i) && self.is_below(snapshot.apps[*i].id);
         let repository: Vec<usize> = order.iter().copied().filter(below).collect();

@@ -22,7 +22,7 @@ pub(super) struct Grain {
 impl Grain {
     /// Starts with one iteration.
     pub(super) fn new() -> Self {
-        Self { length: 1, target: Ticks::from_us(TARGET_US) }
+        Self { length: 1, target: Ticks::about_us(TARGET_US) }
     }
 
     /// Iterations of the next chunk.
@@ -59,7 +59,7 @@ pub(super) fn begin_alone(length: usize, members: usize, mut run: impl FnMut(usi
         return 0;
     }
     let start = Ticks::now();
-    let target = Ticks::from_us(TARGET_US);
+    let target = Ticks::about_us(TARGET_US);
     let (mut done, mut chunk) = (0, 1);
     loop {
         let end = length.min(done + chunk);

@@ -106,9 +106,11 @@ mod tests {
     fn counting<const N: usize>(calls: &Arc<AtomicUsize>) -> Body {
         let (calls, ballast) = (Arc::clone(calls), [1_usize; N]);
         // SAFETY: - the closure borrows nothing.
-        unsafe { Body::new(move |_| {
-            calls.fetch_add(ballast.iter().sum(), Relaxed);
-        }) }
+        unsafe {
+            Body::new(move |_| {
+                calls.fetch_add(ballast.iter().sum(), Relaxed);
+            })
+        }
     }
 
     fn check<const N: usize>() {
@@ -134,10 +136,12 @@ mod tests {
         struct Wide(u8);
         let wide = Wide(7);
         // SAFETY: - the closure borrows nothing.
-        let body = unsafe { Body::new(move |_| {
-            let wide = &wide;
-            assert_eq!((wide.0, ptr::from_ref(wide).addr() % 64), (7, 0));
-        }) };
+        let body = unsafe {
+            Body::new(move |_| {
+                let wide = &wide;
+                assert_eq!((wide.0, ptr::from_ref(wide).addr() % 64), (7, 0));
+            })
+        };
         // SAFETY: - the closure ignores its context.
         unsafe { body.call(ptr::null()) };
     }
@@ -147,10 +151,12 @@ mod tests {
         let held = Arc::new(());
         let inside = Arc::clone(&held);
         // SAFETY: - the closure borrows nothing.
-        let body = unsafe { Body::new(move |_| {
-            let _inside = inside;
-            panic!("planted");
-        }) };
+        let body = unsafe {
+            Body::new(move |_| {
+                let _inside = inside;
+                panic!("planted");
+            })
+        };
         // SAFETY: - the closure ignores its context.
         let caught = catch_unwind(AssertUnwindSafe(|| unsafe { body.call(ptr::null()) }));
         assert!(caught.is_err());

@@ -3,7 +3,10 @@
 use std::cell::UnsafeCell;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicU32, Ordering::{Acquire, Relaxed, Release}};
+use std::sync::atomic::{
+    AtomicU32,
+    Ordering::{Acquire, Relaxed, Release},
+};
 
 /// A value that is shared by tasks whose dependences keep them apart: readers beside each other, a writer alone. That it is
 /// so is checked at each access (one atomic operation, nobody ever waits): a forgotten dependence is a panic that says so,

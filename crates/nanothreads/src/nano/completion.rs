@@ -22,6 +22,7 @@ unsafe impl Sync for Share {}
 impl Share {
     /// One more share of the handle's node.
     fn of(scope: &Scope<'_>) -> Self {
+        scope.assert_running();
         scope.node().share_for_child();
         let scheduler = std::ptr::from_ref(scope.scheduler());
         // SAFETY: - schedulers of scopes are in an `Arc`, of which the scope holds a reference.

@@ -17,7 +17,10 @@
 //! `release` is a Release (what the holder of the share did) and an Acquire (the last one sees what all others did); all
 //! accesses between are read-modify-writes, so that each release stays visible to the last one.
 
-use platform::sync::atomic::{AtomicUsize, Ordering::{AcqRel, Acquire, Relaxed}};
+use platform::sync::atomic::{
+    AtomicUsize,
+    Ordering::{AcqRel, Acquire, Relaxed},
+};
 
 /// See the module head.
 #[derive(Debug)]

@@ -22,7 +22,10 @@ use platform::sync::HandCell;
 use std::any::Any;
 use std::cell::Cell;
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering::{Acquire, Relaxed, Release}};
+use std::sync::atomic::{
+    AtomicBool, AtomicU8, AtomicU32,
+    Ordering::{Acquire, Relaxed, Release},
+};
 use std::sync::{Mutex, PoisonError};
 
 /// Shares that an owner takes at once for its children.

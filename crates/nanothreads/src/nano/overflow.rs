@@ -14,7 +14,10 @@ use std::fmt::{self, Write};
 use std::mem;
 use std::ptr;
 use std::sync::Once;
-use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering::{AcqRel, Acquire, Relaxed, Release}};
+use std::sync::atomic::{
+    AtomicPtr, AtomicU64, AtomicUsize,
+    Ordering::{AcqRel, Acquire, Relaxed, Release},
+};
 
 /// Slots in a block.
 const SLOTS: usize = 64;
@@ -233,16 +236,18 @@ fn describe(slot: &Slot, line: &mut Line) -> fmt::Result {
         // SAFETY: - the name lives while its nano-thread runs, and it runs now (`Label::name`).
         let name = unsafe { std::slice::from_raw_parts(name, length) };
         let shown = &name[..name.len().min(128)];
-        let valid = str::from_utf8(shown).unwrap_or_else(|error| {
-            str::from_utf8(&shown[..error.valid_up_to()]).unwrap_or("?")
-        });
+        let valid =
+            str::from_utf8(shown).unwrap_or_else(|error| str::from_utf8(&shown[..error.valid_up_to()]).unwrap_or("?"));
         write!(line, "`{valid}` ")?;
     }
-    let (creator, number, size) =
-        (slot.creator.load(Relaxed), slot.number.load(Relaxed), slot.size.load(Relaxed));
+    let (creator, number, size) = (slot.creator.load(Relaxed), slot.number.load(Relaxed), slot.size.load(Relaxed));
     let variable = crate::nano::stack::SIZE_VARIABLE;
     writeln!(line, "(number {number} of member {creator}) overflowed its stack of {size} bytes.")?;
-    writeln!(line, "nanos: give it more with `.stack_size(bytes)` on its task, or all of them with {variable}={}", size * 4)
+    writeln!(
+        line,
+        "nanos: give it more with `.stack_size(bytes)` on its task, or all of them with {variable}={}",
+        size * 4
+    )
 }
 
 /// A buffer for one message.
@@ -278,9 +283,8 @@ impl AlternateStack {
         }
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         // SAFETY: - a fresh mapping of no file touches nothing that exists.
-        let memory = unsafe {
-            libc::mmap(ptr::null_mut(), ALTERNATE, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0)
-        };
+        let memory =
+            unsafe { libc::mmap(ptr::null_mut(), ALTERNATE, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
         if memory == libc::MAP_FAILED {
             return None;
         }

@@ -8,9 +8,9 @@
 //! | `global`, plain | unstarted ones from threads that are no members | anybody |
 //! | `global`, ranked | unstarted ones with a priority | anybody, highest first |
 
+pub mod idle;
 pub mod inbox;
 
 pub(crate) mod global;
-pub(crate) mod idle;
 pub(crate) mod local;
 pub(crate) mod steal;

@@ -19,7 +19,10 @@
 //! have taken their links out, so inline ones need no count of references.
 
 use platform::sync::HandCell;
-use platform::sync::atomic::{AtomicPtr, Ordering::{AcqRel, Acquire, Relaxed, Release}};
+use platform::sync::atomic::{
+    AtomicPtr,
+    Ordering::{AcqRel, Acquire, Relaxed, Release},
+};
 use std::ptr;
 
 /// One dependence: an element of the predecessor's list.

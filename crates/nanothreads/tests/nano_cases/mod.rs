@@ -252,9 +252,13 @@ fn scopes_work_inside_regions_loops_and_tasks() {
             for _ in 0..10 {
                 s.spawn(|s| {
                     s.spawn(|_| {
-                        scope(|s| (0..3).for_each(|_| s.spawn(|_| {
-                            count.fetch_add(1, Relaxed);
-                        })));
+                        scope(|s| {
+                            (0..3).for_each(|_| {
+                                s.spawn(|_| {
+                                    count.fetch_add(1, Relaxed);
+                                })
+                            })
+                        });
                     });
                 });
             }
@@ -284,10 +288,14 @@ fn many_threads_of_the_program_have_scopes_at_once() {
         for _ in 0..6 {
             threads.spawn(|| {
                 for _ in 0..20 {
-                    scope(|s| (0..20).for_each(|_| s.spawn(|s| {
-                        s.yield_now();
-                        count.fetch_add(1, Relaxed);
-                    })));
+                    scope(|s| {
+                        (0..20).for_each(|_| {
+                            s.spawn(|s| {
+                                s.yield_now();
+                                count.fetch_add(1, Relaxed);
+                            })
+                        })
+                    });
                 }
             });
         }

@@ -189,6 +189,28 @@ fn a_wait_below_an_open_inner_scope_still_ends() {
 }
 
 #[test]
+fn a_stack_is_not_left_while_a_region_is_open_on_it() {
+    team();
+    // Regions of one kernel thread must close in the reverse order of their opening.
+    thread_local!(static OPEN: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) });
+    scope(|outer| {
+        for number in 0..40 {
+            outer.spawn(move |outer| {
+                scope(|inner| {
+                    OPEN.with_borrow_mut(|open| open.push(number));
+                    inner.spawn(|s| s.yield_now());
+                    outer.yield_now();
+                    inner.yield_now();
+                    outer.yield_now();
+                    assert_eq!(OPEN.with_borrow_mut(Vec::pop), Some(number));
+                });
+                outer.yield_now();
+            });
+        }
+    });
+}
+
+#[test]
 fn a_task_without_a_stack_of_its_own_runs_all_the_same() {
     team();
     let done = AtomicUsize::new(0);

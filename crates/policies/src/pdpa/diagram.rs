@@ -72,11 +72,19 @@ pub(super) fn react(state: PdpaState, verdict: Verdict) -> (PdpaState, Step) {
     let grows = may_grow && below_request;
     match state {
         NoReference | Increasing if efficient && (grew || state == NoReference) => {
-            if grows { (Increasing, Step::Up) } else { (Stable, Step::Keep) }
+            if grows {
+                (Increasing, Step::Up)
+            } else {
+                (Stable, Step::Keep)
+            }
         }
         Increasing => (Stable, Step::Back),
         NoReference | Decreasing if !efficient => {
-            if on_one { (Stable, Step::Keep) } else { (Decreasing, Step::Down) }
+            if on_one {
+                (Stable, Step::Keep)
+            } else {
+                (Decreasing, Step::Down)
+            }
         }
         NoReference | Decreasing | Stable => (Stable, Step::Keep),
         Testing => (Stable, if efficient { Step::Keep } else { Step::Back }),

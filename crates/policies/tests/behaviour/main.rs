@@ -2,6 +2,7 @@
 
 mod invariants;
 mod parameters;
+mod pdpa;
 mod placement;
 mod support;
 mod turns;

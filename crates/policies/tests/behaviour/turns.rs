@@ -44,7 +44,7 @@ fn cluster_hands_out_whole_clusters_in_order_of_arrival_then_the_rest() {
 fn a_cluster_of_another_size_is_handed_out_from_the_next_decision_on() {
     let apps = requests(&[8, 8]);
     let mut policy = create("cluster");
-    let mut numbers = |policy: &mut Box<dyn Policy>| numbers(&policy.decide(&snapshot(&apps, 12, Cause::Request, false)));
+    let numbers = |policy: &mut Box<dyn Policy>| numbers(&policy.decide(&snapshot(&apps, 12, Cause::Request, false)));
     // Clusters of 4: 4, 4, then 4 more to the first.
     assert_eq!(numbers(&mut policy), [8, 4]);
     policy.configure("size", &Value::Whole(6)).expect("it is a size");

@@ -7,7 +7,10 @@ use crate::nano::descriptor::NanoPtr;
 use crossbeam_deque::{Injector, Steal};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::sync::atomic::{AtomicI64, Ordering::{Acquire, Release}};
+use std::sync::atomic::{
+    AtomicI64,
+    Ordering::{Acquire, Release},
+};
 use std::sync::{Mutex, PoisonError};
 
 /// `top` of an empty queue: below any priority.

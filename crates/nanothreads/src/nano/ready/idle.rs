@@ -17,11 +17,14 @@
 //! # Orderings
 //! Bits: Relaxed, ordered by the fences.
 
+use crate::wait_point::{Look, WaitPoint};
+use platform::membarrier;
 use platform::sync::CachePadded;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use platform::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// See the module head.
-pub(crate) struct Idle {
+#[derive(Debug)]
+pub struct Idle {
     words: Box<[CachePadded<AtomicU64>]>,
 }
 
@@ -29,33 +32,51 @@ const BITS: usize = u64::BITS as usize;
 
 impl Idle {
     /// A team of `size` busy members.
-    pub(crate) fn new(size: usize) -> Self {
+    pub fn new(size: usize) -> Self {
         Self { words: (0..size.div_ceil(BITS)).map(|_| CachePadded::new(AtomicU64::new(0))).collect() }
     }
 
-    /// Member `index` looks for work from now on.
-    pub(crate) fn enter(&self, index: usize) {
-        // ORDERING: Relaxed (I1) - ordered by the heavy fence before any sleep.
+    /// What member `index`'s look at its wait point comes to, when it found nothing: it may sleep only if its bit was set
+    /// before the fence that precedes the look.
+    pub fn look(&self, index: usize) -> Look {
+        if self.contains(index) {
+            return Look::Pending;
+        }
+        // ORDERING: Relaxed (I1) - ordered by the heavy fence before the next look that may lead to sleep.
         self.words[index / BITS].fetch_or(1 << (index % BITS), Relaxed);
+        Look::Progress
     }
 
     /// Takes member `index` out: it found work, or somebody wakes it. False when it was out already.
-    pub(crate) fn take(&self, index: usize) -> bool {
+    pub fn take(&self, index: usize) -> bool {
         let bit = 1 << (index % BITS);
         // ORDERING: Relaxed - only who clears the bit matters.
         self.contains(index) && self.words[index / BITS].fetch_and(!bit, Relaxed) & bit != 0
     }
 
-    /// True when somebody looks for work. After the light fence. Cost: one load for 64 members.
+    /// Wakes the first of `candidates` that sleeps at its `point`. After work was pushed (K1). Cost when all are busy: two
+    /// loads for 64 members.
     #[inline]
-    pub(crate) fn is_any(&self) -> bool {
+    pub fn wake_one<'p>(&self, candidates: impl Iterator<Item = usize>, point: impl Fn(usize) -> &'p WaitPoint) {
+        // K2.
+        membarrier::light();
         // ORDERING: Relaxed (K3) - ordered behind the push by the light fence.
-        self.words.iter().any(|word| word.load(Relaxed) != 0)
+        if self.words.iter().any(|word| word.load(Relaxed) != 0) {
+            self.wake_first(candidates, point);
+        }
     }
 
-    /// True when member `index` looks for work.
-    pub(crate) fn contains(&self, index: usize) -> bool {
-        // ORDERING: Relaxed (K3) - as above.
+    #[cold]
+    fn wake_first<'p>(&self, mut candidates: impl Iterator<Item = usize>, point: impl Fn(usize) -> &'p WaitPoint) {
+        // K4.
+        let is_ours = |&member: &usize| self.contains(member) && point(member).has_sleepers() && self.take(member);
+        if let Some(member) = candidates.find(is_ours) {
+            point(member).wake_sleepers();
+        }
+    }
+
+    fn contains(&self, index: usize) -> bool {
+        // ORDERING: Relaxed (K3, I3) - ordered by the fences.
         self.words[index / BITS].load(Relaxed) & (1 << (index % BITS)) != 0
     }
 }
@@ -69,9 +90,8 @@ mod tests {
         for size in [1, 63, 64, 65, 130] {
             let idle = Idle::new(size);
             for member in 0..size {
-                assert!(!idle.is_any());
-                idle.enter(member);
-                assert!(idle.is_any());
+                assert_eq!(idle.look(member), Look::Progress, "looks once more with its bit set");
+                assert_eq!(idle.look(member), Look::Pending);
                 assert!((0..size).all(|other| idle.contains(other) == (other == member)));
                 assert!(idle.take(member));
                 assert!(!idle.take(member), "nobody is taken twice");

@@ -13,7 +13,10 @@
 //! item that comes back meanwhile (ABA) cannot confuse a walk.
 
 use platform::sync::HandCell;
-use platform::sync::atomic::{AtomicPtr, Ordering::{Acquire, Relaxed, Release}};
+use platform::sync::atomic::{
+    AtomicPtr,
+    Ordering::{Acquire, Relaxed, Release},
+};
 use std::ptr;
 
 /// Things that can lie in an inbox.

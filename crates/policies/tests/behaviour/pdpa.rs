@@ -1,0 +1,231 @@
+//! `pdpa`: walks through its diagram worked out by hand, and admission.
+
+use policies::{
+    AppId, AppView, Cause, Decision, Nanos, Pdpa, PdpaParameters, PdpaState, Policy, Snapshot, Speedup, Waiting,
+};
+
+use crate::support::{numbers, requests};
+
+/// A manager that asks once per tick of its clock.
+struct Run {
+    policy: Pdpa,
+    apps: Vec<AppView>,
+    processors: u32,
+    now: Nanos,
+    decision: Decision,
+}
+
+impl Run {
+    fn new(requests_: &[u32], processors: u32) -> Self {
+        let policy = Pdpa::new();
+        let mut run = Self { policy, apps: requests(requests_), processors, now: 0, decision: Decision::default() };
+        run.decide(Cause::Arrival);
+        run
+    }
+
+    fn snapshot<'a>(apps: &'a [AppView], processors: u32, now: Nanos, cause: Cause) -> Snapshot<'a> {
+        Snapshot { now, quantum: 100_000_000, processors, apps, cause, master_always: true }
+    }
+
+    fn decide(&mut self, cause: Cause) -> Vec<u32> {
+        self.now += 10;
+        let snapshot = Self::snapshot(&self.apps, self.processors, self.now, cause);
+        self.decision = self.policy.decide(&snapshot);
+        assert_eq!(self.decision.check(&snapshot), Ok(()));
+        numbers(&self.decision)
+    }
+
+    /// Application `id` reports this speedup on what it has.
+    fn report(&mut self, id: u64, speedup: f64) -> Vec<u32> {
+        self.now += 1;
+        let at = self.now;
+        let processors = self.decision.of(AppId(id)).expect("it runs").processors;
+        let app = self.app(id);
+        app.speedup = Some(Speedup { processors, speedup, at });
+        self.decide(Cause::Speedup)
+    }
+
+    fn app(&mut self, id: u64) -> &mut AppView {
+        self.apps.iter_mut().find(|app| app.id == AppId(id)).expect("it runs")
+    }
+
+    fn request(&mut self, id: u64, request: u32) -> Vec<u32> {
+        self.app(id).request = request;
+        self.decide(Cause::Request)
+    }
+
+    fn state(&self, id: u64) -> PdpaState {
+        self.policy.state(AppId(id)).expect("it runs")
+    }
+}
+
+#[test]
+fn an_efficient_application_grows_until_it_is_not() {
+    let mut run = Run::new(&[16], 32);
+    assert_eq!((numbers(&run.decision), run.state(1)), (vec![4], PdpaState::NoReference));
+    // 4 on 4: efficiency 1.
+    assert_eq!((run.report(1, 4.0), run.state(1)), (vec![6], PdpaState::Increasing));
+    // 5.6 on 6: 0.93, and it grew.
+    assert_eq!((run.report(1, 5.6), run.state(1)), (vec![8], PdpaState::Increasing));
+    // 5.6 = 0.7 x 8 is good, equal to the minimum, but did not grow: back to 6. There are free processors all the time,
+    // and they are no more than when it went back.
+    assert_eq!((run.report(1, 5.6), run.state(1)), (vec![6], PdpaState::Stable));
+    assert_eq!((run.decide(Cause::Quantum), run.state(1)), (vec![6], PdpaState::Stable));
+}
+
+#[test]
+fn an_inefficient_application_shrinks_until_it_is_good() {
+    let mut run = Run::new(&[16], 32);
+    // 2 on 4: 0.5.
+    assert_eq!((run.report(1, 2.0), run.state(1)), (vec![2], PdpaState::Decreasing));
+    // 1.3 on 2: 0.65, still bad: not below 1.
+    assert_eq!((run.report(1, 1.3), run.state(1)), (vec![1], PdpaState::Decreasing));
+    // 0.5 on 1 is bad, too, but there is nothing less; 31 are free, so that a step more is tried: 3.
+    assert_eq!((run.report(1, 0.5), run.state(1)), (vec![3], PdpaState::Testing));
+    // Bad: back.
+    assert_eq!((run.report(1, 1.0), run.state(1)), (vec![1], PdpaState::Stable));
+}
+
+#[test]
+fn growth_ends_at_the_request_and_where_nothing_is_free() {
+    let mut run = Run::new(&[5, 16], 10);
+    assert_eq!(numbers(&run.decision), [4, 4]);
+    // Both wish for 2 and 2 are free: the first asks for one more only, the second has the other.
+    run.now += 1;
+    for id in [1, 2] {
+        let at = run.now;
+        run.app(id).speedup = Some(Speedup { processors: 4, speedup: 4.0, at });
+    }
+    assert_eq!(run.decide(Cause::Speedup), [5, 5]);
+    assert_eq!((run.state(1), run.state(2)), (PdpaState::Increasing, PdpaState::Increasing));
+    // The first is at its request, the second finds nothing free.
+    assert_eq!((run.report(1, 5.0), run.state(1)), (vec![5, 5], PdpaState::Stable));
+    assert_eq!((run.report(2, 5.0), run.state(2)), (vec![5, 5], PdpaState::Stable));
+    // The first leaves: 5 are free, and the second tries 7; kept; 9; kept; 10 (all); kept: three tries.
+    run.apps.remove(0);
+    for (speedup, expected) in [(7.0, 7), (9.0, 9)] {
+        assert_eq!((run.decide(Cause::Exit), run.state(2)), (vec![expected], PdpaState::Testing));
+        run.report(2, speedup);
+    }
+    assert_eq!((numbers(&run.decision), run.state(2)), (vec![10], PdpaState::Testing));
+    assert_eq!((run.report(2, 9.5), run.state(2)), (vec![10], PdpaState::Stable));
+}
+
+#[test]
+fn wishes_beyond_what_is_free_are_served_by_efficiency_then_arrival() {
+    let mut run = Run::new(&[16, 16, 16], 14);
+    assert_eq!(numbers(&run.decision), [4, 4, 4]);
+    run.now += 1;
+    for (id, speedup) in [(1, 3.2), (2, 3.6), (3, 3.6)] {
+        let at = run.now;
+        run.app(id).speedup = Some(Speedup { processors: 4, speedup, at });
+    }
+    // 2 free: 0.9 comes before 0.8, and the second before the third.
+    assert_eq!(run.decide(Cause::Speedup), [4, 6, 4]);
+    assert_eq!((run.state(1), run.state(3)), (PdpaState::Stable, PdpaState::Stable));
+}
+
+#[test]
+fn a_report_counts_once_and_only_on_the_present_allocation() {
+    let mut run = Run::new(&[16], 32);
+    assert_eq!(run.report(1, 4.0), [6]);
+    // The same report again, and a new one about 4 processors, change nothing; nor do numbers that are no speedup.
+    assert_eq!(run.decide(Cause::Speedup), [6]);
+    for (processors, speedup) in [(4, 4.0), (6, f64::NAN), (6, -1.0), (6, f64::INFINITY), (6, 0.0)] {
+        run.now += 1;
+        let at = run.now;
+        run.app(1).speedup = Some(Speedup { processors, speedup, at });
+        assert_eq!((run.decide(Cause::Speedup), run.state(1)), (vec![6], PdpaState::Increasing), "{speedup}");
+    }
+    assert_eq!(run.report(1, 6.0), [8]);
+}
+
+#[test]
+fn a_stable_allocation_survives_dips_of_its_own_request_and_those_of_others() {
+    let mut run = Run::new(&[16, 16], 12);
+    // 4 and 4; the second is bad on 4, fine on 2. The first grows to 6, is bad there, and goes back to 4.
+    run.report(2, 2.0);
+    run.report(2, 1.9);
+    assert_eq!(run.report(1, 4.0)[0], 6);
+    run.report(1, 3.0);
+    let stable = numbers(&run.decision);
+    assert_eq!((stable[0], run.state(1)), (4, PdpaState::Stable));
+    // A serial phase of the first: its processors stay reserved, nobody else moves; then they are back at once.
+    let during = run.request(1, 1);
+    assert_eq!(during, [1, stable[1]]);
+    assert_eq!(run.request(1, 16), stable);
+    // Released in mid-quantum, they go to nobody either.
+    let last = run.decision.clone();
+    run.app(1).request = 1;
+    let snapshot = Run::snapshot(&run.apps, run.processors, run.now, Cause::Release);
+    let after = run.policy.clone().release(&snapshot, &last);
+    assert_eq!(after.allocations[0].processors, 1);
+    assert!(after.allocations[1].processors <= stable[1].max(4), "no more than a test allows: {after:?}");
+}
+
+#[test]
+fn a_newcomer_on_a_full_machine_has_one_processor_of_the_largest() {
+    let mut run = Run::new(&[4, 4], 8);
+    assert_eq!(numbers(&run.decision), [4, 4]);
+    run.apps.push(AppView::new(AppId(3), 8));
+    // 9 wanted of 8: cut to the level 4, 3, 1.
+    assert_eq!(run.decide(Cause::Arrival), [4, 3, 1]);
+    assert_eq!(run.decision.work_list, [AppId(2), AppId(3)], "who is below its base may take what is released");
+    // The first leaves: the second has its own back, and the newcomer its base, 4 in all.
+    run.apps.remove(0);
+    assert_eq!(run.decide(Cause::Exit), [4, 4]);
+}
+
+#[test]
+fn idle_processors_that_nobody_can_use_admit_another_application() {
+    let parameters = PdpaParameters { level: 2, max_wait: 1_000, ..PdpaParameters::default() };
+    let mut run = Run::new(&[4, 4], 16);
+    run.policy = Pdpa::with(parameters).expect("they are in range");
+    run.decide(Cause::Arrival);
+    let queue = |now: Nanos| [8, 9].map(|id| Waiting { id: AppId(id), request: 8, since: now });
+    let asked = run.now;
+    let admission = |run: &mut Run, now: Nanos| {
+        let snapshot = Run::snapshot(&run.apps, run.processors, now, Cause::Arrival);
+        let answer = run.policy.admission(&snapshot, &queue(asked));
+        (answer.admit, answer.level, answer.next)
+    };
+    // Two run, the level is 2, and they have not found their allocations: nobody yet; the first waits 1000 at most.
+    assert_eq!(admission(&mut run, asked), (0, Some(2), Some(asked + 1_000)));
+    // Both are stable at their requests: 8 of 16 idle. One is admitted; the next waits until this one is stable.
+    run.report(1, 4.0);
+    run.report(2, 4.0);
+    let now = run.now;
+    assert_eq!(admission(&mut run, now), (1, Some(3), Some(asked + 1_000)));
+    // Whoever has waited long enough comes in any case.
+    assert_eq!(admission(&mut run, asked + 1_000), (2, Some(3), None));
+}
+
+#[test]
+fn the_level_falls_when_an_efficient_application_finds_nothing_free() {
+    let parameters = PdpaParameters { level: 1, ..PdpaParameters::default() };
+    let mut run = Run::new(&[4], 8);
+    run.policy = Pdpa::with(parameters).expect("they are in range");
+    run.decide(Cause::Arrival);
+    run.report(1, 4.0);
+    let level = |run: &mut Run, queue: &[Waiting]| {
+        let snapshot = Run::snapshot(&run.apps, run.processors, run.now, Cause::Arrival);
+        run.policy.admission(&snapshot, queue).level
+    };
+    let waiting = Waiting { id: AppId(2), request: 8, since: run.now };
+    assert_eq!(level(&mut run, &[waiting]), Some(2));
+    run.apps.push(AppView::new(AppId(2), 8));
+    assert_eq!(run.decide(Cause::Arrival), [4, 4]);
+    // It would use more: the level is back at 1, so that nobody follows the one that leaves first.
+    assert_eq!(run.report(2, 4.0), [4, 4]);
+    assert_eq!(level(&mut run, &[]), Some(1));
+}
+
+#[test]
+fn high_efficiency_keeps_the_merely_good_from_growing() {
+    let parameters = PdpaParameters { high_efficiency: 0.9, ..PdpaParameters::default() };
+    let mut run = Run::new(&[16, 16], 8);
+    run.policy = Pdpa::with(parameters).expect("they are in range");
+    run.decide(Cause::Arrival);
+    // 0.8: good, but not good enough to grow.
+    assert_eq!((run.report(1, 3.2), run.state(1)), (vec![4, 4], PdpaState::Stable));
+}
