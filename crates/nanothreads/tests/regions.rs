@@ -23,6 +23,8 @@ fn four() {
 
 /// Runs `body` on exactly `size` threads.
 fn on<F: Fn(Member) + Sync>(size: usize, body: F) {
+    /// # Safety
+    /// - `data` points to an `F` that outlives the call.
     unsafe fn call<F: Fn(Member) + Sync>(data: *const (), member: Member) {
         // SAFETY: - `on` passes its own `F`, which outlives the join.
         let body = unsafe { &*data.cast::<F>() };
@@ -36,8 +38,8 @@ fn on<F: Fn(Member) + Sync>(size: usize, body: F) {
 
 fn ids_of(size: usize) -> Vec<ThreadId> {
     let ids = Mutex::new(vec![None; size]);
-    on(size, |member| ids.lock().unwrap()[member.id as usize] = Some(thread::current().id()));
-    ids.into_inner().unwrap().into_iter().map(|id| id.expect("each member ran")).collect()
+    on(size, |member| ids.lock().expect("no member panics")[member.id as usize] = Some(thread::current().id()));
+    ids.into_inner().expect("no member panics").into_iter().map(|id| id.expect("each member ran")).collect()
 }
 
 #[test]

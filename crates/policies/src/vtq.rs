@@ -19,7 +19,9 @@
 //!   application with the mean request has a turn of one quantum at first. All reach the same level before it rises.
 //! - Who cannot use its part for a while does not save it up: one quantum x P is the most that it can be behind.
 //! - Who is below the level when a gang ends, goes on in the next one, behind the first of the next gang and as far as
-//!   requests fit, with all that it asks for; so does who reaches the level only by running for half of a cycle or more.
+//!   requests fit, with all that it asks for.
+//! - Who asks for a little more than an equal share (up to a quarter) would have to run nearly always; gangs leave it
+//!   out now and then, so that against an exactly equal share it may lack a little more than one quantum x P in time.
 //! - An application fits into x processors when its request is at most load x x, the measure of the gangs. When none
 //!   fits, the first one takes what is left.
 //! - A turn that has begun keeps its processors until it ends, and lasts at least the shortest quantum; what it then
@@ -211,7 +213,6 @@ impl VtqDss {
         let mut unfinished = std::mem::take(&mut self.turns);
         unfinished.retain(|turn| self.service_of(turn.app) < turn.goal);
         self.turns = unfinished;
-        let urgent = self.urgent(snapshot, order, processors);
         let mut members: Vec<usize> = Vec::new();
         let mut is_member = BTreeSet::new();
         let mut sum = 0;
@@ -238,12 +239,9 @@ impl VtqDss {
                 self.window.extend(skipped.drain(..));
                 self.gang.insert(app);
                 if std::mem::take(&mut is_first) {
-                    // Turns that go on come behind the first of the gang, then who needs most of the cycle.
+                    // Turns that go on come behind the first of the gang.
                     for turn in &self.turns {
                         join(turn.at);
-                    }
-                    for &urgent in &urgent {
-                        join(urgent);
                     }
                 }
             }
@@ -254,7 +252,7 @@ impl VtqDss {
         // Who goes on has all that it asks for, as long as everybody has one: dss gives small requests less than equal
         // CPU time takes. The others share the rest.
         let (on, fresh): (Vec<usize>, Vec<usize>) =
-            members.into_iter().partition(|&i| before.contains_key(&snapshot.apps[i].id) || urgent.contains(&i));
+            members.into_iter().partition(|&i| before.contains_key(&snapshot.apps[i].id));
         let mut left = processors;
         let mut parts = Vec::new();
         for (place, &i) in on.iter().enumerate() {
@@ -274,17 +272,6 @@ impl VtqDss {
         }
         let shortest = self.parameters.shortest;
         self.gang_ends = snapshot.now.saturating_add(longest.clamp(shortest, self.parameters.longest.max(shortest)));
-    }
-
-    /// Who is below the level and reaches it only by running for half of the cycle or more; the longest first.
-    fn urgent(&self, snapshot: &Snapshot<'_>, order: &[usize], processors: u32) -> Vec<usize> {
-        let weights: u128 = order.iter().map(|&i| share::fixed(snapshot.apps[i].weight)).sum();
-        let worth = self.worth.unsigned_abs().saturating_mul(weights) >> share::FIXED_BITS;
-        let cycle = worth / u128::from(processors.max(1));
-        let needs = |&i: &usize| self.quantum(&snapshot.apps[i], self.level, snapshot.apps[i].wants());
-        let mut urgent: Vec<usize> = order.iter().copied().filter(|i| 2 * u128::from(needs(i)) >= cycle).collect();
-        urgent.sort_by_key(|i| std::cmp::Reverse(needs(i)));
-        urgent
     }
 
     /// Hands out what the running ones leave; see the rule.
