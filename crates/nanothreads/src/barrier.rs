@@ -120,8 +120,8 @@ impl Barrier {
     }
 
     fn wait_at(&self, point: &WaitPoint, look: impl FnMut() -> Look) {
-        let size = u32::try_from(self.size()).unwrap_or(u32::MAX);
-        patience::wait(point, local(), size, || {}, look);
+        let local = local();
+        patience::wait(point, local, local.membership().crowd, || {}, look);
     }
 }
 

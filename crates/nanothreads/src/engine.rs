@@ -76,5 +76,5 @@ pub fn wait(point: &WaitPoint, mut done: impl FnMut() -> bool) {
 /// As [`wait`], for looks that may make progress.
 pub fn wait_looking(point: &WaitPoint, look: impl FnMut() -> Look) {
     let local = local();
-    patience::wait(point, local, local.membership().size, || {}, look);
+    patience::wait(point, local, local.membership().crowd, || {}, look);
 }

@@ -88,10 +88,16 @@ extern "C" fn after_fork() {
     if let Some(config) = old.config.get() {
         let _ = fresh.config.set(config.clone());
     }
+    // The forking thread may be a bound virtual processor; the child is a program like its parent (D2, D4).
+    let _ = fresh.mask.set(old.mask().clone());
+    let _ = fresh.processors.set(old.processors());
     // ORDERING: Release - pairs with the Acquire in `engine`. The old one stays leaked: its locks may be held by
     // threads that do not exist here.
     ENGINE.store(Box::into_raw(Box::new(fresh)), Release);
-    crate::local::forget_after_fork();
+    if crate::local::forget_after_fork() {
+        // A refusal means that the processors went offline: the child runs where it can.
+        let _ = affinity::set_affinity(None, engine().mask());
+    }
 }
 
 impl Engine {
@@ -202,6 +208,13 @@ impl Engine {
             Some(busy + taken)
         });
         taken
+    }
+
+    /// Changes what a master has in use from `before` to `now`; returns the sum over all masters.
+    pub(crate) fn occupy(&self, before: usize, now: usize) -> usize {
+        let change = now.wrapping_sub(before);
+        // ORDERING: Relaxed - as in `claim`.
+        self.busy.fetch_add(change, Relaxed).wrapping_add(change)
     }
 
     /// Gives `taken` processors of a region that is joined back.

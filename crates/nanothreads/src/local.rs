@@ -32,12 +32,16 @@ pub(crate) struct Membership {
     pub(crate) size: u32,
     /// Open regions around the thread, regions of one thread included.
     pub(crate) level: u32,
+    /// Threads of the program that run at the same time, as far as the thread can tell: its team, times the teams around
+    /// it (whose other members fork alike, most likely), and other masters' teams. More than there are processors: who
+    /// waits may wait for one that has none, and must not spin (D15).
+    pub(crate) crowd: u32,
     /// The root of the region; null outside any region.
     pub(crate) root: *const Root,
 }
 
 impl Membership {
-    const OUTSIDE: Self = Self { id: 0, size: 1, level: 0, root: ptr::null() };
+    const OUTSIDE: Self = Self { id: 0, size: 1, level: 0, crowd: 1, root: ptr::null() };
 }
 
 /// An outermost master's reservation, as inner masters see it.
@@ -113,6 +117,9 @@ struct Group {
     bound: u32,
 }
 
+/// Regions between two looks at the clock for [`TeamSizer::refresh`](crate::sizer::TeamSizer::refresh).
+const FORKS_PER_LOOK: u32 = 16;
+
 /// How a team that cannot have all its threads at once is to be treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Need {
@@ -138,6 +145,8 @@ pub(crate) struct Local {
     claimed: Cell<usize>,
     /// What this master's last region could have used.
     wanted: Cell<usize>,
+    /// Regions forked, to look at mask and quota now and then.
+    forks: Cell<u32>,
 }
 
 thread_local! {
@@ -193,12 +202,16 @@ pub(crate) fn adopt(vp: &'static Vp) -> &'static Local {
 
 /// The forking thread's reservations are the parent's: the child forgets them. What stood in the parent's memory stays
 /// allocated, since other threads of the parent may have been writing it.
-pub(crate) fn forget_after_fork() {
+/// True when the forking thread was a virtual processor.
+pub(crate) fn forget_after_fork() -> bool {
     let local = CURRENT.get();
-    if !local.is_null() {
-        // SAFETY: - the state belongs to this thread, the child's only one.
-        unsafe { &*local }.forget_groups();
+    if local.is_null() {
+        return false;
     }
+    // SAFETY: - the state belongs to this thread, the child's only one.
+    let local = unsafe { &*local };
+    local.forget_groups();
+    local.vp.is_some()
 }
 
 impl Local {
@@ -213,6 +226,7 @@ impl Local {
             enrolled: Cell::new(false),
             claimed: Cell::new(0),
             wanted: Cell::new(0),
+            forks: Cell::new(0),
         }
     }
 
@@ -234,6 +248,11 @@ impl Local {
     #[inline]
     pub(crate) fn grant(&self, wanted: usize) -> usize {
         let engine = engine();
+        let forks = self.forks.get().wrapping_add(1);
+        self.forks.set(forks);
+        if forks.is_multiple_of(FORKS_PER_LOOK) {
+            engine.sizer().refresh();
+        }
         if self.is_outermost() {
             if !self.enrolled.get() {
                 self.enrolled.set(true);
@@ -250,6 +269,20 @@ impl Local {
             }
         }
         wanted.min(engine.sizer().limit()).max(1)
+    }
+
+    /// Before a region of `size` threads: its crowd (see [`Membership::crowd`]).
+    #[inline]
+    pub(crate) fn occupy(&self, size: u32) -> u32 {
+        if !self.is_outermost() {
+            return self.membership.get().crowd.saturating_mul(size);
+        }
+        let engine = engine();
+        if engine.has_one_master() {
+            return size;
+        }
+        let size_now = size as usize;
+        u32::try_from(engine.occupy(self.claimed.replace(size_now), size_now)).unwrap_or(u32::MAX).max(size)
     }
 
     /// After the join of a region: what an outermost one took is free again.
@@ -308,7 +341,7 @@ impl Local {
         let epoch = sizer.epoch();
         let grown = self.grow(wanted);
         let used = group.members.len().min(size - 1);
-        if group.used != used || grown {
+        if group.used != used || grown || group.bound != epoch {
             group.used = used;
             // Never more running members than processors, inner ones included.
             let lendable = group.members.len().min(sizer.limit() - 1).max(used);
@@ -432,6 +465,8 @@ impl Local {
         }
         for mut group in self.groups.into_inner() {
             group.members.drain(..group.lent);
+            // Their next master may have other processors, or none of its own.
+            group.members.iter().filter(|vp| vp.is_bound()).for_each(|vp| vp.unbind());
             engine().give_back(group.members);
         }
     }

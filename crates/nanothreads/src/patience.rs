@@ -3,7 +3,7 @@
 //! # Rules (../../docs/papers.md: D5, D7, D15, D16)
 //! | situation | spins for |
 //! |---|---|
-//! | team larger than the processors it has now | not at all: hands over, then sleeps |
+//! | more threads than the program has processors now (nested teams and other masters' counted) | not at all: hands over, then sleeps |
 //! | manager says that nobody else wants a processor | [`HOT`]: the team of a dedicated machine stays hot |
 //! | manager, processors are wanted elsewhere | [`SHORT`] |
 //! | no manager | between [`SHORTEST`] and [`LONG`], as it paid lately (below) |
@@ -29,7 +29,7 @@ pub const HOT: u64 = 2000;
 /// Microseconds of spinning while others may want the processor: about twice the cost of a bound wake.
 pub const SHORT: u64 = 50;
 /// The most microseconds that a thread spins when nobody tells it whether others want the processor.
-pub const LONG: u64 = 150;
+pub const LONG: u64 = 190;
 /// The fewest microseconds that adaptive spinning falls to.
 pub const SHORTEST: u64 = 5;
 
@@ -57,11 +57,11 @@ impl Patience {
     }
 }
 
-/// Microseconds that a member of a team of `size` may spin now.
-fn limit(local: &Local, size: u32) -> u64 {
+/// Microseconds that one of `crowd` threads may spin now.
+fn limit(local: &Local, crowd: u32) -> u64 {
     let engine = engine();
     let sizer = engine.sizer();
-    if size as usize > sizer.limit() {
+    if crowd as usize > sizer.limit() {
         return 0;
     }
     match engine.config().waiting {
@@ -80,7 +80,7 @@ fn limit(local: &Local, size: u32) -> u64 {
 pub(crate) fn wait(
     point: &WaitPoint,
     local: &Local,
-    size: u32,
+    crowd: u32,
     mut linger: impl FnMut(),
     mut look: impl FnMut() -> Look,
 ) {
@@ -114,7 +114,7 @@ pub(crate) fn wait(
             lingered = true;
             linger();
         }
-        let allowed = limit(local, size);
+        let allowed = limit(local, crowd);
         if spun >= Ticks::about_us(allowed) {
             if allowed == 0 && offer(&mut look) {
                 return;

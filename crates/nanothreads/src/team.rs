@@ -72,16 +72,17 @@ impl Team {
         let level = outer.level + 1;
         if size == 1 {
             // Depth stays: what a team of one forks is as good as outermost.
-            local.run(Membership { id: 0, size, level, root: outer.root }, work, data);
+            local.run(Membership { id: 0, size, level, crowd: outer.crowd, root: outer.root }, work, data);
             local.settle();
             return;
         }
         let root = local.root_for_members();
+        let crowd = local.occupy(size);
         let members = local.members(self.size);
         for (vp, id) in members.iter().zip(1..) {
             // SAFETY: - L1: this thread is the master of its group's members, and joined their last work below.
             //         - data and root outlive the join (caller's contract; root is this thread's or an outer master's).
-            unsafe { vp.supply(WorkDescriptor { work, data, root, id, size, level }) };
+            unsafe { vp.supply(WorkDescriptor { work, data, root, id, size, level, crowd }) };
         }
         membarrier::light();
         for (vp, id) in members.iter().zip(1..) {
@@ -89,7 +90,7 @@ impl Team {
         }
         let born_with = engine();
         let depth = local.open();
-        local.run(Membership { id: 0, size, level, root }, work, data);
+        local.run(Membership { id: 0, size, level, crowd, root }, work, data);
         local.close(depth);
         if !ptr::eq(born_with, engine()) {
             // The region's body forked, and this is the child: the other members are the parent's (D13).
@@ -97,7 +98,7 @@ impl Team {
         }
         for vp in members {
             if !vp.is_joined() {
-                join_late(vp, local, size, members);
+                join_late(vp, local, crowd, members);
             }
         }
         local.settle();
@@ -115,7 +116,7 @@ fn place_for_wake(vp: &Vp, id: usize) {
 }
 
 /// Waits for a VP that is not done when the master is.
-fn join_late(vp: &Vp, local: &Local, size: u32, members: &[&'static Vp]) {
+fn join_late(vp: &Vp, local: &Local, crowd: u32, members: &[&'static Vp]) {
     let unstack = || {
         // Bound where the master happens to run now: one waits for the other's time slice. Deal anew.
         if vp.is_on(current_cpu())
@@ -124,5 +125,5 @@ fn join_late(vp: &Vp, local: &Local, size: u32, members: &[&'static Vp]) {
             placement::bind_to_grant(members, &granted);
         }
     };
-    vp.wait_joined(local, size, unstack);
+    vp.wait_joined(local, crowd, unstack);
 }

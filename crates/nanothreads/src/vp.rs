@@ -29,6 +29,8 @@ pub(crate) struct WorkDescriptor {
     pub(crate) id: u32,
     pub(crate) size: u32,
     pub(crate) level: u32,
+    /// Threads that run at the same time as this one for the same root: see [`Membership::crowd`].
+    pub(crate) crowd: u32,
 }
 
 // SAFETY: - the pointers are handed through a slot to the thread that the fork runs on; `Team::run` keeps what they
@@ -41,8 +43,15 @@ unsafe impl Send for WorkDescriptor {}
 /// - None: it does nothing.
 unsafe fn no_work(_: *const (), _: crate::team::Member) {}
 
-const IDLE: WorkDescriptor =
-    WorkDescriptor { work: no_work, data: std::ptr::null(), root: std::ptr::null(), id: 0, size: 1, level: 0 };
+const IDLE: WorkDescriptor = WorkDescriptor {
+    work: no_work,
+    data: std::ptr::null(),
+    root: std::ptr::null(),
+    id: 0,
+    size: 1,
+    level: 0,
+    crowd: 1,
+};
 
 const _: () = assert!(size_of::<WorkDescriptor>() <= 40, "descriptor and both numbers must share one line");
 
@@ -120,13 +129,18 @@ impl Vp {
     fn main(&'static self) -> ! {
         engine().sizer().enlist(self.rare.number, affinity::current_tid());
         let local = local::adopt(self);
-        let mut size = 1;
+        let mut crowd = 1;
         for number in 1.. {
-            let descriptor = self.next_work(local, number, size);
-            size = descriptor.size;
+            let descriptor = self.next_work(local, number, crowd);
+            crowd = descriptor.crowd;
             self.settle();
-            let membership =
-                Membership { id: descriptor.id, size: descriptor.size, level: descriptor.level, root: descriptor.root };
+            let membership = Membership {
+                id: descriptor.id,
+                size: descriptor.size,
+                level: descriptor.level,
+                crowd: descriptor.crowd,
+                root: descriptor.root,
+            };
             local.run(membership, descriptor.work, descriptor.data);
             self.slot.finish(number);
             self.rare.join.notify_all();
@@ -134,14 +148,14 @@ impl Vp {
         unreachable!("2^64 regions")
     }
 
-    fn next_work(&self, local: &Local, number: u64, size: u32) -> WorkDescriptor {
+    fn next_work(&self, local: &Local, number: u64, crowd: u32) -> WorkDescriptor {
         let mut found = None;
         let look = || {
             // SAFETY: - this thread is the slot's virtual processor and has finished `number - 1`.
             found = unsafe { self.slot.poll(number) };
             Look::from(found.is_some())
         };
-        patience::wait(&self.rare.idle, local, size, || engine().sizer().refresh(), look);
+        patience::wait(&self.rare.idle, local, crowd, || engine().sizer().refresh(), look);
         found.expect("the wait ended because a descriptor was found")
     }
 
@@ -172,8 +186,8 @@ impl Vp {
     }
 
     /// Waits, as the master, until the last supplied work is finished.
-    pub(crate) fn wait_joined(&self, local: &Local, size: u32, linger: impl FnMut()) {
-        patience::wait(&self.rare.join, local, size, linger, || self.is_joined().into());
+    pub(crate) fn wait_joined(&self, local: &Local, crowd: u32, linger: impl FnMut()) {
+        patience::wait(&self.rare.join, local, crowd, linger, || self.is_joined().into());
     }
 
     /// Puts the (sleeping) VP on `cpu` until it runs: this kernel packs woken threads on the waker's processor for

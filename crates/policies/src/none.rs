@@ -2,7 +2,7 @@
 //!
 //! The baseline of experiments: the operating system shares out the processors. The decision is
 //! [`unbound`](crate::Decision::unbound), and only a manager or simulator that offers that can run it
-//! ([`Needs`](crate::Needs)).
+//! ([`Needs`]).
 
 use crate::decision::{Allocation, Decision};
 use crate::policy::{Needs, Policy};

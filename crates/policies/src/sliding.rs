@@ -7,7 +7,7 @@
 //!
 //! # Decisions
 //! - `dss` gives everybody in a gang a processor: a gang has no more applications than processors.
-//! - Newcomers join the list where they come last ([`ring`](crate::ring) R2), not between the last and the first of the
+//! - Newcomers join the list where they come last ([`ring`] R2), not between the last and the first of the
 //!   order of arrival: so arrivals keep nobody waiting.
 //! - Events in mid-quantum pass no turn on; the gang is cut anew from its first application on.
 //! - The work-list: who is outside the window, in the order of turns, then who is inside and wants more.
