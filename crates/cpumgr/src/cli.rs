@@ -76,6 +76,9 @@ pub struct DaemonArgs {
     /// The second half of --background.
     #[arg(long, hide = true, conflicts_with = "background")]
     pub detached: bool,
+    /// First lets go of the affinity mask of whoever started it: for a manager that `run` starts on the way.
+    #[arg(long, hide = true)]
+    pub widen: bool,
 }
 
 /// What `run` can be told.

@@ -41,6 +41,8 @@ pub struct Options {
     pub idle_exit: Option<Duration>,
     /// Where its trace goes.
     pub trace: Option<PathBuf>,
+    /// It serves everybody, and not only its starter: the starter's affinity mask is not its own.
+    pub widen: bool,
 }
 
 impl Options {
@@ -61,6 +63,7 @@ impl Options {
             cpus: args.cpus.clone(),
             idle_exit,
             trace: args.trace.as_deref().map(absolute).transpose()?,
+            widen: args.widen,
         })
     }
 }
@@ -84,10 +87,13 @@ pub fn absolute(path: &Path) -> Result<PathBuf, Error> {
 pub fn serve(options: &Options, ready: impl FnOnce()) -> Result<Ended, Error> {
     let policy =
         Registry::with_builtin().create(&options.policy).map_err(|unknown| Error::Usage(unknown.to_string()))?;
+    if options.widen {
+        machine::widen();
+    }
     let (machine, cpus) = machine::managed(options.cpus.as_ref())?;
     raise_descriptor_limit();
     let reactor = Reactor::new()?;
-    let instance = Instance::claim(&options.socket)?;
+    let mut instance = Instance::claim(&options.socket)?;
     let trace = match &options.trace {
         Some(path) => Some(Trace::create(path).map_err(|source| Error::Io {
             what: "cannot write the trace",

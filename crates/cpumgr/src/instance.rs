@@ -4,7 +4,8 @@
 //! 1. The directory is made (mode 0700), or must belong to this user and be writable by nobody else.
 //! 2. `SOCKET.lock` is locked for the manager's whole life; the kernel drops the lock when the process ends, however.
 //! 3. Under the lock a socket file can only be a dead manager's: it is replaced.
-//! 4. At the end the socket file is removed, still under the lock. The lock file stays: removing it would let a third
+//! 4. At the end the socket file is removed, still under the lock, if it is the one that this manager made: what a
+//!    user put at the path is never removed. The lock file stays: removing it would let a third
 //!    process lock a file that a second one still waits for.
 
 use std::ffi::OsString;
@@ -23,6 +24,8 @@ use platform::{SysError, fdpass};
 pub struct Instance {
     socket: PathBuf,
     lock: Flock<File>,
+    // Device and inode of the socket file that this instance made.
+    made: Option<(u64, u64)>,
 }
 
 /// Why this process cannot be the manager of a socket.
@@ -97,14 +100,14 @@ impl Instance {
         let written =
             lock.set_len(0).and_then(|()| lock.rewind()).and_then(|()| write!(lock, "{}", std::process::id()));
         written.map_err(|source| InstanceError::Io { what: "cannot write", path, source })?;
-        Ok(Self { socket: socket.to_owned(), lock })
+        Ok(Self { socket: socket.to_owned(), lock, made: None })
     }
 
     /// Listens. A dead manager's socket is replaced; anything else that stands there is not.
     ///
     /// # Errors
     /// When something that is no socket stands there, or the kernel refuses.
-    pub fn listen(&self) -> Result<OwnedFd, InstanceError> {
+    pub fn listen(&mut self) -> Result<OwnedFd, InstanceError> {
         let socket = &self.socket;
         match fs::symlink_metadata(socket) {
             Ok(data) if !data.file_type().is_socket() => {
@@ -121,7 +124,11 @@ impl Instance {
                 return Err(InstanceError::Io { what: "cannot look at", path: socket.clone(), source });
             }
         }
-        fdpass::listen(socket, 0o600).map_err(|source| InstanceError::Listen { socket: socket.clone(), source })
+        let listener =
+            fdpass::listen(socket, 0o600).map_err(|source| InstanceError::Listen { socket: socket.clone(), source })?;
+        // Without an answer the file stays at the end; the next manager replaces it.
+        self.made = file_at(socket);
+        Ok(listener)
     }
 
     /// The socket.
@@ -132,9 +139,12 @@ impl Instance {
 
 impl Drop for Instance {
     fn drop(&mut self) {
-        // Under the lock, which falls with this object: nobody else can have made this file. Nothing can be done about
-        // a failure; the next manager replaces the file.
-        let _removed: io::Result<()> = fs::remove_file(&self.socket);
+        // Under the lock, which falls with this object: no other manager can have made a socket meanwhile. But this one
+        // may have been refused because of a file of the user, or the user may have put one there since.
+        if self.made.is_some() && file_at(&self.socket) == self.made {
+            // Nothing can be done about a failure; the next manager replaces the file.
+            let _removed: io::Result<()> = fs::remove_file(&self.socket);
+        }
         // The lock file may say who had it; an empty one says that nobody has.
         let _emptied: io::Result<()> = self.lock.set_len(0);
     }
@@ -160,6 +170,11 @@ pub fn lock_start(socket: &Path, timeout: Duration) -> Result<Flock<File>, Insta
         }
         std::thread::sleep(Duration::from_millis(2));
     }
+}
+
+/// Which file stands at a path; a link counts itself.
+fn file_at(path: &Path) -> Option<(u64, u64)> {
+    fs::symlink_metadata(path).ok().map(|data| (data.dev(), data.ino()))
 }
 
 /// A file beside the socket.
@@ -246,7 +261,7 @@ mod tests {
     fn a_dead_managers_socket_is_replaced() {
         let dir = tempfile::tempdir().unwrap();
         let socket = dir.path().join("m/app.sock");
-        let first = Instance::claim(&socket).unwrap();
+        let mut first = Instance::claim(&socket).unwrap();
         drop(first.listen().unwrap());
         assert!(socket.exists(), "as after SIGKILL: the file is there, nobody listens");
         let _listener = first.listen().unwrap();
@@ -257,10 +272,27 @@ mod tests {
     fn what_is_no_socket_is_left_alone() {
         let dir = tempfile::tempdir().unwrap();
         let socket = dir.path().join("m/app.sock");
-        let instance = Instance::claim(&socket).unwrap();
+        let mut instance = Instance::claim(&socket).unwrap();
         fs::write(&socket, "precious").unwrap();
         let error = instance.listen().unwrap_err().to_string();
         assert!(error.contains("no socket") && error.contains("app.sock"), "{error}");
+        drop(instance);
+        assert_eq!(fs::read_to_string(&socket).unwrap(), "precious");
+    }
+
+    #[test]
+    fn the_own_socket_is_removed_at_the_end_and_a_file_put_in_its_place_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let socket = dir.path().join("m/app.sock");
+        let mut instance = Instance::claim(&socket).unwrap();
+        let _listener = instance.listen().unwrap();
+        drop(instance);
+        assert!(!socket.exists());
+        let mut instance = Instance::claim(&socket).unwrap();
+        let _listener = instance.listen().unwrap();
+        fs::rename(&socket, dir.path().join("elsewhere")).unwrap();
+        fs::write(&socket, "precious").unwrap();
+        drop(instance);
         assert_eq!(fs::read_to_string(&socket).unwrap(), "precious");
     }
 

@@ -40,6 +40,16 @@ pub enum MachineError {
     TooLarge(u32),
 }
 
+/// Lets the calling thread run on all processors that its cpuset has, whatever its starter's mask was. Call it from the
+/// only thread.
+pub fn widen() {
+    // The kernel takes what exists and what the cpuset allows.
+    if let Err(error) = affinity::set_affinity(None, &CpuSet::first_n(CpuSet::LIMIT)) {
+        // Fewer processors than there are is no reason not to serve.
+        tracing::warn!(%error, "the starter's processors are all that is managed");
+    }
+}
+
 /// The managed processors: those named, otherwise all that this process may use, as many as its cgroup's quota covers.
 ///
 /// # Errors

@@ -22,8 +22,9 @@ use crate::{instance, socket};
 const LIBRARY: &str = "libgomp.so.1";
 /// The variable that names its directory.
 const LIBRARY_VARIABLE: &str = "NANOS_SHIM_DIR";
-/// How long an answer of the manager may take.
-const ANSWER: Duration = Duration::from_secs(5);
+/// How long an answer of the manager may take: a manager that lives and is silent for so long counts as hung (D5). Its
+/// quantum, which could make that longer, is not known before it answers.
+const ANSWER: Duration = Duration::from_secs(1);
 /// How long a manager may take to be there.
 const START: Duration = Duration::from_secs(15);
 /// The quantum of a manager that is started on the way.
@@ -92,6 +93,8 @@ fn start(socket: &Path, policy: &str) -> Result<(), Error> {
         cpus: None,
         idle_exit: Some(BACKGROUND_IDLE),
         trace: None,
+        // `taskset ... cpumgr run` restricts the program, not the manager that everybody finds afterwards.
+        widen: true,
     };
     match background::start_apart(&options) {
         // The one before is about to end, or somebody started one by hand: the next round finds out.

@@ -447,6 +447,8 @@ pub(crate) unsafe fn fulfill(handle: *mut c_void, frame: &Frame) {
 
 /// T4. Wakes waiting members only when there may be something new for them.
 fn complete(team: &Team, id: Option<u32>, task: &Explicit) {
+    // A stranger outlives the team's last task in here: the team waits for it before its memory goes.
+    let _visit = id.is_none().then(|| team.tasks.visit());
     let mut news = task.node.is_watched();
     let mut released = false;
     task.node.finish(|successor| {

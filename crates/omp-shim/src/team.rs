@@ -157,6 +157,12 @@ impl Calmness {
     }
 }
 
+impl Drop for Team {
+    fn drop(&mut self) {
+        self.tasks.await_visitors();
+    }
+}
+
 impl Team {
     fn new(icvs: Icvs) -> Self {
         Self {

@@ -1,6 +1,6 @@
 //! Doorbells: event counters that one process rings and another one waits for.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
@@ -27,7 +27,8 @@ impl Doorbell {
         Self(fd)
     }
 
-    /// Rings. One system call; never waits.
+    /// Rings. One system call. Never waits, since [`Doorbell::new`] makes it so; whoever fears that the program has
+    /// closed the descriptor, and that the number is something else by now, compares [`event_id`] first.
     ///
     /// # Errors
     /// `EBADF`, `EINVAL`, `EPIPE`: the descriptor is no eventfd.
@@ -67,6 +68,19 @@ impl From<Doorbell> for OwnedFd {
     }
 }
 
+/// The kernel's number of the event counter behind a descriptor: all eventfds of a machine are one anonymous inode, so
+/// that `fstat` cannot tell them apart. Unique while the counter is open anywhere. `None`: no eventfd, or a kernel
+/// before 5.2, or no `/proc`, or no free descriptor to read it by. Three system calls.
+pub fn event_id(fd: impl AsFd) -> Option<u64> {
+    // Not /proc/self: that is the first thread, which may have ended before the others.
+    let path = format!("/proc/thread-self/fdinfo/{}", fd.as_fd().as_raw_fd());
+    parse_event_id(&std::fs::read_to_string(path).ok()?)
+}
+
+fn parse_event_id(info: &str) -> Option<u64> {
+    info.lines().find_map(|line| line.strip_prefix("eventfd-id:"))?.trim().parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -91,6 +105,26 @@ mod tests {
         nix::unistd::write(&bell, &(u64::MAX - 1).to_ne_bytes()).unwrap();
         bell.ring().unwrap();
         assert!(bell.clear().unwrap());
+    }
+
+    #[test]
+    fn an_event_counter_is_known_by_its_number_through_any_descriptor() {
+        let (bell, other) = (Doorbell::new().unwrap(), Doorbell::new().unwrap());
+        let Some(id) = event_id(&bell) else {
+            println!("skipped: fdinfo of this system has no eventfd-id (Linux 5.2 has, with /proc)");
+            return;
+        };
+        assert_eq!(event_id(bell.as_fd().try_clone_to_owned().unwrap()), Some(id));
+        assert_ne!(event_id(&other), Some(id));
+        assert_eq!(event_id(std::fs::File::open("/dev/null").unwrap()), None);
+    }
+
+    #[test]
+    fn the_number_is_a_line_of_fdinfo() {
+        let info = "pos:\t0\nflags:\t02004002\neventfd-count:                3\neventfd-id: 17\neventfd-semaphore: 0\n";
+        assert_eq!(parse_event_id(info), Some(17));
+        assert_eq!(parse_event_id("pos:\t0\neventfd-count: 3\n"), None);
+        assert_eq!(parse_event_id("eventfd-id: x\n"), None);
     }
 
     #[test]

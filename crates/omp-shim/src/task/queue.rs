@@ -50,12 +50,24 @@ pub(crate) struct Queues {
     counters: UnsafeCell<Vec<CachePadded<Counters>>>,
     /// Tasks completed by threads that are not of the team.
     completed_elsewhere: AtomicU64,
+    /// Threads that are not of the team and complete a task of it just now: see [`Visit`].
+    visitors: AtomicU32,
     /// Incomplete tasks with events.
     detached: AtomicU32,
     /// A task was created since `take_note`.
     noted: AtomicBool,
     /// Sleeping members were called and nobody has looked since.
     called: AtomicBool,
+}
+
+/// A thread that is not of the team, at work on it: the team waits for its end before it is freed.
+pub(crate) struct Visit<'a>(&'a Queues);
+
+impl Drop for Visit<'_> {
+    fn drop(&mut self) {
+        // ORDERING: Release - the visitor's last touch; pairs with the Acquire in `await_visitors`.
+        self.0.visitors.fetch_sub(1, Release);
+    }
 }
 
 // SAFETY: - the vector changes between regions only (`make_room`).
@@ -70,6 +82,7 @@ impl Queues {
             unowned: CachePadded::new(Injector::new()),
             counters: UnsafeCell::new(Vec::new()),
             completed_elsewhere: AtomicU64::new(0),
+            visitors: AtomicU32::new(0),
             detached: AtomicU32::new(0),
             noted: AtomicBool::new(false),
             called: AtomicBool::new(false),
@@ -107,6 +120,21 @@ impl Queues {
             (FULL + FULL_EACH * u64::from(size)).saturating_sub(created.saturating_sub(completed)) / u64::from(size);
         counters.room.store(room, Relaxed);
         room == 0
+    }
+
+    /// Keeps the team's memory until the visit ends. The caller holds an incomplete task of the team, so it lives now.
+    pub(crate) fn visit(&self) -> Visit<'_> {
+        // ORDERING: Relaxed - before the Release that completes the caller's task, which the team's end is behind.
+        self.visitors.fetch_add(1, Relaxed);
+        Visit(self)
+    }
+
+    /// Waits until no visitor is left: before the team's memory goes.
+    pub(crate) fn await_visitors(&self) {
+        // ORDERING: Acquire - pairs with the end of a `Visit`, which is some instructions away, or a wake.
+        while self.visitors.load(Acquire) != 0 {
+            std::thread::yield_now();
+        }
     }
 
     /// True when a task is incomplete that only an event can complete.
