@@ -5,27 +5,30 @@
 //!   but the answer of [`Client::is_alive`].
 //! - C2 A child made by `fork` has no areas (they are not inherited): it must never use its parent's client, and must
 //!   not drop it either (`mem::forget`), since the doorbell and the socket are the parent's.
+//! - C3 A program may close our descriptors and use their numbers for its own files. Nothing is written to, read from or
+//!   closed at a number before it was compared with what it was at registration; when it is something else the
+//!   registration is lost.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::net::UnixStream;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use platform::affinity::{CpuSet, Tid};
-use platform::event::Doorbell;
-use platform::{SysError, SysResult, fdpass};
+use platform::{SysError, SysResult, event, fdpass};
 
 use crate::area::{Area, AreaError};
 use crate::grant::{Grant, MAX_CPUS};
 use crate::layout::{Down, MAX_VPS, Up, VERSION};
 use crate::message::{self, FromManager, MAX_LIBRARY, MAX_MESSAGE, MessageError, Refused, Register, ToManager};
 
+mod kept;
 mod watch;
 
 pub use crate::socket::{SOCKET_VARIABLE, SYSTEM_SOCKET, SocketChoice, find_socket, user_socket};
+use kept::Descriptors;
 use watch::Life;
 
 /// What a program states at registration.
@@ -108,10 +111,9 @@ pub enum ConnectError {
 pub struct Client {
     down: Area<Down>,
     up: Area<Up>,
-    doorbell: Doorbell,
+    // The socket is shut down when the client is dropped, which ends the watcher.
+    descriptors: Arc<Descriptors>,
     life: Arc<Life>,
-    // Shut down when the client is dropped, which ends the watcher.
-    socket: UnixStream,
     watcher: Option<JoinHandle<()>>,
     slot: u64,
 }
@@ -155,17 +157,10 @@ impl Client {
         let down = Area::<Down>::receive(down, false).map_err(refuse)?;
         let up = Area::<Up>::receive(up, true).map_err(refuse)?;
 
-        let watched_socket = connection.socket.try_clone().map_err(system)?;
-        let (life, watcher) = watch::start(watched_socket, watched_down).map_err(system)?;
-        Ok(Self {
-            down,
-            up,
-            doorbell: Doorbell::from_fd(doorbell),
-            life,
-            socket: UnixStream::from(connection.socket),
-            watcher: Some(watcher),
-            slot: registered.slot,
-        })
+        let descriptors =
+            Arc::new(Descriptors::new(connection.socket, doorbell).map_err(|error| system(error.into()))?);
+        let (life, watcher) = watch::start(Arc::clone(&descriptors), watched_down).map_err(system)?;
+        Ok(Self { down, up, descriptors, life, watcher: Some(watcher), slot: registered.slot })
     }
 
     /// What this program may use now. One load; to be read at every fork.
@@ -184,7 +179,7 @@ impl Client {
         self.down.grant.read_with_cpus()
     }
 
-    /// Says how many processors this program wants now. Rings the manager (one system call) only when the number
+    /// Says how many processors this program wants now. Rings the manager (some system calls) only when the number
     /// changes; the answer is a later grant.
     pub fn request(&self, processors: u32) {
         if self.up.request.ask(processors.clamp(1, MAX_CPUS)) {
@@ -199,7 +194,7 @@ impl Client {
         }
     }
 
-    /// False once the manager is gone, and while it is silent for longer than `max(1 s, 10 quanta)`. One relaxed load.
+    /// False once the manager is gone or the program has closed the connection under us, and while it is silent for longer than `max(1 s, 10 quanta)`. One relaxed load.
     /// A manager that comes out of its silence is alive again; a gone one never is.
     #[inline]
     pub fn is_alive(&self) -> bool {
@@ -217,17 +212,38 @@ impl Client {
     }
 
     fn ring(&self) {
-        // It fails only when the descriptor is gone (a program that closes all of its descriptors): the manager then
-        // sees the request at its next decision.
-        let _rung: SysResult<()> = self.doorbell.ring();
+        if self.life.is_gone() {
+            return;
+        }
+        match self.descriptors.doorbell() {
+            // It fails only when the descriptor went in this very moment; the next ring finds out.
+            Some(doorbell) => drop::<SysResult<()>>(event::ring(doorbell)),
+            None => {
+                self.life.end();
+                self.hang_up();
+            }
+        }
+    }
+
+    /// Ends the connection, if it is there: the manager forgets the program, and the watcher ends. False when the
+    /// socket's number is not ours any more.
+    fn hang_up(&self) -> bool {
+        let Some(socket) = self.descriptors.socket() else {
+            return false;
+        };
+        // An error means that the socket is not connected any more, which ends the watcher as well.
+        let _ended: nix::Result<()> = nix::sys::socket::shutdown(socket.as_raw_fd(), nix::sys::socket::Shutdown::Both);
+        true
     }
 }
 
 impl Drop for Client {
     fn drop(&mut self) {
-        // Ends the watcher's wait. An error means that the socket is not connected any more, which ends it as well.
-        let _ended: io::Result<()> = self.socket.shutdown(std::net::Shutdown::Both);
-        if let Some(watcher) = self.watcher.take() {
+        let hung_up = self.hang_up();
+        self.life.end();
+        // Without the socket nothing ends the watcher's wait before its next look, up to seconds from now. It has all
+        // that it uses for itself, and ends then.
+        if let Some(watcher) = self.watcher.take().filter(|_| hung_up) {
             // A panic of the watcher (an invariant of the standard library) has been printed already.
             let _ended: std::thread::Result<()> = watcher.join();
         }

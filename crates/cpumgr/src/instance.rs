@@ -97,6 +97,11 @@ impl Instance {
                 return Err(InstanceError::Io { what: "cannot lock", path, source: errno.into() });
             }
         };
+        let mut before = String::new();
+        if lock.read_to_string(&mut before).is_err() || !before.trim().bytes().all(|byte| byte.is_ascii_digit()) {
+            let what = format!("{} holds something else than a process number and is not ours to use", path.display());
+            return Err(InstanceError::Path { socket: socket.to_owned(), what });
+        }
         let written =
             lock.set_len(0).and_then(|()| lock.rewind()).and_then(|()| write!(lock, "{}", std::process::id()));
         written.map_err(|source| InstanceError::Io { what: "cannot write", path, source })?;
@@ -278,6 +283,19 @@ mod tests {
         assert!(error.contains("no socket") && error.contains("app.sock"), "{error}");
         drop(instance);
         assert_eq!(fs::read_to_string(&socket).unwrap(), "precious");
+    }
+
+    #[test]
+    fn a_file_that_only_happens_to_have_the_lock_s_name_is_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let socket = dir.path().join("m/Cargo");
+        drop(Instance::claim(&socket).unwrap());
+        let lock = dir.path().join("m/Cargo.lock");
+        assert_eq!(fs::read_to_string(&lock).unwrap(), "", "an ended manager leaves an empty lock file");
+        fs::write(&lock, "version = 4\n").unwrap();
+        let error = Instance::claim(&socket).unwrap_err().to_string();
+        assert!(error.contains("Cargo.lock") && error.contains("process number"), "{error}");
+        assert_eq!(fs::read_to_string(&lock).unwrap(), "version = 4\n");
     }
 
     #[test]

@@ -116,6 +116,62 @@ fn a_manager_that_cannot_start_says_why() {
     let warning = errors(&output);
     assert!(warning.contains("something that is no socket stands there"), "{warning}");
     assert!(warning.contains("app.sock.log"), "{warning}");
+    // Neither this manager nor one in the foreground takes the user's file away when it gives up.
+    let socket = dir.path().join("m/app.sock");
+    assert_eq!(std::fs::read_to_string(&socket).unwrap(), "no socket");
+    let output = cpumgr().args(["daemon", "--socket"]).arg(&socket).output().unwrap();
+    assert_eq!(output.status.code(), Some(5), "{}", errors(&output));
+    assert_eq!(std::fs::read_to_string(&socket).unwrap(), "no socket");
+}
+
+/// The processors that a manager on `socket` shares out.
+fn managed_at(socket: &Path) -> String {
+    cpumgr::status::Report::ask(socket).unwrap().status.processors
+}
+
+#[test]
+fn a_manager_that_run_starts_is_not_as_narrow_as_its_starter() {
+    // In a thread of its own, since masks are the threads' own and children inherit them.
+    let wide = std::thread::spawn(|| {
+        cpumgr::machine::widen();
+        cpumgr::machine::managed(None).unwrap().1
+    });
+    let wide = wide.join().unwrap();
+    if wide.len() < 2 {
+        println!("skipped: needs two processors, a manager may use {wide} here");
+        return;
+    }
+    let one = platform::affinity::CpuSet::single(wide.iter().last().unwrap());
+    let narrow = one.clone();
+    let dir = tempfile::tempdir().unwrap();
+    let _end = EndManagers(dir.path());
+    let path = dir.path().to_owned();
+    let (output, foreground) = std::thread::spawn(move || {
+        platform::affinity::set_affinity(None, &narrow).unwrap();
+        (shell(&path, "grep Cpus_allowed_list /proc/self/status").output().unwrap(), Manager::start(&[]))
+    })
+    .join()
+    .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(said.split_whitespace().last(), Some(one.to_string().as_str()), "the program keeps its mask");
+    assert_eq!(managed_at(&dir.path().join("m/app.sock")), wide.to_string());
+    assert_eq!(managed_at(&foreground.socket()), one.to_string(), "who starts a manager by hand means the mask");
+}
+
+#[test]
+fn a_stopped_manager_holds_a_program_up_for_a_second() {
+    let manager = Manager::start(&[]);
+    manager.signal(nix::libc::SIGSTOP);
+    let begin = std::time::Instant::now();
+    let mut command = cpumgr();
+    command.arg("run").arg("--socket").arg(manager.socket()).args(["--", "sh", "-c", "echo ran $NANOS_CPUMGR"]);
+    let output = command.output().unwrap();
+    let took = begin.elapsed();
+    manager.signal(nix::libc::SIGCONT);
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "ran off\n");
+    let warning = errors(&output);
+    assert!(warning.contains("did not answer within 1s") && warning.contains("without a manager"), "{warning}");
+    assert!(took >= Duration::from_secs(1), "it was given up after {took:?}");
 }
 
 #[test]

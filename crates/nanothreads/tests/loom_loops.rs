@@ -2,40 +2,19 @@
 //! Each has a twin with a planted bug that loom must find.
 #![cfg(loom)]
 
-use loom::model::Builder;
+mod planted;
+
 use loom::sync::Arc;
 use loom::thread;
 use nanothreads::loops::ranges::{RangeWord, Ranges};
 use nanothreads::loops::stages::Stage;
 use nanothreads::loops::turns::Turns;
 use nanothreads::wait_point::Look;
+use planted::{explore, is_refuted};
 use platform::sync::HandCell;
 use std::num::NonZeroUsize;
 use std::ops::Range;
-use std::process::Command;
 use std::sync::Mutex;
-
-fn explore(body: impl Fn() + Sync + Send + 'static) {
-    let mut builder = Builder::new();
-    builder.preemption_bound = Some(3);
-    builder.check(body);
-}
-
-/// Asserts that loom finds something wrong with the planted bug in `body`, the model of test `name`. It runs in a
-/// process of its own, because loom's objects panic again while a failed model is unwound.
-fn is_refuted(name: &str, body: impl Fn() + Sync + Send + 'static) {
-    const PLANTED: &str = "LOOM_PLANTED";
-    if std::env::var_os(PLANTED).is_some() {
-        explore(body);
-        return;
-    }
-    let test = std::env::current_exe().unwrap();
-    let output =
-        Command::new(test).args([name, "--exact"]).env(PLANTED, "1").env("RUST_BACKTRACE", "0").output().unwrap();
-    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
-    assert!(text.contains("running 1 test"), "{name} was not run:\n{text}");
-    assert!(!output.status.success(), "loom did not find the bug planted in {name}");
-}
 
 /// How often each iteration was dealt. Plain memory of the model's author: loom need not see it.
 struct Dealt(Mutex<Vec<u32>>);

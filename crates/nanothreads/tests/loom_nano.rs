@@ -2,7 +2,8 @@
 //! `RUSTFLAGS="--cfg loom" cargo test --release --test loom_nano`. Each has a twin with a planted bug that loom must find.
 #![cfg(loom)]
 
-use loom::model::Builder;
+mod planted;
+
 use loom::sync::Arc;
 use loom::sync::atomic::{
     AtomicUsize,
@@ -14,32 +15,10 @@ use nanothreads::nano::ready::idle::Idle;
 use nanothreads::nano::ready::inbox::{Inbox, Item};
 use nanothreads::nano::successors::{Link, Successors};
 use nanothreads::wait_point::{Look, WaitPoint};
+use planted::{explore, is_refuted};
 use platform::membarrier;
 use platform::sync::HandCell;
-use std::process::Command;
 use std::ptr;
-
-fn explore(body: impl Fn() + Sync + Send + 'static) {
-    let mut builder = Builder::new();
-    builder.preemption_bound = Some(3);
-    builder.check(body);
-}
-
-/// Asserts that loom finds something wrong with the planted bug in `body`, the model of test `name`. It runs in a
-/// process of its own, because loom's objects panic again while a failed model is unwound.
-fn is_refuted(name: &str, body: impl Fn() + Sync + Send + 'static) {
-    const PLANTED: &str = "LOOM_PLANTED";
-    if std::env::var_os(PLANTED).is_some() {
-        explore(body);
-        return;
-    }
-    let test = std::env::current_exe().unwrap();
-    let output =
-        Command::new(test).args([name, "--exact"]).env(PLANTED, "1").env("RUST_BACKTRACE", "0").output().unwrap();
-    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
-    assert!(text.contains("running 1 test"), "{name} was not run:\n{text}");
-    assert!(!output.status.success(), "loom did not find the bug planted in {name}");
-}
 
 /// A plain value that a protocol hands over: loom reports accesses that nothing orders.
 #[derive(Default)]

@@ -33,11 +33,7 @@ impl Doorbell {
     /// # Errors
     /// `EBADF`, `EINVAL`, `EPIPE`: the descriptor is no eventfd.
     pub fn ring(&self) -> SysResult<()> {
-        match uninterrupted(|| named("write(eventfd)", nix::unistd::write(&self.0, &1_u64.to_ne_bytes()))) {
-            // The counter is full: rung already.
-            Err(error) if error.is(libc::EAGAIN) => Ok(()),
-            outcome => outcome.map(drop),
-        }
+        ring(&self.0)
     }
 
     /// Takes all rings away; true when there were any.
@@ -65,6 +61,18 @@ impl AsFd for Doorbell {
 impl From<Doorbell> for OwnedFd {
     fn from(doorbell: Doorbell) -> Self {
         doorbell.0
+    }
+}
+
+/// [`Doorbell::ring`] for a descriptor that somebody else keeps.
+///
+/// # Errors
+/// As there.
+pub fn ring(fd: impl AsFd) -> SysResult<()> {
+    match uninterrupted(|| named("write(eventfd)", nix::unistd::write(fd.as_fd(), &1_u64.to_ne_bytes()))) {
+        // The counter is full: rung already.
+        Err(error) if error.is(libc::EAGAIN) => Ok(()),
+        outcome => outcome.map(drop),
     }
 }
 

@@ -8,14 +8,8 @@
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use platform::event;
-
-/// A descriptor and what it was when it was ours.
-#[derive(Debug)]
-pub(super) struct Kept {
-    fd: ManuallyDrop<OwnedFd>,
-    was: Identity,
-}
+use platform::event::event_id;
+use platform::{SysError, SysResult};
 
 /// What a descriptor's number stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,57 +20,165 @@ struct Identity {
 }
 
 impl Identity {
-    /// `None`: the number stands for nothing.
-    fn of(fd: BorrowedFd<'_>) -> Option<Self> {
-        let stat = nix::sys::stat::fstat(fd).ok()?;
-        Some(Self { device: stat.st_dev, inode: stat.st_ino, mode: stat.st_mode })
+    fn of(fd: BorrowedFd<'_>) -> SysResult<Self> {
+        match nix::sys::stat::fstat(fd) {
+            Ok(stat) => Ok(Self { device: stat.st_dev, inode: stat.st_ino, mode: stat.st_mode }),
+            Err(errno) => Err(SysError::new("fstat", errno as i32)),
+        }
     }
 }
 
-/// A [`Kept`] socket.
+/// A descriptor and what it was when it was ours.
 #[derive(Debug)]
-pub(super) struct Socket(Kept);
-
-/// A [`Kept`] doorbell. All eventfds have one inode: their own number tells them apart.
-#[derive(Debug)]
-pub(super) struct Bell {
-    kept: Kept,
+struct Kept {
+    fd: ManuallyDrop<OwnedFd>,
+    was: Identity,
+    // All eventfds of a machine are one inode; their own number tells them apart.
     event: Option<u64>,
 }
 
 impl Kept {
-    fn new(fd: OwnedFd) -> nix::Result<Self> {
-        let stat = nix::sys::stat::fstat(&fd)?;
-        let was = Identity { device: stat.st_dev, inode: stat.st_ino, mode: stat.st_mode };
-        Ok(Self { fd: ManuallyDrop::new(fd), was })
+    fn new(fd: OwnedFd) -> SysResult<Self> {
+        let was = Identity::of(fd.as_fd())?;
+        Ok(Self { was, event: event_id(&fd), fd: ManuallyDrop::new(fd) })
     }
 
     fn is_ours(&self) -> bool {
-        Identity::of(self.fd.as_fd()) == Some(self.was)
+        let fd = self.fd.as_fd();
+        let same = Identity::of(fd).is_ok_and(|now| now == self.was);
+        // A number that cannot be read any more (no free descriptor, another root) says nothing: the rest decides.
+        same && self.event.is_none_or(|event| event_id(fd).is_none_or(|now| now == event))
+    }
+
+    fn close(&mut self) {
+        // SAFETY: - `Descriptors::drop`, the only caller, closes each descriptor once and uses none afterwards.
+        unsafe { ManuallyDrop::drop(&mut self.fd) };
     }
 }
 
-impl Socket {
-    pub(super) fn new(fd: OwnedFd) -> nix::Result<Self> {
-        Kept::new(fd).map(Self)
+/// The descriptors of a registration. Dropping it closes what is still ours.
+#[derive(Debug)]
+pub(super) struct Descriptors {
+    socket: Kept,
+    doorbell: Kept,
+}
+
+impl Descriptors {
+    pub(super) fn new(socket: OwnedFd, doorbell: OwnedFd) -> SysResult<Self> {
+        Ok(Self { socket: Kept::new(socket)?, doorbell: Kept::new(doorbell)? })
     }
 
-    /// Whatever the number stands for now; to be waited for only.
-    pub(super) fn number(&self) -> BorrowedFd<'_> {
-        self.0.fd.as_fd()
+    /// Whatever the socket's number stands for now: to wait for, and for nothing else.
+    pub(super) fn unchecked_socket(&self) -> BorrowedFd<'_> {
+        self.socket.fd.as_fd()
     }
 
-    /// The socket, if it is still there. One system call.
-    pub(super) fn get(&self) -> Option<BorrowedFd<'_>> {
-        self.0.is_ours().then(|| self.0.fd.as_fd())
+    /// The socket, while it is ours. One system call.
+    pub(super) fn socket(&self) -> Option<BorrowedFd<'_>> {
+        self.socket.is_ours().then(|| self.socket.fd.as_fd())
+    }
+
+    /// The doorbell, while it is ours. Five system calls.
+    pub(super) fn doorbell(&self) -> Option<BorrowedFd<'_>> {
+        // The socket counts too: when the manager has closed its end of a doorbell that we lost, the kernel gives that
+        // doorbell's number to the next eventfd, which may be the program's. A socket's inode does not come again so
+        // soon.
+        (self.socket.is_ours() && self.doorbell.is_ours()).then(|| self.doorbell.fd.as_fd())
     }
 }
 
-impl Drop for Socket {
+impl Drop for Descriptors {
     fn drop(&mut self) {
-        if self.0.is_ours() {
-            // SAFETY: - dropped once, here, and not used afterwards.
-            unsafe { ManuallyDrop::drop(&mut self.0.fd) };
+        // What is not ours is left alone: it is the program's, or nobody's. The doorbell first, see `doorbell`.
+        if self.doorbell().is_some() {
+            self.doorbell.close();
         }
+        if self.socket().is_some() {
+            self.socket.close();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nix::libc;
+    use platform::event::Doorbell;
+    use platform::fdpass;
+    use std::fs::File;
+    use std::os::fd::{AsRawFd, FromRawFd, RawFd};
+
+    struct Registration {
+        descriptors: Descriptors,
+        socket: RawFd,
+        doorbell: RawFd,
+        manager: OwnedFd,
+    }
+
+    fn registration() -> Registration {
+        let (socket, manager) = fdpass::pair().unwrap();
+        let doorbell = OwnedFd::from(Doorbell::new().unwrap());
+        let (raw_socket, raw_doorbell) = (socket.as_raw_fd(), doorbell.as_raw_fd());
+        let descriptors = Descriptors::new(socket, doorbell).unwrap();
+        Registration { descriptors, socket: raw_socket, doorbell: raw_doorbell, manager }
+    }
+
+    /// What a program does that closes a number and opens something else; in one step, since other tests open
+    /// descriptors at the same time.
+    fn put_in_place(number: RawFd, by: impl AsFd) {
+        // SAFETY: - dup2 takes two numbers; `number` is open, and the test owns it from now on.
+        assert_eq!(unsafe { libc::dup2(by.as_fd().as_raw_fd(), number) }, number);
+    }
+
+    /// Takes a number back that must still be open.
+    fn still_open(number: RawFd) -> OwnedFd {
+        // SAFETY: - fcntl only asks.
+        assert!(unsafe { libc::fcntl(number, libc::F_GETFD) } >= 0, "descriptor {number} was closed");
+        // SAFETY: - put there by `put_in_place`, open, and left alone by `Descriptors`.
+        unsafe { OwnedFd::from_raw_fd(number) }
+    }
+
+    #[test]
+    fn what_is_ours_is_closed_at_the_end() {
+        let Registration { descriptors, manager, .. } = registration();
+        assert!(descriptors.socket().is_some() && descriptors.doorbell().is_some());
+        drop(descriptors);
+        assert!(platform::process::is_hung_up(&manager).unwrap());
+    }
+
+    #[test]
+    fn another_file_in_the_doorbells_place_is_neither_given_out_nor_closed() {
+        let Registration { descriptors, doorbell, manager, .. } = registration();
+        put_in_place(doorbell, File::open("/dev/null").unwrap());
+        assert!(descriptors.doorbell().is_none());
+        assert!(descriptors.socket().is_some());
+        drop(descriptors);
+        drop(still_open(doorbell));
+        assert!(platform::process::is_hung_up(&manager).unwrap(), "the socket was ours");
+    }
+
+    #[test]
+    fn another_event_counter_in_the_doorbells_place_is_noticed() {
+        let Registration { descriptors, doorbell, .. } = registration();
+        let other = Doorbell::new().unwrap();
+        if event_id(&other).is_none() {
+            println!("skipped: fdinfo of this system has no eventfd-id (Linux 5.2 has, with /proc)");
+            return;
+        }
+        put_in_place(doorbell, &other);
+        assert!(descriptors.doorbell().is_none());
+        drop(descriptors);
+        drop(still_open(doorbell));
+    }
+
+    #[test]
+    fn another_socket_in_the_sockets_place_takes_the_doorbell_with_it() {
+        let Registration { descriptors, socket, doorbell, .. } = registration();
+        let (other, _end) = fdpass::pair().unwrap();
+        put_in_place(socket, &other);
+        assert!(descriptors.socket().is_none());
+        assert!(descriptors.doorbell().is_none());
+        drop(descriptors);
+        drop((still_open(socket), still_open(doorbell)));
     }
 }

@@ -5,15 +5,15 @@
 //! heartbeat when it goes on, does not take a healthy manager for a hung one.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use nix::sys::signal::{SigSet, SigmaskHow, pthread_sigmask};
-use platform::fdpass;
 use platform::sync::atomic::{AtomicU32, Ordering};
+use platform::{fdpass, process};
 
+use super::kept::Descriptors;
 use crate::area::Area;
 use crate::layout::Down;
 use crate::message::MAX_MESSAGE;
@@ -31,7 +31,7 @@ const ALIVE: u32 = 0;
 const SILENT: u32 = 1;
 const GONE: u32 = 2;
 
-/// What the watcher knows of the manager. Written by the watcher only.
+/// What is known of the manager: by the watcher, and by whoever finds that the registration is lost.
 #[derive(Debug)]
 pub(super) struct Life(AtomicU32);
 
@@ -42,14 +42,30 @@ impl Life {
         self.0.load(Ordering::Relaxed) == ALIVE
     }
 
+    pub(super) fn is_gone(&self) -> bool {
+        // ORDERING: Relaxed - see `is_alive`.
+        self.0.load(Ordering::Relaxed) == GONE
+    }
+
+    /// For ever.
+    pub(super) fn end(&self) {
+        // ORDERING: Relaxed - see `is_alive`.
+        self.0.store(GONE, Ordering::Relaxed);
+    }
+
+    /// What a look says; an end that came meanwhile stays.
     fn set(&self, state: u32) {
         // ORDERING: Relaxed - see `is_alive`.
-        self.0.store(state, Ordering::Relaxed);
+        let before = self.0.load(Ordering::Relaxed);
+        if before != GONE && before != state {
+            // ORDERING: Relaxed - see `is_alive`. It fails only when `end` was faster: the watcher alone calls `set`.
+            let _set = self.0.compare_exchange(before, state, Ordering::Relaxed, Ordering::Relaxed);
+        }
     }
 }
 
 /// Starts the watcher, with every signal blocked: the program's signals are for the program's threads.
-pub(super) fn start(socket: OwnedFd, down: Area<Down>) -> io::Result<(Arc<Life>, JoinHandle<()>)> {
+pub(super) fn start(descriptors: Arc<Descriptors>, down: Area<Down>) -> io::Result<(Arc<Life>, JoinHandle<()>)> {
     let life = Arc::new(Life(AtomicU32::new(ALIVE)));
     let seen_by_watcher = Arc::clone(&life);
     let mut before = SigSet::empty();
@@ -57,24 +73,32 @@ pub(super) fn start(socket: OwnedFd, down: Area<Down>) -> io::Result<(Arc<Life>,
     let started = thread::Builder::new()
         .name("nanos-watch".into())
         .stack_size(STACK)
-        .spawn(move || watch(&socket, &down, &seen_by_watcher));
+        .spawn(move || watch(&descriptors, &down, &seen_by_watcher));
     pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&before), None)?;
     Ok((life, started?))
 }
 
-fn watch(socket: &OwnedFd, down: &Area<Down>, life: &Life) {
+fn watch(descriptors: &Descriptors, down: &Area<Down>, life: &Life) {
     let mut packet = vec![0; MAX_MESSAGE];
     let mut beat = down.manager.heartbeat_ns();
     let mut still = 0;
     loop {
-        // A program that closes all its descriptors makes this EBADF: the connection is lost as well.
-        match fdpass::recv(socket.as_fd(), &mut packet, Some(look_every(down))) {
-            // Nothing that a manager of this version says to a registered program needs an answer.
-            Ok((length, _)) if length > 0 => continue,
-            Err(error) if error.is(nix::errno::Errno::ETIMEDOUT as i32) => {}
-            Ok(_) | Err(_) => {
-                life.set(GONE);
-                return;
+        // A program that closes all its descriptors loses the connection. What it opens then may have the socket's
+        // number: waiting for that does it no harm, receiving from it would.
+        let waited = process::wait_readable(&[descriptors.unchecked_socket()], Some(look_every(down)));
+        let (Ok(ready), Some(socket), false) = (waited, descriptors.socket(), life.is_gone()) else {
+            life.end();
+            return;
+        };
+        if !ready.is_empty() {
+            match fdpass::recv(socket, &mut packet, Some(Duration::ZERO)) {
+                // Nothing that a manager of this version says to a registered program needs an answer.
+                Ok((length, _)) if length > 0 => continue,
+                Err(error) if error.is(nix::errno::Errno::ETIMEDOUT as i32) => {}
+                Ok(_) | Err(_) => {
+                    life.end();
+                    return;
+                }
             }
         }
         let now = down.manager.heartbeat_ns();

@@ -16,6 +16,8 @@ use arena::message::{self, Register, ToManager};
 use platform::affinity::{CpuSet, current_tid};
 use platform::process::{self, Pid};
 
+mod reuse;
+
 /// How long anything may take on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -290,6 +292,9 @@ pub(crate) fn act_as_a_program() {
                 }
                 format!("flooded {rings}")
             }
+            // Closes every descriptor and opens others, with or without further requests.
+            "reuse" => reuse::reuse(words[1], client.take().unwrap()),
+            "reuse-quietly" => reuse::reuse_quietly(words[1], client.take().unwrap()),
             "leave" => {
                 client = None;
                 "left".into()
