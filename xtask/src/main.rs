@@ -1,5 +1,6 @@
 //! The project's own tasks: `cargo xtask TASK`.
 
+mod conformance;
 mod demo;
 mod graph;
 mod setup;
@@ -26,6 +27,8 @@ enum Task {
     Test(test::Options),
     /// Checks which crate of the workspace uses which against the rule.
     Graph,
+    /// Runs gcc's OpenMP test suites on the drop-in library, where the harness is at hand.
+    Conformance(conformance::Options),
     /// Builds the drop-in OpenMP library into target/shim.
     Shim,
 }
@@ -40,6 +43,7 @@ fn main() -> anyhow::Result<()> {
             println!("graph: {}", graph::check(&workspace.metadata)?);
             Ok(())
         }
+        Task::Conformance(options) => conformance::run(&workspace, &options),
         Task::Shim => {
             println!("{}", shim::run(&workspace)?.display());
             Ok(())
