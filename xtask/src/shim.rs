@@ -1,4 +1,5 @@
-//! The drop-in OpenMP library: `target/shim/libgomp.so.1`, and `libnanos_omp.a` for static linking.
+//! The drop-in OpenMP library: `target/shim/libgomp.so.1`, and `libnanos_omp.a` for static linking with the pkg-config
+//! file that says how.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -11,7 +12,20 @@ use crate::setup::{Workspace, must_succeed};
 /// that name.
 const PROFILE: &str = "drop-in";
 
-/// Builds both files and returns their folder.
+/// What a program's build needs to link the static library, found beside this file wherever the folder is put.
+/// `-fopenmp` also links the compiler's own library; it comes last and finds nothing left to give.
+const PKG_CONFIG: &str = concat!(
+    "prefix=${pcfiledir}\n\n",
+    "Name: nanos_omp\n",
+    "Description: OpenMP runtime that follows the processors that a program has now\n",
+    "Version: ",
+    env!("CARGO_PKG_VERSION"),
+    "\n",
+    "Cflags: -fopenmp\n",
+    "Libs: -L${prefix} -lnanos_omp -lpthread -ldl -lm\n",
+);
+
+/// Builds the files and returns their folder.
 pub(crate) fn run(workspace: &Workspace) -> anyhow::Result<PathBuf> {
     must_succeed(&mut workspace.cargo(["build", "--profile", PROFILE, "--package", "omp-shim"]))?;
     let archive = workspace.target.join(PROFILE).join("libnanos_omp.a");
@@ -21,6 +35,8 @@ pub(crate) fn run(workspace: &Workspace) -> anyhow::Result<PathBuf> {
     let private = tempfile::tempdir().context("cannot make a temporary folder")?;
     shared(&archive, &abi, private.path(), &folder.join("libgomp.so.1"))?;
     fixed(&archive, private.path(), &folder.join("libnanos_omp.a"))?;
+    let description = folder.join("nanos_omp.pc");
+    std::fs::write(&description, PKG_CONFIG).with_context(|| format!("cannot write {}", description.display()))?;
     Ok(folder)
 }
 
