@@ -96,6 +96,25 @@ pub(crate) struct Compiler {
     program: PathBuf,
 }
 
+/// What a program is written in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Language {
+    C,
+    Cpp,
+    Fortran,
+}
+
+impl Language {
+    /// The end of its files' names.
+    pub(crate) fn extension(self) -> &'static str {
+        match self {
+            Language::C => "c",
+            Language::Cpp => "cpp",
+            Language::Fortran => "f90",
+        }
+    }
+}
+
 impl Compiler {
     /// Finds gcc; when it is missing, installs its package where that is allowed, else says how to.
     pub(crate) fn find_or_install() -> anyhow::Result<Compiler> {
@@ -121,9 +140,20 @@ impl Compiler {
         Ok(compiler)
     }
 
-    /// Compiles and links one C file with optimisation and OpenMP.
-    pub(crate) fn build(&self, source: &Path, program: &Path) -> anyhow::Result<()> {
-        let mut command = self.command();
+    /// Compiles and links one file with optimisation and OpenMP.
+    pub(crate) fn build(&self, language: Language, source: &Path, program: &Path) -> anyhow::Result<()> {
+        let mut command = match language {
+            Language::C => self.command(),
+            Language::Cpp | Language::Fortran => {
+                let name = if language == Language::Cpp { "g++" } else { "gfortran" };
+                if find_program(name).is_none() {
+                    bail!("{} needs {name}, which is not here: install its package", source.display());
+                }
+                let mut command = Command::new(name);
+                command.args(["-O2", "-ffp-contract=off", "-fopenmp", "-Wall"]).stdin(Stdio::null());
+                command
+            }
+        };
         command.arg(source).arg("-o").arg(program).arg("-lm");
         must_succeed(&mut command)
     }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use serde::Deserialize;
 
-use crate::demo::{Household, Subject, run_copies};
+use crate::demo::{Household, Program, Subject, run_copies};
 use crate::graph;
 use crate::setup::{Compiler, Workspace, clean_environment, must_succeed, shown};
 
@@ -200,7 +200,7 @@ fn programs(workspace: &Workspace, compiler: &Compiler) -> anyhow::Result<Count>
     let library = crate::shim::run(workspace)?;
     let _household = Household::take_over()?;
     let mut count = Count::default();
-    for mut subject in Subject::build_all(workspace, compiler)? {
+    for mut subject in Subject::build_all(workspace, compiler, &Program::USUAL)? {
         let run = |threads: u32, library: Option<&Path>| {
             let command = || {
                 let mut command = Command::new(&subject.path);

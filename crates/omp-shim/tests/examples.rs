@@ -59,8 +59,11 @@ fn result_of(mut command: Command, threads: u32) -> String {
 fn run_all(route: Route) {
     let Some(shim) = shim() else { return };
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/omp");
-    let build = Path::new(env!("CARGO_TARGET_TMPDIR"))
-        .join(format!("{}-examples-{}", std::process::id(), if route == Route::Static { "static" } else { "shared" }));
+    let build = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!(
+        "{}-examples-{}",
+        std::process::id(),
+        if route == Route::Static { "static" } else { "shared" }
+    ));
     for (name, compiler, arguments) in PROGRAMS {
         if !exists(compiler) {
             eprintln!("skipped: {name} needs {compiler}, which is not here");
@@ -112,7 +115,8 @@ fn pkg_config_says_how_to_link_the_static_library() {
         return eprintln!("skipped: no pkg-config or no cc here");
     }
     let ask = |what: &str| {
-        let output = Command::new("pkg-config").args([what, "nanos_omp"]).env("PKG_CONFIG_PATH", &shim).output().unwrap();
+        let output =
+            Command::new("pkg-config").args([what, "nanos_omp"]).env("PKG_CONFIG_PATH", &shim).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()
     };

@@ -24,7 +24,8 @@ use self::load::Load;
 use self::manager::Manager;
 use self::measure::{Finish, monotonic_ns};
 pub(crate) use self::measure::{Household, run_copies};
-use self::plan::{Record, Runtime, Sample, Step};
+pub(crate) use self::plan::Program;
+use self::plan::{Record, Runtime, Sample, Selection, Step, USUAL_COPIES};
 pub(crate) use self::subject::Subject;
 use self::subject::line_of;
 use self::timeline::{Trace, Window};
@@ -43,6 +44,12 @@ pub(crate) struct Options {
     /// times the ideal) and more runs are repeated. Default: 5.6, or 1.3 with --quick.
     #[arg(long, value_name = "MINUTES")]
     minutes: Option<f64>,
+    /// What to measure: the programs of `examples/omp`.
+    #[arg(long, value_name = "NAME", value_delimiter = ',', default_values = ["cg", "lu"])]
+    programs: Vec<Program>,
+    /// How many copies at once; one alone is always measured.
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=64))]
+    copies: Vec<u16>,
     /// Where the results go, as JSON.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -60,7 +67,10 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()
     println!("building the manager and the drop-in library in release");
     must_succeed(&mut workspace.cargo(["build", "--release", "--package", "cpumgr"]))?;
     let library = crate::shim::run(workspace)?;
-    let subjects = Subject::build_all(workspace, &compiler)?;
+    let copies: Vec<usize> = options.copies.iter().map(|&copies| copies.into()).collect();
+    let copies = if copies.is_empty() { &USUAL_COPIES[..] } else { &copies };
+    let selection = Selection::new(&options.programs, copies);
+    let subjects = Subject::build_all(workspace, &compiler, selection.programs())?;
 
     let default_minutes = if options.quick { 1.3 } else { 5.6 };
     let budget = Duration::from_secs_f64(options.minutes.unwrap_or(default_minutes) * 60.0);
@@ -73,7 +83,7 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()
         target: workspace.target.clone(),
         manager: Manager::start(&workspace.target.join("release/cpumgr"), &library, private.path())?,
         subjects,
-        record: Record::new(load::usable()?, target),
+        record: Record::new(selection, load::usable()?, target),
         windows: Vec::new(),
         faults: Vec::new(),
         load: Load::default(),
@@ -146,7 +156,7 @@ impl Demo {
         for index in 0..self.subjects.len() {
             self.tune(index, target)?;
         }
-        let round = plan::round();
+        let round = self.record.selection.round();
         for at in 0..round.len() {
             let left = self.left(budget);
             if !self.record.can_do_without(round[at], left) {

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-/// The most copies that run at once.
-pub(crate) const MOST_COPIES: usize = 4;
+use crate::setup::Language;
+
+/// How many copies run at once, unless somebody asks for other numbers.
+pub(crate) const USUAL_COPIES: [usize; 4] = [1, 2, 3, 4];
 /// No run takes more than this times its ideal.
 const CAP: f64 = 15.0;
 /// A run that behaves may take this much longer than expected before its time is missing elsewhere.
@@ -11,24 +13,39 @@ const SLACK: f64 = 1.2;
 /// A run that should behave gets at least this multiple of its ideal: killed, it would say nothing about the miss.
 const PATIENCE: f64 = 4.0;
 
-/// One of the two OpenMP programs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// One of the OpenMP programs in `examples/omp`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Program {
     /// Conjugate gradients: many short regions.
     Cg,
     /// Pipelined sweep: spins on flags in user code.
     Lu,
+    /// Merge sort by tasks, in C++.
+    Sort,
+    /// Loops over a plate, in Fortran.
+    Heat,
 }
 
 impl Program {
-    /// Both, in the order of the report.
-    pub(crate) const ALL: [Program; 2] = [Program::Cg, Program::Lu];
+    /// What is measured unless somebody asks for others: the two that collapse without a manager.
+    pub(crate) const USUAL: [Program; 2] = [Program::Cg, Program::Lu];
 
     /// The name of its source file and of its rows.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Program::Cg => "cg",
             Program::Lu => "lu",
+            Program::Sort => "sort",
+            Program::Heat => "heat",
+        }
+    }
+
+    /// What its source is written in.
+    pub(crate) fn language(self) -> Language {
+        match self {
+            Program::Cg | Program::Lu => Language::C,
+            Program::Sort => Language::Cpp,
+            Program::Heat => Language::Fortran,
         }
     }
 }
@@ -78,20 +95,59 @@ impl Step {
     }
 }
 
-/// One round: every kind of run once, the runtimes side by side. The one-thread yardstick is taken before, between and
-/// after them: machines get faster and slower within minutes.
-pub(crate) fn round() -> Vec<Step> {
-    let mut steps = Vec::new();
-    for copies in 1..=MOST_COPIES {
-        for program in Program::ALL {
-            if copies % 2 == 1 {
-                steps.push(Step::OneThread(program));
+/// Which programs are measured, and in which numbers.
+#[derive(Clone, Debug)]
+pub(crate) struct Selection {
+    programs: Vec<Program>,
+    /// Ascending, beginning with 1: one copy alone is part of the ideal.
+    copies: Vec<usize>,
+}
+
+impl Selection {
+    /// These programs and numbers of copies, each once; 1 copy is always among them.
+    pub(crate) fn new(programs: &[Program], copies: &[usize]) -> Selection {
+        let mut numbers: Vec<usize> = copies.iter().copied().chain([1]).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        let mut chosen: Vec<Program> = Vec::new();
+        for &program in programs {
+            if !chosen.contains(&program) {
+                chosen.push(program);
             }
-            steps.extend(Runtime::ALL.map(|runtime| Step::Copies(program, runtime, copies)));
         }
+        Selection { programs: chosen, copies: numbers }
     }
-    steps.extend(Program::ALL.map(Step::OneThread));
-    steps
+
+    /// In the order in which they were asked for.
+    pub(crate) fn programs(&self) -> &[Program] {
+        &self.programs
+    }
+
+    /// Ascending.
+    pub(crate) fn copies(&self) -> &[usize] {
+        &self.copies
+    }
+
+    /// The most copies that run at once.
+    pub(crate) fn most_copies(&self) -> usize {
+        self.copies.last().copied().unwrap_or(1)
+    }
+
+    /// One round: every kind of run once, the runtimes side by side. The one-thread yardstick is taken before, between
+    /// and after them: machines get faster and slower within minutes.
+    pub(crate) fn round(&self) -> Vec<Step> {
+        let mut steps = Vec::new();
+        for (at, &copies) in self.copies.iter().enumerate() {
+            for &program in &self.programs {
+                if at % 2 == 0 {
+                    steps.push(Step::OneThread(program));
+                }
+                steps.extend(Runtime::ALL.map(|runtime| Step::Copies(program, runtime, copies)));
+            }
+        }
+        steps.extend(self.programs.iter().map(|&program| Step::OneThread(program)));
+        steps
+    }
 }
 
 /// What one run gave.
@@ -111,6 +167,8 @@ pub(crate) struct Sample {
 
 /// Everything measured so far.
 pub(crate) struct Record {
+    /// What is measured.
+    pub(crate) selection: Selection,
     /// Processors that a program may use.
     pub(crate) processors: usize,
     /// One copy alone takes about this long; the expectation until there are samples.
@@ -120,8 +178,8 @@ pub(crate) struct Record {
 
 impl Record {
     /// An empty record.
-    pub(crate) fn new(processors: usize, expected_alone: f64) -> Record {
-        Record { processors, expected_alone, samples: Vec::new() }
+    pub(crate) fn new(selection: Selection, processors: usize, expected_alone: f64) -> Record {
+        Record { selection, processors, expected_alone, samples: Vec::new() }
     }
 
     /// Adds what a run gave.
@@ -203,7 +261,7 @@ impl Record {
     /// How long a demo takes whose every collapsing run may go on to fifteen times its ideal.
     pub(crate) fn time_for_full_caps(&self) -> Duration {
         let seconds = |step: &Step| self.expected(*step) * if step.may_collapse() { CAP } else { SLACK };
-        Duration::from_secs_f64(round().iter().map(seconds).sum())
+        Duration::from_secs_f64(self.selection.round().iter().map(seconds).sum())
     }
 
     /// Was any run killed before fifteen times its ideal, because the time was short?
@@ -253,13 +311,17 @@ fn middle(mut values: Vec<f64>) -> Option<f64> {
 mod tests {
     use super::*;
 
+    fn usual() -> Selection {
+        Selection::new(&Program::USUAL, &USUAL_COPIES)
+    }
+
     fn sample(mean: f64) -> Sample {
         Sample { mean, worst: mean, cpu: mean, capped: false, correct: Some(true) }
     }
 
     fn record(processors: usize, alone: f64, one_thread: f64) -> Record {
-        let mut record = Record::new(processors, 9.0);
-        for program in Program::ALL {
+        let mut record = Record::new(usual(), processors, 9.0);
+        for program in Program::USUAL {
             record.add(Step::OneThread(program), sample(one_thread));
             record.add(Step::Copies(program, Runtime::Libgomp, 1), sample(alone));
             record.add(Step::Copies(program, Runtime::Nanos, 1), sample(alone * 1.1));
@@ -269,18 +331,25 @@ mod tests {
 
     #[test]
     fn a_round_has_each_run_once_between_yardsticks() {
-        let round = round();
+        let round = usual().round();
         let runs: Vec<&Step> = round.iter().filter(|step| matches!(step, Step::Copies(..))).collect();
-        assert_eq!(runs.len(), 2 * 2 * MOST_COPIES);
+        assert_eq!(runs.len(), 2 * 2 * USUAL_COPIES.len());
         for (index, run) in runs.iter().enumerate() {
             assert!(!runs[..index].contains(run), "{run:?} twice");
         }
-        for program in Program::ALL {
+        for program in Program::USUAL {
             let own: Vec<&Step> = round.iter().filter(|step| step.program() == program).collect();
             let yardsticks = own.iter().filter(|step| matches!(step, Step::OneThread(_))).count();
             assert_eq!(yardsticks, 3);
             assert_eq!((own.first(), own.last()), (Some(&&Step::OneThread(program)), Some(&&Step::OneThread(program))));
         }
+    }
+
+    #[test]
+    fn a_selection_has_each_thing_once_and_always_one_copy() {
+        let selection = Selection::new(&[Program::Sort, Program::Cg, Program::Sort], &[8, 2, 2]);
+        assert_eq!(selection.programs(), [Program::Sort, Program::Cg]);
+        assert_eq!((selection.copies(), selection.most_copies()), (&[1, 2, 8][..], 8));
     }
 
     #[test]
@@ -334,7 +403,7 @@ mod tests {
     #[test]
     fn all_runs_at_their_cap_stay_inside_the_time() {
         let record = record(2, 3.2, 6.4);
-        let todo = round();
+        let todo = usual().round();
         let mut left = 250.0;
         for at in 0..todo.len() {
             left -= if todo[at].may_collapse() {
@@ -361,7 +430,7 @@ mod tests {
 
     #[test]
     fn a_median_of_runs_keeps_the_bad_news() {
-        let mut record = Record::new(2, 3.0);
+        let mut record = Record::new(usual(), 2, 3.0);
         let step = Step::Copies(Program::Lu, Runtime::Libgomp, 3);
         assert!(record.median(step).is_none());
         record.add(step, sample(4.0));
@@ -389,7 +458,7 @@ mod tests {
         assert!(record.can_do_without(Step::OneThread(Program::Cg), 5.9));
         assert!(!record.can_do_without(Step::OneThread(Program::Cg), 6.1));
         assert!(!record.can_do_without(Step::Copies(Program::Cg, Runtime::Nanos, 4), 0.0));
-        assert!(!Record::new(2, 3.0).can_do_without(Step::OneThread(Program::Cg), 0.0));
+        assert!(!Record::new(usual(), 2, 3.0).can_do_without(Step::OneThread(Program::Cg), 0.0));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use anyhow::Context;
 use serde::Serialize;
 
-use super::plan::{MOST_COPIES, Program, Record, Runtime, Sample, Step};
+use super::plan::{Program, Record, Runtime, Sample, Step};
 
 /// What the manager must reach: turnaround over ideal, and slowest over mean.
 const AIM_SHARED: f64 = 1.15;
@@ -126,8 +126,8 @@ pub(crate) fn table(record: &Record) -> String {
 }
 
 fn rows(record: &Record) -> impl Iterator<Item = (Program, usize, Runtime, Sample)> {
-    Program::ALL.into_iter().flat_map(move |program| {
-        (1..=MOST_COPIES).flat_map(move |copies| {
+    record.selection.programs().iter().flat_map(move |&program| {
+        record.selection.copies().iter().flat_map(move |&copies| {
             Runtime::ALL.into_iter().filter_map(move |runtime| {
                 Some((program, copies, runtime, record.median(Step::Copies(program, runtime, copies))?))
             })
@@ -153,11 +153,12 @@ fn verdict(record: &Record) -> String {
         spread = spread.max(sample.worst / sample.mean);
     }
     let mut text = format!(
-        "under the manager, 2 to {MOST_COPIES} copies: at most {slowest:.2} x the ideal, worst / mean at most \
+        "under the manager, 2 to {} copies: at most {slowest:.2} x the ideal, worst / mean at most \
          {spread:.2} (aim: {AIM_SHARED} each): {}\n",
+        record.selection.most_copies(),
         met(slowest.max(spread), AIM_SHARED)
     );
-    for program in Program::ALL {
+    for &program in record.selection.programs() {
         let mean = |runtime| record.median(Step::Copies(program, runtime, 1)).map(|sample| sample.mean);
         if let (Some(system), Some(ours)) = (mean(Runtime::Libgomp), mean(Runtime::Nanos)) {
             let ratio = ours / system;
@@ -179,17 +180,18 @@ fn met(value: f64, aim: f64) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::demo::plan::{Selection, USUAL_COPIES};
 
     fn sample(mean: f64) -> Sample {
         Sample { mean, worst: mean * 1.1, cpu: mean * 2.0, capped: false, correct: Some(true) }
     }
 
     fn record() -> Record {
-        let mut record = Record::new(2, 3.0);
-        for program in Program::ALL {
+        let mut record = Record::new(Selection::new(&Program::USUAL, &USUAL_COPIES), 2, 3.0);
+        for program in Program::USUAL {
             record.add(Step::OneThread(program), sample(6.0));
             for (runtime, factor) in [(Runtime::Libgomp, 2.0), (Runtime::Nanos, 1.0)] {
-                for copies in 1..=MOST_COPIES {
+                for copies in USUAL_COPIES {
                     record.add(Step::Copies(program, runtime, copies), sample(3.0 * copies as f64 * factor));
                 }
             }

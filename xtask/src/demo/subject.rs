@@ -11,7 +11,7 @@ use crate::setup::{Compiler, Workspace};
 
 /// A program under measurement.
 pub(crate) struct Subject {
-    /// Which of the two.
+    /// Which one.
     pub(crate) program: Program,
     /// The compiled file.
     pub(crate) path: PathBuf,
@@ -28,22 +28,27 @@ pub(crate) struct Line {
     /// The time of its parallel part.
     pub(crate) seconds: f64,
     correct: bool,
-    /// Only `lu`: the bits of all values of all steps.
+    /// Not `cg`: the bits of all values.
     fingerprint: Option<String>,
 }
 
 impl Subject {
-    /// Compiles both programs against the system's OpenMP.
-    pub(crate) fn build_all(workspace: &Workspace, compiler: &Compiler) -> anyhow::Result<Vec<Subject>> {
+    /// Compiles programs against the system's OpenMP.
+    pub(crate) fn build_all(
+        workspace: &Workspace,
+        compiler: &Compiler,
+        programs: &[Program],
+    ) -> anyhow::Result<Vec<Subject>> {
         let folder = workspace.target.join("demo");
         std::fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
         let build = |program: Program| {
-            let source = workspace.root.join("examples/omp").join(program.name()).with_extension("c");
+            let source = workspace.root.join("examples/omp").join(program.name());
+            let source = source.with_extension(program.language().extension());
             let path = folder.join(program.name());
-            compiler.build(&source, &path)?;
+            compiler.build(program.language(), &source, &path)?;
             Ok(Subject { program, path, work: 4, fingerprint: None })
         };
-        Program::ALL.into_iter().map(build).collect()
+        programs.iter().map(|&program| build(program)).collect()
     }
 
     /// Is the result of this copy right, by its own check and against the reference run, which comes first?
