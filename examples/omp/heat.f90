@@ -54,7 +54,10 @@ program heat
     correct = correct .and. abs(warmth - sum(again(1:edge, 1:edge))) <= 1e-9_real64*max(1.0_real64, warmth)
     correct = correct .and. lines == edge*(steps/10)
 
-XX, steps, ',"threads":', omp_get_max_threads(), ',"regions":', steps, ',"fingerprint":"', print, &
+    ! F0.6 would leave out the zero before the point, which JSON wants.
+    write (time, '(f20.6)') seconds
+    write (*, '(3a,i0,a,i0,a,i0,a,i0,a,z16.16,3a)') '{"program":"heat","seconds":', trim(adjustl(time)), ',"size":', edge, &
+        ',"work":', steps, ',"threads":', omp_get_max_threads(), ',"regions":', steps, ',"fingerprint":"', print, &
         '","correct":', trim(merge('true ', 'false', correct)), '}'
     call omp_destroy_lock(lock)
     if (.not. correct) stop 1, quiet=.true.
