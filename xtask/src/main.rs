@@ -3,6 +3,7 @@
 mod conformance;
 mod demo;
 mod graph;
+mod real;
 mod setup;
 mod shim;
 mod test;
@@ -31,6 +32,8 @@ enum Task {
     Conformance(conformance::Options),
     /// Builds the drop-in OpenMP library into target/shim.
     Shim,
+    /// Runs programs from PyPI and Debian on the original OpenMP runtime and on ours; installs them below target/real.
+    Real(real::Options),
 }
 
 fn main() -> anyhow::Result<()> {
@@ -43,6 +46,7 @@ fn main() -> anyhow::Result<()> {
             println!("graph: {}", graph::check(&workspace.metadata)?);
             Ok(())
         }
+        Task::Real(options) => real::run(&workspace, &options),
         Task::Conformance(options) => conformance::run(&workspace, &options),
         Task::Shim => {
             println!("{}", shim::run(&workspace)?.display());

@@ -1,0 +1,289 @@
+"""Runs real programs on the original OpenMP runtime and on ours and compares results and times. See README.md."""
+
+import argparse
+import json
+import os
+import pathlib
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+WHEELS = ["scikit-learn==1.7.2", "xgboost==3.0.5"]
+PACKAGES = ["python3-numpy", "libopenblas0-openmp", "libfftw3-dev", "libfftw3-double3", "graphicsmagick"]
+NAMES = ["kmeans", "hist", "xgboost", "eigh", "fftw", "gm"]
+RUNTIMES = ["libgomp", "one", "nanos", "managed"]
+SETTINGS = ["alone", "2 copies", "4 copies", "beside a hog"]
+# Results may differ in the order of a sum.
+TOLERANCE = 1e-6
+
+
+class Missing(Exception):
+    """What the machine lacks for a program."""
+
+
+def must(command, **options):
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options)
+    if done.returncode != 0:
+        tail = "\n".join(done.stdout.strip().splitlines()[-3:])
+        raise Missing(f"`{' '.join(map(str, command))}` failed ({done.returncode}): {tail}")
+
+
+def install_wheels(folder):
+    python = folder / "venv/bin/python"
+    marker = folder / "venv/installed"
+    if not marker.exists() or marker.read_text() != repr(WHEELS):
+        must([sys.executable, "-m", "venv", "--clear", folder / "venv"])
+        must([python, "-m", "pip", "install", "-q", *WHEELS])
+        marker.write_text(repr(WHEELS))
+    return python
+
+
+def install_packages(folder):
+    """Unpacks the packages, and those that they need and the system has not, below `folder`."""
+    root, marker = folder / "root", folder / "root/installed"
+    if marker.exists() and marker.read_text() == repr(PACKAGES):
+        return root
+    if not shutil.which("apt-get") or not shutil.which("dpkg"):
+        raise Missing("no apt-get or dpkg here")
+    plan = subprocess.run(["apt-get", "install", "-s", "--no-install-recommends", *PACKAGES], capture_output=True, text=True)
+    if plan.returncode != 0:
+        raise Missing(f"apt-get cannot plan the installation: {plan.stderr.strip().splitlines()[-1:]}")
+    wanted = [line.split()[1] for line in plan.stdout.splitlines() if line.startswith("Inst ")]
+    # What is installed already is found on the system.
+    archives = folder / "archives"
+    shutil.rmtree(root, ignore_errors=True)
+    archives.mkdir(parents=True, exist_ok=True)
+    root.mkdir(parents=True)
+    if wanted:
+        must(["apt-get", "-qq", "download", *wanted], cwd=archives)
+    for archive in sorted(archives.glob("*.deb")):
+        must(["dpkg", "-x", archive, root])
+    marker.write_text(repr(PACKAGES))
+    return root
+
+
+class Subject:
+    """A program: its command and what it needs in its environment."""
+
+    def __init__(self, name, command, environment=None, shell_timed=False):
+        self.name, self.command, self.environment = name, command, environment or {}
+        # A program that cannot wait for a word is timed from outside.
+        self.shell_timed = shell_timed
+
+
+def subject(name, folder):
+    if name in ("kmeans", "hist", "xgboost"):
+        return Subject(name, [install_wheels(folder), HERE / "subjects.py", name])
+    root = install_packages(folder)
+    library = root / "usr/lib/x86_64-linux-gnu"
+    paths = [library, library / "openblas-openmp", library / "blas", library / "lapack"]
+    environment = {"LD_LIBRARY_PATH": ":".join(map(str, paths))}
+    if name == "eigh":
+        python = "/usr/bin/python3"
+        if not os.path.exists(python):
+            raise Missing("Debian's numpy needs /usr/bin/python3")
+        # OpenBLAS serves both names that numpy asks for.
+        environment["LD_LIBRARY_PATH"] = ":".join(map(str, [library / "openblas-openmp", library]))
+        environment["PYTHONPATH"] = str(root / "usr/lib/python3/dist-packages")
+        return Subject(name, [python, HERE / "subjects.py", name], environment)
+    if name == "fftw":
+        program = folder / "fft"
+        must(["gcc", "-O2", "-fopenmp", HERE / "fft.c", "-I", root / "usr/include", "-L", library, "-o", program,
+              "-lfftw3_omp", "-lfftw3", "-lm"])
+        return Subject(name, [program], environment)
+    picture, output = folder / "picture.miff", folder / "gm"
+    gm = root / "usr/bin/gm"
+    if not gm.exists():
+        gm = pathlib.Path(shutil.which("gm") or gm)
+    if not picture.exists():
+        must([gm, "convert", "-size", "1400x1000", "plasma:red-blue", picture], env={**os.environ, **environment})
+    output.mkdir(exist_ok=True)
+    return Subject(name, [gm, "convert", picture, "-blur", "0x6", "-rotate", "3", "-sharpen", "0x1"], environment, True)
+
+
+def environment_for(runtime, subject, shim):
+    kept = {key: value for key, value in os.environ.items()
+            if not key.startswith(("OMP_", "GOMP_", "NANOS_", "OPENBLAS_", "LD_"))}
+    kept.update(subject.environment)
+    if runtime == "one":
+        kept["OMP_NUM_THREADS"] = "1"
+    elif runtime != "libgomp":
+        kept["LD_PRELOAD"] = str(shim / "libgomp.so.1")
+        if runtime == "nanos":
+            kept["NANOS_CPUMGR"] = "off"
+    return kept
+
+
+class Manager:
+    """A private manager for the managed runs."""
+
+    def __init__(self, program, folder):
+        self.program, self.socket = program, folder / "manager/app.sock"
+        self.socket.parent.mkdir(mode=0o700, exist_ok=True)
+        self.child = subprocess.Popen([program, "daemon", "--socket", self.socket], stdin=subprocess.DEVNULL,
+                                      stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        limit = time.monotonic() + 10
+        while not self.socket.exists():
+            if self.child.poll() is not None or time.monotonic() > limit:
+                sys.exit("real: the manager does not start")
+            time.sleep(0.01)
+
+    def stop(self):
+        self.child.terminate()
+        self.child.wait()
+
+
+def digest(path):
+    import hashlib
+
+    return [int(hashlib.sha256(path.read_bytes()).hexdigest()[:12], 16)]
+
+
+class Copy:
+    """One running copy."""
+
+    def __init__(self, subject, runtime, shim, manager, folder, number):
+        self.subject, self.runtime, self.shim = subject, runtime, shim
+        self.output = folder / f"gm/{number}.ppm"
+        command = [str(part) for part in subject.command]
+        environment = environment_for(runtime, subject, shim)
+        if subject.shell_timed:
+            command.append(str(self.output))
+            self.output.unlink(missing_ok=True)
+        if runtime == "managed":
+            environment["NANOS_CPUMGR"] = str(manager.socket)
+        self.command, self.env = command, environment
+        self.child = None if subject.shell_timed else self.start()
+
+    def start(self):
+        return subprocess.Popen(self.command, env=self.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, text=True)
+
+    def await_ready(self):
+        if self.child is None:
+            return
+        line = self.child.stdout.readline()
+        if line.strip() != "ready":
+            sys.exit(f"real: {self.subject.name} on {self.runtime} did not get ready: {line}{self.child.stderr.read()}")
+        if self.runtime in ("nanos", "managed") and str(self.shim) not in pathlib.Path(f"/proc/{self.child.pid}/maps").read_text():
+            sys.exit(f"real: {self.subject.name} did not load our library")
+
+    def go(self):
+        self.begin = time.monotonic()
+        if self.child is None:
+            self.child = self.start()
+        else:
+            self.child.stdin.write("go\n")
+            self.child.stdin.flush()
+
+    def finish(self, until):
+        """Seconds and result; no result when it was killed at the cap."""
+        try:
+            out, err = self.child.communicate(timeout=max(0.01, until - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            self.child.kill()
+            self.child.communicate()
+            return time.monotonic() - self.begin, None
+        took = time.monotonic() - self.begin
+        if self.child.returncode != 0:
+            sys.exit(f"real: {self.subject.name} on {self.runtime} ended with {self.child.returncode}: {out}{err}")
+        if self.subject.shell_timed:
+            return took, digest(self.output)
+        line = json.loads(out)
+        return line["seconds"], line["result"]
+
+
+def run_once(subject, runtime, setting, arguments, manager, cap):
+    hog = None
+    if setting == "beside a hog":
+        last = sorted(os.sched_getaffinity(0))[-1]
+        hog = subprocess.Popen([sys.executable, "-c", f"import os\nos.sched_setaffinity(0,[{last}])\nwhile True: pass"])
+    try:
+        count = {"2 copies": 2, "4 copies": 4}.get(setting, 1)
+        copies = [Copy(subject, runtime, arguments.shim, manager, arguments.folder, number) for number in range(count)]
+        for copy in copies:
+            copy.await_ready()
+        for copy in copies:
+            copy.go()
+        until = time.monotonic() + cap
+        # All pipes are short enough to be read one after the other.
+        found = [copy.finish(until) for copy in copies]
+    finally:
+        if hog:
+            hog.kill()
+            hog.wait()
+    return statistics.mean(seconds for seconds, _ in found), [result for _, result in found]
+
+
+def same(a, b):
+    return len(a) == len(b) and all(abs(x - y) <= TOLERANCE * max(1.0, abs(x), abs(y)) for x, y in zip(a, b))
+
+
+def measure(subject, arguments, manager, rows):
+    expected = None
+    for setting in SETTINGS:
+        times = {runtime: [] for runtime in RUNTIMES}
+        killed = set()
+        for _ in range(arguments.repeats):
+            for runtime in ("one", "libgomp", "nanos", "managed"):
+                if runtime in killed:
+                    continue
+                seconds, results = run_once(subject, runtime, setting, arguments, manager, arguments.cap)
+                times[runtime].append(seconds)
+                for result in results:
+                    if result is None:
+                        killed.add(runtime)
+                    elif expected is None:
+                        expected = result
+                    elif not same(expected, result):
+                        sys.exit(f"real: {subject.name}, {setting}, {runtime}: {result} instead of {expected}")
+        row = {"program": subject.name, "setting": setting, "killed": sorted(killed)}
+        row.update({runtime: statistics.median(values) for runtime, values in times.items()})
+        rows.append(row)
+        print(line_of(row), flush=True)
+
+
+def line_of(row):
+    yardstick = row["libgomp"] if row["setting"] == "alone" else row["one"]
+    cells = [f"{'>' if runtime in row['killed'] else ''}{row[runtime]:.2f}" for runtime in RUNTIMES]
+    ratios = [f"{row[runtime] / yardstick:.2f}" for runtime in ("nanos", "managed")]
+    return "| " + " | ".join([row["program"], row["setting"], *cells, *ratios]) + " |"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--shim", type=pathlib.Path, required=True, help="folder of our libgomp.so.1")
+    parser.add_argument("--cpumgr", type=pathlib.Path, required=True, help="the manager")
+    parser.add_argument("--folder", type=pathlib.Path, required=True, help="where to install programs")
+    parser.add_argument("--only", default=",".join(NAMES), help="programs, separated by commas")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--cap", type=float, default=20.0, help="seconds after which a run is killed")
+    parser.add_argument("--record", type=pathlib.Path, help="where the table's numbers go, as JSON lines")
+    arguments = parser.parse_args()
+    unknown = set(arguments.only.split(",")) - set(NAMES)
+    if unknown:
+        sys.exit(f"real: unknown program {', '.join(sorted(unknown))}; there are {', '.join(NAMES)}")
+    arguments.folder.mkdir(parents=True, exist_ok=True)
+    manager = Manager(arguments.cpumgr, arguments.folder)
+    rows, skipped = [], []
+    try:
+        print("| program | setting | " + " | ".join(RUNTIMES) + " | nanos ratio | managed ratio |")
+        print("|" + "---|" * (len(RUNTIMES) + 4), flush=True)
+        for name in arguments.only.split(","):
+            try:
+                measure(subject(name, arguments.folder), arguments, manager, rows)
+            except Missing as reason:
+                skipped.append(f"{name}: skipped, {reason}")
+    finally:
+        manager.stop()
+    for line in skipped:
+        print(line)
+    if arguments.record:
+        arguments.record.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+if __name__ == "__main__":
+    main()

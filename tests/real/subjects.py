@@ -1,0 +1,75 @@
+"""One real program: prepares its data, says "ready", waits for a line, works, prints its time and its result as JSON.
+
+Run by run.py, as `python subjects.py NAME`. The result is a list of numbers that every runtime must reproduce.
+"""
+
+import json
+import sys
+import time
+
+
+def kmeans():
+    import numpy
+    from sklearn.cluster import KMeans
+
+    data = numpy.random.default_rng(1).random((20000, 16))
+    return lambda: [KMeans(n_clusters=32, n_init=1, max_iter=60, tol=0.0, random_state=0).fit(data).inertia_]
+
+
+def hist():
+    import numpy
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    random = numpy.random.default_rng(2)
+    data = random.random((8000, 20))
+    labels = (data[:, 0] + data[:, 1] * data[:, 2] > 0.8).astype(int)
+
+    def work():
+        model = HistGradientBoostingClassifier(max_iter=40, random_state=0).fit(data, labels)
+        return [float(model.predict_proba(data[:500])[:, 1].sum()), float(model.score(data, labels))]
+
+    return work
+
+
+def xgboost():
+    import numpy
+    import xgboost as boost
+
+    random = numpy.random.default_rng(3)
+    data = random.random((8000, 20))
+    labels = data[:, 0] + data[:, 1] * data[:, 2]
+    matrix = boost.DMatrix(data, label=labels)
+
+    def work():
+        model = boost.train({"tree_method": "hist", "max_depth": 6, "seed": 0}, matrix, num_boost_round=60)
+        return [float(model.predict(matrix).astype("float64").sum())]
+
+    return work
+
+
+def eigh():
+    import numpy
+
+    matrix = numpy.random.default_rng(4).random((420, 420))
+    matrix = matrix + matrix.T
+
+    def work():
+        for _ in range(4):
+            values = numpy.linalg.eigh(matrix)[0]
+        return [float(values[0]), float(values[-1]), float(numpy.abs(values).sum())]
+
+    return work
+
+
+def main():
+    work = {"kmeans": kmeans, "hist": hist, "xgboost": xgboost, "eigh": eigh}[sys.argv[1]]()
+    print("ready", flush=True)
+    if not sys.stdin.readline():
+        sys.exit("subjects.py: nobody said when to start")
+    begin = time.monotonic()
+    result = work()
+    print(json.dumps({"seconds": time.monotonic() - begin, "result": result}), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,47 @@
+//! Real programs from PyPI and Debian on the original OpenMP runtime and on ours: `tests/real`.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::setup::{Workspace, must_succeed};
+use crate::shim;
+
+/// What to run.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Programs, separated by commas; default: all (`tests/real/README.md` lists them).
+    #[arg(long, value_name = "NAMES")]
+    only: Option<String>,
+    /// Runs of each kind; the table has their medians.
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
+    repeats: u32,
+    /// Seconds after which a run is killed.
+    #[arg(long, value_name = "SECONDS", default_value_t = 20.0)]
+    cap: f64,
+    /// Where the numbers go, as JSON lines.
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
+}
+
+/// Builds library and manager in release and runs the comparison. Without python3 there is nothing to run it with, which
+/// is said and is no failure.
+pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()> {
+    if Command::new("python3").arg("--version").output().is_err() {
+        println!("real: skipped, there is no python3 here");
+        return Ok(());
+    }
+    let library = shim::run(workspace)?;
+    must_succeed(&mut workspace.cargo(["build", "--release", "--package", "cpumgr"]))?;
+    let mut command = Command::new("python3");
+    command.arg(workspace.root.join("tests/real/run.py"));
+    command.arg("--shim").arg(library).arg("--cpumgr").arg(workspace.target.join("release/cpumgr"));
+    command.arg("--folder").arg(workspace.target.join("real"));
+    command.args(["--repeats", &options.repeats.to_string(), "--cap", &options.cap.to_string()]);
+    if let Some(names) = &options.only {
+        command.args(["--only", names]);
+    }
+    if let Some(record) = &options.record {
+        command.arg("--record").arg(record);
+    }
+    must_succeed(&mut command)
+}
