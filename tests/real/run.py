@@ -79,7 +79,7 @@ def subject(name, folder):
         return Subject(name, [install_wheels(folder), HERE / "subjects.py", name])
     root = install_packages(folder)
     library = root / "usr/lib/x86_64-linux-gnu"
-    paths = [library, library / "openblas-openmp", library / "blas", library / "lapack"]
+    paths = [library, root / "usr/lib"]
     environment = {"LD_LIBRARY_PATH": ":".join(map(str, paths))}
     if name == "eigh":
         python = "/usr/bin/python3"
