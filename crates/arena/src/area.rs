@@ -3,11 +3,13 @@
 use std::marker::PhantomData;
 use std::ops::Deref;
 use std::os::fd::OwnedFd;
+use std::ptr::NonNull;
+use std::sync::Arc;
 
-use platform::SysError;
 use platform::shm::{ForeignMemoryError, Mapping, SharedMemory};
+use platform::{SysError, SysResult};
 
-use crate::layout::{HeaderError, Layout};
+use crate::header::{HeaderError, Layout};
 
 /// A mapping that holds a `T` from its first byte on.
 #[derive(Debug)]
@@ -45,6 +47,47 @@ impl<T: Layout> Area<T> {
         let area = Self::new(mapping);
         area.header().check(T::KIND, T::SIZE)?;
         Ok(area)
+    }
+
+    /// Puts another area of the same kind at this one's place. Other threads go on using this one, and find the new
+    /// words in it; what they wrote into the old ones is lost.
+    pub(crate) fn replace(&self, by: Self) -> SysResult<()> {
+        self.mapping.replace(by.mapping)
+    }
+}
+
+/// A shared area at a known place: reading it goes through one pointer.
+#[derive(Debug)]
+pub(crate) struct Pinned<T: Layout> {
+    area: Arc<Area<T>>,
+    at: NonNull<T>,
+}
+
+// SAFETY: - it is an `Arc<Area<T>>` and a pointer into that; the pointee is atomics only (`Layout`), shared by design.
+unsafe impl<T: Layout> Send for Pinned<T> {}
+// SAFETY: - as above.
+unsafe impl<T: Layout> Sync for Pinned<T> {}
+
+impl<T: Layout> Pinned<T> {
+    pub(crate) fn new(area: Area<T>) -> Self {
+        let area = Arc::new(area);
+        Self { at: NonNull::from(&**area), area }
+    }
+
+    /// The same area, for another thread.
+    pub(crate) fn share(&self) -> Arc<Area<T>> {
+        Arc::clone(&self.area)
+    }
+}
+
+impl<T: Layout> Deref for Pinned<T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        // SAFETY: - points to the start of the mapping of `area`, which lives as long as `self` and never moves
+        //           (`Area::replace` keeps the place); the rest as in `Area::deref`.
+        unsafe { self.at.as_ref() }
     }
 }
 

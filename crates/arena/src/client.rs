@@ -1,35 +1,46 @@
-//! The program's side: registration, the grant, requests, and whether the manager is there.
+//! The program's side: registration, the grant, requests and releases, where virtual processors sleep, and whether the
+//! manager is there.
 //!
 //! # Invariants
-//! - C1 Nothing here waits for the manager after [`Client::connect`]: a dead or silent manager costs a program nothing
-//!   but the answer of [`Client::is_alive`].
+//! - C1 Nothing here waits for the manager after [`Client::connect`] but [`Client::park`], which is timed: a dead or
+//!   silent manager costs a program nothing but the answer of [`Client::is_alive`].
 //! - C2 A child made by `fork` has no areas (they are not inherited): it must never use its parent's client, and must
 //!   not drop it either (`mem::forget`), since the doorbell and the socket are the parent's.
 //! - C3 A program may close our descriptors and use their numbers for its own files. Nothing is written to, read from or
 //!   closed at a number before it was compared with what it was at registration; when it is something else the
 //!   registration is lost.
+//! - C4 The areas stay where they are for the client's whole life: what another manager sends is put in their place
+//!   (`reconnect`).
 
-use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use platform::affinity::{CpuSet, Tid};
-use platform::{SysError, SysResult, event, fdpass};
+use platform::affinity::{CpuId, CpuSet, Tid};
+use platform::clock::monotonic_ns;
 
-use crate::area::{Area, AreaError};
+use crate::area::Pinned;
 use crate::grant::{Grant, MAX_CPUS};
-use crate::layout::{Down, MAX_VPS, Up, VERSION};
-use crate::message::{self, FromManager, MAX_LIBRARY, MAX_MESSAGE, MessageError, Refused, Register, ToManager};
+use crate::layout::{Down, MAX_VPS, Up, Verdict, VpState};
 
+mod connection;
+mod error;
 mod kept;
+mod life;
+mod reconnect;
+mod registration;
+mod tie;
 mod watch;
 
 pub use crate::socket::{SOCKET_VARIABLE, SYSTEM_SOCKET, SocketChoice, find_socket, user_socket};
-use kept::Descriptors;
-use watch::Life;
+pub use connection::Connection;
+pub use error::ConnectError;
+use registration::Registration;
+use tie::Tie;
+
+/// Quanta for which a parked virtual processor sleeps before it looks by itself (D5).
+const PARK_QUANTA: u32 = 3;
 
 /// What a program states at registration.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,123 +55,34 @@ pub struct Hello {
     pub library: String,
 }
 
-/// Why there is no connection. Each names the socket.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ConnectError {
-    /// Nobody listens there, or we may not connect.
-    #[error("no manager answers at {}: {source}", path.display())]
-    Unreachable {
-        /// The socket.
-        path: PathBuf,
-        /// What the kernel said.
-        source: SysError,
-    },
-    /// The manager said no.
-    #[error("the manager at {} refused: {}", path.display(), refused.reason)]
-    Refused {
-        /// The socket.
-        path: PathBuf,
-        /// Its words.
-        refused: Refused,
-    },
-    /// The manager did not answer in time.
-    #[error("the manager at {} did not answer within {timeout:?}", path.display())]
-    Silent {
-        /// The socket.
-        path: PathBuf,
-        /// How long we waited.
-        timeout: Duration,
-    },
-    /// Something other than this version's manager answers there.
-    #[error("what answers at {} is no manager of this version: {source}", path.display())]
-    Message {
-        /// The socket.
-        path: PathBuf,
-        /// What is wrong with the answer.
-        source: MessageError,
-    },
-    /// The answer is a message, but not one that belongs here.
-    #[error("the manager at {} broke the protocol: {what}", path.display())]
-    Protocol {
-        /// The socket.
-        path: PathBuf,
-        /// What it did.
-        what: String,
-    },
-    /// The areas that it sent are refused.
-    #[error("the manager at {} sent an area that cannot be used: {source}", path.display())]
-    Area {
-        /// The socket.
-        path: PathBuf,
-        /// What is wrong with it.
-        source: AreaError,
-    },
-    /// The connection broke, or the system has no thread for the watcher.
-    #[error("the connection to the manager at {}: {source}", path.display())]
-    System {
-        /// The socket.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-}
-
 /// A registered program's end of the connection.
 #[derive(Debug)]
 pub struct Client {
-    down: Area<Down>,
-    up: Area<Up>,
+    down: Pinned<Down>,
+    up: Pinned<Up>,
     // The socket is shut down when the client is dropped, which ends the watcher.
-    descriptors: Arc<Descriptors>,
-    life: Arc<Life>,
+    tie: Arc<Tie>,
     watcher: Option<JoinHandle<()>>,
-    slot: u64,
 }
 
 impl Client {
     /// Registers this process with the manager at `path`.
     ///
     /// When this returns the manager knows the program and has published its first grant. Starts one small thread,
-    /// `nanos-watch`, with all signals blocked.
+    /// `nanos-watch`, with all signals blocked. When the manager ends, that thread registers anew as soon as there is
+    /// one at `path` again; until then [`Client::is_alive`] is false.
     ///
     /// # Errors
     /// When there is no manager, or it refuses, or what answers is none. Each message names `path`.
     pub fn connect(path: &Path, hello: &Hello, timeout: Duration) -> Result<Self, ConnectError> {
-        let register = ToManager::Register(Register {
-            layout: VERSION,
-            max_processors: hello.max_processors.clamp(1, MAX_CPUS),
-            request: hello.request.clamp(1, MAX_CPUS),
-            fixed_team: hello.fixed_team,
-            library: cut(&hello.library, MAX_LIBRARY).to_owned(),
-        });
-        let connection = Connection::open(path, timeout)?;
-        connection.send(&register)?;
-        let (answer, descriptors) = connection.receive()?;
-        let registered = match answer {
-            FromManager::Registered(registered) => registered,
-            FromManager::Refused(refused) => {
-                return Err(ConnectError::Refused { path: path.to_owned(), refused });
-            }
-            other => {
-                return Err(connection.broken(format!("it answered a registration with {other:?}")));
-            }
-        };
-        let count = descriptors.len();
-        let Ok([down, up, doorbell]) = <[OwnedFd; 3]>::try_from(descriptors) else {
-            return Err(connection.broken(format!("a registration brings 3 descriptors, it sent {count}")));
-        };
-        let system = |source| ConnectError::System { path: path.to_owned(), source };
-        let refuse = |source| ConnectError::Area { path: path.to_owned(), source };
-        // The watcher has a mapping of its own, so that a fork's load goes through one pointer only.
-        let watched_down = Area::<Down>::receive(down.try_clone().map_err(system)?, false).map_err(refuse)?;
-        let down = Area::<Down>::receive(down, false).map_err(refuse)?;
-        let up = Area::<Up>::receive(up, true).map_err(refuse)?;
-
-        let descriptors =
-            Arc::new(Descriptors::new(connection.socket, doorbell).map_err(|error| system(error.into()))?);
-        let (life, watcher) = watch::start(Arc::clone(&descriptors), watched_down).map_err(system)?;
-        Ok(Self { down, up, descriptors, life, watcher: Some(watcher), slot: registered.slot })
+        let made = Registration::make(path, hello, None, timeout)?;
+        let (down, up) = (Pinned::new(made.down), Pinned::new(made.up));
+        let global = Arc::new(made.global);
+        let tie = Tie::new(path, hello, down.share(), up.share(), global, made.descriptors, made.slot);
+        let tie = Arc::new(tie);
+        let watcher =
+            watch::start(Arc::clone(&tie)).map_err(|source| ConnectError::System { path: path.to_owned(), source })?;
+        Ok(Self { down, up, tie, watcher: Some(watcher) })
     }
 
     /// What this program may use now. One load; to be read at every fork.
@@ -179,139 +101,159 @@ impl Client {
         self.down.grant.read_with_cpus()
     }
 
+    /// The processor that the manager means for virtual processor `index`, and what it says of that. To be read after
+    /// the grant whose epoch is new. A virtual processor without a processor shares those of the others.
+    pub fn vp(&self, index: usize) -> (Option<CpuId>, Verdict) {
+        self.down.vps.get(index).map_or((None, Verdict::None), |word| word.get())
+    }
+
+    /// Processors that were taken from the grant and shall be left at the next safe point (M10). One load.
+    #[inline]
+    pub fn asked(&self) -> u32 {
+        self.down.notice.asked()
+    }
+
+    /// Virtual processors that were squeezed: work that wants help (M5). One load.
+    #[inline]
+    pub fn preempted(&self) -> u32 {
+        self.down.notice.preempted()
+    }
+
+    /// The time between asking and squeezing.
+    pub fn grace(&self) -> Duration {
+        Duration::from_nanos(self.down.notice.grace_ns())
+    }
+
+    /// Whether some program wants a processor that it does not have (D7). One load.
+    #[inline]
+    pub fn is_wanted(&self) -> bool {
+        self.tie.global.state.waiting() > 0
+    }
+
     /// Says how many processors this program wants now. Rings the manager (some system calls) only when the number
     /// changes; the answer is a later grant.
     pub fn request(&self, processors: u32) {
-        if self.up.request.ask(processors.clamp(1, MAX_CPUS)) {
-            self.ring();
+        let processors = processors.clamp(1, MAX_CPUS);
+        self.tie.want(processors);
+        if self.up.request.ask(processors) {
+            self.tie.ring();
         }
     }
 
-    /// The kernel thread of virtual processor `index`, for reports. Beyond the layout's 1024 nothing happens.
+    /// Says below how many processors this program gains nothing from running. Rings when that is new.
+    pub fn set_lowest(&self, processors: u32) {
+        if self.up.request.set_lowest(processors.clamp(1, MAX_CPUS)) {
+            self.tie.ring();
+        }
+    }
+
+    /// Gives `cpu` back, to whoever wants it first, and keeps the request: the grant that follows has one processor
+    /// less, until [`Client::resume`]. The virtual processor that used it has left it, or leaves it at once.
+    pub fn release(&self, cpu: CpuId) {
+        if self.up.released.add(cpu) {
+            self.up.request.note_release(monotonic_ns());
+            self.tie.ring();
+        }
+    }
+
+    /// Wants all of its request again. One load for each 64 processors, and a ring if something was given back.
+    pub fn resume(&self) {
+        if self.up.released.clear() {
+            self.tie.ring();
+        }
+    }
+
+    /// The kernel thread of virtual processor `index`: the manager binds it when the program does not follow. Beyond
+    /// the layout's 1024 nothing happens.
     pub fn publish_vp(&self, index: usize, tid: Tid) {
-        if let Some(vp) = self.up.vps.get(index).filter(|_| index < MAX_VPS) {
-            vp.set_tid(tid.0.unsigned_abs());
+        if index < MAX_VPS {
+            self.tie.publish_vp(index, tid);
         }
     }
 
-    /// False once the manager is gone or the program has closed the connection under us, and while it is silent for longer than `max(1 s, 10 quanta)`. One relaxed load.
-    /// A manager that comes out of its silence is alive again; a gone one never is.
+    /// What virtual processor `index` does, for reports. One store.
+    pub fn set_vp_state(&self, index: usize, state: VpState) {
+        if let Some(vp) = self.up.vps.get(index) {
+            vp.set_state(state);
+        }
+    }
+
+    /// Virtual processor `index` sleeps until `may_run` is true or somebody wakes it; `may_run` is asked again at least
+    /// every three quanta. It returns at once when the manager is not alive (the program runs on without one), and
+    /// false then, or when `index` is beyond the layout.
+    ///
+    /// `may_run` is what a waker makes true before it calls [`Client::wake`], or the manager before it publishes.
+    pub fn park(&self, index: usize, mut may_run: impl FnMut() -> bool) -> bool {
+        let Some(vp) = self.up.vps.get(index) else {
+            return false;
+        };
+        vp.set_state(VpState::Parked);
+        let outcome = loop {
+            vp.park.prepare();
+            if may_run() {
+                vp.park.cancel();
+                break true;
+            }
+            if !self.is_alive() {
+                vp.park.cancel();
+                break false;
+            }
+            let timeout = self.quantum().saturating_mul(PARK_QUANTA).clamp(Duration::from_millis(3), MAX_PARK);
+            vp.park.sleep(Some(timeout));
+        };
+        vp.set_state(VpState::Running);
+        outcome
+    }
+
+    /// Wakes virtual processor `index` if it sleeps; true when it did. A fence and a load otherwise.
+    pub fn wake(&self, index: usize) -> bool {
+        self.up.vps.get(index).is_some_and(|vp| vp.park.wake())
+    }
+
+    /// Reports how long an iteration of the program's outer loop took on `processors`, and how long one takes on
+    /// `base_processors` (M15). One thread at a time.
+    pub fn report(&self, processors: u32, time: Duration, base_processors: u32, base_time: Duration) {
+        let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        self.up.report.write(processors, base_processors, ns(base_time), ns(time));
+        self.tie.ring();
+    }
+
+    /// False while there is no manager, or the program has closed the connection under us, and while the manager is
+    /// silent for longer than `max(1 s, 10 quanta)`. One relaxed load.
     #[inline]
     pub fn is_alive(&self) -> bool {
-        self.life.is_alive()
+        self.tie.life.is_alive()
     }
 
     /// The manager's quantum.
     pub fn quantum(&self) -> Duration {
-        Duration::from_nanos(self.down.manager.quantum_ns())
+        Duration::from_nanos(self.tie.global.life.quantum_ns())
     }
 
     /// The manager's number for this program.
     pub fn slot(&self) -> u64 {
-        self.slot
+        self.tie.slot()
     }
 
-    fn ring(&self) {
-        if self.life.is_gone() {
-            return;
-        }
-        match self.descriptors.doorbell() {
-            // It fails only when the descriptor went in this very moment; the next ring finds out.
-            Some(doorbell) => drop::<SysResult<()>>(event::ring(doorbell)),
-            None => {
-                self.life.end();
-                self.hang_up();
-            }
-        }
-    }
-
-    /// Ends the connection, if it is there: the manager forgets the program, and the watcher ends. False when the
-    /// socket's number is not ours any more.
-    fn hang_up(&self) -> bool {
-        let Some(socket) = self.descriptors.socket() else {
-            return false;
-        };
-        // An error means that the socket is not connected any more, which ends the watcher as well.
-        let _ended: nix::Result<()> = nix::sys::socket::shutdown(socket.as_raw_fd(), nix::sys::socket::Shutdown::Both);
-        true
+    /// How many managers took this program in, one after the other.
+    pub fn registrations(&self) -> u32 {
+        self.tie.registrations()
     }
 }
 
+/// The longest time for which a parked virtual processor does not look.
+const MAX_PARK: Duration = Duration::from_secs(1);
+
 impl Drop for Client {
     fn drop(&mut self) {
-        let hung_up = self.hang_up();
-        self.life.end();
+        let hung_up = self.tie.end();
+        let Some(watcher) = self.watcher.take() else { return };
+        watcher.thread().unpark();
         // Without the socket nothing ends the watcher's wait before its next look, up to seconds from now. It has all
         // that it uses for itself, and ends then.
-        if let Some(watcher) = self.watcher.take().filter(|_| hung_up) {
+        if hung_up {
             // A panic of the watcher (an invariant of the standard library) has been printed already.
             let _ended: std::thread::Result<()> = watcher.join();
         }
     }
-}
-
-/// A socket to the manager, for one conversation.
-#[derive(Debug)]
-pub struct Connection {
-    socket: OwnedFd,
-    path: PathBuf,
-    timeout: Duration,
-}
-
-impl Connection {
-    /// Connects to the manager at `path`.
-    ///
-    /// # Errors
-    /// [`ConnectError::Unreachable`] with what the kernel says.
-    pub fn open(path: &Path, timeout: Duration) -> Result<Self, ConnectError> {
-        let socket = fdpass::connect(path, timeout)
-            .map_err(|source| ConnectError::Unreachable { path: path.to_owned(), source })?;
-        Ok(Self { socket, path: path.to_owned(), timeout })
-    }
-
-    /// Says something.
-    ///
-    /// # Errors
-    /// When the connection broke.
-    pub fn send(&self, message: &ToManager) -> Result<(), ConnectError> {
-        let packet =
-            message::encode(message).map_err(|source| ConnectError::Message { path: self.path.clone(), source })?;
-        fdpass::send(self.socket.as_fd(), &packet, &[]).map_err(|source| self.system(source))
-    }
-
-    /// Waits for an answer and the descriptors that come with it.
-    ///
-    /// # Errors
-    /// When there is none in time, the connection breaks, or the answer is no message.
-    pub fn receive(&self) -> Result<(FromManager, Vec<OwnedFd>), ConnectError> {
-        let mut buffer = vec![0; MAX_MESSAGE];
-        let (length, descriptors) = match fdpass::recv(self.socket.as_fd(), &mut buffer, Some(self.timeout)) {
-            Ok(received) => received,
-            Err(error) if error.is(nix::errno::Errno::ETIMEDOUT as i32) => {
-                return Err(ConnectError::Silent { path: self.path.clone(), timeout: self.timeout });
-            }
-            Err(error) => return Err(self.system(error)),
-        };
-        if length == 0 {
-            return Err(self.broken("it closed the connection without an answer".into()));
-        }
-        let answer = message::decode(&buffer[..length])
-            .map_err(|source| ConnectError::Message { path: self.path.clone(), source })?;
-        Ok((answer, descriptors))
-    }
-
-    /// An error of the manager at the other end.
-    pub fn broken(&self, what: String) -> ConnectError {
-        ConnectError::Protocol { path: self.path.clone(), what }
-    }
-
-    fn system(&self, source: SysError) -> ConnectError {
-        ConnectError::System { path: self.path.clone(), source: source.into() }
-    }
-}
-
-/// At most `bytes` bytes of `text`, whole characters.
-fn cut(text: &str, bytes: usize) -> &str {
-    let end = (0..=bytes.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
-    &text[..end.unwrap_or(0)]
 }

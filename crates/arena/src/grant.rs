@@ -96,6 +96,49 @@ pub struct CpuLine {
     words: [AtomicU64; CPU_WORDS],
 }
 
+impl CpuLine {
+    /// The one writer's side: writes the whole bitmap, word by word.
+    pub(crate) fn write(&self, cpus: &CpuSet) {
+        for (word, value) in self.words.iter().zip(bitmap(cpus)) {
+            // ORDERING: Relaxed - published by whoever calls this.
+            word.store(value, Ordering::Relaxed);
+        }
+    }
+
+    /// The bitmap, word by word.
+    pub(crate) fn read(&self) -> CpuSet {
+        let mut cpus = CpuSet::new();
+        for (index, word) in self.words.iter().enumerate() {
+            // ORDERING: Relaxed - ordered by the caller: by the loads of the grant word before and after, or by a fence.
+            let mut bits = word.load(Ordering::Relaxed);
+            while bits != 0 {
+                cpus.insert(CpuId(index as u32 * 64 + bits.trailing_zeros()));
+                bits &= bits - 1;
+            }
+        }
+        cpus
+    }
+
+    /// Adds a processor; true when it was not there and can be named.
+    pub(crate) fn insert(&self, cpu: CpuId) -> bool {
+        let bit = 1 << (cpu.0 % 64);
+        let word = self.words.get(cpu.0 as usize / 64);
+        // ORDERING(release.add): Release - what the virtual processor did on it; pairs with ORDERING(release.read).
+        word.is_some_and(|word| word.fetch_or(bit, Ordering::Release) & bit == 0)
+    }
+
+    /// Empties the bitmap; true when it was not empty.
+    pub(crate) fn clear(&self) -> bool {
+        let mut any = false;
+        for word in &self.words {
+            // ORDERING: Relaxed - wanting everything again publishes nothing; the doorbell follows. The load spares a
+            // line that nobody wrote.
+            any |= word.load(Ordering::Relaxed) != 0 && word.swap(0, Ordering::Relaxed) != 0;
+        }
+        any
+    }
+}
+
 /// The grant word and the bitmaps of even and odd epochs.
 #[derive(Debug, Default)]
 #[repr(C)]
@@ -136,28 +179,24 @@ impl GrantArea {
         // ORDERING(grant.reuse): Release fence - whoever sees a word of the bitmap that is now written again also sees
         // that its old epoch is over (G2); pairs with ORDERING(grant.recheck).
         fence(Ordering::Release);
-        let bits = bitmap(cpus);
-        for (word, value) in self.cpus[epoch as usize % 2].words.iter().zip(bits) {
-            // ORDERING: Relaxed - published by the store of the grant word below.
-            word.store(value, Ordering::Relaxed);
-        }
+        // Published by the store of the grant word below.
+        self.cpus[epoch as usize % 2].write(cpus);
         let grant = Grant { processors: processors.clamp(1, MAX_CPUS), dedicated, shared, epoch };
         // ORDERING(grant.publish): Release - the bitmap before its epoch; pairs with ORDERING(grant.read).
         self.line.word.store(grant.pack(), Ordering::Release);
         grant
     }
 
+    /// The manager's side, before the program gets the area: the epoch that the next one follows. So a program that
+    /// was told another epoch by another manager sees a new one.
+    pub fn begin_after(&self, epoch: u32) {
+        let grant = Grant { processors: 1, dedicated: false, shared: false, epoch };
+        // ORDERING: Relaxed - the area travels through the socket afterwards.
+        self.line.word.store(grant.pack(), Ordering::Relaxed);
+    }
+
     fn read_cpus(&self, epoch: u32) -> CpuSet {
-        let mut cpus = CpuSet::new();
-        for (index, word) in self.cpus[epoch as usize % 2].words.iter().enumerate() {
-            // ORDERING: Relaxed - ordered by the loads of the grant word before and after.
-            let mut bits = word.load(Ordering::Relaxed);
-            while bits != 0 {
-                cpus.insert(CpuId(index as u32 * 64 + bits.trailing_zeros()));
-                bits &= bits - 1;
-            }
-        }
-        cpus
+        self.cpus[epoch as usize % 2].read()
     }
 }
 

@@ -6,14 +6,19 @@
 //! crate has the protocol step by step, the races, and what happens when either side dies.
 //!
 //! - [`client`]: the program's side. - [`manager`]: the manager's side. - [`message`]: the socket's messages.
-//! - [`grant`] and [`layout`]: what lies in the areas.
+//! - [`layout`]: what lies in the areas; [`grant`], [`park`], [`report`], [`global`]: the parts with a protocol of their
+//!   own.
 
 mod area;
 pub mod client;
+pub mod global;
 pub mod grant;
+pub mod header;
 pub mod layout;
 pub mod manager;
 pub mod message;
+pub mod park;
+pub mod report;
 mod socket;
 
 pub use area::AreaError;

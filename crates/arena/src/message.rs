@@ -43,13 +43,26 @@ pub struct Register {
     /// The library that speaks for it, for reports.
     #[serde(default)]
     pub library: String,
+    /// What it holds from a manager that is gone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held: Option<Held>,
+}
+
+/// What a program holds from a manager that is gone. A wish: the next manager gives it as far as others do not have it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Held {
+    /// The epoch of its last grant: the next one continues it.
+    pub epoch: u32,
+    /// The processors of its last grant, in any order.
+    pub cpus: Vec<u32>,
 }
 
 /// What the manager answers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "kebab-case")]
 pub enum FromManager {
-    /// "You are in." With three descriptors: the `down` area (read-only), the `up` area, the doorbell (eventfd).
+    /// "You are in." With four descriptors: the `down` area (read-only), the `up` area, the doorbell (eventfd), the
+    /// page of all programs (read-only).
     Registered(Registered),
     /// The answer to [`ToManager::Announce`].
     Announced,
@@ -61,6 +74,9 @@ pub enum FromManager {
     Programs(Programs),
     /// "I am leaving." The connection is closed afterwards; programs go on without a manager.
     Leaving,
+    /// "Your process registered anew": this registration is over, and is not to be made again. The connection is closed
+    /// afterwards.
+    Replaced,
 }
 
 /// The manager's answer to a registration.
@@ -231,6 +247,7 @@ mod tests {
             request: 4,
             fixed_team: true,
             library: "libgomp.so.1".into(),
+            held: None,
         })
     }
 

@@ -166,6 +166,11 @@ impl Ledger {
         self.entries.iter().find(|entry| entry.id == app).map(|entry| entry.view().wants())
     }
 
+    /// How many programs could use more than they have.
+    pub fn waiting(&self) -> usize {
+        self.decision.work_list.len()
+    }
+
     /// The number of managed processors.
     pub fn processors(&self) -> u32 {
         u32::try_from(self.machine.cpus.len()).expect("processors have 32-bit numbers")

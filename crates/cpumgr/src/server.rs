@@ -16,6 +16,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
+use arena::global::State;
+use arena::manager::GlobalPage;
 use platform::affinity::CpuSet;
 use platform::clock::monotonic_ns;
 use platform::process;
@@ -73,6 +75,8 @@ pub struct Server {
     reactor: Reactor,
     ledger: Ledger,
     cpus: CpuSet,
+    /// What all programs read.
+    page: GlobalPage,
     trace: Option<Trace>,
     idle_exit: Option<u64>,
     connections: BTreeMap<u64, Connection>,
@@ -101,7 +105,9 @@ impl Server {
         fdpass::set_nonblocking(&setup.listener)?;
         setup.reactor.add_listener(&setup.listener)?;
         let now = monotonic_ns();
+        let page = GlobalPage::create(now, &setup.cpus, setup.ledger.quantum(), setup.ledger.policy())?;
         Ok(Self {
+            page,
             listener: setup.listener,
             reactor: setup.reactor,
             ledger: setup.ledger,
@@ -249,15 +255,19 @@ impl Server {
         }
         // A pass that happens anyway spares the next wakeup for a sign of life alone.
         if self.next_beat <= now + self.beat_interval() / 2 {
-            let programs = self.connections.values().filter_map(|it| it.program.as_ref());
-            for program in programs {
-                program.areas.beat(now);
-            }
+            self.page.beat(now);
             self.next_beat = now + self.beat_interval();
         }
         if self.programs() > 0 || self.connections.values().any(|it| it.announced) {
             self.idle_since = now;
         }
+        let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+        self.page.set_state(State {
+            processors: self.ledger.processors(),
+            programs: number(self.programs()),
+            waiting: number(self.ledger.waiting()),
+            queued: 0,
+        });
     }
 
     fn publish(&mut self, changes: Vec<Change>, now: u64) {

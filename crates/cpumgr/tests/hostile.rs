@@ -8,6 +8,7 @@ use std::os::unix::process::CommandExt;
 use std::time::{Duration, Instant};
 
 use arena::client::{Client, ConnectError, Hello};
+use arena::header::VERSION;
 use arena::message::{self, FromManager, MAX_MESSAGE, Refused, RefusedCode, ToManager};
 use platform::fdpass;
 use platform::shm::SharedMemory;
@@ -39,14 +40,14 @@ fn packets_that_are_no_messages_are_refused_with_a_reason() {
     let refused = refusal(&manager, b"\x00\xff\x1b[2J{{{{");
     assert_eq!(refused.code, RefusedCode::Malformed);
     assert!(refused.reason.contains("not a message") && !refused.reason.contains('\x1b'), "{}", refused.reason);
-    let truncated = &register_packet(1)[..30];
+    let truncated = &register_packet(VERSION)[..30];
     assert_eq!(refusal(&manager, truncated).code, RefusedCode::Malformed);
     let refused = refusal(&manager, br#"{"version":99,"type":"register"}"#);
     assert_eq!(refused.code, RefusedCode::Version);
     assert!(refused.reason.contains("99") && refused.reason.contains('1'), "{}", refused.reason);
     let refused = refusal(&manager, &register_packet(7));
     assert_eq!(refused.code, RefusedCode::Version);
-    assert_eq!(refused.reason, "the program speaks layout version 7, this manager version 1");
+    assert_eq!(refused.reason, "the program speaks layout version 7, this manager version 2");
     let refused = refusal(&manager, &vec![b' '; MAX_MESSAGE + 1]);
     assert_eq!(refused.code, RefusedCode::Malformed);
     assert!(program.seen().alive);
@@ -57,7 +58,7 @@ fn packets_that_are_no_messages_are_refused_with_a_reason() {
 fn a_registered_program_that_talks_nonsense_is_let_go() {
     let manager = Manager::start(&[]);
     let socket = connection(&manager.socket());
-    fdpass::send(&socket, &register_packet(1), &[]).unwrap();
+    fdpass::send(&socket, &register_packet(VERSION), &[]).unwrap();
     assert!(matches!(answer(&socket), Some(FromManager::Registered(_))));
     fdpass::send(&socket, b"nonsense", &[]).unwrap();
     assert!(matches!(answer(&socket), Some(FromManager::Refused(_))));
@@ -93,7 +94,7 @@ fn programs_that_end_before_their_first_grant_leave_nothing_behind() {
         assert!(child.wait().unwrap().success());
         // The same from a process that lives on, on a connection that it closes at once.
         let socket = connection(&manager.socket());
-        fdpass::send(&socket, &register_packet(1), &[]).unwrap();
+        fdpass::send(&socket, &register_packet(VERSION), &[]).unwrap();
     }
     eventually("only one is left", || (manager.status().programs.len() == 1).then_some(()));
     other.until("and it has what it wants", |seen| seen.dedicated && seen.alive);
@@ -157,9 +158,10 @@ fn random_bytes_in_the_shared_area_hurt_nobody_else() {
     let manager = Manager::start(&[]);
     let mut neighbours = [manager.program(1, 1), manager.program(1, 1)];
     let socket = connection(&manager.socket());
-    fdpass::send(&socket, &register_packet(1), &[]).unwrap();
+    fdpass::send(&socket, &register_packet(VERSION), &[]).unwrap();
     let mut buffer = vec![0; MAX_MESSAGE];
     let (_, mut descriptors) = fdpass::recv(&socket, &mut buffer, Some(PATIENCE)).unwrap();
+    drop(descriptors.pop().unwrap());
     let doorbell = platform::event::Doorbell::from_fd(descriptors.pop().unwrap());
     let up = SharedMemory::from_fd(descriptors.pop().unwrap()).unwrap();
     let mapping = up.map_read_write().unwrap();
@@ -193,13 +195,15 @@ fn random_bytes_in_the_shared_area_hurt_nobody_else() {
 fn the_manager_never_maps_what_it_sent_for_writing_by_the_program() {
     let manager = Manager::start(&[]);
     let socket = connection(&manager.socket());
-    fdpass::send(&socket, &register_packet(1), &[]).unwrap();
+    fdpass::send(&socket, &register_packet(VERSION), &[]).unwrap();
     let mut buffer = vec![0; MAX_MESSAGE];
     let (_, descriptors) = fdpass::recv(&socket, &mut buffer, Some(PATIENCE)).unwrap();
-    let [down, up, _doorbell] = <[_; 3]>::try_from(descriptors).unwrap();
-    let down = SharedMemory::from_fd(down).unwrap();
-    assert!(down.map_read_only().is_ok());
-    assert!(down.map_read_write().is_err(), "a program could write its own grant");
+    let [down, up, _doorbell, global] = <[_; 4]>::try_from(descriptors).unwrap();
+    for (what, area) in [("its own grant", down), ("what all programs read", global)] {
+        let area = SharedMemory::from_fd(area).unwrap();
+        assert!(area.map_read_only().is_ok());
+        assert!(area.map_read_write().is_err(), "a program could write {what}");
+    }
     assert!(SharedMemory::from_fd(up).is_ok(), "a program could truncate what the manager reads");
 }
 
@@ -235,7 +239,7 @@ fn what_answers_garbage_is_refused_by_the_client() {
     server.join().unwrap();
     assert!(matches!(errors[0], ConnectError::Message { .. }));
     assert!(errors[1].to_string().contains("protocol version 9"), "{}", errors[1]);
-    assert!(errors[2].to_string().contains("3 descriptors, it sent 0"), "{}", errors[2]);
+    assert!(errors[2].to_string().contains("4 descriptors, it sent 0"), "{}", errors[2]);
     for error in errors {
         assert!(error.to_string().contains(path.to_str().unwrap()), "{error}");
     }

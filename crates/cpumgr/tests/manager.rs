@@ -94,8 +94,50 @@ fn a_killed_manager_is_noticed_promptly_and_programs_live_on() {
     // The dead manager's socket file is there; the next one takes it over, and programs register again.
     assert!(manager.socket().exists());
     manager.start_again(&[]);
-    assert_eq!(program.ask("register 1 1"), "registered");
-    assert!(program.seen().alive);
+    let adopted = program.until("the next manager takes the program in", |seen| seen.alive);
+    assert!(adopted.epoch > seen.epoch, "its grants go on from where they were: {seen:?} {adopted:?}");
+    assert_eq!(program.ask("registrations"), "2");
+}
+
+#[test]
+fn a_request_made_without_a_manager_reaches_the_next_one() {
+    let Some(cpus) = two_processors() else { return };
+    let mut manager = Manager::start(&["--cpus", &cpus]);
+    let mut program = manager.program(1, 2);
+    manager.kill();
+    program.until("the manager is missed", |seen| !seen.alive);
+    program.ask("request 2");
+    manager.start_again(&["--cpus", &cpus]);
+    program.until("two are granted", |seen| seen.alive && seen.processors == 2);
+    let report = manager.status();
+    assert_eq!((report.programs[0].request, report.programs[0].vps), (2, 1), "{report:?}");
+}
+
+#[test]
+fn a_virtual_processor_that_sleeps_for_want_of_a_processor_is_woken_when_the_manager_dies() {
+    let Some(cpus) = two_processors() else { return };
+    let mut manager = Manager::start(&["--cpus", &cpus, "--quantum", "10s"]);
+    let mut sleeper = manager.program(2, 2);
+    let _other = manager.program(2, 2);
+    sleeper.until("it has one", |seen| seen.processors == 1);
+    assert_eq!(sleeper.ask("park"), "parked");
+    manager.kill();
+    let begin = Instant::now();
+    let answer = sleeper.ask("unparked");
+    println!("{answer} after {:?}", begin.elapsed());
+    assert_eq!(answer, "unparked without a manager");
+}
+
+#[test]
+fn a_virtual_processor_that_sleeps_for_want_of_a_processor_is_woken_by_its_grant() {
+    let Some(cpus) = two_processors() else { return };
+    let manager = Manager::start(&["--cpus", &cpus, "--quantum", "10s"]);
+    let mut sleeper = manager.program(2, 2);
+    let other = manager.program(2, 2);
+    sleeper.until("it has one", |seen| seen.processors == 1);
+    assert_eq!(sleeper.ask("park"), "parked");
+    other.kill();
+    assert_eq!(sleeper.ask("unparked"), "unparked with 2");
 }
 
 #[test]

@@ -237,6 +237,40 @@ impl Mapping {
         self.len
     }
 
+    /// Puts another mapping of the same length at this one's place: whoever holds a pointer into this one goes on with
+    /// the other's memory, at once and without a gap (the kernel holds the address space's lock meanwhile). What was
+    /// asked of the other one (`dont_fork`) stays.
+    ///
+    /// # Errors
+    /// `EINVAL` when the lengths differ. `ENOMEM` when the kernel is out of memory: then this mapping is zeroes that
+    /// nobody shares.
+    pub fn replace(&self, by: Self) -> SysResult<()> {
+        const CALL: &str = "mremap";
+        if by.len != self.len {
+            return Err(SysError::new(CALL, libc::EINVAL));
+        }
+        let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
+        // SAFETY: - both ranges are whole mappings of the same length, and do not overlap (both live).
+        //         - users of `self.as_ptr()` access the memory by atomics and expect foreign writes; what they find
+        //           changes, that it is there does not.
+        let moved = unsafe { libc::mremap(by.as_ptr().cast(), by.len, by.len, flags, self.as_ptr()) };
+        if moved != libc::MAP_FAILED {
+            // Its range is ours now.
+            std::mem::forget(by);
+            return Ok(());
+        }
+        let error = SysError::last(CALL);
+        // The kernel may have taken the old range away before it failed, and somebody may read there.
+        // SAFETY: - replaces exactly this mapping's range.
+        let filled = unsafe {
+            let protection = libc::PROT_READ | libc::PROT_WRITE;
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
+            libc::mmap(self.as_ptr().cast(), self.len, protection, flags, -1, 0)
+        };
+        assert_ne!(filled, libc::MAP_FAILED, "the address space has no room for what it held a moment ago");
+        Err(error)
+    }
+
     /// Keeps the mapping out of children that `fork` makes: an access there is a SIGSEGV instead of a write in the
     /// parent's name.
     ///

@@ -18,6 +18,8 @@ use crate::trace;
 /// Messages that a client may send at once, and how fast they come back. A registration is one, a report is one.
 const MESSAGES: u32 = 16;
 const MESSAGE_NS: u64 = 50_000_000;
+/// What a program is told of the time between asking and squeezing.
+const GRACE_NS: u64 = 2_000_000;
 /// Packets that wait for a client that reads slowly: one report of as many programs as there may be.
 const MAX_WAITING: usize = MAX_PROGRAMS / message::PROGRAMS_PER_PACKET + 8;
 
@@ -231,8 +233,8 @@ impl Server {
 
     /// Takes a program in. Its answer follows after the decision of this pass.
     fn register(&mut self, serial: u64, register: &Register, now: u64) {
-        if register.layout != arena::layout::VERSION {
-            let (theirs, ours) = (register.layout, arena::layout::VERSION);
+        if register.layout != arena::header::VERSION {
+            let (theirs, ours) = (register.layout, arena::header::VERSION);
             let reason = format!("the program speaks layout version {theirs}, this manager version {ours}");
             return self.refuse(serial, RefusedCode::Version, reason);
         }
@@ -249,9 +251,12 @@ impl Server {
         // The old registration is nobody's any more.
         let before = self.connections.values().find(|it| it.peer.pid == pid && it.program.is_some());
         if let Some(old) = before.map(|it| it.serial) {
+            if let Some(old) = self.connections.get_mut(&old) {
+                old.say_last(&FromManager::Replaced);
+            }
             self.doom(old, "its process registered anew");
         }
-        let created = Program::create(serial, pid, register, &self.cpus, self.ledger.quantum(), now);
+        let created = Program::create(serial, pid, register, &self.cpus, GRACE_NS, now);
         let Some(connection) = self.connections.get_mut(&serial) else {
             return;
         };
@@ -285,7 +290,7 @@ impl Server {
         let (Some(socket), Some(program)) = (&connection.socket, &mut connection.program) else {
             return;
         };
-        let sent = program.introduce(socket, serial);
+        let sent = program.introduce(socket, serial, &self.page);
         self.check_said(serial, sent);
     }
 

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use arena::manager::{CheckedRequest, ProgramAreas, ProgramDescriptors};
+use arena::manager::{CheckedRequest, GlobalPage, ProgramAreas, ProgramDescriptors};
 use arena::message::{self, FromManager, MAX_LIBRARY, Register, Registered};
 use platform::affinity::{self, CpuId, CpuSet, Tid};
 use platform::event::Doorbell;
@@ -51,7 +51,7 @@ impl Program {
         pid: Pid,
         register: &Register,
         managed: &CpuSet,
-        quantum: u64,
+        grace: u64,
         now: u64,
     ) -> SysResult<Self> {
         let stated = CheckedRequest::of_registration(register);
@@ -59,7 +59,8 @@ impl Program {
         // to the fence when it binds. A process that cannot be asked is about to end.
         let fence = affinity::affinity(Some(Tid(pid.0)))?;
         let usable = u32::try_from(managed.intersection(&fence).len()).unwrap_or(u32::MAX);
-        let (areas, descriptors) = ProgramAreas::create(serial, stated, quantum, now)?;
+        let epoch = register.held.as_ref().map_or(0, |held| held.epoch);
+        let (areas, descriptors) = ProgramAreas::create(serial, stated, grace, epoch)?;
         let mut library = register.library.clone().into_bytes();
         library.truncate(MAX_LIBRARY);
         Ok(Self {
@@ -78,21 +79,22 @@ impl Program {
     }
 
     /// Tells the program what it holds.
-    pub(super) fn publish(&self, holding: &Holding) {
-        let cpus: CpuSet = holding.cpus.iter().copied().map(CpuId).collect();
-        let processors = u32::try_from(holding.cpus.len()).unwrap_or(u32::MAX);
-        self.areas.publish(processors, holding.dedicated, holding.shared, &cpus);
+    pub(super) fn publish(&mut self, holding: &Holding) {
+        let cpus: Vec<CpuId> = holding.cpus.iter().copied().map(CpuId).collect();
+        self.areas.publish(&cpus, holding.dedicated, holding.shared);
+        // Whoever sleeps for want of a processor, and has one now. After the grant (`park.wake`).
+        self.areas.wake(cpus.len());
     }
 
     /// Sends the areas and the doorbell; the manager's copies of the areas' descriptors are closed.
-    pub(super) fn introduce(&mut self, socket: &OwnedFd, serial: u64) -> SysResult<()> {
+    pub(super) fn introduce(&mut self, socket: &OwnedFd, serial: u64, page: &GlobalPage) -> SysResult<()> {
         let Some(descriptors) = self.descriptors.take() else {
             return Ok(());
         };
         let packet = message::encode(&FromManager::Registered(Registered { slot: serial }))
             .map_err(|_| SysError::new("registration", nix::errno::Errno::EMSGSIZE as i32))?;
         let [down, up] = descriptors.in_order();
-        let all: [BorrowedFd<'_>; 3] = [down, up, self.doorbell.as_fd()];
+        let all: [BorrowedFd<'_>; 4] = [down, up, self.doorbell.as_fd(), page.as_fd()];
         fdpass::send(socket, &packet, &all)
     }
 

@@ -29,7 +29,7 @@ impl Server {
                     shared: holding.shared,
                     dedicated: holding.dedicated,
                     fixed_team: program.fixed_team,
-                    vps: program.areas.vps(),
+                    vps: u32::try_from(program.areas.vps().count()).unwrap_or(u32::MAX),
                     age_ns: now.saturating_sub(program.arrived),
                 })
             })

@@ -9,9 +9,11 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Output, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arena::client::{Client, Hello};
+use arena::header::VERSION;
 use arena::message::{self, Register, ToManager};
 use platform::affinity::{CpuSet, current_tid};
 use platform::process::{self, Pid};
@@ -249,7 +251,8 @@ pub(crate) fn act_as_a_program() {
         return;
     };
     let socket = if socket.is_empty() { std::env::var_os("NANOS_CPUMGR").unwrap() } else { socket };
-    let mut client = None;
+    let mut client: Option<Arc<Client>> = None;
+    let mut sleeper = None;
     for line in std::io::stdin().lock().lines() {
         let line = line.unwrap();
         let words: Vec<&str> = line.split(' ').collect();
@@ -265,7 +268,7 @@ pub(crate) fn act_as_a_program() {
                 match Client::connect(Path::new(&socket), &hello, PATIENCE) {
                     Ok(connected) => {
                         connected.publish_vp(0, current_tid());
-                        client = Some(connected);
+                        client = Some(Arc::new(connected));
                         "registered".into()
                     }
                     Err(error) => error.to_string(),
@@ -282,6 +285,26 @@ pub(crate) fn act_as_a_program() {
                 client.as_ref().unwrap().request(number(1));
                 "asked".into()
             }
+            "registrations" => client.as_ref().unwrap().registrations().to_string(),
+            // A second virtual processor that sleeps until there are two processors.
+            "park" => {
+                let tied = Arc::clone(client.as_ref().unwrap());
+                let (said, hear) = std::sync::mpsc::channel();
+                sleeper = Some(std::thread::spawn(move || {
+                    tied.publish_vp(1, current_tid());
+                    let mut said = Some(said);
+                    let granted = tied.park(1, || {
+                        if let Some(said) = said.take() {
+                            said.send(()).unwrap();
+                        }
+                        tied.grant().processors > 1
+                    });
+                    if granted { format!("with {}", tied.grant().processors) } else { "without a manager".into() }
+                }));
+                hear.recv().unwrap();
+                "parked".into()
+            }
+            "unparked" => format!("unparked {}", sleeper.take().unwrap().join().unwrap()),
             // Asks for 1, 2, 1, 2, ... as fast as it can.
             "flood" => {
                 let begin = Instant::now();
@@ -293,8 +316,8 @@ pub(crate) fn act_as_a_program() {
                 format!("flooded {rings}")
             }
             // Closes every descriptor and opens others, with or without further requests.
-            "reuse" => reuse::reuse(words[1], client.take().unwrap()),
-            "reuse-quietly" => reuse::reuse_quietly(words[1], client.take().unwrap()),
+            "reuse" => reuse::reuse(words[1], Arc::into_inner(client.take().unwrap()).unwrap()),
+            "reuse-quietly" => reuse::reuse_quietly(words[1], Arc::into_inner(client.take().unwrap()).unwrap()),
             "leave" => {
                 client = None;
                 "left".into()
@@ -302,7 +325,7 @@ pub(crate) fn act_as_a_program() {
             // Registers and ends without waiting for the answer.
             "register-and-die" => {
                 let socket = connection(Path::new(&socket));
-                platform::fdpass::send(&socket, &register_packet(1), &[]).unwrap();
+                platform::fdpass::send(&socket, &register_packet(VERSION), &[]).unwrap();
                 std::process::exit(0);
             }
             // The name that the kernel has for this process.
@@ -357,7 +380,8 @@ pub(crate) fn errors(output: &Output) -> String {
 
 /// A registration as a packet.
 pub(crate) fn register_packet(layout: u32) -> Vec<u8> {
-    let register = Register { layout, max_processors: 2, request: 2, fixed_team: false, library: "raw".into() };
+    let register =
+        Register { layout, max_processors: 2, request: 2, fixed_team: false, library: "raw".into(), held: None };
     message::encode(&ToManager::Register(register)).unwrap()
 }
 

@@ -180,3 +180,34 @@ fn a_mapping_may_be_kept_out_of_forked_children() {
     };
     assert!(flags.split_ascii_whitespace().any(|flag| flag == "dc"), "{flags}");
 }
+
+#[test]
+fn a_mapping_that_replaces_another_is_found_at_its_place() {
+    let (old, new) = (SharedMemory::create("old", 8192).unwrap(), SharedMemory::create("new", 8192).unwrap());
+    let place = old.map_read_write().unwrap();
+    let other = new.map_read_write().unwrap();
+    let byte = |mapping: &Mapping, offset: usize| {
+        // SAFETY: - within the mapping, which is live and of this test alone.
+        unsafe { mapping.as_ptr().add(offset).read_volatile() }
+    };
+    // SAFETY: - as above, and writable.
+    unsafe {
+        place.as_ptr().add(5000).write_volatile(1);
+        other.as_ptr().add(5000).write_volatile(2);
+    }
+    let before = place.as_ptr();
+    assert_eq!(byte(&place, 5000), 1);
+    place.replace(other).unwrap();
+    assert_eq!((byte(&place, 5000), place.as_ptr()), (2, before));
+    assert_eq!(byte(&old.map_read_only().unwrap(), 5000), 1, "the memory that was replaced is as it was");
+    // A read-only mapping takes the place of a writable one and is read-only there.
+    place.replace(new.map_read_only().unwrap()).unwrap();
+    assert_eq!(byte(&place, 5000), 2);
+}
+
+#[test]
+fn a_mapping_of_another_length_replaces_nothing() {
+    let memory = SharedMemory::create("long", 8192).unwrap();
+    let place = SharedMemory::create("short", 4096).unwrap().map_read_only().unwrap();
+    assert!(place.replace(memory.map_read_only().unwrap()).unwrap_err().is(libc::EINVAL));
+}

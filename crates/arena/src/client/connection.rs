@@ -1,0 +1,70 @@
+//! One conversation with a manager.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use platform::{SysError, fdpass};
+
+use super::ConnectError;
+use crate::message::{self, FromManager, MAX_MESSAGE, ToManager};
+
+/// A socket to the manager, for one conversation.
+#[derive(Debug)]
+pub struct Connection {
+    pub(super) socket: OwnedFd,
+    path: PathBuf,
+    timeout: Duration,
+}
+
+impl Connection {
+    /// Connects to the manager at `path`.
+    ///
+    /// # Errors
+    /// [`ConnectError::Unreachable`] with what the kernel says.
+    pub fn open(path: &Path, timeout: Duration) -> Result<Self, ConnectError> {
+        let socket = fdpass::connect(path, timeout)
+            .map_err(|source| ConnectError::Unreachable { path: path.to_owned(), source })?;
+        Ok(Self { socket, path: path.to_owned(), timeout })
+    }
+
+    /// Says something.
+    ///
+    /// # Errors
+    /// When the connection broke.
+    pub fn send(&self, message: &ToManager) -> Result<(), ConnectError> {
+        let packet =
+            message::encode(message).map_err(|source| ConnectError::Message { path: self.path.clone(), source })?;
+        fdpass::send(self.socket.as_fd(), &packet, &[]).map_err(|source| self.system(source))
+    }
+
+    /// Waits for an answer and the descriptors that come with it.
+    ///
+    /// # Errors
+    /// When there is none in time, the connection breaks, or the answer is no message.
+    pub fn receive(&self) -> Result<(FromManager, Vec<OwnedFd>), ConnectError> {
+        let mut buffer = vec![0; MAX_MESSAGE];
+        let (length, descriptors) = match fdpass::recv(self.socket.as_fd(), &mut buffer, Some(self.timeout)) {
+            Ok(received) => received,
+            Err(error) if error.is(nix::errno::Errno::ETIMEDOUT as i32) => {
+                return Err(ConnectError::Silent { path: self.path.clone(), timeout: self.timeout });
+            }
+            Err(error) => return Err(self.system(error)),
+        };
+        if length == 0 {
+            return Err(self.broken("it closed the connection without an answer".into()));
+        }
+        let answer = message::decode(&buffer[..length])
+            .map_err(|source| ConnectError::Message { path: self.path.clone(), source })?;
+        Ok((answer, descriptors))
+    }
+
+    /// An error of the manager at the other end.
+    pub fn broken(&self, what: String) -> ConnectError {
+        ConnectError::Protocol { path: self.path.clone(), what }
+    }
+
+    pub(super) fn system(&self, source: SysError) -> ConnectError {
+        ConnectError::System { path: self.path.clone(), source: source.into() }
+    }
+}

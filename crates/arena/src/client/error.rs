@@ -1,0 +1,72 @@
+//! Why a program is not managed.
+
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use platform::SysError;
+
+use crate::area::AreaError;
+use crate::message::{MessageError, Refused};
+
+/// Why there is no connection. Each names the socket.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConnectError {
+    /// Nobody listens there, or we may not connect.
+    #[error("no manager answers at {}: {source}", path.display())]
+    Unreachable {
+        /// The socket.
+        path: PathBuf,
+        /// What the kernel said.
+        source: SysError,
+    },
+    /// The manager said no.
+    #[error("the manager at {} refused: {}", path.display(), refused.reason)]
+    Refused {
+        /// The socket.
+        path: PathBuf,
+        /// Its words.
+        refused: Refused,
+    },
+    /// The manager did not answer in time.
+    #[error("the manager at {} did not answer within {timeout:?}", path.display())]
+    Silent {
+        /// The socket.
+        path: PathBuf,
+        /// How long we waited.
+        timeout: Duration,
+    },
+    /// Something other than this version's manager answers there.
+    #[error("what answers at {} is no manager of this version: {source}", path.display())]
+    Message {
+        /// The socket.
+        path: PathBuf,
+        /// What is wrong with the answer.
+        source: MessageError,
+    },
+    /// The answer is a message, but not one that belongs here.
+    #[error("the manager at {} broke the protocol: {what}", path.display())]
+    Protocol {
+        /// The socket.
+        path: PathBuf,
+        /// What it did.
+        what: String,
+    },
+    /// The areas that it sent are refused.
+    #[error("the manager at {} sent an area that cannot be used: {source}", path.display())]
+    Area {
+        /// The socket.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: AreaError,
+    },
+    /// The connection broke, or the system has no thread for the watcher.
+    #[error("the connection to the manager at {}: {source}", path.display())]
+    System {
+        /// The socket.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}

@@ -1,0 +1,108 @@
+//! Finding the next manager after one is gone, and being taken in with what is held.
+//!
+//! # Protocol
+//! 1. Register with `held`: the epoch and the processors of the last grant. The manager makes new areas, whose grants
+//!    go on from that epoch.
+//! 2. Under the lock of the tie, write into the new `up` what stands in the old one: virtual processors, the lowest
+//!    request. Releases are not repeated: the grant is a new one.
+//! 3. Put the new areas in the place of the old ones (`Area::replace`): readers and writers keep their pointers.
+//! 4. Write the number that is wanted now, until it is the one that is wanted now; ring if it is not the one of step 1.
+//!
+//! # Races
+//! A request while areas are exchanged: A (a thread) notes 3 as wanted, and swaps it into the old area, which is gone a
+//! moment later. B (the watcher) exchanged the areas after that (A's store went to the old one), so it reads 3 in
+//! step 4. Or A swaps 3 into the new area, and B, who read 2 before, swaps 2 in: the swap returns A's 3, and with it
+//! (AcqRel, `request.ask`) the note of A; B looks at the note again and writes 3.
+
+use std::thread;
+use std::time::Duration;
+
+use super::registration::Registration;
+use super::tie::Tie;
+use super::{ConnectError, Hello};
+use crate::layout::{Verdict, VpState};
+use crate::message::{Held, RefusedCode};
+
+/// Between two attempts, at first and at most. Twice as long each time.
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+const LAST_PAUSE: Duration = Duration::from_secs(2);
+/// How long an answer may take.
+const ANSWER: Duration = Duration::from_secs(1);
+
+/// Tries until a manager takes the program in (true), or the client ends (false).
+pub(super) fn until_taken_in(tie: &Tie) -> bool {
+    let mut pause = FIRST_PAUSE;
+    while !tie.life.is_gone() {
+        // Not all programs of a dead manager in one moment.
+        let jitter = pause / 16 * (std::process::id() % 16);
+        thread::park_timeout(pause + jitter);
+        pause = (pause * 2).min(LAST_PAUSE);
+        if tie.life.is_gone() {
+            break;
+        }
+        let wanted = tie.wanted();
+        let hello = Hello { request: wanted, ..tie.hello.clone() };
+        match Registration::make(&tie.path, &hello, Some(held(tie)), ANSWER) {
+            Ok(registration) => return take(tie, registration, wanted),
+            Err(ConnectError::Refused { refused, .. })
+                if matches!(refused.code, RefusedCode::Version | RefusedCode::NotYours) =>
+            {
+                // Another version or another user's: neither changes.
+                tie.life.end();
+            }
+            // Nobody there yet, or no room, or one that ends just now.
+            Err(_) => {}
+        }
+    }
+    false
+}
+
+/// What the program holds, in the order of its virtual processors.
+fn held(tie: &Tie) -> Held {
+    let (grant, cpus) = tie.down.grant.read_with_cpus();
+    let placed = tie.down.vps.iter().map(|word| word.get());
+    let mut list: Vec<u32> = placed
+        .take_while(|(cpu, verdict)| cpu.is_some() && *verdict == Verdict::Run)
+        .filter_map(|(cpu, _)| cpu.filter(|cpu| cpus.contains(*cpu)).map(|cpu| cpu.0))
+        .collect();
+    if list.len() != cpus.len() {
+        list = cpus.iter().map(|cpu| cpu.0).collect();
+    }
+    Held { epoch: grant.epoch, cpus: list }
+}
+
+/// Steps 2 to 4.
+fn take(tie: &Tie, new: Registration, stated: u32) -> bool {
+    let mut link = tie.link();
+    if tie.life.is_gone() {
+        return false;
+    }
+    for (old, vp) in tie.up.vps.iter().zip(&new.up.vps) {
+        vp.set_tid(old.tid());
+        if old.state() != VpState::Unknown {
+            vp.set_state(old.state());
+        }
+    }
+    new.up.request.set_lowest(tie.up.request.read().lowest);
+    let replaced = tie.global.replace(new.global).and_then(|()| tie.up.replace(new.up));
+    if replaced.and_then(|()| tie.down.replace(new.down)).is_err() {
+        // No memory for three mappings: the areas are zeroes, a grant of one processor; the program runs on unmanaged.
+        tie.life.end();
+        return false;
+    }
+    loop {
+        let wanted = tie.wanted();
+        tie.up.request.ask(wanted);
+        if tie.wanted() == wanted {
+            break;
+        }
+    }
+    *link = std::sync::Arc::new(new.descriptors);
+    drop(link);
+    tie.registered_again(new.slot);
+    tie.life.revive();
+    if tie.wanted() != stated || tie.up.request.read().lowest > 1 {
+        tie.ring();
+    }
+    true
+}

@@ -1,0 +1,72 @@
+//! The handshake: what a program says of itself, and what it gets.
+
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::time::Duration;
+
+use super::kept::Descriptors;
+use super::{ConnectError, Connection, Hello};
+use crate::area::Area;
+use crate::global::Global;
+use crate::grant::MAX_CPUS;
+use crate::header::VERSION;
+use crate::layout::{Down, Up};
+use crate::message::{FromManager, Held, MAX_LIBRARY, Register, ToManager};
+
+/// What a manager gave.
+#[derive(Debug)]
+pub(super) struct Registration {
+    pub(super) down: Area<Down>,
+    pub(super) up: Area<Up>,
+    pub(super) global: Area<Global>,
+    pub(super) descriptors: Descriptors,
+    pub(super) slot: u64,
+}
+
+impl Registration {
+    /// Registers this process with the manager at `path`.
+    pub(super) fn make(
+        path: &Path,
+        hello: &Hello,
+        held: Option<Held>,
+        timeout: Duration,
+    ) -> Result<Self, ConnectError> {
+        let register = ToManager::Register(Register {
+            layout: VERSION,
+            max_processors: hello.max_processors.clamp(1, MAX_CPUS),
+            request: hello.request.clamp(1, MAX_CPUS),
+            fixed_team: hello.fixed_team,
+            library: cut(&hello.library, MAX_LIBRARY).to_owned(),
+            held,
+        });
+        let connection = Connection::open(path, timeout)?;
+        connection.send(&register)?;
+        let (answer, descriptors) = connection.receive()?;
+        let registered = match answer {
+            FromManager::Registered(registered) => registered,
+            FromManager::Refused(refused) => {
+                return Err(ConnectError::Refused { path: path.to_owned(), refused });
+            }
+            other => {
+                return Err(connection.broken(format!("it answered a registration with {other:?}")));
+            }
+        };
+        let count = descriptors.len();
+        let Ok([down, up, doorbell, global]) = <[OwnedFd; 4]>::try_from(descriptors) else {
+            return Err(connection.broken(format!("a registration brings 4 descriptors, it sent {count}")));
+        };
+        let refuse = |source| ConnectError::Area { path: path.to_owned(), source };
+        let down = Area::<Down>::receive(down, false).map_err(refuse)?;
+        let up = Area::<Up>::receive(up, true).map_err(refuse)?;
+        let global = Area::<Global>::receive(global, false).map_err(refuse)?;
+        let descriptors = Descriptors::new(connection.socket, doorbell)
+            .map_err(|error| ConnectError::System { path: path.to_owned(), source: error.into() })?;
+        Ok(Self { down, up, global, descriptors, slot: registered.slot })
+    }
+}
+
+/// At most `bytes` bytes of `text`, whole characters.
+fn cut(text: &str, bytes: usize) -> &str {
+    let end = (0..=bytes.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
+    &text[..end.unwrap_or(0)]
+}

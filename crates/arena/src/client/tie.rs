@@ -1,0 +1,137 @@
+//! What ties a program to its manager: areas, descriptors, and what has to be said again to the next manager.
+
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use platform::affinity::Tid;
+use platform::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use platform::{SysResult, event};
+
+use super::Hello;
+use super::kept::Descriptors;
+use super::life::Life;
+use crate::area::Area;
+use crate::global::Global;
+use crate::layout::{Down, Up};
+
+/// Shared by the client and its watcher.
+#[derive(Debug)]
+pub(super) struct Tie {
+    pub(super) down: Arc<Area<Down>>,
+    pub(super) up: Arc<Area<Up>>,
+    pub(super) global: Arc<Area<Global>>,
+    pub(super) life: Life,
+    pub(super) path: PathBuf,
+    pub(super) hello: Hello,
+    /// The present ones. Whoever holds the lock keeps the areas from being replaced.
+    link: Mutex<Arc<Descriptors>>,
+    /// The number wanted now, where no new area can lose it.
+    wanted: AtomicU32,
+    slot: AtomicU64,
+    registrations: AtomicU32,
+}
+
+impl Tie {
+    pub(super) fn new(
+        path: &Path,
+        hello: &Hello,
+        down: Arc<Area<Down>>,
+        up: Arc<Area<Up>>,
+        global: Arc<Area<Global>>,
+        descriptors: Descriptors,
+        slot: u64,
+    ) -> Self {
+        Self {
+            wanted: AtomicU32::new(up.request.read().requested),
+            down,
+            up,
+            global,
+            life: Life::new(),
+            path: path.to_owned(),
+            hello: hello.clone(),
+            link: Mutex::new(Arc::new(descriptors)),
+            slot: AtomicU64::new(slot),
+            registrations: AtomicU32::new(1),
+        }
+    }
+
+    pub(super) fn link(&self) -> MutexGuard<'_, Arc<Descriptors>> {
+        // What the lock protects is one pointer: a panic leaves it whole.
+        self.link.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn descriptors(&self) -> Arc<Descriptors> {
+        Arc::clone(&self.link())
+    }
+
+    /// Notes the number wanted, before it is asked for.
+    pub(super) fn want(&self, processors: u32) {
+        // ORDERING: Relaxed - published by the swap of `request.ask`.
+        if self.wanted.load(Ordering::Relaxed) != processors {
+            self.wanted.store(processors, Ordering::Relaxed);
+        }
+    }
+
+    /// The number wanted now.
+    pub(super) fn wanted(&self) -> u32 {
+        // ORDERING: Relaxed - after the Acquire of the swap that replaced the number of another thread (`request.ask`).
+        self.wanted.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn slot(&self) -> u64 {
+        // ORDERING: Relaxed - a number for people.
+        self.slot.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn registrations(&self) -> u32 {
+        // ORDERING: Relaxed - a number for people.
+        self.registrations.load(Ordering::Relaxed)
+    }
+
+    /// Another manager gave this number.
+    pub(super) fn registered_again(&self, slot: u64) {
+        // ORDERING: Relaxed, both - numbers for people.
+        self.slot.store(slot, Ordering::Relaxed);
+        self.registrations.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn publish_vp(&self, index: usize, tid: Tid) {
+        // Under the lock, so that the watcher does not miss it while it fills new areas in.
+        let _link = self.link();
+        self.up.vps[index].set_tid(tid.0.unsigned_abs());
+    }
+
+    /// Tells the manager to look.
+    pub(super) fn ring(&self) {
+        if self.life.is_deaf() {
+            return;
+        }
+        match self.descriptors().doorbell() {
+            // It fails only when the descriptor went in this very moment; the next ring finds out.
+            Some(doorbell) => drop::<SysResult<()>>(event::ring(doorbell)),
+            None => drop::<bool>(self.end()),
+        }
+    }
+
+    /// Wakes whoever sleeps at a park word: the program runs on without a manager.
+    pub(super) fn wake_all(&self) {
+        for vp in &self.up.vps {
+            vp.park.wake();
+        }
+    }
+
+    /// Ends the registration for ever: the manager forgets the program, and the watcher ends. False when the socket's
+    /// number is not ours any more.
+    pub(super) fn end(&self) -> bool {
+        self.life.end();
+        // Under the lock: the watcher looks at `life` under it before it takes new descriptors.
+        let link = self.link();
+        let Some(socket) = link.socket() else {
+            return false;
+        };
+        // An error means that the socket is not connected any more, which ends the watcher as well.
+        let _ended: nix::Result<()> = nix::sys::socket::shutdown(socket.as_raw_fd(), nix::sys::socket::Shutdown::Both);
+        true
+    }
+}
