@@ -4,6 +4,7 @@ mod conformance;
 mod demo;
 mod graph;
 mod real;
+mod san;
 mod setup;
 mod shim;
 mod test;
@@ -30,6 +31,8 @@ enum Task {
     Graph,
     /// Runs gcc's OpenMP test suites on the drop-in library, where the harness is at hand.
     Conformance(conformance::Options),
+    /// Runs the engine's tests under ThreadSanitizer and AddressSanitizer, after each was seen to report planted faults.
+    San(san::Options),
     /// Builds the drop-in OpenMP library into target/shim.
     Shim,
     /// Runs programs from PyPI and Debian on the original OpenMP runtime and on ours; installs them below target/real.
@@ -48,6 +51,7 @@ fn main() -> anyhow::Result<()> {
         }
         Task::Real(options) => real::run(&workspace, &options),
         Task::Conformance(options) => conformance::run(&workspace, &options),
+        Task::San(options) => san::run(&workspace, &options),
         Task::Shim => {
             println!("{}", shim::run(&workspace)?.display());
             Ok(())

@@ -1,0 +1,282 @@
+//! The tests of the engine under ThreadSanitizer and AddressSanitizer, each seen to report a planted fault first.
+//!
+//! Both come with the ordinary toolchain; rustc wants `RUSTC_BOOTSTRAP=1` for their switch, which is why this is a lane
+//! and no build of anything that is used. ThreadSanitizer needs the standard library instrumented, too, for which rustup
+//! has the component `rust-src`; without it every synchronisation inside `std` looks like a race.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::{Context, bail};
+use serde::Deserialize;
+
+use crate::setup::{Workspace, clean_environment, must_succeed, shown};
+
+/// The only target that the project's sanitizers are used on; a name in the command keeps build scripts and procedural
+/// macros free of them.
+const TARGET: &str = "x86_64-unknown-linux-gnu";
+/// A test program that takes more seconds hangs.
+const LONGEST: &str = "300";
+/// Seconds for the stress test, unless the command line says otherwise.
+const STRESS: u64 = 30;
+/// The crates whose code many threads run.
+const PACKAGES: [&str; 3] = ["nanothreads", "nanothreads-arena", "nanothreads-platform"];
+/// The test program whose tests are the planted faults.
+const PLANTED: &str = "planted_faults";
+
+/// Test programs that cannot say anything under a sanitizer, and why.
+const NOT_RUN: [(&str, &str); 2] = [
+    ("nano_overflow", "it tests the report of a fault, and the sanitizer reports it first"),
+    ("nano_idle", "it measures processor time, which the sanitizer multiplies"),
+];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Sanitizer {
+    /// Data races.
+    Thread,
+    /// Uses of memory that is not there, or not any more.
+    Address,
+}
+
+/// What to run.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Default: both.
+    #[arg(value_name = "SANITIZER", value_enum)]
+    sanitizers: Vec<Sanitizer>,
+    /// Only test programs of this name (besides the planted faults).
+    #[arg(long, value_name = "NAME")]
+    test: Option<String>,
+    /// Seconds for the stress test.
+    #[arg(long, value_name = "SECONDS", default_value_t = STRESS)]
+    seconds: u64,
+}
+
+impl Sanitizer {
+    fn name(self) -> &'static str {
+        match self {
+            Sanitizer::Thread => "thread",
+            Sanitizer::Address => "address",
+        }
+    }
+
+    /// The cfg that the sources see.
+    fn cfg(self) -> &'static str {
+        match self {
+            Sanitizer::Thread => "tsan",
+            Sanitizer::Address => "asan",
+        }
+    }
+
+    /// How a report begins.
+    fn headline(self) -> &'static str {
+        match self {
+            Sanitizer::Thread => "WARNING: ThreadSanitizer: data race",
+            Sanitizer::Address => "ERROR: AddressSanitizer",
+        }
+    }
+
+    fn variables(self) -> [(&'static str, &'static str); 1] {
+        match self {
+            // A program goes on after a report: one run shows all.
+            Sanitizer::Thread => [("TSAN_OPTIONS", "halt_on_error=0:exitcode=66:history_size=4")],
+            // What stays allocated at the end is no fault: virtual processors are never freed.
+            Sanitizer::Address => [("ASAN_OPTIONS", "detect_leaks=0:detect_stack_use_after_return=0")],
+        }
+    }
+}
+
+/// Runs the lane for each sanitizer that was asked for.
+pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()> {
+    if !cfg!(all(target_arch = "x86_64", target_os = "linux", target_env = "gnu")) {
+        println!("san: skipped, it is set up for {TARGET} only");
+        return Ok(());
+    }
+    let asked = |sanitizer: &Sanitizer| options.sanitizers.is_empty() || options.sanitizers.contains(sanitizer);
+    for sanitizer in [Sanitizer::Thread, Sanitizer::Address].into_iter().filter(asked) {
+        println!("\n=== {} sanitizer", sanitizer.name());
+        if sanitizer == Sanitizer::Thread
+            && let Err(fault) = have_sources()
+        {
+            println!("san: thread sanitizer skipped, the standard library cannot be instrumented: {fault:#}");
+            continue;
+        }
+        let fault = check(workspace, options, sanitizer);
+        fault.with_context(|| format!("alone: `cargo xtask san {}`", sanitizer.name()))?;
+    }
+    Ok(())
+}
+
+/// Makes sure that the sources of the standard library are there.
+fn have_sources() -> anyhow::Result<()> {
+    let output = Command::new("rustc").args(["--print", "sysroot"]).output().context("cannot ask rustc")?;
+    let root = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
+    let manifest = root.join("lib/rustlib/src/rust/library/std/Cargo.toml");
+    if !manifest.is_file() {
+        println!("adding the component rust-src to {}", root.display());
+        must_succeed(Command::new("rustup").args(["component", "add", "rust-src"]))?;
+    }
+    if !manifest.is_file() {
+        bail!("rustup added rust-src, but there is no {}", manifest.display());
+    }
+    Ok(())
+}
+
+/// One line of what `cargo test --no-run --message-format=json` prints; others lack these fields.
+#[derive(Deserialize)]
+struct Message {
+    target: Target,
+    executable: Option<PathBuf>,
+}
+
+#[derive(Deserialize)]
+struct Target {
+    name: String,
+}
+
+/// A test program that was built.
+struct Program {
+    name: String,
+    path: PathBuf,
+}
+
+fn build(workspace: &Workspace, sanitizer: Sanitizer) -> anyhow::Result<Vec<Program>> {
+    let mut command = workspace.cargo(["test", "--no-run", "--lib", "--tests", "--target", TARGET]);
+    command.args(["--message-format", "json-render-diagnostics"]);
+    PACKAGES.iter().for_each(|package| {
+        command.args(["--package", package]);
+    });
+    match sanitizer {
+        Sanitizer::Thread => command.arg("-Zbuild-std"),
+        // Tells the sanitizer when a thread goes to the stack of a nano-thread.
+        Sanitizer::Address => command.args(["--features", "nanothreads/sanitizer"]),
+    };
+    command.arg("--target-dir").arg(workspace.target.join(sanitizer.cfg()));
+    let given = std::env::var("RUSTFLAGS").unwrap_or_default();
+    let flags = format!("{given} -Zsanitizer={} --cfg {}", sanitizer.name(), sanitizer.cfg());
+    command.env("RUSTC_BOOTSTRAP", "1").env("RUSTFLAGS", flags.trim());
+    command.stderr(std::process::Stdio::inherit());
+    let output = command.output().with_context(|| format!("cannot start {}", shown(&command)))?;
+    if !output.status.success() {
+        bail!("{} failed: {}", shown(&command), output.status);
+    }
+    Ok(programs(&String::from_utf8_lossy(&output.stdout)))
+}
+
+/// The test programs in cargo's messages. Models do nothing outside loom.
+fn programs(messages: &str) -> Vec<Program> {
+    let messages = messages.lines().filter_map(|line| serde_json::from_str::<Message>(line).ok());
+    let named = messages.filter_map(|Message { target, executable }| Some((target.name, executable?)));
+    named.filter(|(name, _)| !name.starts_with("loom_")).map(|(name, path)| Program { name, path }).collect()
+}
+
+fn check(workspace: &Workspace, options: &Options, sanitizer: Sanitizer) -> anyhow::Result<()> {
+    let programs = build(workspace, sanitizer)?;
+    let planted =
+        programs.iter().find(|program| program.name == PLANTED).context("the planted faults were not built")?;
+    let run = |program: &Program, arguments: &[&str]| run_program(workspace, sanitizer, options, program, arguments);
+    let listing = run(planted, &["--list", "--ignored", "--format", "terse"])?;
+    let faults: Vec<&str> = listing.text.lines().filter_map(|line| line.strip_suffix(": test")).collect();
+    if faults.is_empty() {
+        bail!("{PLANTED} has no test: nothing shows that the sanitizer works");
+    }
+    for fault in faults {
+        let ran = run(planted, &["--ignored", "--exact", fault])?;
+        if ran.success || ran.reports == 0 {
+            bail!("the sanitizer does not report the planted fault `{fault}`:\n{}", ran.text);
+        }
+        println!("planted: {fault}: reported, as it should be");
+    }
+    let wanted =
+        |program: &&Program| program.name != PLANTED && options.test.as_ref().is_none_or(|name| *name == program.name);
+    let mut bad = Vec::new();
+    let mut ran = 0;
+    for program in programs.iter().filter(wanted) {
+        if let Some((_, reason)) = NOT_RUN.iter().find(|(name, _)| *name == program.name) {
+            println!("{:<24} not run: {reason}", program.name);
+            continue;
+        }
+        let start = Instant::now();
+        let outcome = run(program, &[])?;
+        let verdict = if outcome.success && outcome.reports == 0 { "clean" } else { "FAILED" };
+        println!("{:<24}{:>6.1} s  {verdict}, {} tests", program.name, start.elapsed().as_secs_f64(), outcome.passed);
+        ran += outcome.passed;
+        if verdict != "clean" {
+            println!("{}", outcome.text);
+            bad.push(format!("{} ({} reports)", program.name, outcome.reports));
+        }
+    }
+    match (bad.is_empty(), ran) {
+        (false, _) => bail!("the {} sanitizer found something in: {}", sanitizer.name(), bad.join(", ")),
+        (true, 0) => bail!(
+            "no test ran{}",
+            options.test.as_ref().map_or(String::new(), |name| format!(": is there a `{name}`?"))
+        ),
+        _ => Ok(()),
+    }
+}
+
+/// What a test program did.
+struct Ran {
+    success: bool,
+    reports: usize,
+    passed: u64,
+    text: String,
+}
+
+fn run_program(
+    workspace: &Workspace,
+    sanitizer: Sanitizer,
+    options: &Options,
+    program: &Program,
+    arguments: &[&str],
+) -> anyhow::Result<Ran> {
+    let mut command = Command::new("timeout");
+    command.args(["-k", "1", LONGEST]).arg(&program.path).args(arguments);
+    command.current_dir(folder_of(workspace, &program.name));
+    clean_environment(&mut command, &workspace.target);
+    command.env("NANOS_CPUMGR", "off").env("NANOS_STRESS_SECONDS", options.seconds.to_string());
+    command.envs(sanitizer.variables());
+    let output = command.output().with_context(|| format!("cannot start {}", shown(&command)))?;
+    let mut text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    if output.status.code() == Some(124) {
+        text += &format!("\nended after {LONGEST} s: it hangs");
+    }
+    let results = text.lines().filter_map(|line| line.strip_prefix("test result: ok. ")?.split_once(' '));
+    let passed = results.filter_map(|(number, _)| number.parse::<u64>().ok()).sum();
+    let reports = text.matches(sanitizer.headline()).count();
+    Ok(Ran { success: output.status.success(), reports, passed, text })
+}
+
+/// Where cargo would run the program: tests look for their files from there.
+fn folder_of(workspace: &Workspace, name: &str) -> PathBuf {
+    let crates = ["platform", "arena", "nanothreads"];
+    let has_test = |folder: &Path| {
+        folder.join("tests").join(name).is_dir() || folder.join("tests").join(format!("{name}.rs")).is_file()
+    };
+    let folders = crates.iter().map(|name| workspace.root.join("crates").join(name));
+    folders.into_iter().find(|folder| has_test(folder)).unwrap_or_else(|| workspace.root.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn test_programs_are_read_from_cargo_s_messages_and_models_left_out() {
+        let artifact = |name: &str, executable: Option<&str>| {
+            serde_json::json!({"reason": "compiler-artifact", "target": {"name": name}, "executable": executable})
+                .to_string()
+        };
+        let messages = [
+            artifact("regions", Some("/t/regions-1")),
+            artifact("nanothreads", None),
+            artifact("loom_nano", Some("/t/loom_nano-1")),
+            r#"{"reason":"build-finished","success":true}"#.to_owned(),
+        ];
+        let found = programs(&messages.join("\n"));
+        assert_eq!(found.len(), 1);
+        assert_eq!((found[0].name.as_str(), found[0].path.as_path()), ("regions", Path::new("/t/regions-1")));
+    }
+}
