@@ -25,13 +25,15 @@
 //!
 //! # Map
 //! Safe API: [`broadcast`], [`join`], [`par_for`] and what belongs to it ([`loops`]); tasks: [`scope()`], [`Scope`], [`Task`],
-//! [`DataCell`] ([`nano`]). For language runtimes: [`engine`]. Building blocks with their protocols: [`slot`],
-//! [`wait_point`], [`barrier`]. Rules of waiting: [`patience`]; of team sizes: [`sizer`].
+//! [`DataCell`] ([`nano`]); processors divided: [`groups()`], [`sections`]. For language runtimes: [`engine`]. Building blocks with their protocols: [`slot`],
+//! [`wait_point`], [`barrier`], [`lending`]. Rules of waiting: [`patience`]; of team sizes: [`sizer`].
 
 pub mod barrier;
 pub mod config;
 pub mod engine;
 mod engine_state;
+pub mod groups;
+pub mod lending;
 mod local;
 pub mod loops;
 pub mod nano;
@@ -46,6 +48,7 @@ mod vp;
 pub mod wait_point;
 
 pub use config::{Config, Waiting};
+pub use groups::{Group, Groups, groups};
 pub use loops::{
     Alpha, Cross, Doacross, Order, ParChunksMut, ParFor, ParFor2d, ParFor3d, Pipeline, Pipeline2d, Schedule, Sections,
     doacross, par_chunks_mut, par_for, par_for_2d, par_for_3d, pipeline, pipeline_2d, sections,

@@ -1,29 +1,36 @@
 //! What the engine knows of the calling thread: where it stands in a region, and which virtual processors it reserved.
 //!
 //! # Terms
-//! A *root* is an outermost master: a thread of the program, outside any region. It reserves virtual processors 1, 2, ...
-//! for as long as it lives, and thread i of its teams is always virtual processor i (D3). A master *inside* a region gets
-//! its group from what its root does not use now (lent), and, when the team's size must be exact, from unused or new
-//! virtual processors (own). Groups are cached by depth: the next inner fork of the same size is a store.
+//! A *root* is a master that owns its virtual processors: an outermost one (a thread of the program, outside any region),
+//! which reserves virtual processors 1, 2, ... for as long as it lives, and thread i of whose teams is always virtual
+//! processor i (D3); or the master of an explicit group ([`crate::groups`]), which gets neighbours from the root around
+//! until its region ends (`lead`). A master that is no root gets its group from what its root does not use now
+//! ([`crate::lending`]), and, when the team's size must be exact, from unused or new virtual processors (own). Groups are
+//! cached by depth: the next inner fork of the same size is a store.
 //!
 //! # Who touches what
-//! `Local`: its thread only. `Root::lending`: under its lock; `generation`, `surplus`: written by the root's thread and
-//! under the lock, read by anybody.
+//! `Local`: its thread only. The lenders inside: see [`crate::lending`].
 //!
 //! # Invariants
-//! L1  A virtual processor is in the reach of one master at a time: root and inner masters never use it at once.
-//!     The root takes lent ones back only at an outermost fork, when all inner regions are joined; inner masters see the
-//!     new generation before they use their cache again.
+//! L1  A virtual processor is in the reach of one master at a time: a root, the masters that borrow from it, and those
+//!     to which it gave a group never use it at once. The root takes back what it lent or gave only at its next fork,
+//!     when all inner regions are joined; borrowers see the new number before they use their cache again, and the
+//!     master of an explicit group drops what it got before it arrives.
 
-use crate::engine_state::{engine, new_generation};
+use crate::engine_state::engine;
+use crate::groups::{Follows, Head};
+use crate::lending::Lender;
 use crate::patience::Patience;
 use crate::placement;
 use crate::team::{Member, Work};
 use crate::vp::Vp;
 use std::cell::{Cell, UnsafeCell};
 use std::ptr;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+
+mod group;
+mod lead;
+
+use group::Group;
 
 /// Where a thread stands: its place in the innermost region that it works for.
 #[derive(Clone, Copy, Debug)]
@@ -44,81 +51,14 @@ impl Membership {
     const OUTSIDE: Self = Self { id: 0, size: 1, level: 0, crowd: 1, root: ptr::null() };
 }
 
-/// An outermost master's reservation, as inner masters see it.
-#[derive(Debug)]
-pub(crate) struct Root {
-    lending: Mutex<Lending>,
-    /// Number of the current lending; another number voids all that was lent.
-    generation: AtomicU64,
-    /// Virtual processors that may be lent now: lets an inner master that finds 0 go on without the lock.
-    surplus: AtomicU32,
-}
-
-#[derive(Debug, Default)]
-struct Lending {
-    /// The root's virtual processors that its current team does not use, not lent yet.
-    free: Vec<&'static Vp>,
-    /// What one inner master may take: an equal share.
-    share: usize,
-}
-
-impl Root {
-    fn new() -> Self {
-        Self {
-            lending: Mutex::new(Lending::default()),
-            generation: AtomicU64::new(new_generation()),
-            surplus: AtomicU32::new(0),
-        }
-    }
-
-    fn lending(&self) -> MutexGuard<'_, Lending> {
-        // The list is whole at every point where a panic could leave it.
-        self.lending.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Starts a new lending of `spare` virtual processors, which `masters` inner masters share equally.
-    fn lend_anew(&self, spare: &[&'static Vp], masters: usize) {
-        let mut lending = self.lending();
-        lending.free.clear();
-        lending.free.extend_from_slice(spare);
-        lending.share = spare.len().div_ceil(masters);
-        // ORDERING: Relaxed - read by members of the region whose slots are supplied after this.
-        self.generation.store(new_generation(), Relaxed);
-        self.surplus.store(u32::try_from(lending.free.len()).unwrap_or(u32::MAX), Relaxed);
-    }
-
-    /// Up to `wanted` virtual processors, at most the equal share.
-    fn borrow(&self, wanted: usize) -> Vec<&'static Vp> {
-        // ORDERING: Relaxed - a hint; the lock decides.
-        if self.surplus.load(Relaxed) == 0 {
-            return Vec::new();
-        }
-        let mut lending = self.lending();
-        let count = wanted.min(lending.share).min(lending.free.len());
-        // Neighbours go to one group, in order (F7: groups are consecutive processors).
-        let group = lending.free.drain(..count).collect();
-        self.surplus.store(u32::try_from(lending.free.len()).unwrap_or(u32::MAX), Relaxed);
-        group
-    }
-}
-
-/// The virtual processors of one master at one depth.
-#[derive(Debug, Default)]
-struct Group {
-    /// Lent by the root first, then own ones.
-    members: Vec<&'static Vp>,
-    /// How many of `members` are lent.
-    lent: usize,
-    /// The lending that `lent` belongs to.
-    generation: u64,
-    /// Outermost groups: how many members the root's own team used when it last lent the rest.
-    used: usize,
-    /// Outermost groups: the sizer's epoch to which the members are bound.
-    bound: u32,
-}
+/// A root, as the masters that borrow from it see it.
+pub(crate) type Root = Lender<&'static Vp>;
 
 /// Regions between two looks at the clock for [`TeamSizer::refresh`](crate::sizer::TeamSizer::refresh).
 const FORKS_PER_LOOK: u32 = 16;
+
+/// No depth at all.
+const NOWHERE: usize = usize::MAX;
 
 /// How a team that cannot have all its threads at once is to be treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,9 +76,13 @@ pub(crate) struct Local {
     /// Open regions of more than one thread that this thread is the master of.
     depth: Cell<usize>,
     groups: UnsafeCell<Vec<Group>>,
-    root: Root,
+    /// The depth at which this thread is a root: 0 on threads of the program, none on a VP, until it leads a group.
+    root_depth: Cell<usize>,
+    /// The explicit group that this thread leads at that depth; null: none.
+    head: Cell<*const Head<'static>>,
     patience: Patience,
-    vp: Option<&'static Vp>,
+    /// False in the child of a fork, where the thread is one of the program.
+    is_vp: Cell<bool>,
     /// Counted among the engine's masters.
     enrolled: Cell<bool>,
     /// Processors that this master's next or open region took, when there are several masters.
@@ -185,7 +129,7 @@ pub(crate) fn local() -> &'static Local {
 
 #[cold]
 fn create() -> &'static Local {
-    let local = Box::into_raw(Box::new(Local::new(None)));
+    let local = Box::into_raw(Box::new(Local::new(false)));
     CURRENT.set(local);
     // Fails only while the thread's other destructors run: then the state is leaked.
     let _ = GUARD.try_with(|guard| guard.0.set(local));
@@ -193,9 +137,9 @@ fn create() -> &'static Local {
     unsafe { &*local }
 }
 
-/// Makes the calling thread virtual processor `vp`, for ever.
-pub(crate) fn adopt(vp: &'static Vp) -> &'static Local {
-    let local: &'static Local = Box::leak(Box::new(Local::new(Some(vp))));
+/// Makes the calling thread a virtual processor, for ever.
+pub(crate) fn adopt() -> &'static Local {
+    let local: &'static Local = Box::leak(Box::new(Local::new(true)));
     CURRENT.set(local);
     local
 }
@@ -211,18 +155,19 @@ pub(crate) fn forget_after_fork() -> bool {
     // SAFETY: - the state belongs to this thread, the child's only one.
     let local = unsafe { &*local };
     local.forget_groups();
-    local.vp.is_some()
+    local.is_vp.take()
 }
 
 impl Local {
-    fn new(vp: Option<&'static Vp>) -> Self {
+    fn new(is_vp: bool) -> Self {
         Self {
             membership: Cell::new(Membership::OUTSIDE),
             depth: Cell::new(0),
             groups: UnsafeCell::new(Vec::new()),
-            root: Root::new(),
+            root_depth: Cell::new(if is_vp { NOWHERE } else { 0 }),
+            head: Cell::new(ptr::null()),
             patience: Patience::new(),
-            vp,
+            is_vp: Cell::new(is_vp),
             enrolled: Cell::new(false),
             claimed: Cell::new(0),
             wanted: Cell::new(0),
@@ -240,7 +185,44 @@ impl Local {
 
     /// True outside any region of more than one thread, on a thread of the program.
     fn is_outermost(&self) -> bool {
-        self.vp.is_none() && self.depth.get() == 0
+        self.depth.get() == 0 && !self.is_vp.get()
+    }
+
+    /// True where the thread owns the virtual processors of its group.
+    #[inline]
+    fn is_root(&self) -> bool {
+        self.depth.get() == self.root_depth.get()
+    }
+
+    /// The explicit group that the thread leads, where it has it for its next fork.
+    #[inline]
+    fn head(&self) -> Option<&Head<'_>> {
+        if !self.is_root() {
+            return None;
+        }
+        // SAFETY: - null, or set by `lead` for as long as the head lives.
+        unsafe { self.head.get().as_ref() }
+    }
+
+    /// What makes groups of the caller's processors shrink.
+    pub(crate) fn followed(&self) -> Follows<'_> {
+        self.head().map_or(Follows::Grant, Follows::Outer)
+    }
+
+    /// What a region of the caller may have at most, by the sizer and by the explicit group that it leads.
+    #[inline]
+    fn limit(&self) -> usize {
+        let limit = engine().sizer().limit();
+        self.head().map_or(limit, |head| head.allowance(limit))
+    }
+
+    /// What a region without a number of its own asks for.
+    #[inline]
+    pub(crate) fn wish(&self) -> usize {
+        match self.head() {
+            Some(head) => head.own(),
+            None => engine().wish(),
+        }
     }
 
     /// How many threads a region may have that could use `wanted`: what the program has now, less what other masters'
@@ -267,15 +249,19 @@ impl Local {
                 self.claimed.set(taken);
                 return taken;
             }
+            return wanted.min(engine.sizer().limit()).max(1);
         }
-        wanted.min(engine.sizer().limit()).max(1)
+        wanted.min(self.limit()).max(1)
     }
 
     /// Before a region of `size` threads: its crowd (see [`Membership::crowd`]).
     #[inline]
     pub(crate) fn occupy(&self, size: u32) -> u32 {
         if !self.is_outermost() {
-            return self.membership.get().crowd.saturating_mul(size);
+            return match self.head() {
+                Some(head) => head.crowd(size),
+                None => self.membership.get().crowd.saturating_mul(size),
+            };
         }
         let engine = engine();
         if engine.has_one_master() {
@@ -319,7 +305,7 @@ impl Local {
             return 1;
         }
         let group = self.group();
-        let ready = if self.is_outermost() {
+        let ready = if self.is_root() {
             group.used == size - 1 && group.bound == engine().sizer().epoch()
         } else {
             group.members.len() >= size - 1 && group.generation == self.root_generation()
@@ -330,7 +316,13 @@ impl Local {
     #[cold]
     fn prepare(&self, size: usize, need: Need) -> usize {
         let size = size.min(engine().largest_team());
-        if self.is_outermost() { self.prepare_outermost(size) } else { self.prepare_inner(size, need) }
+        if self.is_outermost() {
+            self.prepare_outermost(size)
+        } else if self.is_root() {
+            self.prepare_led(size, need)
+        } else {
+            self.prepare_inner(size, need)
+        }
     }
 
     fn prepare_outermost(&self, size: usize) -> usize {
@@ -342,10 +334,8 @@ impl Local {
         let grown = self.grow(wanted);
         let used = group.members.len().min(size - 1);
         if group.used != used || grown || group.bound != epoch {
-            group.used = used;
             // Never more running members than processors, inner ones included.
-            let lendable = group.members.len().min(sizer.limit() - 1).max(used);
-            self.root.lend_anew(&group.members[used..lendable], used + 1);
+            group.use_and_lend(used, sizer.limit() - 1);
         }
         if grown || group.bound != epoch {
             match sizer.processors() {
@@ -400,7 +390,8 @@ impl Local {
             return Vec::new();
         }
         // SAFETY: - the root's thread has the region open that this thread is a member of, so its state lives.
-        unsafe { &*root }.borrow(wanted)
+        let root = unsafe { &*root };
+        root.borrow(wanted)
     }
 
     fn root_generation(&self) -> u64 {
@@ -410,8 +401,7 @@ impl Local {
         }
         // SAFETY: - as in `borrow`.
         let root = unsafe { &*root };
-        // ORDERING: Relaxed - written before the slot of the region that this thread is in was supplied.
-        root.generation.load(Relaxed)
+        root.generation()
     }
 
     /// The virtual processors of a team of `size` that `reserve` made room for.
@@ -437,19 +427,23 @@ impl Local {
     /// The root for members of a region that this thread forks.
     #[inline]
     pub(crate) fn root_for_members(&self) -> *const Root {
-        if self.is_outermost() { ptr::from_ref(&self.root) } else { self.membership.get().root }
+        if self.is_root() { ptr::from_ref(&*self.group().root) } else { self.membership.get().root }
     }
 
     /// The group of the current depth.
-    #[expect(clippy::mut_from_ref, reason = "thread-owned state; see the safety comment")]
     #[inline]
     fn group(&self) -> &mut Group {
+        self.group_at(self.depth.get())
+    }
+
+    #[expect(clippy::mut_from_ref, reason = "thread-owned state; see the safety comment")]
+    #[inline]
+    fn group_at(&self, depth: usize) -> &mut Group {
         // SAFETY: - `Local` is touched by its thread only.
         //         - no caller keeps the reference over a call that takes another one to the same vector: `members` is
         //           read between `reserve` and the join, and regions forked meanwhile use a deeper group; their pushes
         //           may move the vector of groups, not the vectors of members.
         let groups = unsafe { &mut *self.groups.get() };
-        let depth = self.depth.get();
         if depth >= groups.len() {
             groups.resize_with(depth + 1, Group::default);
         }
@@ -480,6 +474,8 @@ impl Local {
         self.wanted.set(0);
         // Regions that were open in the parent cannot be joined here: their other members do not exist.
         self.depth.set(0);
+        self.root_depth.set(0);
+        self.head.set(ptr::null());
         self.membership.set(Membership::OUTSIDE);
     }
 }

@@ -1,7 +1,7 @@
 //! A region of the safe API: a closure that runs on each member, with panics carried to the caller.
 
 use crate::engine::grant_for;
-use crate::engine_state::engine;
+use crate::local::local;
 use crate::team::{Member, Team};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -65,7 +65,7 @@ unsafe fn call<F: Fn(Member) + Sync>(data: *const (), member: Member) {
 /// # Panics
 /// With the payload of the first member that panics, after all are done.
 pub fn broadcast<F: Fn(Member) + Sync>(body: F) {
-    run(engine().wish(), body);
+    run(local().wish(), body);
 }
 
 /// Runs `a` and `b`, at the same time when a processor is free, and returns both results. Cost when none is free: two

@@ -3,7 +3,7 @@
 //! A scope forks a region on all processors that the program has now. Member 0, the caller, runs the scope's body on its
 //! own stack; the other members, and the caller whenever it waits, run nano-threads ([`crate::nano`]).
 
-use crate::engine_state::engine;
+use crate::local::local;
 use crate::nano::body::Body;
 use crate::nano::depend::Table;
 use crate::nano::descriptor::{Nano, NanoPtr, Traits};
@@ -72,7 +72,7 @@ pub fn scope<'scope, B, R>(body: B) -> R
 where
     B: FnOnce(&Scope<'scope>) -> R,
 {
-    let team = region::reserve(engine().wish());
+    let team = region::reserve(local().wish());
     // Shared with completions and spawners on foreign threads, which may still be waking us when all is done.
     let scheduler = Scheduler::take(team.size());
     let run = Run { scheduler: &scheduler, body: UnsafeCell::new(Some(body)), result: UnsafeCell::new(None) };

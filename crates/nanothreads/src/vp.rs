@@ -128,7 +128,7 @@ impl Vp {
     /// The life of the virtual processor.
     fn main(&'static self) -> ! {
         engine().sizer().enlist(self.rare.number, affinity::current_tid());
-        let local = local::adopt(self);
+        let local = local::adopt();
         let mut crowd = 1;
         for number in 1.. {
             let descriptor = self.next_work(local, number, crowd);

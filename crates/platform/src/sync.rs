@@ -4,9 +4,9 @@
 pub use crossbeam_utils::CachePadded;
 
 #[cfg(loom)]
-pub use loom::sync::{Arc, Mutex};
+pub use loom::sync::{Arc, Mutex, MutexGuard};
 #[cfg(not(loom))]
-pub use std::sync::{Arc, Mutex};
+pub use std::sync::{Arc, Mutex, MutexGuard};
 
 /// Atomic types and fences.
 pub mod atomic {

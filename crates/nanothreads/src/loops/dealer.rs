@@ -4,7 +4,7 @@ use super::grain::Grain;
 use super::ranges::Ranges;
 use super::schedule::{Factoring, Schedule, Trapezoid, guided_chunk, safe_chunk, static_block};
 use super::stop::Stop;
-use crate::engine_state::engine;
+use crate::local::local;
 use crate::region;
 use crate::team::Team;
 use platform::sync::CachePadded;
@@ -50,7 +50,7 @@ impl Loop {
 /// A team for a loop of `length` iterations.
 #[inline]
 pub(super) fn reserve_team(length: usize) -> Team {
-    region::reserve(engine().wish().min(length))
+    region::reserve(local().wish().min(length))
 }
 
 /// See the module head.

@@ -15,7 +15,7 @@ use super::schedule::static_block;
 use super::stages::Stage;
 use super::stop::Stop;
 use crate::engine;
-use crate::engine_state::engine;
+use crate::local::local;
 use crate::region;
 use std::cmp::Reverse;
 use std::num::NonZeroUsize;
@@ -135,7 +135,7 @@ impl Pipeline2d {
         if rows == 0 || columns == 0 || length == 0 {
             return;
         }
-        let team = region::reserve(engine().wish().min(rows.saturating_mul(columns)));
+        let team = region::reserve(local().wish().min(rows.saturating_mul(columns)));
         let grid = Grid::choose(team.size(), rows, columns, self.outer_is_free);
         let blocks = match self.blocks {
             Some(blocks) => blocks.get(),

@@ -1,0 +1,256 @@
+//! Explicit groups: a team is divided into groups of neighbours, each with a master that forks on its own group.
+//!
+//! # Protocol
+//! The caller, a master with P threads, divides them: group i gets `sizes[i]` consecutive ones, of which the first is the
+//! group's master; group 0's is the caller.
+//! 1. The caller forks a region whose members are the masters alone. The other virtual processors stay idle where they
+//!    are: no line moves for them.
+//! 2. Each master leads its group: its forks get the group's virtual processors, any number of times
+//!    and at any depth. An inner fork is what an outermost one is: a store for each slave.
+//! 3. A master whose body has ended leaves the group's virtual processors idle, and arrives. Nobody else gets them before
+//!    the caller's join: what comes after finds its data in the same caches.
+//!
+//! # Races
+//! *Two masters of one virtual processor.* A (the caller) supplies it before and after the groups, B (the group's master)
+//! in between. B joins its last region on it, then arrives at A's join with Release; A sees that with Acquire before it
+//! supplies again, and B saw A's last number with the Acquire of its own descriptor. So the numbers in the supply line
+//! continue, and there is one supplier at a time (L1). Model: `tests/loom_groups.rs`.
+//!
+//! # Papers
+//! P1 sections 3.1.1 and 5.1 (F4, F7: 16 processors as four groups have the masters 0, 4, 8, 12). Deviation: groups of
+//! proportional size, which shrink when the grant does.
+
+mod domains;
+mod head;
+mod split;
+
+pub(crate) use head::{Follows, Head};
+pub use split::split;
+
+use crate::local::{Local, local};
+use crate::region;
+use crate::team::{Member, Team};
+use crate::vp::Vp;
+use domains::Domain;
+use std::borrow::Cow;
+use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
+
+/// A division of the caller's processors into groups; made by [`groups`](fn@groups).
+#[derive(Clone, Debug)]
+#[must_use = "groups do nothing until they run"]
+pub struct Groups<'w> {
+    shape: Shape<'w>,
+}
+
+#[derive(Clone, Debug)]
+enum Shape<'w> {
+    Equal(usize),
+    Weights(Cow<'w, [usize]>),
+    Domain(Domain),
+}
+
+/// Divides the processors that the caller has into groups of neighbours, which work on different things at the same
+/// time, each with all of its group: one for each last-level cache, unless told otherwise.
+///
+/// Each group has a master, on which the body runs. Whatever the body forks (loops, [`join`](crate::join),
+/// [`scope`](crate::scope()), [`broadcast`](crate::broadcast), groups again) runs on its group, and nowhere else.
+///
+/// ```
+/// use nanothreads::{groups, par_for};
+/// let totals = groups().weights(&[3, 1]).map(|group| {
+///     // Runs on three quarters of the processors in group 0, and on one quarter in group 1.
+///     let range = [0..7_500, 7_500..10_000][group.index()].clone();
+///     par_for(range).reduce(0, |i| i, |a, b| a + b)
+/// });
+/// assert_eq!(totals.iter().sum::<usize>(), 49_995_000);
+/// ```
+pub fn groups() -> Groups<'static> {
+    Groups { shape: Shape::Domain(Domain::Cache) }
+}
+
+impl<'w> Groups<'w> {
+    /// `count` groups, whose sizes differ by one at most.
+    pub fn equal<'any>(self, count: usize) -> Groups<'any> {
+        Groups { shape: Shape::Equal(count) }
+    }
+
+    /// A group for each weight, in proportion ([`split`]).
+    pub fn weights(self, weights: &[usize]) -> Groups<'_> {
+        Groups { shape: Shape::Weights(Cow::Borrowed(weights)) }
+    }
+
+    /// A group for each last-level cache that the program has processors of, as large as it has.
+    pub fn by_cache<'any>(self) -> Groups<'any> {
+        Groups { shape: Shape::Domain(Domain::Cache) }
+    }
+
+    /// A group for each memory node that the program has processors of, as large as it has.
+    pub fn by_node<'any>(self) -> Groups<'any> {
+        Groups { shape: Shape::Domain(Domain::Node) }
+    }
+
+    fn into_weights(self) -> Cow<'w, [usize]> {
+        match self.shape {
+            Shape::Equal(count) => Cow::Owned(vec![1; count]),
+            Shape::Weights(weights) => weights,
+            Shape::Domain(domain) => Cow::Owned(domain.weights()),
+        }
+    }
+
+    /// Runs `body` once for each group, on its master, and returns when all are done.
+    ///
+    /// With fewer processors than groups, groups of one thread each run one after another on those that there are: no
+    /// body may wait for another one. When the program's grant shrinks while groups are open, the next regions inside
+    /// shrink in proportion. Cost: as a region of as many threads as there are groups, and three short allocations.
+    ///
+    /// # Panics
+    /// With the payload of the first body that panics, when all are done; groups not begun by then are skipped.
+    pub fn run<F: Fn(Group) + Sync>(self, body: F) {
+        divide(&self.into_weights(), body);
+    }
+
+    /// As [`Groups::run`], and returns what the bodies return, in the order of the groups.
+    ///
+    /// # Panics
+    /// As [`Groups::run`].
+    pub fn map<R: Send, F: Fn(Group) -> R + Sync>(self, body: F) -> Vec<R> {
+        let weights = self.into_weights();
+        let results: Vec<Mutex<Option<R>>> = weights.iter().map(|_| Mutex::new(None)).collect();
+        divide(&weights, |group| {
+            let result = body(group);
+            *results[group.index].lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
+        });
+        let taken = results.into_iter().map(|result| result.into_inner().unwrap_or_else(PoisonError::into_inner));
+        taken.map(|result| result.expect("each body ran and did not panic")).collect()
+    }
+}
+
+/// One group, as its body sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Group {
+    index: usize,
+    count: usize,
+    first: usize,
+    size: usize,
+}
+
+impl Group {
+    /// The number of the group, from 0.
+    pub fn index(&self) -> usize {
+        self.index
+    }
+
+    /// How many groups there are.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Threads of the group, its master included.
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
+    /// Which members of the divided team the group consists of. The first one is the master.
+    pub fn members(&self) -> Range<usize> {
+        self.first..self.first + self.size
+    }
+}
+
+/// Runs `body` for a group of each of `weights`, on the caller's processors.
+pub(crate) fn divide<F: Fn(Group) + Sync>(weights: &[usize], body: F) {
+    if weights.is_empty() {
+        return;
+    }
+    let local = local();
+    let follows = local.followed();
+    let total = region::reserve(local.wish()).size();
+    let sizes = if weights.len() <= total { split(total, weights) } else { vec![1; total] };
+    let firsts: Vec<usize> = sizes.iter().scan(0, |end, size| Some(std::mem::replace(end, *end + size))).collect();
+    let crowd = local.occupy(narrow(total));
+    let slaves = local.members(total);
+    let masters: Vec<&'static Vp> = firsts[1..].iter().map(|first| slaves[first - 1]).collect();
+    let parts = Parts { sizes: &sizes, firsts: &firsts, total, follows, crowd, slaves, count: weights.len() };
+    let next = AtomicUsize::new(0);
+    let masters_alone = [sizes.len()];
+    let head = Head::new(&masters_alone, 0, masters_alone[0], Follows::Nothing, crowd);
+    // SAFETY: - L1: the caller reserved `masters` and forks nothing else before `lead` ends; `run_team` joins.
+    let fork = || unsafe {
+        local.lead(&head, &masters, || {
+            let team = Team::reserve_available(masters_alone[0]);
+            region::run_team(&team, |member| parts.run_one(member, &next, &body));
+        });
+    };
+    deeper(local, fork);
+}
+
+/// Runs `fork` one depth lower: the group of the caller's depth is in use.
+fn deeper<R>(local: &Local, fork: impl FnOnce() -> R) -> R {
+    struct Close<'a>(&'a Local, usize);
+    impl Drop for Close<'_> {
+        fn drop(&mut self) {
+            self.0.close(self.1);
+            self.0.take_members_back();
+            self.0.settle();
+        }
+    }
+    let _close = Close(local, local.open());
+    fork()
+}
+
+fn narrow(size: usize) -> u32 {
+    u32::try_from(size).expect("reserve keeps teams below largest_team")
+}
+
+/// A division, as its masters share it.
+struct Parts<'a> {
+    sizes: &'a [usize],
+    firsts: &'a [usize],
+    total: usize,
+    follows: Follows<'a>,
+    crowd: u32,
+    /// Members 1.. of the divided team.
+    slaves: &'a [&'static Vp],
+    /// Groups to run; more than `sizes` when there are fewer threads than groups.
+    count: usize,
+}
+
+impl Parts<'_> {
+    /// The part of one master.
+    fn run_one(&self, member: Member, next: &AtomicUsize, body: &impl Fn(Group)) {
+        let place = member.id as usize;
+        let (first, size) = (self.firsts[place], self.sizes[place]);
+        let head = Head::new(self.sizes, place, self.total, self.follows, self.crowd);
+        let group = |index| Group { index, count: self.count, first, size };
+        let run = || {
+            if self.count == self.sizes.len() {
+                return body(group(place));
+            }
+            // More groups than threads: each takes the next one. After a panic nothing is left to take.
+            let skip = OnUnwind(|| next.store(self.count, Relaxed));
+            loop {
+                // ORDERING: Relaxed - deals numbers; data travels by fork and join.
+                let index = next.fetch_add(1, Relaxed);
+                if index >= self.count {
+                    break;
+                }
+                body(group(index));
+            }
+            std::mem::forget(skip);
+        };
+        // SAFETY: - L1: these are this group's places in the divided team, and the groups are disjoint; the caller of
+        //           `divide` supplies them again after the join alone.
+        //         - all regions that the body forks are joined when it ends.
+        unsafe { local().lead(&head, &self.slaves[first..first + size - 1], run) }
+    }
+}
+
+/// Calls its function unless it is forgotten.
+struct OnUnwind<F: Fn()>(F);
+
+impl<F: Fn()> Drop for OnUnwind<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}

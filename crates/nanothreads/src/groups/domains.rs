@@ -1,0 +1,104 @@
+//! Groups that follow the machine: the processors of the program by cache or memory node.
+
+use crate::engine_state::engine;
+use platform::affinity::CpuSet;
+use platform::topology::{Cpu, Topology};
+use std::sync::OnceLock;
+
+/// What the processors of a group share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Domain {
+    /// The last-level cache.
+    Cache,
+    /// The memory node.
+    Node,
+}
+
+impl Domain {
+    fn of(self, cpu: &Cpu) -> u32 {
+        match self {
+            Self::Cache => cpu.llc,
+            Self::Node => cpu.node,
+        }
+    }
+
+    /// How many of the program's processors each domain has, domains in the order of their first processor.
+    pub(super) fn weights(self) -> Vec<usize> {
+        let mask = engine().mask();
+        let own = engine().sizer().processors().map_or_else(|| mask.clone(), |granted| granted.intersection(mask));
+        match machine() {
+            Some(machine) => self.weights_of(machine, &own),
+            None => vec![1],
+        }
+    }
+
+    fn weights_of(self, machine: &Topology, own: &CpuSet) -> Vec<usize> {
+        let mut domains: Vec<(u32, usize)> = Vec::new();
+        for cpu in machine.cpus().iter().filter(|cpu| own.contains(cpu.id)) {
+            let domain = self.of(cpu);
+            match domains.iter_mut().find(|(known, _)| *known == domain) {
+                Some((_, count)) => *count += 1,
+                None => domains.push((domain, 1)),
+            }
+        }
+        // A mask of processors that went offline: one group of what there is.
+        if domains.is_empty() { vec![1] } else { domains.into_iter().map(|(_, count)| count).collect() }
+    }
+}
+
+/// The machine, read once; `None` where the system does not say.
+fn machine() -> Option<&'static Topology> {
+    static MACHINE: OnceLock<Option<Topology>> = OnceLock::new();
+    MACHINE.get_or_init(|| Topology::read().ok().or_else(|| Topology::flat(engine().mask()))).as_ref()
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    fn write(path: &Path, text: &str) {
+        let folder = path.parent().expect("a file stands in a folder");
+        std::fs::create_dir_all(folder).expect("the test's folder can be written");
+        std::fs::write(path, text).expect("the test's folder can be written");
+    }
+
+    /// Two nodes of four processors with two caches each; processor numbers alternate between the nodes.
+    fn two_nodes(root: &Path) -> Topology {
+        write(&root.join("cpu/online"), "0-7\n");
+        write(&root.join("cpu/possible"), "0-7\n");
+        for cpu in 0..8 {
+            let folder = root.join(format!("cpu/cpu{cpu}"));
+            write(&folder.join("topology/physical_package_id"), &format!("{}\n", cpu % 2));
+            write(&folder.join("topology/core_id"), &format!("{}\n", cpu / 2));
+            let first = cpu % 4;
+            let index = folder.join("cache/index3");
+            write(&index.join("level"), "3\n");
+            write(&index.join("type"), "Unified\n");
+            write(&index.join("shared_cpu_list"), &format!("{first},{}\n", first + 4));
+        }
+        write(&root.join("node/online"), "0-1\n");
+        write(&root.join("node/node0/cpulist"), "0,2,4,6\n");
+        write(&root.join("node/node1/cpulist"), "1,3,5,7\n");
+        Topology::read_from(root).expect("the tree is whole")
+    }
+
+    #[test]
+    fn each_cache_and_each_node_weighs_as_many_processors_as_the_program_has_of_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let machine = two_nodes(folder.path());
+        let all = machine.online();
+        assert_eq!(Domain::Node.weights_of(&machine, &all), [4, 4]);
+        assert_eq!(Domain::Cache.weights_of(&machine, &all), [2, 2, 2, 2]);
+        let some = CpuSet::parse_list("0,2,4,1").unwrap();
+        assert_eq!(Domain::Node.weights_of(&machine, &some), [3, 1]);
+        assert_eq!(Domain::Cache.weights_of(&machine, &some), [2, 1, 1]);
+    }
+
+    #[test]
+    fn a_program_on_unknown_processors_has_one_group() {
+        let machine = Topology::flat(&CpuSet::parse_list("0-3").unwrap()).unwrap();
+        assert_eq!(Domain::Cache.weights_of(&machine, &CpuSet::parse_list("9").unwrap()), [1]);
+        assert_eq!(Domain::Node.weights_of(&machine, &machine.online()), [4]);
+    }
+}

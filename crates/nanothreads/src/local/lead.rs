@@ -1,0 +1,78 @@
+//! Leading an explicit group: for a while, a thread is the root of virtual processors that the master around gave it.
+
+use super::{Local, Need};
+use crate::engine_state::{Engine, engine};
+use crate::groups::Head;
+use crate::vp::Vp;
+use std::ptr;
+
+impl Local {
+    /// Makes room for a team of the master of an explicit group: what it got is what it has.
+    pub(super) fn prepare_led(&self, size: usize, need: Need) -> usize {
+        let group = self.group();
+        let grown = need == Need::Exact && self.grow(size - 1);
+        let used = group.members.len().min(size - 1);
+        let epoch = engine().sizer().epoch();
+        if group.used != used || grown || group.bound != epoch {
+            let lendable = group.lent.min(self.limit() - 1);
+            group.use_and_lend(used, lendable);
+        }
+        group.bound = epoch;
+        used + 1
+    }
+
+    /// Tells the group of the current depth that others were masters of its members.
+    pub(crate) fn take_members_back(&self) {
+        self.group().had_other_masters();
+    }
+
+    /// Leads an explicit group while `body` runs: what the calling thread forks in it gets `slaves`, and no others
+    /// unless a team's size must be exact. The caller gave its place at this depth to nobody else.
+    ///
+    /// # Safety
+    /// - `slaves` are in nobody else's reach until `body` has ended (L1), and joined.
+    /// - `head` says what the group may use, and what it points to outlives the call.
+    pub(crate) unsafe fn lead<R>(&self, head: &Head<'_>, slaves: &[&'static Vp], body: impl FnOnce() -> R) -> R {
+        let group = self.group();
+        // What the root lent to an earlier region here is given up, until the root lends anew.
+        group.members.splice(..group.lent, slaves.iter().copied());
+        group.lent = slaves.len();
+        group.had_other_masters();
+        let _end = Led {
+            local: self,
+            engine: engine(),
+            depth: self.depth.get(),
+            head: self.head.replace(ptr::from_ref(head).cast()),
+            root_depth: self.root_depth.replace(self.depth.get()),
+        };
+        body()
+    }
+}
+
+/// Ends the leading of an explicit group.
+struct Led<'a> {
+    local: &'a Local,
+    engine: &'static Engine,
+    depth: usize,
+    /// What was there before.
+    head: *const Head<'static>,
+    root_depth: usize,
+}
+
+impl Drop for Led<'_> {
+    fn drop(&mut self) {
+        let Self { local, .. } = *self;
+        local.head.set(self.head);
+        local.root_depth.set(self.root_depth);
+        if !ptr::eq(self.engine, engine()) {
+            // The body forked, and this is the child: what was led is the parent's (D13).
+            return;
+        }
+        debug_assert_eq!(local.depth.get(), self.depth, "all that the body forked is joined");
+        let group = local.group();
+        group.members.drain(..group.lent);
+        group.lent = 0;
+        group.generation = 0;
+        group.had_other_masters();
+    }
+}
