@@ -1,8 +1,8 @@
 //! The physical limit: one cache line to another processor and back.
 
-use platform::affinity::{CpuId, CpuSet, affinity, set_affinity};
+use super::place::processor;
+use platform::affinity::{CpuSet, set_affinity};
 use platform::sync::CachePadded;
-use std::sync::OnceLock;
 use std::sync::atomic::{
     AtomicU64,
     Ordering::{Acquire, Release},
@@ -17,9 +17,8 @@ const BATCHES: u64 = 5;
 ///
 /// Runs on threads of its own, so that the caller's binding stays.
 pub(crate) fn nanoseconds() -> f64 {
-    let (Some(here), Some(there)) = (processor(0), processor(1)) else {
-        panic!("a round trip needs two processors in the affinity mask");
-    };
+    let (here, there) = (processor(0), processor(1));
+    assert!(here != there, "a round trip needs two processors in the affinity mask");
     let line = CachePadded::new(AtomicU64::new(0));
     let mut batches: Vec<f64> = thread::scope(|s| {
         s.spawn(|| {
@@ -51,20 +50,4 @@ pub(crate) fn nanoseconds() -> f64 {
         measure.join().expect("the measuring thread")
     });
     super::median(&mut batches)
-}
-
-/// The mask that the process was started with, whatever the calling thread is bound to now.
-fn mask() -> &'static CpuSet {
-    static MASK: OnceLock<CpuSet> = OnceLock::new();
-    MASK.get_or_init(|| affinity(None).expect("the own mask"))
-}
-
-/// Remembers the process's mask; call it before anything binds the initial thread.
-pub(crate) fn remember_mask() {
-    mask();
-}
-
-/// The `index`-th processor of the process's mask.
-pub(crate) fn processor(index: usize) -> Option<CpuId> {
-    mask().iter().nth(index)
 }

@@ -1,0 +1,111 @@
+//! The child's side: one measured case of one engine.
+
+use super::place::{self, Row};
+use super::{Runtime, median};
+use std::time::{Duration, Instant};
+
+/// How a case is measured: the time of one operation in nanoseconds, and the extras that the case names.
+pub(crate) type Measure = Box<dyn Fn(&mut Subject) -> Vec<f64>>;
+
+type Check = Box<dyn FnOnce(u64) -> Result<(), String>>;
+
+/// One engine's form of a case, ready to run.
+pub(crate) struct Subject {
+    run: Box<dyn FnMut()>,
+    /// What has to be set up before each call, outside the time.
+    prepare: Option<Box<dyn FnMut()>>,
+    /// Operations in one call.
+    pub operations: u32,
+    /// Told the number of calls: whether the results are right.
+    check: Check,
+    calls: u64,
+}
+
+impl Subject {
+    /// `run` is called again and again; then `check` with the number of calls.
+    pub(crate) fn new<R>(
+        mut run: impl FnMut() -> R + 'static,
+        check: impl FnOnce(u64) -> Result<(), String> + 'static,
+    ) -> Self {
+        let run = move || {
+            run();
+        };
+        Self { run: Box::new(run), prepare: None, operations: 1, check: Box::new(check), calls: 0 }
+    }
+
+    /// With `operations` in each call.
+    pub(crate) fn of(self, operations: u32) -> Self {
+        Self { operations, ..self }
+    }
+
+    /// With `prepare` before each call, outside the time.
+    pub(crate) fn prepared_by(self, prepare: impl FnMut() + 'static) -> Self {
+        Self { prepare: Some(Box::new(prepare)), ..self }
+    }
+
+    #[inline]
+    pub(crate) fn call(&mut self) {
+        self.calls += 1;
+        (self.run)();
+    }
+
+    /// Time of `count` calls.
+    fn time(&mut self, count: u32) -> Duration {
+        let Some(prepare) = &mut self.prepare else {
+            let start = Instant::now();
+            for _ in 0..count {
+                self.call();
+            }
+            return start.elapsed();
+        };
+        let mut sum = Duration::ZERO;
+        for _ in 0..count {
+            prepare();
+            let start = Instant::now();
+            (self.run)();
+            sum += start.elapsed();
+        }
+        self.calls += u64::from(count);
+        sum
+    }
+}
+
+/// Takes the sample: warm up, bind, measure, check.
+pub(crate) fn take(measure: &Measure, mut subject: Subject, runtime: Runtime, row: Row) -> Result<Vec<f64>, String> {
+    // Now the threads are there.
+    subject.time(1);
+    place::bind_threads(runtime, row);
+    let values = measure(&mut subject);
+    let calls = subject.calls;
+    // Ends a pool before its results are looked at.
+    drop(subject.run);
+    (subject.check)(calls)?;
+    Ok(values)
+}
+
+/// Time of warming up: threads are awake, branches predicted.
+const WARM_UP: Duration = Duration::from_millis(10);
+/// Time of a batch, so that reading the clock costs nothing.
+const BATCH: Duration = Duration::from_micros(100);
+/// Time of a sample.
+const SAMPLE: Duration = Duration::from_millis(80);
+
+/// The median time of one operation, of calls one right after the other.
+pub(crate) fn back_to_back() -> Measure {
+    Box::new(|subject| {
+        let begin = Instant::now();
+        let (mut count, mut batch) = (1, Duration::ZERO);
+        while begin.elapsed() < WARM_UP || (batch < BATCH / 2 && count < 1 << 16) {
+            batch = subject.time(count);
+            if batch < BATCH / 2 {
+                count *= 2;
+            }
+        }
+        let begin = Instant::now();
+        let mut batches = Vec::new();
+        while batches.is_empty() || begin.elapsed() < SAMPLE {
+            batches.push(subject.time(count).as_secs_f64() * 1e9 / f64::from(count) / f64::from(subject.operations));
+        }
+        vec![median(&mut batches)]
+    })
+}

@@ -1,0 +1,55 @@
+// The oneTBB side of the benches.
+//
+// Every entry takes three words and returns one. Bodies are C functions of the bench; the same ones run on every engine.
+
+#include <cstdint>
+#include <tbb/tbb.h>
+
+using body_t = void (*)(uint32_t);
+
+// Two threads, as the other engines have.
+static tbb::global_control two_threads(tbb::global_control::max_allowed_parallelism, 2);
+
+// A region of `parts` parts.
+extern "C" uintptr_t region(uintptr_t body, uintptr_t parts, uintptr_t)
+{
+    auto run = reinterpret_cast<body_t>(body);
+    tbb::parallel_for(
+        tbb::blocked_range<uint32_t>(0, static_cast<uint32_t>(parts), 1),
+        [run](const tbb::blocked_range<uint32_t>& range) {
+            for (uint32_t part = range.begin(); part != range.end(); part++)
+                run(part);
+        },
+        tbb::static_partitioner());
+    return 0;
+}
+
+// `outer` * 1000 + `inner` parts.
+extern "C" uintptr_t nested(uintptr_t body, uintptr_t shape, uintptr_t)
+{
+    auto run = reinterpret_cast<body_t>(body);
+    uint32_t outer = shape / 1000, inner = shape % 1000;
+    tbb::parallel_for(uint32_t(0), outer, [=](uint32_t group) {
+        tbb::parallel_for(uint32_t(0), inner, [=](uint32_t part) { run(group * inner + part); });
+    });
+    return 0;
+}
+
+// Two parts, `count` inner regions of one part each.
+extern "C" uintptr_t inner_of_one(uintptr_t body, uintptr_t count, uintptr_t)
+{
+    auto run = reinterpret_cast<body_t>(body);
+    tbb::parallel_for(uint32_t(0), uint32_t(2), [=](uint32_t group) {
+        for (uintptr_t n = 0; n < count; n++)
+            tbb::parallel_for(uint32_t(0), uint32_t(1), [=](uint32_t) { run(group); });
+    });
+    return 0;
+}
+
+// A region in an arena of `size` threads.
+extern "C" uintptr_t sized(uintptr_t body, uintptr_t size, uintptr_t)
+{
+    static tbb::task_arena arenas[] = {tbb::task_arena(1), tbb::task_arena(1), tbb::task_arena(2)};
+    arenas[size > 2 ? 2 : size].execute([=] { region(body, size, 0); });
+    return 0;
+}
