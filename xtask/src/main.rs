@@ -1,5 +1,6 @@
 //! The project's own tasks: `cargo xtask TASK`.
 
+mod artifact;
 mod conformance;
 mod demo;
 mod graph;
@@ -8,6 +9,7 @@ mod san;
 mod setup;
 mod shim;
 mod test;
+mod vm;
 
 use clap::{Parser, Subcommand};
 
@@ -33,6 +35,9 @@ enum Task {
     Conformance(conformance::Options),
     /// Runs the engine's tests under ThreadSanitizer and AddressSanitizer, after each was seen to report planted faults.
     San(san::Options),
+    /// Runs the engine's tests in a virtual machine with 8 processors on 4 nodes.
+    #[command(subcommand)]
+    Vm(vm::Guest),
     /// Builds the drop-in OpenMP library into target/shim.
     Shim,
     /// Runs programs from PyPI and Debian on the original OpenMP runtime and on ours; installs them below target/real.
@@ -52,6 +57,7 @@ fn main() -> anyhow::Result<()> {
         Task::Real(options) => real::run(&workspace, &options),
         Task::Conformance(options) => conformance::run(&workspace, &options),
         Task::San(options) => san::run(&workspace, &options),
+        Task::Vm(guest) => vm::run(&workspace, &guest),
         Task::Shim => {
             println!("{}", shim::run(&workspace)?.display());
             Ok(())

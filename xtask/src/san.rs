@@ -9,8 +9,8 @@ use std::process::Command;
 use std::time::Instant;
 
 use anyhow::{Context, bail};
-use serde::Deserialize;
 
+use crate::artifact::{self, Artifact};
 use crate::setup::{Workspace, clean_environment, must_succeed, shown};
 
 /// The only target that the project's sanitizers are used on; a name in the command keeps build scripts and procedural
@@ -123,27 +123,8 @@ fn have_sources() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// One line of what `cargo test --no-run --message-format=json` prints; others lack these fields.
-#[derive(Deserialize)]
-struct Message {
-    target: Target,
-    executable: Option<PathBuf>,
-}
-
-#[derive(Deserialize)]
-struct Target {
-    name: String,
-}
-
-/// A test program that was built.
-struct Program {
-    name: String,
-    path: PathBuf,
-}
-
-fn build(workspace: &Workspace, sanitizer: Sanitizer) -> anyhow::Result<Vec<Program>> {
+fn build(workspace: &Workspace, sanitizer: Sanitizer) -> anyhow::Result<Vec<Artifact>> {
     let mut command = workspace.cargo(["test", "--no-run", "--lib", "--tests", "--target", TARGET]);
-    command.args(["--message-format", "json-render-diagnostics"]);
     PACKAGES.iter().for_each(|package| {
         command.args(["--package", package]);
     });
@@ -156,26 +137,17 @@ fn build(workspace: &Workspace, sanitizer: Sanitizer) -> anyhow::Result<Vec<Prog
     let given = std::env::var("RUSTFLAGS").unwrap_or_default();
     let flags = format!("{given} -Zsanitizer={} --cfg {}", sanitizer.name(), sanitizer.cfg());
     command.env("RUSTC_BOOTSTRAP", "1").env("RUSTFLAGS", flags.trim());
-    command.stderr(std::process::Stdio::inherit());
-    let output = command.output().with_context(|| format!("cannot start {}", shown(&command)))?;
-    if !output.status.success() {
-        bail!("{} failed: {}", shown(&command), output.status);
-    }
-    Ok(programs(&String::from_utf8_lossy(&output.stdout)))
-}
-
-/// The test programs in cargo's messages. Models do nothing outside loom.
-fn programs(messages: &str) -> Vec<Program> {
-    let messages = messages.lines().filter_map(|line| serde_json::from_str::<Message>(line).ok());
-    let named = messages.filter_map(|Message { target, executable }| Some((target.name, executable?)));
-    named.filter(|(name, _)| !name.starts_with("loom_")).map(|(name, path)| Program { name, path }).collect()
+    let mut programs = artifact::build(&mut command)?;
+    // Models do nothing outside loom.
+    programs.retain(|program| !program.name.starts_with("loom_"));
+    Ok(programs)
 }
 
 fn check(workspace: &Workspace, options: &Options, sanitizer: Sanitizer) -> anyhow::Result<()> {
     let programs = build(workspace, sanitizer)?;
     let planted =
         programs.iter().find(|program| program.name == PLANTED).context("the planted faults were not built")?;
-    let run = |program: &Program, arguments: &[&str]| run_program(workspace, sanitizer, options, program, arguments);
+    let run = |program: &Artifact, arguments: &[&str]| run_program(workspace, sanitizer, options, program, arguments);
     let listing = run(planted, &["--list", "--ignored", "--format", "terse"])?;
     let faults: Vec<&str> = listing.text.lines().filter_map(|line| line.strip_suffix(": test")).collect();
     if faults.is_empty() {
@@ -189,7 +161,7 @@ fn check(workspace: &Workspace, options: &Options, sanitizer: Sanitizer) -> anyh
         println!("planted: {fault}: reported, as it should be");
     }
     let wanted =
-        |program: &&Program| program.name != PLANTED && options.test.as_ref().is_none_or(|name| *name == program.name);
+        |program: &&Artifact| program.name != PLANTED && options.test.as_ref().is_none_or(|name| *name == program.name);
     let mut bad = Vec::new();
     let mut ran = 0;
     for program in programs.iter().filter(wanted) {
@@ -229,7 +201,7 @@ fn run_program(
     workspace: &Workspace,
     sanitizer: Sanitizer,
     options: &Options,
-    program: &Program,
+    program: &Artifact,
     arguments: &[&str],
 ) -> anyhow::Result<Ran> {
     let mut command = Command::new("timeout");
@@ -257,26 +229,4 @@ fn folder_of(workspace: &Workspace, name: &str) -> PathBuf {
     };
     let folders = crates.iter().map(|name| workspace.root.join("crates").join(name));
     folders.into_iter().find(|folder| has_test(folder)).unwrap_or_else(|| workspace.root.clone())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn test_programs_are_read_from_cargo_s_messages_and_models_left_out() {
-        let artifact = |name: &str, executable: Option<&str>| {
-            serde_json::json!({"reason": "compiler-artifact", "target": {"name": name}, "executable": executable})
-                .to_string()
-        };
-        let messages = [
-            artifact("regions", Some("/t/regions-1")),
-            artifact("nanothreads", None),
-            artifact("loom_nano", Some("/t/loom_nano-1")),
-            r#"{"reason":"build-finished","success":true}"#.to_owned(),
-        ];
-        let found = programs(&messages.join("\n"));
-        assert_eq!(found.len(), 1);
-        assert_eq!((found[0].name.as_str(), found[0].path.as_path()), ("regions", Path::new("/t/regions-1")));
-    }
 }

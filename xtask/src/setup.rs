@@ -134,7 +134,7 @@ impl Compiler {
             bail!("gcc with OpenMP is needed ({fault:#}). Run this once, then the task again:\n  {INSTALL}");
         }
         println!("gcc is missing ({fault:#}): installing its package");
-        install()
+        install(&["gcc", "libc6-dev"])
             .with_context(|| format!("cannot install gcc; run this by hand and look at what it says:\n  {INSTALL}"))?;
         compiler.probe().context("gcc is installed but cannot build an OpenMP program")?;
         Ok(compiler)
@@ -156,6 +156,13 @@ impl Compiler {
         };
         command.arg(source).arg("-o").arg(program).arg("-lm");
         must_succeed(&mut command)
+    }
+
+    /// Compiles and links one C file that uses no OpenMP into a program that needs no library at run time.
+    pub(crate) fn build_static(&self, source: &Path, program: &Path) -> anyhow::Result<()> {
+        let mut command = Command::new(&self.program);
+        command.args(["-std=gnu11", "-O2", "-Wall", "-Wextra", "-static"]).arg(source).arg("-o").arg(program);
+        must_succeed(command.stdin(Stdio::null()))
     }
 
     fn command(&self) -> Command {
@@ -188,8 +195,9 @@ impl Compiler {
     }
 }
 
-fn install() -> anyhow::Result<()> {
-    let packages = ["install", "-y", "--no-install-recommends", "gcc", "libc6-dev"];
+/// Installs packages of Debian. For root.
+pub(crate) fn install(packages: &[&str]) -> anyhow::Result<()> {
+    let packages = [&["install", "-y", "--no-install-recommends"], packages].concat();
     let apt = |arguments: &[&str]| {
         must_succeed(
             Command::new("apt-get").args(arguments).env("DEBIAN_FRONTEND", "noninteractive").stdin(Stdio::null()),
@@ -203,12 +211,14 @@ fn install() -> anyhow::Result<()> {
     apt(&packages)
 }
 
-fn find_program(name: &str) -> Option<PathBuf> {
+/// The file that a program's name stands for.
+pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
     let folders = std::env::var_os("PATH")?;
     std::env::split_paths(&folders).map(|folder| folder.join(name)).find(|path| path.is_file())
 }
 
-fn is_root() -> bool {
+/// True when packages may be installed.
+pub(crate) fn is_root() -> bool {
     // SAFETY: geteuid takes nothing, changes nothing and cannot fail.
     unsafe { libc::geteuid() == 0 }
 }

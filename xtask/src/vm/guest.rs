@@ -1,0 +1,223 @@
+//! One boot of the virtual machine: 8 processors on 4 nodes, all emulated, so that it runs wherever QEMU does.
+//!
+//! # The verdict
+//! The guest ends QEMU through `isa-debug-exit`, whose codes are odd, after a line `@RESULT`. A kernel that panics ends
+//! QEMU with 0, so 0 is a failure, and so is a code without the line.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, bail};
+
+use super::cpio::Archive;
+use super::needs::Needs;
+use crate::setup::shown;
+
+pub(super) const PROCESSORS: usize = 8;
+const NODES: usize = 4;
+const MEMORY_PER_NODE: usize = 512;
+/// Exit code for "all programs succeeded": 2 x 42 + 1; see `init.sh`.
+const ALL_WELL: i32 = 85;
+/// The same for "some failed".
+const SOME_FAILED: i32 = 87;
+/// Distances of the nodes: a square, as in `numactl --hardware` of a machine with four sockets.
+const DISTANCES: [(usize, usize, u32); 6] = [(0, 1, 16), (0, 2, 22), (0, 3, 16), (1, 2, 16), (1, 3, 22), (2, 3, 16)];
+
+/// A program that the guest runs.
+pub(super) struct Task {
+    pub(super) name: String,
+    /// The program's file on this machine.
+    pub(super) program: std::path::PathBuf,
+    pub(super) arguments: String,
+    /// Most seconds of the guest's time.
+    pub(super) limit: u32,
+}
+
+/// What became of it.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Outcome {
+    pub(super) name: String,
+    pub(super) code: i32,
+    pub(super) seconds: u32,
+    /// What it printed.
+    pub(super) text: String,
+}
+
+/// The guest's file system.
+/// `variables` are set for all programs.
+pub(super) fn archive(
+    needs: &Needs,
+    tools: &Path,
+    tasks: &[Task],
+    variables: &[(&str, String)],
+) -> anyhow::Result<Vec<u8>> {
+    let read = |file: &Path| std::fs::read(file).with_context(|| format!("cannot read {}", file.display()));
+    let mut archive = Archive::default();
+    for folder in ["bin", "dev", "tests"] {
+        archive.folder(folder);
+    }
+    archive.device("dev/console", 5, 1);
+    archive.device("dev/null", 1, 3);
+    archive.file("init", include_bytes!("../../vm/init.sh"));
+    archive.file("bin/busybox", &read(&needs.shell)?);
+    archive.file("bin/qexit", &read(&tools.join("qexit"))?);
+    let mut list = String::new();
+    for (number, Task { name, program, arguments, limit }) in tasks.iter().enumerate() {
+        let place = format!("tests/{number}-{name}");
+        archive.file(&place, &read(program)?);
+        let variables: String = variables.iter().map(|(name, value)| format!("{name}={value} ")).collect();
+        list += &format!("{limit} {name} env {variables}/{place} {arguments}\n");
+    }
+    archive.file("list", list.as_bytes());
+    Ok(archive.finish())
+}
+
+/// The emulator's command, but for what the guest boots from.
+fn emulator(needs: &Needs, image: &Path) -> Command {
+    let mut command = Command::new(&needs.emulator);
+    // Never /dev/kvm: inside a virtual machine it may open and not work.
+    command.args(["-machine", "q35", "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", &PROCESSORS.to_string()]);
+    command.args(["-m", &format!("{}M", NODES * MEMORY_PER_NODE)]);
+    let per_node = PROCESSORS / NODES;
+    for node in 0..NODES {
+        let (first, last) = (node * per_node, (node + 1) * per_node - 1);
+        command.args(["-object", &format!("memory-backend-ram,id=m{node},size={MEMORY_PER_NODE}M")]);
+        command.args(["-numa", &format!("node,nodeid={node},cpus={first}-{last},memdev=m{node}")]);
+    }
+    for (from, to, distance) in DISTANCES {
+        command.args(["-numa", &format!("dist,src={from},dst={to},val={distance}")]);
+    }
+    command.args(["-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-monitor", "none"]);
+    command.args(["-serial", "stdio", "-device", "isa-debug-exit,iobase=0xf4,iosize=4"]);
+    command.arg("-kernel").arg(&needs.kernel).arg("-initrd").arg(image);
+    command.args(["-append", "console=ttyS0 quiet panic=-1"]).stdin(Stdio::null());
+    command
+}
+
+/// Boots the guest, shows the outcomes as they come, and returns them. `extra` are more arguments for the emulator; the
+/// whole log is kept in `log`.
+pub(super) fn boot(
+    needs: &Needs,
+    image: &Path,
+    extra: &[String],
+    log: &Path,
+    longest: u32,
+) -> anyhow::Result<Vec<Outcome>> {
+    let emulator = emulator(needs, image);
+    let mut command = Command::new("timeout");
+    command.args(["-k", "1", &longest.to_string()]).arg(emulator.get_program()).args(emulator.get_args()).args(extra);
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .with_context(|| format!("cannot start {}", shown(&command)))?;
+    let output = child.stdout.take().context("no pipe from the emulator")?;
+    let mut file = std::fs::File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
+    let mut reading = Reading::default();
+    for line in BufReader::new(output).split(b'\n') {
+        let line = line.context("cannot read what the guest prints")?;
+        let line = String::from_utf8_lossy(&line).trim_end_matches('\r').to_owned();
+        writeln!(file, "{line}").with_context(|| format!("cannot write {}", log.display()))?;
+        reading.line(&line);
+    }
+    let status = child.wait().context("cannot wait for the emulator")?;
+    let all = format!("the whole log: {}", log.display());
+    match (status.code(), reading.result) {
+        (Some(ALL_WELL), Some((programs, 0))) if programs == reading.outcomes.len() => Ok(reading.outcomes),
+        (Some(SOME_FAILED), Some((programs, failed))) if programs == reading.outcomes.len() && failed > 0 => {
+            Ok(reading.outcomes)
+        }
+        (Some(124), _) => bail!("the guest was ended after {longest} s, in {}; {all}", reading.place()),
+        (Some(0), _) => bail!("the guest's kernel panicked, in {}; {all}", reading.place()),
+        (code, result) => {
+            bail!("the guest ended with {code:?} and result {result:?}, in {}; {all}", reading.place())
+        }
+    }
+}
+
+/// What was read of the guest's lines so far.
+#[derive(Default)]
+struct Reading {
+    outcomes: Vec<Outcome>,
+    /// The program that runs, and what it printed.
+    open: Option<(String, String)>,
+    /// Programs, and how many failed.
+    result: Option<(usize, usize)>,
+}
+
+impl Reading {
+    fn line(&mut self, line: &str) {
+        // A program may leave a line unfinished.
+        let Some((before, mark)) = line.split_once('@').filter(|(_, mark)| is_mark(mark)) else {
+            return self.print(line);
+        };
+        if !before.is_empty() {
+            self.print(before);
+        }
+        let words: Vec<&str> = mark.split(' ').collect();
+        match words[..] {
+            ["begin", name] => self.open = Some((name.to_owned(), String::new())),
+            ["end", name, code, seconds] => {
+                let (code, seconds) = (code.parse().unwrap_or(-1), seconds.parse().unwrap_or(0));
+                let text = self.open.take().filter(|(open, _)| open == name).map_or(String::new(), |(_, text)| text);
+                let verdict = match code {
+                    0 => "well".to_owned(),
+                    124 | 137 | 143 => format!("FAILED: took too long ({code})"),
+                    _ => format!("FAILED: {code}"),
+                };
+                println!("{name:<24}{seconds:>5} s  {verdict}");
+                self.outcomes.push(Outcome { name: name.to_owned(), code, seconds, text });
+            }
+            ["RESULT", programs, failed] => {
+                let number = |text: &str, name: &str| text.strip_prefix(name)?.parse().ok();
+                self.result = number(programs, "programs=").zip(number(failed, "failed="));
+            }
+            _ => println!("guest: {}", mark.strip_prefix("up ").unwrap_or(mark)),
+        }
+    }
+
+    fn print(&mut self, line: &str) {
+        if let Some((_, text)) = &mut self.open {
+            *text += line;
+            text.push('\n');
+        }
+    }
+
+    fn place(&self) -> String {
+        match (&self.open, self.outcomes.last()) {
+            (Some((name, text)), _) => format!("{name}:\n{text}"),
+            (None, Some(outcome)) => format!("the time after {}", outcome.name),
+            (None, None) => "the time before any program".to_owned(),
+        }
+    }
+}
+
+fn is_mark(mark: &str) -> bool {
+    ["up ", "begin ", "end ", "RESULT "].iter().any(|word| mark.starts_with(word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_are_told_from_what_programs_print() {
+        let mut reading = Reading::default();
+        for line in
+            ["@up 8 processors", "@begin a", "some @text", "test x ... @end a 101 7", "@RESULT programs=1 failed=1"]
+        {
+            reading.line(line);
+        }
+        let text = "some @text\ntest x ... \n".to_owned();
+        assert_eq!(reading.outcomes, [Outcome { name: "a".to_owned(), code: 101, seconds: 7, text }]);
+        assert_eq!(reading.result, Some((1, 1)));
+    }
+
+    #[test]
+    fn a_result_that_is_cut_off_is_none() {
+        let mut reading = Reading::default();
+        reading.line("@RESULT programs=1 fai");
+        assert_eq!(reading.result, None);
+    }
+}

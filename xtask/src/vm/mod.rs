@@ -1,0 +1,148 @@
+//! Virtual machines that have what the machine at hand lacks: processors and nodes.
+//!
+//! `smp` runs the engine's tests in a guest of 8 processors on 4 nodes. Everything in it is emulated (QEMU's TCG): slow,
+//! but each processor is a thread that the kernel runs when it likes, so that all interleavings happen, and time says
+//! nothing.
+
+mod cpio;
+mod guest;
+mod needs;
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use anyhow::{Context, bail};
+use clap::Subcommand;
+
+use self::guest::Task;
+use self::needs::Needs;
+use crate::artifact::{self, Artifact};
+use crate::setup::{Compiler, Workspace};
+
+/// Seconds that a guest may take altogether, and one program in it.
+const LONGEST: u32 = 540;
+const LONGEST_PROGRAM: u32 = 150;
+/// Where the guest's programs are built for; a name in the command keeps build scripts dynamic.
+const TARGET: &str = "x86_64-unknown-linux-gnu";
+/// The crates whose tests run in the guest.
+const PACKAGES: [&str; 3] = ["nanothreads", "nanothreads-arena", "nanothreads-platform"];
+/// Test programs that have nothing to say in a guest, and why.
+const NOT_RUN: [(&str, &str); 3] = [
+    ("planted_faults", "it is for sanitizers"),
+    ("nano_idle", "it measures processor time, of which an emulated processor has its own notion"),
+    ("golden_layout", "it compiles to the same numbers"),
+];
+
+/// Which guest.
+#[derive(Subcommand)]
+pub(crate) enum Guest {
+    /// 8 processors on 4 nodes: the engine's tests and examples.
+    Smp(Options),
+}
+
+/// What to run in it.
+///
+/// Exit code 0: all well, or skipped for a reason that is printed; 1: something failed, or was missing with `--require`.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Only test programs and examples of this name.
+    #[arg(long, value_name = "NAME")]
+    test: Option<String>,
+    /// Seconds for the stress test, of the guest's time.
+    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
+    seconds: u64,
+    /// Another kernel than Debian's cloud kernel.
+    #[arg(long, value_name = "FILE")]
+    kernel: Option<PathBuf>,
+    /// What the machine lacks is a failure, not a reason to skip.
+    #[arg(long)]
+    require: bool,
+}
+
+/// Runs what was asked for.
+pub(crate) fn run(workspace: &Workspace, guest: &Guest) -> anyhow::Result<()> {
+    let Guest::Smp(options) = guest;
+    if !cfg!(all(target_arch = "x86_64", target_os = "linux", target_env = "gnu")) {
+        return skip(options, &anyhow::anyhow!("it is set up for {TARGET} only"));
+    }
+    if let Some(file) = options.kernel.as_ref().filter(|file| !file.is_file()) {
+        bail!("--kernel: there is no file {}", file.display());
+    }
+    let folder = workspace.target.join("vm");
+    std::fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let needs = match Needs::find_or_install(&folder, options.kernel.as_deref()) {
+        Ok(needs) => needs,
+        Err(reason) => return skip(options, &reason),
+    };
+    Compiler::find_or_install()?.build_static(&workspace.root.join("xtask/vm/qexit.c"), &folder.join("qexit"))?;
+    smp(workspace, options, &needs, &folder)
+}
+
+fn skip(options: &Options, reason: &anyhow::Error) -> anyhow::Result<()> {
+    if options.require {
+        bail!("the virtual machine cannot be had: {reason:#}");
+    }
+    println!("vm: skipped: {reason:#}");
+    Ok(())
+}
+
+/// Programs that need nothing from the machine that they run on: tests of the packages, and examples.
+fn build_static(workspace: &Workspace) -> anyhow::Result<Vec<Artifact>> {
+    let flags = "-C target-feature=+crt-static -C strip=debuginfo";
+    let given = std::env::var("RUSTFLAGS").unwrap_or_default();
+    let build = |arguments: &[&str]| {
+        let mut command = workspace.cargo(arguments);
+        command.args(["--release", "--target", TARGET, "--target-dir"]).arg(workspace.target.join("guest"));
+        artifact::build(command.env("RUSTFLAGS", format!("{given} {flags}").trim()))
+    };
+    let mut tests = vec!["test", "--no-run", "--lib", "--tests"];
+    tests.extend(PACKAGES.iter().flat_map(|package| ["--package", package]));
+    let mut programs = build(&tests)?;
+    programs.extend(build(&["build", "--package", "nanos", "--examples"])?);
+    Ok(programs)
+}
+
+fn smp(workspace: &Workspace, options: &Options, needs: &Needs, folder: &Path) -> anyhow::Result<()> {
+    let begin = Instant::now();
+    let programs = build_static(workspace)?;
+    println!("built in {:.0} s", begin.elapsed().as_secs_f64());
+    let mut tasks = Vec::new();
+    for Artifact { name, path } in programs {
+        if name.starts_with("loom_") || options.test.as_ref().is_some_and(|wanted| *wanted != name) {
+            continue;
+        }
+        if let Some((_, reason)) = NOT_RUN.iter().find(|(other, _)| *other == name) {
+            println!("{name:<24} not run: {reason}");
+            continue;
+        }
+        let arguments = if name == "stress" { "--nocapture" } else { "" };
+        tasks.push(Task { name, program: path, arguments: arguments.to_owned(), limit: LONGEST_PROGRAM });
+    }
+    if tasks.is_empty() {
+        bail!("no program has that name");
+    }
+    let image = folder.join("smp.cpio");
+    let archive = guest::archive(needs, folder, &tasks, &[("NANOS_STRESS_SECONDS", options.seconds.to_string())])?;
+    std::fs::write(&image, archive).with_context(|| format!("cannot write {}", image.display()))?;
+    let boot = Instant::now();
+    let outcomes = guest::boot(needs, &image, &[], &folder.join("smp.log"), LONGEST)?;
+    let mut failed = Vec::new();
+    for outcome in &outcomes {
+        if outcome.code != 0 {
+            println!("\n=== {} in the guest\n{}", outcome.name, outcome.text);
+            failed.push(outcome.name.as_str());
+        } else if outcome.name == "stress" {
+            outcome
+                .text
+                .lines()
+                .filter(|line| line.contains("programs of"))
+                .for_each(|line| println!("stress: {line}"));
+        }
+    }
+    println!("{} programs in {:.0} s", outcomes.len(), boot.elapsed().as_secs_f64());
+    match (failed.is_empty(), outcomes.len() == tasks.len()) {
+        (false, _) => bail!("failed in the guest: {}", failed.join(", ")),
+        (true, false) => bail!("the guest ran {} of {} programs", outcomes.len(), tasks.len()),
+        (true, true) => Ok(()),
+    }
+}
