@@ -94,6 +94,7 @@ extern "C" fn after_fork() {
     // ORDERING: Release - pairs with the Acquire in `engine`. The old one stays leaked: its locks may be held by
     // threads that do not exist here.
     ENGINE.store(Box::into_raw(Box::new(fresh)), Release);
+    crate::join::forget_after_fork();
     if crate::local::forget_after_fork() {
         // A refusal means that the processors went offline: the child runs where it can.
         let _ = affinity::set_affinity(None, engine().mask());

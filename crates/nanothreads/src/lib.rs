@@ -24,7 +24,7 @@
 //! ```
 //!
 //! # Map
-//! Safe API: [`broadcast`], [`join`], [`par_for`] and what belongs to it ([`loops`]); tasks: [`scope()`], [`Scope`], [`Task`],
+//! Safe API: [`broadcast`], [`join()`], [`par_for`] and what belongs to it ([`loops`]); tasks: [`scope()`], [`Scope`], [`Task`],
 //! [`DataCell`] ([`nano`]); processors divided: [`groups()`], [`sections`]. For language runtimes: [`engine`]. Building blocks with their protocols: [`slot`],
 //! [`wait_point`], [`barrier`], [`lending`]. Rules of waiting: [`patience`]; of team sizes: [`sizer`].
 
@@ -33,6 +33,7 @@ pub mod config;
 pub mod engine;
 mod engine_state;
 pub mod groups;
+pub mod join;
 pub mod lending;
 mod local;
 pub mod loops;
@@ -49,6 +50,7 @@ pub mod wait_point;
 
 pub use config::{Config, Waiting};
 pub use groups::{Group, Groups, groups};
+pub use join::join;
 pub use loops::{
     Alpha, Cross, Doacross, Order, ParChunksMut, ParFor, ParFor2d, ParFor3d, Pipeline, Pipeline2d, Schedule, Sections,
     doacross, par_chunks_mut, par_for, par_for_2d, par_for_3d, pipeline, pipeline_2d, sections,
@@ -57,7 +59,7 @@ pub use nano::cell::DataCell;
 pub use nano::completion::{Completion, Spawner};
 pub use nano::depend::Access;
 pub use nano::task::{Task, TaskRef};
-pub use region::{broadcast, join};
+pub use region::broadcast;
 pub use scope::{Scope, scope};
 pub use sizer::TeamSizer;
 pub use team::Member;

@@ -1,0 +1,305 @@
+//! The members of one outermost join, and how those that have nothing to do find halves to run.
+//!
+//! # Who runs what
+//! A member without work (it has come to the region, and the half it ran is over) steals the oldest half of anybody, near
+//! ones first. A joiner whose half was stolen steals from the thief only, and only what was pushed for that very half (the
+//! deque's tag): what it runs meanwhile is a part of what it waits for. So
+//! - a lock that the joiner holds cannot be wanted by what it runs, unless its own second half wants it, too;
+//! - its stack grows no deeper than the recursion would without a thief.
+//!
+//! # Waiting
+//! By the rules of [`patience`]. Who sleeps has its bit set in [`Idle`] and says in `wants` what it may take; who pushes a
+//! half wakes one that may take it. A missed wake of this kind costs time only, because the owner runs what nobody steals.
+//! The wake that counts, when a half is done or the region over, is that of [`WaitPoint`].
+//!
+//! # Who touches what
+//! `Mate::deque`: see there. `tags`: the member. `wants`: written by the member. `Course`: written by member 0.
+//!
+//! # Papers
+//! Wagner and Calder, Leapfrogging, PPoPP 1993 (steal back from the thief); Faxén, Wool, 2008 (direct stacks). The tag makes
+//! the first exact: a thief that has gone on to other work is not followed.
+
+use crate::engine_state::{Engine, engine};
+use crate::join::deque::Deque;
+use crate::join::half::{Frame, Runner, State};
+use crate::local::local;
+use crate::nano::ready::idle::Idle;
+use crate::nano::ready::steal::near_first;
+use crate::patience;
+use crate::wait_point::{Look, WaitPoint};
+use platform::sync::CachePadded;
+use std::cell::{Cell, RefCell};
+use std::marker::PhantomData;
+use std::ptr;
+use std::sync::atomic::{
+    AtomicBool, AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+};
+
+/// What a member without work may take: anything.
+const ANYTHING: u64 = 0;
+
+/// See the module head.
+#[derive(Debug)]
+pub(super) struct Crew {
+    mates: Box<[Mate]>,
+    idle: Idle,
+    /// The engine that the region was forked with; in a child that was forked inside, another one rules.
+    engine: *const Engine,
+}
+
+// SAFETY: - `engine` is only compared; the other fields are `Sync`.
+unsafe impl Sync for Crew {}
+
+/// How far an outermost join is. Written by member 0, polled by those without work. It stands in one line with the state of
+/// the second half: a member that finds nothing to do reads that line and no other.
+#[derive(Debug, Default)]
+pub(super) struct Course {
+    /// The second half is done: nothing is left to steal.
+    ended: AtomicBool,
+    /// The first half is done: whoever runs the second one has finished the region with it.
+    first_is_done: AtomicBool,
+}
+
+#[derive(Debug)]
+struct Mate {
+    deque: Deque<Frame>,
+    rare: CachePadded<Rare>,
+}
+
+#[derive(Debug)]
+struct Rare {
+    /// Where the member sleeps.
+    point: WaitPoint,
+    /// [`ANYTHING`], or the [`Runner`] that it may steal from, while it looks for work.
+    wants: AtomicU64,
+    /// Pieces of work that the member began; its own.
+    tags: Cell<u32>,
+}
+
+// SAFETY: - `tags` is touched by the member's thread only, through a `Seat`; all other fields are `Sync`. Members of one
+//           region follow those of another after that is joined.
+unsafe impl Sync for Rare {}
+
+thread_local! {
+    /// The crew that the calling thread led last.
+    static SPARE: RefCell<Option<Box<Crew>>> = const { RefCell::new(None) };
+}
+
+impl Crew {
+    fn new(size: usize) -> Box<Self> {
+        let mate = || Mate {
+            deque: Deque::new(),
+            rare: CachePadded::new(Rare {
+                point: WaitPoint::new(),
+                wants: AtomicU64::new(ANYTHING),
+                tags: Cell::new(0),
+            }),
+        };
+        Box::new(Self { mates: (0..size).map(|_| mate()).collect(), idle: Idle::new(size), engine: engine() })
+    }
+
+    /// A crew of `size` for a region that the caller is about to fork: the one that it led last, or a new one.
+    pub(super) fn take(size: usize) -> Box<Self> {
+        // The store is gone while the thread's destructors run.
+        let spare = SPARE.try_with(|spare| spare.borrow_mut().take()).ok().flatten();
+        spare.filter(|crew| crew.mates.len() == size && !crew.is_parents()).unwrap_or_else(|| Self::new(size))
+    }
+
+    /// Keeps a crew whose region is joined for the calling thread's next one.
+    pub(super) fn give_back(self: Box<Self>) {
+        if self.is_parents() {
+            // Other threads of the parent may have been amid something when this copy was made.
+            std::mem::forget(self);
+            return;
+        }
+        let _ = SPARE.try_with(|spare| *spare.borrow_mut() = Some(self));
+    }
+
+    /// True in a child that was forked inside the region: the other members exist in its parent only.
+    fn is_parents(&self) -> bool {
+        !ptr::eq(self.engine, engine())
+    }
+
+    /// The place of member `index`.
+    ///
+    /// # Safety
+    /// - The calling thread is that member, and stays it while the seat is used.
+    pub(super) unsafe fn seat(&self, index: u32) -> Seat<'_> {
+        Seat { crew: self, index, here: PhantomData }
+    }
+}
+
+/// A member's place in a crew, on the member's thread.
+#[derive(Clone, Copy)]
+pub(super) struct Seat<'a> {
+    crew: &'a Crew,
+    index: u32,
+    here: PhantomData<*const ()>,
+}
+
+impl<'a> Seat<'a> {
+    pub(super) fn crew(self) -> &'a Crew {
+        self.crew
+    }
+
+    pub(super) fn index(self) -> u32 {
+        self.index
+    }
+
+    fn mate(self) -> &'a Mate {
+        &self.crew.mates[self.index as usize]
+    }
+
+    pub(super) fn deque(self) -> &'a Deque<Frame> {
+        &self.mate().deque
+    }
+
+    /// Offers a half to the others, and wakes one that sleeps. Cost when nobody does: two stores and a load for 64 members.
+    ///
+    /// # Safety
+    /// - `frame`'s half stays in place until [`Self::take_back`] returned true, or [`Self::wait_for`] has returned.
+    /// - The deque is not full.
+    pub(super) unsafe fn offer(self, frame: *const Frame) {
+        let deque = self.deque();
+        // SAFETY: - caller's contract; the seat is on its owner's thread.
+        unsafe { deque.push(frame) };
+        let me = Runner { member: self.index, tag: deque.tag() }.pack();
+        let may_take = |&member: &usize| {
+            // ORDERING: Relaxed - see Waiting in the module head.
+            let wants = self.crew.mates[member].rare.wants.load(Relaxed);
+            wants == ANYTHING || wants == me
+        };
+        let candidates = near_first(self.index as usize, self.crew.mates.len()).filter(may_take);
+        self.crew.idle.wake_one(candidates, |member| &self.crew.mates[member].rare.point);
+    }
+
+    /// Takes the half that was offered last back; false when it was stolen.
+    ///
+    /// # Safety
+    /// - Each half that was offered is asked for once, newest first.
+    pub(super) unsafe fn take_back(self) -> bool {
+        // SAFETY: - caller's contract; the seat is on its owner's thread.
+        unsafe { self.deque().pop() }
+    }
+
+    /// Waits until `frame`, which this member offered, is done. False when it never will be: the caller is in a child that
+    /// was forked meanwhile, and the thief is a thread of its parent.
+    pub(super) fn wait_for(self, frame: &Frame) -> bool {
+        let mut done = true;
+        self.wait(|| match frame.state() {
+            State::Done => Look::Ready,
+            _ if self.crew.is_parents() => {
+                done = false;
+                Look::Ready
+            }
+            State::Open => Look::Pending,
+            State::Runs(thief) => self.look_at(thief),
+        });
+        done
+    }
+
+    /// Runs what others offer until the region is over; first of all `second`, the second half of the outermost join.
+    pub(super) fn work(self, second: &Frame, course: &Course) {
+        let tag = self.begin();
+        if second.claim(Runner { member: self.index, tag: self.deque().tag() }) {
+            // SAFETY: - claimed just now; the half lives until the region is joined.
+            self.run(second);
+            // ORDERING: Relaxed - lets this member go at once; otherwise `ended` will.
+            if course.first_is_done.load(Relaxed) {
+                return;
+            }
+        }
+        self.end(tag);
+        self.wait(|| {
+            // ORDERING: Acquire - pairs with the Release in `end_region`.
+            if course.ended.load(Acquire) || self.crew.is_parents() {
+                return Look::Ready;
+            }
+            self.look_around()
+        });
+    }
+
+    /// By member 0, when the first half is done: takes the second one if nobody has begun it.
+    pub(super) fn claim_second(self, second: &Frame, course: &Course) -> bool {
+        let claimed = second.claim_back();
+        // ORDERING: Relaxed - a hint for whoever runs the second half.
+        course.first_is_done.store(true, Relaxed);
+        claimed
+    }
+
+    /// By member 0, when both halves are done: lets everybody go.
+    pub(super) fn end_region(self, course: &Course) {
+        // ORDERING: Release - pairs with `work`.
+        course.ended.store(true, Release);
+        for mate in &self.crew.mates[1..] {
+            mate.rare.point.notify_all();
+        }
+    }
+
+    /// A look for something that belongs to what `thief` runs.
+    fn look_at(self, thief: Runner) -> Look {
+        match self.crew.mates[thief.member as usize].deque.steal(Some(thief.tag)) {
+            Some(frame) => self.run_stolen(frame),
+            None => self.go_idle(thief.pack()),
+        }
+    }
+
+    /// A look for anything.
+    fn look_around(self) -> Look {
+        let mates = &self.crew.mates;
+        let stolen = near_first(self.index as usize, mates.len()).find_map(|victim| mates[victim].deque.steal(None));
+        match stolen {
+            Some(frame) => self.run_stolen(frame),
+            None => self.go_idle(ANYTHING),
+        }
+    }
+
+    fn go_idle(self, wants: u64) -> Look {
+        let rare = &self.mate().rare;
+        // ORDERING: Relaxed - see Waiting in the module head.
+        if rare.wants.load(Relaxed) != wants {
+            rare.wants.store(wants, Relaxed);
+        }
+        self.crew.idle.look(self.index as usize)
+    }
+
+    fn wait(self, look: impl FnMut() -> Look) {
+        let local = local();
+        patience::wait(&self.mate().rare.point, local, local.membership().crowd, || {}, look);
+        self.crew.idle.take(self.index as usize);
+    }
+
+    fn run_stolen(self, frame: *const Frame) -> Look {
+        self.crew.idle.take(self.index as usize);
+        let outer = self.begin();
+        // SAFETY: - stolen just now: its joiner waits for it.
+        let this = unsafe { &*frame };
+        this.begin(Runner { member: self.index, tag: self.deque().tag() });
+        self.run(frame);
+        self.end(outer);
+        Look::Progress
+    }
+
+    /// Begins a piece of work: a fresh tag. Returns the tag of what the member was at.
+    fn begin(self) -> u32 {
+        let tags = &self.mate().rare.tags;
+        tags.set(tags.get().wrapping_add(1).max(1));
+        // SAFETY: - the seat is on its owner's thread. Its items are gone: it waits for a half that was stolen, and with
+        //           that all older ones were; or it has not pushed any.
+        unsafe { self.deque().retag(tags.get()) }
+    }
+
+    /// Ends it: the member is at `outer` again.
+    fn end(self, outer: u32) {
+        // SAFETY: - as in `begin`: each join below has taken its half back, or waited for it.
+        unsafe { self.deque().retag(outer) };
+    }
+
+    /// Runs a half that was stolen or claimed, and tells its joiner.
+    fn run(self, frame: *const Frame) {
+        // SAFETY: - the callers took it just now.
+        let joiner = unsafe { Frame::run(frame) };
+        self.crew.mates[joiner as usize].rare.point.notify_all();
+    }
+}

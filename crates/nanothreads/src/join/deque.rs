@@ -1,0 +1,303 @@
+//! The open halves of one member: its own thread adds and takes back the newest, other members steal the oldest.
+//!
+//! # Protocol
+//! Owner: `push` writes the item, then `bottom + 1` (D1). `pop` writes `bottom - 1` (D2), a fence (D3), reads `top`: more
+//! than one item left, and the newest is its own; just one, and it competes for it by moving `top` (D4).
+//! Thief: reads `top` (D5), a fence (D6), reads `bottom` (D7), the item, and moves `top` (D4).
+//! `top` carries a *tag* beside the index: which piece of work the owner is at. A thief that names a tag gets nothing but
+//! what was pushed for that work.
+//!
+//! # Invariants
+//! I1  At most [`CAPACITY`] items, so the ring never moves: who finds it full does not push.
+//! I2  The tag changes only while there is no item, by the owner; no thief moves `top` then.
+//!
+//! # Races
+//! *The last item.* A (owner) and B (thief). By the fences D3 and D6 either B sees A's D2, or A sees B's D4. If B sees it,
+//! the item is not there for B. If both still want the item, one of their compare-and-swaps fails.
+//! *A slot that is written again.* B reads the slot and sleeps. A pushes into the same slot only when `top` has moved past
+//! B's index (I1), so B's compare-and-swap fails.
+//! *A tag that changes under a thief.* The index of an empty deque has moved past what B read, or B's `bottom` says that
+//! it is empty: B's compare-and-swap fails, or is not tried.
+//!
+//! # Orderings
+//! | access | order | other end |
+//! |---|---|---|
+//! | `bottom` stores (D1, D2) | Release: what the item points to | D7 Acquire |
+//! | D4 compare-and-swap of `top` | AcqRel | D5 Acquire, and itself |
+//! | D3, D6 fences | SeqCst: store of `bottom`, load of `top` against load of `top`, load of `bottom` | each other |
+//! The owner's fence is a plain one, not the light half of a membarrier: only few items are ever pushed (I1), and thieves
+//! that interrupt a busy owner for each attempt would cost it more.
+//!
+//! # Papers
+//! Chase and Lev, Dynamic circular work-stealing deque, SPAA 2005; Lê, Pop, Cohen and Zappa Nardelli, Correct and efficient
+//! work-stealing for weak memory models, PPoPP 2013. Deviations: a fixed ring (I1), the tag.
+
+use platform::sync::atomic::{
+    AtomicPtr, AtomicU32, AtomicU64,
+    Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst},
+    fence,
+};
+use std::ptr;
+
+/// Items that a member offers at most. Enough that thieves always find the upper levels of its recursion, few enough that
+/// offering them costs nothing beside what they hold: a halving recursion of any depth makes 2^8 of them.
+pub const CAPACITY: u32 = 8;
+
+/// See the module head.
+#[derive(Debug)]
+#[repr(C, align(128))]
+pub struct Deque<T> {
+    /// High half: the tag. Low half: the index of the oldest item. Writers: who takes the oldest item; the owner (I2).
+    top: AtomicU64,
+    /// The index behind the newest item. Writer: the owner.
+    bottom: AtomicU32,
+    items: [AtomicPtr<T>; CAPACITY as usize],
+}
+
+/// The low half.
+#[expect(clippy::cast_possible_truncation, reason = "the low half is what is asked for")]
+#[inline]
+const fn index_of(top: u64) -> u32 {
+    top as u32
+}
+
+const fn tag_of(top: u64) -> u32 {
+    (top >> 32) as u32
+}
+
+const fn pack(tag: u32, index: u32) -> u64 {
+    ((tag as u64) << 32) | index as u64
+}
+
+const fn slot_of(index: u32) -> usize {
+    (index % CAPACITY) as usize
+}
+
+impl<T> Deque<T> {
+    /// Without items.
+    #[cfg(not(loom))]
+    pub const fn new() -> Self {
+        Self::with_items(0)
+    }
+
+    /// Without items.
+    #[cfg(loom)]
+    pub fn new() -> Self {
+        Self {
+            top: AtomicU64::new(0),
+            bottom: AtomicU32::new(0),
+            items: std::array::from_fn(|_| AtomicPtr::new(ptr::null_mut())),
+        }
+    }
+
+    /// One that says for ever that it is full, and must never be stolen from.
+    #[cfg(not(loom))]
+    pub(super) const fn always_full() -> Self {
+        Self::with_items(CAPACITY)
+    }
+
+    #[cfg(not(loom))]
+    const fn with_items(count: u32) -> Self {
+        Self {
+            top: AtomicU64::new(0),
+            bottom: AtomicU32::new(count),
+            items: [const { AtomicPtr::new(ptr::null_mut()) }; CAPACITY as usize],
+        }
+    }
+
+    /// True when nothing can be pushed. By the owner. Cost: two loads of one line, which only thefts take away.
+    #[inline]
+    pub fn is_full(&self) -> bool {
+        // ORDERING: Relaxed - `bottom` is the owner's; an old `top` makes the answer "full", which is always safe.
+        self.bottom.load(Relaxed).wrapping_sub(index_of(self.top.load(Relaxed))) >= CAPACITY
+    }
+
+    /// Adds an item. By the owner. Cost: two stores.
+    ///
+    /// # Safety
+    /// - The caller is the owner, and the deque is not full.
+    /// - `item` is live until it is taken back, or until whoever stole it is done with it.
+    pub unsafe fn push(&self, item: *const T) {
+        debug_assert!(!self.is_full());
+        // ORDERING: Relaxed - the owner's own word.
+        let bottom = self.bottom.load(Relaxed);
+        // ORDERING: Relaxed - published by D1.
+        self.items[slot_of(bottom)].store(item.cast_mut(), Relaxed);
+        // ORDERING: Release (D1) - pairs with D7.
+        self.bottom.store(bottom.wrapping_add(1), Release);
+    }
+
+    /// Takes the newest item back; false when it, and with it every item, was stolen. By the owner. Cost: one fence.
+    ///
+    /// # Safety
+    /// - The caller is the owner, and has pushed one item more than it has asked back.
+    pub unsafe fn pop(&self) -> bool {
+        // ORDERING: SeqCst (D3) - pairs with D6: see the first race.
+        // SAFETY: - caller's contract.
+        unsafe { self.pop_behind(|| fence(SeqCst)) }
+    }
+
+    /// `pop` without its fence, for the model that shows what the fence is for.
+    ///
+    /// # Safety
+    /// - As `pop`, and no thief is about: without the fence, owner and thief may both get the last item.
+    #[cfg(loom)]
+    pub unsafe fn pop_without_fence(&self) -> bool {
+        // SAFETY: - caller's contract.
+        unsafe { self.pop_behind(|| ()) }
+    }
+
+    /// # Safety
+    /// - As `pop`; `d3` is a sequentially consistent fence if there are thieves.
+    #[inline]
+    unsafe fn pop_behind(&self, d3: impl FnOnce()) -> bool {
+        // ORDERING: Relaxed - the owner's own word.
+        let after = self.bottom.load(Relaxed);
+        let newest = after.wrapping_sub(1);
+        // ORDERING: Release (D2) - pairs with D7: a thief that reads this store sees older items all the same.
+        self.bottom.store(newest, Release);
+        d3();
+        // ORDERING: Relaxed - ordered by D3.
+        let top = self.top.load(Relaxed);
+        let older = newest.wrapping_sub(index_of(top)).cast_signed();
+        if older > 0 {
+            return true;
+        }
+        // ORDERING: AcqRel/Relaxed (D4) - one of the owner and the thieves gets the last item.
+        let won = older == 0 && self.top.compare_exchange(top, pack(tag_of(top), after), AcqRel, Relaxed).is_ok();
+        // ORDERING: Release - as D2. Now the deque is empty: `top` is at `after`.
+        self.bottom.store(after, Release);
+        won
+    }
+
+    /// Takes the oldest item, if there is one and, when `tag` is given, the owner is at that work. By anybody else.
+    pub fn steal(&self, tag: Option<u32>) -> Option<*const T> {
+        // ORDERING: Acquire (D5) - pairs with D4.
+        let top = self.top.load(Acquire);
+        if tag.is_some_and(|tag| tag != tag_of(top)) {
+            return None;
+        }
+        // ORDERING: SeqCst (D6) - pairs with D3.
+        fence(SeqCst);
+        // ORDERING: Acquire (D7) - pairs with D1 and D2.
+        let bottom = self.bottom.load(Acquire);
+        let index = index_of(top);
+        if bottom.wrapping_sub(index).cast_signed() <= 0 {
+            return None;
+        }
+        // ORDERING: Relaxed - written before D1; if it is another one already, D4 fails.
+        let item = self.items[slot_of(index)].load(Relaxed);
+        let next = pack(tag_of(top), index.wrapping_add(1));
+        // ORDERING: AcqRel/Relaxed (D4) - as in `pop`.
+        self.top.compare_exchange(top, next, AcqRel, Relaxed).is_ok().then_some(item.cast_const())
+    }
+
+    /// From now on the owner works for `tag`; returns what it was before.
+    ///
+    /// # Safety
+    /// - The caller is the owner, and all its items were popped or stolen (I2).
+    pub unsafe fn retag(&self, tag: u32) -> u32 {
+        // ORDERING: Relaxed - nobody moves `top` while there is no item.
+        let top = self.top.load(Relaxed);
+        // ORDERING: Release - pairs with D5.
+        self.top.store(pack(tag, index_of(top)), Release);
+        tag_of(top)
+    }
+
+    /// What the owner is at.
+    pub fn tag(&self) -> u32 {
+        // ORDERING: Relaxed - for the owner, which is who writes it.
+        tag_of(self.top.load(Relaxed))
+    }
+}
+
+impl<T> Default for Deque<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_owner_takes_the_newest_and_thieves_the_oldest() {
+        let (deque, items) = (Deque::new(), [0_u32, 1, 2, 3]);
+        // SAFETY: - one thread plays both sides; the items outlive the deque.
+        unsafe {
+            for item in &items {
+                deque.push(item);
+            }
+            assert_eq!(deque.steal(None), Some(&raw const items[0]));
+            assert!(deque.pop(), "3");
+            assert_eq!(deque.steal(None), Some(&raw const items[1]));
+            assert!(deque.pop(), "2, the last");
+            assert_eq!(deque.steal(None), None);
+            assert!(!deque.pop(), "1 was stolen");
+            assert!(!deque.pop(), "0 was stolen");
+        }
+    }
+
+    #[test]
+    fn it_is_full_at_its_capacity_and_has_room_again_after_a_theft() {
+        let (deque, item) = (Deque::new(), 7);
+        // SAFETY: - as above.
+        unsafe {
+            for round in 0..100 {
+                for _ in 0..CAPACITY {
+                    assert!(!deque.is_full(), "round {round}");
+                    deque.push(&raw const item);
+                }
+                assert!(deque.is_full());
+                assert!(deque.steal(None).is_some());
+                assert!(!deque.is_full());
+                for _ in 1..CAPACITY {
+                    assert!(deque.pop());
+                }
+                assert!(!deque.pop());
+            }
+        }
+    }
+
+    #[test]
+    fn a_thief_that_names_another_tag_gets_nothing() {
+        let (deque, item) = (Deque::new(), 7);
+        // SAFETY: - as above.
+        unsafe {
+            assert_eq!(deque.retag(5), 0);
+            deque.push(&raw const item);
+            assert_eq!(deque.steal(Some(4)), None);
+            assert!(deque.steal(Some(5)).is_some());
+            assert!(!deque.pop());
+            assert_eq!(deque.retag(6), 5);
+            deque.push(&raw const item);
+            assert_eq!(deque.steal(Some(5)), None);
+            assert!(deque.pop());
+        }
+    }
+
+    #[test]
+    fn indices_may_wrap() {
+        let (deque, item) = (Deque::new(), 7);
+        deque.top.store(pack(1, u32::MAX - 1), Relaxed);
+        deque.bottom.store(u32::MAX - 1, Relaxed);
+        // SAFETY: - as above.
+        unsafe {
+            for _ in 0..4 {
+                deque.push(&raw const item);
+            }
+            assert!(deque.steal(None).is_some());
+            assert!(deque.steal(None).is_some());
+            assert!(deque.steal(Some(1)).is_some());
+            assert!(deque.pop());
+            assert!((0..3).all(|_| !deque.pop()));
+            assert_eq!((deque.tag(), deque.steal(None)), (1, None));
+        }
+    }
+
+    #[test]
+    fn one_that_is_always_full_takes_nothing() {
+        assert!(Deque::<u8>::always_full().is_full());
+    }
+}

@@ -1,0 +1,209 @@
+//! Models of the deque of open halves, and of the sleep of those that steal from it, driven by loom:
+//! `RUSTFLAGS="--cfg loom" cargo test --release --test loom_join`. Each has a twin with a planted bug that loom must find.
+#![cfg(loom)]
+
+mod planted;
+
+use loom::sync::Arc;
+use loom::thread;
+use nanothreads::join::deque::Deque;
+use nanothreads::nano::ready::idle::Idle;
+use nanothreads::wait_point::{Look, WaitPoint};
+use planted::{explore, is_refuted};
+use platform::sync::HandCell;
+
+/// A half: whoever gets it writes, so that loom reports two who got it, and one who got it unpublished.
+struct Item(HandCell<u32>);
+
+// SAFETY: loom checks what the protocols under test promise.
+unsafe impl Sync for Item {}
+// SAFETY: as above.
+unsafe impl Send for Item {}
+
+impl Item {
+    fn new() -> Self {
+        Self(HandCell::new(0))
+    }
+
+    fn publish(&self) {
+        // SAFETY: checked by loom.
+        unsafe { self.0.with_mut(|cell| *cell = 1) };
+    }
+
+    /// Takes what was published.
+    fn run(&self) {
+        // SAFETY: checked by loom.
+        let before = unsafe { self.0.with_mut(|cell| std::mem::replace(&mut *cell, 2)) };
+        assert_eq!(before, 1, "published, and taken once");
+    }
+}
+
+/// What an owner and its thieves share.
+struct Shared {
+    deque: Deque<Item>,
+    items: [Item; 3],
+}
+
+impl Shared {
+    fn new() -> Arc<Self> {
+        Arc::new(Self { deque: Deque::new(), items: [Item::new(), Item::new(), Item::new()] })
+    }
+
+    fn push(&self, number: usize) {
+        self.items[number].publish();
+        // SAFETY: - the main thread of a model is the owner; items live as long as the deque; at most three.
+        unsafe { self.deque.push(&self.items[number]) };
+    }
+
+    /// Takes `number` back, or finds that it is stolen.
+    fn pop(&self, number: usize, fenced: bool) {
+        // SAFETY: - by the owner, once for each push.
+        let back = unsafe { if fenced { self.deque.pop() } else { self.deque.pop_without_fence() } };
+        if back {
+            self.items[number].run();
+        }
+    }
+
+    fn steal(&self, tag: Option<u32>) -> bool {
+        match self.deque.steal(tag) {
+            // SAFETY: - items live as long as the deque.
+            Some(item) => unsafe { (*item).run() },
+            None => return false,
+        }
+        true
+    }
+}
+
+fn thief(shared: &Arc<Shared>, attempts: usize) -> thread::JoinHandle<usize> {
+    let shared = Arc::clone(shared);
+    thread::spawn(move || (0..attempts).filter(|_| shared.steal(None)).count())
+}
+
+fn last_item(thieves: usize, fenced: bool) {
+    let shared = Shared::new();
+    shared.push(0);
+    let thieves: Vec<_> = (0..thieves).map(|_| thief(&shared, 1)).collect();
+    shared.pop(0, fenced);
+    for thief in thieves {
+        thief.join().unwrap();
+    }
+}
+
+#[test]
+fn the_last_item_goes_to_the_owner_or_to_one_of_two_thieves() {
+    explore(|| last_item(2, true));
+}
+
+fn older_and_newer(fenced: bool) {
+    let shared = Shared::new();
+    let thief = thief(&shared, 2);
+    shared.push(0);
+    shared.push(1);
+    shared.pop(1, fenced);
+    shared.push(2);
+    shared.pop(2, fenced);
+    shared.pop(0, fenced);
+    thief.join().unwrap();
+}
+
+#[test]
+fn each_item_is_taken_once_while_the_owner_pushes_and_pops() {
+    explore(|| older_and_newer(true));
+}
+
+#[test]
+fn an_owner_without_its_fence_is_caught() {
+    is_refuted("an_owner_without_its_fence_is_caught", || older_and_newer(false));
+}
+
+/// The owner ends work 1 and begins work 2; a thief that waits for work 1 must get nothing of work 2.
+fn two_works(retagged: bool) {
+    let shared = Shared::new();
+    // SAFETY: - the owner, without items.
+    unsafe { shared.deque.retag(1) };
+    let thief = {
+        let shared = Arc::clone(&shared);
+        thread::spawn(move || {
+            if let Some(item) = shared.deque.steal(Some(1)) {
+                assert!(std::ptr::eq(item, &raw const shared.items[0]), "a part of another work");
+                // SAFETY: - items live as long as the deque.
+                unsafe { (*item).run() };
+            }
+        })
+    };
+    shared.push(0);
+    shared.pop(0, true);
+    if retagged {
+        // SAFETY: - the owner, whose items are popped or stolen.
+        unsafe { shared.deque.retag(2) };
+    }
+    shared.push(1);
+    shared.pop(1, true);
+    thief.join().unwrap();
+}
+
+#[test]
+fn a_joiner_gets_nothing_of_what_its_thief_does_next() {
+    explore(|| two_works(true));
+}
+
+#[test]
+fn a_thief_that_keeps_its_tag_is_caught() {
+    is_refuted("a_thief_that_keeps_its_tag_is_caught", || two_works(false));
+}
+
+/// How an owner may tell sleepers of an item.
+#[derive(Clone, Copy, PartialEq)]
+enum Tell {
+    Right,
+    /// Before it is pushed.
+    TooEarly,
+    /// The sleeper is looked for without the fence between.
+    WithoutFence,
+}
+
+/// A member without work sleeps; the owner, which does not take its item back, must wake it.
+fn sleeper(tell: Tell) {
+    let team = Arc::new((Shared::new(), Idle::new(2), WaitPoint::new()));
+    let member = {
+        let team = Arc::clone(&team);
+        thread::spawn(move || {
+            let (shared, idle, point) = &*team;
+            point.sleep_until(|| if shared.steal(None) { Look::Ready } else { idle.look(1) });
+            idle.take(1);
+        })
+    };
+    let (shared, idle, point) = &*team;
+    match tell {
+        Tell::Right => {
+            shared.push(0);
+            idle.wake_one(1..2, |_| point);
+        }
+        Tell::TooEarly => {
+            idle.wake_one(1..2, |_| point);
+            shared.push(0);
+        }
+        Tell::WithoutFence => {
+            shared.push(0);
+            if point.has_sleepers() {
+                point.wake_sleepers();
+            }
+        }
+    }
+    member.join().unwrap();
+}
+
+#[test]
+fn a_member_that_sleeps_is_woken_by_an_item() {
+    explore(|| sleeper(Tell::Right));
+}
+
+#[test]
+fn an_owner_that_wakes_before_it_pushes_is_caught() {
+    is_refuted("an_owner_that_wakes_before_it_pushes_is_caught", || sleeper(Tell::TooEarly));
+}
+
+#[test]
+fn an_owner_that_looks_for_sleepers_without_a_fence_is_caught() {
+    is_refuted("an_owner_that_looks_for_sleepers_without_a_fence_is_caught", || sleeper(Tell::WithoutFence));
+}
