@@ -4,6 +4,8 @@
 //! message: the manager takes it from the kernel. Unknown fields are ignored, so that a field may be added; a change
 //! of meaning is a new [`PROTOCOL_VERSION`].
 
+use std::collections::BTreeMap;
+
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -26,6 +28,32 @@ pub enum ToManager {
     Status,
     /// "This process is about to become a parallel program": the manager does not leave for idleness while it lives.
     Announce,
+    /// "Do it like this from now on."
+    Control(Control),
+}
+
+/// What an administrator may change while programs run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "what", rename_all = "kebab-case")]
+pub enum Control {
+    /// How often programs that share processors take turns.
+    Quantum {
+        /// Its length.
+        quantum_ns: u64,
+    },
+    /// The time between asking for a processor and squeezing.
+    Grace {
+        /// Its length.
+        grace_ns: u64,
+    },
+    /// How processors are shared out.
+    Policy {
+        /// Another policy; `None`: the one in force.
+        name: Option<String>,
+        /// Its parameters, as people write them.
+        #[serde(default)]
+        settings: BTreeMap<String, String>,
+    },
 }
 
 /// What a program states at registration. Its identity comes from the kernel.
@@ -66,6 +94,8 @@ pub enum FromManager {
     Registered(Registered),
     /// The answer to [`ToManager::Announce`].
     Announced,
+    /// The answer to a [`ToManager::Control`]: it is so now.
+    Done,
     /// "No", and why. The connection is closed afterwards.
     Refused(Refused),
     /// The head of a status report; [`FromManager::Programs`] packets follow until all programs are named.
@@ -100,6 +130,8 @@ pub enum RefusedCode {
     NotYours,
     /// The system refused something that the manager needed for this program.
     System,
+    /// What a control message asks for cannot be.
+    NotPossible,
 }
 
 /// A refusal.
@@ -120,12 +152,21 @@ pub struct Status {
     pub uptime_ns: u64,
     /// The policy in force.
     pub policy: String,
+    /// The parameters of the policy, as people write them.
+    #[serde(default)]
+    pub parameters: BTreeMap<String, String>,
     /// The quantum in force.
     pub quantum_ns: u64,
+    /// The time between asking for a processor and squeezing.
+    #[serde(default)]
+    pub grace_ns: u64,
     /// The processors that it manages, as a kernel list.
     pub processors: String,
     /// Their number.
     pub processor_count: u32,
+    /// Programs that could use more than they have.
+    #[serde(default)]
+    pub waiting: u32,
     /// How many programs the packets that follow name.
     pub program_count: u32,
 }
@@ -162,6 +203,18 @@ pub struct ProgramStatus {
     pub fixed_team: bool,
     /// Virtual processors that it published.
     pub vps: u32,
+    /// Processors that were taken from it and that it may still use.
+    #[serde(default)]
+    pub asked: u32,
+    /// Virtual processors that are squeezed.
+    #[serde(default)]
+    pub preempted: u32,
+    /// How often one was squeezed.
+    #[serde(default)]
+    pub squeezes: u64,
+    /// The speedup that it reported last, smoothed, and on how many processors.
+    #[serde(default)]
+    pub speedup: Option<(f64, u32)>,
     /// How long it has been registered.
     pub age_ns: u64,
 }
@@ -303,6 +356,10 @@ mod tests {
             dedicated: false,
             fixed_team: false,
             vps: u32::MAX,
+            asked: u32::MAX,
+            preempted: u32::MAX,
+            squeezes: u64::MAX,
+            speedup: Some((1.0 / 3.0, u32::MAX)),
             age_ns: u64::MAX,
         };
         let one = encode(&FromManager::Programs(Programs { programs: vec![program.clone()] })).unwrap().len();

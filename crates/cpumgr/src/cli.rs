@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use platform::affinity::CpuSet;
-use policies::{DEFAULT_POLICY, Registry};
+use policies::DEFAULT_POLICY;
 
-use crate::duration;
+use crate::{duration, limits};
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -46,6 +46,51 @@ pub enum Command {
     Run(RunArgs),
     /// Shows who asks for what and who has what.
     Status(StatusArgs),
+    /// Shows the policies, or makes another one decide from now on, or changes its parameters.
+    Policy(PolicyArgs),
+    /// Changes a number of the running manager.
+    Set(SetArgs),
+}
+
+/// What `policy` can be told.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = EXIT_CODES)]
+pub struct PolicyArgs {
+    /// The manager's socket [default: as for run].
+    #[arg(long, value_name = "PATH")]
+    pub socket: Option<PathBuf>,
+    /// The policy, and values for its parameters; without a name: of the one in force; without anything: shows all.
+    #[arg(value_name = "NAME | KEY=VALUE")]
+    pub words: Vec<String>,
+}
+
+/// What `set` can be told.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = EXIT_CODES)]
+pub struct SetArgs {
+    /// The manager's socket [default: as for run].
+    #[arg(long, value_name = "PATH")]
+    pub socket: Option<PathBuf>,
+    /// What to change.
+    #[command(subcommand)]
+    pub what: Setting,
+}
+
+/// What can be set.
+#[derive(Clone, Copy, Debug, Subcommand)]
+pub enum Setting {
+    /// How often programs that share processors take turns, 1ms to 10s.
+    Quantum {
+        /// Its length.
+        #[arg(value_parser = quantum)]
+        time: Duration,
+    },
+    /// How long a program has to leave a processor that was taken, 0s to 10s.
+    Grace {
+        /// Its length.
+        #[arg(value_parser = grace)]
+        time: Duration,
+    },
 }
 
 /// What a manager can be told.
@@ -61,6 +106,9 @@ pub struct DaemonArgs {
     /// How often programs that share processors take turns, 1ms to 10s.
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = quantum)]
     pub quantum: Duration,
+    /// How long a program has to leave a processor that was taken before its threads are bound elsewhere, 0s to 10s.
+    #[arg(long, value_name = "TIME", default_value = "2ms", value_parser = grace)]
+    pub grace: Duration,
     /// The processors to manage, as 0-3,8 [default: all that this process may use].
     #[arg(long, value_name = "LIST", value_parser = cpus)]
     pub cpus: Option<CpuSet>,
@@ -121,11 +169,17 @@ pub enum IdleExit {
 }
 
 fn policy(text: &str) -> Result<String, String> {
-    Registry::with_builtin().create(text).map(|_| text.to_owned()).map_err(|unknown| unknown.to_string())
+    limits::policy(text).map(|_| text.to_owned()).map_err(|unknown| unknown.to_string())
 }
 
 fn quantum(text: &str) -> Result<Duration, duration::DurationError> {
-    duration::parse_within(text, Duration::from_millis(1), Duration::from_secs(10))
+    let possible = limits::quantum();
+    duration::parse_within(text, Duration::from_nanos(*possible.start()), Duration::from_nanos(*possible.end()))
+}
+
+fn grace(text: &str) -> Result<Duration, duration::DurationError> {
+    let possible = limits::grace();
+    duration::parse_within(text, Duration::from_nanos(*possible.start()), Duration::from_nanos(*possible.end()))
 }
 
 fn cpus(text: &str) -> Result<CpuSet, String> {

@@ -7,7 +7,7 @@ use crate::daemon::{self, Options, background};
 use crate::error::Error;
 use crate::escape::printable;
 use crate::status::Report;
-use crate::{run, socket};
+use crate::{administration, run, socket};
 
 /// Does what the command line says. `run` returns only when it fails.
 ///
@@ -18,6 +18,8 @@ pub fn execute(command: Command) -> Result<(), Error> {
         Command::Daemon(args) => serve(&args),
         Command::Run(args) => Err(run::run(&args, |warning| eprintln!("cpumgr: {}", printable(warning)))),
         Command::Status(args) => status(&args),
+        Command::Policy(args) => administration::policy(&args),
+        Command::Set(args) => administration::set(&args),
     }
 }
 
@@ -44,6 +46,11 @@ fn status(args: &StatusArgs) -> Result<(), Error> {
     } else {
         report.table().lines().map(|line| printable(line) + "\n").collect()
     };
+    print(&text)
+}
+
+/// Writes to standard output.
+pub(crate) fn print(text: &str) -> Result<(), Error> {
     match io::stdout().write_all(text.as_bytes()) {
         // Whoever reads has seen enough.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),

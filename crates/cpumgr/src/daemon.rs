@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use platform::affinity::CpuSet;
-use policies::Registry;
 
 use crate::cli::{DaemonArgs, IdleExit};
 use crate::error::Error;
 use crate::instance::Instance;
+use crate::kernel::Linux;
 use crate::ledger::Ledger;
+use crate::limits;
 use crate::machine;
 use crate::reactor::Reactor;
 use crate::server::{Ended, MAX_PROGRAMS, Server, Setup};
@@ -35,6 +36,8 @@ pub struct Options {
     pub policy: String,
     /// Its quantum.
     pub quantum: Duration,
+    /// The time between asking for a processor and squeezing.
+    pub grace: Duration,
     /// The processors that it manages; `None`: all that it may use.
     pub cpus: Option<CpuSet>,
     /// How long it stays without programs; `None`: for ever.
@@ -60,6 +63,7 @@ impl Options {
             socket: absolute(socket)?,
             policy: args.policy.clone(),
             quantum: args.quantum,
+            grace: args.grace,
             cpus: args.cpus.clone(),
             idle_exit,
             trace: args.trace.as_deref().map(absolute).transpose()?,
@@ -85,8 +89,7 @@ pub fn absolute(path: &Path) -> Result<PathBuf, Error> {
 /// # Errors
 /// Whatever keeps it from starting.
 pub fn serve(options: &Options, ready: impl FnOnce()) -> Result<Ended, Error> {
-    let policy =
-        Registry::with_builtin().create(&options.policy).map_err(|unknown| Error::Usage(unknown.to_string()))?;
+    let policy = limits::policy(&options.policy).map_err(|unknown| Error::Usage(unknown.to_string()))?;
     if options.widen {
         machine::widen();
     }
@@ -107,7 +110,17 @@ pub fn serve(options: &Options, ready: impl FnOnce()) -> Result<Ended, Error> {
     let socket = instance.socket().display().to_string();
     tracing::info!(socket, policy = policy.name(), quantum = ?options.quantum, %cpus, "the manager begins");
     let ledger = Ledger::new(machine, quantum, policy);
-    let server = Server::new(Setup { instance, listener, reactor, ledger, cpus, trace, idle_exit: options.idle_exit })?;
+    let server = Server::new(Setup {
+        instance,
+        listener,
+        reactor,
+        ledger,
+        cpus,
+        trace,
+        idle_exit: options.idle_exit,
+        grace: options.grace,
+        kernel: Box::new(Linux),
+    })?;
     ready();
     Ok(server.run()?)
 }

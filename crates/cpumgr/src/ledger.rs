@@ -18,7 +18,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use policies::{AppId, AppView, Cause, Decision, Equip, Machine, Nanos, Placement, Policy, Snapshot};
+use policies::{
+    Admission, AppId, AppView, Cause, Decision, Equip, Machine, Nanos, Parameter, ParameterError, Placement, Policy,
+    Snapshot, Speedup, Value, Waiting,
+};
 
 /// The longest time for which a processor is not taken (M4).
 pub const MAX_HOLD: Nanos = 10_000_000;
@@ -48,6 +51,12 @@ struct Entry {
     id: AppId,
     request: u32,
     max: u32,
+    /// Processors below which it gains nothing from running.
+    lowest: u32,
+    /// It gave processors back and wants no more than these until it says so.
+    kept: Option<u32>,
+    /// What it measured last.
+    speedup: Option<Speedup>,
     holding: Holding,
     /// Since when it holds each processor.
     since: BTreeMap<u32, Nanos>,
@@ -91,8 +100,105 @@ impl Ledger {
     /// A program comes. It holds nothing until the next [`Ledger::decide`].
     pub fn arrive(&mut self, app: AppId, request: u32, max: u32) {
         debug_assert!(self.entries.iter().all(|entry| entry.id != app), "identities are given once");
-        let entry = Entry { id: app, request, max, holding: Holding::default(), since: BTreeMap::new(), cpu_time: 0 };
-        self.entries.push(entry);
+        self.entries.push(Entry {
+            id: app,
+            request,
+            max,
+            lowest: 1,
+            kept: None,
+            speedup: None,
+            holding: Holding::default(),
+            since: BTreeMap::new(),
+            cpu_time: 0,
+        });
+    }
+
+    /// A program that [arrived](Ledger::arrive) held these processors under another manager: it gets them again if
+    /// nobody holds them.
+    pub fn held_before(&mut self, app: AppId, cpus: &[u32]) {
+        let managed: Vec<u32> =
+            cpus.iter().copied().filter(|id| self.machine.cpus.iter().any(|cpu| cpu.id == *id)).collect();
+        self.placement.remember_newcomer(app, &managed);
+    }
+
+    /// A program says below how many processors it gains nothing; true when that is new.
+    pub fn set_lowest(&mut self, app: AppId, lowest: u32) -> bool {
+        let Some(entry) = self.entries.iter_mut().find(|entry| entry.id == app) else {
+            return false;
+        };
+        std::mem::replace(&mut entry.lowest, lowest) != lowest
+    }
+
+    /// A program reported a speedup. Reports on the same number of processors are smoothed: half the new one, half what
+    /// was known. True: there is something new to decide upon.
+    pub fn report(&mut self, app: AppId, processors: u32, speedup: f64, now: Nanos) -> bool {
+        let Some(entry) = self.entries.iter_mut().find(|entry| entry.id == app) else {
+            return false;
+        };
+        let known = entry.speedup.filter(|known| known.processors == processors);
+        let speedup = known.map_or(speedup, |known| f64::midpoint(known.speedup, speedup));
+        entry.speedup = Some(Speedup { processors, speedup, at: now });
+        true
+    }
+
+    /// What a program reported, smoothed.
+    pub fn speedup(&self, app: AppId) -> Option<Speedup> {
+        self.entries.iter().find(|entry| entry.id == app)?.speedup
+    }
+
+    /// A program gives processors back that it holds, and keeps its request. Whoever is first in the work-list has them
+    /// at once. What it does not hold is none of its to give. Its last one it keeps.
+    pub fn release(&mut self, app: AppId, cpus: &[u32], now: Nanos) -> Vec<Change> {
+        let Some(entry) = self.entries.iter_mut().find(|entry| entry.id == app) else {
+            return Vec::new();
+        };
+        let given: Vec<u32> = entry.holding.cpus.iter().copied().filter(|cpu| cpus.contains(cpu)).collect();
+        if given.is_empty() || entry.holding.shared {
+            return Vec::new();
+        }
+        let left = entry.holding.cpus.len().saturating_sub(given.len());
+        entry.kept = Some(u32::try_from(left.max(1)).expect("processors have 32-bit numbers"));
+        self.placement.give_back(app, &given);
+        self.redecide(now, Cause::Release)
+    }
+
+    /// A program wants all of its request again; true when it had given something back.
+    pub fn resume(&mut self, app: AppId) -> bool {
+        let entry = self.entries.iter_mut().find(|entry| entry.id == app);
+        entry.is_some_and(|entry| entry.kept.take().is_some())
+    }
+
+    /// Another quantum is in force from now on: a turn that has begun ends at the latest one new quantum from now.
+    pub fn set_quantum(&mut self, quantum: Nanos, now: Nanos) {
+        self.quantum = quantum;
+        self.turn_ends = self.turn_ends.map(|end| end.min(now + quantum));
+    }
+
+    /// Another policy decides from now on. It knows nothing of what was before; what programs hold stays as far as it
+    /// says so.
+    pub fn set_policy(&mut self, policy: Box<dyn Policy>) {
+        self.policy = policy;
+    }
+
+    /// Changes a parameter of the policy in force.
+    ///
+    /// # Errors
+    /// When there is none of this name or it cannot have this value.
+    pub fn configure(&mut self, key: &str, value: &Value) -> Result<(), ParameterError> {
+        self.policy.configure(key, value)
+    }
+
+    /// The parameters of the policy in force.
+    pub fn parameters(&self) -> Vec<Parameter> {
+        self.policy.parameters()
+    }
+
+    /// How many of those who wait may start, by the policy's advice.
+    pub fn admission(&mut self, now: Nanos, queue: &[Waiting]) -> Admission {
+        let views: Vec<AppView> = self.entries.iter().map(Entry::view).collect();
+        let (quantum, processors) = (self.quantum, self.processors());
+        let snapshot = Snapshot { now, quantum, processors, apps: &views, cause: Cause::Arrival, master_always: true };
+        self.policy.admission(&snapshot, queue)
     }
 
     /// A program leaves; what it held is free for the next decision. False: it was not there.
@@ -115,6 +221,10 @@ impl Ledger {
 
     /// Asks the policy, places, and settles. Returns what changed.
     pub fn decide(&mut self, now: Nanos, cause: Cause) -> Vec<Change> {
+        self.redecide(now, cause)
+    }
+
+    fn redecide(&mut self, now: Nanos, cause: Cause) -> Vec<Change> {
         self.account(now);
         let views: Vec<AppView> = self.entries.iter().map(Entry::view).collect();
         let snapshot = Snapshot {
@@ -125,7 +235,11 @@ impl Ledger {
             cause,
             master_always: true,
         };
-        let mut decision = self.policy.decide(&snapshot);
+        let mut decision = match cause {
+            // The work-list of the last decision, without waiting for the next one (M6).
+            Cause::Release => self.policy.release(&snapshot, &self.decision),
+            _ => self.policy.decide(&snapshot),
+        };
         if let Err(rule) = decision.check(&snapshot) {
             tracing::error!(policy = self.policy.name(), %rule, "the policy broke a rule; equal shares are used instead");
             decision = Equip::new().decide(&snapshot);
@@ -163,7 +277,7 @@ impl Ledger {
 
     /// What a program asked for, within its maximum.
     pub fn request(&self, app: AppId) -> Option<u32> {
-        self.entries.iter().find(|entry| entry.id == app).map(|entry| entry.view().wants())
+        self.entries.iter().find(|entry| entry.id == app).map(|entry| entry.request.min(entry.max).max(1))
     }
 
     /// How many programs could use more than they have.
@@ -300,10 +414,14 @@ impl Entry {
     }
 
     fn view(&self) -> AppView {
+        // What it gave back limits what it can use; its share is still that of its request.
+        let max = self.max.min(self.kept.unwrap_or(u32::MAX)).max(1);
         AppView {
-            max: self.max.max(1),
+            max,
             allocated: u32::try_from(self.holding.cpus.len()).expect("processors have 32-bit numbers"),
             cpu_time: self.cpu_time,
+            min: self.lowest.min(max),
+            speedup: self.speedup,
             ..AppView::new(self.id, self.request.max(1))
         }
     }

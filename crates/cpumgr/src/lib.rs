@@ -1,5 +1,6 @@
 //! The processor manager as a library: the daemon, its command line and its messages.
 
+pub mod administration;
 pub mod bucket;
 pub mod cli;
 pub mod command;
@@ -8,11 +9,15 @@ pub mod duration;
 pub mod error;
 pub mod escape;
 pub mod instance;
+pub mod kernel;
 pub mod ledger;
+pub mod limits;
 pub mod machine;
 pub mod reactor;
+pub mod reclaim;
 pub mod run;
 pub mod server;
 pub mod socket;
 pub mod status;
+pub mod threads;
 pub mod trace;

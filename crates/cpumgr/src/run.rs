@@ -29,6 +29,8 @@ const ANSWER: Duration = Duration::from_secs(1);
 const START: Duration = Duration::from_secs(15);
 /// The quantum of a manager that is started on the way.
 const QUANTUM: Duration = Duration::from_millis(100);
+/// Its grace.
+const GRACE: Duration = Duration::from_millis(2);
 
 /// Becomes the program. Returns only when that fails.
 pub fn run(args: &RunArgs, warn: impl Fn(&str)) -> Error {
@@ -90,6 +92,7 @@ fn start(socket: &Path, policy: &str) -> Result<(), Error> {
         socket: socket.to_owned(),
         policy: policy.to_owned(),
         quantum: QUANTUM,
+        grace: GRACE,
         cpus: None,
         idle_exit: Some(BACKGROUND_IDLE),
         trace: None,

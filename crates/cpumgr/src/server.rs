@@ -25,11 +25,13 @@ use platform::{SysError, SysResult, fdpass};
 use policies::{AppId, Cause};
 
 use crate::instance::Instance;
+use crate::kernel::Kernel;
 use crate::ledger::{Change, Ledger};
 use crate::reactor::{Event, Interest, Reactor, Role};
 use crate::trace::{self, Trace};
 
 mod connection;
+mod control;
 mod door;
 mod program;
 mod report;
@@ -58,6 +60,10 @@ pub struct Setup {
     pub trace: Option<Trace>,
     /// How long a manager without programs stays; `None` for ever.
     pub idle_exit: Option<Duration>,
+    /// The time between asking for a processor and squeezing.
+    pub grace: Duration,
+    /// The calls that act upon threads of programs.
+    pub kernel: Box<dyn Kernel>,
 }
 
 /// Why the scheduler ended.
@@ -79,6 +85,8 @@ pub struct Server {
     page: GlobalPage,
     trace: Option<Trace>,
     idle_exit: Option<u64>,
+    grace: u64,
+    kernel: Box<dyn Kernel>,
     connections: BTreeMap<u64, Connection>,
     next_serial: u64,
     /// Connections that get their answer after the next decision.
@@ -113,7 +121,9 @@ impl Server {
             ledger: setup.ledger,
             cpus: setup.cpus,
             trace: setup.trace,
-            idle_exit: setup.idle_exit.map(|time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)),
+            idle_exit: setup.idle_exit.map(nanos),
+            grace: nanos(setup.grace),
+            kernel: setup.kernel,
             connections: BTreeMap::new(),
             next_serial: 1,
             arrived: Vec::new(),
@@ -191,18 +201,38 @@ impl Server {
             self.doom(serial, "its doorbell is broken");
             return;
         }
-        self.look(serial);
+        self.look(serial, now);
     }
 
-    /// Reads a program's request.
-    fn look(&mut self, serial: u64) {
+    /// Reads what a program says: its request, what it gave back, what it measured.
+    fn look(&mut self, serial: u64, now: u64) {
         let Some(program) = self.connections.get_mut(&serial).and_then(|it| it.program.as_mut()) else {
             return;
         };
+        let app = AppId(serial);
         let request = program.areas.request();
         program.fixed_team = request.fixed_team;
-        if self.ledger.ask(AppId(serial), request.requested) {
+        let asked = self.ledger.ask(app, request.requested) | self.ledger.set_lowest(app, request.lowest);
+        let released: Vec<u32> = program.areas.released().iter().map(|cpu| cpu.0).collect();
+        let resumed = released.is_empty() && self.ledger.resume(app);
+        if asked || resumed {
             self.cause = self.cause.or(Some(Cause::Request));
+        }
+        let report = program.areas.report().filter(|report| report.sequence != program.reported);
+        if let Some(report) = report {
+            program.reported = report.sequence;
+            let believable = report.speedup().filter(|_| report.processors <= program.max);
+            match believable {
+                Some(speedup) if self.ledger.report(app, report.processors, speedup, now) => {
+                    self.cause = self.cause.or(Some(Cause::Speedup));
+                }
+                Some(_) => {}
+                None => program.refused_reports += 1,
+            }
+        }
+        if !released.is_empty() {
+            let changes = self.ledger.release(app, &released, now);
+            self.publish(changes, now);
         }
     }
 
@@ -244,6 +274,7 @@ impl Server {
             let changes = self.ledger.tick(now);
             self.publish(changes, now);
         }
+        self.squeeze(now);
         while let Some(cause) = self.cause.take() {
             let changes = self.ledger.decide(now, cause);
             self.publish(changes, now);
@@ -279,7 +310,7 @@ impl Server {
             let Some(program) = &mut connection.program else {
                 continue;
             };
-            program.publish(&holding);
+            program.publish(self.kernel.as_ref(), &holding, now + self.grace);
             let moved = program.traced.as_ref() != Some(&(holding.cpus.clone(), holding.shared));
             if moved {
                 program.traced = Some((holding.cpus.clone(), holding.shared));
@@ -287,6 +318,15 @@ impl Server {
                 if let Some(trace) = &mut self.trace {
                     trace.write(line);
                 }
+            }
+        }
+    }
+
+    /// Squeezes those whose grace is over.
+    fn squeeze(&mut self, now: u64) {
+        for program in self.connections.values_mut().filter_map(|it| it.program.as_mut()) {
+            if program.reclaim.deadline().is_some_and(|time| time <= now) {
+                program.reclaim.squeeze(self.kernel.as_ref(), &mut program.areas, &program.told, now);
             }
         }
     }
@@ -303,8 +343,9 @@ impl Server {
             return;
         };
         connection.stop_listening(&self.reactor);
-        if let Some(program) = connection.program.take() {
+        if let Some(mut program) = connection.program.take() {
             program.stop_listening(&self.reactor);
+            program.reclaim.restore(self.kernel.as_ref());
             if self.ledger.leave(AppId(serial)) {
                 self.cause = Some(Cause::Exit);
             }
@@ -364,12 +405,17 @@ impl Server {
         let waited_for = busy || self.connections.values().any(|it| it.announced);
         let idle = self.idle_exit.filter(|_| !waited_for).map(|time| self.idle_since.saturating_add(time));
         let beat = busy.then_some(self.next_beat);
-        [self.ledger.next_deadline(), self.accept_again, idle, beat].into_iter().chain(muted).flatten().min()
+        let graces = self.connections.values().filter_map(|it| it.program.as_ref()?.reclaim.deadline());
+        let times = [self.ledger.next_deadline(), self.accept_again, idle, beat];
+        times.into_iter().chain(muted).flatten().chain(graces).min()
     }
 
     /// Says goodbye and ends.
     fn end(mut self) {
         for connection in self.connections.values_mut() {
+            if let Some(program) = &mut connection.program {
+                program.reclaim.restore(self.kernel.as_ref());
+            }
             connection.say_goodbye();
         }
         self.trace_self(trace::Event::Stop);
@@ -396,6 +442,10 @@ impl Server {
             });
         }
     }
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// An error that only says that the peer is gone.

@@ -60,14 +60,16 @@ impl Report {
 
     /// As a table for people.
     pub fn table(&self) -> String {
-        let Status { policy, quantum_ns, processors, processor_count, manager_pid, uptime_ns, .. } = &self.status;
-        let quantum = Duration::from_nanos(*quantum_ns);
+        let Status { policy, quantum_ns, grace_ns, processors, processor_count, manager_pid, uptime_ns, .. } =
+            &self.status;
+        let (quantum, grace) = (Duration::from_nanos(*quantum_ns), Duration::from_nanos(*grace_ns));
         let mut text = format!(
-            "manager {manager_pid} at {}, up {}\npolicy {policy}, quantum {quantum:?}, {processor_count} processors: {processors}\n",
+            "manager {manager_pid} at {}, up {}\n\
+             policy {policy}, quantum {quantum:?}, grace {grace:?}, {processor_count} processors: {processors}\n",
             self.socket,
             age(*uptime_ns),
         );
-        let header = ["PID", "NAME", "REQUEST", "GRANTED", "CPUS", "SHARED", "LIBRARY", "VPS", "AGE"];
+        let header = ["PID", "NAME", "REQUEST", "GRANTED", "CPUS", "SHARED", "SQUEEZED", "LIBRARY", "VPS", "AGE"];
         let mut rows = vec![header.map(String::from)];
         rows.extend(self.programs.iter().map(row));
         let widths: Vec<usize> =
@@ -89,7 +91,7 @@ impl Report {
     }
 }
 
-fn row(program: &ProgramStatus) -> [String; 9] {
+fn row(program: &ProgramStatus) -> [String; 10] {
     let text = |text: &str| {
         if text.is_empty() { String::from("-") } else { text.to_owned() }
     };
@@ -100,6 +102,7 @@ fn row(program: &ProgramStatus) -> [String; 9] {
         program.granted.to_string(),
         program.cpus.clone(),
         if program.shared { "yes" } else { "no" }.into(),
+        program.preempted.to_string(),
         text(&program.library),
         program.vps.to_string(),
         age(program.age_ns),
@@ -135,13 +138,20 @@ mod tests {
             dedicated: false,
             fixed_team: false,
             vps: 2,
+            asked: 0,
+            preempted: 1,
+            squeezes: 3,
+            speedup: Some((1.5, 2)),
             age_ns: 61_000_000_000,
         };
         let status = Status {
             manager_pid: 7,
             uptime_ns: 5_000_000,
             policy: "dss-ts".into(),
+            parameters: std::collections::BTreeMap::new(),
             quantum_ns: 100_000_000,
+            grace_ns: 2_000_000,
+            waiting: 1,
             processors: "0-1".into(),
             processor_count: 2,
             program_count: 1,
@@ -150,9 +160,9 @@ mod tests {
         assert_eq!(
             report.table(),
             "manager 7 at /s, up 5ms\n\
-             policy dss-ts, quantum 100ms, 2 processors: 0-1\n\
-             PID  NAME  REQUEST  GRANTED  CPUS  SHARED  LIBRARY  VPS  AGE\n\
-             42   cg    2        1        1     yes     -        2    1m01s\n"
+             policy dss-ts, quantum 100ms, grace 2ms, 2 processors: 0-1\n\
+             PID  NAME  REQUEST  GRANTED  CPUS  SHARED  SQUEEZED  LIBRARY  VPS  AGE\n\
+             42   cg    2        1        1     yes     1         -        2    1m01s\n"
         );
         report.programs.clear();
         assert!(report.table().ends_with("no programs\n"));

@@ -115,6 +115,28 @@ impl Placement {
         self.smt = smt;
     }
 
+    /// An application gave these processors back: they are the ones that it loses when its number falls. To be called
+    /// before the [`Placement::place`] of the decision that follows.
+    pub fn give_back(&mut self, app: AppId, cpus: &[u32]) {
+        if let Some(home) = self.homes.get_mut(&app) {
+            let held = &mut home.slots[..home.held];
+            // Stable: those that stay keep their order.
+            held.sort_by_key(|cpu| cpus.contains(cpu));
+        }
+    }
+
+    /// A newcomer held these processors before (under another manager): it gets them if nobody else holds them.
+    pub fn remember_newcomer(&mut self, app: AppId, cpus: &[u32]) {
+        let taken = |cpu: &u32| self.homes.values().any(|home| home.slots[..home.held].contains(cpu));
+        let mut slots: Vec<u32> = Vec::new();
+        for cpu in cpus {
+            if !taken(cpu) && !slots.contains(cpu) {
+                slots.push(*cpu);
+            }
+        }
+        self.homes.insert(app, Home { held: slots.len(), slots });
+    }
+
     /// The processors of each application, in the order of the decision; processor i is for virtual processor i.
     ///
     /// Call it once for each decision that takes effect: [`Decision::rotate`] says when a turn begins. History of

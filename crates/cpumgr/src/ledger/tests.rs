@@ -114,6 +114,95 @@ fn a_program_that_asks_for_less_gives_back_at_once() {
 }
 
 #[test]
+fn what_is_given_back_goes_to_who_waits_and_only_that() {
+    let mut ledger = ledger(6, "dss");
+    for app in [1, 2] {
+        ledger.arrive(AppId(app), 6, 6);
+    }
+    ledger.decide(0, Cause::Arrival);
+    let held = ledger.holding(AppId(1)).unwrap().cpus.clone();
+    assert_eq!((held.len(), ledger.waiting()), (3, 2));
+    // The middle one, and one that it does not hold.
+    let foreign = cpus(&ledger, 2)[0];
+    let changes = ledger.release(AppId(1), &[held[1], foreign], 50 * MS);
+    assert_eq!(changes.len(), 2);
+    assert_eq!(ledger.holding(AppId(1)).unwrap().cpus, [held[0], held[2]], "the others stay in their order");
+    assert!(cpus(&ledger, 2).contains(&held[1]) && cpus(&ledger, 2).len() == 4);
+    assert_eq!(ledger.request(AppId(1)), Some(6));
+    // The same again is nothing new, at the quantum neither.
+    assert!(ledger.release(AppId(1), &[held[1]], 51 * MS).is_empty());
+    assert_eq!(ledger.tick(200 * MS), []);
+    assert!(ledger.resume(AppId(1)) && !ledger.resume(AppId(1)));
+    ledger.decide(250 * MS, Cause::Request);
+    assert_eq!((cpus(&ledger, 1).len(), cpus(&ledger, 2).len()), (3, 3));
+}
+
+#[test]
+fn the_last_processor_is_not_given_back() {
+    let mut ledger = ledger(4, "dss-ts");
+    ledger.arrive(AppId(1), 3, 3);
+    ledger.decide(0, Cause::Arrival);
+    let held = cpus(&ledger, 1);
+    ledger.release(AppId(1), &held, MS);
+    assert_eq!(cpus(&ledger, 1).len(), 1);
+}
+
+#[test]
+fn a_program_of_another_manager_keeps_what_it_held_if_nobody_has_it() {
+    let mut ledger = ledger(6, "equip");
+    ledger.arrive(AppId(1), 2, 2);
+    ledger.held_before(AppId(1), &[5, 3, 99, 5]);
+    ledger.decide(0, Cause::Arrival);
+    assert_eq!(ledger.holding(AppId(1)).unwrap().cpus, [5, 3]);
+    ledger.arrive(AppId(2), 2, 2);
+    ledger.held_before(AppId(2), &[3, 0]);
+    ledger.decide(50 * MS, Cause::Arrival);
+    assert_eq!(ledger.holding(AppId(1)).unwrap().cpus, [5, 3], "who says so first has it");
+    assert!(cpus(&ledger, 2).contains(&0));
+}
+
+#[test]
+fn a_policy_that_comes_later_decides_from_then_on() {
+    let mut ledger = ledger(4, "equip");
+    for app in [1, 2] {
+        ledger.arrive(AppId(app), 4, 4);
+    }
+    ledger.decide(0, Cause::Arrival);
+    assert_eq!((cpus(&ledger, 1).len(), cpus(&ledger, 2).len()), (2, 2));
+    ledger.set_policy(Registry::with_builtin().create("batch").unwrap());
+    ledger.configure("masters", &Value::Whole(2)).unwrap();
+    assert!(ledger.configure("colour", &Value::Switch(true)).is_err());
+    ledger.decide(50 * MS, Cause::Administration);
+    assert_eq!(ledger.policy(), "batch");
+    assert_eq!(ledger.parameters().iter().find(|it| it.key == "masters").unwrap().value, Value::Whole(2));
+}
+
+#[test]
+fn a_shorter_quantum_ends_a_turn_that_has_begun() {
+    let mut ledger = ledger(2, "dss-ts");
+    for app in 1..=3 {
+        ledger.arrive(AppId(app), 2, 2);
+    }
+    ledger.decide(0, Cause::Arrival);
+    assert_eq!(ledger.next_deadline(), Some(100 * MS));
+    ledger.set_quantum(8 * MS, 20 * MS);
+    assert_eq!(ledger.next_deadline(), Some(28 * MS));
+}
+
+#[test]
+fn reports_on_the_same_processors_are_smoothed() {
+    let mut ledger = ledger(4, "equip");
+    assert!(!ledger.report(AppId(1), 2, 1.5, 0), "nobody's report");
+    ledger.arrive(AppId(1), 4, 4);
+    ledger.report(AppId(1), 2, 2.0, MS);
+    ledger.report(AppId(1), 2, 1.0, 2 * MS);
+    let known = ledger.speedup(AppId(1)).unwrap();
+    assert_eq!((known.processors, known.speedup, known.at), (2, 1.5, 2 * MS));
+    ledger.report(AppId(1), 4, 3.0, 3 * MS);
+    assert_eq!(ledger.speedup(AppId(1)).unwrap().speedup, 3.0, "another number begins anew");
+}
+
+#[test]
 fn what_a_dead_program_held_goes_to_the_others_at_once() {
     let mut ledger = ledger(2, "dss-ts");
     for app in [1, 2] {

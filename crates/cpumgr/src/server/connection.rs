@@ -18,8 +18,6 @@ use crate::trace;
 /// Messages that a client may send at once, and how fast they come back. A registration is one, a report is one.
 const MESSAGES: u32 = 16;
 const MESSAGE_NS: u64 = 50_000_000;
-/// What a program is told of the time between asking and squeezing.
-const GRACE_NS: u64 = 2_000_000;
 /// Packets that wait for a client that reads slowly: one report of as many programs as there may be.
 const MAX_WAITING: usize = MAX_PROGRAMS / message::PROGRAMS_PER_PACKET + 8;
 
@@ -196,6 +194,7 @@ impl Server {
                 self.say(serial, report);
             }
             ToManager::Announce => self.announce(serial),
+            ToManager::Control(control) => self.control(serial, control, now),
         }
     }
 
@@ -241,10 +240,11 @@ impl Server {
         if self.programs() >= MAX_PROGRAMS {
             return self.refuse(serial, RefusedCode::Full, format!("{MAX_PROGRAMS} programs are managed already"));
         }
-        let Some(pid) = self.connections.get(&serial).map(|it| it.peer.pid) else {
+        let Some(connection) = self.connections.get(&serial) else {
             return;
         };
-        if self.connections.get(&serial).is_some_and(|it| it.program.is_some()) {
+        let pid = connection.peer.pid;
+        if connection.program.is_some() {
             return self.refuse(serial, RefusedCode::Malformed, "this connection is registered already".into());
         }
         // The same process on another connection: it became another program by exec, or its library was loaded anew.
@@ -256,10 +256,11 @@ impl Server {
             }
             self.doom(old, "its process registered anew");
         }
-        let created = Program::create(serial, pid, register, &self.cpus, GRACE_NS, now);
         let Some(connection) = self.connections.get_mut(&serial) else {
             return;
         };
+        let process = (pid, connection.pidfd.as_fd());
+        let created = Program::create(serial, process, register, &self.cpus, self.grace, now);
         let added = created.and_then(|program| {
             connection.watch(&self.reactor)?;
             self.reactor.add(&program.doorbell, serial, Role::Doorbell)?;
@@ -273,6 +274,9 @@ impl Server {
         };
         let request = program.areas.request();
         self.ledger.arrive(AppId(serial), request.requested, program.max);
+        if let Some(held) = &register.held {
+            self.ledger.held_before(AppId(serial), &held.cpus);
+        }
         tracing::info!(pid = pid.0, name = %program.name, request = request.requested, "a program arrives");
         if let Some(trace) = &mut self.trace {
             trace.write(program.line(trace::Event::Arrival, pid.0, now, Vec::new(), false));
@@ -294,7 +298,7 @@ impl Server {
         self.check_said(serial, sent);
     }
 
-    fn say(&mut self, serial: u64, packets: Vec<Vec<u8>>) {
+    pub(super) fn say(&mut self, serial: u64, packets: Vec<Vec<u8>>) {
         let Some(connection) = self.connections.get_mut(&serial) else {
             return;
         };
@@ -305,7 +309,7 @@ impl Server {
         }
     }
 
-    fn refuse(&mut self, serial: u64, code: RefusedCode, reason: String) {
+    pub(super) fn refuse(&mut self, serial: u64, code: RefusedCode, reason: String) {
         if let Some(connection) = self.connections.get_mut(&serial) {
             connection.refuse(code, reason);
             self.doom(serial, "it was refused");

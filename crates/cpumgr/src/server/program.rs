@@ -12,8 +12,11 @@ use platform::{SysError, SysResult, fdpass};
 
 use crate::bucket::Bucket;
 use crate::escape::escape;
+use crate::kernel::Kernel;
 use crate::ledger::Holding;
 use crate::reactor::Reactor;
+use crate::reclaim::Reclaim;
+use crate::threads::Threads;
 use crate::trace;
 
 /// Rings that a program may make at once, and how fast they come back: a decision takes some 10 us, so that the most
@@ -39,6 +42,14 @@ pub(super) struct Program {
     pub(super) bucket: Bucket,
     /// Its doorbell is not listened to until then.
     pub(super) muted_until: Option<u64>,
+    /// What was taken from it.
+    pub(super) reclaim: Reclaim,
+    /// What it was told that it holds.
+    pub(super) told: Vec<u32>,
+    /// The last speed report that was looked at.
+    pub(super) reported: u32,
+    /// Speed reports that cannot be true.
+    pub(super) refused_reports: u64,
     /// What the trace says that it has.
     pub(super) traced: Option<(Vec<u32>, bool)>,
     /// Until they are sent.
@@ -48,7 +59,7 @@ pub(super) struct Program {
 impl Program {
     pub(super) fn create(
         serial: u64,
-        pid: Pid,
+        (pid, pidfd): (Pid, BorrowedFd<'_>),
         register: &Register,
         managed: &CpuSet,
         grace: u64,
@@ -73,15 +84,21 @@ impl Program {
             arrived: now,
             bucket: Bucket::new(RINGS, RING_NS, now),
             muted_until: None,
+            reclaim: Reclaim::new(pid, Threads::of(pid, pidfd)?),
+            told: Vec::new(),
+            reported: 0,
+            refused_reports: 0,
             traced: None,
             descriptors: Some(descriptors),
         })
     }
 
-    /// Tells the program what it holds.
-    pub(super) fn publish(&mut self, holding: &Holding) {
+    /// Tells the program what it holds, and asks for what it holds no more until `grace_ends`.
+    pub(super) fn publish(&mut self, kernel: &dyn Kernel, holding: &Holding, grace_ends: u64) {
         let cpus: Vec<CpuId> = holding.cpus.iter().copied().map(CpuId).collect();
         self.areas.publish(&cpus, holding.dedicated, holding.shared);
+        self.reclaim.published(kernel, &mut self.areas, &self.told, &holding.cpus, grace_ends);
+        self.told.clone_from(&holding.cpus);
         // Whoever sleeps for want of a processor, and has one now. After the grant (`park.wake`).
         self.areas.wake(cpus.len());
     }

@@ -30,6 +30,10 @@ impl Server {
                     dedicated: holding.dedicated,
                     fixed_team: program.fixed_team,
                     vps: u32::try_from(program.areas.vps().count()).unwrap_or(u32::MAX),
+                    asked: program.reclaim.asked(),
+                    preempted: program.reclaim.preempted(),
+                    squeezes: program.reclaim.squeezes(),
+                    speedup: self.ledger.speedup(app).map(|it| (it.speedup, it.processors)),
                     age_ns: now.saturating_sub(program.arrived),
                 })
             })
@@ -38,7 +42,10 @@ impl Server {
             manager_pid: process::current_pid().0,
             uptime_ns: now.saturating_sub(self.started),
             policy: self.ledger.policy().to_owned(),
+            parameters: self.ledger.parameters().iter().map(|it| (it.key.into(), it.value.to_string())).collect(),
             quantum_ns: self.ledger.quantum(),
+            grace_ns: self.grace,
+            waiting: u32::try_from(self.ledger.waiting()).unwrap_or(u32::MAX),
             processors: self.cpus.to_string(),
             processor_count: self.ledger.processors(),
             program_count: u32::try_from(programs.len()).unwrap_or(u32::MAX),

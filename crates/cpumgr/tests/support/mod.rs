@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use arena::client::{Client, Hello};
 use arena::header::VERSION;
 use arena::message::{self, Register, ToManager};
-use platform::affinity::{CpuSet, current_tid};
+use platform::affinity::{CpuId, CpuSet, Tid, affinity, current_tid, set_affinity};
 use platform::process::{self, Pid};
 
 mod reuse;
@@ -245,6 +245,12 @@ impl Drop for Program {
     }
 }
 
+/// The spinners of a program.
+fn tids() -> std::sync::MutexGuard<'static, Vec<Tid>> {
+    static TIDS: std::sync::Mutex<Vec<Tid>> = std::sync::Mutex::new(Vec::new());
+    TIDS.lock().unwrap()
+}
+
 /// The program's side of [`Program`]; does nothing in the test process itself.
 pub(crate) fn act_as_a_program() {
     let Some(socket) = std::env::var_os(PROGRAM_SOCKET) else {
@@ -284,6 +290,64 @@ pub(crate) fn act_as_a_program() {
             "request" => {
                 client.as_ref().unwrap().request(number(1));
                 "asked".into()
+            }
+            // Virtual processors 1..N that spin on the processors they have now and follow no request.
+            "spinners" => {
+                let tied = Arc::clone(client.as_ref().unwrap());
+                for index in 1..number(1) as usize {
+                    let tied = Arc::clone(&tied);
+                    let (said, hear) = std::sync::mpsc::channel();
+                    std::thread::spawn(move || {
+                        if let (Some(cpu), _) = tied.vp(index) {
+                            set_affinity(None, &CpuSet::single(cpu)).unwrap();
+                        }
+                        tied.publish_vp(index, current_tid());
+                        tids().push(current_tid());
+                        drop(tied);
+                        said.send(()).unwrap();
+                        loop {
+                            std::hint::spin_loop();
+                        }
+                    });
+                    hear.recv().unwrap();
+                }
+                "spinning".into()
+            }
+            // Says that a thread of somebody else is its virtual processor.
+            "publish" => {
+                client.as_ref().unwrap().publish_vp(number(1) as usize, Tid(number(2).cast_signed()));
+                "published".into()
+            }
+            // The masks of the initial thread and of the spinners.
+            "masks" => {
+                let own = Tid(std::process::id().cast_signed());
+                let masks = std::iter::once(own).chain(tids().clone());
+                masks.map(|tid| affinity(Some(tid)).unwrap().to_string()).collect::<Vec<_>>().join(" ")
+            }
+            // Binds spinner I as a program does that follows.
+            "bind" => {
+                let cpus = CpuSet::parse_list(words[2]).unwrap();
+                set_affinity(Some(tids()[number(1) as usize - 1]), &cpus).unwrap();
+                "bound".into()
+            }
+            "notice" => {
+                let client = client.as_ref().unwrap();
+                format!("{} {} {:?}", client.asked(), client.preempted(), client.vp(1).1)
+            }
+            "wanted" => client.as_ref().unwrap().is_wanted().to_string(),
+            "release" => {
+                client.as_ref().unwrap().release(CpuId(number(1)));
+                "released".into()
+            }
+            "resume" => {
+                client.as_ref().unwrap().resume();
+                "resumed".into()
+            }
+            // Reports times in ns: on P processors, and on one.
+            "report" => {
+                let time = |index: usize| Duration::from_nanos(number(index).into());
+                client.as_ref().unwrap().report(number(1), time(2), 1, time(3));
+                "reported".into()
             }
             "registrations" => client.as_ref().unwrap().registrations().to_string(),
             // A second virtual processor that sleeps until there are two processors.

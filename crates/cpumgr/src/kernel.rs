@@ -1,0 +1,33 @@
+//! The calls by which the manager acts upon threads of programs: a seam, so that a test can let any of them fail.
+
+use platform::SysResult;
+use platform::affinity::{self, CpuSet, Tid};
+
+/// What the kernel does with a thread.
+pub trait Kernel: std::fmt::Debug {
+    /// A thread's mask.
+    ///
+    /// # Errors
+    /// `ESRCH`, `EPERM`.
+    fn affinity(&self, tid: Tid) -> SysResult<CpuSet>;
+
+    /// Binds a thread.
+    ///
+    /// # Errors
+    /// `ESRCH`, `EPERM`, `EINVAL`.
+    fn set_affinity(&self, tid: Tid, cpus: &CpuSet) -> SysResult<()>;
+}
+
+/// The kernel itself.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Linux;
+
+impl Kernel for Linux {
+    fn affinity(&self, tid: Tid) -> SysResult<CpuSet> {
+        affinity::affinity(Some(tid))
+    }
+
+    fn set_affinity(&self, tid: Tid, cpus: &CpuSet) -> SysResult<()> {
+        affinity::set_affinity(Some(tid), cpus)
+    }
+}

@@ -1,0 +1,222 @@
+//! Processors that were taken from a program: asked for, and after the grace squeezed out of it.
+//!
+//! # Protocol
+//! 1. *Ask*: the grant says fewer processors, `asked` how many shall be left, and the virtual processors that have none
+//!    any more read `Asked`. The processors are the others' at once: until the grace is over both may run there.
+//! 2. A virtual processor that reaches a safe point stops there, or binds itself to what its program keeps.
+//! 3. *Squeeze*, when the grace is over: each thread that the program published as a virtual processor, and that may
+//!    still run on a processor that was taken, is bound to the processors that the program keeps. It runs on, in turn
+//!    with the others there, until its next safe point (D1): nobody is stopped, no signal is sent.
+//! 4. When the program's processors change again a squeezed thread is bound to its new processor, or to all that the
+//!    program keeps, unless its program bound it meanwhile: then it is the program's own affair.
+//!
+//! # Invariants
+//! - Q1 Only threads of the program are touched (`threads`), and of these only published ones: never virtual processor 0
+//!   or the initial thread (their masks are what children inherit, D2), nor threads that the engine did not make.
+//! - Q2 The mask that a thread had before the first squeeze is kept, and put back when the program leaves or the manager
+//!   ends, unless somebody else changed it meanwhile.
+//! - Q3 One pass binds at most [`BUDGET`] threads of a program: the rest follows in the next one.
+
+use std::collections::BTreeMap;
+
+use arena::layout::Verdict;
+use arena::manager::ProgramAreas;
+use nix::errno::Errno;
+use platform::affinity::{CpuId, CpuSet, Tid};
+use platform::process::Pid;
+
+use crate::kernel::Kernel;
+use crate::threads::Threads;
+
+/// Threads of one program that one pass looks at.
+pub const BUDGET: usize = 64;
+
+/// A thread that was bound.
+#[derive(Debug)]
+struct Squeezed {
+    index: usize,
+    /// Its mask before (Q2).
+    before: CpuSet,
+    /// Its mask since.
+    bound: CpuSet,
+    /// It has no processor of its own.
+    pressed: bool,
+}
+
+/// What is being reclaimed of one program.
+#[derive(Debug)]
+pub struct Reclaim {
+    initial: Tid,
+    threads: Threads,
+    /// Processors that were taken, and when the grace of each is over.
+    taken: BTreeMap<u32, u64>,
+    /// Where the next pass goes on (Q3).
+    next_index: usize,
+    squeezed: BTreeMap<i32, Squeezed>,
+    squeezes: u64,
+}
+
+impl Reclaim {
+    /// Nothing is reclaimed of process `pid` yet.
+    pub fn new(pid: Pid, threads: Threads) -> Self {
+        let initial = Tid(pid.0);
+        Self { initial, threads, taken: BTreeMap::new(), next_index: 0, squeezed: BTreeMap::new(), squeezes: 0 }
+    }
+
+    /// The program held `before` and holds `now`: step 1, and step 4 for those who were squeezed.
+    pub fn published(
+        &mut self,
+        kernel: &dyn Kernel,
+        areas: &mut ProgramAreas,
+        before: &[u32],
+        now: &[u32],
+        grace_ends: u64,
+    ) {
+        for cpu in now {
+            self.taken.remove(cpu);
+        }
+        let lost = before.iter().filter(|cpu| !now.contains(cpu));
+        for cpu in lost {
+            self.taken.entry(*cpu).or_insert(grace_ends);
+        }
+        self.next_index = 0;
+        for index in now.len()..before.len() {
+            areas.judge(index, Verdict::Asked);
+        }
+        self.rebind(kernel, areas, now);
+        self.tell(areas);
+    }
+
+    /// When the next grace is over.
+    pub fn deadline(&self) -> Option<u64> {
+        self.taken.values().min().copied()
+    }
+
+    /// Step 3, for the processors whose grace is over. `kept` is what the program holds.
+    pub fn squeeze(&mut self, kernel: &dyn Kernel, areas: &mut ProgramAreas, kept: &[u32], now: u64) {
+        let overdue: CpuSet = self.taken.iter().filter(|(_, end)| **end <= now).map(|(cpu, _)| CpuId(*cpu)).collect();
+        if overdue.is_empty() {
+            return;
+        }
+        let kept: CpuSet = kept.iter().copied().map(CpuId).collect();
+        let first = self.next_index;
+        let stated: Vec<_> = areas.vps().filter(|vp| vp.index >= first).take(BUDGET).collect();
+        for vp in &stated {
+            if vp.index != 0 && vp.tid != self.initial {
+                self.squeeze_one(kernel, areas, vp.index, vp.tid, &overdue, &kept);
+            }
+        }
+        if let Some(last) = stated.last().filter(|_| stated.len() == BUDGET) {
+            self.next_index = last.index + 1;
+        } else {
+            self.taken.retain(|_, end| *end > now);
+            self.next_index = 0;
+        }
+        self.tell(areas);
+    }
+
+    fn squeeze_one(
+        &mut self,
+        kernel: &dyn Kernel,
+        areas: &mut ProgramAreas,
+        index: usize,
+        tid: Tid,
+        overdue: &CpuSet,
+        kept: &CpuSet,
+    ) {
+        let mask = match self.threads.mask(kernel, tid) {
+            Ok(Some(mask)) => mask,
+            // A thread that ended, or never was one.
+            Ok(None) => return,
+            Err(error) => {
+                tracing::warn!(tid = tid.0, %error, "a virtual processor's mask cannot be read");
+                return;
+            }
+        };
+        if mask.is_disjoint(overdue) {
+            return;
+        }
+        let room = mask.intersection(kept);
+        let bound = if room.is_empty() { kept.clone() } else { room };
+        match self.threads.bind(kernel, tid, &bound) {
+            Ok(Some(before)) => {
+                self.squeezes += 1;
+                areas.judge(index, Verdict::Squeezed);
+                let entry = self.squeezed.entry(tid.0).or_insert_with(|| Squeezed {
+                    index,
+                    before,
+                    bound: bound.clone(),
+                    pressed: true,
+                });
+                (entry.bound, entry.index, entry.pressed) = (bound, index, true);
+            }
+            Ok(None) => {}
+            // EINVAL: its cpuset has none of these; EPERM: it runs as another user. It stays where it is.
+            Err(error) => tracing::warn!(tid = tid.0, %error, "a virtual processor cannot be squeezed"),
+        }
+    }
+
+    /// Step 4.
+    fn rebind(&mut self, kernel: &dyn Kernel, areas: &mut ProgramAreas, now: &[u32]) {
+        let all: CpuSet = now.iter().copied().map(CpuId).collect();
+        let Self { threads, squeezed, .. } = self;
+        squeezed.retain(|tid, one| {
+            // Its program bound it, or it ended: nothing of ours is left to put back.
+            let ours = threads.mask(kernel, Tid(*tid)).is_ok_and(|mask| mask.as_ref() == Some(&one.bound));
+            if !ours {
+                return false;
+            }
+            let own = now.get(one.index).map(|cpu| CpuSet::single(CpuId(*cpu)));
+            one.pressed = own.is_none();
+            let verdict = if one.pressed { Verdict::Squeezed } else { Verdict::Run };
+            let cpus = own.unwrap_or_else(|| all.clone());
+            if cpus != one.bound && threads.bind(kernel, Tid(*tid), &cpus).is_ok_and(|bound| bound.is_some()) {
+                one.bound = cpus;
+            }
+            areas.judge(one.index, verdict);
+            true
+        });
+    }
+
+    /// Q2: the program leaves, or the manager ends. Returns how many threads got their mask back.
+    pub fn restore(&mut self, kernel: &dyn Kernel) -> usize {
+        let squeezed = std::mem::take(&mut self.squeezed);
+        let restored = squeezed.into_iter().filter(|(tid, one)| {
+            let tid = Tid(*tid);
+            let ours = self.threads.mask(kernel, tid).is_ok_and(|mask| mask.as_ref() == Some(&one.bound));
+            ours && match self.threads.bind(kernel, tid, &one.before) {
+                Ok(bound) => bound.is_some(),
+                // EINVAL: the processors went offline meanwhile. The kernel would choose the cpuset's.
+                Err(error) if error.is(Errno::EINVAL as i32) => false,
+                Err(error) => {
+                    tracing::warn!(tid = tid.0, %error, "a thread's mask cannot be put back");
+                    false
+                }
+            }
+        });
+        restored.count()
+    }
+
+    fn tell(&self, areas: &ProgramAreas) {
+        areas.ask_for(self.asked());
+        areas.set_preempted(self.preempted());
+    }
+
+    /// Processors that were taken and may still be in use.
+    pub fn asked(&self) -> u32 {
+        u32::try_from(self.taken.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Virtual processors that are squeezed and have no processor of their own.
+    pub fn preempted(&self) -> u32 {
+        u32::try_from(self.squeezed.values().filter(|one| one.pressed).count()).unwrap_or(u32::MAX)
+    }
+
+    /// How often a virtual processor was squeezed.
+    pub fn squeezes(&self) -> u64 {
+        self.squeezes
+    }
+}
+
+#[cfg(test)]
+mod tests;

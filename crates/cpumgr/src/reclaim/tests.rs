@@ -1,0 +1,235 @@
+//! Reclaiming from the threads of this process, with a kernel that can be told to fail.
+
+use super::*;
+use arena::manager::CheckedRequest;
+use platform::affinity::{affinity, current_tid};
+use platform::{SysError, SysResult, process};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+/// Threads' masks as this test wants them, and calls that fail when it wants that.
+#[derive(Debug, Default)]
+struct Fake {
+    masks: RefCell<BTreeMap<i32, CpuSet>>,
+    /// This call fails from now on.
+    fails: Cell<Option<(&'static str, i32)>>,
+    sets: Cell<usize>,
+}
+
+impl Fake {
+    fn outcome(&self, call: &'static str) -> SysResult<()> {
+        match self.fails.get() {
+            Some((name, errno)) if name == call => Err(SysError::new(call, errno)),
+            _ => Ok(()),
+        }
+    }
+
+    fn mask(&self, tid: Tid) -> String {
+        self.masks.borrow()[&tid.0].to_string()
+    }
+}
+
+impl Kernel for Rc<Fake> {
+    fn affinity(&self, tid: Tid) -> SysResult<CpuSet> {
+        self.outcome("sched_getaffinity")?;
+        self.masks.borrow().get(&tid.0).cloned().ok_or(SysError::new("sched_getaffinity", Errno::ESRCH as i32))
+    }
+
+    fn set_affinity(&self, tid: Tid, cpus: &CpuSet) -> SysResult<()> {
+        self.outcome("sched_setaffinity")?;
+        self.sets.set(self.sets.get() + 1);
+        self.masks.borrow_mut().insert(tid.0, cpus.clone());
+        Ok(())
+    }
+}
+
+/// A thread of this process that lives until the test lets go of it.
+struct Sleeper {
+    tid: Tid,
+    _end: Sender<()>,
+}
+
+fn sleeper() -> Sleeper {
+    let (end, wait): (Sender<()>, Receiver<()>) = channel();
+    let (say, hear) = channel();
+    std::thread::spawn(move || {
+        say.send(current_tid()).unwrap();
+        // Ends with the sender.
+        let _ended = wait.recv();
+    });
+    Sleeper { tid: hear.recv().unwrap(), _end: end }
+}
+
+fn set(list: &str) -> CpuSet {
+    CpuSet::parse_list(list).unwrap()
+}
+
+struct Bench {
+    fake: Rc<Fake>,
+    areas: ProgramAreas,
+    program: arena::manager::ProgramDescriptors,
+    reclaim: Reclaim,
+    sleepers: Vec<Sleeper>,
+}
+
+impl Bench {
+    /// A program with `vps` virtual processors beside its initial thread, number i on processor i of 0-7.
+    fn new(vps: usize) -> Self {
+        let stated = CheckedRequest { requested: 8, max: 8, fixed_team: false, lowest: 1, released_ns: 0 };
+        let (areas, program) = ProgramAreas::create(1, stated, 2, 0).unwrap();
+        let own = process::current_pid();
+        let threads = Threads::of(own, process::pidfd_open(own).unwrap()).unwrap();
+        let mut bench =
+            Self { fake: Rc::default(), areas, program, reclaim: Reclaim::new(own, threads), sleepers: Vec::new() };
+        for index in 1..=vps {
+            let sleeper = sleeper();
+            bench.publish(index, sleeper.tid);
+            bench.fake.masks.borrow_mut().insert(sleeper.tid.0, set(&index.to_string()));
+            bench.sleepers.push(sleeper);
+        }
+        bench
+    }
+
+    /// What the program's side does, at the documented place.
+    fn publish(&self, index: usize, tid: Tid) {
+        use std::os::unix::fs::FileExt;
+        let up = self.program.in_order()[1].try_clone_to_owned().unwrap();
+        std::fs::File::from(up).write_all_at(&tid.0.to_ne_bytes(), 512 + 64 * index as u64).unwrap();
+    }
+
+    fn give(&mut self, before: &[u32], now: &[u32], grace_ends: u64) {
+        let cpus: Vec<CpuId> = now.iter().copied().map(CpuId).collect();
+        self.areas.publish(&cpus, false, false);
+        let kernel: &dyn Kernel = &self.fake;
+        self.reclaim.published(kernel, &mut self.areas, before, now, grace_ends);
+    }
+
+    fn squeeze(&mut self, kept: &[u32], now: u64) {
+        let kernel: &dyn Kernel = &self.fake;
+        self.reclaim.squeeze(kernel, &mut self.areas, kept, now);
+    }
+
+    fn mask(&self, index: usize) -> String {
+        self.fake.mask(self.sleepers[index - 1].tid)
+    }
+}
+
+#[test]
+fn nobody_is_squeezed_before_the_grace_is_over_and_then_only_who_is_in_the_way() {
+    let mut bench = Bench::new(3);
+    bench.give(&[], &[0, 1, 2, 3], 0);
+    bench.give(&[0, 1, 2, 3], &[0, 1], 10);
+    assert_eq!((bench.reclaim.asked(), bench.reclaim.deadline()), (2, Some(10)));
+    bench.squeeze(&[0, 1], 9);
+    assert_eq!(bench.fake.sets.get(), 0);
+    bench.squeeze(&[0, 1], 10);
+    assert_eq!((bench.mask(1), bench.mask(2), bench.mask(3)), ("1".into(), "0-1".into(), "0-1".into()));
+    assert_eq!((bench.reclaim.asked(), bench.reclaim.preempted(), bench.reclaim.squeezes()), (0, 2, 2));
+    assert_eq!(bench.reclaim.deadline(), None);
+}
+
+#[test]
+fn a_processor_that_comes_back_in_time_is_not_reclaimed() {
+    let mut bench = Bench::new(1);
+    bench.give(&[], &[0, 1], 0);
+    bench.give(&[0, 1], &[0], 10);
+    bench.give(&[0], &[0, 1], 20);
+    assert_eq!((bench.reclaim.asked(), bench.reclaim.deadline()), (0, None));
+    bench.squeeze(&[0, 1], 30);
+    assert_eq!(bench.fake.sets.get(), 0);
+}
+
+#[test]
+fn squeezed_threads_follow_the_grant_and_get_their_masks_back() {
+    let mut bench = Bench::new(2);
+    bench.give(&[], &[0, 1, 2], 0);
+    bench.give(&[0, 1, 2], &[0], 10);
+    bench.squeeze(&[0], 10);
+    assert_eq!((bench.mask(1), bench.mask(2)), ("0".into(), "0".into()));
+    bench.give(&[0], &[0, 5], 20);
+    assert_eq!((bench.mask(1), bench.mask(2)), ("5".into(), "0,5".into()));
+    assert_eq!(bench.reclaim.preempted(), 1);
+    let kernel: &dyn Kernel = &bench.fake;
+    assert_eq!(bench.reclaim.restore(kernel), 2);
+    assert_eq!((bench.mask(1), bench.mask(2)), ("1".into(), "2".into()));
+}
+
+#[test]
+fn a_mask_that_the_program_set_itself_is_its_own_affair() {
+    let mut bench = Bench::new(1);
+    bench.give(&[], &[0, 1], 0);
+    bench.give(&[0, 1], &[0], 10);
+    bench.squeeze(&[0], 10);
+    bench.fake.masks.borrow_mut().insert(bench.sleepers[0].tid.0, set("6"));
+    let kernel: &dyn Kernel = &bench.fake;
+    assert_eq!(bench.reclaim.restore(kernel), 0);
+    assert_eq!(bench.mask(1), "6");
+}
+
+#[test]
+fn virtual_processor_0_and_the_initial_thread_are_never_touched() {
+    let mut bench = Bench::new(0);
+    let master = sleeper();
+    let initial = Tid(process::current_pid().0);
+    for (index, tid) in [(0, master.tid), (1, initial)] {
+        bench.publish(index, tid);
+        bench.fake.masks.borrow_mut().insert(tid.0, set("0-7"));
+    }
+    bench.give(&[], &[0, 1], 0);
+    bench.give(&[0, 1], &[0], 10);
+    bench.squeeze(&[0], 10);
+    assert_eq!(bench.fake.sets.get(), 0);
+}
+
+#[test]
+fn a_thread_of_another_process_is_never_touched() {
+    let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+    let mut bench = Bench::new(0);
+    let stranger = Tid(child.id().cast_signed());
+    bench.publish(1, stranger);
+    bench.fake.masks.borrow_mut().insert(stranger.0, set("0-7"));
+    bench.give(&[], &[0, 1], 0);
+    bench.give(&[0, 1], &[0], 10);
+    bench.squeeze(&[0], 10);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(bench.fake.sets.get(), 0);
+    assert!(affinity(Some(current_tid())).is_ok());
+}
+
+#[test]
+fn a_crowd_is_squeezed_in_parts_and_wholly() {
+    let crowd = BUDGET + 9;
+    let mut bench = Bench::new(0);
+    for index in 1..=crowd {
+        let sleeper = sleeper();
+        bench.publish(index, sleeper.tid);
+        bench.fake.masks.borrow_mut().insert(sleeper.tid.0, set("1"));
+        bench.sleepers.push(sleeper);
+    }
+    bench.give(&[], &[0, 1], 0);
+    bench.give(&[0, 1], &[0], 10);
+    bench.squeeze(&[0], 10);
+    assert_eq!(bench.fake.sets.get(), BUDGET);
+    assert_eq!(bench.reclaim.deadline(), Some(10), "it is still due");
+    bench.squeeze(&[0], 10);
+    assert_eq!((bench.fake.sets.get(), bench.reclaim.deadline()), (crowd, None));
+}
+
+#[test]
+fn a_call_that_fails_leaves_the_thread_and_the_books_as_they_were() {
+    for call in ["sched_getaffinity", "sched_setaffinity"] {
+        for errno in [Errno::EPERM, Errno::EINVAL, Errno::ESRCH, Errno::ENOMEM, Errno::EINTR] {
+            let mut bench = Bench::new(2);
+            bench.give(&[], &[0, 1, 2], 0);
+            bench.give(&[0, 1, 2], &[0], 10);
+            bench.fake.fails.set(Some((call, errno as i32)));
+            bench.squeeze(&[0], 10);
+            bench.fake.fails.set(None);
+            assert_eq!((bench.mask(1), bench.mask(2)), ("1".into(), "2".into()), "{call} {errno}");
+            assert_eq!((bench.reclaim.preempted(), bench.reclaim.squeezes()), (0, 0), "{call} {errno}");
+            assert_eq!(bench.reclaim.deadline(), None, "it is not tried for ever: {call} {errno}");
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! What an administrator changes while programs run.
+
+use arena::message::{self, Control, FromManager, RefusedCode};
+use policies::{Cause, Value};
+
+use super::Server;
+use crate::limits;
+
+impl Server {
+    /// Does what a control message says, or says why not. Whoever may connect may control: the door lets in this user
+    /// and the superuser only.
+    pub(super) fn control(&mut self, serial: u64, control: Control, now: u64) {
+        let outcome = match control {
+            Control::Quantum { quantum_ns } => self.change_quantum(quantum_ns, now),
+            Control::Grace { grace_ns } => self.change_grace(grace_ns),
+            Control::Policy { name, settings } => {
+                let settings = settings.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+                self.change_policy(name.as_deref(), settings, now)
+            }
+        };
+        match outcome {
+            Ok(()) => self.say(serial, message::encode(&FromManager::Done).into_iter().collect()),
+            Err(reason) => self.refuse(serial, RefusedCode::NotPossible, reason),
+        }
+    }
+
+    fn change_quantum(&mut self, quantum: u64, now: u64) -> Result<(), String> {
+        let possible = limits::quantum();
+        if !possible.contains(&quantum) {
+            return Err(format!("a quantum is {} to {} ns, not {quantum} ns", possible.start(), possible.end()));
+        }
+        self.ledger.set_quantum(quantum, now);
+        self.page.set_quantum_ns(quantum);
+        self.next_beat = self.next_beat.min(now + self.beat_interval());
+        self.cause = self.cause.or(Some(Cause::Administration));
+        tracing::info!(quantum, "another quantum");
+        Ok(())
+    }
+
+    fn change_grace(&mut self, grace: u64) -> Result<(), String> {
+        let possible = limits::grace();
+        if !possible.contains(&grace) {
+            return Err(format!("a grace is {} to {} ns, not {grace} ns", possible.start(), possible.end()));
+        }
+        self.grace = grace;
+        for program in self.connections.values().filter_map(|it| it.program.as_ref()) {
+            program.areas.set_grace_ns(grace);
+        }
+        tracing::info!(grace, "another grace");
+        Ok(())
+    }
+
+    /// Another policy, or other parameters of the one in force. All or nothing: a setting that is refused leaves
+    /// everything as it was.
+    fn change_policy<'a>(
+        &mut self,
+        name: Option<&str>,
+        settings: impl Iterator<Item = (&'a str, &'a str)>,
+        now: u64,
+    ) -> Result<(), String> {
+        let name = name.unwrap_or(self.ledger.policy()).to_owned();
+        let mut policy = limits::policy(&name).map_err(|unknown| unknown.to_string())?;
+        if name == self.ledger.policy() {
+            for parameter in self.ledger.parameters() {
+                let kept = policy.configure(parameter.key, &parameter.value);
+                kept.map_err(|error| format!("the parameter {} in force is refused: {error}", parameter.key))?;
+            }
+        }
+        let mut changes = Vec::new();
+        for (key, text) in settings {
+            let value: Value = text.parse().map_err(|error| format!("{key}: {error}"))?;
+            policy.configure(key, &value).map_err(|error| error.to_string())?;
+            changes.push((key.to_owned(), value));
+        }
+        if name == self.ledger.policy() {
+            // The object in force keeps what it knows; that it takes each value was tried above.
+            for (key, value) in &changes {
+                self.ledger.configure(key, value).map_err(|error| error.to_string())?;
+            }
+        } else {
+            self.ledger.set_policy(policy);
+            self.page.set_policy(&name);
+        }
+        self.cause = self.cause.or(Some(Cause::Administration));
+        tracing::info!(policy = name, ?changes, now, "another policy or other parameters");
+        Ok(())
+    }
+}

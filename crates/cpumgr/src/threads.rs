@@ -1,0 +1,107 @@
+//! The threads of one process, by descriptors that never mean another process: reading and setting their masks.
+//!
+//! # Protocol
+//! The directory `/proc/PID/task` is opened while the process is known to live (its pidfd says so before and after).
+//! From then on a thread is one of this process when the directory names it: a directory of a process that ended is
+//! empty, whoever has its number now.
+//!
+//! `sched_setaffinity` takes a bare number, though. So the directory is asked before and after: a thread that ended in
+//! between may have given its number away, and whoever got it gets back the mask that it had.
+
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+
+use nix::errno::Errno;
+use nix::fcntl::{AtFlags, OFlag, openat};
+use nix::sys::stat::{Mode, fstatat};
+use platform::affinity::{CpuSet, Tid};
+use platform::process::{self, Pid};
+use platform::{SysError, SysResult};
+
+use crate::kernel::Kernel;
+
+/// The threads of a process that lives, or did.
+#[derive(Debug)]
+pub struct Threads {
+    directory: OwnedFd,
+}
+
+impl Threads {
+    /// The threads of the process of `pidfd`, whose number is `pid`.
+    ///
+    /// # Errors
+    /// `ESRCH` when it has ended; `EMFILE`.
+    pub fn of(pid: Pid, pidfd: impl AsFd) -> SysResult<Self> {
+        const CALL: &str = "open(/proc/PID/task)";
+        let gone = SysError::new(CALL, Errno::ESRCH as i32);
+        let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+        let directory = nix::fcntl::open(format!("/proc/{pid}/task").as_str(), flags, Mode::empty())
+            .map_err(|errno| if errno == Errno::ENOENT { gone } else { SysError::new(CALL, errno as i32) })?;
+        // It lives now, so the number was its own when the directory was opened.
+        if process::has_ended(pidfd)? {
+            return Err(gone);
+        }
+        Ok(Self { directory })
+    }
+
+    /// Whether a thread is one of this process now.
+    pub fn has(&self, tid: Tid) -> bool {
+        fstatat(&self.directory, tid.0.to_string().as_str(), AtFlags::empty()).is_ok()
+    }
+
+    /// All threads now, at most `limit`.
+    ///
+    /// # Errors
+    /// `ESRCH` when the process has ended; `EMFILE`.
+    pub fn list(&self, limit: usize) -> SysResult<Vec<Tid>> {
+        const CALL: &str = "readdir(/proc/PID/task)";
+        let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+        // A descriptor of its own: reading moves its place in the directory.
+        let copy = openat(&self.directory, ".", flags, Mode::empty());
+        let copy = copy.map_err(|errno| {
+            SysError::new(CALL, if errno == Errno::ENOENT { Errno::ESRCH as i32 } else { errno as i32 })
+        })?;
+        let mut directory = nix::dir::Dir::from_fd(copy).map_err(|errno| SysError::new(CALL, errno as i32))?;
+        let names = directory.iter().filter_map(Result::ok);
+        let tids = names.filter_map(|entry| entry.file_name().to_str().ok()?.parse().ok().map(Tid));
+        Ok(tids.take(limit).collect())
+    }
+
+    /// The mask of a thread; `None` when it is not one of this process.
+    ///
+    /// # Errors
+    /// What the kernel says, but for threads that ended.
+    pub fn mask(&self, kernel: &dyn Kernel, tid: Tid) -> SysResult<Option<CpuSet>> {
+        match kernel.affinity(tid) {
+            Ok(mask) => Ok(self.has(tid).then_some(mask)),
+            Err(error) if error.is(Errno::ESRCH as i32) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Binds a thread; returns the mask that it had, `None` when it is not one of this process (any more).
+    ///
+    /// # Errors
+    /// `EPERM`, `EINVAL`: it stays as it was.
+    pub fn bind(&self, kernel: &dyn Kernel, tid: Tid, cpus: &CpuSet) -> SysResult<Option<CpuSet>> {
+        let Some(before) = self.mask(kernel, tid)? else {
+            return Ok(None);
+        };
+        match kernel.set_affinity(tid, cpus) {
+            Ok(()) => {}
+            Err(error) if error.is(Errno::ESRCH as i32) => return Ok(None),
+            Err(error) => return Err(error),
+        }
+        if self.has(tid) {
+            return Ok(Some(before));
+        }
+        // It ended; the number may be another one's, whose mask `before` was or will be what it inherited.
+        let _undone: SysResult<()> = kernel.set_affinity(tid, &before);
+        Ok(None)
+    }
+}
+
+impl AsRawFd for Threads {
+    fn as_raw_fd(&self) -> std::os::fd::RawFd {
+        self.directory.as_raw_fd()
+    }
+}
