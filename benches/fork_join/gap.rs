@@ -36,7 +36,7 @@ pub(super) fn cases() -> impl Iterator<Item = Case> {
         measure: regions::with_share(after(gap, master)),
         extras: &["cpu %", "cpu late %", "parallel %"],
         engines: regions::engines(regions::count, || regions::counted(2, 1)),
-        bar: (gap == Duration::from_millis(1)).then_some(Bar::TimesOf { engine: "rayon broadcast", factor: 0.5 }),
+        bar: (gap == Duration::from_millis(1)).then_some(Bar::TimesOf { engines: &["rayon broadcast"], factor: 0.5 }),
     })
 }
 

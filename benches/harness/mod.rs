@@ -70,8 +70,8 @@ pub(crate) enum Bar {
     RoundTrips { near: f64, far: f64 },
     /// Nanoseconds for one operation.
     Nanoseconds(f64),
-    /// Times the median of an engine whose name begins like this; with several, the fastest one.
-    TimesOf { engine: &'static str, factor: f64 },
+    /// Times the median of the fastest engine whose name begins with one of these.
+    TimesOf { engines: &'static [&'static str], factor: f64 },
 }
 
 /// Who brings the threads.

@@ -148,7 +148,9 @@ impl Table {
         let time = of(&|s| s.values[0]);
         let per_trip = of(&|s| s.values[0] / s.round_trip);
         print!("  {:<24} {:<8} {:<5}", engine.name, row.name(), if far { "far" } else { "near" });
-        print!(" {:>3} {:>8.1} {:>11} {per_trip:>9.2}", samples.len(), of(&|s| s.round_trip), duration(time));
+        // Round trips bound short operations only.
+        let trips = if per_trip < 10_000.0 { format!("{per_trip:.2}") } else { "-".into() };
+        print!(" {:>3} {:>8.1} {:>11} {trips:>9}", samples.len(), of(&|s| s.round_trip), duration(time));
         match self.time(index, &case.engines[0].name, row, far) {
             Some(ours) => print!(" {:>8.2}", time / ours),
             None => print!(" {:>8}", "-"),
@@ -156,7 +158,7 @@ impl Table {
         for extra in 1..=case.extras.len() {
             print!(" {:>12.2}", of(&|s| s.values.get(extra).copied().unwrap_or(f64::NAN)));
         }
-        if engine.name == case.engines[0].name {
+        if engine.name.starts_with("nanothreads") {
             self.print_bar(index, case, row, far, (time, per_trip));
         }
         println!();
@@ -170,11 +172,12 @@ impl Table {
                 (format!("{limit} rtt"), per_trip <= limit)
             }
             Some(Bar::Nanoseconds(limit)) => (duration(limit), time <= limit),
-            Some(Bar::TimesOf { engine, factor }) => {
-                let peers = case.engines.iter().skip(1).filter(|known| known.name.starts_with(engine));
+            Some(Bar::TimesOf { engines, factor }) => {
+                let is_meant = |known: &&Engine| engines.iter().any(|name| known.name.starts_with(name));
+                let peers = case.engines.iter().skip(1).filter(is_meant);
                 let times = peers.filter_map(|peer| self.time(index, &peer.name, row, far));
                 let Some(best) = times.min_by(f64::total_cmp) else { return };
-                (format!("{factor} x {engine}"), time <= best * factor)
+                (format!("{factor} x {}", engines.join(", ")), time <= best * factor)
             }
         };
         print!("  bar {limit}: {}", if is_met { "met" } else { "MISSED" });

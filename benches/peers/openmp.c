@@ -81,3 +81,87 @@ uintptr_t inner_of_one(uintptr_t body, uintptr_t count, uintptr_t unused)
     }
     return 0;
 }
+
+static uintptr_t fib(uintptr_t n)
+{
+    if (n < 2)
+        return n;
+    uintptr_t a, b;
+#pragma omp task shared(a)
+    a = fib(n - 1);
+    b = fib(n - 2);
+#pragma omp taskwait
+    return a + b;
+}
+
+// The Fibonacci number of `n`, a task for each call but the second of two.
+uintptr_t fibonacci(uintptr_t n, uintptr_t unused, uintptr_t unused2)
+{
+    (void)unused, (void)unused2;
+    uintptr_t result = 0;
+#pragma omp parallel num_threads(2)
+#pragma omp single
+    result = fib(n);
+    return result;
+}
+
+typedef uint32_t (*expand_t)(uint64_t, uint32_t);
+typedef uint64_t (*child_t)(uint64_t, uint32_t);
+
+static void node(uint64_t state, uint32_t depth, expand_t expand, child_t child)
+{
+    uint32_t children = expand(state, depth);
+    for (uint32_t i = 0; i < children; i++) {
+#pragma omp task
+        node(child(state, i), depth + 1, expand, child);
+    }
+}
+
+// Visits the tree below `root`, a task for each node.
+uintptr_t tree(uintptr_t root, uintptr_t expand, uintptr_t child)
+{
+#pragma omp parallel num_threads(2)
+#pragma omp single
+    node(root, 0, (expand_t)expand, (child_t)child);
+    return 0;
+}
+
+struct operation { int32_t reads[2], writes; };
+
+// `count` tasks run(0), run(1), ... with dependences between what `operations` names; a negative number names nothing.
+uintptr_t dependent(uintptr_t operations, uintptr_t count, uintptr_t run)
+{
+    static char block[1 << 16];
+    const struct operation *op = (const struct operation *)operations;
+    body_t body = (body_t)run;
+#pragma omp parallel num_threads(2)
+#pragma omp single
+    for (uint32_t n = 0; n < count; n++) {
+        int32_t a = op[n].reads[0], b = op[n].reads[1], w = op[n].writes;
+        if (b >= 0) {
+#pragma omp task depend(in : block[a], block[b]) depend(inout : block[w])
+            body(n);
+        } else if (a >= 0) {
+#pragma omp task depend(in : block[a]) depend(inout : block[w])
+            body(n);
+        } else {
+#pragma omp task depend(inout : block[w])
+            body(n);
+        }
+    }
+    return 0;
+}
+
+// `count` tasks by one producer.
+uintptr_t produce(uintptr_t count, uintptr_t run, uintptr_t unused)
+{
+    (void)unused;
+    body_t body = (body_t)run;
+#pragma omp parallel num_threads(2)
+#pragma omp single
+    for (uint32_t n = 0; n < count; n++) {
+#pragma omp task
+        body(n);
+    }
+    return 0;
+}

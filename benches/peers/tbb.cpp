@@ -53,3 +53,62 @@ extern "C" uintptr_t sized(uintptr_t body, uintptr_t size, uintptr_t)
     arenas[size > 2 ? 2 : size].execute([=] { region(body, size, 0); });
     return 0;
 }
+
+static uintptr_t fib(uintptr_t n)
+{
+    if (n < 2)
+        return n;
+    uintptr_t a, b;
+    tbb::parallel_invoke([&] { a = fib(n - 1); }, [&] { b = fib(n - 2); });
+    return a + b;
+}
+
+extern "C" uintptr_t fibonacci(uintptr_t n, uintptr_t, uintptr_t)
+{
+    return fib(n);
+}
+
+using expand_t = uint32_t (*)(uint64_t, uint32_t);
+using child_t = uint64_t (*)(uint64_t, uint32_t);
+
+static void node(tbb::task_group& group, uint64_t state, uint32_t depth, expand_t expand, child_t child)
+{
+    uint32_t children = expand(state, depth);
+    for (uint32_t i = 0; i < children; i++) {
+        uint64_t below = child(state, i);
+        group.run([=, &group] { node(group, below, depth + 1, expand, child); });
+    }
+}
+
+// Visits the tree below `root`, a task for each node.
+extern "C" uintptr_t tree(uintptr_t root, uintptr_t expand, uintptr_t child)
+{
+    tbb::task_group group;
+    node(group, root, 0, reinterpret_cast<expand_t>(expand), reinterpret_cast<child_t>(child));
+    group.wait();
+    return 0;
+}
+
+// run(0), run(1), ... in phases: `ends` has where each phase ends.
+extern "C" uintptr_t phased(uintptr_t ends, uintptr_t phases, uintptr_t run)
+{
+    auto end = reinterpret_cast<const uint32_t*>(ends);
+    auto body = reinterpret_cast<body_t>(run);
+    uint32_t begin = 0;
+    for (uintptr_t phase = 0; phase < phases; phase++) {
+        tbb::parallel_for(begin, end[phase], [=](uint32_t n) { body(n); });
+        begin = end[phase];
+    }
+    return 0;
+}
+
+// `count` tasks by one producer.
+extern "C" uintptr_t produce(uintptr_t count, uintptr_t run, uintptr_t)
+{
+    auto body = reinterpret_cast<body_t>(run);
+    tbb::task_group group;
+    for (uint32_t n = 0; n < count; n++)
+        group.run([=] { body(n); });
+    group.wait();
+    return 0;
+}
