@@ -4,6 +4,7 @@
 //! threads, locks and registration are not its own.
 
 use crate::config::Config;
+use crate::load::Load;
 use crate::placement;
 use crate::sizer::{self, TeamSizer};
 use crate::vp::Vp;
@@ -31,6 +32,7 @@ pub(crate) struct Engine {
     /// The affinity mask that the program was started with.
     mask: OnceLock<CpuSet>,
     processors: OnceLock<usize>,
+    load: Load,
 }
 
 static ENGINE: AtomicPtr<Engine> = AtomicPtr::new(ptr::null_mut());
@@ -113,6 +115,7 @@ impl Engine {
             wanted: AtomicUsize::new(0),
             mask: OnceLock::new(),
             processors: OnceLock::new(),
+            load: Load::default(),
         }
     }
 
@@ -161,6 +164,12 @@ impl Engine {
             let limits = platform::cgroup::Limits::read().unwrap_or_default();
             platform::cgroup::usable_processors(self.mask(), &limits)
         })
+    }
+
+    /// What the program's threads saw of others on its processors.
+    #[inline]
+    pub(crate) fn load(&self) -> &Load {
+        &self.load
     }
 
     /// The most threads that a team may have: beyond this a wrong number would only take the machine down.

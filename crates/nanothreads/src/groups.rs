@@ -29,7 +29,7 @@ pub use split::split;
 
 use crate::local::{Local, local};
 use crate::region;
-use crate::team::{Member, Team};
+use crate::team::{Concurrency, Member, Team};
 use crate::vp::Vp;
 use domains::Domain;
 use std::borrow::Cow;
@@ -108,7 +108,7 @@ impl<'w> Groups<'w> {
     /// # Panics
     /// With the payload of the first body that panics, when all are done; groups not begun by then are skipped.
     pub fn run<F: Fn(Group) + Sync>(self, body: F) {
-        divide(&self.into_weights(), body);
+        divide(Concurrency::Promised, &self.into_weights(), body);
     }
 
     /// As [`Groups::run`], and returns what the bodies return, in the order of the groups.
@@ -118,7 +118,7 @@ impl<'w> Groups<'w> {
     pub fn map<R: Send, F: Fn(Group) -> R + Sync>(self, body: F) -> Vec<R> {
         let weights = self.into_weights();
         let results: Vec<Mutex<Option<R>>> = weights.iter().map(|_| Mutex::new(None)).collect();
-        divide(&weights, |group| {
+        divide(Concurrency::Promised, &weights, |group| {
             let result = body(group);
             *results[group.index].lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
         });
@@ -159,7 +159,9 @@ impl Group {
 }
 
 /// Runs `body` for a group of each of `weights`, on the caller's processors.
-pub(crate) fn divide<F: Fn(Group) + Sync>(weights: &[usize], body: F) {
+///
+/// With [`Concurrency::Offered`] the caller may lead a group whose master has not begun.
+pub(crate) fn divide<F: Fn(Group) + Sync>(concurrency: Concurrency, weights: &[usize], body: F) {
     if weights.is_empty() {
         return;
     }
@@ -179,7 +181,7 @@ pub(crate) fn divide<F: Fn(Group) + Sync>(weights: &[usize], body: F) {
     let fork = || unsafe {
         local.lead(&head, &masters, || {
             let team = Team::reserve_available(masters_alone[0]);
-            region::run_team(&team, |member| parts.run_one(member, &next, &body));
+            region::run_team_in(concurrency, &team, |member| parts.run_one(member, &next, &body));
         });
     };
     deeper(local, fork);

@@ -29,7 +29,7 @@ mod half;
 
 use crate::local::local;
 use crate::region;
-use crate::team::Member;
+use crate::team::{Concurrency, Member};
 use crew::{Course, Crew, Seat};
 use deque::Deque;
 use half::{Frame, Half};
@@ -174,7 +174,7 @@ where
     };
     // SAFETY: - `call` gets the region, which outlives the join; of it members other than 0 touch the crew and the second
     //           half, which are `Sync`; it does not unwind.
-    unsafe { team.run(call::<A, B, RA, RB>, ptr::from_ref(&region).cast()) };
+    unsafe { team.run_in(Concurrency::Offered, call::<A, B, RA, RB>, ptr::from_ref(&region).cast()) };
     if let Some(crew) = region.crew {
         crew.give_back();
     }

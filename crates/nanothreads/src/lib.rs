@@ -35,6 +35,7 @@ mod engine_state;
 pub mod groups;
 pub mod join;
 pub mod lending;
+mod load;
 mod local;
 pub mod loops;
 pub mod nano;

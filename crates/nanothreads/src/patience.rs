@@ -7,6 +7,7 @@
 //! | manager says that nobody else wants a processor | [`HOT`]: the team of a dedicated machine stays hot |
 //! | manager, processors are wanted elsewhere | [`SHORT`] |
 //! | no manager | between [`SHORTEST`] and [`LONG`], as it paid lately (below) |
+//! | no manager, and others were seen on our processors ([`load`](crate::load)) | the same, at most [`SHORT`] |
 //! | `Waiting::Active` | for ever, unless the team is too large |
 //! | `Waiting::Passive` | not at all |
 //! The situation is looked at again while spinning, so that a lost processor ends the spinning at once.
@@ -18,6 +19,7 @@
 
 use crate::config::Waiting;
 use crate::engine_state::engine;
+use crate::load::HOLE;
 use crate::local::Local;
 use crate::sizer::Lease;
 use crate::wait_point::{Look, WaitPoint};
@@ -70,6 +72,7 @@ fn limit(local: &Local, crowd: u32) -> u64 {
         Waiting::Auto => match sizer.lease() {
             Lease::Dedicated => HOT,
             Lease::Wanted => SHORT,
+            Lease::Unmanaged if engine.load().is_seen() => local.patience().limit.get().min(SHORT),
             Lease::Unmanaged => local.patience().limit.get(),
         },
     }
@@ -85,6 +88,7 @@ pub(crate) fn wait(
     mut look: impl FnMut() -> Look,
 ) {
     let mut started: Option<Ticks> = None;
+    let mut last_reading: Option<Ticks> = None;
     let mut lingered = false;
     let mut looks = 0_u32;
     loop {
@@ -95,7 +99,7 @@ pub(crate) fn wait(
                 }
                 return;
             }
-            Look::Progress => started = None,
+            Look::Progress => (started, last_reading) = (None, None),
             Look::Pending => {}
         }
         platform::sync::pause();
@@ -103,13 +107,13 @@ pub(crate) fn wait(
         if !looks.is_multiple_of(LOOKS_PER_READING) {
             continue;
         }
-        let spun = match started {
-            None => {
-                started = Some(Ticks::now());
-                0
-            }
-            Some(begin) => begin.elapsed_ticks(),
-        };
+        let now = Ticks::now();
+        if let Some(last) = last_reading.replace(now)
+            && now.since(last) > Ticks::about_us(HOLE)
+        {
+            engine().load().note();
+        }
+        let spun = now.since(*started.get_or_insert(now));
         if spun > Ticks::about_us(SHORT) && !lingered {
             lingered = true;
             linger();

@@ -2,7 +2,7 @@
 
 use crate::engine::grant_for;
 use crate::local::local;
-use crate::team::{Member, Team};
+use crate::team::{Concurrency, Member, Team};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr;
@@ -14,23 +14,24 @@ struct Region<F> {
     panic: Mutex<Option<Box<dyn Any + Send>>>,
 }
 
-/// Runs `body` on at most `wanted` members, the caller among them, and returns when all are done. A panic of any
-/// member reaches the caller after that.
-pub(crate) fn run<F: Fn(Member) + Sync>(wanted: usize, body: F) {
-    run_team(&reserve(wanted), body);
-}
-
 /// A team of at most `wanted` members, for [`run_team`]: its size is known before the region begins.
 pub(crate) fn reserve(wanted: usize) -> Team {
     Team::reserve_available(grant_for(wanted))
 }
 
-/// As [`run`], on the members of `team`.
+/// Runs `body` for the members of `team` and returns when all are done. The caller is one of them, and runs those that
+/// have not begun when it is done with its own part: bodies must not wait for each other. A panic of any member reaches the
+/// caller after that.
 pub(crate) fn run_team<F: Fn(Member) + Sync>(team: &Team, body: F) {
+    run_team_in(Concurrency::Offered, team, body);
+}
+
+/// As [`run_team`], or with each body on its member's own thread, all at the same time.
+pub(crate) fn run_team_in<F: Fn(Member) + Sync>(concurrency: Concurrency, team: &Team, body: F) {
     let region = Region { body, panic: Mutex::new(None) };
     // SAFETY: - `call::<F>` gets the region, which outlives the join; `F: Sync` may be called on many threads at once;
     //           `call` does not unwind.
-    unsafe { team.run(call::<F>, ptr::from_ref(&region).cast()) };
+    unsafe { team.run_in(concurrency, call::<F>, ptr::from_ref(&region).cast()) };
     if let Some(payload) = region.panic.into_inner().unwrap_or_else(PoisonError::into_inner) {
         resume_unwind(payload);
     }
@@ -65,5 +66,5 @@ unsafe fn call<F: Fn(Member) + Sync>(data: *const (), member: Member) {
 /// # Panics
 /// With the payload of the first member that panics, after all are done.
 pub fn broadcast<F: Fn(Member) + Sync>(body: F) {
-    run(local().wish(), body);
+    run_team_in(Concurrency::Promised, &reserve(local().wish()), body);
 }

@@ -12,7 +12,7 @@ use crate::nano::scheduler::Scheduler;
 use crate::nano::seat::Seat;
 use crate::nano::task::Task;
 use crate::region;
-use crate::team::Member;
+use crate::team::{Concurrency, Member};
 use std::cell::{RefCell, UnsafeCell};
 use std::fmt;
 use std::marker::PhantomData;
@@ -78,7 +78,7 @@ where
     let run = Run { scheduler: &scheduler, body: UnsafeCell::new(Some(body)), result: UnsafeCell::new(None) };
     // SAFETY: - `call` gets the run, which outlives the join, and shares only the scheduler among members; it does not
     //           unwind.
-    unsafe { team.run(call::<B, R>, ptr::from_ref(&run).cast()) };
+    unsafe { team.run_in(Concurrency::Offered, call::<B, R>, ptr::from_ref(&run).cast()) };
     let result = run.result.into_inner().expect("member 0 left the result");
     Scheduler::give_back(scheduler);
     match result {

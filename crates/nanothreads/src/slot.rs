@@ -4,27 +4,42 @@
 //! # Protocol
 //! The descriptor stands *in* the line, behind a sequence number, and the arrival word stands in the same line: an
 //! empty region costs one line out and one line back, which is the least that two processors can do.
-//! 1. `supply` (master): writes the descriptor, then `seq + 1` with Release (S1).
-//! 2. `poll` (virtual processor): sees the expected number with Acquire (S2), copies the descriptor.
+//! 1. `supply` (master): writes the descriptor, then the next number with Release (S1).
+//! 2. `poll` (virtual processor): sees a number that it has not seen with Acquire (S2), copies the descriptor.
 //! 3. `finish` (virtual processor): writes the number to `done` with Release (S3).
 //! 4. `is_done` (master): sees it with Acquire (S4), may supply again.
 //!
+//! # Taking work back
+//! A virtual processor that lost its processor, or is still being woken, would keep its master waiting for work that
+//! nobody has begun. Work that was supplied as *recoverable* (a bit beside the number) belongs to whoever first raises
+//! `claim` to its number: the virtual processor before it reads the descriptor (C1), or the master when it is done with
+//! its own part (C2). What the master took back it runs itself; it writes `done` (nobody else will), and may supply the
+//! next descriptor at once: the virtual processor finds out that it came too late, or sees the next number only.
+//!
 //! # Invariants
 //! I1  A slot has one master at a time (whoever reserved the virtual processor), and at most one unjoined descriptor.
-//! I2  The descriptor is written only while `done == seq`: nobody reads it then.
+//! I2  The descriptor is written only while `done` is the last number: nobody reads it then.
+//!
+//! # Races
+//! *Late start.* A (virtual processor) sees number n at S2 and loses its processor. B (master) takes n back (C2), runs it,
+//! and supplies n + 1 in the same line. A goes on: its claim of n finds n or more, so it reads nothing, and polls again.
+//! Had B taken n + 1 back as well, A would find n + 1: claims compare by order, not by equality.
+//! *Both at once.* One read-modify-write on one word comes first. The other one finds the number and stays away.
 //!
 //! # Orderings
 //! | access | order | other end |
 //! |---|---|---|
 //! | S1 `seq` store | Release: the descriptor, and all that the master did before the fork | S2 Acquire |
 //! | S3 `done` store | Release: all that the work did | S4 Acquire |
-//! No read-modify-write and no fence: each word has one writer (I1). Who sleeps instead of polling pays for it
-//! ([`WaitPoint`](crate::wait_point::WaitPoint)).
+//! | C1, C2 `claim` | Relaxed: who loses reads nothing that the other one wrote | each other |
+//! Without recoverable work there is no read-modify-write and no fence: each word has one writer (I1). Who sleeps
+//! instead of polling pays for it ([`WaitPoint`](crate::wait_point::WaitPoint)).
 //!
 //! # Papers
 //! P1 section 3.1 (LWD, F4, F5). Deviations: the published ring holds pointers and is cleared by the master; here the
 //! descriptor is inline and a sequence number says what is new, which saves a dependent miss and the clearing store.
-//! The arrival in the same line replaces the DJS for small teams (F6).
+//! The arrival in the same line replaces the DJS for small teams (F6). Taking back is what M5 (P2) asks for, for work
+//! that is not yet begun.
 
 use platform::sync::HandCell;
 use platform::sync::atomic::{
@@ -32,72 +47,113 @@ use platform::sync::atomic::{
     Ordering::{Acquire, Relaxed, Release},
 };
 
+/// Set beside the number of a descriptor that its master may take back.
+const RECOVERABLE: u64 = 1;
+
 /// One supply line of a virtual processor: descriptor `W` out, arrival back.
 #[derive(Debug)]
 #[repr(C, align(128))]
 pub struct Slot<W> {
-    /// Number of the last supplied descriptor. Writer: the master.
+    /// Twice the number of the last supplied descriptor, and [`RECOVERABLE`]. Writer: the master.
     seq: AtomicU64,
-    /// The descriptor. Writer: the master, while `done == seq` (I2).
+    /// The descriptor. Writer: the master (I2).
     work: HandCell<W>,
-    /// Number of the last finished descriptor. Writer: the virtual processor.
+    /// Number of the last recoverable descriptor that somebody claimed. Both write.
+    claim: AtomicU64,
+    /// Number of the last descriptor that is finished or taken back. Writer: who claimed it; else the virtual processor.
     done: AtomicU64,
 }
 
-// SAFETY: - `seq` and `done` are atomic.
-//         - `work` is handed over by the protocol above: written while done == seq, read between S2 and S3.
+/// What a virtual processor finds in its slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Supplied<W> {
+    /// Work to be run and finished, with its number.
+    Work(u64, W),
+    /// The master took the work with this number back.
+    TakenBack(u64),
+    /// No number that it has not seen.
+    Nothing,
+}
+
+// SAFETY: - `seq`, `claim` and `done` are atomic.
+//         - `work` is handed over by the protocol above: written while nobody reads it (I2), read between S2 (and C1, if
+//           it is recoverable) and S3.
 unsafe impl<W: Copy + Send> Sync for Slot<W> {}
 
 impl<W: Copy> Slot<W> {
     /// An empty slot; `idle` is never handed out.
     pub fn new(idle: W) -> Self {
-        Self { seq: AtomicU64::new(0), work: HandCell::new(idle), done: AtomicU64::new(0) }
+        Self { seq: AtomicU64::new(0), work: HandCell::new(idle), claim: AtomicU64::new(0), done: AtomicU64::new(0) }
     }
 
     /// Supplies the next descriptor and returns its number. Cost: stores to one line.
     ///
     /// # Safety
     /// - The caller is the slot's only master (I1).
-    /// - The last supplied descriptor is finished: `is_done` was true (I2).
+    /// - The last supplied descriptor is joined: `is_joined` is true (I2).
     #[inline]
-    pub unsafe fn supply(&self, work: W) -> u64 {
+    pub unsafe fn supply(&self, work: W, recoverable: bool) -> u64 {
         // ORDERING: Relaxed - the master reads the number that it (or the master before it, whose release of the
         // virtual processor happened before) wrote.
-        let next = self.seq.load(Relaxed) + 1;
+        let next = (self.seq.load(Relaxed) >> 1) + 1;
         // SAFETY: - I1, I2: no other thread touches the descriptor until S1.
         unsafe { self.work.with_mut(|cell| *cell = work) };
         // ORDERING: Release (S1) - pairs with S2.
-        self.seq.store(next, Release);
+        self.seq.store((next << 1) | if recoverable { RECOVERABLE } else { 0 }, Release);
         next
     }
 
-    /// The descriptor with number `expected`, if it is there. Cost: one load of a line in the own cache.
+    /// What there is behind descriptor `last`. Cost: one load of a line in the own cache, and a read-modify-write on it
+    /// when there is recoverable work.
     ///
     /// # Safety
-    /// - The caller is the slot's virtual processor, has finished `expected - 1` and not yet `expected`.
+    /// - The caller is the slot's virtual processor, has finished `last` or found it taken back, and has not seen a later
+    ///   number.
     #[inline]
-    pub unsafe fn poll(&self, expected: u64) -> Option<W> {
+    pub unsafe fn poll(&self, last: u64) -> Supplied<W> {
         // ORDERING: Acquire (S2) - pairs with S1.
-        if self.seq.load(Acquire) == expected {
-            // SAFETY: - S2 saw S1, and the master does not write again before S3 (I2).
-            Some(unsafe { self.work.with(|cell| *cell) })
-        } else {
-            None
+        let word = self.seq.load(Acquire);
+        let number = word >> 1;
+        if number == last {
+            return Supplied::Nothing;
         }
+        if word & RECOVERABLE != 0 && !self.claim(number) {
+            return Supplied::TakenBack(number);
+        }
+        // SAFETY: - S2 saw S1; the master does not write again before S3, for it cannot take this work back (I2).
+        Supplied::Work(number, unsafe { self.work.with(|cell| *cell) })
     }
 
-    /// True when number `expected` was supplied. Cost: one load.
+    /// Takes the last supplied descriptor back (C2); true when the master now has to run it, and may then supply the
+    /// next. False when the virtual processor has begun. Cost: one read-modify-write, of a line in the own cache if the
+    /// virtual processor is not there to poll it.
+    ///
+    /// # Safety
+    /// - The caller is the slot's only master (I1), supplied that descriptor as recoverable, and has not taken it back.
     #[inline]
-    pub fn is_supplied(&self, expected: u64) -> bool {
-        // ORDERING: Acquire - may stand for S2; pairs with S1.
-        self.seq.load(Acquire) >= expected
+    pub unsafe fn take_back(&self) -> bool {
+        // ORDERING: Relaxed - the master's own number.
+        let number = self.seq.load(Relaxed) >> 1;
+        let won = self.claim(number);
+        if won {
+            // ORDERING: Relaxed - read by the master only; the virtual processor does not write this number any more.
+            self.done.store(number, Relaxed);
+        }
+        won
     }
 
-    /// True when the last supplied descriptor is finished. For the master. Cost: two loads of one line.
+    /// C1, C2.
+    #[inline]
+    fn claim(&self, number: u64) -> bool {
+        // ORDERING: Relaxed - see the table.
+        self.claim.fetch_max(number, Relaxed) < number
+    }
+
+    /// True when the last supplied descriptor is finished or taken back. For the master. Cost: two loads of one line.
     #[inline]
     pub fn is_joined(&self) -> bool {
         // ORDERING: Relaxed - the master's own number.
-        self.is_done(self.seq.load(Relaxed))
+        self.is_done(self.seq.load(Relaxed) >> 1)
     }
 
     /// Reports number `number` as finished. Cost: one store.
@@ -120,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_descriptor_of_forty_bytes_shares_one_line_with_both_numbers() {
+    fn a_descriptor_of_forty_bytes_shares_one_line_with_all_numbers() {
         assert!(std::mem::offset_of!(Slot<[u64; 5]>, done) + 8 <= 64);
         assert_eq!(std::mem::align_of::<Slot<[u64; 5]>>(), 128);
     }
@@ -130,13 +186,44 @@ mod tests {
         let slot = Slot::new(0_u32);
         // SAFETY: single thread plays both parties in turn.
         unsafe {
-            assert_eq!(slot.poll(1), None);
-            let number = slot.supply(7);
-            assert_eq!(slot.poll(number), Some(7));
+            assert_eq!(slot.poll(0), Supplied::Nothing);
+            let number = slot.supply(7, false);
+            assert_eq!(slot.poll(0), Supplied::Work(number, 7));
             assert!(!slot.is_done(number));
             slot.finish(number);
             assert!(slot.is_done(number));
-            assert_eq!(slot.poll(number + 1), None);
+            assert_eq!(slot.poll(number), Supplied::Nothing);
+        }
+    }
+
+    #[test]
+    fn recoverable_work_belongs_to_who_claims_it_first() {
+        let slot = Slot::new(0_u32);
+        // SAFETY: single thread plays both parties in turn.
+        unsafe {
+            assert_eq!(slot.supply(7, true), 1);
+            assert!(slot.take_back() && slot.is_joined());
+            assert_eq!(slot.poll(0), Supplied::TakenBack(1));
+            // Supplied at once, though nobody finished the first.
+            assert_eq!(slot.supply(8, true), 2);
+            assert_eq!(slot.poll(1), Supplied::Work(2, 8));
+            assert!(!slot.take_back());
+            slot.finish(2);
+            assert!(slot.is_joined());
+        }
+    }
+
+    #[test]
+    fn a_virtual_processor_that_slept_through_several_numbers_gets_the_last() {
+        let slot = Slot::new(0_u32);
+        // SAFETY: single thread plays both parties in turn.
+        unsafe {
+            for work in [7, 8] {
+                slot.supply(work, true);
+                assert!(slot.take_back());
+            }
+            slot.supply(9, false);
+            assert_eq!(slot.poll(0), Supplied::Work(3, 9));
         }
     }
 }

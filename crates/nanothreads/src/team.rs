@@ -4,7 +4,8 @@
 //! 1. `reserve` makes sure that the virtual processors are there (a few loads when they are).
 //! 2. `run` writes a descriptor into the supply line of each (no read-modify-write, no fence: [`crate::slot`]), then
 //!    looks once whether any of them sleeps, and wakes those.
-//! 3. The caller runs its own part as member 0, then waits for each arrival.
+//! 3. The caller runs its own part as member 0; in a recoverable region also the parts that nobody has begun, where the
+//!    machine is busy or somebody slept ([`crate::slot`]). Then it waits for each arrival.
 //!
 //! # Papers
 //! P1 section 3 (F1, F4, F6), P0 section 2 (F10). All members are kernel threads: an OpenMP thread's identity is its
@@ -30,6 +31,16 @@ pub struct Member {
 
 /// The work of a region: called once on each member, with the region's data and the member's place.
 pub type Work = unsafe fn(data: *const (), member: Member);
+
+/// Whether the members of a region run at the same time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Concurrency {
+    /// They do, each on its own thread: their work may wait for each other.
+    Promised,
+    /// They may: what a member has not begun when the caller is done with its own part, the caller runs as if it were
+    /// that member. A region then never waits for a member that is only being woken, or lost its processor.
+    Offered,
+}
 
 /// A team of the calling thread; see the module head.
 #[derive(Debug)]
@@ -66,6 +77,16 @@ impl Team {
     /// - `work` may be called with `data` on `size` threads at once, and does not unwind.
     #[inline]
     pub unsafe fn run(&self, work: Work, data: *const ()) {
+        // SAFETY: - caller's contract.
+        unsafe { self.run_in(Concurrency::Promised, work, data) };
+    }
+
+    /// As [`Team::run`], or with less than is promised there.
+    ///
+    /// # Safety
+    /// - As [`Team::run`].
+    #[inline]
+    pub(crate) unsafe fn run_in(&self, concurrency: Concurrency, work: Work, data: *const ()) {
         let local = local();
         let outer = local.membership();
         let size = u32::try_from(self.size).expect("reserve keeps teams below largest_team");
@@ -79,10 +100,11 @@ impl Team {
         let root = local.root_for_members();
         let crowd = local.occupy(size);
         let members = local.members(self.size);
+        let recoverable = concurrency == Concurrency::Offered && may_be_late(members);
         for (vp, id) in members.iter().zip(1..) {
             // SAFETY: - L1: this thread is the master of its group's members, and joined their last work below.
             //         - data and root outlive the join (caller's contract; root is this thread's or an outer master's).
-            unsafe { vp.supply(WorkDescriptor { work, data, root, id, size, level, crowd }) };
+            unsafe { vp.supply(WorkDescriptor { work, data, root, id, size, level, crowd }, recoverable) };
         }
         membarrier::light();
         for (vp, id) in members.iter().zip(1..) {
@@ -90,7 +112,16 @@ impl Team {
         }
         let born_with = engine();
         let depth = local.open();
-        local.run(Membership { id: 0, size, level, crowd, root }, work, data);
+        let own = Membership { id: 0, size, level, crowd, root };
+        local.run(own, work, data);
+        if recoverable {
+            for (vp, id) in members.iter().zip(1..) {
+                // SAFETY: - L1, and supplied as recoverable above.
+                if !vp.is_joined() && unsafe { vp.take_back() } {
+                    local.run(Membership { id, ..own }, work, data);
+                }
+            }
+        }
         local.close(depth);
         if !ptr::eq(born_with, engine()) {
             // The region's body forked, and this is the child: the other members are the parent's (D13).
@@ -103,6 +134,13 @@ impl Team {
         }
         local.settle();
     }
+}
+
+/// True when somebody may begin so late that the master had better do the work: then it pays a read-modify-write for
+/// each member to be able to (see [`crate::slot`]).
+#[inline]
+fn may_be_late(members: &[&'static Vp]) -> bool {
+    engine().load().is_seen() || members.iter().any(|vp| vp.seems_asleep())
 }
 
 /// Without a manager a sleeping VP is placed on its way up; with one it is bound already.

@@ -6,7 +6,7 @@
 use crate::engine_state::engine;
 use crate::local::{self, Local, Membership, Root};
 use crate::patience;
-use crate::slot::Slot;
+use crate::slot::{Slot, Supplied};
 use crate::team::Work;
 use crate::wait_point::{Look, WaitPoint};
 use platform::affinity::{self, CpuId, CpuSet};
@@ -129,9 +129,10 @@ impl Vp {
     fn main(&'static self) -> ! {
         engine().sizer().enlist(self.rare.number, affinity::current_tid());
         let local = local::adopt();
-        let mut crowd = 1;
-        for number in 1.. {
-            let descriptor = self.next_work(local, number, crowd);
+        let (mut last, mut crowd) = (0, 1);
+        loop {
+            let (number, descriptor) = self.next_work(local, last, crowd);
+            last = number;
             crowd = descriptor.crowd;
             self.settle();
             let membership = Membership {
@@ -145,15 +146,24 @@ impl Vp {
             self.slot.finish(number);
             self.rare.join.notify_all();
         }
-        unreachable!("2^64 regions")
     }
 
-    fn next_work(&self, local: &Local, number: u64, crowd: u32) -> WorkDescriptor {
+    /// Waits for what comes behind descriptor `last`.
+    fn next_work(&self, local: &Local, mut last: u64, crowd: u32) -> (u64, WorkDescriptor) {
         let mut found = None;
         let look = || {
-            // SAFETY: - this thread is the slot's virtual processor and has finished `number - 1`.
-            found = unsafe { self.slot.poll(number) };
-            Look::from(found.is_some())
+            // SAFETY: - this thread is the slot's virtual processor and has finished `last`, or found it taken back.
+            match unsafe { self.slot.poll(last) } {
+                Supplied::Work(number, descriptor) => {
+                    found = Some((number, descriptor));
+                    Look::Ready
+                }
+                Supplied::TakenBack(number) => {
+                    last = number;
+                    Look::Pending
+                }
+                Supplied::Nothing => Look::Pending,
+            }
         };
         patience::wait(&self.rare.idle, local, crowd, || engine().sizer().refresh(), look);
         found.expect("the wait ended because a descriptor was found")
@@ -165,12 +175,28 @@ impl Vp {
     /// - The caller is this VP's only master, and its last work is joined.
     /// - What the descriptor points to lives until the join.
     #[inline]
-    pub(crate) unsafe fn supply(&self, descriptor: WorkDescriptor) {
+    pub(crate) unsafe fn supply(&self, descriptor: WorkDescriptor, recoverable: bool) {
         // SAFETY: - caller's contract.
-        unsafe { self.slot.supply(descriptor) };
+        unsafe { self.slot.supply(descriptor, recoverable) };
     }
 
-    /// True when the last supplied work is finished. For the master.
+    /// Takes the last supplied work back, if the VP has not begun it: then the master has to run it.
+    ///
+    /// # Safety
+    /// - The caller is this VP's only master, and supplied that work as recoverable.
+    #[inline]
+    pub(crate) unsafe fn take_back(&self) -> bool {
+        // SAFETY: - caller's contract.
+        unsafe { self.slot.take_back() }
+    }
+
+    /// True when the VP seems to sleep. For the master.
+    #[inline]
+    pub(crate) fn seems_asleep(&self) -> bool {
+        self.rare.idle.has_sleepers()
+    }
+
+    /// True when the last supplied work is finished or taken back. For the master.
     #[inline]
     pub(crate) fn is_joined(&self) -> bool {
         self.slot.is_joined()

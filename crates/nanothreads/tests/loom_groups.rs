@@ -12,7 +12,7 @@ use loom::sync::atomic::{
 };
 use loom::thread;
 use nanothreads::lending::Lender;
-use nanothreads::slot::Slot;
+use nanothreads::slot::{Slot, Supplied};
 use planted::{explore, is_refuted};
 use platform::sync::HandCell;
 
@@ -20,7 +20,10 @@ use platform::sync::HandCell;
 /// that two threads are enough: what it knows is less than a thread of its own would know.
 fn serve(slot: &Slot<u32>, data: &SharedCell, number: u64) {
     // SAFETY: - one thread at a time plays the virtual processor.
-    let work = unsafe { slot.poll(number) }.expect("the numbers go on, whoever supplies");
+    let Supplied::Work(found, work) = (unsafe { slot.poll(number - 1) }) else {
+        panic!("the numbers go on, whoever supplies");
+    };
+    assert_eq!(found, number, "each descriptor is seen");
     assert_eq!(u64::from(work), number * 10, "descriptors come in the order of the masters");
     data.add_one();
     slot.finish(number);
@@ -29,7 +32,7 @@ fn serve(slot: &Slot<u32>, data: &SharedCell, number: u64) {
 /// Waits, as the master of a group, for its own descriptor.
 fn await_supply(own: &Slot<u32>) {
     // SAFETY: - the calling thread is the virtual processor of `own`.
-    while unsafe { own.poll(1) }.is_none() {
+    while unsafe { own.poll(0) } == Supplied::Nothing {
         thread::yield_now();
     }
 }
@@ -65,7 +68,7 @@ fn take_a_processor_back_from_a_group(group_joins: bool, arrives_in_order: bool)
             let (slave, own, data, arrived) = &*shared;
             await_supply(own);
             // SAFETY: - the group's master is the slave's only one until it arrives.
-            unsafe { slave.supply(10) };
+            unsafe { slave.supply(10, false) };
             if group_joins {
                 serve(slave, data, 1);
                 assert!(slave.is_joined());
@@ -82,12 +85,12 @@ fn take_a_processor_back_from_a_group(group_joins: bool, arrives_in_order: bool)
     };
     let (slave, group, data, arrived) = &*shared;
     // SAFETY: - one outer master.
-    unsafe { group.supply(1) };
+    unsafe { group.supply(1, false) };
     while !(group.is_joined() || arrived.load(Relaxed) == 1) {
         thread::yield_now();
     }
     // SAFETY: - the group has arrived; the planted twins break that on purpose.
-    unsafe { slave.supply(20) };
+    unsafe { slave.supply(20, false) };
     serve(slave, data, 2);
     assert_eq!(data.get(), 2);
     group_master.join().unwrap();
@@ -119,7 +122,7 @@ fn give_a_used_processor_to_a_group(outer_joins: bool) {
             let (slave, own, data) = &*shared;
             await_supply(own);
             // SAFETY: - the outer master gave the slave away.
-            unsafe { slave.supply(20) };
+            unsafe { slave.supply(20, false) };
             serve(slave, data, 2);
             assert_eq!(data.get(), 2);
             own.finish(1);
@@ -127,13 +130,13 @@ fn give_a_used_processor_to_a_group(outer_joins: bool) {
     };
     let (slave, group, data) = &*shared;
     // SAFETY: - the outer master is the slave's only one until it supplies the group.
-    unsafe { slave.supply(10) };
+    unsafe { slave.supply(10, false) };
     if outer_joins {
         serve(slave, data, 1);
         assert!(slave.is_joined());
     }
     // SAFETY: - one outer master.
-    unsafe { group.supply(1) };
+    unsafe { group.supply(1, false) };
     if !outer_joins {
         serve(slave, data, 1);
     }

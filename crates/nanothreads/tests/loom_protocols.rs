@@ -11,7 +11,7 @@ use loom::sync::atomic::{
 };
 use loom::thread;
 use nanothreads::barrier::Barrier;
-use nanothreads::slot::Slot;
+use nanothreads::slot::{Slot, Supplied};
 use nanothreads::wait_point::{Look, WaitPoint};
 use planted::{explore, is_refuted};
 use platform::membarrier;
@@ -24,10 +24,13 @@ fn run_two_regions(master_waits_for_join: bool) {
             for number in 1..=2 {
                 let work = loop {
                     // SAFETY: - this thread is the virtual processor.
-                    match unsafe { slot.poll(number) } {
-                        Some(work) => break work,
-                        None if slot.is_supplied(number + 1) => panic!("a descriptor was overwritten"),
-                        None => thread::yield_now(),
+                    match unsafe { slot.poll(number - 1) } {
+                        Supplied::Work(found, work) => {
+                            assert_eq!(found, number, "a descriptor was overwritten");
+                            break work;
+                        }
+                        Supplied::TakenBack(_) => panic!("nothing is recoverable"),
+                        Supplied::Nothing => thread::yield_now(),
                     }
                 };
                 assert_eq!(u64::from(work), number * 10);
@@ -37,7 +40,7 @@ fn run_two_regions(master_waits_for_join: bool) {
     };
     for number in 1..=2_u32 {
         // SAFETY: - one master; the planted twin breaks the second condition on purpose.
-        unsafe { slot.supply(number * 10) };
+        unsafe { slot.supply(number * 10, false) };
         while master_waits_for_join && !slot.is_joined() {
             thread::yield_now();
         }
@@ -53,6 +56,59 @@ fn a_supplied_descriptor_is_read_whole_and_once() {
 #[test]
 fn a_master_that_does_not_wait_for_the_join_is_caught() {
     is_refuted("a_master_that_does_not_wait_for_the_join_is_caught", || run_two_regions(false));
+}
+
+/// Regions whose second part master and slave contend for: each part is run once, by one of them, and what it wrote is
+/// seen after the join. The planted slave forgets to claim: it reads the descriptor as if it could not be taken back.
+fn contend_for_a_start(slave_claims: bool) {
+    const REGIONS: u32 = 3;
+    let slot = Arc::new(Slot::new(0_u32));
+    let ran: Arc<Vec<AtomicU64>> = Arc::new((0..=REGIONS).map(|_| AtomicU64::new(0)).collect());
+    let slave = {
+        let (slot, ran) = (Arc::clone(&slot), Arc::clone(&ran));
+        thread::spawn(move || {
+            let mut last = 0;
+            while last < u64::from(REGIONS) {
+                // SAFETY: - this thread is the virtual processor.
+                match unsafe { slot.poll(last) } {
+                    Supplied::Work(number, work) => {
+                        assert_eq!(u64::from(work), number);
+                        ran[number as usize].fetch_add(1, Relaxed);
+                        slot.finish(number);
+                        last = number;
+                    }
+                    Supplied::TakenBack(number) => last = number,
+                    Supplied::Nothing => thread::yield_now(),
+                }
+            }
+        })
+    };
+    for number in 1..=REGIONS {
+        // SAFETY: - one master; the last region is joined or taken back, unless the twin's plain supply is taken back
+        //           against the contract.
+        unsafe { slot.supply(number, slave_claims) };
+        // SAFETY: - as above.
+        if unsafe { slot.take_back() } {
+            ran[number as usize].fetch_add(1, Relaxed);
+        } else {
+            while !slot.is_joined() {
+                thread::yield_now();
+            }
+        }
+        assert_eq!(ran[number as usize].load(Relaxed), 1);
+    }
+    slave.join().unwrap();
+    assert!(ran[1..].iter().all(|times| times.load(Relaxed) == 1));
+}
+
+#[test]
+fn a_part_that_both_want_to_start_is_run_once() {
+    explore(|| contend_for_a_start(true));
+}
+
+#[test]
+fn a_slave_that_starts_without_claiming_is_caught() {
+    is_refuted("a_slave_that_starts_without_claiming_is_caught", || contend_for_a_start(false));
 }
 
 fn sleep_and_wake(with_fence: bool) {
@@ -110,7 +166,7 @@ fn supply_to_a_sleeping_slave(with_fence: bool) {
         thread::spawn(move || {
             let (slot, idle, join) = &*shared;
             // SAFETY: - this thread is the virtual processor.
-            idle.sleep_until(|| Look::from(unsafe { slot.poll(1) } == Some(7)));
+            idle.sleep_until(|| Look::from(unsafe { slot.poll(0) } == Supplied::Work(1, 7)));
             slot.finish(1);
             if with_fence {
                 join.notify_all();
@@ -121,7 +177,7 @@ fn supply_to_a_sleeping_slave(with_fence: bool) {
     };
     let (slot, idle, join) = &*shared;
     // SAFETY: - one master, nothing supplied before.
-    unsafe { slot.supply(7) };
+    unsafe { slot.supply(7, false) };
     membarrier::light();
     if idle.has_sleepers() {
         idle.wake_sleepers();

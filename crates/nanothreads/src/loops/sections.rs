@@ -1,6 +1,7 @@
 //! Sections: different pieces of work that run at the same time, each on a group of the caller's processors.
 
 use crate::groups::divide;
+use crate::team::Concurrency;
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
@@ -70,7 +71,7 @@ impl<'a> Sections<'a> {
     /// With the payload of the first section that panics; sections not begun by then are skipped.
     pub fn run(self) {
         let Self { list, weights } = self;
-        divide(&weights, |group| {
+        divide(Concurrency::Offered, &weights, |group| {
             let section = list[group.index()].lock().unwrap_or_else(PoisonError::into_inner).take();
             let section = section.expect("each group runs once");
             section();
