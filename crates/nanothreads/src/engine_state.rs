@@ -158,6 +158,11 @@ impl Engine {
         self.mask.get_or_init(|| affinity::affinity(None).unwrap_or_else(|_| CpuSet::single(affinity::current_cpu())))
     }
 
+    /// The original mask, if the engine binds its masters: their own masks say nothing about what the program has.
+    pub(crate) fn mask_of_bound(&self) -> Option<&CpuSet> {
+        self.config.get().is_some_and(|config| config.bind).then(|| self.mask())
+    }
+
     /// Processors of the original mask, quota counted (D4). Constant.
     pub(crate) fn processors(&self) -> usize {
         *self.processors.get_or_init(|| {

@@ -3,6 +3,7 @@
 //! # Papers
 //! P2 section 2.2 and P0 section 2: a region is limited by what the program has *now*, read at each fork (M1, M3).
 
+use crate::engine_state::engine;
 use arena::client::{Client, Hello, SocketChoice, find_socket};
 use platform::affinity::{self, CpuSet, Tid};
 use platform::cgroup::{Limits, usable_processors};
@@ -92,11 +93,11 @@ impl Default for MaskAndQuota {
 }
 
 /// Processors of the initial thread's mask, less what a quota forbids. The initial thread's, because the engine may
-/// place the calling one for a moment.
+/// place the calling one for a moment. The original mask where the engine bound the initial thread itself.
 fn usable_now() -> usize {
     let own = Tid(std::process::id().cast_signed());
-    let mask = affinity::affinity(Some(own)).or_else(|_| affinity::affinity(None));
-    match mask {
+    let read = || affinity::affinity(Some(own)).or_else(|_| affinity::affinity(None));
+    match engine().mask_of_bound().map_or_else(read, |mask| Ok(mask.clone())) {
         // A cgroup tree that cannot be read limits nothing that we could know of.
         Ok(mask) => usable_processors(&mask, &Limits::read().unwrap_or_default()),
         Err(_) => 1,
