@@ -5,6 +5,7 @@ mod conformance;
 mod demo;
 mod graph;
 mod real;
+mod reproduce;
 mod san;
 mod setup;
 mod shim;
@@ -38,6 +39,8 @@ enum Task {
     /// Runs the engine's tests in a virtual machine with 8 processors on 4 nodes.
     #[command(subcommand)]
     Vm(vm::Guest),
+    /// Redraws tables of the papers.
+    Reproduce(reproduce::Options),
     /// Builds the drop-in OpenMP library into target/shim.
     Shim,
     /// Runs programs from PyPI and Debian on the original OpenMP runtime and on ours; installs them below target/real.
@@ -58,6 +61,7 @@ fn main() -> anyhow::Result<()> {
         Task::Conformance(options) => conformance::run(&workspace, &options),
         Task::San(options) => san::run(&workspace, &options),
         Task::Vm(guest) => vm::run(&workspace, &guest),
+        Task::Reproduce(options) => reproduce::run(&workspace, &options),
         Task::Shim => {
             println!("{}", shim::run(&workspace)?.display());
             Ok(())

@@ -8,7 +8,7 @@ use clap::{Args, Parser, Subcommand};
 use platform::affinity::CpuSet;
 use policies::DEFAULT_POLICY;
 
-use crate::{duration, limits};
+use crate::{duration, limits, simulate};
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -50,6 +50,8 @@ pub enum Command {
     Policy(PolicyArgs),
     /// Changes a number of the running manager.
     Set(SetArgs),
+    /// Runs a workload file in the simulator of the policies.
+    Simulate(simulate::SimulateArgs),
 }
 
 /// What `policy` can be told.

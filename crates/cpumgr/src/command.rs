@@ -7,7 +7,7 @@ use crate::daemon::{self, Options, background};
 use crate::error::Error;
 use crate::escape::printable;
 use crate::status::Report;
-use crate::{administration, run, socket};
+use crate::{administration, run, simulate, socket};
 
 /// Does what the command line says. `run` returns only when it fails.
 ///
@@ -20,6 +20,7 @@ pub fn execute(command: Command) -> Result<(), Error> {
         Command::Status(args) => status(&args),
         Command::Policy(args) => administration::policy(&args),
         Command::Set(args) => administration::set(&args),
+        Command::Simulate(args) => print(&simulate::run(&args)?),
     }
 }
 

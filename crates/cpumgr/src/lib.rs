@@ -17,6 +17,7 @@ pub mod reactor;
 pub mod reclaim;
 pub mod run;
 pub mod server;
+pub mod simulate;
 pub mod socket;
 pub mod status;
 pub mod threads;

@@ -65,8 +65,10 @@ mod registry;
 mod ring;
 mod rr;
 mod share;
+pub mod sim;
 mod sliding;
 pub mod snapshot;
+pub mod speedups;
 mod turn;
 mod vtq;
 
@@ -87,4 +89,5 @@ pub use registry::{DEFAULT_POLICY, RegisterError, Registry, UnknownPolicy};
 pub use rr::{RoundRobin, RoundRobinParameters};
 pub use sliding::{SswDss, SwDss, WindowParameters};
 pub use snapshot::{AppId, AppView, Cause, InvalidSnapshot, MAX_WEIGHT, MIN_WEIGHT, Nanos, Snapshot, Speedup};
+pub use speedups::{Refused, Sample, SpeedupParameters, Speedups};
 pub use vtq::{VtqDss, VtqParameters};

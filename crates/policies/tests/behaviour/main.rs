@@ -4,6 +4,7 @@ mod invariants;
 mod parameters;
 mod pdpa;
 mod placement;
+mod simulator;
 mod support;
 mod turns;
 mod vtq;
