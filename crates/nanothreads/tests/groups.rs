@@ -165,10 +165,11 @@ fn members_of_a_group_that_fork_share_what_its_team_leaves() {
     let most = AtomicUsize::new(0);
     for _ in 0..20 {
         groups().equal(2).run(|_| {
-            // Two of four work; each may have one of the two that are left.
+            // Two of four work; each may have one of the two that are left, or the first one both, when it runs what the
+            // other has not begun.
             par_for(0..2).run(|_| {
                 broadcast(|member| {
-                    assert!(member.size <= 2);
+                    assert!(member.size <= 3);
                     let now = running.fetch_add(1, SeqCst) + 1;
                     most.fetch_max(now, SeqCst);
                     thread::yield_now();
@@ -301,14 +302,18 @@ fn groups_of_an_inner_master_divide_what_it_borrowed() {
     let _alone = alone_with(8);
     for _ in 0..20 {
         let seen = Mutex::new(Vec::new());
+        let masters = Mutex::new(HashSet::new());
         par_for(0..2).run(|_| {
             let inside = groups().equal(2).map(|_| team());
+            masters.lock().unwrap().insert(thread::current().id());
             seen.lock().unwrap().extend(inside.concat());
         });
         let all = seen.into_inner().unwrap();
         let distinct: HashSet<_> = all.iter().collect();
-        assert_eq!(distinct.len(), all.len(), "no thread is in two groups");
-        assert!(all.len() <= 8);
+        // One master when it ran what the other had not begun: then the groups of both iterations are its own.
+        let times = 2 / masters.into_inner().unwrap().len();
+        assert!(all.len() <= distinct.len() * times, "no thread is in two groups");
+        assert!(distinct.len() <= 8);
         assert_eq!(team().len(), 8);
     }
 }
