@@ -80,6 +80,32 @@ impl Barrier {
         }
     }
 
+    /// Waits for all members, unless `gone` comes to hold first: then false, and this round never ends. Who makes `gone`
+    /// hold calls [`Barrier::stir`].
+    pub(crate) fn wait_unless(&self, id: usize, gone: impl Fn() -> bool) -> bool {
+        let size = self.size();
+        let round = self.arrive(id);
+        let mut awaited = 1;
+        let mut is_over = || {
+            if id != 0 {
+                return self.is_released(round);
+            }
+            while awaited < size && self.has_arrived(awaited, round) {
+                awaited += 1;
+            }
+            awaited == size
+        };
+        let point = if id == 0 { &self.gathering } else { &self.released };
+        self.wait_at(point, || (is_over() || gone()).into());
+        if !is_over() {
+            return false;
+        }
+        if id == 0 {
+            self.release_round(round);
+        }
+        true
+    }
+
     /// Wakes members that sleep in the barrier: there is something to help with, or `complete` may hold now.
     /// Cost when nobody sleeps: two loads.
     pub fn stir(&self) {

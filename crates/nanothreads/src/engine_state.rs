@@ -4,6 +4,7 @@
 //! threads, locks and registration are not its own.
 
 use crate::config::Config;
+use crate::counters::Blocks;
 use crate::load::Load;
 use crate::placement;
 use crate::sizer::{self, TeamSizer};
@@ -33,6 +34,7 @@ pub(crate) struct Engine {
     mask: OnceLock<CpuSet>,
     processors: OnceLock<usize>,
     load: Load,
+    counters: Blocks,
 }
 
 static ENGINE: AtomicPtr<Engine> = AtomicPtr::new(ptr::null_mut());
@@ -116,6 +118,7 @@ impl Engine {
             mask: OnceLock::new(),
             processors: OnceLock::new(),
             load: Load::default(),
+            counters: Blocks::default(),
         }
     }
 
@@ -132,6 +135,22 @@ impl Engine {
     /// Installs a sizer; false when one is already in use.
     pub(crate) fn set_sizer(&self, sizer: Box<dyn TeamSizer>) -> bool {
         self.sizer.set((sizer, false)).is_ok()
+    }
+
+    /// True when team sizes have a source: settings are fixed.
+    pub(crate) fn has_sizer(&self) -> bool {
+        self.sizer.get().is_some()
+    }
+
+    /// What the threads of this process count.
+    pub(crate) fn counters(&self) -> &Blocks {
+        &self.counters
+    }
+
+    /// Virtual processors created so far.
+    pub(crate) fn created(&self) -> usize {
+        // ORDERING: Relaxed - a number on its own.
+        self.created.load(Relaxed)
     }
 
     /// The source of team sizes. The first call looks for a manager.

@@ -54,7 +54,7 @@ enum Shape<'w> {
 /// Divides the processors that the caller has into groups of neighbours, which work on different things at the same
 /// time, each with all of its group: one for each last-level cache, unless told otherwise.
 ///
-/// Each group has a master, on which the body runs. Whatever the body forks (loops, [`join`](crate::join),
+/// Each group has a master, on which the body runs. Whatever the body forks (loops, [`join`](crate::join()),
 /// [`scope`](crate::scope()), [`broadcast`](crate::broadcast), groups again) runs on its group, and nowhere else.
 ///
 /// ```
@@ -170,7 +170,7 @@ pub(crate) fn divide<F: Fn(Group) + Sync>(concurrency: Concurrency, weights: &[u
     let total = region::reserve(local.wish()).size();
     let sizes = if weights.len() <= total { split(total, weights) } else { vec![1; total] };
     let firsts: Vec<usize> = sizes.iter().scan(0, |end, size| Some(std::mem::replace(end, *end + size))).collect();
-    let crowd = local.occupy(narrow(total));
+    let crowd = local.crowd_of(narrow(total));
     let slaves = local.members(total);
     let masters: Vec<&'static Vp> = firsts[1..].iter().map(|first| slaves[first - 1]).collect();
     let parts = Parts { sizes: &sizes, firsts: &firsts, total, follows, crowd, slaves, count: weights.len() };
@@ -185,6 +185,17 @@ pub(crate) fn divide<F: Fn(Group) + Sync>(concurrency: Concurrency, weights: &[u
         });
     };
     deeper(local, fork);
+}
+
+/// Runs `body` with the caller's `size` threads, the first of its team, as its group: regions inside have at most so
+/// many. With `follows_grant` fewer when the program has fewer.
+pub(crate) fn within<R>(local: &Local, size: usize, follows_grant: bool, body: impl FnOnce() -> R) -> R {
+    let follows = if follows_grant { local.followed() } else { Follows::Nothing };
+    let crowd = local.crowd_of(narrow(size));
+    let sizes = [size];
+    let head = Head::new(&sizes, 0, size, follows, crowd);
+    // SAFETY: - L1: the caller reserved its members, and has them again when `lead` has ended.
+    deeper(local, || unsafe { local.lead(&head, local.outer_members(size), body) })
 }
 
 /// Runs `fork` one depth lower: the group of the caller's depth is in use.

@@ -25,11 +25,15 @@
 //!
 //! # Map
 //! Safe API: [`broadcast`], [`join()`], [`par_for`] and what belongs to it ([`loops`]); tasks: [`scope()`], [`Scope`], [`Task`],
-//! [`DataCell`] ([`nano`]); processors divided: [`groups()`], [`sections`]. For language runtimes: [`engine`]. Building blocks with their protocols: [`slot`],
+//! [`DataCell`] ([`nano`]); processors divided: [`groups()`], [`sections`]; teams that are kept: [`Team`]; storage:
+//! [`PerVp`]. Settings: [`builder()`]; numbers: [`statistics()`]. For language runtimes: [`engine`]. Building blocks with
+//! their protocols: [`slot`],
 //! [`wait_point`], [`barrier`], [`lending`]. Rules of waiting: [`patience`]; of team sizes: [`sizer`].
 
 pub mod barrier;
+mod builder;
 pub mod config;
+mod counters;
 pub mod engine;
 mod engine_state;
 pub mod groups;
@@ -40,15 +44,19 @@ mod local;
 pub mod loops;
 pub mod nano;
 pub mod patience;
+mod per_vp;
 mod placement;
 mod region;
 mod scope;
 pub mod sizer;
 pub mod slot;
+mod statistics;
 mod team;
+mod teams;
 mod vp;
 pub mod wait_point;
 
+pub use builder::{BuildError, Builder, builder};
 pub use config::{Config, Waiting};
 pub use groups::{Group, Groups, groups};
 pub use join::join;
@@ -60,10 +68,13 @@ pub use nano::cell::DataCell;
 pub use nano::completion::{Completion, Spawner};
 pub use nano::depend::Access;
 pub use nano::task::{Task, TaskRef};
+pub use per_vp::PerVp;
 pub use region::broadcast;
 pub use scope::{Scope, scope};
 pub use sizer::TeamSizer;
+pub use statistics::{Statistics, statistics};
 pub use team::Member;
+pub use teams::{Team, TeamError, TeamMember};
 
 /// Installs a source of team sizes in the place of the one that the engine would find. False when one is in use already:
 /// call it before the first region.

@@ -17,6 +17,7 @@
 //!     when all inner regions are joined; borrowers see the new number before they use their cache again, and the
 //!     master of an explicit group drops what it got before it arrives.
 
+use crate::counters::Counters;
 use crate::engine_state::engine;
 use crate::groups::{Follows, Head};
 use crate::lending::Lender;
@@ -89,6 +90,7 @@ pub(crate) struct Local {
     claimed: Cell<usize>,
     /// What this master's last region could have used.
     wanted: Cell<usize>,
+    counters: Cell<&'static Counters>,
     /// Regions forked, to look at mask and quota now and then.
     forks: Cell<u32>,
 }
@@ -171,6 +173,7 @@ impl Local {
             enrolled: Cell::new(false),
             claimed: Cell::new(0),
             wanted: Cell::new(0),
+            counters: Cell::new(engine().counters().take()),
             forks: Cell::new(0),
         }
     }
@@ -181,6 +184,18 @@ impl Local {
 
     pub(crate) fn patience(&self) -> &Patience {
         &self.patience
+    }
+
+    /// What this thread counts for [`statistics`](crate::statistics).
+    #[inline]
+    pub(crate) fn counters(&self) -> &'static Counters {
+        self.counters.get()
+    }
+
+    /// A wait of so many ticks is over.
+    pub(crate) fn waited(&self, ticks: u64) {
+        self.patience.learn(ticks);
+        self.counters().waited(ticks);
     }
 
     /// True outside any region of more than one thread, on a thread of the program.
@@ -254,9 +269,16 @@ impl Local {
         wanted.min(self.limit()).max(1)
     }
 
-    /// Before a region of `size` threads: its crowd (see [`Membership::crowd`]).
+    /// Before a region of `size` threads, more than one: its crowd (see [`Membership::crowd`]).
     #[inline]
     pub(crate) fn occupy(&self, size: u32) -> u32 {
+        self.counters().forked(size);
+        self.crowd_of(size)
+    }
+
+    /// Before `size` threads of this master work: how many work then.
+    #[inline]
+    pub(crate) fn crowd_of(&self, size: u32) -> u32 {
         if !self.is_outermost() {
             return match self.head() {
                 Some(head) => head.crowd(size),
@@ -410,6 +432,11 @@ impl Local {
         &self.group().members[..size - 1]
     }
 
+    /// The same one depth up, for who has just opened a region.
+    pub(crate) fn outer_members(&self, size: usize) -> &[&'static Vp] {
+        &self.group_at(self.depth.get() - 1).members[..size - 1]
+    }
+
     /// Opens a region of this thread: what it forks inside belongs one depth lower.
     #[inline]
     pub(crate) fn open(&self) -> usize {
@@ -453,6 +480,7 @@ impl Local {
     /// Gives all that the thread reserved back.
     fn retire(self) {
         self.unclaim();
+        engine().counters().give_back(self.counters());
         if self.enrolled.get() {
             engine().want(self.wanted.get(), 0);
             engine().dismiss_master();
@@ -472,6 +500,7 @@ impl Local {
         self.enrolled.set(false);
         self.claimed.set(0);
         self.wanted.set(0);
+        self.counters.set(engine().counters().take());
         // Regions that were open in the parent cannot be joined here: their other members do not exist.
         self.depth.set(0);
         self.root_depth.set(0);

@@ -30,7 +30,7 @@ pub mod schedule;
 mod sections;
 mod slices;
 pub mod stages;
-mod stop;
+pub(crate) mod stop;
 pub mod turns;
 
 pub use collapse::{ParFor2d, ParFor3d, par_for_2d, par_for_3d};

@@ -53,7 +53,7 @@ impl Patience {
     }
 
     /// Learns from a wait of so many ticks.
-    fn learn(&self, waited: u64) {
+    pub(crate) fn learn(&self, waited: u64) {
         let limit = self.limit.get();
         self.limit.set(if waited <= Ticks::about_us(LONG) { (limit * 2).min(LONG) } else { (limit / 2).max(SHORTEST) });
     }
@@ -95,7 +95,7 @@ pub(crate) fn wait(
         match look() {
             Look::Ready => {
                 if let Some(begin) = started {
-                    local.patience().learn(begin.elapsed_ticks());
+                    local.waited(begin.elapsed_ticks());
                 }
                 return;
             }
@@ -126,9 +126,10 @@ pub(crate) fn wait(
             break;
         }
     }
+    local.counters().parked();
     point.sleep_until(look);
     if let Some(begin) = started {
-        local.patience().learn(begin.elapsed_ticks());
+        local.waited(begin.elapsed_ticks());
     }
 }
 

@@ -206,6 +206,7 @@ impl Vp {
     #[inline]
     pub(crate) fn wake_if_asleep(&self, place: impl FnOnce(&Self)) {
         if self.rare.idle.has_sleepers() {
+            local::local().counters().woke();
             place(self);
             self.rare.idle.wake_sleepers();
         }

@@ -271,6 +271,7 @@ impl<'a> Seat<'a> {
     }
 
     fn run_stolen(self, frame: *const Frame) -> Look {
+        local().counters().stole();
         self.crew.idle.take(self.index as usize);
         let outer = self.begin();
         // SAFETY: - stolen just now: its joiner waits for it.

@@ -151,7 +151,9 @@ impl<'a> Seat<'a> {
             .or_else(|| own.local.pop())
             .or_else(|| scheduler.global.pop())
             .or_else(|| {
-                near_first(self.index, scheduler.members.len()).find_map(|victim| steal(&scheduler.stealers[victim]))
+                near_first(self.index, scheduler.members.len())
+                    .find_map(|victim| steal(&scheduler.stealers[victim]))
+                    .inspect(|_| crate::local::local().counters().stole())
             })
             .or_else(|| scheduler.global.pop_any_ranked())
             .or_else(|| {

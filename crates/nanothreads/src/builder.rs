@@ -1,0 +1,130 @@
+//! Settings of the engine, as a program makes them before its first region.
+
+use crate::config::{Config, Waiting};
+use crate::engine_state::engine;
+use crate::sizer::{Fixed, TeamSizer};
+use std::fmt;
+
+/// Why settings were refused. Nothing was changed then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// The engine works already.
+    #[error("the engine is in use: install settings before the first region, and once only")]
+    InUse,
+    /// A stack on which nothing could run.
+    #[error("stacks of {asked} bytes for virtual processors: {least} bytes are the least")]
+    StackTooSmall {
+        /// What was asked for.
+        asked: usize,
+        /// The least.
+        least: usize,
+    },
+    /// No thread at all.
+    #[error("teams of 0 threads: give at least 1, or say nothing and have all processors")]
+    NoThreads,
+}
+
+/// The smallest stack of a virtual processor: what a region with a panic and its backtrace needs.
+const LEAST_STACK: usize = 64 << 10;
+
+/// Settings of the engine of this process; made by [`builder`].
+///
+/// Team sizes can be set for each [`Team`](crate::Team) as well; everything else belongs to the threads, which all teams
+/// share.
+#[must_use = "settings do nothing until they are installed"]
+pub struct Builder {
+    config: Config,
+    sizer: Option<Box<dyn TeamSizer>>,
+    threads: Option<usize>,
+}
+
+impl fmt::Debug for Builder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { config, sizer, threads } = self;
+        let mut text = f.debug_struct("Builder");
+        text.field("config", config).field("has_sizer", &sizer.is_some()).field("threads", threads).finish()
+    }
+}
+
+/// The default settings, to be changed and installed before the first region. A program that installs none follows the
+/// processor manager if there is one, else its affinity mask and cgroup quota.
+///
+/// ```
+/// use nanothreads::{Waiting, builder};
+/// builder().threads(4).waiting(Waiting::Passive).stack_size(2 << 20).install()?;
+/// nanothreads::broadcast(|member| assert!(member.size <= 4));
+///
+/// // The engine works now: too late.
+/// assert_eq!(builder().install(), Err(nanothreads::BuildError::InUse));
+/// # Ok::<(), nanothreads::BuildError>(())
+/// ```
+pub fn builder() -> Builder {
+    Builder { config: Config::default(), sizer: None, threads: None }
+}
+
+impl Builder {
+    /// Regions have at most `threads` threads, whatever the machine has: no manager is asked, and mask and quota do not
+    /// count. For following them with a limit, see [`Team::at_most`](crate::Team::at_most).
+    pub fn threads(self, threads: usize) -> Self {
+        Self { threads: Some(threads), ..self }
+    }
+
+    /// Where team sizes come from.
+    pub fn sizer(self, sizer: impl TeamSizer + 'static) -> Self {
+        Self { sizer: Some(Box::new(sizer)), ..self }
+    }
+
+    /// Binds each virtual processor to one processor, also without a manager. Default: placed softly.
+    pub fn bind(mut self, bind: bool) -> Self {
+        self.config.bind = bind;
+        self
+    }
+
+    /// Looks for a processor manager and follows its grants. Default: yes.
+    pub fn adapt(mut self, adapt: bool) -> Self {
+        self.config.adapt = adapt;
+        self
+    }
+
+    /// How threads wait. Default: [`Waiting::Auto`].
+    pub fn waiting(mut self, waiting: Waiting) -> Self {
+        self.config.waiting = waiting;
+        self
+    }
+
+    /// Stack of each virtual processor in bytes. Default: 8 MiB of address space.
+    pub fn stack_size(mut self, bytes: usize) -> Self {
+        self.config.stack_size = Some(bytes);
+        self
+    }
+
+    /// The name under which the manager lists this program's runtime.
+    pub fn library(mut self, name: &'static str) -> Self {
+        self.config.library = name;
+        self
+    }
+
+    /// Makes these the settings of the process.
+    ///
+    /// # Errors
+    /// When the engine is in use already, or a setting is impossible.
+    pub fn install(self) -> Result<(), BuildError> {
+        let Self { config, sizer, threads } = self;
+        if let Some(asked) = config.stack_size.filter(|&bytes| bytes < LEAST_STACK) {
+            return Err(BuildError::StackTooSmall { asked, least: LEAST_STACK });
+        }
+        let sizer = match (sizer, threads) {
+            (_, Some(0)) => return Err(BuildError::NoThreads),
+            (Some(sizer), _) => Some(sizer),
+            (None, Some(threads)) => Some(Box::new(Fixed::new(threads)) as Box<dyn TeamSizer>),
+            (None, None) => None,
+        };
+        // A sizer in use means that regions were forked: then the settings are fixed, too.
+        if engine().has_sizer() || !engine().configure(config) {
+            return Err(BuildError::InUse);
+        }
+        // Another thread may be installing settings at this moment: then it lost the race for the configuration.
+        if sizer.is_none_or(|sizer| engine().set_sizer(sizer)) { Ok(()) } else { Err(BuildError::InUse) }
+    }
+}

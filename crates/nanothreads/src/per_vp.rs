@@ -1,0 +1,151 @@
+//! Storage per virtual processor: a value for each thread that asks, made when it first does.
+
+use platform::sync::CachePadded;
+use std::cell::{RefCell, RefMut};
+use std::fmt;
+use thread_local::ThreadLocal;
+
+/// A value for each virtual processor and each other thread that uses it, made by `make` at its first use there (a thread
+/// that begins after another one has ended may go on with that one's value). After the region its owner reads, changes
+/// or takes them all.
+///
+/// Access takes no lock and shares no cache line: each value has lines of its own, and while a closure of
+/// [`PerVp::with`] runs nobody else can reach it.
+///
+/// ```
+/// use nanothreads::{PerVp, par_for};
+/// let histograms = PerVp::new(|| [0_u32; 10]);
+/// par_for(0..1_000).run(|i| histograms.with(|own| own[i % 10] += 1));
+/// let sum = histograms.into_values().fold([0; 10], |mut sum, own| {
+///     sum.iter_mut().zip(own).for_each(|(sum, own)| *sum += own);
+///     sum
+/// });
+/// assert_eq!(sum, [100; 10]);
+/// ```
+///
+/// The values travel to the thread that reads them:
+/// ```compile_fail,E0277
+/// let values = nanothreads::PerVp::new(|| std::rc::Rc::new(1));
+/// nanothreads::broadcast(|_| values.with(|own| drop(own.clone())));
+/// ```
+/// and what is borrowed from one does not leave the closure:
+/// ```compile_fail
+/// let values = nanothreads::PerVp::new(|| 1);
+/// let own: &mut i32 = values.with(|own| own);
+/// ```
+pub struct PerVp<T: Send, F = fn() -> T> {
+    places: ThreadLocal<CachePadded<RefCell<T>>>,
+    make: F,
+}
+
+impl<T: Send + fmt::Debug, F> fmt::Debug for PerVp<T, F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Other threads may be using theirs: their values cannot be shown.
+        f.debug_struct("PerVp").field("own", &self.places.get()).finish_non_exhaustive()
+    }
+}
+
+impl<T: Send + Default> Default for PerVp<T> {
+    fn default() -> Self {
+        Self::new(T::default)
+    }
+}
+
+impl<T: Send, F: Fn() -> T> PerVp<T, F> {
+    /// Storage without values yet; `make` makes each.
+    pub fn new(make: F) -> Self {
+        Self { places: ThreadLocal::new(), make }
+    }
+
+    /// Runs `body` with the calling thread's value. Cost: a few loads; the first time on a thread one allocation.
+    ///
+    /// # Panics
+    /// When a `with` of the same storage is open on this thread: `body` calls it again, or a nano-thread waits inside
+    /// its `body` and another one runs on its virtual processor meanwhile. [`PerVp::try_with`] tells instead.
+    #[inline]
+    pub fn with<R>(&self, body: impl FnOnce(&mut T) -> R) -> R {
+        match self.try_with(body) {
+            Some(result) => result,
+            None => panic!("PerVp::with inside another one of the same storage, on the same thread"),
+        }
+    }
+
+    /// As [`PerVp::with`]; `None`, without a call of `body`, when the value is in use on this thread.
+    #[inline]
+    pub fn try_with<R>(&self, body: impl FnOnce(&mut T) -> R) -> Option<R> {
+        let place = self.places.get_or(|| CachePadded::new(RefCell::new((self.make)())));
+        let value: Option<RefMut<'_, T>> = place.try_borrow_mut().ok();
+        value.map(|mut value| body(&mut value))
+    }
+}
+
+impl<T: Send, F> PerVp<T, F> {
+    /// The values that were made, in no particular order.
+    pub fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.places.iter_mut().map(|place| place.get_mut())
+    }
+
+    /// The same, to keep.
+    pub fn into_values(self) -> impl Iterator<Item = T> {
+        self.places.into_iter().map(|place| CachePadded::into_inner(place).into_inner())
+    }
+
+    /// How many values were made.
+    pub fn count(&mut self) -> usize {
+        self.values_mut().count()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    #[test]
+    fn each_thread_has_a_value_of_its_own_on_lines_of_its_own() {
+        let values = PerVp::new(Vec::new);
+        let all_live = std::sync::Barrier::new(3);
+        let places: Vec<usize> = std::thread::scope(|s| {
+            let threads = [1, 2, 3].map(|id| {
+                let (values, all_live) = (&values, &all_live);
+                s.spawn(move || {
+                    all_live.wait();
+                    values.with(|own| own.push(id));
+                    values.with(|own| own.push(id + 10));
+                    let place = values.with(|own: &mut Vec<i32>| std::ptr::from_ref(own).addr());
+                    all_live.wait();
+                    place
+                })
+            });
+            threads.map(|thread| thread.join().expect("the thread does not panic")).to_vec()
+        });
+        for (i, place) in places.iter().enumerate() {
+            assert!(places[..i].iter().all(|other| place.abs_diff(*other) >= 128));
+        }
+        let mut values: Vec<_> = values.into_values().collect();
+        values.sort();
+        assert_eq!(values, [[1, 11], [2, 12], [3, 13]]);
+    }
+
+    #[test]
+    fn a_value_in_use_is_refused_and_usable_afterwards_also_after_a_panic() {
+        let mut values: PerVp<u32> = PerVp::default();
+        values.with(|own| {
+            *own = 1;
+            assert_eq!(values.try_with(|_| ()), None);
+            let inner = catch_unwind(AssertUnwindSafe(|| values.with(|_| ())));
+            assert!(
+                inner.expect_err("refused").downcast_ref::<&str>().is_some_and(|text| text.contains("PerVp::with"))
+            );
+        });
+        let panicking = catch_unwind(AssertUnwindSafe(|| {
+            values.with(|own| {
+                *own += 1;
+                panic!("planted");
+            })
+        }));
+        assert!(panicking.is_err());
+        assert_eq!(values.with(|own| *own), 2);
+        assert_eq!(values.count(), 1);
+    }
+}

@@ -1,0 +1,344 @@
+//! Teams that the program keeps: a number of threads, and what their members do together.
+//!
+//! # Protocol
+//! A region of a kept team is a region like any other; its members also share a [`Meeting`], which the handle keeps from
+//! region to region:
+//! 1. `barrier`: [`Barrier`], whose rounds go on from one region to the next.
+//! 2. `single`: the first member that exchanges the number of singles begun for the next one runs it.
+//! 3. `ordered`: a token ([`Turns`]) that goes round from member to member; made anew for each region that uses it.
+//! 4. A member that panics raises the flag and wakes all who wait at 1 and 3; those leave their bodies by unwinding. The
+//!    meeting is then thrown away: its rounds are not those of all members.
+//!
+//! # Papers
+//! The constructs are those of P0 section 2 (`barrier`, `single`, `master`), on the engine's own barrier.
+
+use crate::barrier::Barrier;
+use crate::engine;
+use crate::groups::within;
+use crate::local::local;
+use crate::loops::static_block;
+use crate::loops::stop::{Stop, abandon, unless_abandoned};
+use crate::loops::turns::Turns;
+use crate::patience;
+use crate::region;
+use crate::team::{self, Concurrency, Member};
+use platform::sync::CachePadded;
+use std::any::Any;
+use std::cell::Cell;
+use std::fmt;
+use std::num::NonZeroUsize;
+use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+/// Why a team could not be had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TeamError {
+    /// A team has at least its master.
+    #[error("a team of 0 threads: ask for at least 1, the caller")]
+    Empty,
+    /// More threads than any team may have.
+    #[error("a team of {asked} threads: the largest one has {largest}")]
+    TooLarge {
+        /// What was asked for.
+        asked: usize,
+        /// [`largest_team`](crate::engine::largest_team).
+        largest: usize,
+    },
+    /// The system refused threads (`ulimit -u`, the cgroup's `pids.max`, memory).
+    #[error(
+        "a team of {asked} threads: the system refuses more than {got} (see `ulimit -u` and the cgroup's pids.max)"
+    )]
+    Refused {
+        /// What was asked for.
+        asked: usize,
+        /// What there is.
+        got: usize,
+    },
+}
+
+/// A team that the program keeps, to run many regions on it.
+///
+/// Its virtual processors belong to the thread that runs the regions; thread i of a thread's teams is always the same.
+///
+/// ```
+/// use nanothreads::{Team, par_for};
+/// use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+///
+/// let team = Team::exact(4)?;
+/// let cells: Vec<_> = (0..4).map(|_| AtomicUsize::new(0)).collect();
+/// team.run(|member| {
+///     cells[member.id()].store(member.id() + 1, Relaxed);
+///     member.barrier();
+///     // All have written.
+///     assert_eq!(cells.iter().map(|cell| cell.load(Relaxed)).sum::<usize>(), 10);
+///     member.single(|| println!("printed once"));
+/// });
+///
+/// // Whatever is forked in here has these four threads.
+/// let sum = team.install(|| par_for(0..1_000).reduce(0, |i| i, |a, b| a + b));
+/// assert_eq!(sum, 499_500);
+/// # Ok::<(), nanothreads::TeamError>(())
+/// ```
+pub struct Team {
+    /// `None`: as many as the program has.
+    size: Option<NonZeroUsize>,
+    is_exact: bool,
+    /// Kept from the last region, while none is open.
+    meeting: Cell<Option<Box<Meeting>>>,
+}
+
+impl fmt::Debug for Team {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Team").field("size", &self.size).field("is_exact", &self.is_exact).finish_non_exhaustive()
+    }
+}
+
+impl Team {
+    /// A team of exactly `size` threads, the caller included, however many processors there are. With more threads than
+    /// processors those that wait hand over instead of spinning. Cost: the threads that the caller does not have yet.
+    ///
+    /// # Errors
+    /// When `size` is 0 or above [`largest_team`](crate::engine::largest_team), or the system refuses threads.
+    pub fn exact(size: usize) -> Result<Self, TeamError> {
+        let asked = NonZeroUsize::new(size).ok_or(TeamError::Empty)?;
+        let largest = engine::largest_team();
+        if size > largest {
+            return Err(TeamError::TooLarge { asked: size, largest });
+        }
+        let got = team::Team::reserve(size).size();
+        if got < size {
+            return Err(TeamError::Refused { asked: size, got });
+        }
+        Ok(Self { size: Some(asked), is_exact: true, meeting: Cell::new(None) })
+    }
+
+    /// A team of at most `size` threads: fewer when the program has fewer processors as a region begins.
+    ///
+    /// # Errors
+    /// When `size` is 0.
+    pub fn at_most(size: usize) -> Result<Self, TeamError> {
+        let size = NonZeroUsize::new(size).ok_or(TeamError::Empty)?;
+        Ok(Self { size: Some(size), is_exact: false, meeting: Cell::new(None) })
+    }
+
+    /// A team of all processors that the program has when a region begins.
+    pub fn available() -> Self {
+        Self { size: None, is_exact: false, meeting: Cell::new(None) }
+    }
+
+    /// How many threads a region would have now.
+    pub fn size(&self) -> usize {
+        let size = self.reserve().size();
+        // No region follows: other masters may have what was counted for it.
+        local().settle();
+        size
+    }
+
+    /// Makes room for the next region.
+    fn reserve(&self) -> team::Team {
+        let wish = self.size.map_or_else(|| local().wish(), NonZeroUsize::get);
+        if !self.is_exact {
+            return region::reserve(wish);
+        }
+        // States what the program could use; the size does not depend on the answer.
+        engine::grant_for(wish);
+        let team = team::Team::reserve(wish);
+        assert!(team.size() == wish, "{}", TeamError::Refused { asked: wish, got: team.size() });
+        team
+    }
+
+    /// Runs `body` once on each member, and returns when all are done. Cost: about one cache-line round trip.
+    ///
+    /// # Panics
+    /// With the payload of the first member that panics, when all are done. Members that wait for a panicking one at a
+    /// [`barrier`](TeamMember::barrier) or for their turn leave their bodies by unwinding. Also when the team is exact,
+    /// the calling thread has not run it before, and the system refuses threads.
+    pub fn run<F: Fn(&TeamMember<'_>) + Sync>(&self, body: F) {
+        let team = self.reserve();
+        let mut meeting = match self.meeting.take() {
+            Some(meeting) if meeting.barrier.size() == team.size() => meeting,
+            _ => Box::new(Meeting::new(team.size())),
+        };
+        let shared = &*meeting;
+        region::run_team_in(Concurrency::Promised, &team, |member| {
+            let wake = || shared.wake_all();
+            let guard = shared.stop.raise_on_unwind(wake);
+            unless_abandoned(|| {
+                body(&TeamMember { member, meeting: shared, singles: Cell::new(0), turns: Cell::new(0) })
+            });
+            guard.disarm();
+        });
+        meeting.reset();
+        self.meeting.set(Some(meeting));
+    }
+
+    /// As [`Team::run`], and returns what the members return, in their order.
+    ///
+    /// # Panics
+    /// As [`Team::run`].
+    pub fn map<R: Send, F: Fn(&TeamMember<'_>) -> R + Sync>(&self, body: F) -> Vec<R> {
+        let results: Mutex<Vec<(usize, R)>> = Mutex::default();
+        self.run(|member| {
+            let result = body(member);
+            results.lock().unwrap_or_else(PoisonError::into_inner).push((member.id(), result));
+        });
+        let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
+        results.sort_unstable_by_key(|&(id, _)| id);
+        results.into_iter().map(|(_, result)| result).collect()
+    }
+
+    /// Runs `body` on the caller; whatever it forks (loops, joins, scopes, groups) has this team's threads at most.
+    pub fn install<R>(&self, body: impl FnOnce() -> R) -> R {
+        let size = self.reserve().size();
+        within(local(), size, !self.is_exact, body)
+    }
+}
+
+/// What the members of a region share; see the module head.
+#[derive(Debug)]
+struct Meeting {
+    barrier: Barrier,
+    stop: Stop,
+    /// Singles begun in this region. Writers: members.
+    singles: CachePadded<AtomicUsize>,
+    /// What a single hands to all.
+    handed: Mutex<Option<Box<dyn Any + Send>>>,
+    turns: OnceLock<Turns>,
+}
+
+impl Meeting {
+    fn new(size: usize) -> Self {
+        Self {
+            barrier: Barrier::new(size),
+            stop: Stop::default(),
+            singles: CachePadded::new(AtomicUsize::new(0)),
+            handed: Mutex::new(None),
+            turns: OnceLock::new(),
+        }
+    }
+
+    /// For the next region, after a join.
+    fn reset(&mut self) {
+        *self.singles.get_mut() = 0;
+        self.turns.take();
+    }
+
+    fn wake_all(&self) {
+        self.barrier.stir();
+        if let Some(turns) = self.turns.get() {
+            turns.wake_all();
+        }
+    }
+
+    fn turns(&self) -> &Turns {
+        self.turns.get_or_init(|| Turns::new(0, NonZeroUsize::MIN, self.barrier.size()))
+    }
+}
+
+/// One member of a region of a [`Team`].
+pub struct TeamMember<'a> {
+    member: Member,
+    meeting: &'a Meeting,
+    /// Singles and turns that this member has passed.
+    singles: Cell<usize>,
+    turns: Cell<usize>,
+}
+
+impl fmt::Debug for TeamMember<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TeamMember").field("id", &self.id()).field("size", &self.size()).finish_non_exhaustive()
+    }
+}
+
+impl TeamMember<'_> {
+    /// 0 is the thread that runs the team.
+    pub fn id(&self) -> usize {
+        self.member.id as usize
+    }
+
+    /// Threads of the region.
+    pub fn size(&self) -> usize {
+        self.member.size as usize
+    }
+
+    /// The member's block of `range`, when each gets one of equal length: the division of [`Schedule::Static`].
+    ///
+    /// [`Schedule::Static`]: crate::Schedule::Static
+    pub fn block(&self, range: Range<usize>) -> Range<usize> {
+        let block = static_block(range.len(), self.id(), self.size());
+        range.start + block.start..range.start + block.end
+    }
+
+    /// Waits until all members are here; what they wrote before is seen by all. Every member has to come to each barrier.
+    /// Cost: about 1.5 cache-line round trips.
+    pub fn barrier(&self) {
+        let Meeting { barrier, stop, .. } = self.meeting;
+        if !barrier.wait_unless(self.id(), || stop.is_raised()) {
+            abandon();
+        }
+    }
+
+    /// Runs `body` on the first member that comes here, and returns its result there; the others go on at once with
+    /// `None`. Every member has to come to each `single` (the i-th one of each member is the same). Cost: one
+    /// compare-and-swap on one member, a load on others.
+    pub fn single<R>(&self, body: impl FnOnce() -> R) -> Option<R> {
+        let number = self.singles.replace(self.singles.get() + 1);
+        let begun = &self.meeting.singles;
+        // ORDERING: Relaxed - deals the single; what it writes is seen behind a barrier or the join.
+        let is_first =
+            begun.load(Relaxed) == number && begun.compare_exchange(number, number + 1, Relaxed, Relaxed).is_ok();
+        is_first.then(body)
+    }
+
+    /// As [`TeamMember::single`], and all members wait for it and get (clones of) its result. Cost: two barriers.
+    ///
+    /// ```
+    /// let team = nanothreads::Team::available();
+    /// let seeds = team.map(|member| member.single_for_all(|| String::from("chosen by one")));
+    /// assert!(seeds.iter().all(|seed| seed == "chosen by one"));
+    /// ```
+    pub fn single_for_all<T: Clone + Send + 'static>(&self, body: impl FnOnce() -> T) -> T {
+        let handed = || self.meeting.handed.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(value) = self.single(body) {
+            *handed() = Some(Box::new(value));
+        }
+        self.barrier();
+        let value = handed().as_ref().and_then(|value| value.downcast_ref::<T>()).cloned();
+        // Nobody may hand over the next value before all have this one.
+        self.barrier();
+        value.expect("every member comes to each `single_for_all`, with the same type")
+    }
+
+    /// Runs `body` on member 0 only; nobody waits.
+    pub fn master<R>(&self, body: impl FnOnce() -> R) -> Option<R> {
+        (self.id() == 0).then(body)
+    }
+
+    /// Runs `body` on all members, one after the other, in the order of their numbers. Every member has to come to each
+    /// `ordered`. Cost: one cache line from member to member.
+    ///
+    /// ```
+    /// let line = std::sync::Mutex::new(String::new());
+    /// nanothreads::Team::exact(3)?.run(|member| {
+    ///     member.ordered(|| line.lock().unwrap().push_str(&member.id().to_string()));
+    /// });
+    /// assert_eq!(line.into_inner().unwrap(), "012");
+    /// # Ok::<(), nanothreads::TeamError>(())
+    /// ```
+    pub fn ordered<R>(&self, body: impl FnOnce() -> R) -> R {
+        let round = self.turns.replace(self.turns.get() + 1);
+        let own = round * self.size() + self.id();
+        let (turns, stop) = (self.meeting.turns(), &self.meeting.stop);
+        let local = local();
+        let look = || (turns.is_turn(own) || stop.is_raised()).into();
+        patience::wait(turns.point(own), local, local.membership().crowd, || {}, look);
+        if !turns.is_turn(own) {
+            abandon();
+        }
+        let result = body();
+        turns.pass(own + 1);
+        result
+    }
+}

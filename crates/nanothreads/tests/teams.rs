@@ -1,0 +1,239 @@
+//! Kept teams: exact sizes, what members do together, panics that leave waiting members behind, storage per VP.
+#![cfg(not(loom))]
+
+use nanothreads::sizer::Fixed;
+use nanothreads::{PerVp, Team, TeamError, TeamMember, broadcast, groups, join, par_for, scope};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Mutex, Once};
+use std::thread;
+
+/// All tests of this process see three processors.
+fn three() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| assert!(nanothreads::set_team_sizer(Box::new(Fixed::new(3)))));
+}
+
+fn exact(size: usize) -> Team {
+    Team::exact(size).expect("the system gives threads")
+}
+
+#[test]
+fn an_exact_team_keeps_its_size_and_threads_whatever_there_is() {
+    three();
+    for size in [1, 2, 5, 16] {
+        let team = exact(size);
+        let first = team.map(|member| (member.id(), member.size(), thread::current().id()));
+        assert_eq!(first.len(), size);
+        assert!(first.iter().enumerate().all(|(i, &(id, all, _))| id == i && all == size));
+        for _ in 0..20 {
+            assert_eq!(team.map(|member| (member.id(), member.size(), thread::current().id())), first);
+        }
+    }
+}
+
+#[test]
+fn impossible_teams_are_errors_that_say_what_to_do() {
+    three();
+    assert_eq!(Team::exact(0).expect_err("empty"), TeamError::Empty);
+    assert_eq!(Team::at_most(0).expect_err("empty"), TeamError::Empty);
+    let largest = nanothreads::engine::largest_team();
+    let error = Team::exact(largest + 1).expect_err("too large");
+    assert_eq!(error, TeamError::TooLarge { asked: largest + 1, largest });
+    assert!(error.to_string().contains(&largest.to_string()));
+}
+
+#[test]
+fn other_teams_have_at_most_what_the_program_has() {
+    three();
+    thread::spawn(|| {
+        assert!((1..=2).contains(&Team::at_most(2).expect("not empty").size()));
+        assert!((1..=3).contains(&Team::at_most(100).expect("not empty").size()));
+        assert!((1..=3).contains(&Team::available().size()));
+    })
+    .join()
+    .expect("no assertion fails");
+}
+
+#[test]
+fn a_barrier_shows_all_members_what_each_wrote_over_many_regions() {
+    three();
+    for size in [1, 2, 3, 7] {
+        let team = exact(size);
+        let cells: Vec<_> = (0..size).map(|_| AtomicUsize::new(0)).collect();
+        for region in 0..30 {
+            team.run(|member| {
+                for round in 1..=10 {
+                    cells[member.id()].store(region * 10 + round, Relaxed);
+                    member.barrier();
+                    assert!(cells.iter().all(|cell| cell.load(Relaxed) == region * 10 + round));
+                    member.barrier();
+                }
+            });
+        }
+    }
+}
+
+#[test]
+fn each_single_runs_on_one_member() {
+    three();
+    let team = exact(4);
+    for _ in 0..50 {
+        let count = AtomicUsize::new(0);
+        let results = team.map(|member| {
+            let first = member.single(|| count.fetch_add(1, Relaxed));
+            let all = member.single_for_all(|| count.fetch_add(1, Relaxed));
+            let last = member.single(|| count.fetch_add(1, Relaxed));
+            member.barrier();
+            (first.is_some(), all, last.is_some(), count.load(Relaxed))
+        });
+        assert_eq!(results.iter().filter(|result| result.0).count(), 1);
+        assert_eq!(results.iter().filter(|result| result.2).count(), 1);
+        assert!(results.iter().all(|result| result.1 == results[0].1 && result.3 == 3));
+    }
+}
+
+#[test]
+fn ordered_bodies_run_in_the_order_of_the_members_round_after_round() {
+    three();
+    let team = exact(5);
+    for _ in 0..20 {
+        let line = Mutex::new(Vec::new());
+        team.run(|member| {
+            for round in 0..3 {
+                member.ordered(|| line.lock().expect("no body panics").push((round, member.id())));
+            }
+        });
+        let expected: Vec<_> = (0..3).flat_map(|round| (0..5).map(move |id| (round, id))).collect();
+        assert_eq!(line.into_inner().expect("no body panics"), expected);
+    }
+}
+
+#[test]
+fn the_master_is_member_0_and_blocks_cover_the_range() {
+    three();
+    let team = exact(3);
+    let caller = thread::current().id();
+    let results = team.map(|member| (member.master(|| thread::current().id()), member.block(10..20)));
+    assert_eq!(results[0].0, Some(caller));
+    assert_eq!(results[1].0, None);
+    assert_eq!(results.into_iter().flat_map(|(_, block)| block).collect::<Vec<_>>(), (10..20).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_panic_frees_members_that_wait_for_the_guilty_one_and_loses_nobody() {
+    three();
+    type Wait = fn(&TeamMember<'_>);
+    let waits: [Wait; 3] =
+        [|member| member.barrier(), |member| member.ordered(|| ()), |member| member.single_for_all(|| ())];
+    for size in [2, 4] {
+        let team = exact(size);
+        let whole = team.map(|_| thread::current().id());
+        for wait in waits {
+            for guilty in 0..size {
+                let run = || {
+                    team.run(|member| {
+                        wait(member);
+                        assert!(member.id() != guilty, "planted");
+                        wait(member);
+                    });
+                };
+                let payload = catch_unwind(AssertUnwindSafe(run)).expect_err("the panic is passed on");
+                assert!(payload.downcast_ref::<&str>().is_some_and(|text| text.contains("planted")));
+                for _ in 0..100 {
+                    assert_eq!(team.map(|member| (member.barrier(), thread::current().id()).1), whole);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_forked_in_an_installed_team_has_its_threads() {
+    three();
+    for size in [1, 2, 6] {
+        let team = exact(size);
+        let whole = team.map(|_| thread::current().id());
+        for _ in 0..10 {
+            let seen = team.install(|| {
+                let seen = Mutex::new(Vec::new());
+                broadcast(|member| seen.lock().expect("no member panics").push((member.id, thread::current().id())));
+                let sum = par_for(0..1000).reduce(0, |i| i, |a, b| a + b);
+                assert_eq!((sum, join(|| 1, || 2)), (499_500, (1, 2)));
+                scope(|s| s.spawn(|_| ()));
+                let groups: usize = groups().equal(2).map(|group| group.size()).into_iter().sum();
+                assert_eq!(groups, size.max(2), "with one thread the groups run after one another");
+                seen.into_inner().expect("no member panics")
+            });
+            let mut seen = seen;
+            seen.sort_by_key(|&(id, _)| id);
+            assert_eq!(seen.into_iter().map(|(_, thread)| thread).collect::<Vec<_>>(), whole);
+        }
+        assert_eq!(team.map(|_| thread::current().id()), whole);
+    }
+}
+
+#[test]
+fn a_panic_in_an_installed_team_leaves_everything_as_it_was() {
+    three();
+    let team = exact(4);
+    let before = team.map(|_| thread::current().id());
+    for _ in 0..20 {
+        let install = || team.install(|| par_for(0..100).run(|i| assert!(i != 57, "planted")));
+        assert!(catch_unwind(AssertUnwindSafe(install)).is_err());
+        assert_eq!(team.map(|_| thread::current().id()), before);
+    }
+}
+
+#[test]
+fn a_team_is_used_again_inside_its_own_region() {
+    three();
+    thread_local!(static TEAM: Team = exact(2));
+    let inner = TEAM.with(|team| {
+        team.map(|member| {
+            member.barrier();
+            // Of this thread's own handle, which on member 0 is the one that runs.
+            let inner = TEAM.with(|team| team.map(|member| (member.barrier(), member.id()).1));
+            member.barrier();
+            inner
+        })
+    });
+    assert_eq!(inner, [[0, 1], [0, 1]]);
+}
+
+#[test]
+fn every_member_has_one_value_and_sums_agree() {
+    three();
+    let counts: PerVp<usize> = PerVp::default();
+    let team = exact(4);
+    for _ in 0..10 {
+        team.run(|member| {
+            member.block(0..1000).for_each(|_| counts.with(|own| *own += 1));
+            // Re-entered from an inner region on the same thread.
+            counts.with(|_| assert!(counts.try_with(|own| *own += 1_000_000).is_none()));
+        });
+    }
+    let values: Vec<_> = counts.into_values().collect();
+    assert_eq!(values, [2500; 4]);
+}
+
+#[test]
+fn tasks_that_wait_inside_a_value_do_not_share_it() {
+    three();
+    let values = PerVp::new(|| 0);
+    let refused = AtomicUsize::new(0);
+    scope(|s| {
+        for _ in 0..20 {
+            s.spawn(|s| {
+                let own = values.try_with(|own| {
+                    *own += 1;
+                    s.yield_now();
+                });
+                if own.is_none() {
+                    refused.fetch_add(1, Relaxed);
+                }
+            });
+        }
+    });
+    assert_eq!(values.into_values().sum::<usize>() + refused.into_inner(), 20);
+}
