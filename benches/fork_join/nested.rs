@@ -5,6 +5,7 @@ use crate::harness::regions::{self, Body, count, counted};
 use crate::harness::sample::{Subject, back_to_back};
 use crate::harness::{Bar, Case, Engine, Runtime};
 use nanothreads::engine::{self, Barrier, Member};
+use nanothreads::{groups, par_for};
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 use std::ptr;
 
@@ -50,6 +51,15 @@ fn case(name: &str, shape: Shape, bar: Option<Bar>) -> Case {
         let outer = Outer { shape, barriers: (0..shape.outer).map(|_| Barrier::new(shape.inner as usize)).collect() };
         Ok(subject(shape, move || outer.fork()))
     }));
+    if !barrier {
+        engines.push(Engine::new("nanothreads groups", Runtime::Ours, move |row| {
+            regions::configure(row);
+            let parts = move |group: usize| {
+                par_for(0..inner as usize).run(|part| count(group as u32 * inner + part as u32));
+            };
+            Ok(subject(shape, move || groups().equal(outer as usize).run(|group| parts(group.index()))))
+        }));
+    }
     for (name, runtime) in [("libgomp", Runtime::Libgomp), ("libomp", Runtime::Libomp)] {
         engines.push(Engine::new(name, runtime, move |_| {
             let nested = entry(runtime, "nested")?;

@@ -72,6 +72,8 @@ pub(crate) enum Bar {
     Nanoseconds(f64),
     /// Times the median of the fastest engine whose name begins with one of these.
     TimesOf { engines: &'static [&'static str], factor: f64 },
+    /// The measure's value of this number, the time being number 0.
+    Extra { index: usize, limit: f64 },
 }
 
 /// Who brings the threads.

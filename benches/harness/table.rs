@@ -159,12 +159,21 @@ impl Table {
             print!(" {:>12.2}", of(&|s| s.values.get(extra).copied().unwrap_or(f64::NAN)));
         }
         if engine.name.starts_with("nanothreads") {
-            self.print_bar(index, case, row, far, (time, per_trip));
+            let extra = |number: usize| of(&|s| s.values.get(number).copied().unwrap_or(f64::NAN));
+            self.print_bar(index, case, row, far, (time, per_trip), &extra);
         }
         println!();
     }
 
-    fn print_bar(&self, index: usize, case: &Case, row: Row, far: bool, (time, per_trip): (f64, f64)) {
+    fn print_bar(
+        &self,
+        index: usize,
+        case: &Case,
+        row: Row,
+        far: bool,
+        (time, per_trip): (f64, f64),
+        extra: &dyn Fn(usize) -> f64,
+    ) {
         let (limit, is_met) = match case.bar {
             None => return,
             Some(Bar::RoundTrips { near, far: limit_far }) => {
@@ -172,6 +181,9 @@ impl Table {
                 (format!("{limit} rtt"), per_trip <= limit)
             }
             Some(Bar::Nanoseconds(limit)) => (duration(limit), time <= limit),
+            Some(Bar::Extra { index, limit }) => {
+                (format!("{} {limit}", case.extras.get(index - 1).unwrap_or(&"")), extra(index) <= limit)
+            }
             Some(Bar::TimesOf { engines, factor }) => {
                 let is_meant = |known: &&Engine| engines.iter().any(|name| known.name.starts_with(name));
                 let peers = case.engines.iter().skip(1).filter(is_meant);

@@ -132,6 +132,7 @@ struct operation { int32_t reads[2], writes; };
 uintptr_t dependent(uintptr_t operations, uintptr_t count, uintptr_t run)
 {
     static char block[1 << 16];
+    (void)block; // gcc does not see that it is named in depend
     const struct operation *op = (const struct operation *)operations;
     body_t body = (body_t)run;
 #pragma omp parallel num_threads(2)
@@ -163,5 +164,49 @@ uintptr_t produce(uintptr_t count, uintptr_t run, uintptr_t unused)
 #pragma omp task
         body(n);
     }
+    return 0;
+}
+
+// Loops of `length` iterations; chunk 0: the schedule's own.
+uintptr_t loop_static(uintptr_t body, uintptr_t length, uintptr_t chunk)
+{
+    body_t run = (body_t)body;
+    if (chunk) {
+#pragma omp parallel for num_threads(2) schedule(static, chunk)
+        for (uint32_t i = 0; i < length; i++)
+            run(i);
+    } else {
+#pragma omp parallel for num_threads(2) schedule(static)
+        for (uint32_t i = 0; i < length; i++)
+            run(i);
+    }
+    return 0;
+}
+
+uintptr_t loop_dynamic(uintptr_t body, uintptr_t length, uintptr_t chunk)
+{
+    body_t run = (body_t)body;
+#pragma omp parallel for num_threads(2) schedule(dynamic, chunk)
+    for (uint32_t i = 0; i < length; i++)
+        run(i);
+    return 0;
+}
+
+uintptr_t loop_guided(uintptr_t body, uintptr_t length, uintptr_t chunk)
+{
+    body_t run = (body_t)body;
+#pragma omp parallel for num_threads(2) schedule(guided, chunk)
+    for (uint32_t i = 0; i < length; i++)
+        run(i);
+    return 0;
+}
+
+uintptr_t loop_runtime(uintptr_t body, uintptr_t length, uintptr_t unused)
+{
+    (void)unused;
+    body_t run = (body_t)body;
+#pragma omp parallel for num_threads(2) schedule(runtime)
+    for (uint32_t i = 0; i < length; i++)
+        run(i);
     return 0;
 }

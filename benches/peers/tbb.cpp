@@ -112,3 +112,29 @@ extern "C" uintptr_t produce(uintptr_t count, uintptr_t run, uintptr_t)
     group.wait();
     return 0;
 }
+
+// A loop of `length` iterations by the partitioner of this number: auto, simple, static, affinity.
+extern "C" uintptr_t loop(uintptr_t body, uintptr_t length, uintptr_t partitioner)
+{
+    auto run = reinterpret_cast<body_t>(body);
+    auto each = [run](const tbb::blocked_range<uint32_t>& range) {
+        for (uint32_t i = range.begin(); i != range.end(); i++)
+            run(i);
+    };
+    auto all = [&](size_t grain) { return tbb::blocked_range<uint32_t>(0, static_cast<uint32_t>(length), grain); };
+    static tbb::affinity_partitioner replayed;
+    switch (partitioner) {
+    case 0:
+        tbb::parallel_for(all(1), each, tbb::auto_partitioner());
+        break;
+    case 1:
+        tbb::parallel_for(all(16), each, tbb::simple_partitioner());
+        break;
+    case 2:
+        tbb::parallel_for(all(1), each, tbb::static_partitioner());
+        break;
+    default:
+        tbb::parallel_for(all(1), each, replayed);
+    }
+    return 0;
+}
