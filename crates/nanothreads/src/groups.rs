@@ -54,7 +54,7 @@ enum Shape<'w> {
 /// Divides the processors that the caller has into groups of neighbours, which work on different things at the same
 /// time, each with all of its group: one for each last-level cache, unless told otherwise.
 ///
-/// Each group has a master, on which the body runs. Whatever the body forks (loops, [`join`](crate::join()),
+/// Each group has a master, on which the body runs. Whatever the body forks (loops, [`join`](fn@crate::join),
 /// [`scope`](crate::scope()), [`broadcast`](crate::broadcast), groups again) runs on its group, and nowhere else.
 ///
 /// ```

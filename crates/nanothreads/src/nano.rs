@@ -1,8 +1,8 @@
 //! Nano-threads: tasks with stacks of their own, which depend on each other.
 //!
 //! # Vocabulary
-//! - A *nano-thread* is what a task becomes when it runs: a closure with a stack of its own, which may wait for others and
-//!   leaves its processor to them meanwhile.
+//! - A *nano-thread* is what a task becomes when it runs: a closure which may wait for others and leaves its processor to
+//!   them meanwhile. It is called on a stack that others used before it ([`carrier`]), and keeps that when it waits.
 //! - Its *inputs* are what must happen before it goes on ([`inputs`]); its *successors* are those for which it is such an
 //!   input ([`successors`]).
 //! - Its *home* is the member of the team that started it. Only unstarted nano-threads are stolen: a started one may hold
@@ -12,7 +12,7 @@
 //!
 //! # Papers
 //! P1 section 2 and P0 section 2 (F2, F8): upper levels of a parallel program are nano-threads, the deepest one uses work
-//! descriptors ([`par_for`](crate::par_for()), [`join`](crate::join())).
+//! descriptors ([`par_for`](crate::par_for()), [`join`](fn@crate::join)).
 
 pub mod cell;
 pub mod completion;
@@ -24,10 +24,12 @@ pub mod successors;
 pub mod task;
 
 pub(crate) mod body;
+mod carrier;
 pub(crate) mod descriptor;
 pub(crate) mod exclusive;
 mod group;
 pub(crate) mod node;
 mod overflow;
+mod pool;
 pub(crate) mod scheduler;
 pub(crate) mod seat;

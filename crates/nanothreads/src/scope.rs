@@ -122,6 +122,7 @@ where
     let seat = unsafe { scheduler.seat(member.id as usize) };
     if member.id != 0 {
         seat.work_until(|| scheduler.has_ended());
+        seat.retire();
         return;
     }
     // SAFETY: - caller's contract: member 0's field.
@@ -130,6 +131,7 @@ where
     // SAFETY: - the node is on this frame until all its children are done; the seat is ours.
     let result = unsafe { run_and_join(&node, seat, None, body) };
     scheduler.end();
+    seat.retire();
     // SAFETY: - caller's contract: member 0's field.
     unsafe { *(*run).result.get() = Some(result) };
 }
@@ -158,26 +160,15 @@ where
     }
 }
 
-/// What a nano-thread does on its stack.
-pub(crate) fn run_on_own_stack(nano: NanoPtr) {
-    run_nano(nano, Some(nano));
-}
-
-/// The same for one that got no stack: it keeps the member's while it waits.
-pub(crate) fn run_on_members_stack(nano: NanoPtr) {
-    run_nano(nano, None);
-}
-
-fn run_nano(nano: NanoPtr, strand: Option<NanoPtr>) {
+/// Calls the closure of a nano-thread that was started just now by `seat`'s member. `strand` is the nano-thread itself when
+/// it is on a carrier; on the member's own stack it keeps that while it waits.
+#[inline]
+pub(crate) fn run_nano(nano: NanoPtr, seat: Seat, strand: Option<NanoPtr>) {
     // SAFETY: - it was started by the calling thread, and does not end before this returns.
     let this = unsafe { nano.get() };
     let Some(body) = this.take_body() else {
         unreachable!("a nano-thread is started once");
     };
-    // SAFETY: - the scheduler outlives its nano-threads.
-    let scheduler = unsafe { &*this.node.scheduler };
-    // SAFETY: - started here: the calling thread is its home.
-    let seat = unsafe { scheduler.seat(this.node.home() as usize) };
     // SAFETY: - its own node, which runs, on its home's thread.
     let handle = unsafe { Scope::new(nano.node(), seat, strand) };
     // SAFETY: - the closure was made for a handle by `Scope::create`.
@@ -202,8 +193,9 @@ impl<'scope> Scope<'scope> {
         }
     }
 
-    /// Adds a task. It may run on any member of the scope's team, also before this call returns. Cost: one allocation
-    /// (two when the closure captures more than 48 bytes), one atomic add for 64 tasks, and one push to a lock-free queue.
+    /// Adds a task. It may run on any member of the scope's team, also before this call returns. Cost: one push
+    /// to a lock-free queue; for 64 tasks one atomic add and, at most, one lock; an allocation when the closure captures more
+    /// than 48 bytes.
     ///
     /// What a task captures travels to another thread:
     /// ```compile_fail,E0277
@@ -220,8 +212,14 @@ impl<'scope> Scope<'scope> {
     /// ```
     #[inline]
     pub fn spawn<F: FnOnce(&Scope<'scope>) + Send + 'scope>(&self, task: F) {
-        let nano = self.create(task, None);
-        self.seat().enqueue(NanoPtr::new(nano));
+        self.assert_running();
+        self.node().share_for_child();
+        let seat = self.seat();
+        // SAFETY: - the node's owner waits for the task, and `'scope` outlives the owner's wait.
+        let body = unsafe { body_of(task) };
+        let memory = (seat.shelf(), &self.scheduler().store);
+        let scheduler = self.scheduler.as_ptr();
+        seat.enqueue_plain(NanoPtr::pooled(memory, self.node, scheduler, body, self.creator(), seat.next_number()));
     }
 
     /// Describes a task that needs more than a closure: dependences, a priority, a name, the size of its stack.
@@ -302,18 +300,17 @@ impl<'scope> Scope<'scope> {
     }
 
     /// A new task, which holds a share of the handle's node.
-    pub(crate) fn create<F: FnOnce(&Scope<'scope>) + Send + 'scope>(
-        &self,
-        task: F,
-        traits: Option<Traits>,
-    ) -> Arc<Nano> {
+    pub(crate) fn create<F: FnOnce(&Scope<'scope>) + Send + 'scope>(&self, task: F, traits: Traits) -> Arc<Nano> {
         self.assert_running();
         self.node().share_for_child();
         let seat = self.seat();
         // SAFETY: - the node's owner waits for the task, and `'scope` outlives the owner's wait.
         let body = unsafe { body_of(task) };
-        let creator = u32::try_from(self.member).unwrap_or(u32::MAX);
-        Nano::new(self.node, self.scheduler.as_ptr(), body, traits, creator, seat.next_number())
+        Nano::new(self.node, self.scheduler.as_ptr(), body, Some(traits), self.creator(), seat.next_number())
+    }
+
+    fn creator(&self) -> u32 {
+        u32::try_from(self.member).unwrap_or(u32::MAX)
     }
 
     pub(crate) fn node(&self) -> &Node {

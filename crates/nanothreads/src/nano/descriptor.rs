@@ -1,10 +1,11 @@
-//! The descriptor of a nano-thread: its counter and successors, its closure, and, once it runs, its stack.
+//! The descriptor of a nano-thread: its counter and successors, its closure, and, once it runs, where.
 //!
 //! # Life
-//! Created (one allocation with the closure) -> ready, when its inputs are there and its turnstiles passed -> running, on a
-//! stack of its own, on the member that took it, its *home* -> suspended and resumed there any number of times -> ended
-//! (the stack goes back) -> finished, when its children are, too: successors and parent are told, the queue's reference
-//! is dropped. Only what has not started is ever in a queue that others steal from.
+//! Created (the closure stands in the descriptor; a plain task's memory comes from its creator's shelf, [`pool`](super::pool))
+//! -> ready, when its inputs are there and its turnstiles passed -> running, on a [carrier](super::carrier) of the member that
+//! took it, its *home* -> suspended, with the carrier, and resumed there any number of times -> ended -> finished, when its
+//! children are, too: successors and parent are told, the queue's reference is dropped. Only what has not started is ever in
+//! a queue that others steal from.
 //!
 //! # Who touches what
 //! | fields | by |
@@ -19,14 +20,13 @@
 //! I1  A started nano-thread is resumed and ended on its home's thread: its stack may hold what is not `Send`.
 
 use crate::nano::body::Body;
+use crate::nano::carrier::Carrier;
 use crate::nano::exclusive::Turnstile;
 use crate::nano::node::{Node, Payload, Phase};
 use crate::nano::overflow::Label;
+use crate::nano::pool::{Shelf, Store};
 use crate::nano::scheduler::Scheduler;
-use crate::nano::stack::Stack;
 use crate::nano::successors::{Link, Successors};
-use corosensei::{Coroutine, CoroutineResult, Yielder};
-use platform::SysResult;
 use std::borrow::Cow;
 use std::cell::{Cell, UnsafeCell};
 use std::mem::MaybeUninit;
@@ -53,6 +53,8 @@ pub(crate) struct Nano {
     pub(crate) successors: Successors<NanoPtr>,
     /// A predecessor panicked: not to be started.
     skip: AtomicBool,
+    /// Its memory is a shelf's; else that of an `Arc`.
+    pooled: bool,
     priority: i32,
     creator: u32,
     number: u64,
@@ -76,8 +78,8 @@ struct Rare {
 /// The running half of a nano-thread.
 struct Strand {
     body: Cell<Option<Body>>,
-    coroutine: UnsafeCell<Option<Coroutine<(), (), (), Stack>>>,
-    yielder: Cell<*const Yielder<(), ()>>,
+    /// On whose stack it runs, once it has started; null: on the member's own.
+    carrier: Cell<*const Carrier>,
 }
 
 // SAFETY: - the table in the module head says who touches which cell, and what hands it over. The closure is `Send`; what
@@ -115,13 +117,43 @@ impl NanoPtr {
         unsafe { self.0.as_ref() }
     }
 
-    /// Gives the queue's reference up.
+    /// Gives the queue's reference up. `shelf` is that of the calling thread, if it is a member.
     ///
     /// # Safety
-    /// - The nano-thread is finished, and this is called once.
-    pub(crate) unsafe fn release(self) {
-        // SAFETY: - `new` leaked one reference; the caller gives it up.
-        drop(unsafe { Arc::from_raw(self.0.as_ptr().cast_const()) });
+    /// - The nano-thread is finished, and this is called once. `store` is its scheduler's.
+    #[inline]
+    pub(crate) unsafe fn release(self, shelf: Option<&Shelf>, store: &Store<Nano>) {
+        let nano = self.0.as_ptr();
+        // SAFETY: - caller's contract: the reference is still there.
+        if !unsafe { (*nano).pooled } {
+            // SAFETY: - `new` leaked one reference; the caller gives it up.
+            drop(unsafe { Arc::from_raw(nano.cast_const()) });
+            return;
+        }
+        // SAFETY: - nothing refers to a finished plain task but this reference.
+        unsafe { nano.drop_in_place() };
+        match shelf {
+            // SAFETY: - it was a shelf's (`pooled`), and is gone.
+            Some(shelf) => unsafe { shelf.give(nano, store) },
+            // SAFETY: - as above.
+            None => unsafe { store.give(nano) },
+        }
+    }
+
+    /// A plain task below `up`, in a place of `shelf`, with one share that the creator holds.
+    #[inline]
+    pub(crate) fn pooled(
+        (shelf, store): (&Shelf, &Store<Nano>),
+        up: *const Node,
+        scheduler: *const Scheduler,
+        body: Body,
+        creator: u32,
+        number: u64,
+    ) -> Self {
+        let place = shelf.take(store);
+        // SAFETY: - a fresh place for a descriptor.
+        unsafe { place.write(Nano::value(up, scheduler, body, None, creator, number, true)) };
+        Self(NonNull::new(place).expect("a place has an address"))
     }
 }
 
@@ -150,6 +182,19 @@ impl Nano {
         creator: u32,
         number: u64,
     ) -> Arc<Self> {
+        Arc::new(Self::value(up, scheduler, body, traits, creator, number, false))
+    }
+
+    #[inline(always)]
+    fn value(
+        up: *const Node,
+        scheduler: *const Scheduler,
+        body: Body,
+        traits: Option<Traits>,
+        creator: u32,
+        number: u64,
+        pooled: bool,
+    ) -> Self {
         let priority = traits.as_ref().map_or(0, |traits| traits.priority);
         let rare = traits.map(|traits| {
             Box::new(Rare {
@@ -161,20 +206,17 @@ impl Nano {
                 claimed: Cell::new(0),
             })
         });
-        Arc::new(Self {
+        Self {
             node: Node::new(up, scheduler),
             successors: Successors::new(),
             skip: AtomicBool::new(false),
+            pooled,
             priority,
             creator,
             number,
             rare,
-            strand: Strand {
-                body: Cell::new(Some(body)),
-                coroutine: UnsafeCell::new(None),
-                yielder: Cell::new(ptr::null()),
-            },
-        })
+            strand: Strand { body: Cell::new(Some(body)), carrier: Cell::new(ptr::null()) },
+        }
     }
 
     /// The nano-thread whose own node `node` is, as [`NanoPtr::node`] gave it.
@@ -280,54 +322,34 @@ impl Nano {
         self.strand.body.take()
     }
 
-    /// Starts it on the calling thread, which becomes its home: gives it a stack, on which `entry` runs.
-    ///
-    /// # Safety
-    /// - The caller took it from a queue, on member `home`'s thread; it was not started.
-    /// - `this` is the queue's reference to `self`; `entry(this)` does not unwind.
-    pub(crate) unsafe fn start(&self, this: NanoPtr, home: u32, entry: fn(NanoPtr)) -> SysResult<()> {
-        let stack = Stack::take(self.rare.as_ref().map_or(0, |rare| rare.stack_size))?;
-        let name = self.rare.as_ref().and_then(|rare| rare.name.as_deref()).map(|name| ptr::from_ref(name.as_bytes()));
-        stack.set_label(Label { name, creator: self.creator, number: self.number });
-        self.node.start(home);
-        let main = move |yielder: &Yielder<(), ()>, ()| {
-            // SAFETY: - the queue's reference outlives the coroutine: it is given up when the nano-thread is finished.
-            unsafe { this.get() }.strand.yielder.set(yielder);
-            entry(this);
-        };
-        // SAFETY: - what `main` borrows lives until it has returned (above).
-        let coroutine = unsafe { Coroutine::with_stack_unchecked(stack, main) };
-        // SAFETY: - I1: the home's thread.
-        unsafe { *self.strand.coroutine.get() = Some(coroutine) };
-        Ok(())
+    /// Bytes of stack that it asked for; 0: the default.
+    pub(crate) fn stack_size(&self) -> usize {
+        self.rare.as_ref().map_or(0, |rare| rare.stack_size)
     }
 
-    /// Runs it until it suspends or ends; true when it has ended.
-    ///
-    /// # Safety
-    /// - I1: the home's thread; it is started, not ended, and not running.
-    pub(crate) unsafe fn resume(&self) -> bool {
-        // SAFETY: - I1; while it runs, `suspend` uses the yielder only.
-        let cell = unsafe { &mut *self.strand.coroutine.get() };
-        let coroutine = cell.as_mut().expect("a started nano-thread has a stack until it ends");
-        match coroutine.resume(()) {
-            CoroutineResult::Yield(()) => false,
-            CoroutineResult::Return(()) => {
-                if let Some(ended) = cell.take() {
-                    ended.into_stack().give_back();
-                }
-                true
-            }
-        }
+    /// Who it is, for the report of an overflow.
+    pub(crate) fn label(&self) -> Label {
+        let name = self.rare.as_ref().and_then(|rare| rare.name.as_deref()).map(|name| ptr::from_ref(name.as_bytes()));
+        Label { name, creator: self.creator, number: self.number }
+    }
+
+    /// It starts on `carrier`. By its home.
+    pub(crate) fn set_carrier(&self, carrier: *const Carrier) {
+        self.strand.carrier.set(carrier);
+    }
+
+    /// On whose stack it is. By its home.
+    pub(crate) fn carrier(&self) -> *const Carrier {
+        self.strand.carrier.get()
     }
 
     /// Goes back to who resumed it, until it is resumed again.
     ///
     /// # Safety
-    /// - It runs now, and the caller is on its stack.
+    /// - It runs now, on a carrier, and the caller is on its stack.
     pub(crate) unsafe fn suspend(&self) {
-        // SAFETY: - set when it started; lives on its stack.
-        unsafe { &*self.strand.yielder.get() }.suspend(());
+        // SAFETY: - set when it started; it is on its stack.
+        unsafe { (*self.carrier()).suspend() };
     }
 
     /// Keeps the payload of its own panic for its parent.

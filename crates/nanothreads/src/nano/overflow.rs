@@ -97,6 +97,7 @@ fn add_block() {
 }
 
 /// A registered guard.
+#[derive(Clone, Copy)]
 pub(crate) struct Guard(&'static Slot);
 
 impl Guard {
@@ -118,12 +119,13 @@ impl Guard {
         }
     }
 
-    pub(crate) fn unregister(&self) {
+    pub(crate) fn unregister(self) {
         // ORDERING: Release - pairs with the Acquire of who takes the slot next.
         self.0.low.store(FREE, Release);
     }
 
-    pub(crate) fn set_label(&self, label: Label) {
+    #[inline]
+    pub(crate) fn set_label(self, label: Label) {
         // ORDERING: Relaxed throughout - read by a handler on the thread that wrote them.
         let (name, length) = match label.name {
             Some(name) => (name.cast::<u8>().cast_mut(), name.len()),

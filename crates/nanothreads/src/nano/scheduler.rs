@@ -13,6 +13,7 @@
 use crate::nano::descriptor::{Nano, NanoPtr};
 use crate::nano::exclusive;
 use crate::nano::node::{Node, Phase};
+use crate::nano::pool::Store;
 use crate::nano::ready::global::Global;
 use crate::nano::ready::idle::Idle;
 use crate::nano::ready::inbox::Inbox;
@@ -33,6 +34,8 @@ pub(crate) struct Scheduler {
     pub(super) stealers: Box<[Stealer<NanoPtr>]>,
     pub(super) global: Global,
     pub(super) idle: Idle,
+    /// Memory of plain tasks.
+    pub(crate) store: Store<Nano>,
     /// The scope is over: members may go home.
     ended: AtomicBool,
     /// Somebody cancelled something: starts have to look who.
@@ -75,6 +78,7 @@ impl Scheduler {
             members,
             global: Global::new(),
             idle: Idle::new(size),
+            store: Store::new(),
             ended: AtomicBool::new(false),
             cancelled: AtomicBool::new(false),
         }
@@ -98,8 +102,9 @@ impl Scheduler {
         let Some(unique) = Arc::get_mut(&mut scheduler) else { return };
         *unique.ended.get_mut() = false;
         *unique.cancelled.get_mut() = false;
+        let trimmed = unique.store.trim();
         for worker in &unique.members {
-            worker.own.forget_numbers();
+            worker.own.reset(trimmed);
         }
         let _ = SPARE.try_with(|spare| {
             let mut spare = spare.borrow_mut();
@@ -211,7 +216,7 @@ impl Scheduler {
                 parent.keep_panic(payload);
             }
             // SAFETY: - it is finished, by us.
-            unsafe { nano.release() };
+            unsafe { nano.release(seat.map(Seat::shelf), &self.store) };
             if !parent.inputs.release(1) {
                 return at_once;
             }

@@ -6,15 +6,18 @@
 
 use crate::engine;
 use crate::local::local;
+use crate::nano::carrier::{Carrier, Rest};
 use crate::nano::descriptor::NanoPtr;
 use crate::nano::node::{Node, Phase};
+use crate::nano::pool::Shelf;
 use crate::nano::ready::local::{Local, steal};
 use crate::nano::ready::steal::near_first;
 use crate::nano::scheduler::Scheduler;
 use crate::scope;
 use crate::wait_point::Look;
 use crossbeam_deque::Stealer;
-use std::cell::Cell;
+use platform::{SysError, SysResult};
+use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
@@ -36,7 +39,17 @@ pub(super) struct Own {
     idle_turns: Cell<u32>,
     /// Nano-threads that were created here.
     created: Cell<u64>,
+    /// Carriers without a nano-thread.
+    carriers: RefCell<Vec<*const Carrier>>,
+    /// What a carrier that rests leaves to the loop that resumed it.
+    handover: Cell<Option<NanoPtr>>,
+    /// Somebody who waits on a kernel thread's own stack may go on: the carrier is to rest.
+    attention: Cell<bool>,
+    shelf: Shelf,
 }
+
+/// Carriers that a member keeps for later; the stacks of more go back to the thread's pool.
+const CARRIERS: usize = 64;
 
 impl Own {
     pub(super) fn new() -> Self {
@@ -47,6 +60,10 @@ impl Own {
             yields: Cell::new(false),
             idle_turns: Cell::new(0),
             created: Cell::new(0),
+            carriers: RefCell::default(),
+            handover: Cell::new(None),
+            attention: Cell::new(false),
+            shelf: Shelf::new(),
         }
     }
 
@@ -55,9 +72,13 @@ impl Own {
         self.local.stealer()
     }
 
-    /// Starts to number anew: nobody runs.
-    pub(super) fn forget_numbers(&self) {
+    /// Makes ready for another scope: nobody runs. `trimmed`: the memory of descriptors was given back.
+    pub(super) fn reset(&self, trimmed: bool) {
         self.created.set(0);
+        self.attention.set(false);
+        if trimmed {
+            self.shelf.forget();
+        }
     }
 }
 
@@ -94,6 +115,18 @@ impl<'a> Seat<'a> {
         let created = &self.own().created;
         created.set(created.get() + 1);
         created.get()
+    }
+
+    /// Where the member takes memory for plain tasks.
+    pub(crate) fn shelf(self) -> &'a Shelf {
+        &self.own().shelf
+    }
+
+    /// Queues a plain task, and wakes a member that sleeps, near ones first.
+    #[inline]
+    pub(crate) fn enqueue_plain(self, nano: NanoPtr) {
+        self.own().local.push(nano);
+        self.scheduler.wake_one(near_first(self.index, self.scheduler.members.len()));
     }
 
     /// Queues an unstarted nano-thread, and wakes a member that sleeps, near ones first.
@@ -167,79 +200,152 @@ impl<'a> Seat<'a> {
             })
     }
 
-    /// Runs `nano`, then what becomes ready by its end.
+    /// Runs `nano`, and what its carrier leaves to this loop, on top of the caller's stack.
     fn run(self, nano: NanoPtr) {
         let mut next = Some(nano);
         while let Some(nano) = next {
-            next = self.run_one(nano);
-            if let Some(successor) = next
-                // SAFETY: - I1: it is ours.
-                && self.scheduler.global.has_above(unsafe { successor.get() }.priority().max(0))
-            {
-                self.enqueue(successor);
-                return;
-            }
+            // SAFETY: - I1: taken from a queue, or left to us by a carrier.
+            let this = unsafe { nano.get() };
+            next = if this.is_started() {
+                self.resume(this.carrier(), nano)
+            } else {
+                match self.carrier(this.stack_size()) {
+                    Ok(carrier) => {
+                        // SAFETY: - idle, or new: ours.
+                        unsafe { &*carrier }.give(nano);
+                        self.resume(carrier, nano)
+                    }
+                    Err(error) => {
+                        warn_of_stacks(&error);
+                        let successor = self.run_here(nano, None);
+                        self.unless_outranked(successor)
+                    }
+                }
+            };
         }
     }
 
-    /// Runs `nano` until it suspends or ends. Returns what became ready by its end.
-    fn run_one(self, nano: NanoPtr) -> Option<NanoPtr> {
-        // SAFETY: - I1: taken from a queue.
-        let this = unsafe { nano.get() };
-        let ended = if this.is_started() || self.start(nano) { self.resume(nano) } else { true };
-        if !ended {
-            if self.own().yields.take() {
-                self.own().local.push_yielded(nano);
-            }
-            return None;
+    /// A carrier for a nano-thread that asked for `size` bytes of stack.
+    fn carrier(self, size: usize) -> SysResult<*const Carrier> {
+        if size == 0
+            && let Some(carrier) = self.own().carriers.borrow_mut().pop()
+        {
+            return Ok(carrier);
         }
-        this.node.set_phase(Phase::Ended);
-        // SAFETY: - its own shares; the seat is ours.
-        unsafe { self.scheduler.release(Some(self), nano.node(), this.node.own_shares()) }
+        // SAFETY: - the seat stays on its thread; `retire` ends those that are kept, before the scope ends.
+        unsafe { Carrier::start(self, size) }
     }
 
-    fn resume(self, nano: NanoPtr) -> bool {
+    /// Lets `carrier` run until it gives control back; returns what it leaves to us.
+    fn resume(self, carrier: *const Carrier, nano: NanoPtr) -> Option<NanoPtr> {
         let own = self.own();
         let current = own.current.replace(Some(nano));
         let level = own.level.replace(local().membership().level);
-        // SAFETY: - started here, and taken from a queue: so it is suspended.
-        let ended = unsafe { nano.get().resume() };
-        own.current.set(current);
+        // SAFETY: - idle, or that of a suspended nano-thread which is ours to move on.
+        let rest = unsafe { Carrier::resume(carrier) };
+        let last = own.current.replace(current);
         own.level.set(level);
-        ended
+        match rest {
+            Rest::Suspended => {
+                if own.yields.take()
+                    && let Some(last) = last
+                {
+                    own.local.push_yielded(last);
+                }
+                return None;
+            }
+            Rest::Idle => self.keep(carrier),
+            Rest::Returned => {}
+        }
+        own.handover.take()
     }
 
-    /// Gives `nano` a stack; false when it ended by that, because it is not to run or had to run without one.
-    fn start(self, nano: NanoPtr) -> bool {
+    fn keep(self, carrier: *const Carrier) {
+        let mut carriers = self.own().carriers.borrow_mut();
+        if carriers.len() < CARRIERS {
+            carriers.push(carrier);
+        } else {
+            // SAFETY: - idle, and nothing was given to it: it returns.
+            unsafe { Carrier::resume(carrier) };
+        }
+    }
+
+    /// Ends the member's carriers: the scope is over.
+    pub(crate) fn retire(self) {
+        for carrier in self.own().carriers.take() {
+            // SAFETY: - idle, and nothing was given to it: it returns.
+            unsafe { Carrier::resume(carrier) };
+        }
+    }
+
+    /// What a carrier does on its stack.
+    pub(super) fn carry(self, carrier: &Carrier) {
+        while let Some(first) = carrier.take_next() {
+            let mut next = Some(first);
+            while let Some(nano) = next {
+                let successor = self.run_here(nano, Some(carrier));
+                next = self.next_on(carrier, successor);
+            }
+            if carrier.is_single() {
+                return;
+            }
+            // SAFETY: - this is its stack.
+            unsafe { carrier.rest() };
+        }
+    }
+
+    /// What `carrier` runs next. `None`: it is to rest; what comes next is left to who resumed it.
+    #[inline]
+    fn next_on(self, carrier: &Carrier, successor: Option<NanoPtr>) -> Option<NanoPtr> {
+        let own = self.own();
+        let next =
+            self.unless_outranked(successor).or_else(|| if own.attention.take() { None } else { self.pick() })?;
+        // SAFETY: - I1: it is ours.
+        let this = unsafe { next.get() };
+        if this.is_started() || this.stack_size() != 0 || carrier.is_single() {
+            own.handover.set(Some(next));
+            return None;
+        }
+        Some(next)
+    }
+
+    /// `successor`, unless one with a higher priority waits: then it queues.
+    #[inline]
+    fn unless_outranked(self, successor: Option<NanoPtr>) -> Option<NanoPtr> {
+        let successor = successor?;
+        // SAFETY: - I1: it is ours.
+        if self.scheduler.global.has_above(unsafe { successor.get() }.priority().max(0)) {
+            self.enqueue(successor);
+            return None;
+        }
+        Some(successor)
+    }
+
+    /// Runs an unstarted nano-thread to its end, on the stack of `carrier`, or on the member's own. Returns what became
+    /// ready by its end.
+    #[inline]
+    fn run_here(self, nano: NanoPtr, carrier: Option<&Carrier>) -> Option<NanoPtr> {
         // SAFETY: - I1: taken from a queue.
         let this = unsafe { nano.get() };
-        let home = u32::try_from(self.index).expect("teams have less than 2^32 members");
+        this.node.start(u32::try_from(self.index).expect("teams have less than 2^32 members"));
         // SAFETY: - the nano-thread holds a share of the node above it.
         let cancelled = || self.scheduler.may_be_cancelled() && unsafe { (*this.node.up).is_cancelled() };
         if this.is_skipped() || cancelled() {
-            this.node.start(home);
             // Destructors of what the closure captured may panic.
             if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(this.take_body()))) {
                 this.fail(payload);
             }
-            return false;
+        } else if let Some(carrier) = carrier {
+            carrier.label(this);
+            this.set_carrier(carrier);
+            self.own().current.set(Some(nano));
+            scope::run_nano(nano, self, Some(nano));
+        } else {
+            scope::run_nano(nano, self, None);
         }
-        // SAFETY: - taken from a queue by this member, and not started; `run_body` does not unwind.
-        match unsafe { this.start(nano, home, scope::run_on_own_stack) } {
-            Ok(()) => true,
-            Err(error) => {
-                static ONCE: Once = Once::new();
-                ONCE.call_once(|| {
-                    eprintln!(
-                        "nanos: no stack for a nano-thread ({error}); such ones run on their virtual processor's stack, and \
-                         keep it while they wait. Smaller stacks, or a larger vm.max_map_count, avoid that"
-                    );
-                });
-                this.node.start(home);
-                scope::run_on_members_stack(nano);
-                false
-            }
-        }
+        this.node.set_phase(Phase::Ended);
+        // SAFETY: - its own shares; the seat is ours.
+        unsafe { self.scheduler.release(Some(self), nano.node(), this.node.own_shares()) }
     }
 
     /// The nano-thread that runs here, if it may be switched away from now and is `strand`.
@@ -254,8 +360,20 @@ impl<'a> Seat<'a> {
     }
 
     pub(super) fn deliver(self, node: &Node) {
-        if let Some(nano) = node.signal() {
-            self.own().local.push_resumed(nano);
+        match node.signal() {
+            Some(nano) => self.own().local.push_resumed(nano),
+            None => self.own().attention.set(true),
         }
     }
+}
+
+#[cold]
+fn warn_of_stacks(error: &SysError) {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        eprintln!(
+            "nanos: no stack for a nano-thread ({error}); such ones run on their virtual processor's stack, and keep it while \
+             they wait. Smaller stacks, or a larger vm.max_map_count, avoid that"
+        );
+    });
 }

@@ -4,7 +4,7 @@
 //! page, as it is touched: the size is address space. A nano-thread starts and ends on the same kernel thread, so a pool
 //! needs no lock, and the stack that was used last, warm in the cache, is used next.
 
-use crate::nano::overflow::{self, AlternateStack, Guard, Label};
+use crate::nano::overflow::{self, AlternateStack, Guard};
 use corosensei::stack::valgrind::ValgrindStackRegistration;
 use corosensei::stack::{Stack as CoroutineStack, StackPointer};
 use platform::{SysError, SysResult};
@@ -94,9 +94,9 @@ impl Stack {
         }
     }
 
-    /// Says who runs on the stack, for the report of an overflow.
-    pub(crate) fn set_label(&self, label: Label) {
-        self.guard.set_label(label);
+    /// What says who runs on the stack, for the report of an overflow.
+    pub(crate) fn guard(&self) -> Guard {
+        self.guard
     }
 
     /// Usable bytes.

@@ -150,7 +150,7 @@ impl<'a, 'scope> Task<'a, 'scope> {
     /// Creates the task. It starts when its dependences allow.
     pub fn spawn<F: FnOnce(&Scope<'scope>) + Send + 'scope>(mut self, task: F) -> TaskRef {
         let scope = self.scope;
-        let nano = scope.create(task, Some(self.traits));
+        let nano = scope.create(task, self.traits);
         let reference = TaskRef(Arc::clone(&nano));
         let this = NanoPtr::new(nano);
         for predecessor in &self.predecessors {
