@@ -158,11 +158,14 @@ impl Compiler {
         must_succeed(&mut command)
     }
 
-    /// Compiles and links one C file that uses no OpenMP into a program that needs no library at run time.
+    /// Compiles and links one C file into a program that needs no library at run time.
     pub(crate) fn build_static(&self, source: &Path, program: &Path) -> anyhow::Result<()> {
-        let mut command = Command::new(&self.program);
-        command.args(["-std=gnu11", "-O2", "-Wall", "-Wextra", "-static"]).arg(source).arg("-o").arg(program);
-        must_succeed(command.stdin(Stdio::null()))
+        must_succeed(self.command().arg("-static").arg(source).arg("-o").arg(program))
+    }
+
+    /// Compiles and links one C file into a library that a program loads.
+    pub(crate) fn build_shared(&self, source: &Path, library: &Path) -> anyhow::Result<()> {
+        must_succeed(self.command().args(["-shared", "-fPIC"]).arg(source).arg("-o").arg(library))
     }
 
     fn command(&self) -> Command {

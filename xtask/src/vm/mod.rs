@@ -4,6 +4,7 @@
 //! but each processor is a thread that the kernel runs when it likes, so that all interleavings happen, and time says
 //! nothing.
 
+mod count;
 mod cpio;
 mod guest;
 mod needs;
@@ -14,7 +15,7 @@ use std::time::Instant;
 use anyhow::{Context, bail};
 use clap::Subcommand;
 
-use self::guest::Task;
+use self::guest::{Task, Turns};
 use self::needs::Needs;
 use crate::artifact::{self, Artifact};
 use crate::setup::{Compiler, Workspace};
@@ -54,6 +55,9 @@ pub(crate) struct Options {
     /// Another kernel than Debian's cloud kernel.
     #[arg(long, value_name = "FILE")]
     kernel: Option<PathBuf>,
+    /// Count cache-line transfers and instructions per region instead, ours and peers'.
+    #[arg(long, conflicts_with_all = ["test", "seconds"])]
+    count: bool,
     /// What the machine lacks is a failure, not a reason to skip.
     #[arg(long)]
     require: bool,
@@ -74,8 +78,13 @@ pub(crate) fn run(workspace: &Workspace, guest: &Guest) -> anyhow::Result<()> {
         Ok(needs) => needs,
         Err(reason) => return skip(options, &reason),
     };
-    Compiler::find_or_install()?.build_static(&workspace.root.join("xtask/vm/qexit.c"), &folder.join("qexit"))?;
-    smp(workspace, options, &needs, &folder)
+    let compiler = Compiler::find_or_install()?;
+    compiler.build_static(&workspace.root.join("xtask/vm/qexit.c"), &folder.join("qexit"))?;
+    if options.count {
+        count::run(workspace, &compiler, &needs, &folder)
+    } else {
+        smp(workspace, options, &needs, &folder)
+    }
 }
 
 fn skip(options: &Options, reason: &anyhow::Error) -> anyhow::Result<()> {
@@ -86,14 +95,18 @@ fn skip(options: &Options, reason: &anyhow::Error) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Flags for programs that need nothing from the machine that they run on.
+fn static_flags() -> String {
+    let given = std::env::var("RUSTFLAGS").unwrap_or_default();
+    format!("{given} -C target-feature=+crt-static -C strip=debuginfo").trim().to_owned()
+}
+
 /// Programs that need nothing from the machine that they run on: tests of the packages, and examples.
 fn build_static(workspace: &Workspace) -> anyhow::Result<Vec<Artifact>> {
-    let flags = "-C target-feature=+crt-static -C strip=debuginfo";
-    let given = std::env::var("RUSTFLAGS").unwrap_or_default();
     let build = |arguments: &[&str]| {
         let mut command = workspace.cargo(arguments);
         command.args(["--release", "--target", TARGET, "--target-dir"]).arg(workspace.target.join("guest"));
-        artifact::build(command.env("RUSTFLAGS", format!("{given} {flags}").trim()))
+        artifact::build(command.env("RUSTFLAGS", static_flags()))
     };
     let mut tests = vec!["test", "--no-run", "--lib", "--tests"];
     tests.extend(PACKAGES.iter().flat_map(|package| ["--package", package]));
@@ -125,7 +138,7 @@ fn smp(workspace: &Workspace, options: &Options, needs: &Needs, folder: &Path) -
     let archive = guest::archive(needs, folder, &tasks, &[("NANOS_STRESS_SECONDS", options.seconds.to_string())])?;
     std::fs::write(&image, archive).with_context(|| format!("cannot write {}", image.display()))?;
     let boot = Instant::now();
-    let outcomes = guest::boot(needs, &image, &[], &folder.join("smp.log"), LONGEST)?;
+    let outcomes = guest::boot(needs, &image, Turns::None, &[], &folder.join("smp.log"), LONGEST)?;
     let mut failed = Vec::new();
     for outcome in &outcomes {
         if outcome.code != 0 {

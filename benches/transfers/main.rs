@@ -1,0 +1,64 @@
+//! Which cache lines does an empty region move between processors? Run under a counting plugin, by
+//! `cargo xtask vm smp --count`: on a real machine the marks do nothing and nobody counts.
+//!
+//! Claim: a region of P threads moves at most 2 (P - 1) + 1 lines, one out to each slave and one back.
+//! `--list` prints the variants, `--variant NAME --threads P --regions N` runs one: a few regions to warm up, a mark that
+//! begins the phase, then N regions with a mark before, between and behind.
+
+mod variant;
+
+use variant::VARIANTS;
+
+/// A mark between two regions: it exchanges a register with itself.
+fn mark() {
+    // SAFETY: - changes nothing.
+    unsafe { std::arch::asm!("xchg rbx, rbx", options(nostack, preserves_flags)) };
+}
+
+/// A mark that begins the phase.
+fn begin() {
+    // SAFETY: - changes nothing.
+    unsafe { std::arch::asm!("xchg rcx, rcx", options(nostack, preserves_flags)) };
+}
+
+const USAGE: &str =
+    "usage: transfers --list | --variant NAME --threads P --regions N; counted by cargo xtask vm smp --count";
+
+fn usage() -> ! {
+    eprintln!("{USAGE}");
+    std::process::exit(2);
+}
+
+/// Regions before the first mark: threads are created, lines find their places.
+const WARM_UP: u32 = 30;
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match words[..] {
+        ["--list"] => VARIANTS.iter().for_each(|(name, _)| println!("{name}")),
+        // By cargo bench.
+        ["--bench"] => println!("{USAGE}"),
+        ["--variant", name, "--threads", threads, "--regions", regions] => {
+            let (Ok(threads), Ok(regions)) = (threads.parse::<usize>(), regions.parse::<u32>()) else { usage() };
+            let Some((_, run)) = VARIANTS.iter().find(|variant| variant.0 == name) else {
+                eprintln!("there is no variant `{name}`; --list prints them");
+                std::process::exit(2);
+            };
+            let mut done = 0;
+            let mut before = || {
+                match done {
+                    0..WARM_UP => {}
+                    WARM_UP => {
+                        begin();
+                        mark();
+                    }
+                    _ => mark(),
+                }
+                done += 1;
+            };
+            run(threads, WARM_UP + regions, &mut before);
+        }
+        _ => usage(),
+    }
+}
