@@ -10,7 +10,8 @@
 //! member 0 saw is seen by all. No read-modify-write; P = 2 costs one line out and one back.
 //!
 //! # Sleeping
-//! Member 0 sleeps at `gathering`, the others at `released`. Who makes new work that a waiting member could help with
+//! Member 0 sleeps at `gathering`, the others at `released`, where those that are woken wake others
+//! ([`WaitPoint::for_many`]): the release costs member 0 one system call for two threads, not for all. Who makes new work that a waiting member could help with
 //! calls [`Barrier::stir`].
 
 use crate::local::local;
@@ -40,7 +41,7 @@ impl Barrier {
             arrivals: (0..size).map(|_| CachePadded::new(AtomicU64::new(0))).collect(),
             release: CachePadded::new(AtomicU64::new(0)),
             gathering: CachePadded::new(WaitPoint::new()),
-            released: CachePadded::new(WaitPoint::new()),
+            released: CachePadded::new(WaitPoint::for_many()),
         }
     }
 

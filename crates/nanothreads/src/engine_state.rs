@@ -262,15 +262,15 @@ impl Engine {
         self.unused.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A virtual processor without a master, to be member `id` of a team: an unused one, else a new one. `None` when the
+    /// A virtual processor without a master, for a team: an unused one, else a new one. `None` when the
     /// system refuses a thread.
-    pub(crate) fn acquire(&self, id: usize) -> Option<&'static Vp> {
+    pub(crate) fn acquire(&self) -> Option<&'static Vp> {
         if let Some(vp) = self.unused().pop() {
             return Some(vp);
         }
         // ORDERING: Relaxed - only uniqueness counts.
         let number = self.created.fetch_add(1, Relaxed) + 1;
-        Vp::start(number, self.config().stack_size, placement::home(id))
+        Vp::start(number, self.config().stack_size, placement::home(number))
     }
 
     /// Gives back virtual processors whose regions are joined.

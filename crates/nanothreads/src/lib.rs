@@ -28,7 +28,7 @@
 //! [`DataCell`] ([`nano`]); processors divided: [`groups()`], [`sections`]; teams that are kept: [`Team`]; storage:
 //! [`PerVp`]. Settings: [`builder()`]; numbers: [`statistics()`]. For language runtimes: [`engine`]. Building blocks with
 //! their protocols: [`slot`],
-//! [`wait_point`], [`barrier`], [`lending`]. Rules of waiting: [`patience`]; of team sizes: [`sizer`].
+//! [`wait_point`], [`sleeper`], [`barrier`], [`lending`]. Rules of waiting: [`patience`]; of team sizes: [`sizer`].
 
 pub mod barrier;
 mod builder;
@@ -49,6 +49,7 @@ mod placement;
 mod region;
 mod scope;
 pub mod sizer;
+pub mod sleeper;
 pub mod slot;
 mod statistics;
 mod team;

@@ -397,8 +397,7 @@ impl Local {
         let group = self.group();
         let before = group.members.len();
         while group.members.len() < wanted {
-            let id = group.members.len() + 1;
-            match engine().acquire(id) {
+            match engine().acquire() {
                 Some(vp) => group.members.push(vp),
                 None => break,
             }

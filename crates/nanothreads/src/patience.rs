@@ -78,14 +78,19 @@ fn limit(local: &Local, crowd: u32) -> u64 {
     }
 }
 
-/// Waits at `point` until `look` says `Ready`: spins as the rules allow, calling `linger` once when that takes longer
-/// than [`SHORT`], then sleeps.
-pub(crate) fn wait(
-    point: &WaitPoint,
+/// Waits at `point` until `look` says `Ready`: [`wait_by`] its [`WaitPoint::sleep_until`].
+pub(crate) fn wait(point: &WaitPoint, local: &Local, crowd: u32, linger: impl FnMut(), look: impl FnMut() -> Look) {
+    wait_by(|look| point.sleep_until(look), local, crowd, linger, look);
+}
+
+/// Waits until `look` says `Ready`: spins as the rules allow, calling `linger` once when that takes longer than [`SHORT`],
+/// then calls `sleep` with it, which sleeps until it does.
+pub(crate) fn wait_by<L: FnMut() -> Look>(
+    sleep: impl FnOnce(L),
     local: &Local,
     crowd: u32,
     mut linger: impl FnMut(),
-    mut look: impl FnMut() -> Look,
+    mut look: L,
 ) {
     let mut started: Option<Ticks> = None;
     let mut last_reading: Option<Ticks> = None;
@@ -127,7 +132,7 @@ pub(crate) fn wait(
         }
     }
     local.counters().parked();
-    point.sleep_until(look);
+    sleep(look);
     if let Some(begin) = started {
         local.waited(begin.elapsed_ticks());
     }

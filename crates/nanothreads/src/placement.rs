@@ -7,17 +7,17 @@ use crate::engine_state::engine;
 use crate::vp::Vp;
 use platform::affinity::{CpuId, CpuSet, current_cpu};
 
-/// The processor where member `id` of a team should wake: the `id`-th after the caller's in the program's mask. `None`
-/// when the mask has one processor only.
-pub(crate) fn home(id: usize) -> Option<CpuId> {
+/// The processor where virtual processor `number` should wake: the `number`-th of the program's mask, or, where the
+/// caller runs on that one, the first (which is the caller's in the numbering). So each has a place of its own, and
+/// keeps it when the caller moves. `None` when the mask has one processor only.
+pub(crate) fn home(number: usize) -> Option<CpuId> {
     let mask = engine().mask();
     let count = mask.len();
     if count < 2 {
         return None;
     }
-    let here = current_cpu();
-    let at = mask.iter().position(|cpu| cpu == here).unwrap_or(0);
-    mask.iter().nth((at + id) % count)
+    let own = mask.iter().nth(number % count);
+    if own == Some(current_cpu()) { mask.first() } else { own }
 }
 
 /// Binds a root's virtual processors to the granted processors, one each as far as they go; the others share all.

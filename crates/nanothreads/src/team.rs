@@ -14,7 +14,8 @@
 use crate::engine_state::engine;
 use crate::local::{Local, Membership, Need, local};
 use crate::placement;
-use crate::vp::{Vp, WorkDescriptor};
+use crate::sleeper;
+use crate::vp::{Rare, Vp, WorkDescriptor};
 use platform::affinity::current_cpu;
 use platform::membarrier;
 use std::marker::PhantomData;
@@ -107,8 +108,8 @@ impl Team {
             unsafe { vp.supply(WorkDescriptor { work, data, root, id, size, level, crowd }, recoverable) };
         }
         membarrier::light();
-        for (vp, id) in members.iter().zip(1..) {
-            vp.wake_if_asleep(|vp| place_for_wake(vp, id));
+        if members.iter().any(|vp| vp.may_sleep()) {
+            wake(members);
         }
         let born_with = engine();
         let depth = local.open();
@@ -140,17 +141,14 @@ impl Team {
 /// each member to be able to (see [`crate::slot`]).
 #[inline]
 fn may_be_late(members: &[&'static Vp]) -> bool {
-    engine().load().is_seen() || members.iter().any(|vp| vp.seems_asleep())
+    engine().load().is_seen() || members.iter().any(|vp| vp.may_sleep())
 }
 
-/// Without a manager a sleeping VP is placed on its way up; with one it is bound already.
+/// Wakes those that sleep. Without a manager each is placed on its way up; with one they are bound already.
 #[cold]
-fn place_for_wake(vp: &Vp, id: usize) {
-    if !vp.is_bound()
-        && let Some(cpu) = placement::home(id)
-    {
-        vp.place(cpu);
-    }
+fn wake(members: &[&'static Vp]) {
+    let beds: Vec<_> = members.iter().filter(|vp| vp.may_sleep()).map(|vp| vp.bed()).collect();
+    sleeper::wake(&beds, Rare::before_wake);
 }
 
 /// Waits for a VP that is not done when the master is.

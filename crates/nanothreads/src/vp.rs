@@ -6,6 +6,8 @@
 use crate::engine_state::engine;
 use crate::local::{self, Local, Membership, Root};
 use crate::patience;
+use crate::placement;
+use crate::sleeper::Sleeper;
 use crate::slot::{Slot, Supplied};
 use crate::team::Work;
 use crate::wait_point::{Look, WaitPoint};
@@ -67,14 +69,12 @@ const NOWHERE: u32 = u32::MAX;
 pub(crate) struct Vp {
     /// Supply line; master and this VP.
     slot: Slot<WorkDescriptor>,
-    /// Rarely written: who sleeps, and where the VP was put.
-    rare: CachePadded<Rare>,
+    /// Rarely written: whether it sleeps, and where it was put.
+    bed: CachePadded<Sleeper<Rare>>,
 }
 
 #[derive(Debug)]
-struct Rare {
-    /// Where the VP sleeps when it has no work.
-    idle: WaitPoint,
+pub(crate) struct Rare {
     /// Where the master sleeps when this VP is late.
     join: WaitPoint,
     /// The kernel thread, set by its creator.
@@ -85,6 +85,10 @@ struct Rare {
     bound: AtomicBool,
     /// A master placed the VP softly: it frees itself when it runs.
     placed: AtomicBool,
+    /// The processor where it is to wake, or [`NOWHERE`].
+    home: AtomicU32,
+    /// The processor where it fell asleep.
+    slept_on: AtomicU32,
     number: usize,
 }
 
@@ -93,15 +97,16 @@ impl Vp {
     pub(crate) fn start(number: usize, stack: Option<usize>, home: Option<CpuId>) -> Option<&'static Vp> {
         let vp: &'static Vp = Box::leak(Box::new(Vp {
             slot: Slot::new(IDLE),
-            rare: CachePadded::new(Rare {
-                idle: WaitPoint::new(),
+            bed: CachePadded::new(Sleeper::new(Rare {
                 join: WaitPoint::new(),
                 thread: OnceLock::new(),
                 cpu: AtomicU32::new(NOWHERE),
                 bound: AtomicBool::new(false),
                 placed: AtomicBool::new(home.is_some()),
+                home: AtomicU32::new(NOWHERE),
+                slept_on: AtomicU32::new(NOWHERE),
                 number,
-            }),
+            })),
         }));
         let started = thread::Builder::new()
             .name(format!("nanos-vp-{number}"))
@@ -120,14 +125,14 @@ impl Vp {
             Some(cpu) => thread.set_affinity(&CpuSet::single(cpu)),
             None => thread.set_affinity(engine().mask()),
         };
-        vp.rare.thread.set(thread).expect("set once, by the creator");
+        vp.rare().thread.set(thread).expect("set once, by the creator");
         // Detached: the thread ends with the process.
         Some(vp)
     }
 
     /// The life of the virtual processor.
     fn main(&'static self) -> ! {
-        engine().sizer().enlist(self.rare.number, affinity::current_tid());
+        engine().sizer().enlist(self.rare().number, affinity::current_tid());
         let local = local::adopt();
         let (mut last, mut crowd) = (0, 1);
         loop {
@@ -144,7 +149,7 @@ impl Vp {
             };
             local.run(membership, descriptor.work, descriptor.data);
             self.slot.finish(number);
-            self.rare.join.notify_all();
+            self.rare().join.notify_all();
         }
     }
 
@@ -165,11 +170,16 @@ impl Vp {
                 Supplied::Nothing => Look::Pending,
             }
         };
-        patience::wait(&self.rare.idle, local, crowd, || engine().sizer().refresh(), look);
+        let sleep = |look| {
+            // ORDERING: Relaxed - a hint for wakers.
+            self.rare().slept_on.store(affinity::current_cpu().0, Relaxed);
+            self.bed.sleep_until(look, Rare::before_wake);
+        };
+        patience::wait_by(sleep, local, crowd, || engine().sizer().refresh(), look);
         found.expect("the wait ended because a descriptor was found")
     }
 
-    /// Supplies the next work. The caller then fences once and calls [`Self::wake_if_asleep`].
+    /// Supplies the next work. The caller then fences once, and wakes the VP if it may sleep.
     ///
     /// # Safety
     /// - The caller is this VP's only master, and its last work is joined.
@@ -190,10 +200,10 @@ impl Vp {
         unsafe { self.slot.take_back() }
     }
 
-    /// True when the VP seems to sleep. For the master.
+    /// True when the VP may sleep ([`Sleeper::may_sleep`]). For the master.
     #[inline]
-    pub(crate) fn seems_asleep(&self) -> bool {
-        self.rare.idle.has_sleepers()
+    pub(crate) fn may_sleep(&self) -> bool {
+        self.bed.may_sleep()
     }
 
     /// True when the last supplied work is finished or taken back. For the master.
@@ -202,40 +212,31 @@ impl Vp {
         self.slot.is_joined()
     }
 
-    /// Wakes the VP if it sleeps, placing it first where `place` says. After a light fence.
-    #[inline]
-    pub(crate) fn wake_if_asleep(&self, place: impl FnOnce(&Self)) {
-        if self.rare.idle.has_sleepers() {
-            local::local().counters().woke();
-            place(self);
-            self.rare.idle.wake_sleepers();
-        }
+    /// Where the VP sleeps, for a waker that also says where it should wake (D2): on its home, unless it is bound.
+    pub(crate) fn bed(&'static self) -> &'static Sleeper<Rare> {
+        let home = if self.is_bound() { None } else { placement::home(self.rare().number) };
+        // ORDERING: Relaxed - whoever wakes the VP learnt of it from the caller (V1).
+        self.rare().home.store(home.map_or(NOWHERE, |cpu| cpu.0), Relaxed);
+        &self.bed
+    }
+
+    fn rare(&self) -> &Rare {
+        &self.bed.who
     }
 
     /// Waits, as the master, until the last supplied work is finished.
     pub(crate) fn wait_joined(&self, local: &Local, crowd: u32, linger: impl FnMut()) {
-        patience::wait(&self.rare.join, local, crowd, linger, || self.is_joined().into());
-    }
-
-    /// Puts the (sleeping) VP on `cpu` until it runs: this kernel packs woken threads on the waker's processor for
-    /// milliseconds (D2). A VP that the program bound itself is left alone.
-    pub(crate) fn place(&self, cpu: CpuId) {
-        let Some(thread) = self.rare.thread.get() else { return };
-        if thread.affinity().is_ok_and(|mask| mask == *engine().mask()) {
-            // ORDERING: Release - pairs with `settle`.
-            self.rare.placed.store(true, Release);
-            // Placement is a hint: a processor that went offline in the meantime costs speed, not correctness.
-            let _ = thread.set_affinity(&CpuSet::single(cpu));
-        }
+        let look = || Look::from(self.is_joined());
+        patience::wait(&self.rare().join, local, crowd, linger, look);
     }
 
     /// Ends a soft placement, on the VP itself. Cost: one load of a line that is rarely written.
     #[inline]
     fn settle(&self) {
         // ORDERING: Acquire - pairs with the Release in `place`.
-        if self.rare.placed.load(Acquire) {
+        if self.rare().placed.load(Acquire) {
             // ORDERING: Relaxed - the master that sets it again does so after this region is joined.
-            self.rare.placed.store(false, Relaxed);
+            self.rare().placed.store(false, Relaxed);
             let _ = affinity::set_affinity(None, engine().mask());
         }
     }
@@ -252,11 +253,11 @@ impl Vp {
     }
 
     fn restrict(&self, cpus: &CpuSet, cpu: u32, bound: bool) {
-        let Some(thread) = self.rare.thread.get() else { return };
+        let Some(thread) = self.rare().thread.get() else { return };
         // ORDERING: Relaxed - read by this VP's master, which is the only one that binds it.
-        self.rare.placed.store(false, Relaxed);
-        self.rare.cpu.store(cpu, Relaxed);
-        self.rare.bound.store(bound, Relaxed);
+        self.rare().placed.store(false, Relaxed);
+        self.rare().cpu.store(cpu, Relaxed);
+        self.rare().bound.store(bound, Relaxed);
         // A grant whose processor went offline is corrected by the manager's next grant.
         let _ = thread.set_affinity(cpus);
     }
@@ -264,12 +265,39 @@ impl Vp {
     /// True when the VP has fixed processors.
     pub(crate) fn is_bound(&self) -> bool {
         // ORDERING: Relaxed - a hint.
-        self.rare.bound.load(Relaxed)
+        self.rare().bound.load(Relaxed)
     }
 
     /// True when the VP is bound to exactly `cpu`.
     pub(crate) fn is_on(&self, cpu: CpuId) -> bool {
         // ORDERING: Relaxed - a hint.
-        self.rare.cpu.load(Relaxed) == cpu.0
+        self.rare().cpu.load(Relaxed) == cpu.0
+    }
+}
+
+impl Rare {
+    /// What whoever wakes the VP does first.
+    pub(crate) fn before_wake(&self) {
+        local::local().counters().woke();
+        self.place();
+    }
+
+    /// Puts the (sleeping) VP on its home until it runs: this kernel packs woken threads on the waker's processor for
+    /// milliseconds (D2). One that fell asleep there wakes there as well, if nobody else runs there: no system call. A VP
+    /// that the program bound itself is left alone.
+    fn place(&self) {
+        // ORDERING: Relaxed - see `bed` and `next_work`; hints.
+        let home = self.home.load(Relaxed);
+        let is_ours = self.placed.load(Relaxed);
+        if home == NOWHERE || self.slept_on.load(Relaxed) == home {
+            return;
+        }
+        let Some(thread) = self.thread.get() else { return };
+        if is_ours || thread.affinity().is_ok_and(|mask| mask == *engine().mask()) {
+            // ORDERING: Release - pairs with `settle`.
+            self.placed.store(true, Release);
+            // Placement is a hint: a processor that went offline in the meantime costs speed, not correctness.
+            let _ = thread.set_affinity(&CpuSet::single(CpuId(home)));
+        }
     }
 }

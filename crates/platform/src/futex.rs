@@ -57,9 +57,14 @@ macro_rules! futex_type {
                 kernel::wait(&self.word, expected, timeout, $flag)
             }
 
-            /// Sleeps while the word holds `expected`. Models have no time: there is no timeout.
+            /// Sleeps while the word holds `expected`. Models have no time: any timeout is over at once, some turns of
+            /// others later.
             #[cfg(loom)]
-            pub fn wait(&self, expected: u32, _timeout: Option<Duration>) -> FutexWait {
+            pub fn wait(&self, expected: u32, timeout: Option<Duration>) -> FutexWait {
+                if timeout.is_some() {
+                    loom::thread::yield_now();
+                    return FutexWait::TimedOut;
+                }
                 self.queue.wait(&self.word, expected)
             }
 
@@ -69,10 +74,10 @@ macro_rules! futex_type {
                 kernel::wake(&self.word, count, $flag)
             }
 
-            /// Wakes all sleepers, as the kernel may (a wake is allowed to be spurious).
+            /// Wakes at most `count` sleepers; returns 0, since loom does not tell.
             #[cfg(loom)]
-            pub fn wake(&self, _count: u32) -> u32 {
-                self.queue.wake()
+            pub fn wake(&self, count: u32) -> u32 {
+                self.queue.wake(count)
             }
         }
     };
@@ -149,9 +154,12 @@ mod kernel {
             FutexWait::Woken
         }
 
-        pub(super) fn wake(&self) -> u32 {
+        pub(super) fn wake(&self, count: u32) -> u32 {
             let _queue = self.lock.lock().expect("no model panics under it");
-            self.sleepers.notify_all();
+            match count {
+                super::ALL => self.sleepers.notify_all(),
+                count => (0..count).for_each(|_| self.sleepers.notify_one()),
+            }
             0
         }
     }

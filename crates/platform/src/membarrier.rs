@@ -10,13 +10,37 @@
 //! Without `MEMBARRIER_CMD_PRIVATE_EXPEDITED` (old kernels, seccomp) both sides use a sequentially consistent fence.
 //! The choice is made once, before anybody can sleep: by [`prepare`], or by the first call of either side.
 //!
+//! # At most one in a millisecond
+//! `heavy` interrupts every processor that runs one of our threads, busy or not: threads that fall asleep every few
+//! microseconds would slow those that work. [`heavy_if_due`] therefore lets each thread have one in [`INTERVAL`]. A sleeper
+//! that comes earlier has only its own processor's fence, which does not order the waker's store before the waker's load:
+//! a wake may be missed, if the waker makes its condition true in the same few nanoseconds in which the sleeper looks at
+//! it. No wake is *lost*, because such a sleeper must not sleep longer than the rest of its interval: it comes back by the
+//! clock, looks again, and then its barrier is due. So a wake can be late by [`INTERVAL`] at most, once in some ten
+//! thousand sleeps, and only for threads that sleep more than once in it. A sleeper that sleeps longer pays one timer.
+//!
 //! Registering costs a microsecond in a process of one thread, and 10 to 20 ms in one of several, because the kernel then
 //! waits for all processors. A process that already has several threads therefore uses the fences (5 ns a fork).
-//! Under loom both are always fences, since loom has no notion of another thread's barrier.
+//! Under loom both are always fences, since loom has no notion of another thread's barrier; and each thread's barriers are
+//! due every other time.
+
+use std::time::Duration;
+
+/// Time between two barriers of one thread.
+pub const INTERVAL: Duration = Duration::from_millis(1);
 
 #[cfg(not(loom))]
 mod kernel {
+    use super::INTERVAL;
+    use crate::clock::monotonic_ns;
+    use std::cell::Cell;
     use std::sync::atomic::{AtomicU8, Ordering, compiler_fence, fence};
+    use std::time::Duration;
+
+    thread_local! {
+        /// When this thread had its last barrier, in nanoseconds of the monotonic clock; 0: never.
+        static LAST: Cell<u64> = const { Cell::new(0) };
+    }
 
     const UNKNOWN: u8 = 0;
     const ASYMMETRIC: u8 = 1;
@@ -73,10 +97,35 @@ mod kernel {
         }
     }
 
-    /// The sleeper's side: between its store of its word and its last look at the condition. Cost: about 0.4 us.
+    /// The sleeper's side: between its store of its word and its last look at the condition. Cost: about 0.4 us, and an
+    /// interrupt for each processor that runs a thread of the process.
     pub fn heavy() {
         fence(Ordering::SeqCst);
-        if mode() == ASYMMETRIC && !membarrier(CMD_PRIVATE_EXPEDITED) {
+        if mode() == ASYMMETRIC {
+            interrupt_siblings();
+        }
+    }
+
+    /// As [`heavy`], at most once in [`INTERVAL`] for each thread. `None`: it was done. Otherwise the caller must not
+    /// sleep longer than the returned time, and then call this again before its next sleep.
+    #[must_use]
+    pub fn heavy_if_due() -> Option<Duration> {
+        fence(Ordering::SeqCst);
+        if mode() != ASYMMETRIC {
+            return None;
+        }
+        let (now, last) = (monotonic_ns(), LAST.get());
+        let rest = (last + INTERVAL.as_nanos() as u64).saturating_sub(now);
+        if last != 0 && rest > 0 {
+            return Some(Duration::from_nanos(rest));
+        }
+        LAST.set(now);
+        interrupt_siblings();
+        None
+    }
+
+    fn interrupt_siblings() {
+        if !membarrier(CMD_PRIVATE_EXPEDITED) {
             // Registered processes are never refused; a seccomp filter installed later may. Wakers that already
             // trust us cannot be told, so sleeping would risk a lost wake: say so and stop.
             eprintln!(
@@ -94,7 +143,14 @@ mod kernel {
 
 #[cfg(loom)]
 mod kernel {
+    use super::INTERVAL;
     use loom::sync::atomic::{Ordering, fence};
+    use std::cell::Cell;
+    use std::time::Duration;
+
+    loom::thread_local! {
+        static CALLS: Cell<u32> = Cell::new(0);
+    }
 
     /// The waker's side.
     pub fn light() {
@@ -106,6 +162,17 @@ mod kernel {
         fence(Ordering::SeqCst);
     }
 
+    /// The sleeper's side when it is due, at each thread's first call, third, and so on; nothing in between.
+    #[must_use]
+    pub fn heavy_if_due() -> Option<Duration> {
+        let calls = CALLS.with(|calls| calls.replace(calls.get() + 1));
+        if calls.is_multiple_of(2) {
+            heavy();
+            return None;
+        }
+        Some(INTERVAL)
+    }
+
     /// Nothing to prepare.
     pub fn prepare() {}
 
@@ -115,4 +182,29 @@ mod kernel {
     }
 }
 
-pub use kernel::{heavy, is_asymmetric, light, prepare};
+pub use kernel::{heavy, heavy_if_due, is_asymmetric, light, prepare};
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::time::Instant;
+
+    #[test]
+    fn a_thread_has_one_barrier_in_an_interval_and_may_sleep_for_the_rest_of_it() {
+        prepare();
+        if !is_asymmetric() {
+            return println!("skipped: both sides use fences here, which are always due");
+        }
+        // A thread of its own: the first barrier is due at once.
+        let outcomes = std::thread::spawn(|| {
+            let begin = Instant::now();
+            let outcomes: Vec<_> = (0..2000).map(|_| heavy_if_due()).collect();
+            (outcomes, begin.elapsed())
+        });
+        let (outcomes, took) = outcomes.join().unwrap();
+        assert_eq!(outcomes[0], None);
+        assert!(outcomes.iter().flatten().all(|rest| *rest <= INTERVAL));
+        let barriers = outcomes.iter().filter(|outcome| outcome.is_none()).count() as u128;
+        assert!(barriers <= took.as_millis() + 1, "{barriers} barriers in {took:?}");
+    }
+}
