@@ -3,6 +3,7 @@
 use crate::harness::native::entry;
 use crate::harness::sample::{Subject, back_to_back};
 use crate::harness::{Bar, Case, Engine, Runtime, regions};
+use nanothreads::Team;
 use nanothreads::engine::{self, Barrier, Member};
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -16,19 +17,24 @@ pub(super) fn case() -> Case {
         Engine::new("nanothreads", Runtime::Ours, |row| {
             regions::configure(row);
             let barrier = Barrier::new(2);
-            check(|member| barrier.wait(member.id as usize))?;
-            Ok(subject(move || rounds(|member| barrier.wait(member.id as usize))))
+            Ok(ours(move |member| barrier.wait(member.id as usize)))
+        }),
+        Engine::new("nanothreads Team", Runtime::Ours, |row| {
+            regions::configure(row);
+            let team = Team::exact(2).map_err(|error| error.to_string())?;
+            let check = Check::default();
+            team.run(|member| (0..ROUNDS).for_each(|_| check.round(member.id(), || member.barrier())));
+            let run = move || team.run(|member| (0..ROUNDS).for_each(|_| member.barrier()));
+            Ok(subject(run, check.early.into_inner()))
         }),
         openmp("libgomp", Runtime::Libgomp),
         openmp("libomp", Runtime::Libomp),
         Engine::new("std::sync::Barrier", Runtime::Ours, |row| {
             regions::configure(row);
             let barrier = std::sync::Barrier::new(2);
-            let wait = move |_: Member| {
+            Ok(ours(move |_| {
                 barrier.wait();
-            };
-            check(&wait)?;
-            Ok(subject(move || rounds(&wait)))
+            }))
         }),
         Engine::absent("rayon", NONE),
         Engine::absent("fork_union", NONE),
@@ -40,17 +46,26 @@ pub(super) fn case() -> Case {
     Case { name: "barrier".into(), measure: back_to_back(), extras: &[], engines, bar }
 }
 
-fn subject<R>(run: impl FnMut() -> R + 'static) -> Subject {
-    Subject::new(run, |_| Ok(())).of(ROUNDS)
+/// `early`: how often a barrier was left too early, in rounds that were not measured.
+fn subject<R>(run: impl FnMut() -> R + 'static, early: u64) -> Subject {
+    let check = move |_| match early {
+        0 => Ok(()),
+        early => Err(format!("a barrier was left too early, {early} times")),
+    };
+    Subject::new(run, check).of(ROUNDS)
+}
+
+fn ours(wait: impl Fn(Member) + Sync + 'static) -> Subject {
+    let check = Check::default();
+    rounds(|member| check.round(member.id as usize, || wait(member)));
+    subject(move || rounds(&wait), check.early.into_inner())
 }
 
 fn openmp(name: &str, runtime: Runtime) -> Engine {
     Engine::new(name, runtime, move |_| {
         let barriers = entry(runtime, "barriers")?;
-        match barriers.call(ROUNDS as usize, 1, 0) {
-            0 => Ok(subject(move || barriers.call(ROUNDS as usize, 0, 0))),
-            wrong => Err(format!("WRONG: a barrier was left too early, {wrong} times")),
-        }
+        let early = barriers.call(ROUNDS as usize, 1, 0);
+        Ok(subject(move || barriers.call(ROUNDS as usize, 0, 0), early as u64))
     })
 }
 
@@ -69,22 +84,23 @@ fn rounds<W: Fn(Member) + Sync>(wait: W) {
     unsafe { engine::reserve(2).run(call::<W>, ptr::from_ref(&wait).cast()) }
 }
 
-/// Fails when a member leaves before the other one has come.
-fn check(wait: impl Fn(Member) + Sync) -> Result<(), String> {
-    let (arrived, early) = ([const { AtomicU64::new(0) }; 2], AtomicU64::new(0));
-    rounds(|member| {
-        let me = member.id as usize;
+/// Finds members that leave a barrier before the other one has come.
+#[derive(Default)]
+struct Check {
+    arrived: [AtomicU64; 2],
+    early: AtomicU64,
+}
+
+impl Check {
+    /// Two barriers of member `me`.
+    fn round(&self, me: usize, wait: impl Fn()) {
         // ORDERING: Relaxed - what is checked is that the barrier orders them.
-        let round = arrived[me].load(Relaxed) + 1;
-        arrived[me].store(round, Relaxed);
-        wait(member);
-        if arrived[1 - me].load(Relaxed) != round {
-            early.fetch_add(1, Relaxed);
+        let round = self.arrived[me].load(Relaxed) + 1;
+        self.arrived[me].store(round, Relaxed);
+        wait();
+        if self.arrived[1 - me].load(Relaxed) != round {
+            self.early.fetch_add(1, Relaxed);
         }
-        wait(member);
-    });
-    match early.into_inner() {
-        0 => Ok(()),
-        early => Err(format!("WRONG: a barrier was left too early, {early} times")),
+        wait();
     }
 }

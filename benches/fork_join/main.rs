@@ -20,15 +20,24 @@ mod harness;
 mod nested;
 mod sizes;
 
-use harness::{Bar, Bench, Case, regions, sample};
+use harness::sample::Subject;
+use harness::{Bar, Bench, Case, Engine, Runtime, regions, sample};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    let mut engines = regions::engines(regions::count, || regions::counted(2, 1));
+    // What a closure captures is on the forking thread's stack: one more line for the other one to read.
+    let bare = Engine::new("nanothreads broadcast bare", Runtime::Ours, |row| {
+        regions::configure(row);
+        let run = || nanothreads::broadcast(|member| regions::count(member.id));
+        Ok(Subject::new(run, regions::counted(2, 1)))
+    });
+    engines.insert(2, bare);
     let empty = Case {
         name: "empty region".into(),
         measure: regions::with_share(sample::back_to_back()),
         extras: &["parallel %"],
-        engines: regions::engines(regions::count, || regions::counted(2, 1)),
+        engines,
         bar: Some(Bar::RoundTrips { near: 1.4, far: 1.35 }),
     };
     let mut cases = vec![empty, barrier::case()];

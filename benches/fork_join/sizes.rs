@@ -4,6 +4,7 @@ use crate::harness::native::entry;
 use crate::harness::regions::{self, Body, count, fork};
 use crate::harness::sample::{Subject, back_to_back};
 use crate::harness::{Bar, Case, Engine, Runtime};
+use nanothreads::{Team, TeamMember};
 
 pub(super) fn cases() -> Vec<Case> {
     // An empty region of two, and one round trip more.
@@ -21,6 +22,13 @@ fn case(name: &str, one: usize, other: usize, bar: Option<Bar>) -> Case {
         };
         Ok(subject(run, one, other))
     })];
+    engines.push(Engine::new("nanothreads Team", Runtime::Ours, move |row| {
+        regions::configure(row);
+        let team = |size| Team::exact(size).map_err(|error| error.to_string());
+        let teams = [team(one)?, team(other)?];
+        let body = |member: &TeamMember<'_>| count(u32::try_from(member.id()).unwrap_or(u32::MAX));
+        Ok(subject(move || teams.iter().for_each(|team| team.run(body)), one, other))
+    }));
     let natives = [
         ("libgomp", Runtime::Libgomp, "region"),
         ("libomp", Runtime::Libomp, "region"),

@@ -4,6 +4,7 @@ use super::native::entry;
 use super::place::Row;
 use super::sample::{Measure, Subject};
 use super::{Engine, Runtime};
+use nanothreads::Team;
 use nanothreads::engine::{self, Config, Member};
 use orx_parallel::{IntoParIter, Par};
 use platform::sync::CachePadded;
@@ -115,6 +116,11 @@ pub(crate) fn engines<C: FnOnce(u64) -> Result<(), String> + 'static>(body: Body
         configure(row);
         Ok(Subject::new(move || nanothreads::broadcast(|member| body(member.id)), check()))
     });
+    let kept = Engine::new("nanothreads Team", Runtime::Ours, move |row| {
+        configure(row);
+        let team = Team::exact(2).map_err(|error| error.to_string())?;
+        Ok(Subject::new(move || team.run(|member| body(number(member.id()))), check()))
+    });
     let openmp = |name: &str, runtime| {
         Engine::new(name, runtime, move |_| {
             let region = entry(runtime, "region")?;
@@ -167,6 +173,7 @@ pub(crate) fn engines<C: FnOnce(u64) -> Result<(), String> + 'static>(body: Body
     vec![
         ours,
         broadcast,
+        kept,
         openmp("libgomp", Runtime::Libgomp),
         openmp("libomp", Runtime::Libomp),
         openmp("libgomp active", Runtime::Libgomp).with(&[("OMP_WAIT_POLICY", "active")]),

@@ -107,7 +107,7 @@ impl Table {
 
     fn print_case(&self, index: usize, case: &Case, options: &Compare) {
         println!("\n{}", case.name);
-        print!("  {:<24} {:<8} {:<5} {:>3} {:>8}", "engine", "row", "rtt", "n", "rtt ns");
+        print!("  {:<26} {:<8} {:<5} {:>3} {:>8}", "engine", "row", "rtt", "n", "rtt ns");
         print!(" {:>11} {:>9} {:>8}", "time", "/rtt", "/ours");
         case.extras.iter().for_each(|extra| print!(" {extra:>12}"));
         println!();
@@ -123,7 +123,7 @@ impl Table {
                 }
                 if let Some((wrong, why)) = self.closed.get(&key) {
                     println!(
-                        "  {:<24} {:<8} {}{why}",
+                        "  {:<26} {:<8} {}{why}",
                         engine.name,
                         row.name(),
                         if *wrong { "WRONG: " } else { "none: " }
@@ -133,7 +133,7 @@ impl Table {
                     self.print_row(index, case, engine, row, far);
                 }
                 if !self.closed.contains_key(&key) && !self.kept.contains_key(&key) {
-                    println!("  {:<24} {:<8} none: all samples were dropped", engine.name, row.name());
+                    println!("  {:<26} {:<8} none: all samples were dropped", engine.name, row.name());
                 }
             }
         }
@@ -147,7 +147,7 @@ impl Table {
         let of = |pick: &dyn Fn(&Sample) -> f64| median(&mut samples.iter().map(|s| pick(s)).collect::<Vec<_>>());
         let time = of(&|s| s.values[0]);
         let per_trip = of(&|s| s.values[0] / s.round_trip);
-        print!("  {:<24} {:<8} {:<5}", engine.name, row.name(), if far { "far" } else { "near" });
+        print!("  {:<26} {:<8} {:<5}", engine.name, row.name(), if far { "far" } else { "near" });
         // Round trips bound short operations only.
         let trips = if per_trip < 10_000.0 { format!("{per_trip:.2}") } else { "-".into() };
         print!(" {:>3} {:>8.1} {:>11} {trips:>9}", samples.len(), of(&|s| s.round_trip), duration(time));
