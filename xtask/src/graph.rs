@@ -23,6 +23,16 @@ const RULES: &[Rule] = &[
         reason: "the engine uses platform and arena; sizers and observers come in through its traits",
     },
     Rule {
+        package: "nanothreads-orx",
+        may_use: &["nanothreads"],
+        reason: "a companion crate knows the engine's public API alone",
+    },
+    Rule {
+        package: "nanothreads-rayon",
+        may_use: &["nanothreads"],
+        reason: "a companion crate knows the engine's public API alone",
+    },
+    Rule {
         package: "cpumgr",
         may_use: &["nanothreads-platform", "nanothreads-arena", "nanothreads-policies"],
         reason: "the manager never runs on the engine that it manages",
@@ -50,6 +60,8 @@ const RULES: &[Rule] = &[
             "nanothreads-arena",
             "nanothreads-policies",
             "nanothreads",
+            "nanothreads-orx",
+            "nanothreads-rayon",
             "nanothreads-asat",
             "nanothreads-upm",
         ],

@@ -4,6 +4,7 @@ mod artifact;
 mod conformance;
 mod demo;
 mod graph;
+mod package;
 mod real;
 mod reproduce;
 mod san;

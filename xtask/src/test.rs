@@ -11,6 +11,7 @@ use serde::Deserialize;
 
 use crate::demo::{Household, Program, Subject, run_copies};
 use crate::graph;
+use crate::package;
 use crate::setup::{Compiler, Workspace, clean_environment, must_succeed, shown};
 
 /// Enough for every kind of region and wait, and short even when four threads share one processor.
@@ -64,6 +65,8 @@ const LANES: &[Lane] = &[
     ("docs", |workspace, _| {
         one(workspace.cargo(["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"))
     }),
+    ("examples", |workspace, _| one(&mut workspace.cargo(["run", "--quiet", "--example", "rayon_port"]))),
+    ("package", |workspace, _| package::run(workspace).map(|()| Count::ONE)),
     ("models", |workspace, _| models(workspace)),
     ("programs", programs),
 ];

@@ -1,5 +1,7 @@
 //! Fork/join engine with virtual processors that follow what the machine can really run.
 //!
+#![doc = include_str!("../README.md")]
+//!
 //! # Vocabulary
 //! - A *virtual processor* (VP) is one kernel thread of the engine. It is created at first use, sleeps when it has nothing
 //!   to do, and is never destroyed by a change of team size.
@@ -9,26 +11,19 @@
 //! - The *grant* is how many processors the program may use now. It comes from a [`TeamSizer`]: the processor manager
 //!   (`cpumgr`) when one answers, else the affinity mask and cgroup quota. Each region reads it when it forks.
 //!
-//! # Example
-//! ```
-//! use std::sync::atomic::{AtomicU64, Ordering};
-//!
-//! let histogram: Vec<AtomicU64> = (0..10).map(|_| AtomicU64::new(0)).collect();
-//! nanothreads::par_for(0..1_000).run(|i| {
-//!     histogram[i % 10].fetch_add(1, Ordering::Relaxed);
-//! });
-//! assert!(histogram.iter().all(|count| count.load(Ordering::Relaxed) == 100));
-//!
-//! let (small, large) = nanothreads::join(|| (1..10).sum::<u32>(), || (1..1_000).sum::<u32>());
-//! assert_eq!((small, large), (45, 499_500));
-//! ```
-//!
 //! # Map
-//! Safe API: [`broadcast`], [`join()`], [`par_for`] and what belongs to it ([`loops`]); tasks: [`scope()`], [`Scope`], [`Task`],
-//! [`DataCell`] ([`nano`]); processors divided: [`groups()`], [`sections`]; teams that are kept: [`Team`]; storage:
-//! [`PerVp`]. Settings: [`builder()`]; numbers: [`statistics()`]. For language runtimes: [`engine`]. Building blocks with
-//! their protocols: [`slot`],
-//! [`wait_point`], [`sleeper`], [`barrier`], [`lending`]. Rules of waiting: [`patience`]; of team sizes: [`sizer`].
+//! | what | where |
+//! |---|---|
+//! | loops and sections | [`par_for`] and what belongs to it: [`loops`] |
+//! | two halves | [`join()`]; protocol: [`mod@join`] |
+//! | tasks | [`scope()`], [`Scope`], [`Task`], [`DataCell`], [`Completion`]: [`nano`] |
+//! | divided processors | [`groups()`]: [`mod@groups`] |
+//! | teams | [`broadcast`], [`Team`] and its [`TeamMember`] |
+//! | storage for each thread | [`PerVp`] |
+//! | settings and numbers | [`builder()`], [`configure`], [`statistics()`] |
+//! | for language runtimes | [`engine`] |
+//! | building blocks with their protocols | [`slot`], [`lending`], [`wait_point`], [`sleeper`], [`barrier`] |
+//! | rules | of waiting: [`patience`]; of team sizes: [`sizer`] |
 
 pub mod barrier;
 mod builder;

@@ -7,7 +7,7 @@
 //! | manager says that nobody else wants a processor | [`HOT`]: the team of a dedicated machine stays hot |
 //! | manager, processors are wanted elsewhere | [`SHORT`] |
 //! | no manager | between [`SHORTEST`] and [`LONG`], as it paid lately (below) |
-//! | no manager, and others were seen on our processors ([`load`](crate::load)) | the same, at most [`SHORT`] |
+//! | no manager, and others were seen on our processors (module `load`) | the same, at most [`SHORT`] |
 //! | `Waiting::Active` | for ever, unless the team is too large |
 //! | `Waiting::Passive` | not at all |
 //! The situation is looked at again while spinning, so that a lost processor ends the spinning at once.

@@ -1,0 +1,26 @@
+//! No thread is created beside the engine's. One test, so that nobody else's threads come and go.
+
+use nanothreads::Team;
+use orx_parallel::*;
+
+fn threads() -> usize {
+    std::fs::read_dir("/proc/self/task").expect("the kernel lists threads").count()
+}
+
+#[test]
+fn iterators_create_no_thread_beside_the_engines() {
+    nanothreads::builder().threads(3).install().expect("nothing was forked before");
+    let before = threads();
+    assert_eq!(Team::available().map(|_| ()).len(), 3);
+    assert_eq!(threads(), before + 2, "virtual processors");
+    let sum: usize = (0..10_000_usize).into_par().runner(nanothreads_orx::runner()).filter(|n| n % 2 == 1).sum();
+    assert_eq!(sum, 25_000_000);
+    let default_pool = std::any::type_name_of_val(&Pool::global());
+    if default_pool.ends_with("SequentialPool") {
+        assert_eq!(threads(), before + 2, "orx-parallel started threads of its own");
+    } else {
+        println!(
+            "skipped: another crate of this build switches orx-parallel's own pool on, which starts threads unasked"
+        );
+    }
+}

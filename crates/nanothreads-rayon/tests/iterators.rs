@@ -1,0 +1,148 @@
+//! Indexed rayon iterators on the engine: results as the standard library's, no thread of rayon, panics that drop all.
+
+use nanothreads::{Team, groups};
+use nanothreads_rayon::OnEngine;
+use rayon::prelude::*;
+use std::collections::{HashSet, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, Once};
+use std::thread;
+
+fn four() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| nanothreads::builder().threads(4).install().expect("nothing was forked before"));
+}
+
+#[test]
+fn results_are_those_of_the_standard_library() {
+    four();
+    for length in [0, 1, 2, 3, 17, 1000, 50_001] {
+        let a: Vec<u64> = (0..length).collect();
+        let b: Vec<u64> = a.iter().map(|n| n * n % 31).collect();
+        let collected: Vec<_> = a.par_iter().zip(&b).map(|(x, y)| x + y).on_engine().collect();
+        assert_eq!(collected, a.iter().zip(&b).map(|(x, y)| x + y).collect::<Vec<_>>());
+        let turned: VecDeque<_> = a.par_iter().enumerate().rev().on_engine().collect();
+        assert_eq!(turned, a.iter().enumerate().rev().collect::<VecDeque<_>>());
+        assert_eq!(a.par_iter().on_engine().sum::<u64>(), a.iter().sum::<u64>());
+        assert_eq!(b.par_iter().map(|n| n % 3 + 1).on_engine().product::<u128_wrapping::Wrapping>().0, {
+            b.iter().fold(1_u128, |product, n| product.wrapping_mul(u128::from(n % 3 + 1)))
+        });
+        assert_eq!(b.par_iter().on_engine().min(), b.iter().min());
+        assert_eq!(
+            b.par_iter().enumerate().on_engine().max_by(|x, y| x.1.cmp(y.1)),
+            b.iter().enumerate().max_by_key(|x| x.1)
+        );
+        assert_eq!(
+            b.par_iter().enumerate().on_engine().min_by(|x, y| x.1.cmp(y.1)),
+            b.iter().enumerate().min_by_key(|x| x.1)
+        );
+        assert_eq!(
+            a.par_iter().copied().on_engine().reduce(|| 0, |x, y| x.max(y)),
+            a.iter().copied().fold(0, u64::max)
+        );
+        assert_eq!(a.par_iter().on_engine().any(|&n| n == 700), a.contains(&700));
+        assert!(a.par_iter().on_engine().all(|&n| n < length));
+        let kept = a.par_iter().on_engine().filter_map(|&n| (n % 7 == 0).then_some(n));
+        assert_eq!(kept, a.iter().copied().filter(|n| n % 7 == 0).collect::<Vec<_>>());
+        let twice = a.par_iter().on_engine().flat_map(|&n| [n, n]);
+        assert_eq!(twice, a.iter().flat_map(|&n| [n, n]).collect::<Vec<_>>());
+        let words = a.par_chunks(10).map(<[u64]>::len).on_engine().fold(Vec::new, |mut all, n| (all.push(n), all).1);
+        assert_eq!(words.concat(), a.chunks(10).map(<[u64]>::len).collect::<Vec<_>>());
+    }
+}
+
+/// A product that wraps, to have one of 128 bits.
+mod u128_wrapping {
+    #[derive(Clone, Copy)]
+    pub(crate) struct Wrapping(pub(crate) u128);
+
+    impl std::iter::Product<u64> for Wrapping {
+        fn product<I: Iterator<Item = u64>>(items: I) -> Self {
+            Self(items.fold(1, |product, n| product.wrapping_mul(u128::from(n))))
+        }
+    }
+
+    impl std::iter::Product for Wrapping {
+        fn product<I: Iterator<Item = Self>>(items: I) -> Self {
+            Self(items.fold(1, |product, n| product.wrapping_mul(n.0)))
+        }
+    }
+}
+
+#[test]
+fn items_are_moved_out_of_and_into_vectors() {
+    four();
+    let names: Vec<String> = (0..1000).map(|n| n.to_string()).collect();
+    let mut collected = vec![String::from("first")];
+    names.clone().into_par_iter().map(|name| name + "!").on_engine().collect_into(&mut collected);
+    assert_eq!(collected[0], "first");
+    assert!(collected[1..].iter().zip(&names).all(|(new, old)| *new == format!("{old}!")));
+    let mut cells = vec![0; 777];
+    cells.par_iter_mut().enumerate().on_engine().for_each(|(i, cell)| *cell = i);
+    assert_eq!(cells, (0..777).collect::<Vec<_>>());
+}
+
+#[test]
+fn items_are_worked_on_by_the_engines_threads_only() {
+    four();
+    let own: HashSet<_> =
+        Team::exact(4).expect("the system gives threads").map(|_| thread::current().id()).into_iter().collect();
+    let seen = Mutex::new(HashSet::new());
+    for _ in 0..20 {
+        (0..1000_usize).into_par_iter().rev().on_engine().for_each(|_| {
+            seen.lock().expect("nothing panics").insert(thread::current().id());
+        });
+    }
+    assert!(seen.into_inner().expect("nothing panics").is_subset(&own));
+}
+
+#[test]
+fn iterators_stay_in_the_group_around_them() {
+    four();
+    let inside = groups().equal(2).map(|_| {
+        let own: HashSet<_> = Team::available().map(|_| thread::current().id()).into_iter().collect();
+        let seen = Mutex::new(HashSet::new());
+        (0..500_usize).into_par_iter().on_engine().for_each(|_| {
+            seen.lock().expect("nothing panics").insert(thread::current().id());
+        });
+        seen.into_inner().expect("nothing panics").is_subset(&own)
+    });
+    assert_eq!(inside, [true, true]);
+}
+
+#[test]
+fn a_panic_drops_what_was_collected_and_the_engine_goes_on() {
+    four();
+    let alive = Arc::new(AtomicUsize::new(0));
+    struct Counted(Arc<AtomicUsize>);
+    impl Drop for Counted {
+        fn drop(&mut self) {
+            self.0.fetch_sub(1, Relaxed);
+        }
+    }
+    let make = |n: usize, bad: usize| {
+        assert!(n != bad, "planted");
+        alive.fetch_add(1, Relaxed);
+        Counted(Arc::clone(&alive))
+    };
+    for bad in [0, 1, 499, 999] {
+        let collect = || (0..1000).into_par_iter().map(|n| make(n, bad)).on_engine().collect::<Vec<_>>().len();
+        let payload = catch_unwind(AssertUnwindSafe(collect)).expect_err("the panic is passed on");
+        assert!(payload.downcast_ref::<&str>().is_some_and(|text| text.contains("planted")));
+        assert_eq!(alive.load(Relaxed), 0, "bad item {bad}");
+    }
+    let all: Vec<_> = (0..1000).into_par_iter().map(|n| make(n, usize::MAX)).on_engine().collect();
+    assert_eq!((all.len(), alive.load(Relaxed)), (1000, 1000));
+    drop(all);
+    assert_eq!(alive.load(Relaxed), 0);
+}
+
+#[test]
+fn lengths_of_pieces_are_respected() {
+    four();
+    let fine = (0..1000).into_par_iter().with_max_len(10).on_engine().fold(|| 0, |count, _| count + 1);
+    assert!(fine.iter().all(|&count| count <= 10) && fine.iter().sum::<usize>() == 1000);
+    let coarse = (0..1000).into_par_iter().with_min_len(300).on_engine().fold(|| 0, |count, _| count + 1);
+    assert!(coarse.iter().all(|&count| count >= 300) && coarse.iter().sum::<usize>() == 1000);
+}
