@@ -1,5 +1,7 @@
 //! What may be set before the first region.
 
+use crate::supply::Supply;
+
 /// How threads wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Waiting {
@@ -19,6 +21,8 @@ pub struct Config {
     pub waiting: Waiting,
     /// Stack of each virtual processor in bytes; `None` = 8 MiB of address space.
     pub stack_size: Option<usize>,
+    /// How work reaches the members of teams that say nothing else.
+    pub supply: Supply,
     /// Bind each virtual processor to one processor, also without a manager.
     pub bind: bool,
     /// Look for a processor manager and follow its grants.
@@ -29,6 +33,13 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Self {
-        Self { waiting: Waiting::Auto, stack_size: None, bind: false, adapt: true, library: "nanothreads" }
+        Self {
+            waiting: Waiting::Auto,
+            stack_size: None,
+            supply: Supply::Auto,
+            bind: false,
+            adapt: true,
+            library: "nanothreads",
+        }
     }
 }

@@ -23,6 +23,8 @@ pub(crate) struct Engine {
     sizer: OnceLock<(Box<dyn TeamSizer>, bool)>,
     /// Virtual processors without a master.
     unused: Mutex<Vec<&'static Vp>>,
+    /// All virtual processors, whoever reserved them.
+    all: Mutex<Vec<&'static Vp>>,
     /// Virtual processors created so far: their numbers.
     created: AtomicUsize,
     /// Outermost masters alive, and what their open regions use: see [`Engine::claim`].
@@ -111,6 +113,7 @@ impl Engine {
             config: OnceLock::new(),
             sizer: OnceLock::new(),
             unused: Mutex::new(Vec::new()),
+            all: Mutex::new(Vec::new()),
             created: AtomicUsize::new(0),
             masters: AtomicUsize::new(0),
             busy: AtomicUsize::new(0),
@@ -270,7 +273,15 @@ impl Engine {
         }
         // ORDERING: Relaxed - only uniqueness counts.
         let number = self.created.fetch_add(1, Relaxed) + 1;
-        Vp::start(number, self.config().stack_size, placement::home(number))
+        let vp = Vp::start(number, self.config().stack_size, placement::home(number))?;
+        self.all().push(vp);
+        Some(vp)
+    }
+
+    /// All virtual processors of the process.
+    pub(crate) fn all(&self) -> MutexGuard<'_, Vec<&'static Vp>> {
+        // As above.
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Gives back virtual processors whose regions are joined.

@@ -22,31 +22,39 @@
 //! | storage for each thread | [`PerVp`] |
 //! | settings and numbers | [`builder()`], [`configure`], [`statistics()`] |
 //! | for language runtimes | [`engine`] |
-//! | building blocks with their protocols | [`slot`], [`lending`], [`wait_point`], [`sleeper`], [`barrier`] |
-//! | rules | of waiting: [`patience`]; of team sizes: [`sizer`] |
+//! | building blocks with their protocols | [`slot`], [`ring`], [`open_ring`], [`arrival`], [`lending`], [`wait_point`], [`sleeper`], [`barrier`] |
+//! | rules | of waiting: [`patience`]; of team sizes: [`sizer`]; of supply: [`supply`] |
 
+pub mod arrival;
 pub mod barrier;
 mod builder;
+mod channel;
 pub mod config;
 mod counters;
 pub mod engine;
 mod engine_state;
+mod fork_join;
 pub mod groups;
 pub mod join;
 pub mod lending;
 mod load;
 mod local;
 pub mod loops;
+mod membership;
 pub mod nano;
+mod offer;
+pub mod open_ring;
 pub mod patience;
 mod per_vp;
 mod placement;
 mod region;
+pub mod ring;
 mod scope;
 pub mod sizer;
 pub mod sleeper;
 pub mod slot;
 mod statistics;
+pub mod supply;
 mod team;
 mod teams;
 mod vp;
@@ -64,11 +72,13 @@ pub use nano::cell::DataCell;
 pub use nano::completion::{Completion, Spawner};
 pub use nano::depend::Access;
 pub use nano::task::{Task, TaskRef};
+pub use offer::on_each_vp;
 pub use per_vp::PerVp;
 pub use region::broadcast;
 pub use scope::{Scope, scope};
 pub use sizer::TeamSizer;
 pub use statistics::{Statistics, statistics};
+pub use supply::Supply;
 pub use team::Member;
 pub use teams::{Team, TeamError, TeamMember};
 

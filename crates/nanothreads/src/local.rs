@@ -21,6 +21,7 @@ use crate::counters::Counters;
 use crate::engine_state::engine;
 use crate::groups::{Follows, Head};
 use crate::lending::Lender;
+use crate::membership::Membership;
 use crate::patience::Patience;
 use crate::placement;
 use crate::team::{Member, Work};
@@ -30,27 +31,9 @@ use std::ptr;
 
 mod group;
 mod lead;
+mod supplied;
 
 use group::Group;
-
-/// Where a thread stands: its place in the innermost region that it works for.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Membership {
-    pub(crate) id: u32,
-    pub(crate) size: u32,
-    /// Open regions around the thread, regions of one thread included.
-    pub(crate) level: u32,
-    /// Threads of the program that run at the same time, as far as the thread can tell: its team, times the teams around
-    /// it (whose other members fork alike, most likely), and other masters' teams. More than there are processors: who
-    /// waits may wait for one that has none, and must not spin (D15).
-    pub(crate) crowd: u32,
-    /// The root of the region; null outside any region.
-    pub(crate) root: *const Root,
-}
-
-impl Membership {
-    const OUTSIDE: Self = Self { id: 0, size: 1, level: 0, crowd: 1, root: ptr::null() };
-}
 
 /// A root, as the masters that borrow from it see it.
 pub(crate) type Root = Lender<&'static Vp>;
@@ -240,6 +223,11 @@ impl Local {
         }
     }
 
+    /// True for a thread of the program outside any region, one of one thread included.
+    pub(crate) fn is_outside_regions(&self) -> bool {
+        self.is_outermost() && self.membership.get().level == 0
+    }
+
     /// How many threads a region may have that could use `wanted`: what the program has now, less what other masters'
     /// regions use (D6). Cost with one master: two loads.
     #[inline]
@@ -338,13 +326,16 @@ impl Local {
     #[cold]
     fn prepare(&self, size: usize, need: Need) -> usize {
         let size = size.min(engine().largest_team());
-        if self.is_outermost() {
+        let size = if self.is_outermost() {
             self.prepare_outermost(size)
-        } else if self.is_root() {
-            self.prepare_led(size, need)
         } else {
-            self.prepare_inner(size, need)
-        }
+            // The numbers of the members may change.
+            self.group().supplied.forget();
+            if self.is_root() { self.prepare_led(size, need) } else { self.prepare_inner(size, need) }
+        };
+        let group = self.group();
+        group.supplied.look_again(&group.members);
+        size
     }
 
     fn prepare_outermost(&self, size: usize) -> usize {
@@ -366,12 +357,21 @@ impl Local {
                 None if group.bound != epoch => placement::unbind(&group.members),
                 None => {}
             }
+            if group.bound != epoch {
+                // Who shares a cache with whom is different now.
+                group.supplied.forget();
+            }
             group.bound = epoch;
         }
         used + 1
     }
 
     fn prepare_inner(&self, size: usize, need: Need) -> usize {
+        if self.membership.get().root.is_null() {
+            // A VP in work that a stranger offered it. It may be anybody's next slave: two of them that took each other
+            // for theirs would wait for each other.
+            return 1;
+        }
         let group = self.group();
         let generation = self.root_generation();
         if group.generation != generation {

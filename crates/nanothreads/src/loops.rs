@@ -20,6 +20,7 @@ mod cancel;
 mod collapse;
 mod dealer;
 mod doacross;
+mod gather;
 mod grain;
 mod ordered;
 mod per_member;

@@ -9,6 +9,10 @@
 //! 3. `finish` (virtual processor): writes the number to `done` with Release (S3).
 //! 4. `is_done` (master): sees it with Acquire (S4), may supply again.
 //!
+//! A result of up to the descriptor's size rides home on the line: between 2 and 3 the virtual processor may `put` it where
+//! the descriptor stood, which nobody reads any more; after 4 the master may `take` it. A reduction of small values thus
+//! moves no line that an empty region would not move.
+//!
 //! # Taking work back
 //! A virtual processor that lost its processor, or is still being woken, would keep its master waiting for work that
 //! nobody has begun. Work that was supplied as *recoverable* (a bit beside the number) belongs to whoever first raises
@@ -18,7 +22,8 @@
 //!
 //! # Invariants
 //! I1  A slot has one master at a time (whoever reserved the virtual processor), and at most one unjoined descriptor.
-//! I2  The descriptor is written only while `done` is the last number: nobody reads it then.
+//! I2  The descriptor is written by the master only while `done` is the last number: nobody reads it then. Its place is
+//!     written by who runs the work, after the descriptor was copied and before S3.
 //!
 //! # Races
 //! *Late start.* A (virtual processor) sees number n at S2 and loses its processor. B (master) takes n back (C2), runs it,
@@ -30,7 +35,7 @@
 //! | access | order | other end |
 //! |---|---|---|
 //! | S1 `seq` store | Release: the descriptor, and all that the master did before the fork | S2 Acquire |
-//! | S3 `done` store | Release: all that the work did | S4 Acquire |
+//! | S3 `done` store | Release: all that the work did, and the result in the line | S4 Acquire |
 //! | C1, C2 `claim` | Relaxed: who loses reads nothing that the other one wrote | each other |
 //! Without recoverable work there is no read-modify-write and no fence: each word has one writer (I1). Who sleeps
 //! instead of polling pays for it ([`WaitPoint`](crate::wait_point::WaitPoint)).
@@ -149,6 +154,36 @@ impl<W: Copy> Slot<W> {
         self.claim.fetch_max(number, Relaxed) < number
     }
 
+    /// Leaves a result where the descriptor stood. Cost: stores to a line that [`Self::finish`] writes anyway.
+    ///
+    /// # Safety
+    /// - The caller runs the last descriptor's work: the virtual processor between `poll` and `finish`, or the master that
+    ///   took it back.
+    #[inline]
+    pub unsafe fn put<V>(&self, value: V) {
+        assert!(Self::carries::<V>(), "the result is larger than the descriptor's place");
+        // SAFETY: - I2: nobody else touches the place before S3; who lost the claim reads nothing.
+        //         - it is large enough and aligned (checked above); what is overwritten is a copy, never dropped.
+        unsafe { self.work.with_mut(|place| place.cast::<V>().write(value)) };
+    }
+
+    /// Takes the result that was left for the last descriptor.
+    ///
+    /// # Safety
+    /// - The caller is the slot's only master, and saw the last descriptor done, or ran it itself.
+    /// - A `V` was `put` for it, which nobody took yet.
+    #[inline]
+    pub unsafe fn take<V>(&self) -> V {
+        assert!(Self::carries::<V>(), "the result is larger than the descriptor's place");
+        // SAFETY: - S4 saw S3, which is behind the `put` of a `V` (caller's contract).
+        unsafe { self.work.with(|place| place.cast::<V>().read()) }
+    }
+
+    /// True when a `V` fits where the descriptor stands.
+    pub const fn carries<V>() -> bool {
+        size_of::<V>() <= size_of::<W>() && align_of::<V>() <= align_of::<W>()
+    }
+
     /// True when the last supplied descriptor is finished or taken back. For the master. Cost: two loads of one line.
     #[inline]
     pub fn is_joined(&self) -> bool {
@@ -163,11 +198,11 @@ impl<W: Copy> Slot<W> {
         self.done.store(number, Release);
     }
 
-    /// True when number `number` is finished; what its work wrote is visible. Cost: one load.
+    /// True when number `number`, or a later one, is finished; what its work wrote is visible. Cost: one load.
     #[inline]
     pub fn is_done(&self, number: u64) -> bool {
         // ORDERING: Acquire (S4) - pairs with S3.
-        self.done.load(Acquire) == number
+        self.done.load(Acquire) >= number
     }
 }
 
@@ -225,5 +260,29 @@ mod tests {
             slot.supply(9, false);
             assert_eq!(slot.poll(0), Supplied::Work(3, 9));
         }
+    }
+
+    #[test]
+    fn a_result_rides_where_the_descriptor_stood() {
+        let slot = Slot::new([0_u64; 5]);
+        for round in 1..6_u8 {
+            let recoverable = round % 2 == 0;
+            // SAFETY: single thread plays both parties in turn.
+            unsafe {
+                let number = slot.supply([u64::from(round); 5], recoverable);
+                if recoverable {
+                    assert!(slot.take_back());
+                    slot.put(vec![round; 3]);
+                } else {
+                    assert!(matches!(slot.poll(number - 1), Supplied::Work(..)));
+                    slot.put(vec![round; 3]);
+                    slot.finish(number);
+                }
+                assert!(slot.is_joined());
+                assert_eq!(slot.take::<Vec<u8>>(), [round; 3]);
+            }
+        }
+        assert!(Slot::<[u64; 5]>::carries::<Option<f64>>() && !Slot::<[u64; 5]>::carries::<[u64; 6]>());
+        assert!(!Slot::<[u64; 5]>::carries::<u128>(), "alignment counts, too");
     }
 }

@@ -1,23 +1,26 @@
 //! A team: the caller and its virtual processors, ready to run one region after another.
 //!
 //! # Fork and join
-//! 1. `reserve` makes sure that the virtual processors are there (a few loads when they are).
-//! 2. `run` writes a descriptor into the supply line of each (no read-modify-write, no fence: [`crate::slot`]), then
-//!    looks once whether any of them sleeps, and wakes those.
+//! 1. `reserve` makes sure that the virtual processors are there (a few loads when they are), and knows which way they are
+//!    supplied ([`crate::supply`]).
+//! 2. `run` writes a descriptor into the supply line of each, or one entry of the team's ring (neither is a
+//!    read-modify-write or a fence: [`crate::slot`], [`crate::ring`]), then looks once whether any of them sleeps, and
+//!    wakes those.
 //! 3. The caller runs its own part as member 0; in a recoverable region also the parts that nobody has begun, where the
-//!    machine is busy or somebody slept ([`crate::slot`]). Then it waits for each arrival.
+//!    machine is busy or somebody slept ([`crate::slot`]; such a region goes by lines whatever the team's supply, since its
+//!    members are woken one by one anyway). Then it waits for the arrivals ([`crate::arrival`]). What members bring to the
+//!    join rides on the lines in which they arrive.
 //!
 //! # Papers
-//! P1 section 3 (F1, F4, F6), P0 section 2 (F10). All members are kernel threads: an OpenMP thread's identity is its
+//! P1 section 3 (F1, F3, F4, F6), P0 section 2 (F10). All members are kernel threads: an OpenMP thread's identity is its
 //! thread-local storage (F2's decision).
 
 use crate::engine_state::engine;
-use crate::local::{Local, Membership, Need, local};
-use crate::placement;
-use crate::sleeper;
-use crate::vp::{Rare, Vp, WorkDescriptor};
-use platform::affinity::current_cpu;
-use platform::membarrier;
+use crate::fork_join;
+use crate::local::{Local, Need, Root, local};
+use crate::membership::{Carrier, Membership};
+use crate::supply::Supply;
+use crate::vp::{Vp, WorkDescriptor};
 use std::marker::PhantomData;
 use std::ptr;
 
@@ -43,32 +46,87 @@ pub(crate) enum Concurrency {
     Offered,
 }
 
+/// What the members of a region share.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Region {
+    pub(crate) work: Work,
+    pub(crate) data: *const (),
+    pub(crate) root: *const Root,
+    pub(crate) size: u32,
+    pub(crate) level: u32,
+    /// See [`Membership::crowd`].
+    pub(crate) crowd: u32,
+}
+
+impl Region {
+    /// The place of member `id`, whose result rides on `carrier`.
+    #[inline]
+    pub(crate) fn membership(&self, id: u32, carrier: Option<Carrier>) -> Membership {
+        Membership { id, size: self.size, level: self.level, crowd: self.crowd, root: self.root, carrier }
+    }
+
+    /// What stands in the line of member `id`.
+    #[inline]
+    pub(crate) fn descriptor(&self, id: u32) -> WorkDescriptor {
+        let Region { work, data, root, size, level, crowd } = *self;
+        WorkDescriptor { work, data, root, id, size, level, crowd }
+    }
+}
+
 /// A team of the calling thread; see the module head.
 #[derive(Debug)]
 pub struct Team {
-    size: usize,
+    size: u32,
+    /// Supplied by broadcast.
+    is_global: bool,
     /// The virtual processors belong to the thread that reserved them.
     here: PhantomData<*const ()>,
 }
 
 impl Team {
-    /// A team of `size` threads with the caller as member 0. It is smaller only when the system refuses threads, or above
+    /// A team of `size` threads with the caller as member 0. It is smaller only when the system refuses threads, in work that
+    /// was offered to a virtual processor, or above
     /// [`largest_team`](crate::engine::largest_team).
     #[inline]
     pub fn reserve(size: usize) -> Self {
-        Self { size: local().reserve(size, Need::Exact), here: PhantomData }
+        Self::reserve_as(size, Need::Exact)
     }
 
     /// A team of at most `size` threads out of what the program has: inside a region never a new thread.
     #[inline]
     pub fn reserve_available(size: usize) -> Self {
-        Self { size: local().reserve(size, Need::Available), here: PhantomData }
+        Self::reserve_as(size, Need::Available)
+    }
+
+    #[inline]
+    fn reserve_as(size: usize, need: Need) -> Self {
+        let local = local();
+        let size = local.reserve(size, need);
+        // Teams stay below `largest_team`, which a `u32` holds.
+        Self { size: size as u32, is_global: local.is_broadcast_to(size), here: PhantomData }
+    }
+
+    /// The same team, supplied as `supply` says whatever the configuration says. [`Supply::Auto`]: as configured.
+    #[inline]
+    #[must_use]
+    pub fn supplied(self, supply: Supply) -> Self {
+        let is_global = match supply {
+            Supply::Auto => self.is_global,
+            Supply::Local => false,
+            Supply::Global => self.size > 1,
+        };
+        Self { is_global, ..self }
+    }
+
+    /// How the team's work is supplied: [`Supply::Local`] or [`Supply::Global`].
+    pub fn supply(&self) -> Supply {
+        if self.is_global { Supply::Global } else { Supply::Local }
     }
 
     /// Threads of the team.
     #[inline]
     pub fn size(&self) -> usize {
-        self.size
+        self.size as usize
     }
 
     /// Runs `work` on all members and returns when the last is done. Cost: one line out and one back for each virtual
@@ -82,58 +140,52 @@ impl Team {
         unsafe { self.run_in(Concurrency::Promised, work, data) };
     }
 
-    /// As [`Team::run`], or with less than is promised there.
+    /// As [`Team::run`], or with less than is promised there. Returns the members whose results can be taken, or `None` in a
+    /// child process that the region's body forked.
     ///
     /// # Safety
     /// - As [`Team::run`].
     #[inline]
-    pub(crate) unsafe fn run_in(&self, concurrency: Concurrency, work: Work, data: *const ()) {
+    pub(crate) unsafe fn run_in(&self, concurrency: Concurrency, work: Work, data: *const ()) -> Option<Joined<'_>> {
         let local = local();
         let outer = local.membership();
-        let size = u32::try_from(self.size).expect("reserve keeps teams below largest_team");
-        let level = outer.level + 1;
+        let (size, level) = (self.size, outer.level + 1);
         if size == 1 {
             // Depth stays: what a team of one forks is as good as outermost.
-            local.run(Membership { id: 0, size, level, crowd: outer.crowd, root: outer.root }, work, data);
+            let alone = Membership { id: 0, size, level, crowd: outer.crowd, root: outer.root, carrier: None };
+            local.run(alone, work, data);
             local.settle();
-            return;
+            return Some(Joined { members: &[], is_global: false });
         }
-        let root = local.root_for_members();
-        let crowd = local.occupy(size);
-        let members = local.members(self.size);
+        let region = Region { work, data, root: local.root_for_members(), size, level, crowd: local.occupy(size) };
+        let members = local.members(size as usize);
         let recoverable = concurrency == Concurrency::Offered && may_be_late(members);
-        for (vp, id) in members.iter().zip(1..) {
+        let channel = if self.is_global && !recoverable { Some(local.channel(size as usize)) } else { None };
+        let born_with = engine();
+        match channel {
+            Some(channel) => channel.publish(&region),
             // SAFETY: - L1: this thread is the master of its group's members, and joined their last work below.
             //         - data and root outlive the join (caller's contract; root is this thread's or an outer master's).
-            unsafe { vp.supply(WorkDescriptor { work, data, root, id, size, level, crowd }, recoverable) };
+            None => unsafe { fork_join::supply_lines(members, &region, recoverable) },
         }
-        membarrier::light();
-        if members.iter().any(|vp| vp.may_sleep()) {
-            wake(members);
-        }
-        let born_with = engine();
+        fork_join::wake(members);
         let depth = local.open();
-        let own = Membership { id: 0, size, level, crowd, root };
-        local.run(own, work, data);
+        local.run(region.membership(0, None), work, data);
         if recoverable {
-            for (vp, id) in members.iter().zip(1..) {
-                // SAFETY: - L1, and supplied as recoverable above.
-                if !vp.is_joined() && unsafe { vp.take_back() } {
-                    local.run(Membership { id, ..own }, work, data);
-                }
-            }
+            // SAFETY: - L1, and supplied as recoverable above.
+            unsafe { run_what_nobody_began(local, members, &region) };
         }
         local.close(depth);
         if !ptr::eq(born_with, engine()) {
             // The region's body forked, and this is the child: the other members are the parent's (D13).
-            return;
+            return None;
         }
-        for vp in members {
-            if !vp.is_joined() {
-                join_late(vp, local, crowd, members);
-            }
+        match channel {
+            Some(channel) => channel.gather(local, members, region.crowd),
+            None => fork_join::gather_lines(local, members, region.crowd),
         }
         local.settle();
+        Some(Joined { members, is_global: channel.is_some() })
     }
 }
 
@@ -144,22 +196,41 @@ fn may_be_late(members: &[&'static Vp]) -> bool {
     engine().load().is_seen() || members.iter().any(|vp| vp.may_sleep())
 }
 
-/// Wakes those that sleep. Without a manager each is placed on its way up; with one they are bound already.
-#[cold]
-fn wake(members: &[&'static Vp]) {
-    let beds: Vec<_> = members.iter().filter(|vp| vp.may_sleep()).map(|vp| vp.bed()).collect();
-    sleeper::wake(&beds, Rare::before_wake);
+/// Takes back and runs the parts of `members` that have not begun.
+///
+/// # Safety
+/// - The caller is the members' master, and supplied `region` by their lines as recoverable.
+unsafe fn run_what_nobody_began(local: &Local, members: &[&'static Vp], region: &Region) {
+    for (&vp, id) in members.iter().zip(1..) {
+        // SAFETY: - caller's contract.
+        if !vp.is_joined() && unsafe { vp.take_back() } {
+            local.run(region.membership(id, Some(Carrier::Line(vp))), region.work, region.data);
+        }
+    }
 }
 
-/// Waits for a VP that is not done when the master is.
-fn join_late(vp: &Vp, local: &Local, crowd: u32, members: &[&'static Vp]) {
-    let unstack = || {
-        // Bound where the master happens to run now: one waits for the other's time slice. Deal anew.
-        if vp.is_on(current_cpu())
-            && let Some(granted) = engine().sizer().processors()
-        {
-            placement::bind_to_grant(members, &granted);
-        }
-    };
-    vp.wait_joined(local, crowd, unstack);
+/// The members of a region that is joined, with what they brought.
+#[derive(Debug)]
+pub(crate) struct Joined<'a> {
+    members: &'a [&'static Vp],
+    is_global: bool,
+}
+
+impl Joined<'_> {
+    /// Members but the master.
+    pub(crate) fn count(&self) -> usize {
+        self.members.len()
+    }
+
+    /// Takes what member `id` (not 0) put on its line.
+    ///
+    /// # Safety
+    /// - That member has put a `V` through its [`Carrier`], which nobody took yet.
+    /// - The caller has supplied no work since the join.
+    pub(crate) unsafe fn take<V>(&self, id: usize) -> V {
+        let vp = self.members[id - 1];
+        let carrier = if self.is_global { Carrier::Arrival(vp) } else { Carrier::Line(vp) };
+        // SAFETY: - caller's contract; this thread is the master that joined.
+        unsafe { carrier.take() }
+    }
 }

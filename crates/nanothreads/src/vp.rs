@@ -3,20 +3,27 @@
 //! Created at first use, asleep when it has nothing to do, never destroyed by a change of team size. Its memory is
 //! leaked on purpose: a master may look at it after the process began to exit.
 
+use crate::arrival::Arrival;
+use crate::channel::{Attachment, TeamRing};
 use crate::engine_state::engine;
-use crate::local::{self, Local, Membership, Root};
+use crate::local::{self, Local, Root};
+use crate::membership::{Carrier, Membership};
+use crate::open_ring::OpenRing;
 use crate::patience;
 use crate::placement;
 use crate::sleeper::Sleeper;
 use crate::slot::{Slot, Supplied};
-use crate::team::Work;
+use crate::team::{Region, Work};
 use crate::wait_point::{Look, WaitPoint};
 use platform::affinity::{self, CpuId, CpuSet};
+use platform::membarrier;
 use platform::pthread::Pthread;
 use platform::sync::CachePadded;
+use std::cell::UnsafeCell;
+use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{
-    AtomicBool, AtomicU32,
+    AtomicBool, AtomicPtr, AtomicU32,
     Ordering::{Acquire, Relaxed, Release},
 };
 use std::thread;
@@ -35,6 +42,14 @@ pub(crate) struct WorkDescriptor {
     pub(crate) crowd: u32,
 }
 
+impl WorkDescriptor {
+    /// The member's place in the region.
+    #[inline]
+    fn membership(&self, carrier: Option<Carrier>) -> Membership {
+        Membership { id: self.id, size: self.size, level: self.level, crowd: self.crowd, root: self.root, carrier }
+    }
+}
+
 // SAFETY: - the pointers are handed through a slot to the thread that the fork runs on; `Team::run` keeps what they
 //           point to alive until the join.
 unsafe impl Send for WorkDescriptor {}
@@ -45,15 +60,8 @@ unsafe impl Send for WorkDescriptor {}
 /// - None: it does nothing.
 unsafe fn no_work(_: *const (), _: crate::team::Member) {}
 
-const IDLE: WorkDescriptor = WorkDescriptor {
-    work: no_work,
-    data: std::ptr::null(),
-    root: std::ptr::null(),
-    id: 0,
-    size: 1,
-    level: 0,
-    crowd: 1,
-};
+const IDLE: WorkDescriptor =
+    WorkDescriptor { work: no_work, data: ptr::null(), root: ptr::null(), id: 0, size: 1, level: 0, crowd: 1 };
 
 const _: () = assert!(size_of::<WorkDescriptor>() <= 40, "descriptor and both numbers must share one line");
 
@@ -63,20 +71,66 @@ const STACK: usize = 8 << 20;
 /// No processor.
 const NOWHERE: u32 = u32::MAX;
 
+/// Room for a result on the arrival line: as much as on the supply line.
+type Place = [u64; 5];
+
+/// Work that somebody else than the master supplied: function and argument.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Offered {
+    pub(crate) work: Work,
+    pub(crate) data: *const (),
+}
+
+// SAFETY: - the pointer is handed to the thread that the work runs on; who offers keeps what it points to alive.
+unsafe impl Send for Offered {}
+
 /// See the module head.
 #[derive(Debug)]
 #[repr(C, align(128))]
 pub(crate) struct Vp {
     /// Supply line; master and this VP.
     slot: Slot<WorkDescriptor>,
+    /// Arrival line of works that were broadcast; written by this VP.
+    arrival: Arrival<Place>,
+    /// Where broadcasts come from; touched by this VP alone.
+    attachment: CachePadded<UnsafeCell<Option<Attachment>>>,
+    /// Supplied by anybody.
+    open: OpenRing<Offered>,
     /// Rarely written: whether it sleeps, and where it was put.
     bed: CachePadded<Sleeper<Rare>>,
+}
+
+// SAFETY: - `attachment` is touched by the VP's own thread alone (`attachment()`); all else is `Sync` by itself.
+unsafe impl Sync for Vp {}
+// SAFETY: - as above: what the attachment refers to may be used and dropped by any thread.
+unsafe impl Send for Vp {}
+
+/// What a VP found to do.
+enum Found {
+    /// In the own line, under this number.
+    Line(u64, WorkDescriptor),
+    Broadcast(Region),
+    Offer(Offered),
+}
+
+/// How far a VP has come in what it polls.
+struct Progress {
+    /// Number of the last descriptor that was seen in the own line.
+    line: u64,
+    /// The next ticket of the open ring.
+    ticket: u64,
+    /// Crowd of the last region.
+    crowd: u32,
 }
 
 #[derive(Debug)]
 pub(crate) struct Rare {
     /// Where the master sleeps when this VP is late.
     join: WaitPoint,
+    /// Where others sleep who offered work to this VP.
+    offers: WaitPoint,
+    /// The ring of `attachment`, to be compared. Writer: this VP.
+    follows: AtomicPtr<TeamRing>,
     /// The kernel thread, set by its creator.
     thread: OnceLock<Pthread>,
     /// The processor that it was bound to, or [`NOWHERE`].
@@ -97,8 +151,13 @@ impl Vp {
     pub(crate) fn start(number: usize, stack: Option<usize>, home: Option<CpuId>) -> Option<&'static Vp> {
         let vp: &'static Vp = Box::leak(Box::new(Vp {
             slot: Slot::new(IDLE),
+            arrival: Arrival::new(),
+            attachment: CachePadded::new(UnsafeCell::new(None)),
+            open: OpenRing::new(Offered { work: no_work, data: ptr::null() }),
             bed: CachePadded::new(Sleeper::new(Rare {
                 join: WaitPoint::new(),
+                offers: WaitPoint::new(),
+                follows: AtomicPtr::new(ptr::null_mut()),
                 thread: OnceLock::new(),
                 cpu: AtomicU32::new(NOWHERE),
                 bound: AtomicBool::new(false),
@@ -134,41 +193,47 @@ impl Vp {
     fn main(&'static self) -> ! {
         engine().sizer().enlist(self.rare().number, affinity::current_tid());
         let local = local::adopt();
-        let (mut last, mut crowd) = (0, 1);
+        let mut progress = Progress { line: 0, ticket: 0, crowd: 1 };
         loop {
-            let (number, descriptor) = self.next_work(local, last, crowd);
-            last = number;
-            crowd = descriptor.crowd;
+            let found = self.next_work(local, &mut progress);
             self.settle();
-            let membership = Membership {
-                id: descriptor.id,
-                size: descriptor.size,
-                level: descriptor.level,
-                crowd: descriptor.crowd,
-                root: descriptor.root,
-            };
-            local.run(membership, descriptor.work, descriptor.data);
-            self.slot.finish(number);
-            self.rare().join.notify_all();
+            match found {
+                Found::Line(number, descriptor) => {
+                    progress.line = number;
+                    progress.crowd = descriptor.crowd;
+                    let carrier = Some(Carrier::Line(self));
+                    local.run(descriptor.membership(carrier), descriptor.work, descriptor.data);
+                    self.slot.finish(number);
+                    self.rare().join.notify_all();
+                }
+                Found::Broadcast(region) => {
+                    progress.crowd = region.crowd;
+                    self.run_broadcast(local, &region);
+                    self.arrival.arrive();
+                    self.rare().join.notify_all();
+                }
+                Found::Offer(offered) => {
+                    local.run(Membership::OUTSIDE, offered.work, offered.data);
+                    self.open.finish(progress.ticket);
+                    progress.ticket += 1;
+                    self.rare().offers.notify_all();
+                }
+            }
         }
     }
 
-    /// Waits for what comes behind descriptor `last`.
-    fn next_work(&self, local: &Local, mut last: u64, crowd: u32) -> (u64, WorkDescriptor) {
+    fn run_broadcast(&'static self, local: &Local, region: &Region) {
+        let attachment = || self.attachment().as_ref().expect("what was found was broadcast to somebody attached");
+        local.run(attachment().membership(region, self), region.work, region.data);
+        attachment().gather_flock(local, region.size, region.crowd);
+    }
+
+    fn next_work(&self, local: &Local, progress: &mut Progress) -> Found {
         let mut found = None;
+        let crowd = progress.crowd;
         let look = || {
-            // SAFETY: - this thread is the slot's virtual processor and has finished `last`, or found it taken back.
-            match unsafe { self.slot.poll(last) } {
-                Supplied::Work(number, descriptor) => {
-                    found = Some((number, descriptor));
-                    Look::Ready
-                }
-                Supplied::TakenBack(number) => {
-                    last = number;
-                    Look::Pending
-                }
-                Supplied::Nothing => Look::Pending,
-            }
+            found = self.look(progress);
+            Look::from(found.is_some())
         };
         let sleep = |look| {
             // ORDERING: Relaxed - a hint for wakers.
@@ -176,7 +241,52 @@ impl Vp {
             self.bed.sleep_until(look, Rare::before_wake);
         };
         patience::wait_by(sleep, local, crowd, || engine().sizer().refresh(), look);
-        found.expect("the wait ended because a descriptor was found")
+        found.expect("the wait ended because something was found")
+    }
+
+    /// One look at the own line, the team's ring and the open ring, in this order (F5). Cost when nothing is new: a load
+    /// for each, of a line in the own cache.
+    #[inline]
+    fn look(&self, progress: &mut Progress) -> Option<Found> {
+        // SAFETY: - this thread is the slot's virtual processor and has finished `line`, or found it taken back.
+        match unsafe { self.slot.poll(progress.line) } {
+            Supplied::Work(number, descriptor) => return Some(Found::Line(number, descriptor)),
+            Supplied::TakenBack(number) => progress.line = number,
+            Supplied::Nothing => {}
+        }
+        if let Some(region) = self.attachment().as_mut().and_then(Attachment::look) {
+            return Some(Found::Broadcast(region));
+        }
+        // SAFETY: - this thread is the ring's virtual processor and has finished the tickets before.
+        unsafe { self.open.poll(progress.ticket) }.map(Found::Offer)
+    }
+
+    /// Where broadcasts come from. Only on the VP's own thread.
+    #[expect(clippy::mut_from_ref, reason = "thread-owned state; see the safety comment")]
+    #[inline]
+    fn attachment(&self) -> &mut Option<Attachment> {
+        // SAFETY: - called by the VP's own thread alone: from its main loop, and from the work of an attach region
+        //           (`follow`), which runs while the main loop holds no reference.
+        unsafe { &mut *self.attachment.get() }
+    }
+
+    /// Takes broadcasts from another ring from now on. On the VP's own thread, as a region's work.
+    pub(crate) fn follow(&self, attachment: Attachment) {
+        // ORDERING: Relaxed - masters read it after the join of the attach region.
+        self.rare().follows.store(attachment.ring().cast_mut(), Relaxed);
+        *self.attachment() = Some(attachment);
+    }
+
+    /// True when the VP takes broadcasts from `ring`. For its master.
+    pub(crate) fn follows(&self, ring: *const TeamRing) -> bool {
+        // ORDERING: Relaxed - written in a region that this master, or one whose regions it joined, has joined.
+        ptr::eq(self.rare().follows.load(Relaxed), ring)
+    }
+
+    /// The arrival line of works that were broadcast.
+    #[inline]
+    pub(crate) fn arrival(&self) -> &Arrival<Place> {
+        &self.arrival
     }
 
     /// Supplies the next work. The caller then fences once, and wakes the VP if it may sleep.
@@ -224,10 +334,61 @@ impl Vp {
         &self.bed.who
     }
 
-    /// Waits, as the master, until the last supplied work is finished.
-    pub(crate) fn wait_joined(&self, local: &Local, crowd: u32, linger: impl FnMut()) {
-        let look = || Look::from(self.is_joined());
+    /// Waits until `look`, which is about this VP's arrival, says `Ready`.
+    pub(crate) fn wait_for_arrival(
+        &self,
+        local: &Local,
+        crowd: u32,
+        linger: impl FnMut(),
+        look: &mut dyn FnMut() -> Look,
+    ) {
         patience::wait(&self.rare().join, local, crowd, linger, look);
+    }
+
+    /// Offers work of somebody who is not this VP's master. Returns its ticket, or `None` when too much waits already.
+    /// Wakes the VP if it sleeps, but does not place it: that is its master's.
+    pub(crate) fn offer(&self, offered: Offered) -> Option<u64> {
+        let ticket = self.open.offer(offered)?;
+        membarrier::light();
+        if self.bed.may_sleep() {
+            self.bed.wake_if_asleep();
+        }
+        Some(ticket)
+    }
+
+    /// True when the work of `ticket` is done.
+    pub(crate) fn is_offer_done(&self, ticket: u64) -> bool {
+        self.open.is_done(ticket)
+    }
+
+    /// Where to wait for the ends of offered works.
+    pub(crate) fn offers(&self) -> &WaitPoint {
+        &self.rare().offers
+    }
+
+    /// The number under which the VP was created.
+    pub(crate) fn number(&self) -> usize {
+        self.rare().number
+    }
+
+    /// Leaves a member's result in the supply line.
+    ///
+    /// # Safety
+    /// - As [`Slot::put`].
+    #[inline]
+    pub(crate) unsafe fn put_on_line<V>(&self, value: V) {
+        // SAFETY: - caller's contract.
+        unsafe { self.slot.put(value) };
+    }
+
+    /// Takes what `put_on_line` left.
+    ///
+    /// # Safety
+    /// - As [`Slot::take`].
+    #[inline]
+    pub(crate) unsafe fn take_from_line<V>(&self) -> V {
+        // SAFETY: - caller's contract.
+        unsafe { self.slot.take() }
     }
 
     /// Ends a soft placement, on the VP itself. Cost: one load of a line that is rarely written.
@@ -266,6 +427,13 @@ impl Vp {
     pub(crate) fn is_bound(&self) -> bool {
         // ORDERING: Relaxed - a hint.
         self.rare().bound.load(Relaxed)
+    }
+
+    /// The processor that the VP is bound to, if it is exactly one.
+    pub(crate) fn cpu(&self) -> Option<CpuId> {
+        // ORDERING: Relaxed - a hint.
+        let cpu = self.rare().cpu.load(Relaxed);
+        (cpu != NOWHERE).then_some(CpuId(cpu))
     }
 
     /// True when the VP is bound to exactly `cpu`.

@@ -132,8 +132,9 @@ impl WaitPoint {
     /// Steps N4 to N6.
     #[cold]
     pub fn wake_sleepers(&self) {
-        // ORDERING: Relaxed (N4) - before N5 by its Release.
-        if self.armed.swap(0, Relaxed) != 0 {
+        // ORDERING: Relaxed (N4) - before N5 by its Release. Who finds it down writes nothing: a notifier that only stored 0
+        // again would take the line from the sleeper, and would stand between the sleeper's W2 and its wake.
+        if self.armed.compare_exchange(1, 0, Relaxed, Relaxed).is_ok() {
             // ORDERING: Release (N5) - pairs with W1.
             self.epoch.word().fetch_add(1, Release);
             self.epoch.wake(self.fan);

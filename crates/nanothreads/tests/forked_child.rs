@@ -1,9 +1,9 @@
 //! A forked child uses parallel regions of its own (D13): outside a region, and from inside one.
 #![cfg(all(not(loom), unix))]
 
-use nanothreads::broadcast;
 use nanothreads::sizer::Fixed;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use nanothreads::{Config, Supply, broadcast, par_for};
+use std::sync::atomic::{AtomicI32, AtomicU32, Ordering::Relaxed};
 
 unsafe extern "C" {
     fn fork() -> i32;
@@ -42,6 +42,8 @@ fn members() -> u32 {
 // One test: what it forks would otherwise be a copy of a process in which another test is amid a region.
 #[test]
 fn a_child_has_regions_of_its_own() {
+    let supply = if module_path!().starts_with("forked_child_broadcast") { Supply::Global } else { Supply::Local };
+    assert!(nanothreads::configure(Config { supply, ..Config::default() }));
     assert!(nanothreads::set_team_sizer(Box::new(Fixed::new(3))));
     assert_eq!(members(), 3);
     for _ in 0..10 {
@@ -55,4 +57,27 @@ fn a_child_has_regions_of_its_own() {
             assert!(in_child(|| i32::try_from(members()).unwrap()) >= 1);
         }
     });
+    // A reduction out of which parent and child come: the child must not take what stands in other members' lines.
+    let parent = std::process::id();
+    let forked = AtomicI32::new(0);
+    let sum = par_for(0..3).reduce(
+        0,
+        |i| {
+            if i == 0 {
+                // SAFETY: - both sides go on as single callers; the child leaves by _exit below.
+                forked.store(unsafe { fork() }, Relaxed);
+            }
+            1
+        },
+        |a, b| a + b,
+    );
+    if std::process::id() != parent {
+        // SAFETY: - ends the child without running the parent's destructors.
+        unsafe { _exit(sum) };
+    }
+    let child = forked.into_inner();
+    let mut status = 0;
+    // SAFETY: - as in `in_child`.
+    assert_eq!(unsafe { waitpid(child, &raw mut status, 0) }, child);
+    assert_eq!((status, sum), (1 << 8, 3), "the child has its own result, the parent all three");
 }

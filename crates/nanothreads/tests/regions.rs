@@ -1,10 +1,10 @@
 //! Regions on real threads: every member runs once, threads keep their identity, nested regions, several masters,
-//! panics, and teams larger than the machine.
+//! panics, and teams larger than the machine. `regions_broadcast` runs the same tests with teams supplied by broadcast.
 #![cfg(not(loom))]
 
 use nanothreads::engine::{Barrier, Member, Team};
 use nanothreads::sizer::Fixed;
-use nanothreads::{Schedule, broadcast, join, par_for, scope};
+use nanothreads::{Config, Schedule, Supply, broadcast, join, par_for, scope};
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
@@ -15,10 +15,14 @@ use std::sync::atomic::{
 };
 use std::thread::{self, ThreadId};
 
-/// All tests of this process see four processors.
+/// All tests of this process see four processors, and supply as the name of the test program says.
 fn four() {
     static ONCE: Once = Once::new();
-    ONCE.call_once(|| assert!(nanothreads::set_team_sizer(Box::new(Fixed::new(4)))));
+    ONCE.call_once(|| {
+        let supply = if module_path!().starts_with("regions_broadcast") { Supply::Global } else { Supply::Auto };
+        assert!(nanothreads::configure(Config { supply, ..Config::default() }));
+        assert!(nanothreads::set_team_sizer(Box::new(Fixed::new(4))));
+    });
 }
 
 /// Runs `body` on exactly `size` threads.
@@ -32,6 +36,7 @@ fn on<F: Fn(Member) + Sync>(size: usize, body: F) {
     }
     let team = Team::reserve(size);
     assert_eq!(team.size(), size);
+    assert!(size == 1 || (team.supply() == Supply::Global) == module_path!().starts_with("regions_broadcast"));
     // SAFETY: - `call::<F>` takes an `F: Sync`; the bodies of these tests do not unwind.
     unsafe { team.run(call::<F>, std::ptr::from_ref(&body).cast()) };
 }

@@ -57,6 +57,7 @@ pub(crate) fn settings() -> &'static Settings {
             bind: environment.binds(),
             adapt: environment.adapt != Adapt::Off,
             library: "libgomp",
+            ..Config::default()
         });
         Settings { environment }
     })

@@ -1,6 +1,7 @@
 //! The virtual processors of one master at one depth.
 
 use super::Root;
+use super::supplied::Supplied;
 use crate::vp::Vp;
 
 /// See the module head.
@@ -20,6 +21,8 @@ pub(super) struct Group {
     lends: bool,
     /// A root's lender. Boxed: members point to it while the groups of deeper regions are added.
     pub(super) root: Box<Root>,
+    /// How the members get their work.
+    pub(super) supplied: Supplied,
 }
 
 /// `Group::used` when the next fork has to look at everything.

@@ -1,7 +1,6 @@
 //! Loops whose body may end them.
 
 use super::dealer::{Dealer, Loop};
-use super::per_member::Carried;
 use super::{ParFor, Schedule};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -32,7 +31,6 @@ impl ParFor {
     {
         let (range, schedule) = self.plan(Schedule::Static);
         let Some(team) = Loop::reserve(range, schedule) else { return ControlFlow::Continue(()) };
-        let carried = Carried::new(team.size());
         let member = |id, dealer: &Dealer| {
             let (stop, mut broke) = (dealer.stop(), None);
             dealer.deal(id, |chunk| {
@@ -48,11 +46,9 @@ impl ParFor {
                 }
                 ControlFlow::Continue(())
             });
-            // SAFETY: - `run` calls this once for each member of this region, with its own number.
-            unsafe { carried.put(id, broke) };
+            broke
         };
-        team.run(member, || {});
-        lowest(carried).map_or(ControlFlow::Continue(()), ControlFlow::Break)
+        lowest(team.gather(member, || {})).map_or(ControlFlow::Continue(()), ControlFlow::Break)
     }
 
     /// What `find` returns for the first number of the range for which it returns anything: the same as in a sequential
@@ -72,7 +68,6 @@ impl ParFor {
     {
         let (range, schedule) = self.plan(Schedule::Static);
         let team = Loop::reserve(range, schedule)?;
-        let carried = Carried::new(team.size());
         let lowest_found = AtomicUsize::new(usize::MAX);
         let member = |id, dealer: &Dealer| {
             let mut found = None;
@@ -90,15 +85,13 @@ impl ParFor {
                 }
                 ControlFlow::Continue(())
             });
-            // SAFETY: - `run` calls this once for each member of this region, with its own number.
-            unsafe { carried.put(id, found) };
+            found
         };
-        team.run(member, || {});
-        lowest(carried)
+        lowest(team.gather(member, || {}))
     }
 }
 
 /// The value of the lowest iteration.
-fn lowest<T>(carried: Carried<(usize, T)>) -> Option<T> {
-    carried.into_values().min_by_key(|&(i, _)| i).map(|(_, value)| value)
+fn lowest<T>(gathered: impl Iterator<Item = (usize, T)>) -> Option<T> {
+    gathered.min_by_key(|&(i, _)| i).map(|(_, value)| value)
 }

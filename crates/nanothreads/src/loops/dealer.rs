@@ -1,5 +1,6 @@
 //! Deals the iterations of one loop to the members of its region.
 
+use super::gather;
 use super::grain::Grain;
 use super::ranges::Ranges;
 use super::schedule::{Factoring, Schedule, Trapezoid, guided_chunk, safe_chunk, static_block};
@@ -44,6 +45,21 @@ impl Loop {
             body(member.id as usize, &dealer);
             guard.disarm();
         });
+    }
+
+    /// As [`Self::run`]; returns what the members return, in their order.
+    pub(super) fn gather<T: Send>(
+        self,
+        body: impl Fn(usize, &Dealer) -> Option<T> + Sync,
+        wake: impl Fn() + Sync,
+    ) -> impl Iterator<Item = T> {
+        let Self { team, dealer } = self;
+        gather::gather(&team, move |member| {
+            let guard = dealer.stop.raise_on_unwind(&wake);
+            let value = body(member.id as usize, &dealer);
+            guard.disarm();
+            value
+        })
     }
 }
 

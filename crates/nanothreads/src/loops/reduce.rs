@@ -1,7 +1,6 @@
 //! Reductions: each member combines what its iterations give, the caller combines what the members bring to the join.
 
 use super::dealer::{Dealer, Loop};
-use super::per_member::Carried;
 use super::{ParFor, Schedule};
 use std::ops::{ControlFlow, Range};
 
@@ -77,19 +76,16 @@ impl ParFor {
         let (range, schedule) = self.plan(Schedule::Static);
         let range = super::run_ahead(range, schedule, |chunk| sum = join(sum.take(), map(chunk)));
         if let Some(team) = Loop::reserve(range, schedule) {
-            let carried = Carried::new(team.size());
-            let (carried_by, join, map) = (&carried, &join, &map);
+            let (join, map) = (&join, &map);
             let member = move |id, dealer: &Dealer| {
                 let mut own = None;
                 dealer.deal(id, |chunk| {
                     own = join(own.take(), map(chunk));
                     ControlFlow::Continue(())
                 });
-                // SAFETY: - `run` calls this once for each member of this region, with its own number.
-                unsafe { carried_by.put(id, own) };
+                own
             };
-            team.run(member, || {});
-            sum = carried.into_values().fold(sum, |sum, own| join(sum, Some(own)));
+            sum = team.gather(member, || {}).fold(sum, |sum, own| join(sum, Some(own)));
         }
         sum.expect("it began with the identity, and joining never loses a value")
     }

@@ -1,0 +1,105 @@
+//! Fork and join over several lines: supply, wake, and the wait of a master or leader for several arrivals.
+//!
+//! Arrival words stand on lines of their own, each of which is a miss when its member has written it. A waiter that read
+//! one after the other, waiting at each, would pay for the misses in turn; [`gather`] reads the next [`AT_ONCE`] words
+//! before it judges the first one, so that their lines travel at the same time. (The published master looks at both ends
+//! of its structure at once, which is two in flight.)
+
+use crate::engine_state::engine;
+use crate::local::Local;
+use crate::placement;
+use crate::sleeper;
+use crate::team::Region;
+use crate::vp::{Rare, Vp};
+use crate::wait_point::Look;
+use platform::affinity::current_cpu;
+use platform::membarrier;
+
+/// Arrival words that are read at each turn: about as many misses as a processor has in flight.
+const AT_ONCE: usize = 8;
+
+/// Waits until `has_arrived` holds for 0..`count`. `wait_late` gets the first number for which it does not hold, and the
+/// look to wait with; it returns when that look said `Ready`.
+#[inline]
+pub(crate) fn gather(
+    count: usize,
+    has_arrived: impl Fn(usize) -> bool,
+    mut wait_late: impl FnMut(usize, &mut dyn FnMut() -> Look),
+) {
+    for at in 0..count {
+        // A processor that expects the answer "yes" reads ahead by itself.
+        if has_arrived(at) {
+            continue;
+        }
+        let end = (at + AT_ONCE).min(count);
+        wait_late(at, &mut || {
+            // Backwards, so that the answer is the first one's; none of the loads depends on another.
+            let mut arrived = false;
+            for other in (at..end).rev() {
+                arrived = has_arrived(other);
+            }
+            arrived.into()
+        });
+    }
+}
+
+/// Waits for a member that is not done when the master is.
+#[cold]
+pub(crate) fn wait_late(vp: &Vp, local: &Local, crowd: u32, members: &[&'static Vp], look: &mut dyn FnMut() -> Look) {
+    let unstack = || {
+        // Bound where the master happens to run now: one waits for the other's time slice. Deal anew.
+        if vp.is_on(current_cpu())
+            && let Some(granted) = engine().sizer().processors()
+        {
+            placement::bind_to_grant(members, &granted);
+        }
+    };
+    vp.wait_for_arrival(local, crowd, unstack, look);
+}
+
+/// Wakes those of `members` that sleep, after their work was supplied. Cost when none does: a load for each.
+#[inline]
+pub(crate) fn wake(members: &[&'static Vp]) {
+    membarrier::light();
+    if members.iter().any(|vp| vp.may_sleep()) {
+        wake_sleepers(members);
+    }
+}
+
+/// Without a manager each is placed on its way up; with one they are bound already.
+#[cold]
+fn wake_sleepers(members: &[&'static Vp]) {
+    let beds: Vec<_> = members.iter().filter(|vp| vp.may_sleep()).map(|vp| vp.bed()).collect();
+    sleeper::wake(&beds, Rare::before_wake);
+}
+
+/// Supplies `members` by their own lines: member 1 first. What is `recoverable` may be taken back.
+///
+/// # Safety
+/// - The caller is the master of `members`, and joined their last work.
+/// - `region.work` may be called with `region.data` on all of them at once, and does not unwind; data and root live until
+///   [`gather_lines`] returned.
+#[inline]
+pub(crate) unsafe fn supply_lines(members: &[&'static Vp], region: &Region, recoverable: bool) {
+    for (vp, id) in members.iter().zip(1..) {
+        // SAFETY: - caller's contract.
+        unsafe { vp.supply(region.descriptor(id), recoverable) };
+    }
+}
+
+/// Waits for the arrivals of `members` in their own lines.
+#[inline]
+pub(crate) fn gather_lines(local: &Local, members: &[&'static Vp], crowd: u32) {
+    gather(members.len(), |at| members[at].is_joined(), |at, look| wait_late(members[at], local, crowd, members, look));
+}
+
+/// A whole region of `members` without the caller.
+///
+/// # Safety
+/// - As [`supply_lines`].
+pub(crate) unsafe fn run_on_lines(local: &Local, members: &[&'static Vp], region: &Region) {
+    // SAFETY: - caller's contract.
+    unsafe { supply_lines(members, region, false) };
+    wake(members);
+    gather_lines(local, members, region.crowd);
+}

@@ -1,0 +1,74 @@
+//! How a group's virtual processors are supplied: lines or broadcast, and who follows the group's ring.
+
+use super::Local;
+use crate::channel::Channel;
+use crate::engine_state::engine;
+use crate::supply::Supply;
+use crate::vp::Vp;
+use std::rc::Rc;
+
+/// A group's supply.
+#[derive(Debug, Default)]
+pub(super) struct Supplied {
+    /// The most slaves that are supplied by their own lines ([`crate::supply`]).
+    by_lines: usize,
+    /// The number of members that `by_lines` was found for; 0: for none.
+    found_for: usize,
+    /// The broadcast channel, once it was used.
+    channel: Option<Rc<Channel>>,
+    /// How many members, from the first, follow the channel for sure.
+    attached: usize,
+}
+
+impl Supplied {
+    /// After the group was prepared for a team of another size: some members may follow another master's ring now.
+    pub(super) fn look_again(&mut self, members: &[&'static Vp]) {
+        self.attached = 0;
+        if self.found_for != members.len() {
+            self.found_for = members.len();
+            self.by_lines = engine().config().supply.most_by_lines(members);
+        }
+    }
+
+    /// Members got other numbers or other processors: who leads whom is different now.
+    pub(super) fn forget(&mut self) {
+        self.found_for = 0;
+        self.channel = None;
+    }
+}
+
+impl Local {
+    /// True when a team of `size`, for which `reserve` made room, is supplied by broadcast.
+    #[inline]
+    pub(crate) fn is_broadcast_to(&self, size: usize) -> bool {
+        size > 1 && size - 1 > self.group().supplied.by_lines && pays_broadcast(size)
+    }
+
+    /// The broadcast channel of the current group, which the members of a team of `size` follow. Cost when they do
+    /// already: two loads.
+    #[inline]
+    pub(crate) fn channel(&self, size: usize) -> &Channel {
+        if self.group().supplied.attached < size - 1 {
+            self.attach(size - 1);
+        }
+        self.group().supplied.channel.as_ref().expect("attached to a channel")
+    }
+
+    #[cold]
+    fn attach(&self, count: usize) {
+        let group = self.group();
+        let channel = group.supplied.channel.get_or_insert_with(|| Rc::new(Channel::new()));
+        let mut followers = channel.followers(&group.members);
+        if followers < count {
+            let channel = Rc::get_mut(channel).expect("no region of this group is open");
+            channel.attach(self, &group.members, count);
+            followers = count;
+        }
+        group.supplied.attached = followers;
+    }
+}
+
+/// Members without a processor sleep and are woken one by one: see [`crate::supply`].
+fn pays_broadcast(size: usize) -> bool {
+    engine().config().supply == Supply::Global || size <= engine().sizer().limit()
+}
