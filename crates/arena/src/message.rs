@@ -15,6 +15,8 @@ pub const PROTOCOL_VERSION: u32 = 1;
 pub const MAX_MESSAGE: usize = 32 * 1024;
 /// Programs in one [`FromManager::Programs`] packet: each is at most some 1,500 bytes, whatever its name.
 pub const PROGRAMS_PER_PACKET: usize = 12;
+/// Places in one [`FromManager::Waiting`] packet: each is at most some 900 bytes, whatever its label.
+pub const WAITING_PER_PACKET: usize = 32;
 /// The longest library name that a program may state, in bytes.
 pub const MAX_LIBRARY: usize = 64;
 
@@ -30,6 +32,41 @@ pub enum ToManager {
     Announce,
     /// "Do it like this from now on."
     Control(Control),
+    /// "I am going to be a program, as soon as I may start."
+    Submit {
+        /// Processors that it is going to ask for.
+        request: u32,
+        /// What it is, for reports.
+        label: String,
+    },
+    /// "Who waits to be started?"
+    Queue,
+}
+
+/// The head of a report on the queue.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Queue {
+    /// Programs that may run at once; `None`: any number.
+    pub level: Option<u32>,
+    /// Programs that run.
+    pub running: u32,
+    /// Programs that wait, named by the packets that follow.
+    pub waiting: u32,
+}
+
+/// One that waits to be started.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QueuedStatus {
+    /// By this number it can be cancelled.
+    pub id: u64,
+    /// Its process.
+    pub pid: i32,
+    /// What it says of itself, escaped.
+    pub label: String,
+    /// Processors that it is going to ask for.
+    pub request: u32,
+    /// How long it waits.
+    pub waits_ns: u64,
 }
 
 /// What an administrator may change while programs run.
@@ -53,6 +90,26 @@ pub enum Control {
         /// Its parameters, as people write them.
         #[serde(default)]
         settings: BTreeMap<String, String>,
+    },
+    /// How many programs may run at once.
+    Level {
+        /// Their number; `None`: any.
+        level: Option<u32>,
+    },
+    /// A process that does not speak the protocol shall be managed by the affinity of its threads.
+    Attach {
+        /// Its number.
+        pid: i32,
+    },
+    /// It shall not any more.
+    Detach {
+        /// Its number.
+        pid: i32,
+    },
+    /// One that waits shall not be started.
+    Cancel {
+        /// Its number.
+        id: u64,
     },
 }
 
@@ -96,6 +153,22 @@ pub enum FromManager {
     Announced,
     /// The answer to a [`ToManager::Control`]: it is so now.
     Done,
+    /// The answer to a [`ToManager::Submit`]: it waits.
+    Queued {
+        /// Its number.
+        id: u64,
+        /// How many wait before it.
+        ahead: u32,
+    },
+    /// The end of the waiting: it may start.
+    Admitted,
+    /// The head of a report on the queue; [`FromManager::Waiting`] packets follow until all are named.
+    Queue(Queue),
+    /// A part of a report on the queue.
+    Waiting {
+        /// In the order in which they start.
+        places: Vec<QueuedStatus>,
+    },
     /// "No", and why. The connection is closed afterwards.
     Refused(Refused),
     /// The head of a status report; [`FromManager::Programs`] packets follow until all programs are named.
@@ -132,6 +205,8 @@ pub enum RefusedCode {
     System,
     /// What a control message asks for cannot be.
     NotPossible,
+    /// Somebody cancelled what was submitted.
+    Cancelled,
 }
 
 /// A refusal.
@@ -201,6 +276,9 @@ pub struct ProgramStatus {
     pub dedicated: bool,
     /// Its teams have a fixed size.
     pub fixed_team: bool,
+    /// It does not speak the protocol: all its threads are bound to its processors.
+    #[serde(default)]
+    pub attached: bool,
     /// Virtual processors that it published.
     pub vps: u32,
     /// Processors that were taken from it and that it may still use.
@@ -355,6 +433,7 @@ mod tests {
             shared: false,
             dedicated: false,
             fixed_team: false,
+            attached: false,
             vps: u32::MAX,
             asked: u32::MAX,
             preempted: u32::MAX,
@@ -369,6 +448,14 @@ mod tests {
         programs.push(program);
         let all = encode(&FromManager::Programs(Programs { programs })).unwrap().len();
         assert!(one <= MAX_MESSAGE && all <= MAX_MESSAGE, "{one} {all}");
+    }
+
+    #[test]
+    fn a_packet_of_the_queue_fits_whatever_the_labels_are() {
+        let label = "\\u{10ffff}".repeat(64);
+        let place = QueuedStatus { id: u64::MAX, pid: i32::MIN, label, request: u32::MAX, waits_ns: u64::MAX };
+        let packet = encode(&FromManager::Waiting { places: vec![place; WAITING_PER_PACKET] }).unwrap();
+        assert!(packet.len() <= MAX_MESSAGE, "{}", packet.len());
     }
 
     proptest! {

@@ -1,13 +1,14 @@
-//! Changing a manager that runs: `cpumgr policy`, `cpumgr set`.
+//! Changing a manager that runs: `cpumgr policy`, `set`, `mpl`, `queue`, `cancel`.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
 use arena::client::{ConnectError, Connection};
-use arena::message::{Control, FromManager, ToManager};
+use arena::message::{Control, FromManager, Queue, QueuedStatus, ToManager};
+use serde::Serialize;
 
-use crate::cli::{PolicyArgs, SetArgs, Setting};
+use crate::cli::{CancelArgs, MplArgs, PidArgs, PolicyArgs, SetArgs, Setting, StatusArgs};
 use crate::command::print;
 use crate::error::Error;
 use crate::escape::printable;
@@ -53,6 +54,98 @@ pub fn policy(args: &PolicyArgs) -> Result<(), Error> {
         return Err(Error::Usage("a parameter is given twice".into()));
     }
     Ok(change(&socket, Control::Policy { name, settings })?)
+}
+
+/// `cpumgr mpl`.
+///
+/// # Errors
+/// When there is no manager.
+pub fn level(args: &MplArgs) -> Result<(), Error> {
+    Ok(change(&socket::to_ask(args.socket.as_deref())?, Control::Level { level: args.level.number() })?)
+}
+
+/// `cpumgr attach`.
+///
+/// # Errors
+/// When there is no manager, or the process is not there, not this user's, or managed already.
+pub fn attach(args: &PidArgs) -> Result<(), Error> {
+    Ok(change(&socket::to_ask(args.socket.as_deref())?, Control::Attach { pid: args.pid })?)
+}
+
+/// `cpumgr detach`.
+///
+/// # Errors
+/// When there is no manager, or the process is not attached.
+pub fn detach(args: &PidArgs) -> Result<(), Error> {
+    Ok(change(&socket::to_ask(args.socket.as_deref())?, Control::Detach { pid: args.pid })?)
+}
+
+/// `cpumgr cancel`.
+///
+/// # Errors
+/// When there is no manager, or nobody waits under this number.
+pub fn cancel(args: &CancelArgs) -> Result<(), Error> {
+    Ok(change(&socket::to_ask(args.socket.as_deref())?, Control::Cancel { id: args.id })?)
+}
+
+/// The queue as it was at one moment.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct QueueReport {
+    /// The numbers.
+    #[serde(flatten)]
+    pub queue: Queue,
+    /// Who waits, the next one first.
+    pub places: Vec<QueuedStatus>,
+}
+
+impl QueueReport {
+    /// Asks the manager at `socket`.
+    ///
+    /// # Errors
+    /// When there is none, or what answers is none.
+    pub fn ask(socket: &Path) -> Result<Self, ConnectError> {
+        let connection = Connection::open(socket, ANSWER)?;
+        connection.send(&ToManager::Queue)?;
+        let queue = match connection.receive()?.0 {
+            FromManager::Queue(queue) => queue,
+            FromManager::Refused(refused) => return Err(ConnectError::Refused { path: socket.to_owned(), refused }),
+            other => return Err(connection.broken(format!("it answered a question for its queue with {other:?}"))),
+        };
+        let mut places = Vec::new();
+        while places.len() < queue.waiting as usize {
+            match connection.receive()?.0 {
+                FromManager::Waiting { places: part } if !part.is_empty() => places.extend(part),
+                other => return Err(connection.broken(format!("its queue goes on with {other:?}"))),
+            }
+        }
+        Ok(Self { queue, places })
+    }
+
+    /// As a table for people.
+    pub fn table(&self) -> String {
+        let level =
+            self.queue.level.map_or_else(|| "any number of programs".into(), |level| format!("{level} programs"));
+        let mut text = format!("{level} may run at once, {} run, {} wait\n", self.queue.running, self.queue.waiting);
+        for place in &self.places {
+            let seconds = place.waits_ns / 1_000_000_000;
+            text.push_str(&format!("{:>6}  pid {:<8} waits {seconds}s  {}\n", place.id, place.pid, place.label));
+        }
+        text
+    }
+}
+
+/// `cpumgr queue`.
+///
+/// # Errors
+/// When there is no manager.
+pub fn queue(args: &StatusArgs) -> Result<(), Error> {
+    let report = QueueReport::ask(&socket::to_ask(args.socket.as_deref())?)?;
+    let text = if args.json {
+        serde_json::to_string(&report).map_err(|error| Error::Usage(error.to_string()))? + "\n"
+    } else {
+        report.table().lines().map(|line| printable(line) + "\n").collect()
+    };
+    print(&text)
 }
 
 /// Sends a control message and waits until it is done.

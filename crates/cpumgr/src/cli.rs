@@ -19,6 +19,7 @@ Exit codes:
   4    a manager runs on that socket already
   5    the socket or its directory cannot be used (owner, mode, permission)
   6    what answers at the socket is no manager of this version
+  7    submit: somebody cancelled it
   126  run: the program cannot be executed
   127  run: the program was not found
   otherwise `run` ends as its program does: it becomes the program.
@@ -50,8 +51,74 @@ pub enum Command {
     Policy(PolicyArgs),
     /// Changes a number of the running manager.
     Set(SetArgs),
+    /// Manages a process that does not speak the protocol, by binding all its threads.
+    Attach(PidArgs),
+    /// Lets an attached process go; its threads get their masks back.
+    Detach(PidArgs),
+    /// Says how many programs may run at once: a number or `any`.
+    Mpl(MplArgs),
+    /// Waits until one more program may run, then runs it as `run` does.
+    Submit(RunArgs),
+    /// Shows who waits to be started.
+    Queue(StatusArgs),
+    /// Takes one out of the queue.
+    Cancel(CancelArgs),
     /// Runs a workload file in the simulator of the policies.
     Simulate(simulate::SimulateArgs),
+}
+
+/// What `mpl` can be told.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = EXIT_CODES)]
+pub struct MplArgs {
+    /// The manager's socket [default: as for run].
+    #[arg(long, value_name = "PATH")]
+    pub socket: Option<PathBuf>,
+    /// Their number; 0 starts nothing more.
+    #[arg(value_name = "N | any", value_parser = level)]
+    pub level: Level,
+}
+
+/// What `attach` and `detach` can be told.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = EXIT_CODES)]
+pub struct PidArgs {
+    /// The manager's socket [default: as for run].
+    #[arg(long, value_name = "PATH")]
+    pub socket: Option<PathBuf>,
+    /// The process.
+    #[arg(value_parser = clap::value_parser!(i32).range(1..))]
+    pub pid: i32,
+}
+
+/// What `cancel` can be told.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = EXIT_CODES)]
+pub struct CancelArgs {
+    /// The manager's socket [default: as for run].
+    #[arg(long, value_name = "PATH")]
+    pub socket: Option<PathBuf>,
+    /// Its number, as `queue` shows it.
+    pub id: u64,
+}
+
+/// How many programs may run at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Level {
+    /// As many as come.
+    Any,
+    /// So many.
+    AtMost(u32),
+}
+
+impl Level {
+    /// The number, if there is one.
+    pub fn number(self) -> Option<u32> {
+        match self {
+            Self::Any => None,
+            Self::AtMost(number) => Some(number),
+        }
+    }
 }
 
 /// What `policy` can be told.
@@ -111,6 +178,9 @@ pub struct DaemonArgs {
     /// How long a program has to leave a processor that was taken before its threads are bound elsewhere, 0s to 10s.
     #[arg(long, value_name = "TIME", default_value = "2ms", value_parser = grace)]
     pub grace: Duration,
+    /// How many programs may run at once: `submit` holds the others back; a number or `any` [default: any].
+    #[arg(long, value_name = "N", value_parser = level)]
+    pub mpl: Option<Level>,
     /// The processors to manage, as 0-3,8 [default: all that this process may use].
     #[arg(long, value_name = "LIST", value_parser = cpus)]
     pub cpus: Option<CpuSet>,
@@ -144,6 +214,9 @@ pub struct RunArgs {
     /// The directory of the drop-in OpenMP library [default: NANOS_SHIM_DIR, else beside this program].
     #[arg(long, value_name = "DIR")]
     pub lib: Option<PathBuf>,
+    /// Puts the drop-in library in front by LD_PRELOAD, too: for programs and modules that carry a libgomp of their own.
+    #[arg(long, value_enum, default_value_t = Preload::Auto)]
+    pub preload: Preload,
     /// The program and its arguments.
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM [ARGS]...")]
     pub command: Vec<OsString>,
@@ -159,6 +232,17 @@ pub struct StatusArgs {
     /// As one JSON object.
     #[arg(long)]
     pub json: bool,
+}
+
+/// Whether the drop-in library is preloaded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Preload {
+    /// When the program can load it: not for static programs, nor for those of another machine.
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
 }
 
 /// How long a manager without programs stays.
@@ -177,6 +261,13 @@ fn policy(text: &str) -> Result<String, String> {
 fn quantum(text: &str) -> Result<Duration, duration::DurationError> {
     let possible = limits::quantum();
     duration::parse_within(text, Duration::from_nanos(*possible.start()), Duration::from_nanos(*possible.end()))
+}
+
+fn level(text: &str) -> Result<Level, String> {
+    if text == "any" {
+        return Ok(Level::Any);
+    }
+    text.parse().map(Level::AtMost).map_err(|_| "it is a number of programs, or `any`".into())
 }
 
 fn grace(text: &str) -> Result<Duration, duration::DurationError> {

@@ -6,8 +6,9 @@ use crate::cli::{Command, DaemonArgs, StatusArgs};
 use crate::daemon::{self, Options, background};
 use crate::error::Error;
 use crate::escape::printable;
+use crate::run::{self, Start};
 use crate::status::Report;
-use crate::{administration, run, simulate, socket};
+use crate::{administration, simulate, socket};
 
 /// Does what the command line says. `run` returns only when it fails.
 ///
@@ -16,7 +17,15 @@ use crate::{administration, run, simulate, socket};
 pub fn execute(command: Command) -> Result<(), Error> {
     match command {
         Command::Daemon(args) => serve(&args),
-        Command::Run(args) => Err(run::run(&args, |warning| eprintln!("cpumgr: {}", printable(warning)))),
+        Command::Run(args) => Err(run::run(&args, Start::Now, |warning| eprintln!("cpumgr: {}", printable(warning)))),
+        Command::Submit(args) => {
+            Err(run::run(&args, Start::InTurn, |warning| eprintln!("cpumgr: {}", printable(warning))))
+        }
+        Command::Attach(args) => administration::attach(&args),
+        Command::Detach(args) => administration::detach(&args),
+        Command::Mpl(args) => administration::level(&args),
+        Command::Queue(args) => administration::queue(&args),
+        Command::Cancel(args) => administration::cancel(&args),
         Command::Status(args) => status(&args),
         Command::Policy(args) => administration::policy(&args),
         Command::Set(args) => administration::set(&args),

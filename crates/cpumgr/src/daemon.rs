@@ -6,7 +6,7 @@ use std::time::Duration;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use platform::affinity::CpuSet;
 
-use crate::cli::{DaemonArgs, IdleExit};
+use crate::cli::{DaemonArgs, IdleExit, Level};
 use crate::error::Error;
 use crate::instance::Instance;
 use crate::kernel::Linux;
@@ -38,6 +38,8 @@ pub struct Options {
     pub quantum: Duration,
     /// The time between asking for a processor and squeezing.
     pub grace: Duration,
+    /// How many programs may run at once; `None`: any number.
+    pub level: Option<u32>,
     /// The processors that it manages; `None`: all that it may use.
     pub cpus: Option<CpuSet>,
     /// How long it stays without programs; `None`: for ever.
@@ -64,6 +66,7 @@ impl Options {
             policy: args.policy.clone(),
             quantum: args.quantum,
             grace: args.grace,
+            level: args.mpl.and_then(Level::number),
             cpus: args.cpus.clone(),
             idle_exit,
             trace: args.trace.as_deref().map(absolute).transpose()?,
@@ -120,6 +123,7 @@ pub fn serve(options: &Options, ready: impl FnOnce()) -> Result<Ended, Error> {
         idle_exit: options.idle_exit,
         grace: options.grace,
         kernel: Box::new(Linux),
+        level: options.level,
     })?;
     ready();
     Ok(server.run()?)

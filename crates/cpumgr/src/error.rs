@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use arena::client::ConnectError;
+use arena::message::RefusedCode;
 use nix::errno::Errno;
 use platform::SysError;
 
@@ -22,6 +23,8 @@ pub const RUNNING: u8 = 4;
 pub const SOCKET: u8 = 5;
 /// What answers is no manager of this version, or does not answer as one.
 pub const PROTOCOL: u8 = 6;
+/// Somebody cancelled what was submitted.
+pub const CANCELLED: u8 = 7;
 /// The program to run cannot be executed.
 pub const CANNOT_EXECUTE: u8 = 126;
 /// The program to run is not there.
@@ -103,6 +106,7 @@ impl Error {
             Self::Connect { source } => match source {
                 ConnectError::Unreachable { source, .. } if is_absent(*source) => NO_MANAGER,
                 ConnectError::Unreachable { .. } => SOCKET,
+                ConnectError::Refused { refused, .. } if refused.code == RefusedCode::Cancelled => CANCELLED,
                 _ => PROTOCOL,
             },
             Self::Instance(InstanceError::Running { .. }) => RUNNING,

@@ -13,6 +13,7 @@ pub mod kernel;
 pub mod ledger;
 pub mod limits;
 pub mod machine;
+pub mod preload;
 pub mod reactor;
 pub mod reclaim;
 pub mod run;

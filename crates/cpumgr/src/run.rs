@@ -13,9 +13,10 @@ use arena::client::{ConnectError, Connection, SOCKET_VARIABLE};
 use arena::message::{FromManager, ToManager};
 use policies::DEFAULT_POLICY;
 
-use crate::cli::RunArgs;
+use crate::cli::{Preload, RunArgs};
 use crate::daemon::{BACKGROUND_IDLE, Options, background};
-use crate::error::{Error, RUNNING, is_absent};
+use crate::error::{CANCELLED, Error, RUNNING, is_absent};
+use crate::preload::{self, Program};
 use crate::{instance, socket};
 
 /// The file that makes a directory the drop-in library's.
@@ -32,14 +33,24 @@ const QUANTUM: Duration = Duration::from_millis(100);
 /// Its grace.
 const GRACE: Duration = Duration::from_millis(2);
 
-/// Becomes the program. Returns only when that fails.
-pub fn run(args: &RunArgs, warn: impl Fn(&str)) -> Error {
+/// When a program starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Start {
+    /// At once.
+    Now,
+    /// When the manager's multiprogramming level has room for it.
+    InTurn,
+}
+
+/// Becomes the program. Returns only when that fails, or when it was cancelled while it waited.
+pub fn run(args: &RunArgs, start: Start, warn: impl Fn(&str)) -> Error {
     let mut command = Command::new(&args.command[0]);
     command.args(&args.command[1..]);
     match socket::to_run(args.socket.as_deref()) {
         Ok(None) => {}
-        Ok(Some(socket)) => match ensure_manager(&socket, args.policy.as_deref(), &warn) {
+        Ok(Some(socket)) => match ensure_manager(&socket, args, start, &warn) {
             Ok(()) => drop(command.env(SOCKET_VARIABLE, &socket)),
+            Err(error) if error.code() == CANCELLED => return error,
             Err(error) => {
                 warn(&format!("{error}; the program runs without a manager"));
                 // It would look for the same manager again, and complain again.
@@ -51,6 +62,11 @@ pub fn run(args: &RunArgs, warn: impl Fn(&str)) -> Error {
     match library_directory(args.lib.as_deref()) {
         Ok(directory) => {
             command.env("LD_LIBRARY_PATH", in_front(&directory, env::var_os("LD_LIBRARY_PATH").as_deref()));
+            let library = directory.join(LIBRARY);
+            if is_preloaded(args, &library) {
+                // A module with a library of its own (DT_RPATH, another file name) does not ask the path (D17).
+                command.env("LD_PRELOAD", in_front(&library, env::var_os("LD_PRELOAD").as_deref()));
+            }
         }
         Err(looked) => warn(&format!(
             "the drop-in OpenMP library {LIBRARY} is not in {looked}; build it with `cargo xtask shim`, or name its \
@@ -61,12 +77,32 @@ pub fn run(args: &RunArgs, warn: impl Fn(&str)) -> Error {
     Error::Exec { program: args.command[0].to_string_lossy().into_owned(), source }
 }
 
+/// Whether the library is to be preloaded. The loader complains about one that it cannot load, in each process.
+fn is_preloaded(args: &RunArgs, library: &Path) -> bool {
+    // Separators of LD_PRELOAD cannot be escaped.
+    let nameable = !library.to_string_lossy().contains([' ', ':']);
+    match args.preload {
+        Preload::Never => false,
+        Preload::Always => nameable,
+        Preload::Auto => {
+            let program = preload::of_command(Path::new(&args.command[0]));
+            let loads = matches!(program, Some(Program::Dynamic | Program::Interpreted));
+            nameable && loads && preload::is_loadable(library)
+        }
+    }
+}
+
 /// Sees to it that a manager answers at `socket` and knows that this process is going to be a program.
-fn ensure_manager(socket: &Path, policy: Option<&str>, warn: &impl Fn(&str)) -> Result<(), Error> {
-    let begin = Instant::now();
+fn ensure_manager(socket: &Path, args: &RunArgs, when: Start, warn: &impl Fn(&str)) -> Result<(), Error> {
+    let policy = args.policy.as_deref();
+    let mut begin = Instant::now();
     let mut start_lock = None;
     loop {
-        match announce(socket, policy, warn) {
+        let said = match when {
+            Start::Now => announce(socket, policy, warn),
+            Start::InTurn => submit(socket, args, &mut begin),
+        };
+        match said {
             Ok(()) => return Ok(()),
             Err(ConnectError::Unreachable { source, .. }) if is_absent(source) => {
                 if start_lock.is_none() {
@@ -95,6 +131,7 @@ fn start(socket: &Path, policy: &str) -> Result<(), Error> {
         grace: GRACE,
         cpus: None,
         idle_exit: Some(BACKGROUND_IDLE),
+        level: None,
         trace: None,
         // `taskset ... cpumgr run` restricts the program, not the manager that everybody finds afterwards.
         widen: true,
@@ -133,6 +170,27 @@ fn announce(socket: &Path, policy: Option<&str>, warn: &impl Fn(&str)) -> Result
         }
     }
     Ok(())
+}
+
+/// Waits in the queue until this process may be a program. A manager that ends meanwhile, `begin` being the time from
+/// which on another one is waited for, is an error; the place in its queue is lost.
+fn submit(socket: &Path, args: &RunArgs, begin: &mut Instant) -> Result<(), ConnectError> {
+    let connection = Connection::open(socket, ANSWER)?;
+    let request = std::thread::available_parallelism().map_or(1, |count| u32::try_from(count.get()).unwrap_or(1));
+    let words = args.command.iter().map(|word| word.to_string_lossy());
+    let label = words.collect::<Vec<_>>().join(" ").chars().take(64).collect();
+    connection.send(&ToManager::Submit { request, label })?;
+    let mut answer = connection.receive()?.0;
+    if matches!(answer, FromManager::Queued { .. }) {
+        let waited = connection.receive_patiently();
+        *begin = Instant::now();
+        answer = waited?.0;
+    }
+    match answer {
+        FromManager::Admitted => Ok(()),
+        FromManager::Refused(refused) => Err(ConnectError::Refused { path: socket.to_owned(), refused }),
+        other => Err(connection.broken(format!("it answered a submission with {other:?}"))),
+    }
 }
 
 /// The manager closed the connection, or said goodbye.

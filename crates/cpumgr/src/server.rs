@@ -12,7 +12,7 @@
 //! - V3 Who a client is comes from the kernel (credentials and pidfd of the socket), never from the client.
 //! - V4 Without programs no timer runs but the one that ends an idle manager.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
@@ -30,10 +30,12 @@ use crate::ledger::{Change, Ledger};
 use crate::reactor::{Event, Interest, Reactor, Role};
 use crate::trace::{self, Trace};
 
+mod attached;
 mod connection;
 mod control;
 mod door;
 mod program;
+mod queue;
 mod report;
 
 use connection::Connection;
@@ -64,6 +66,8 @@ pub struct Setup {
     pub grace: Duration,
     /// The calls that act upon threads of programs.
     pub kernel: Box<dyn Kernel>,
+    /// How many programs may run at once; `None`: any number.
+    pub level: Option<u32>,
 }
 
 /// Why the scheduler ended.
@@ -87,6 +91,13 @@ pub struct Server {
     idle_exit: Option<u64>,
     grace: u64,
     kernel: Box<dyn Kernel>,
+    level: Option<u32>,
+    /// Programs that do not speak the protocol, by their number in the books.
+    attached: BTreeMap<u64, attached::Attached>,
+    /// Who waits to be started, first come first.
+    queue: VecDeque<queue::Place>,
+    /// When the policy wants to be asked about them again.
+    admit_again: Option<u64>,
     connections: BTreeMap<u64, Connection>,
     next_serial: u64,
     /// Connections that get their answer after the next decision.
@@ -124,6 +135,10 @@ impl Server {
             idle_exit: setup.idle_exit.map(nanos),
             grace: nanos(setup.grace),
             kernel: setup.kernel,
+            level: setup.level,
+            attached: BTreeMap::new(),
+            queue: VecDeque::new(),
+            admit_again: None,
             connections: BTreeMap::new(),
             next_serial: 1,
             arrived: Vec::new(),
@@ -180,7 +195,9 @@ impl Server {
     }
 
     fn process_ended(&mut self, serial: u64) {
-        self.doom(serial, "its process ended");
+        if !self.let_go(serial) {
+            self.doom(serial, "its process ended");
+        }
     }
 
     /// A program rang: look at its request, unless it rings too often.
@@ -275,6 +292,7 @@ impl Server {
             self.publish(changes, now);
         }
         self.squeeze(now);
+        self.look_at_attached(now);
         while let Some(cause) = self.cause.take() {
             let changes = self.ledger.decide(now, cause);
             self.publish(changes, now);
@@ -284,12 +302,15 @@ impl Server {
             // A program that died before its answer leaves again.
             self.bury(now);
         }
+        if !self.queue.is_empty() {
+            self.admit_waiting(now);
+        }
         // A pass that happens anyway spares the next wakeup for a sign of life alone.
         if self.next_beat <= now + self.beat_interval() / 2 {
             self.page.beat(now);
             self.next_beat = now + self.beat_interval();
         }
-        if self.programs() > 0 || self.connections.values().any(|it| it.announced) {
+        if self.is_needed() {
             self.idle_since = now;
         }
         let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
@@ -297,12 +318,15 @@ impl Server {
             processors: self.ledger.processors(),
             programs: number(self.programs()),
             waiting: number(self.ledger.waiting()),
-            queued: 0,
+            queued: number(self.queue.len()),
         });
     }
 
     fn publish(&mut self, changes: Vec<Change>, now: u64) {
         for Change { app, holding } in changes {
+            if self.bind_attached(app.0, &holding.cpus, now) {
+                continue;
+            }
             let Some(connection) = self.connections.get_mut(&app.0) else {
                 continue;
             };
@@ -384,12 +408,17 @@ impl Server {
     }
 
     fn programs(&self) -> usize {
-        self.connections.values().filter(|it| it.program.is_some()).count()
+        self.connections.values().filter(|it| it.program.is_some()).count() + self.attached.len()
+    }
+
+    /// Somebody is a program, is about to be one, or waits to be one.
+    fn is_needed(&self) -> bool {
+        let running = self.connections.values().any(|it| it.program.is_some() || it.announced);
+        running || !self.queue.is_empty() || !self.attached.is_empty()
     }
 
     fn is_idle(&self, now: u64) -> bool {
-        let gone = self.programs() == 0 && !self.connections.values().any(|it| it.announced);
-        gone && self.idle_exit.is_some_and(|time| self.idle_since.saturating_add(time) <= now)
+        !self.is_needed() && self.idle_exit.is_some_and(|time| self.idle_since.saturating_add(time) <= now)
     }
 
     fn beat_interval(&self) -> u64 {
@@ -402,16 +431,17 @@ impl Server {
             [connection.muted_until, connection.program.as_ref().and_then(|program| program.muted_until)]
         });
         let busy = self.programs() > 0;
-        let waited_for = busy || self.connections.values().any(|it| it.announced);
-        let idle = self.idle_exit.filter(|_| !waited_for).map(|time| self.idle_since.saturating_add(time));
+        let idle = self.idle_exit.filter(|_| !self.is_needed()).map(|time| self.idle_since.saturating_add(time));
         let beat = busy.then_some(self.next_beat);
         let graces = self.connections.values().filter_map(|it| it.program.as_ref()?.reclaim.deadline());
-        let times = [self.ledger.next_deadline(), self.accept_again, idle, beat];
-        times.into_iter().chain(muted).flatten().chain(graces).min()
+        let times = [self.ledger.next_deadline(), self.accept_again, idle, beat, self.admit_again];
+        let looks = self.attached.values().map(|it| it.next_look);
+        times.into_iter().chain(muted).flatten().chain(graces).chain(looks).min()
     }
 
     /// Says goodbye and ends.
     fn end(mut self) {
+        self.let_all_go();
         for connection in self.connections.values_mut() {
             if let Some(program) = &mut connection.program {
                 program.reclaim.restore(self.kernel.as_ref());

@@ -137,6 +137,7 @@ mod tests {
             shared: true,
             dedicated: false,
             fixed_team: false,
+            attached: false,
             vps: 2,
             asked: 0,
             preempted: 1,

@@ -8,7 +8,7 @@
 //! `sched_setaffinity` takes a bare number, though. So the directory is asked before and after: a thread that ended in
 //! between may have given its number away, and whoever got it gets back the mask that it had.
 
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use nix::errno::Errno;
 use nix::fcntl::{AtFlags, OFlag, openat};
@@ -100,8 +100,8 @@ impl Threads {
     }
 }
 
-impl AsRawFd for Threads {
-    fn as_raw_fd(&self) -> std::os::fd::RawFd {
-        self.directory.as_raw_fd()
+impl AsFd for Threads {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.directory.as_fd()
     }
 }

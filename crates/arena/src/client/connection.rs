@@ -43,8 +43,20 @@ impl Connection {
     /// # Errors
     /// When there is none in time, the connection breaks, or the answer is no message.
     pub fn receive(&self) -> Result<(FromManager, Vec<OwnedFd>), ConnectError> {
+        self.receive_within(Some(self.timeout))
+    }
+
+    /// Waits for an answer that may take any time.
+    ///
+    /// # Errors
+    /// When the connection breaks, or the answer is no message.
+    pub fn receive_patiently(&self) -> Result<(FromManager, Vec<OwnedFd>), ConnectError> {
+        self.receive_within(None)
+    }
+
+    fn receive_within(&self, timeout: Option<Duration>) -> Result<(FromManager, Vec<OwnedFd>), ConnectError> {
         let mut buffer = vec![0; MAX_MESSAGE];
-        let (length, descriptors) = match fdpass::recv(self.socket.as_fd(), &mut buffer, Some(self.timeout)) {
+        let (length, descriptors) = match fdpass::recv(self.socket.as_fd(), &mut buffer, timeout) {
             Ok(received) => received,
             Err(error) if error.is(nix::errno::Errno::ETIMEDOUT as i32) => {
                 return Err(ConnectError::Silent { path: self.path.clone(), timeout: self.timeout });

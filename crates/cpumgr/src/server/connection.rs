@@ -129,7 +129,7 @@ impl Connection {
     }
 
     /// Waits for the end of the process too.
-    fn watch(&mut self, reactor: &Reactor) -> SysResult<()> {
+    pub(super) fn watch(&mut self, reactor: &Reactor) -> SysResult<()> {
         if !self.watched {
             reactor.add(&self.pidfd, self.serial, Role::Process)?;
             self.watched = true;
@@ -195,6 +195,11 @@ impl Server {
             }
             ToManager::Announce => self.announce(serial),
             ToManager::Control(control) => self.control(serial, control, now),
+            ToManager::Submit { request, label } => self.submit(serial, request, &label, now),
+            ToManager::Queue => {
+                let report = self.queue_report(now);
+                self.say(serial, report);
+            }
         }
     }
 
@@ -246,6 +251,11 @@ impl Server {
         let pid = connection.peer.pid;
         if connection.program.is_some() {
             return self.refuse(serial, RefusedCode::Malformed, "this connection is registered already".into());
+        }
+        // A process that was attached, and speaks now.
+        if self.attached.values().any(|it| it.pid == pid) {
+            // It is there: found a moment ago.
+            let _detached: Result<(), String> = self.detach(pid);
         }
         // The same process on another connection: it became another program by exec, or its library was loaded anew.
         // The old registration is nobody's any more.

@@ -1,6 +1,7 @@
 //! What an administrator changes while programs run.
 
 use arena::message::{self, Control, FromManager, RefusedCode};
+use platform::process::Pid;
 use policies::{Cause, Value};
 
 use super::Server;
@@ -17,6 +18,16 @@ impl Server {
                 let settings = settings.iter().map(|(key, value)| (key.as_str(), value.as_str()));
                 self.change_policy(name.as_deref(), settings, now)
             }
+            Control::Level { level } => {
+                self.change_level(level);
+                Ok(())
+            }
+            Control::Cancel { id } => self.cancel(id),
+            Control::Attach { pid } => {
+                let owner = self.connections.get(&serial).map_or(u32::MAX, |it| it.peer.uid);
+                self.attach(owner, Pid(pid), now)
+            }
+            Control::Detach { pid } => self.detach(Pid(pid)),
         };
         match outcome {
             Ok(()) => self.say(serial, message::encode(&FromManager::Done).into_iter().collect()),

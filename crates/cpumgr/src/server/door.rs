@@ -56,7 +56,8 @@ impl Server {
     /// makes room if it had time enough to say what it wants: nobody keeps others out by connecting only. Without one
     /// the newcomer waits in the listener's queue, which a crowd of programs that start together needs.
     fn has_room(&mut self, now: u64) -> bool {
-        let others = self.connections.values().filter(|it| it.program.is_none() && !it.announced);
+        // Whoever waits to be started is watched, as programs are.
+        let others = self.connections.values().filter(|it| it.program.is_none() && !it.announced && !it.watched);
         if others.clone().count() < MAX_OTHERS {
             return true;
         }

@@ -127,7 +127,7 @@ impl Program {
 }
 
 /// What the kernel calls a process.
-fn name_of(pid: Pid) -> SysResult<String> {
+pub(super) fn name_of(pid: Pid) -> SysResult<String> {
     let gone = |error: std::io::Error| {
         SysError::new("read(/proc/PID/comm)", error.raw_os_error().unwrap_or(nix::errno::Errno::ESRCH as i32))
     };

@@ -10,7 +10,7 @@ use super::Server;
 impl Server {
     /// The report as packets.
     pub(super) fn report(&self, now: u64) -> Vec<Vec<u8>> {
-        let programs: Vec<ProgramStatus> = self
+        let mut programs: Vec<ProgramStatus> = self
             .connections
             .values()
             .filter_map(|connection| {
@@ -29,6 +29,7 @@ impl Server {
                     shared: holding.shared,
                     dedicated: holding.dedicated,
                     fixed_team: program.fixed_team,
+                    attached: false,
                     vps: u32::try_from(program.areas.vps().count()).unwrap_or(u32::MAX),
                     asked: program.reclaim.asked(),
                     preempted: program.reclaim.preempted(),
@@ -38,6 +39,7 @@ impl Server {
                 })
             })
             .collect();
+        programs.extend(self.attached_status(now));
         let head = FromManager::Status(Status {
             manager_pid: process::current_pid().0,
             uptime_ns: now.saturating_sub(self.started),

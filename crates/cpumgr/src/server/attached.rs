@@ -1,0 +1,269 @@
+//! Programs that do not speak the protocol: managed by the affinity of all their threads.
+//!
+//! # Protocol
+//! 1. `attach PID`: the process must be the asker's own. It counts as a program that asks for as many processors as it
+//!    has threads.
+//! 2. Whenever its processors change, each of its threads is bound to those of them that the thread's own mask allows,
+//!    or to all of them. Threads made later inherit that from who made them; each quantum looks for such, and for
+//!    threads that bound themselves.
+//! 3. `detach PID`, its registration as a program that speaks, or the manager's end: each thread gets back the mask
+//!    that it had, or that it gave itself meanwhile; threads made later get the initial thread's.
+//!
+//! # Invariants
+//! - B1 Only threads of the process are touched (`threads`), and nothing else of it.
+//! - B2 One pass binds at most [`BUDGET`] threads of a program; the next one follows at once.
+//!
+//! # Not here
+//! Processes that an attached one starts: they inherit its mask and keep it.
+
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+
+use arena::message::ProgramStatus;
+use nix::sys::stat::fstat;
+use platform::affinity::{CpuId, CpuSet, Tid};
+use platform::process::{self, Pid};
+use platform::{SysError, SysResult};
+use policies::{AppId, Cause};
+
+use super::program::name_of;
+use super::{MAX_PROGRAMS, Server};
+use crate::kernel::Kernel;
+use crate::reactor::Role;
+use crate::threads::Threads;
+
+/// Threads of one program that one pass binds.
+const BUDGET: usize = 64;
+/// Threads of one program that are looked at.
+const MAX_THREADS: usize = 1024;
+
+/// The mask of a thread before, and as the manager set it.
+#[derive(Debug)]
+struct Bound {
+    before: CpuSet,
+    now: CpuSet,
+}
+
+/// A process that is managed from outside.
+#[derive(Debug)]
+pub(super) struct Attached {
+    pub(super) pid: Pid,
+    pidfd: OwnedFd,
+    threads: Threads,
+    name: String,
+    /// The initial thread's mask when it was attached.
+    fence: CpuSet,
+    max: u32,
+    count: u32,
+    bound: BTreeMap<i32, Bound>,
+    cpus: CpuSet,
+    pub(super) next_look: u64,
+    arrived: u64,
+}
+
+impl Attached {
+    fn open(pid: Pid, owner: u32, managed: &CpuSet, kernel: &dyn Kernel, now: u64) -> Result<Self, String> {
+        let gone = |error: SysError| format!("process {pid} cannot be attached: {error}");
+        let pidfd = process::pidfd_open(pid).map_err(gone)?;
+        let threads = Threads::of(pid, &pidfd).map_err(gone)?;
+        let user = fstat(&threads).map_err(|errno| format!("process {pid} cannot be attached: {errno}"))?.st_uid;
+        if user != owner && owner != 0 {
+            return Err(format!("process {pid} belongs to user {user}; a user attaches processes of their own only"));
+        }
+        let fence = threads.mask(kernel, Tid(pid.0)).map_err(gone)?;
+        let fence = fence.ok_or_else(|| format!("process {pid} has ended"))?;
+        let count = threads.list(MAX_THREADS).map_err(gone)?.len();
+        let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX).max(1);
+        Ok(Self {
+            name: name_of(pid).map_err(gone)?,
+            max: number(managed.intersection(&fence).len()),
+            count: number(count),
+            pid,
+            pidfd,
+            threads,
+            fence,
+            bound: BTreeMap::new(),
+            cpus: CpuSet::new(),
+            next_look: now,
+            arrived: now,
+        })
+    }
+
+    /// Binds whoever is not where it should be. False: there are more (B2).
+    fn bind_all(&mut self, kernel: &dyn Kernel) -> SysResult<bool> {
+        let tids = self.threads.list(MAX_THREADS)?;
+        self.count = u32::try_from(tids.len()).unwrap_or(u32::MAX).max(1);
+        self.bound.retain(|tid, _| tids.iter().any(|it| it.0 == *tid));
+        let mut budget = BUDGET;
+        for tid in tids {
+            let Some(mask) = self.threads.mask(kernel, tid)? else { continue };
+            let before = match self.bound.get(&tid.0) {
+                Some(bound) if bound.now == mask => bound.before.clone(),
+                // Made since the last look, by a thread that was bound.
+                None if self.bound.values().any(|bound| bound.now == mask) => self.fence.clone(),
+                // Its own choice.
+                _ => mask.clone(),
+            };
+            let allowed = before.intersection(&self.cpus);
+            let now = if allowed.is_empty() { self.cpus.clone() } else { allowed };
+            if now != mask {
+                if budget == 0 {
+                    return Ok(false);
+                }
+                budget -= 1;
+                match self.threads.bind(kernel, tid, &now) {
+                    Ok(Some(_)) => {}
+                    Ok(None) => continue,
+                    Err(error) => {
+                        // Its cpuset has none of these, or it runs as another user: it stays where it is.
+                        tracing::debug!(tid = tid.0, %error, "a thread cannot be bound");
+                        continue;
+                    }
+                }
+            }
+            self.bound.insert(tid.0, Bound { before, now });
+        }
+        Ok(true)
+    }
+
+    /// Gives every thread back what it had.
+    fn restore(&mut self, kernel: &dyn Kernel) {
+        let fence = self.fence.clone();
+        let bound = std::mem::take(&mut self.bound);
+        let was_ours = |mask: &CpuSet| bound.values().any(|it| it.now == *mask);
+        // A second look, for threads that were made during the first.
+        for _ in 0..2 {
+            for tid in self.threads.list(usize::MAX).unwrap_or_default() {
+                let Ok(Some(mask)) = self.threads.mask(kernel, tid) else { continue };
+                let before = match bound.get(&tid.0) {
+                    Some(it) if it.now == mask => &it.before,
+                    None if was_ours(&mask) => &fence,
+                    _ => continue,
+                };
+                if *before != mask
+                    && let Err(error) = self.threads.bind(kernel, tid, before)
+                {
+                    tracing::warn!(tid = tid.0, %error, "a thread's mask cannot be put back");
+                }
+            }
+        }
+    }
+}
+
+impl Server {
+    /// Step 1, for user `owner`.
+    pub(super) fn attach(&mut self, owner: u32, pid: Pid, now: u64) -> Result<(), String> {
+        let registered = self.connections.values().any(|it| it.peer.pid == pid && it.program.is_some());
+        if registered || self.attached.values().any(|it| it.pid == pid) {
+            return Err(format!("process {pid} is managed already"));
+        }
+        if pid == process::current_pid() {
+            return Err("the manager does not manage itself".into());
+        }
+        if self.programs() >= MAX_PROGRAMS {
+            return Err(format!("{MAX_PROGRAMS} programs are managed already"));
+        }
+        let attached = Attached::open(pid, owner, &self.cpus, self.kernel.as_ref(), now)?;
+        let serial = self.next_serial;
+        self.next_serial += 1;
+        let waited = self.reactor.add(&attached.pidfd, serial, Role::Process);
+        waited.map_err(|error| format!("process {pid} cannot be attached: {error}"))?;
+        self.ledger.arrive(AppId(serial), attached.count, attached.max);
+        tracing::info!(pid = pid.0, name = attached.name, threads = attached.count, "a process is attached");
+        self.attached.insert(serial, attached);
+        self.cause = Some(Cause::Arrival);
+        Ok(())
+    }
+
+    /// Step 3.
+    pub(super) fn detach(&mut self, pid: Pid) -> Result<(), String> {
+        let Some(serial) = self.attached.iter().find(|(_, it)| it.pid == pid).map(|(serial, _)| *serial) else {
+            return Err(format!("process {pid} is not attached; `cpumgr status` shows who is"));
+        };
+        self.let_go(serial);
+        Ok(())
+    }
+
+    /// Takes an attached process out of the books, ended or not; false when there is none of this number.
+    pub(super) fn let_go(&mut self, serial: u64) -> bool {
+        let Some(mut attached) = self.attached.remove(&serial) else {
+            return false;
+        };
+        // An error means that it was not in the set.
+        let _removed: SysResult<()> = self.reactor.remove(&attached.pidfd);
+        attached.restore(self.kernel.as_ref());
+        if self.ledger.leave(AppId(serial)) {
+            self.cause = Some(Cause::Exit);
+        }
+        tracing::info!(pid = attached.pid.0, name = attached.name, "a process is let go");
+        true
+    }
+
+    /// Step 2: its processors changed. False when there is none of this number.
+    pub(super) fn bind_attached(&mut self, serial: u64, cpus: &[u32], now: u64) -> bool {
+        let Some(attached) = self.attached.get_mut(&serial) else {
+            return false;
+        };
+        attached.cpus = cpus.iter().copied().map(CpuId).collect();
+        attached.next_look = now;
+        self.look_at_attached(now);
+        true
+    }
+
+    /// Step 2: new threads, and those that are not where they should be.
+    pub(super) fn look_at_attached(&mut self, now: u64) {
+        let interval = self.ledger.quantum();
+        let mut gone = Vec::new();
+        for (serial, attached) in self.attached.iter_mut().filter(|(_, it)| it.next_look <= now) {
+            match attached.bind_all(self.kernel.as_ref()) {
+                Ok(all) => attached.next_look = if all { now + interval } else { now },
+                Err(error) if error.is(nix::errno::Errno::ESRCH as i32) => gone.push(*serial),
+                Err(error) => {
+                    tracing::warn!(pid = attached.pid.0, %error, "an attached process cannot be looked at");
+                    attached.next_look = now + interval;
+                }
+            }
+            if self.ledger.ask(AppId(*serial), attached.count) {
+                self.cause = self.cause.or(Some(Cause::Request));
+            }
+        }
+        for serial in gone {
+            self.let_go(serial);
+        }
+    }
+
+    /// The manager ends.
+    pub(super) fn let_all_go(&mut self) {
+        for serial in self.attached.keys().copied().collect::<Vec<_>>() {
+            self.let_go(serial);
+        }
+    }
+
+    /// What the report says of attached processes.
+    pub(super) fn attached_status(&self, now: u64) -> Vec<ProgramStatus> {
+        let status = |(serial, attached): (&u64, &Attached)| {
+            let app = AppId(*serial);
+            let holding = self.ledger.holding(app)?;
+            Some(ProgramStatus {
+                pid: attached.pid.0,
+                name: attached.name.clone(),
+                library: String::new(),
+                request: self.ledger.request(app)?,
+                max: attached.max,
+                granted: u32::try_from(holding.cpus.len()).unwrap_or(u32::MAX),
+                cpus: attached.cpus.to_string(),
+                shared: holding.shared,
+                dedicated: holding.dedicated,
+                fixed_team: true,
+                attached: true,
+                vps: attached.count,
+                asked: 0,
+                preempted: 0,
+                squeezes: 0,
+                speedup: None,
+                age_ns: now.saturating_sub(attached.arrived),
+            })
+        };
+        self.attached.iter().filter_map(status).collect()
+    }
+}

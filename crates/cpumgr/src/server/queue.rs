@@ -1,0 +1,137 @@
+//! Programs that wait to be started (M16).
+//!
+//! # Protocol
+//! 1. A process says `submit` and waits on its connection. It is told how many are before it.
+//! 2. In each pass as many from the front of the queue are admitted as the level leaves room for and the policy advises
+//!    (`Policy::admission`). An admitted process counts as running until it ends, whether or not it registers.
+//! 3. It hears `admitted` and becomes its program. Who is cancelled hears a refusal instead.
+//!
+//! # Invariants
+//! - A1 First come, first served.
+//! - A2 When nothing runs, the first in the queue is admitted whatever the policy says, unless the level is 0: a queue
+//!   never stands still by itself.
+//! - A3 Whoever hangs up or dies leaves the queue.
+//! - A4 Programs that were not submitted are not held back; they count as running.
+
+use std::collections::BTreeSet;
+
+use arena::message::{self, FromManager, Queue, QueuedStatus, RefusedCode, WAITING_PER_PACKET};
+use policies::{AppId, Waiting};
+
+use super::Server;
+use crate::escape::escape;
+
+/// Programs that may wait.
+const MAX_WAITING: usize = 512;
+/// The longest label, in bytes.
+const MAX_LABEL: usize = 64;
+
+/// A place in the queue.
+#[derive(Debug)]
+pub(super) struct Place {
+    /// Its connection.
+    serial: u64,
+    since: u64,
+    request: u32,
+    /// What it says of itself, escaped.
+    label: String,
+}
+
+impl Server {
+    /// Puts a process at the end of the queue.
+    pub(super) fn submit(&mut self, serial: u64, request: u32, label: &str, now: u64) {
+        if self.queue.len() >= MAX_WAITING {
+            return self.refuse(serial, RefusedCode::Full, format!("{MAX_WAITING} programs wait already"));
+        }
+        if self.queue.iter().any(|place| place.serial == serial) {
+            return self.refuse(serial, RefusedCode::Malformed, "this connection waits already".into());
+        }
+        let Some(connection) = self.connections.get_mut(&serial) else { return };
+        if connection.announced || connection.program.is_some() {
+            return self.refuse(serial, RefusedCode::Malformed, "this process runs already".into());
+        }
+        let watched = connection.watch(&self.reactor);
+        self.check(serial, watched);
+        let cut = &label.as_bytes()[..label.len().min(MAX_LABEL)];
+        let ahead = u32::try_from(self.queue.len()).unwrap_or(u32::MAX);
+        self.queue.push_back(Place { serial, since: now, request: request.max(1), label: escape(cut) });
+        self.say(serial, message::encode(&FromManager::Queued { id: serial, ahead }).into_iter().collect());
+    }
+
+    /// Takes a place away; its process hears it.
+    pub(super) fn cancel(&mut self, id: u64) -> Result<(), String> {
+        let Some(index) = self.queue.iter().position(|place| place.serial == id) else {
+            return Err(format!("nobody waits under number {id}; `cpumgr queue` shows who does"));
+        };
+        self.queue.remove(index);
+        self.refuse(id, RefusedCode::Cancelled, "it was cancelled".into());
+        Ok(())
+    }
+
+    /// Another number of programs that may run at once; `None`: any.
+    pub(super) fn change_level(&mut self, level: Option<u32>) {
+        self.level = level;
+        tracing::info!(?level, "another multiprogramming level");
+    }
+
+    /// Step 2. To be called when what runs, waits or may run has changed, and at `admit_again`.
+    pub(super) fn admit_waiting(&mut self, now: u64) {
+        let connections = &self.connections;
+        self.queue.retain(|place| connections.contains_key(&place.serial));
+        self.admit_again = None;
+        if self.queue.is_empty() {
+            return;
+        }
+        let running = u32::try_from(self.running()).unwrap_or(u32::MAX);
+        let waiting: Vec<Waiting> = self
+            .queue
+            .iter()
+            .map(|place| Waiting { id: AppId(place.serial), request: place.request, since: place.since })
+            .collect();
+        let advice = self.ledger.admission(now, &waiting);
+        self.admit_again = advice.next;
+        let room = |level: Option<u32>| level.map_or(u32::MAX, |level| level.saturating_sub(running));
+        let mut admit = advice.admit.min(room(advice.level)).min(room(self.level));
+        if running == 0 && self.level != Some(0) {
+            admit = admit.max(1);
+        }
+        for _ in 0..admit {
+            let Some(place) = self.queue.pop_front() else { break };
+            if let Some(connection) = self.connections.get_mut(&place.serial) {
+                connection.announced = true;
+                tracing::info!(pid = connection.peer.pid.0, label = place.label, "a program may start");
+            }
+            self.say(place.serial, message::encode(&FromManager::Admitted).into_iter().collect());
+        }
+    }
+
+    /// Processes that run: registered, announced or admitted; each counts once.
+    pub(super) fn running(&self) -> usize {
+        let running = self.connections.values().filter(|it| it.program.is_some() || it.announced);
+        running.map(|it| it.peer.pid).chain(self.attached.values().map(|it| it.pid)).collect::<BTreeSet<_>>().len()
+    }
+
+    /// The queue as packets.
+    pub(super) fn queue_report(&self, now: u64) -> Vec<Vec<u8>> {
+        let waiting: Vec<QueuedStatus> = self
+            .queue
+            .iter()
+            .map(|place| QueuedStatus {
+                id: place.serial,
+                pid: self.connections.get(&place.serial).map_or(0, |it| it.peer.pid.0),
+                label: place.label.clone(),
+                request: place.request,
+                waits_ns: now.saturating_sub(place.since),
+            })
+            .collect();
+        let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+        let head = Queue { level: self.level, running: number(self.running()), waiting: number(waiting.len()) };
+        let parts = waiting.chunks(WAITING_PER_PACKET).map(|part| FromManager::Waiting { places: part.to_vec() });
+        let all = std::iter::once(FromManager::Queue(head)).chain(parts).map(|part| message::encode(&part));
+        all.collect::<Result<_, _>>().unwrap_or_else(|error| {
+            // Labels are bounded so that a packet holds its places (a test of `arena::message`).
+            tracing::error!(%error, "the queue does not fit its packets");
+            Vec::new()
+        })
+    }
+}

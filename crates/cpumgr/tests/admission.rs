@@ -1,0 +1,222 @@
+//! Programs that wait to be started, and programs that know nothing of a manager.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod support;
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc::channel;
+
+use cpumgr::administration::QueueReport;
+use platform::affinity::{CpuSet, Tid, affinity, current_tid, set_affinity};
+use support::{Manager, cpumgr, errors, eventually, two_processors};
+
+#[test]
+fn acts_as_a_program() {
+    support::act_as_a_program();
+}
+
+/// A process of three threads that knows nothing of a manager: makes one more for each line that it reads.
+#[test]
+fn acts_as_a_stranger() {
+    if std::env::var_os("CPUMGR_TEST_STRANGER").is_none() {
+        return;
+    }
+    let make = || {
+        let (say, hear) = channel();
+        std::thread::spawn(move || {
+            say.send(current_tid()).unwrap();
+            loop {
+                std::thread::park();
+            }
+        });
+        hear.recv().unwrap()
+    };
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "> {} {}", make().0, make().0).unwrap();
+    for line in std::io::stdin().lock().lines() {
+        match line.unwrap().strip_prefix("bind ") {
+            Some(list) => {
+                set_affinity(None, &CpuSet::parse_list(list).unwrap()).unwrap();
+                writeln!(out, "> {}", current_tid().0).unwrap();
+            }
+            None => writeln!(out, "> {}", make().0).unwrap(),
+        }
+    }
+}
+
+struct Stranger {
+    child: Child,
+    output: BufReader<std::process::ChildStdout>,
+}
+
+impl Stranger {
+    fn start() -> (Self, Vec<Tid>) {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "acts_as_a_stranger", "--nocapture", "--test-threads=1"]);
+        command.env("CPUMGR_TEST_STRANGER", "1").stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        let mut stranger = Self { child, output };
+        let mut tids = stranger.answer();
+        tids.push(Tid(stranger.pid().cast_signed()));
+        (stranger, tids)
+    }
+
+    fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    fn answer(&mut self) -> Vec<Tid> {
+        let mut line = String::new();
+        loop {
+            line.clear();
+            assert!(self.output.read_line(&mut line).unwrap() > 0);
+            if let Some((_, numbers)) = line.split_once("> ") {
+                return numbers.split_whitespace().map(|number| Tid(number.parse().unwrap())).collect();
+            }
+        }
+    }
+
+    fn say(&mut self, line: &str) -> Tid {
+        writeln!(self.child.stdin.as_mut().unwrap(), "{line}").unwrap();
+        self.answer()[0]
+    }
+}
+
+impl Drop for Stranger {
+    fn drop(&mut self) {
+        self.child.kill().expect("a child can be killed");
+        self.child.wait().expect("a child can be waited for");
+    }
+}
+
+fn say(manager: &Manager, words: &[&str]) -> Output {
+    cpumgr().arg(words[0]).arg("--socket").arg(manager.socket()).args(&words[1..]).output().unwrap()
+}
+
+fn done(manager: &Manager, words: &[&str]) {
+    let output = say(manager, words);
+    assert!(output.status.success(), "{words:?}: {}", errors(&output));
+}
+
+fn masks(tids: &[Tid]) -> Vec<CpuSet> {
+    tids.iter().map(|tid| affinity(Some(*tid)).unwrap()).collect()
+}
+
+#[test]
+fn an_attached_process_is_managed_by_its_threads_masks_and_gets_them_back() {
+    let Some(cpus) = two_processors() else { return };
+    let mut manager = Manager::start(&["--cpus", &cpus, "--quantum", "10ms"]);
+    let (mut stranger, mut tids) = Stranger::start();
+    let before = masks(&tids);
+    let mut program = manager.program(2, 2);
+    done(&manager, &["attach", &stranger.pid().to_string()]);
+    let own = program.until("the program has one", |seen| seen.processors == 1).cpus;
+    eventually("the stranger's threads have the other one", || {
+        masks(&tids).iter().all(|mask| mask.len() == 1 && mask.is_disjoint(&own)).then_some(())
+    });
+    let report = manager.status();
+    let status = report.programs.iter().find(|it| it.attached).unwrap();
+    assert_eq!((status.pid.unsigned_abs(), status.granted), (stranger.pid(), 1));
+    // A thread that is made later inherits that, and one that breaks out is caught.
+    tids.push(stranger.say("make"));
+    stranger.say(&format!("bind {own}"));
+    eventually("all threads have the other one", || {
+        masks(&tids).iter().all(|mask| mask.len() == 1 && mask.is_disjoint(&own)).then_some(())
+    });
+    program.ask("request 1");
+    done(&manager, &["detach", &stranger.pid().to_string()]);
+    program.until("it is alone", |seen| seen.dedicated);
+    assert_eq!(masks(&tids[..3]), before);
+    assert_eq!(affinity(Some(tids[3])).unwrap(), before[2], "the new thread has the initial thread's");
+
+    // The same when the manager ends.
+    done(&manager, &["attach", &stranger.pid().to_string()]);
+    program.ask("request 2");
+    eventually("the threads are bound again", || masks(&tids).iter().all(|mask| mask.len() == 1).then_some(()));
+    manager.signal(nix::libc::SIGTERM);
+    assert!(manager.wait().success());
+    assert_eq!(masks(&tids[..3]), before);
+}
+
+#[test]
+fn only_living_processes_that_nobody_manages_can_be_attached() {
+    let manager = Manager::start(&[]);
+    let program = manager.program(1, 1);
+    let (stranger, _) = Stranger::start();
+    let pid = stranger.pid().to_string();
+    done(&manager, &["attach", &pid]);
+    let own = manager.pid().to_string();
+    for (words, hint) in [
+        (["attach", &pid], "managed already"),
+        (["attach", &program.pid().to_string()], "managed already"),
+        (["attach", &own], "does not manage itself"),
+        (["attach", "4194304"], "cannot be attached"),
+        (["detach", &own], "not attached"),
+    ] {
+        let output = say(&manager, &words);
+        assert_eq!(output.status.code(), Some(6), "{words:?}");
+        assert!(errors(&output).contains(hint), "{words:?}: {}", errors(&output));
+    }
+    assert_eq!(say(&manager, &["attach", "0"]).status.code(), Some(2));
+    drop(stranger);
+    eventually("its end is noticed", || (manager.status().programs.len() == 1).then_some(()));
+}
+
+fn queue(manager: &Manager) -> QueueReport {
+    QueueReport::ask(&manager.socket()).unwrap()
+}
+
+/// A submitted `cat`, which runs until its input ends.
+fn submitted(manager: &Manager) -> Child {
+    let mut command = cpumgr();
+    command.args(["submit", "--preload", "never", "--socket"]).arg(manager.socket()).args(["--", "cat"]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+#[test]
+fn submitted_programs_start_in_turn() {
+    let manager = Manager::start(&["--mpl", "1"]);
+    let mut first = submitted(&manager);
+    eventually("the first runs", || (queue(&manager).queue.running == 1).then_some(()));
+    let second = submitted(&manager);
+    eventually("the second waits", || (queue(&manager).places.len() == 1).then_some(()));
+    let third = submitted(&manager);
+    let report = eventually("both wait", || Some(queue(&manager)).filter(|it| it.places.len() == 2));
+    assert_eq!((report.queue.level, report.queue.running), (Some(1), 1));
+    assert_eq!(report.places[0].pid.unsigned_abs(), second.id());
+    assert!(report.places[0].label == "cat" && report.table().contains("cat"), "{}", report.table());
+
+    // The third is cancelled, the second follows the first.
+    done(&manager, &["cancel", &report.places[1].id.to_string()]);
+    let cancelled = third.wait_with_output().unwrap();
+    assert_eq!(cancelled.status.code(), Some(7), "{}", errors(&cancelled));
+    drop(first.stdin.take());
+    assert!(first.wait().unwrap().success());
+    eventually("the second runs", || {
+        (queue(&manager).queue.running == 1 && queue(&manager).places.is_empty()).then_some(())
+    });
+    let output = second.wait_with_output().unwrap();
+    assert!(output.status.success());
+    let output = say(&manager, &["cancel", "77"]);
+    assert!(errors(&output).contains("nobody waits under number 77"), "{}", errors(&output));
+}
+
+#[test]
+fn a_level_that_rises_starts_who_waits_and_a_killed_one_leaves_the_queue() {
+    let manager = Manager::start(&["--mpl", "0"]);
+    let mut children = [submitted(&manager), submitted(&manager), submitted(&manager)];
+    eventually("nobody runs at level 0", || (queue(&manager).places.len() == 3).then_some(()));
+    children[0].kill().unwrap();
+    children[0].wait().unwrap();
+    eventually("a dead one does not wait", || (queue(&manager).places.len() == 2).then_some(()));
+    done(&manager, &["mpl", "any"]);
+    eventually("both run", || (queue(&manager).queue.running == 2).then_some(()));
+    assert_eq!(queue(&manager).queue.level, None);
+    for child in &mut children[1..] {
+        drop(child.stdin.take());
+        assert!(child.wait().unwrap().success());
+    }
+    assert_eq!(say(&manager, &["mpl", "many"]).status.code(), Some(2));
+}
