@@ -22,6 +22,7 @@ use platform::clock::monotonic_ns;
 
 use crate::area::Pinned;
 use crate::grant::{Grant, MAX_CPUS};
+use crate::hook::{self, Step};
 use crate::layout::{Down, MAX_VPS, Up, Verdict, VpState};
 
 mod connection;
@@ -136,6 +137,7 @@ impl Client {
         let processors = processors.clamp(1, MAX_CPUS);
         self.tie.want(processors);
         if self.up.request.ask(processors) {
+            hook::at(Step::Asked);
             self.tie.ring();
         }
     }
@@ -152,6 +154,7 @@ impl Client {
     pub fn release(&self, cpu: CpuId) {
         if self.up.released.add(cpu) {
             self.up.request.note_release(monotonic_ns());
+            hook::at(Step::Released);
             self.tie.ring();
         }
     }
@@ -159,6 +162,7 @@ impl Client {
     /// Wants all of its request again. One load for each 64 processors, and a ring if something was given back.
     pub fn resume(&self) {
         if self.up.released.clear() {
+            hook::at(Step::Resumed);
             self.tie.ring();
         }
     }
@@ -190,6 +194,7 @@ impl Client {
         vp.set_state(VpState::Parked);
         let outcome = loop {
             vp.park.prepare();
+            hook::at(Step::ParkPrepared);
             if may_run() {
                 vp.park.cancel();
                 break true;
@@ -215,6 +220,7 @@ impl Client {
     pub fn report(&self, processors: u32, time: Duration, base_processors: u32, base_time: Duration) {
         let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         self.up.report.write(processors, base_processors, ns(base_time), ns(time));
+        hook::at(Step::Reported);
         self.tie.ring();
     }
 

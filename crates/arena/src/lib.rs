@@ -14,6 +14,7 @@ pub mod client;
 pub mod global;
 pub mod grant;
 pub mod header;
+pub mod hook;
 pub mod layout;
 pub mod manager;
 pub mod message;

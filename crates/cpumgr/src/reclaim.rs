@@ -4,8 +4,8 @@
 //! 1. *Ask*: the grant says fewer processors, `asked` how many shall be left, and the virtual processors that have none
 //!    any more read `Asked`. The processors are the others' at once: until the grace is over both may run there.
 //! 2. A virtual processor that reaches a safe point stops there, or binds itself to what its program keeps.
-//! 3. *Squeeze*, when the grace is over: each thread that the program published as a virtual processor, and that may
-//!    still run on a processor that was taken, is bound to the processors that the program keeps. It runs on, in turn
+//! 3. *Squeeze*, when the grace is over: each thread that the program published as a virtual processor, that does not
+//!    sleep by the program's word, and that may still run on a processor that was taken, is bound to the processors that the program keeps. It runs on, in turn
 //!    with the others there, until its next safe point (D1): nobody is stopped, no signal is sent.
 //! 4. When the program's processors change again a squeezed thread is bound to its new processor, or to all that the
 //!    program keeps, unless its program bound it meanwhile: then it is the program's own affair.
@@ -19,7 +19,7 @@
 
 use std::collections::BTreeMap;
 
-use arena::layout::Verdict;
+use arena::layout::{Verdict, VpState};
 use arena::manager::ProgramAreas;
 use nix::errno::Errno;
 use platform::affinity::{CpuId, CpuSet, Tid};
@@ -100,7 +100,10 @@ impl Reclaim {
         }
         let kept: CpuSet = kept.iter().copied().map(CpuId).collect();
         let first = self.next_index;
-        let stated: Vec<_> = areas.vps().filter(|vp| vp.index >= first).take(BUDGET).collect();
+        // Who sleeps is in nobody's way. A program that says so of one that runs gains what it could have by binding it
+        // back.
+        let may_run = areas.vps().filter(|vp| vp.index >= first && vp.state != VpState::Parked);
+        let stated: Vec<_> = may_run.take(BUDGET).collect();
         for vp in &stated {
             if vp.index != 0 && vp.tid != self.initial {
                 self.squeeze_one(kernel, areas, vp.index, vp.tid, &overdue, &kept);

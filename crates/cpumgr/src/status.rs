@@ -1,5 +1,6 @@
 //! `cpumgr status`: who asks for what and who has what.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
 use std::time::Duration;
@@ -8,6 +9,7 @@ use arena::client::{ConnectError, Connection};
 use arena::message::{FromManager, ProgramStatus, Status, ToManager};
 use serde::Serialize;
 
+use crate::escape::escape;
 use crate::server::MAX_PROGRAMS;
 
 /// How long each part of the answer may take.
@@ -23,6 +25,9 @@ pub struct Report {
     pub status: Status,
     /// Its programs in order of arrival.
     pub programs: Vec<ProgramStatus>,
+    /// The OpenMP libraries that each program has mapped, by process: which one was really taken (D17). What the kernel
+    /// shows to whoever asks for the report; nothing for processes of others.
+    pub loaded: BTreeMap<i32, Vec<String>>,
 }
 
 impl Report {
@@ -55,7 +60,8 @@ impl Report {
                 }
             }
         }
-        Ok(Self { socket: socket.display().to_string(), status, programs })
+        let loaded = programs.iter().map(|program| (program.pid, libraries_of(program.pid))).collect();
+        Ok(Self { socket: socket.display().to_string(), status, programs, loaded })
     }
 
     /// As a table for people.
@@ -87,8 +93,33 @@ impl Report {
             text.push_str(line.trim_end());
             text.push('\n');
         }
+        for (pid, libraries) in self.loaded.iter().filter(|(_, libraries)| !libraries.is_empty()) {
+            // Writing to a string cannot fail.
+            let _written = writeln!(text, "{pid} uses {}", libraries.join(" and "));
+        }
         text
     }
+}
+
+/// The OpenMP libraries that a process has mapped.
+fn libraries_of(pid: i32) -> Vec<String> {
+    std::fs::read(format!("/proc/{pid}/maps")).map(|maps| libraries_in(&maps)).unwrap_or_default()
+}
+
+/// The files of a `/proc/PID/maps` that are OpenMP libraries by their names, escaped.
+fn libraries_in(maps: &[u8]) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    for line in maps.split(|byte| *byte == b'\n') {
+        let Some(start) = line.iter().position(|byte| *byte == b'/') else { continue };
+        let path = &line[start..];
+        let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+        let openmp = [&b"libgomp"[..], b"libomp", b"libiomp"].iter().any(|begin| name.starts_with(begin));
+        let path = escape(path);
+        if openmp && !found.contains(&path) {
+            found.push(path);
+        }
+    }
+    found
 }
 
 fn row(program: &ProgramStatus) -> [String; 10] {
@@ -125,6 +156,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn openmp_libraries_are_found_among_the_maps_by_name() {
+        let maps = b"7f00-7f01 r-xp 00000000 08:01 1 /opt/nanos/libgomp.so.1\n\
+            7f01-7f02 r--p 00000000 08:01 1 /opt/nanos/libgomp.so.1\n\
+            7f02-7f03 r-xp 00000000 08:01 2 /site packages/sklearn.libs/libgomp-a34b.so.1.0.0\n\
+            7f03-7f04 r-xp 00000000 08:01 3 /lib/libc.so.6\n7f04-7f05 rw-p 00000000 00:00 0 [heap]\n";
+        assert_eq!(
+            libraries_in(maps),
+            ["/opt/nanos/libgomp.so.1", "/site packages/sklearn.libs/libgomp-a34b.so.1.0.0"]
+        );
+        assert!(libraries_in(b"").is_empty() && libraries_in(b"\xff/\n\n/").is_empty());
+    }
+
+    #[test]
     fn a_report_is_a_table() {
         let program = ProgramStatus {
             pid: 42,
@@ -157,13 +201,15 @@ mod tests {
             processor_count: 2,
             program_count: 1,
         };
-        let mut report = Report { socket: "/s".into(), status, programs: vec![program] };
+        let loaded = BTreeMap::from([(42, vec!["/a/libgomp.so.1".into()]), (43, Vec::new())]);
+        let mut report = Report { socket: "/s".into(), status, programs: vec![program], loaded };
         assert_eq!(
             report.table(),
             "manager 7 at /s, up 5ms\n\
              policy dss-ts, quantum 100ms, grace 2ms, 2 processors: 0-1\n\
              PID  NAME  REQUEST  GRANTED  CPUS  SHARED  SQUEEZED  LIBRARY  VPS  AGE\n\
-             42   cg    2        1        1     yes     1         -        2    1m01s\n"
+             42   cg    2        1        1     yes     1         -        2    1m01s\n\
+             42 uses /a/libgomp.so.1\n"
         );
         report.programs.clear();
         assert!(report.table().ends_with("no programs\n"));

@@ -20,6 +20,7 @@ use std::time::Duration;
 use super::registration::Registration;
 use super::tie::Tie;
 use super::{ConnectError, Hello};
+use crate::hook::{self, Step};
 use crate::layout::{Verdict, VpState};
 use crate::message::{Held, RefusedCode};
 
@@ -73,6 +74,7 @@ fn held(tie: &Tie) -> Held {
 
 /// Steps 2 to 4.
 fn take(tie: &Tie, new: Registration, stated: u32) -> bool {
+    hook::at(Step::AnsweredAgain);
     let mut link = tie.link();
     if tie.life.is_gone() {
         return false;
@@ -84,12 +86,16 @@ fn take(tie: &Tie, new: Registration, stated: u32) -> bool {
         }
     }
     new.up.request.set_lowest(tie.up.request.read().lowest);
-    let replaced = tie.global.replace(new.global).and_then(|()| tie.up.replace(new.up));
+    let replaced = tie.global.replace(new.global).and_then(|()| {
+        hook::at(Step::HalfReplaced);
+        tie.up.replace(new.up)
+    });
     if replaced.and_then(|()| tie.down.replace(new.down)).is_err() {
         // No memory for three mappings: the areas are zeroes, a grant of one processor; the program runs on unmanaged.
         tie.life.end();
         return false;
     }
+    hook::at(Step::Replaced);
     loop {
         let wanted = tie.wanted();
         tie.up.request.ask(wanted);

@@ -10,6 +10,7 @@ use crate::area::Area;
 use crate::global::Global;
 use crate::grant::MAX_CPUS;
 use crate::header::VERSION;
+use crate::hook::{self, Step};
 use crate::layout::{Down, Up};
 use crate::message::{FromManager, Held, MAX_LIBRARY, Register, ToManager};
 
@@ -40,8 +41,11 @@ impl Registration {
             held,
         });
         let connection = Connection::open(path, timeout)?;
+        hook::at(Step::Connected);
         connection.send(&register)?;
+        hook::at(Step::RegisterSent);
         let (answer, descriptors) = connection.receive()?;
+        hook::at(Step::Answered);
         let registered = match answer {
             FromManager::Registered(registered) => registered,
             FromManager::Refused(refused) => {
@@ -61,6 +65,7 @@ impl Registration {
         let global = Area::<Global>::receive(global, false).map_err(refuse)?;
         let descriptors = Descriptors::new(connection.socket, doorbell)
             .map_err(|error| ConnectError::System { path: path.to_owned(), source: error.into() })?;
+        hook::at(Step::Mapped);
         Ok(Self { down, up, global, descriptors, slot: registered.slot })
     }
 }

@@ -13,6 +13,7 @@ use super::kept::Descriptors;
 use super::life::Life;
 use crate::area::Area;
 use crate::global::Global;
+use crate::hook::{self, Step};
 use crate::layout::{Down, Up};
 
 /// Shared by the client and its watcher.
@@ -109,7 +110,10 @@ impl Tie {
         }
         match self.descriptors().doorbell() {
             // It fails only when the descriptor went in this very moment; the next ring finds out.
-            Some(doorbell) => drop::<SysResult<()>>(event::ring(doorbell)),
+            Some(doorbell) => {
+                let _rung: SysResult<()> = event::ring(doorbell);
+                hook::at(Step::Rung);
+            }
             None => drop::<bool>(self.end()),
         }
     }

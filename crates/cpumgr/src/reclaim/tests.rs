@@ -199,6 +199,21 @@ fn a_thread_of_another_process_is_never_touched() {
 }
 
 #[test]
+fn who_sleeps_is_not_looked_at() {
+    let mut bench = Bench::new(1);
+    let parked = 2_u32.to_ne_bytes();
+    {
+        use std::os::unix::fs::FileExt;
+        let up = bench.program.in_order()[1].try_clone_to_owned().unwrap();
+        std::fs::File::from(up).write_all_at(&parked, 512 + 64 + 4).unwrap();
+    }
+    bench.give(&[], &[0, 1], 0);
+    bench.give(&[0, 1], &[0], 10);
+    bench.squeeze(&[0], 10);
+    assert_eq!((bench.fake.sets.get(), bench.reclaim.asked()), (0, 0));
+}
+
+#[test]
 fn a_crowd_is_squeezed_in_parts_and_wholly() {
     let crowd = BUDGET + 9;
     let mut bench = Bench::new(0);

@@ -19,6 +19,7 @@ use platform::affinity::{CpuId, CpuSet, Tid, affinity, current_tid, set_affinity
 use platform::process::{self, Pid};
 
 mod reuse;
+mod times;
 
 /// How long anything may take on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
@@ -194,6 +195,26 @@ impl Program {
         self.child.id()
     }
 
+    /// A process that has not registered.
+    pub(crate) fn unregistered(socket: &Path) -> Self {
+        let mut command = Self::command(socket);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let input = child.stdin.take().unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        Self { child, input, output }
+    }
+
+    /// Sends commands of which it dies.
+    pub(crate) fn dies_of(mut self, commands: &[&str]) -> ExitStatus {
+        for command in commands {
+            // The pipe breaks when it is dead already.
+            if writeln!(self.input, "{command}").is_err() {
+                break;
+            }
+        }
+        eventually("it dies", || self.child.try_wait().unwrap())
+    }
+
     /// Sends a command and returns its answer.
     pub(crate) fn ask(&mut self, command: &str) -> String {
         writeln!(self.input, "{command}").unwrap();
@@ -244,6 +265,9 @@ impl Drop for Program {
         self.child.wait().expect("a child can be waited for");
     }
 }
+
+/// The step, as an index of `arena::hook::ALL`, at which this process is killed.
+static DIES_AT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(u32::MAX);
 
 /// The spinners of a program.
 fn tids() -> std::sync::MutexGuard<'static, Vec<Tid>> {
@@ -349,6 +373,23 @@ pub(crate) fn act_as_a_program() {
                 client.as_ref().unwrap().report(number(1), time(2), 1, time(3));
                 "reported".into()
             }
+            // From now on the process is killed at this step.
+            "die-at" => {
+                DIES_AT.store(number(1), std::sync::atomic::Ordering::Relaxed);
+                arena::hook::set(|step| {
+                    let at = DIES_AT.load(std::sync::atomic::Ordering::Relaxed) as usize;
+                    if arena::hook::ALL[at] == step {
+                        nix::sys::signal::raise(nix::sys::signal::Signal::SIGKILL).unwrap();
+                    }
+                });
+                "going to die".into()
+            }
+            // Times from a request to a virtual processor that sleeps for it and runs, in ns.
+            "time-requests" => times::requests(client.as_ref().unwrap(), number(1)),
+            // The time at which a sleeping virtual processor ran with N processors.
+            "time-wake" => times::wake(client.as_ref().unwrap(), number(1)),
+            // Times from a smaller grant to the spinner's new mask, seen from within.
+            "time-squeeze" => times::squeeze(client.as_ref().unwrap(), tids()[0]),
             "registrations" => client.as_ref().unwrap().registrations().to_string(),
             // A second virtual processor that sleeps until there are two processors.
             "park" => {

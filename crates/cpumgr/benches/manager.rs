@@ -1,0 +1,221 @@
+//! The manager's latencies and its cost, beside a bare chain of eventfd and futex in the same run.
+//!
+//! `cargo bench -p cpumgr --bench manager [-- NAME...]` with names of `requests`, `squeeze`, `kill`, `steady`, `idle`,
+//! `many`. Needs two processors and a quiet machine.
+#![allow(clippy::unwrap_used, reason = "a bench that cannot go on fails")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use platform::clock::monotonic_ns;
+use platform::event::Doorbell;
+use platform::futex::SharedFutex;
+use platform::process;
+use std::os::fd::AsFd;
+
+#[path = "../tests/support/mod.rs"]
+mod support;
+
+use support::{Manager, Program, two_processors};
+
+/// A part of the bench, for some processors.
+type Part = fn(&str);
+
+fn main() {
+    if std::env::var_os("CPUMGR_TEST_PROGRAM").is_some() {
+        return support::act_as_a_program();
+    }
+    let Some(cpus) = two_processors() else { return };
+    let named: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
+    let wanted = |name: &str| named.is_empty() || named.iter().any(|it| it == name);
+    let parts: [(&str, Part); 6] = [
+        ("requests", requests),
+        ("squeeze", squeeze),
+        ("kill", kill),
+        ("steady", steady),
+        ("idle", idle),
+        ("many", many),
+    ];
+    for (name, part) in parts.into_iter().filter(|(name, _)| wanted(name)) {
+        println!("## {name}");
+        part(&cpus);
+    }
+    println!("(release to another program's virtual processor: needs three processors or more, not measured here)");
+}
+
+/// Half and 99 in 100 of some times.
+fn line(what: &str, mut times: Vec<u64>) {
+    times.sort_unstable();
+    let at = |part: usize| Duration::from_nanos(times[(times.len() * part / 100).min(times.len() - 1)]);
+    println!("{what:44} p50 {:>10.1?}  p99 {:>10.1?}  max {:>10.1?}  n {}", at(50), at(99), at(100), times.len());
+}
+
+/// A thread that waits for an eventfd and wakes another one by a futex: what no manager can beat.
+fn chain(count: usize) -> Vec<u64> {
+    let bell = Arc::new(Doorbell::new().unwrap());
+    let word = Arc::new(SharedFutex::new(0));
+    let woken = Arc::new(AtomicU64::new(0));
+    let middle = {
+        let (bell, word) = (Arc::clone(&bell), Arc::clone(&word));
+        std::thread::spawn(move || {
+            for _ in 0..count {
+                process::wait_readable(&[bell.as_fd()], None).unwrap();
+                bell.clear().unwrap();
+                word.word().store(1, Ordering::SeqCst);
+                word.wake(1);
+            }
+        })
+    };
+    let end = {
+        let (word, woken) = (Arc::clone(&word), Arc::clone(&woken));
+        std::thread::spawn(move || {
+            for _ in 0..count {
+                while word.word().load(Ordering::SeqCst) == 0 {
+                    let _how = word.wait(0, None);
+                }
+                word.word().store(0, Ordering::SeqCst);
+                woken.store(monotonic_ns(), Ordering::SeqCst);
+            }
+        })
+    };
+    let mut times = Vec::new();
+    for _ in 0..count {
+        std::thread::sleep(Duration::from_millis(6));
+        woken.store(0, Ordering::SeqCst);
+        let begin = monotonic_ns();
+        bell.ring().unwrap();
+        let at = loop {
+            match woken.load(Ordering::SeqCst) {
+                0 => std::thread::sleep(Duration::from_micros(100)),
+                at => break at,
+            }
+        };
+        times.push(at.saturating_sub(begin));
+    }
+    middle.join().unwrap();
+    end.join().unwrap();
+    times
+}
+
+fn numbers(answer: &str) -> Vec<u64> {
+    answer.split(' ').map(|number| number.parse().unwrap()).collect()
+}
+
+fn requests(cpus: &str) {
+    let manager = Manager::start(&["--cpus", cpus]);
+    let mut program = manager.program(1, 2);
+    let mut times: (Vec<u64>, Vec<u64>) = Default::default();
+    // In turn, so that both see the same machine.
+    for _ in 0..5 {
+        times.0.extend(chain(40));
+        times.1.extend(numbers(&program.ask("time-requests 40")));
+    }
+    line("bare chain: eventfd to futex", times.0);
+    line("request to granted virtual processor running", times.1);
+}
+
+fn squeeze(cpus: &str) {
+    let manager = Manager::start(&["--cpus", cpus]);
+    let mut times = Vec::new();
+    for _ in 0..20 {
+        let mut program = manager.program(2, 2);
+        program.until("it has both", |seen| seen.processors == 2);
+        program.ask("spinners 2");
+        std::thread::sleep(Duration::from_millis(15));
+        let socket = manager.socket();
+        let other = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(30));
+            Program::start(&socket, 2, 2)
+        });
+        times.extend(numbers(&program.ask("time-squeeze")));
+        drop(other.join().unwrap());
+        program.kill();
+    }
+    line("smaller grant to squeezed (grace 2 ms)", times);
+}
+
+fn kill(cpus: &str) {
+    let manager = Manager::start(&["--cpus", cpus]);
+    let mut program = manager.program(2, 2);
+    let mut times = Vec::new();
+    for _ in 0..50 {
+        let victim = manager.program(2, 2);
+        program.until("it has one", |seen| seen.processors == 1);
+        std::thread::sleep(Duration::from_millis(12));
+        let killed = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(10));
+            let at = monotonic_ns();
+            victim.kill();
+            at
+        });
+        let woken = numbers(&program.ask("time-wake 2"))[0];
+        times.push(woken.saturating_sub(killed.join().unwrap()));
+    }
+    line("SIGKILL to the survivor's thread running", times);
+}
+
+/// Processor time and wakeups of a manager over some seconds.
+fn cost(manager: &Manager, time: Duration) -> (f64, u64) {
+    let used = || {
+        let stat = std::fs::read_to_string(format!("/proc/{}/schedstat", manager.pid())).unwrap();
+        let mut words = stat.split_whitespace().map(|word| word.parse::<u64>().unwrap());
+        let (used, turns) = (words.next().unwrap(), words.nth(1).unwrap());
+        (used, turns)
+    };
+    let (begin, before) = (Instant::now(), used());
+    std::thread::sleep(time);
+    let after = used();
+    ((after.0 - before.0) as f64 / begin.elapsed().as_nanos() as f64 * 100.0, after.1 - before.1)
+}
+
+fn crowd(manager: &Manager, programs: u32, vps: u32, request: u32) -> Vec<Program> {
+    let start = |_| {
+        let mut program = manager.program(request, 2);
+        for index in 1..vps {
+            program.ask(&format!("publish {index} {}", program.pid()));
+        }
+        program
+    };
+    (0..programs).map(start).collect()
+}
+
+fn steady(cpus: &str) {
+    let time = Duration::from_secs(10);
+    for (what, request) in [("16 programs x 64, all share, in turns", 2), ("16 programs x 64, each wants one", 1)] {
+        let manager = Manager::start(&["--cpus", cpus]);
+        let programs = crowd(&manager, 16, 64, request);
+        std::thread::sleep(Duration::from_millis(500));
+        let (percent, turns) = cost(&manager, time);
+        println!("{what:44} {percent:.4} % of a processor, {turns} wakeups in {time:?}");
+        drop(programs);
+    }
+    let manager = Manager::start(&["--cpus", cpus]);
+    let programs = crowd(&manager, 2, 64, 1);
+    std::thread::sleep(Duration::from_millis(500));
+    let (percent, turns) = cost(&manager, time);
+    println!(
+        "{:44} {percent:.4} % of a processor, {turns} wakeups in {time:?}",
+        "2 programs x 64, everybody has enough"
+    );
+    drop(programs);
+}
+
+fn idle(cpus: &str) {
+    let manager = Manager::start(&["--cpus", cpus]);
+    std::thread::sleep(Duration::from_millis(300));
+    let (percent, turns) = cost(&manager, Duration::from_secs(3));
+    println!("{:44} {percent:.4} % of a processor, {turns} wakeups in 3s", "no programs");
+}
+
+fn many(cpus: &str) {
+    let manager = Manager::start(&["--cpus", cpus]);
+    let begin = Instant::now();
+    let programs: Vec<Program> = (0..512).map(|_| manager.program(2, 2)).collect();
+    println!("512 programs registered in {:?}", begin.elapsed());
+    assert_eq!(manager.status().programs.len(), 512);
+    std::thread::sleep(Duration::from_secs(1));
+    let (percent, turns) = cost(&manager, Duration::from_secs(5));
+    println!("{:44} {percent:.4} % of a processor, {turns} wakeups in 5s", "512 programs, all share");
+    drop(programs);
+}
