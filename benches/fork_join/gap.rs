@@ -1,5 +1,6 @@
 //! Regions with a gap before each: what waiting threads cost, and what waking them costs.
 
+use crate::harness::place::Row;
 use crate::harness::sample::{Measure, Subject};
 use crate::harness::{Bar, Case, median, regions};
 use std::thread;
@@ -36,7 +37,11 @@ pub(super) fn cases() -> impl Iterator<Item = Case> {
         measure: regions::with_share(after(gap, master)),
         extras: &["cpu %", "cpu late %", "parallel %"],
         engines: regions::engines(regions::count, || regions::counted(2, 1)),
-        bar: (gap == Duration::from_millis(1)).then_some(Bar::TimesOf { engines: &["rayon broadcast"], factor: 0.5 }),
+        bar: (gap == Duration::from_millis(1)).then_some(Bar::TimesOf {
+            engines: &["rayon broadcast"],
+            row: Some(Row::Bound),
+            factor: 0.5,
+        }),
     })
 }
 

@@ -70,8 +70,8 @@ pub(crate) enum Bar {
     RoundTrips { near: f64, far: f64 },
     /// Nanoseconds for one operation.
     Nanoseconds(f64),
-    /// Times the median of the fastest engine whose name begins with one of these.
-    TimesOf { engines: &'static [&'static str], factor: f64 },
+    /// Times the median of the fastest engine whose name begins with one of these, in the given row or the same one.
+    TimesOf { engines: &'static [&'static str], row: Option<Row>, factor: f64 },
     /// The measure's value of this number, the time being number 0.
     Extra { index: usize, limit: f64 },
 }

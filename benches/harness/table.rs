@@ -156,7 +156,10 @@ impl Table {
             None => print!(" {:>8}", "-"),
         }
         for extra in 1..=case.extras.len() {
-            print!(" {:>12.2}", of(&|s| s.values.get(extra).copied().unwrap_or(f64::NAN)));
+            match of(&|s| s.values.get(extra).copied().unwrap_or(f64::NAN)) {
+                value if value.is_nan() => print!(" {:>12}", "-"),
+                value => print!(" {value:>12.2}"),
+            }
         }
         if engine.name.starts_with("nanothreads") {
             let extra = |number: usize| of(&|s| s.values.get(number).copied().unwrap_or(f64::NAN));
@@ -184,12 +187,13 @@ impl Table {
             Some(Bar::Extra { index, limit }) => {
                 (format!("{} {limit}", case.extras.get(index - 1).unwrap_or(&"")), extra(index) <= limit)
             }
-            Some(Bar::TimesOf { engines, factor }) => {
+            Some(Bar::TimesOf { engines, row: peer_row, factor }) => {
                 let is_meant = |known: &&Engine| engines.iter().any(|name| known.name.starts_with(name));
                 let peers = case.engines.iter().skip(1).filter(is_meant);
-                let times = peers.filter_map(|peer| self.time(index, &peer.name, row, far));
+                let times = peers.filter_map(|peer| self.time(index, &peer.name, peer_row.unwrap_or(row), far));
                 let Some(best) = times.min_by(f64::total_cmp) else { return };
-                (format!("{factor} x {}", engines.join(", ")), time <= best * factor)
+                let peer_row = peer_row.map_or(String::new(), |row| format!(" {}", row.name()));
+                (format!("{factor} x {}{peer_row}", engines.join(", ")), time <= best * factor)
             }
         };
         print!("  bar {limit}: {}", if is_met { "met" } else { "MISSED" });

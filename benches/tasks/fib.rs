@@ -42,7 +42,7 @@ pub(super) fn case() -> Case {
         Engine::absent("orx-parallel", "no recursion: it has iterators, and scopes that do not nest"),
         Engine::absent("fork_union", "no tasks"),
     ];
-    let bar = Some(Bar::TimesOf { engines: &["rayon", "chili"], factor: 1.0 });
+    let bar = Some(Bar::TimesOf { engines: &["rayon", "chili"], row: None, factor: 1.0 });
     Case { name: "fib(30)".into(), measure: back_to_back(), extras: &[], engines, bar }
 }
 

@@ -17,7 +17,7 @@ use std::sync::OnceLock;
 /// Blocks in a row of the matrix.
 const BLOCKS: usize = 24;
 /// Numbers in a row of a block.
-const SIZE: usize = 16;
+const SIZE: usize = 32;
 
 type Block = [f64; SIZE * SIZE];
 

@@ -39,7 +39,7 @@ const SOLUTIONS: u64 = 2680;
 pub(super) fn cases() -> [Case; 2] {
     let unbalanced = Tree { root: SEED, expand: expand_hash, child: child_hash, result: NODES };
     let queens = Tree { root: 0, expand: expand_board, child: child_board, result: SOLUTIONS };
-    let bar = Some(Bar::TimesOf { engines: &["rayon", "chili"], factor: 1.0 });
+    let bar = Some(Bar::TimesOf { engines: &["rayon", "chili"], row: None, factor: 1.0 });
     [case("nqueens(11)", queens, bar), case("unbalanced tree", unbalanced, None)]
 }
 
