@@ -2,7 +2,7 @@
 //!
 //! # Vocabulary
 //! - A *nano-thread* is what a task becomes when it runs: a closure which may wait for others and leaves its processor to
-//!   them meanwhile. It is called on a stack that others used before it ([`carrier`]), and keeps that when it waits.
+//!   them meanwhile. It is called on a stack that others used before it (a *carrier*), and keeps that when it waits.
 //! - Its *inputs* are what must happen before it goes on ([`inputs`]); its *successors* are those for which it is such an
 //!   input ([`successors`]).
 //! - Its *home* is the member of the team that started it. Only unstarted nano-threads are stolen: a started one may hold

@@ -37,7 +37,8 @@ pub struct Scope<'scope> {
     member: usize,
     /// The nano-thread on whose stack the handle is; `None`: that of a kernel thread.
     strand: Option<NanoPtr>,
-    pub(crate) table: RefCell<Table>,
+    /// Made by the first task with dependences by address.
+    pub(crate) table: RefCell<Option<Box<Table>>>,
     /// Tasks may hold references into `'scope` mutably: the lifetime must not shrink.
     invariant: PhantomData<fn(&'scope ()) -> &'scope ()>,
 }
@@ -166,13 +167,10 @@ where
 pub(crate) fn run_nano(nano: NanoPtr, seat: Seat, strand: Option<NanoPtr>) {
     // SAFETY: - it was started by the calling thread, and does not end before this returns.
     let this = unsafe { nano.get() };
-    let Some(body) = this.take_body() else {
-        unreachable!("a nano-thread is started once");
-    };
     // SAFETY: - its own node, which runs, on its home's thread.
     let handle = unsafe { Scope::new(nano.node(), seat, strand) };
-    // SAFETY: - the closure was made for a handle by `Scope::create`.
-    let run = || unsafe { body.call(ptr::from_ref(&handle).cast()) };
+    // SAFETY: - started just now, once; the closure was made for a handle (`body_of`).
+    let run = || unsafe { this.call_body(ptr::from_ref(&handle).cast()) };
     if let Err(payload) = catch_unwind(AssertUnwindSafe(run)) {
         this.fail(payload);
     }
@@ -215,11 +213,11 @@ impl<'scope> Scope<'scope> {
         self.assert_running();
         self.node().share_for_child();
         let seat = self.seat();
-        // SAFETY: - the node's owner waits for the task, and `'scope` outlives the owner's wait.
-        let body = unsafe { body_of(task) };
         let memory = (seat.shelf(), &self.scheduler().store);
-        let scheduler = self.scheduler.as_ptr();
-        seat.enqueue_plain(NanoPtr::pooled(memory, self.node, scheduler, body, self.creator(), seat.next_number()));
+        let (scheduler, creator, number) = (self.scheduler.as_ptr(), self.creator(), seat.next_number());
+        // SAFETY: - the node's owner waits for the task, and `'scope` outlives the owner's wait.
+        let fill = |body: &mut Body| unsafe { body.fill(call_of(task)) };
+        seat.enqueue_plain(NanoPtr::pooled(memory, self.node, scheduler, creator, number, fill));
     }
 
     /// Describes a task that needs more than a closure: dependences, a priority, a name, the size of its stack.
@@ -295,7 +293,9 @@ impl<'scope> Scope<'scope> {
             }
             node.end_wait();
         }
-        self.table.borrow_mut().clear();
+        if let Some(table) = &mut *self.table.borrow_mut() {
+            table.clear();
+        }
         node.take_panic()
     }
 
@@ -339,10 +339,17 @@ impl<'scope> Scope<'scope> {
     }
 
     /// Panics if the owner waits: safe code cannot get here then, unless it smuggled a handle to another nano-thread.
+    #[inline]
     pub(crate) fn assert_running(&self) {
+        if self.node().phase() != Phase::Running {
+            self.refuse();
+        }
+    }
+
+    #[cold]
+    fn refuse(&self) -> ! {
         let phase = self.node().phase();
-        assert!(
-            phase == Phase::Running,
+        panic!(
             "a Scope was used from another nano-thread while its own one waits (it is {phase:?}): give tasks their own handle, or a spawner"
         );
     }
@@ -353,10 +360,14 @@ impl<'scope> Scope<'scope> {
 /// # Safety
 /// - It is called with a pointer to a handle, or dropped, before `'scope` ends.
 pub(crate) unsafe fn body_of<'scope, F: FnOnce(&Scope<'scope>) + Send + 'scope>(task: F) -> Body {
-    let call = move |handle: *const ()| {
+    // SAFETY: - caller's contract.
+    unsafe { Body::new(call_of(task)) }
+}
+
+/// What a body calls with a pointer to the handle.
+fn call_of<'scope, F: FnOnce(&Scope<'scope>) + Send + 'scope>(task: F) -> impl FnOnce(*const ()) + Send + 'scope {
+    move |handle: *const ()| {
         // SAFETY: - `run_nano` passes the nano-thread's own handle.
         task(unsafe { &*handle.cast::<Scope<'scope>>() });
-    };
-    // SAFETY: - caller's contract.
-    unsafe { Body::new(call) }
+    }
 }

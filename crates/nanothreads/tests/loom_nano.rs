@@ -133,6 +133,8 @@ unsafe impl Item for Creator {
 #[derive(Clone, Copy, PartialEq)]
 enum End {
     Right,
+    /// As by a child that ends where its creator lives.
+    Near,
     /// The sleeper is looked for without the fence between.
     WithoutFence,
     /// The result is written after the share was given up.
@@ -144,7 +146,8 @@ impl Creator {
         if end != End::TooLate {
             self.results[number].set(5);
         }
-        if self.inputs.release(1) {
+        let last = if end == End::Near { self.inputs.release_near(1) } else { self.inputs.release(1) };
+        if last {
             // SAFETY: - the last share: the creator waits, and nobody else pushes it.
             unsafe { self.inbox.push(self) };
             if end == End::WithoutFence {
@@ -206,6 +209,11 @@ fn a_creator_goes_on_when_its_child_is_done() {
 #[test]
 fn a_creator_goes_on_once_when_both_children_are_done() {
     explore(|| creator_and_children(2, End::Right));
+}
+
+#[test]
+fn children_that_end_near_their_creator_count_alike() {
+    explore(|| creator_and_children(2, End::Near));
 }
 
 #[test]

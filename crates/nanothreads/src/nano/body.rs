@@ -22,41 +22,70 @@ const fn fits<F>() -> bool {
 }
 
 impl Body {
+    /// Without a closure: to be filled before anything else.
+    #[inline]
+    pub(crate) const fn empty() -> Self {
+        Self { words: MaybeUninit::uninit(), call: |_, _| {}, discard: |_| {} }
+    }
+
     /// Stores `closure`, whose argument points to the context that it runs in.
     ///
     /// # Safety
     /// - The body is called or dropped before anything that the closure borrows ends.
     pub(crate) unsafe fn new<F: FnOnce(*const ()) + Send>(closure: F) -> Self {
-        let mut words = MaybeUninit::<Words>::uninit();
+        let mut body = Self::empty();
+        // SAFETY: - empty; caller's contract.
+        unsafe { body.fill(closure) };
+        body
+    }
+
+    /// Stores `closure` in an empty body, where that lies: a copy of a whole body behind the stores of a small closure would
+    /// wait for them.
+    ///
+    /// # Safety
+    /// - As `new`; the body is empty.
+    #[inline]
+    pub(crate) unsafe fn fill<F: FnOnce(*const ()) + Send>(&mut self, closure: F) {
+        let words = self.words.as_mut_ptr();
         if fits::<F>() {
             // SAFETY: - size and alignment were checked; nothing is overwritten.
-            unsafe { words.as_mut_ptr().cast::<F>().write(closure) };
-            Self { words, call: call_inline::<F>, discard: discard_inline::<F> }
+            unsafe { words.cast::<F>().write(closure) };
+            (self.call, self.discard) = (call_inline::<F>, discard_inline::<F>);
         } else {
             let boxed = Box::into_raw(Box::new(closure));
             // SAFETY: - a thin pointer is one word.
-            unsafe { words.as_mut_ptr().cast::<*mut F>().write(boxed) };
-            Self { words, call: call_boxed::<F>, discard: discard_boxed::<F> }
+            unsafe { words.cast::<*mut F>().write(boxed) };
+            (self.call, self.discard) = (call_boxed::<F>, discard_boxed::<F>);
         }
     }
 
-    /// Calls the closure.
+    /// Calls the closure, which is gone then, also when it panics.
     ///
     /// # Safety
-    /// - `context` is what the closure expects.
-    pub(crate) unsafe fn call(mut self, context: *const ()) {
+    /// - `context` is what the closure expects. Neither `call` nor `discard` was called before.
+    #[inline]
+    pub(crate) unsafe fn call(&mut self, context: *const ()) {
         let (call, words) = (self.call, self.words.as_mut_ptr());
-        // The closure moves out of `words` below: nothing is left to drop, also when it panics.
+        // The closure moves out of `words` below: nothing is left to drop.
         self.discard = |_| {};
         // SAFETY: - `call` belongs to what `words` hold, which is called once; the context is the caller's contract.
         unsafe { call(words, context) };
     }
 }
 
+impl Body {
+    /// Drops the closure, unless it was called.
+    pub(crate) fn discard(&mut self) {
+        // What is dropped here must not be dropped again, also when that panics.
+        let discard = std::mem::replace(&mut self.discard, |_| {});
+        // SAFETY: - `discard` belongs to what `words` hold; `call` replaced it when that was moved out.
+        unsafe { discard(self.words.as_mut_ptr()) };
+    }
+}
+
 impl Drop for Body {
     fn drop(&mut self) {
-        // SAFETY: - `discard` belongs to what `words` hold; `call` replaced it when that was moved out.
-        unsafe { (self.discard)(self.words.as_mut_ptr()) };
+        self.discard();
     }
 }
 
@@ -136,7 +165,7 @@ mod tests {
         struct Wide(u8);
         let wide = Wide(7);
         // SAFETY: - the closure borrows nothing.
-        let body = unsafe {
+        let mut body = unsafe {
             Body::new(move |_| {
                 let wide = &wide;
                 assert_eq!((wide.0, ptr::from_ref(wide).addr() % 64), (7, 0));
@@ -151,7 +180,7 @@ mod tests {
         let held = Arc::new(());
         let inside = Arc::clone(&held);
         // SAFETY: - the closure borrows nothing.
-        let body = unsafe {
+        let mut body = unsafe {
             Body::new(move |_| {
                 let _inside = inside;
                 panic!("planted");

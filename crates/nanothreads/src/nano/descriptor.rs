@@ -77,7 +77,7 @@ struct Rare {
 
 /// The running half of a nano-thread.
 struct Strand {
-    body: Cell<Option<Body>>,
+    body: UnsafeCell<Body>,
     /// On whose stack it runs, once it has started; null: on the member's own.
     carrier: Cell<*const Carrier>,
 }
@@ -130,8 +130,7 @@ impl NanoPtr {
             drop(unsafe { Arc::from_raw(nano.cast_const()) });
             return;
         }
-        // SAFETY: - nothing refers to a finished plain task but this reference.
-        unsafe { nano.drop_in_place() };
+        // Nothing is left in a finished plain task that would have to be dropped: its closure was taken, and so was a panic.
         match shelf {
             // SAFETY: - it was a shelf's (`pooled`), and is gone.
             Some(shelf) => unsafe { shelf.give(nano, store) },
@@ -140,19 +139,21 @@ impl NanoPtr {
         }
     }
 
-    /// A plain task below `up`, in a place of `shelf`, with one share that the creator holds.
+    /// A plain task below `up`, in a place of `shelf`, with one share that the creator holds. `fill` gives it its closure.
     #[inline]
     pub(crate) fn pooled(
         (shelf, store): (&Shelf, &Store<Nano>),
         up: *const Node,
         scheduler: *const Scheduler,
-        body: Body,
         creator: u32,
         number: u64,
+        fill: impl FnOnce(&mut Body),
     ) -> Self {
         let place = shelf.take(store);
         // SAFETY: - a fresh place for a descriptor.
-        unsafe { place.write(Nano::value(up, scheduler, body, None, creator, number, true)) };
+        unsafe { place.write(Nano::value(up, scheduler, Body::empty(), None, creator, number, true)) };
+        // SAFETY: - written just now.
+        fill(unsafe { (*place).strand.body.get_mut() });
         Self(NonNull::new(place).expect("a place has an address"))
     }
 }
@@ -215,7 +216,7 @@ impl Nano {
             creator,
             number,
             rare,
-            strand: Strand { body: Cell::new(Some(body)), carrier: Cell::new(ptr::null()) },
+            strand: Strand { body: UnsafeCell::new(body), carrier: Cell::new(ptr::null()) },
         }
     }
 
@@ -236,7 +237,12 @@ impl Nano {
         self.priority
     }
 
-    /// True when its body and all its children are done.
+    /// True when it has no dependences and nobody can name it.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.pooled
+    }
+
+    /// True when its body and all its children are done. For tasks that can be named.
     pub(crate) fn is_finished(&self) -> bool {
         self.successors.is_closed()
     }
@@ -317,9 +323,23 @@ impl Nano {
         self.node.phase() != Phase::New
     }
 
-    /// Takes the closure out: it is not going to run.
-    pub(crate) fn take_body(&self) -> Option<Body> {
-        self.strand.body.take()
+    /// Calls its closure, in place, with a pointer to its handle.
+    ///
+    /// # Safety
+    /// - By its home, once; the closure was made for `handle`.
+    #[inline]
+    pub(crate) unsafe fn call_body(&self, handle: *const ()) {
+        // SAFETY: - caller's contract: nobody else touches the closure of a started nano-thread.
+        unsafe { (*self.strand.body.get()).call(handle) };
+    }
+
+    /// Drops its closure: it is not going to run.
+    ///
+    /// # Safety
+    /// - By its home, in the place of `call_body`.
+    pub(crate) unsafe fn discard_body(&self) {
+        // SAFETY: - as in `call_body`.
+        unsafe { (*self.strand.body.get()).discard() };
     }
 
     /// Bytes of stack that it asked for; 0: the default.

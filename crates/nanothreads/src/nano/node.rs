@@ -48,10 +48,6 @@ pub(crate) enum Phase {
     Ended,
 }
 
-impl Phase {
-    const ALL: [Self; 4] = [Self::New, Self::Running, Self::Waiting, Self::Ended];
-}
-
 /// See the module head.
 pub(crate) struct Node {
     pub(crate) inputs: Inputs,
@@ -119,9 +115,15 @@ impl Node {
         self.home.load(Relaxed)
     }
 
+    #[inline]
     pub(crate) fn phase(&self) -> Phase {
         // ORDERING: Relaxed - see `set_phase`.
-        Phase::ALL[usize::from(self.phase.load(Relaxed))]
+        match self.phase.load(Relaxed) {
+            0 => Phase::New,
+            1 => Phase::Running,
+            2 => Phase::Waiting,
+            _ => Phase::Ended,
+        }
     }
 
     /// By the owner's thread, before it gives its share up.
@@ -136,7 +138,7 @@ impl Node {
     pub(crate) fn share_for_child(&self) {
         let credits = self.credits.get();
         if credits == 0 {
-            self.inputs.add(CREDITS);
+            self.inputs.add_near(1, CREDITS);
             self.credits.set(CREDITS - 1);
         } else {
             self.credits.set(credits - 1);

@@ -165,7 +165,11 @@ impl Scheduler {
     pub(crate) unsafe fn release(&self, seat: Option<Seat>, node: *const Node, shares: usize) -> Option<NanoPtr> {
         // SAFETY: - the shares keep it alive.
         let this = unsafe { &*node };
-        if !this.inputs.release(shares) {
+        let last = match seat {
+            Some(_) => this.inputs.release_near(shares),
+            None => this.inputs.release(shares),
+        };
+        if !last {
             return None;
         }
         match this.phase() {
@@ -195,20 +199,11 @@ impl Scheduler {
                 // What depends on it cannot count on what it was to do.
                 this.skip();
             }
-            // SAFETY: - it was started, or skipped: so it is inside its turnstiles, and we finish it.
-            unsafe { exclusive::leave(nano, |next| self.make_ready(seat, next, &mut at_once)) };
-            let skipped = this.is_skipped();
-            this.successors.close(|next| {
-                // SAFETY: - it waits for our share.
-                let successor = unsafe { next.get() };
-                if skipped {
-                    successor.skip();
-                }
-                if successor.node.inputs.release(1) {
-                    // SAFETY: - the last share of a new nano-thread: we move it on.
-                    unsafe { self.inputs_are_there(seat, next, &mut at_once) };
-                }
-            });
+            // Nobody can name a plain task as a predecessor, and it has no turnstiles.
+            if !this.is_plain() {
+                // SAFETY: - caller's contract.
+                unsafe { self.release_successors(seat, nano, &mut at_once) };
+            }
             let up = this.node.up;
             // SAFETY: - we hold this nano-thread's share of its parent.
             let parent = unsafe { &*up };
@@ -217,7 +212,11 @@ impl Scheduler {
             }
             // SAFETY: - it is finished, by us.
             unsafe { nano.release(seat.map(Seat::shelf), &self.store) };
-            if !parent.inputs.release(1) {
+            let last = match seat {
+                Some(seat) if parent.home() as usize == seat.index() => parent.inputs.release_near(1),
+                _ => parent.inputs.release(1),
+            };
+            if !last {
                 return at_once;
             }
             match parent.phase() {
@@ -230,6 +229,29 @@ impl Scheduler {
                 phase => unreachable!("a {phase:?} nano-thread holds a share of its own"),
             }
         }
+    }
+
+    /// Lets those go on that `nano`, which is finished, was in the way of.
+    ///
+    /// # Safety
+    /// - As `finish`.
+    unsafe fn release_successors(&self, seat: Option<Seat>, nano: NanoPtr, at_once: &mut Option<NanoPtr>) {
+        // SAFETY: - it was started, or skipped: so it is inside its turnstiles, and we finish it.
+        unsafe { exclusive::leave(nano, |next| self.make_ready(seat, next, at_once)) };
+        // SAFETY: - caller's contract.
+        let this = unsafe { nano.get() };
+        let skipped = this.is_skipped();
+        this.successors.close(|next| {
+            // SAFETY: - it waits for our share.
+            let successor = unsafe { next.get() };
+            if skipped {
+                successor.skip();
+            }
+            if successor.node.inputs.release(1) {
+                // SAFETY: - the last share of a new nano-thread: we move it on.
+                unsafe { self.inputs_are_there(seat, next, at_once) };
+            }
+        });
     }
 
     /// The last input of `nano` arrived: passes its turnstiles, then makes it ready.

@@ -327,12 +327,14 @@ impl<'a> Seat<'a> {
     fn run_here(self, nano: NanoPtr, carrier: Option<&Carrier>) -> Option<NanoPtr> {
         // SAFETY: - I1: taken from a queue.
         let this = unsafe { nano.get() };
-        this.node.start(u32::try_from(self.index).expect("teams have less than 2^32 members"));
+        #[expect(clippy::cast_possible_truncation, reason = "teams have less than 2^32 members")]
+        this.node.start(self.index as u32);
         // SAFETY: - the nano-thread holds a share of the node above it.
         let cancelled = || self.scheduler.may_be_cancelled() && unsafe { (*this.node.up).is_cancelled() };
         if this.is_skipped() || cancelled() {
             // Destructors of what the closure captured may panic.
-            if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(this.take_body()))) {
+            // SAFETY: - ours, and not called.
+            if let Err(payload) = catch_unwind(AssertUnwindSafe(|| unsafe { this.discard_body() })) {
                 this.fail(payload);
             }
         } else if let Some(carrier) = carrier {

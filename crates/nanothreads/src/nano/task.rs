@@ -159,7 +159,9 @@ impl<'a, 'scope> Task<'a, 'scope> {
         }
         if !self.accesses.is_empty() {
             // SAFETY: - as above.
-            unsafe { scope.table.borrow_mut().register(&reference.0, this, &mut self.accesses) };
+            unsafe {
+                scope.table.borrow_mut().get_or_insert_default().register(&reference.0, this, &mut self.accesses)
+            };
         }
         if reference.0.node.inputs.release(1) {
             let mut ready = None;

@@ -19,6 +19,8 @@ pub(crate) struct Local {
     /// Started ones that let others go first.
     yielded: RefCell<VecDeque<NanoPtr>>,
     unstarted: Worker<NanoPtr>,
+    /// How many started ones are here.
+    started: Cell<usize>,
     turns: Cell<u32>,
 }
 
@@ -28,6 +30,7 @@ impl Local {
             resumed: RefCell::default(),
             yielded: RefCell::default(),
             unstarted: Worker::new_lifo(),
+            started: Cell::new(0),
             turns: Cell::new(0),
         }
     }
@@ -44,16 +47,23 @@ impl Local {
 
     /// Adds a started one that may go on.
     pub(crate) fn push_resumed(&self, nano: NanoPtr) {
+        self.started.set(self.started.get() + 1);
         self.resumed.borrow_mut().push_back(nano);
     }
 
     /// Adds a started one that lets others go first.
     pub(crate) fn push_yielded(&self, nano: NanoPtr) {
+        self.started.set(self.started.get() + 1);
         self.yielded.borrow_mut().push_back(nano);
     }
 
-    /// A started one whose turn has come.
+    /// A started one whose turn has come. Cost when there is none: two loads.
+    #[inline]
     pub(crate) fn pop_due(&self) -> Option<NanoPtr> {
+        if self.started.get() == 0 { None } else { self.pop_started() }
+    }
+
+    fn pop_started(&self) -> Option<NanoPtr> {
         let turns = self.turns.get().wrapping_add(1);
         self.turns.set(turns);
         if turns.is_multiple_of(FAIRNESS)
@@ -61,7 +71,9 @@ impl Local {
         {
             return Some(nano);
         }
-        self.resumed.borrow_mut().pop_front()
+        let nano = self.resumed.borrow_mut().pop_front()?;
+        self.started.set(self.started.get() - 1);
+        Some(nano)
     }
 
     /// The newest unstarted one.
@@ -71,7 +83,12 @@ impl Local {
 
     /// The one that yielded first.
     pub(crate) fn pop_yielded(&self) -> Option<NanoPtr> {
-        self.yielded.borrow_mut().pop_front()
+        if self.started.get() == 0 {
+            return None;
+        }
+        let nano = self.yielded.borrow_mut().pop_front()?;
+        self.started.set(self.started.get() - 1);
+        Some(nano)
     }
 }
 
