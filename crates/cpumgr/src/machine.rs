@@ -5,7 +5,7 @@ use platform::SysError;
 use platform::affinity::{self, CpuId, CpuSet};
 use platform::cgroup::{CgroupError, Limits, usable_processors};
 use platform::topology::{Topology, TopologyError};
-use policies::{Machine, MachineCpu};
+use policies::{Distances, Machine, MachineCpu};
 
 /// Why there is nothing to manage.
 #[derive(Debug, thiserror::Error)]
@@ -62,7 +62,16 @@ pub fn managed(named: Option<&CpuSet>) -> Result<(Machine, CpuSet), MachineError
     let cpus = choose(named, &allowed, &limits)?;
     let place =
         |id: CpuId| topology.get(id).map(|cpu| MachineCpu { id: id.0, core: cpu.core, llc: cpu.llc, node: cpu.node });
-    Ok((Machine { cpus: cpus.iter().filter_map(place).collect() }, cpus))
+    Ok((Machine { cpus: cpus.iter().filter_map(place).collect(), distances: distances(&topology) }, cpus))
+}
+
+/// What the firmware says of distances between nodes.
+fn distances(topology: &Topology) -> Distances {
+    let mut distances = Distances::default();
+    for (from, to, distance) in topology.distances() {
+        distances.set(from, to, distance);
+    }
+    distances
 }
 
 fn choose(named: Option<&CpuSet>, allowed: &CpuSet, limits: &Limits) -> Result<CpuSet, MachineError> {

@@ -5,7 +5,7 @@
 //! package and have holes.)
 //!
 //! # Not here
-//! Memory distances, and processors of unequal speed.
+//! Processors of unequal speed.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -36,6 +36,8 @@ pub struct Cpu {
 pub struct Topology {
     cpus: Vec<Cpu>,
     possible: CpuSet,
+    /// From node, to node, how far.
+    distances: Vec<(u32, u32, u32)>,
 }
 
 /// Why the topology could not be read.
@@ -92,12 +94,18 @@ impl Topology {
     pub fn flat(cpus: &CpuSet) -> Option<Self> {
         let flat = |(index, id)| Cpu { id, package: 0, core: index, smt_index: 0, llc: 0, node: 0 };
         let known: Vec<Cpu> = (0..).zip(cpus.iter()).map(flat).collect();
-        (!known.is_empty()).then(|| Self { cpus: known, possible: cpus.clone() })
+        (!known.is_empty()).then(|| Self { cpus: known, possible: cpus.clone(), distances: Vec::new() })
     }
 
     /// The processors, ascending by number; never empty.
     pub fn cpus(&self) -> &[Cpu] {
         &self.cpus
+    }
+
+    /// What the firmware says of distances between memory nodes, as from, to, distance (10 within a node); also of nodes
+    /// without processors. Empty where it says nothing.
+    pub fn distances(&self) -> impl Iterator<Item = (u32, u32, u32)> + '_ {
+        self.distances.iter().copied()
     }
 
     /// The processors that are online.

@@ -35,7 +35,7 @@ fn measure(
 ) -> Result<(Vec<Duration>, Vec<Duration>), policies::UnknownPolicy> {
     // Two threads a core, 16 processors a cache, 8 caches a node.
     let cpu = |id| MachineCpu { id, core: id / 2, llc: id / 16, node: id / 128 };
-    let machine = Machine { cpus: (0..processors).map(cpu).collect() };
+    let machine = Machine::new((0..processors).map(cpu).collect());
     let mut apps: Vec<_> = (0..applications).map(|i| AppView::new(AppId(i.into()), 1 + i % 64)).collect();
     let mut policy = registry.create(name)?;
     let mut placement = Placement::new();

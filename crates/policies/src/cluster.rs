@@ -69,7 +69,9 @@ impl Policy for Cluster {
         } else {
             hand_out(snapshot, self.parameters.size)
         };
-        Decision::everybody_waits(snapshot, allocations)
+        let mut decision = Decision::everybody_waits(snapshot, allocations);
+        decision.cluster = self.parameters.size;
+        decision
     }
 }
 

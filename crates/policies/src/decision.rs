@@ -67,6 +67,8 @@ pub struct Decision {
     /// Nobody is bound to processors: the operating system shares them out, and allocations may add up to more than
     /// there are. Only policies that say so in [`Policy::needs`](crate::Policy::needs) answer this.
     pub unbound: bool,
+    /// Processors come in clusters of so many that lie near each other; 0 and 1: one by one.
+    pub cluster: u32,
 }
 
 impl Decision {
@@ -74,7 +76,7 @@ impl Decision {
     #[must_use]
     pub fn new(snapshot: &Snapshot<'_>, allocations: Vec<Allocation>, work_list: Vec<AppId>) -> Self {
         let rotate = snapshot.cause == Cause::Quantum && allocations.iter().any(|a| a.shared);
-        Self { allocations, work_list, rotate, next: None, unbound: false }
+        Self { allocations, work_list, rotate, next: None, unbound: false, cluster: 0 }
     }
 
     /// A decision in which everybody who wants more stands in the work-list: those without a processor first, then
@@ -119,8 +121,8 @@ impl Decision {
             allocations.push(allocation);
             at.insert(view.id, i);
         }
-        let (next, unbound) = (self.next, self.unbound);
-        let mut after = Self { allocations, work_list: Vec::new(), rotate: false, next, unbound };
+        let (next, unbound, cluster) = (self.next, self.unbound, self.cluster);
+        let mut after = Self { allocations, work_list: Vec::new(), rotate: false, next, unbound, cluster };
         let mut free = after.unallocated(snapshot.processors);
         for app in &self.work_list {
             // Who left the machine also leaves the work-list.

@@ -7,7 +7,7 @@
 //! ```
 //! use policies::{AppId, AppView, Cause, DEFAULT_POLICY, Machine, MachineCpu, Placement, Registry, Snapshot};
 //!
-//! let machine = Machine { cpus: (0..4).map(|id| MachineCpu { id, core: id, llc: id / 2, node: 0 }).collect() };
+//! let machine = Machine::new((0..4).map(|id| MachineCpu { id, core: id, llc: id / 2, node: 0 }).collect());
 //! let mut policy = Registry::with_builtin().create(DEFAULT_POLICY)?;
 //! let mut placement = Placement::new();
 //!
@@ -83,7 +83,7 @@ pub use gang::{Gang, GangParameters};
 pub use none::NoPolicy;
 pub use parameter::{Parameter, ParameterError, Settings, Value};
 pub use pdpa::{Pdpa, PdpaParameters, PdpaState};
-pub use placement::{Machine, MachineCpu, Placement, Smt};
+pub use placement::{Distances, Machine, MachineCpu, Placement, Smt};
 pub use policy::{Needs, Policy};
 pub use registry::{DEFAULT_POLICY, RegisterError, Registry, UnknownPolicy};
 pub use rr::{RoundRobin, RoundRobinParameters};

@@ -8,7 +8,9 @@
 //! 2. a virtual processor returns to the processor on which it ran last, if no other application ran there since;
 //! 3. an application takes processors on which it was the last to run;
 //! 4. a virtual processor returns to the processor on which it ran last;
-//! 5. the rest comes from what is free, [near](crate::placement::Smt) to what the application has: `free`.
+//! 5. the rest comes from what is free, [near](crate::placement::Smt) to what the application has: `free`; under a policy
+//!    that hands out clusters ([`Decision::cluster`]) a cluster at a time, each within one cache, else one node, if any
+//!    has so many free.
 //!
 //! Steps 1 to 4 are the two levels of affinity: processor to application, then to virtual processor.
 //!
@@ -33,7 +35,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::decision::{Allocation, Decision};
+use crate::decision::Decision;
 use crate::snapshot::AppId;
 use circle::Circle;
 use free::Free;
@@ -52,12 +54,45 @@ pub struct MachineCpu {
     pub node: u32,
 }
 
+/// How far two memory nodes are from each other: the firmware's numbers, 10 within a node.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Distances(BTreeMap<u32, BTreeMap<u32, u32>>);
+
+/// Within a node, and between two of which nothing is known: as the firmware's tables have it.
+const NEAR: u32 = 10;
+const FAR: u32 = 20;
+
+impl Distances {
+    /// Sets the distance from one node to another.
+    pub fn set(&mut self, from: u32, to: u32, distance: u32) {
+        self.0.entry(from).or_default().insert(to, distance);
+    }
+
+    /// The distance from one node to another; where nothing is known, 10 within a node and 20 beyond.
+    #[must_use]
+    pub fn between(&self, from: u32, to: u32) -> u32 {
+        let known = self.0.get(&from).and_then(|row| row.get(&to)).copied();
+        known.unwrap_or(if from == to { NEAR } else { FAR })
+    }
+}
+
 /// The managed processors that are online: exactly the P of [`Snapshot::processors`](crate::Snapshot::processors).
 /// Under a quota below the number of processors the manager chooses P of them; sharing masters use all that are here.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
     /// In any order; an id that comes twice counts once.
     pub cpus: Vec<MachineCpu>,
+    /// Between memory nodes; may be empty.
+    #[serde(default)]
+    pub distances: Distances,
+}
+
+impl Machine {
+    /// These processors; nothing is known of distances between nodes.
+    #[must_use]
+    pub fn new(cpus: Vec<MachineCpu>) -> Self {
+        Self { cpus, distances: Distances::default() }
+    }
 }
 
 /// In which order the hardware threads of a core are filled.
@@ -155,8 +190,8 @@ impl Placement {
         }
 
         self.forget(decision);
-        let mut free = Free::new(&cpus, self.smt);
-        let seats = self.seat(&cpus, &decision.allocations, &mut free);
+        let mut free = Free::new(&cpus, &machine.distances, self.smt);
+        let seats = self.seat(&cpus, decision, &mut free);
 
         let masters: Vec<AppId> = decision.allocations.iter().filter(|a| a.shared).map(|a| a.app).collect();
         let came_from = |app: &AppId| self.homes.get(app).and_then(|home| home.slots.first()).copied();
@@ -193,7 +228,8 @@ impl Placement {
     }
 
     /// Steps 1 to 5 for applications that do not share.
-    fn seat(&self, cpus: &[MachineCpu], allocations: &[Allocation], free: &mut Free) -> Vec<Seat> {
+    fn seat(&self, cpus: &[MachineCpu], decision: &Decision, free: &mut Free) -> Vec<Seat> {
+        let allocations = &decision.allocations;
         // One processor stays for shared masters, if there are any.
         let masters = usize::from(allocations.iter().any(|a| a.shared));
         let mut rest = cpus.len().saturating_sub(masters);
@@ -234,7 +270,7 @@ impl Placement {
             let near: Vec<usize> = seat.slots.iter().flatten().copied().collect();
             let holes = seat.slots.iter_mut().filter(|slot| slot.is_none());
             let number = holes.count();
-            let mut found = free.take_near(&near, number).into_iter();
+            let mut found = free.take_near(&near, number, decision.cluster as usize).into_iter();
             for slot in seat.slots.iter_mut().filter(|slot| slot.is_none()) {
                 *slot = found.next();
             }

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 const MS: Nanos = 1_000_000;
 
 fn machine(cpus: u32) -> Machine {
-    Machine { cpus: (0..cpus).map(|id| MachineCpu { id, core: id, llc: 0, node: 0 }).collect() }
+    Machine::new((0..cpus).map(|id| MachineCpu { id, core: id, llc: 0, node: 0 }).collect())
 }
 
 fn ledger(cpus: u32, policy: &str) -> Ledger {

@@ -41,7 +41,7 @@ pub(super) fn read(root: &Path) -> Result<Topology, TopologyError> {
             node: nodes.iter().find(|(_, cpus)| cpus.contains(id)).map_or(0, |(node, _)| *node),
         });
     }
-    Ok(Topology { cpus, possible })
+    Ok(Topology { cpus, possible, distances: read_distances(&root.join("node"))? })
 }
 
 /// The groups of one processor, each by its lowest processor.
@@ -111,6 +111,22 @@ fn read_nodes(folder: &Path) -> Result<Vec<(u32, CpuSet)>, TopologyError> {
         }
     }
     Ok(nodes)
+}
+
+/// Each node's file has a number for each node that is online, in their order.
+fn read_distances(folder: &Path) -> Result<Vec<(u32, u32, u32)>, TopologyError> {
+    let nodes = numbered_folders(folder, "node")?;
+    let mut distances = Vec::new();
+    for (from, path) in &nodes {
+        let file = path.join("distance");
+        let Some(text) = read_text(&file)? else { continue };
+        let row: Option<Vec<u32>> = text.split_whitespace().map(|number| number.parse().ok()).collect();
+        let Some(row) = row.filter(|row| row.len() == nodes.len()) else {
+            return Err(garbage(file, &text, format!("expected {} numbers, one per node", nodes.len())));
+        };
+        distances.extend(nodes.iter().zip(row).map(|((to, _), distance)| (*from, *to, distance)));
+    }
+    Ok(distances)
 }
 
 /// The processors that have a folder and are not switched off. For systems that hide the file `online`.

@@ -188,6 +188,62 @@ fn nodes_without_processors_are_no_nodes_of_processors() {
 }
 
 #[test]
+fn distances_are_read_also_of_nodes_without_processors() {
+    let root = SERVER.tree();
+    // Node 4 has memory and no processor, far from everybody.
+    write(root.path(), "node/node4/cpulist", "");
+    for (node, row) in ["10 12 32 32 40", "12 10 32 32 40", "32 32 10 12 40", "32 32 12 10 40", "40 40 40 40 10"]
+        .into_iter()
+        .enumerate()
+    {
+        write(root.path(), &format!("node/node{node}/distance"), row);
+    }
+    let topology = read(&root);
+    let distance = |from, to| topology.distances().find(|(a, b, _)| (*a, *b) == (from, to)).map(|(.., far)| far);
+    assert_eq!((topology.distances().count(), topology.nodes()), (25, 4));
+    assert_eq!(
+        (distance(0, 0), distance(0, 1), distance(1, 2), distance(3, 4)),
+        (Some(10), Some(12), Some(32), Some(40))
+    );
+    assert_eq!(read(&SERVER.tree()).distances().count(), 0);
+    write(root.path(), "node/node2/distance", "32 32 10");
+    assert!(refused(&root).contains("node2/distance") && refused(&root).contains("5 numbers"));
+}
+
+#[test]
+fn a_hybrid_processor_has_cores_with_and_without_threads_and_caches_of_both_kinds() {
+    // Two large cores with two threads and a second-level cache each; four small ones with one for all of them; one
+    // third-level cache over all but the two of low power, which have none.
+    let mut files = vec![("cpu/online".to_owned(), "0-9".to_owned())];
+    let groups =
+        [("0-1", 0..2), ("2-3", 2..4), ("4", 4..5), ("5", 5..6), ("6", 6..7), ("7", 7..8), ("8", 8..9), ("9", 9..10)];
+    for (core, cpus) in groups {
+        for cpu in cpus {
+            let mut file = |name: &str, content: &str| files.push((format!("cpu/cpu{cpu}/{name}"), content.to_owned()));
+            file("topology/core_cpus_list", core);
+            file("topology/package_cpus_list", "0-9");
+            let second = if cpu < 4 {
+                core
+            } else if cpu < 8 {
+                "4-7"
+            } else {
+                "8-9"
+            };
+            file("cache/index2/level", "2");
+            file("cache/index2/shared_cpu_list", second);
+            if cpu < 8 {
+                file("cache/index3/level", "3");
+                file("cache/index3/shared_cpu_list", "0-7");
+            }
+        }
+    }
+    let topology = read(&tree(files));
+    assert_eq!((topology.cores(), topology.llcs(), topology.packages()), (8, 2, 1));
+    assert_eq!((topology.llc_cpus(0), topology.llc_cpus(1)), (list("0-7"), list("8-9")));
+    assert_eq!((topology.smt_siblings(CpuId(2)), topology.smt_siblings(CpuId(4))), (list("3"), CpuSet::new()));
+}
+
+#[test]
 fn files_of_older_kernels_are_read_too() {
     let root = SERVER.tree();
     for cpu in 0..SERVER.cpus() {

@@ -2,9 +2,9 @@
 //!
 //! # Order
 //! `spread`: a processor of an idle core before one with busy siblings; then, in any case, the cache in which the
-//! application has most processors, then the node in which it has most. Where it has none: a cache that suffices for
+//! application has most processors, then the node in which it has most, then the node nearest to that one. Where it has none: a cache that suffices for
 //! all that it wants, the fullest such one, so that large holes stay large; else a node that suffices; else the
-//! largest hole. Nodes carry no distances here: beyond its own all are equally far.
+//! largest hole. Of a cluster that is to stay together, a cache that has room for all of it comes before nearness.
 //!
 //! # Cost
 //! Building is O(P log P); taking is O(log P), plus a look at each cache for each cache that is taken from.
@@ -12,7 +12,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{MachineCpu, Smt};
+use super::{Distances, MachineCpu, Smt};
 
 /// Processors by index into the machine's list, sorted by id.
 pub(super) struct Free {
@@ -22,6 +22,8 @@ pub(super) struct Free {
     caches: Vec<Cache>,
     /// Free processors of each node, on idle cores (`spread`) or all (`pack`).
     nodes: Vec<usize>,
+    /// Between nodes, by their index here.
+    distances: Vec<Vec<u32>>,
 }
 
 struct Cpu {
@@ -47,9 +49,16 @@ struct Cache {
 
 impl Free {
     /// All of `cpus`, which are in order of id.
-    pub(super) fn new(cpus: &[MachineCpu], smt: Smt) -> Self {
+    pub(super) fn new(cpus: &[MachineCpu], distances: &Distances, smt: Smt) -> Self {
         let (mut core_index, mut cache_index, mut node_index) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        let mut all = Self { smt, cpus: Vec::new(), cores: Vec::new(), caches: Vec::new(), nodes: Vec::new() };
+        let mut all = Self {
+            smt,
+            cpus: Vec::new(),
+            cores: Vec::new(),
+            caches: Vec::new(),
+            nodes: Vec::new(),
+            distances: Vec::new(),
+        };
         for (i, cpu) in cpus.iter().enumerate() {
             let nodes = node_index.len();
             let node = *node_index.entry(cpu.node).or_insert(nodes);
@@ -74,6 +83,10 @@ impl Free {
             all.caches[cache].free.insert((rank, i));
             all.cpus.push(Cpu { id: cpu.id, core, cache, free: true });
         }
+        let mut numbers: Vec<(u32, usize)> = node_index.into_iter().collect();
+        numbers.sort_by_key(|(_, index)| *index);
+        let row = |from: u32| numbers.iter().map(|(to, _)| distances.between(from, *to)).collect();
+        all.distances = numbers.iter().map(|(from, _)| row(*from)).collect();
         all
     }
 
@@ -112,8 +125,9 @@ impl Free {
         self.caches[cache].free.insert((rank, cpu));
     }
 
-    /// Takes `number` processors, or all that are left, as for an application that has those of `near`.
-    pub(super) fn take_near(&mut self, near: &[usize], number: usize) -> Vec<usize> {
+    /// Takes `number` processors, or all that are left, as for an application that has those of `near`; `cluster` at a
+    /// time, if that is more than one.
+    pub(super) fn take_near(&mut self, near: &[usize], number: usize, cluster: usize) -> Vec<usize> {
         let mut taken = Vec::new();
         if number == 0 {
             return taken;
@@ -125,11 +139,16 @@ impl Free {
             *in_node.entry(self.caches[cache].node).or_insert(0) += 1;
         }
         while taken.len() < number {
-            let Some((cache, level)) = self.best_cache(&in_cache, &in_node, number - taken.len()) else {
+            // How many stay together, and up to which count this piece goes.
+            let left = number - taken.len();
+            let whole = cluster > 1 && left >= cluster;
+            let piece = if whole { cluster } else { left };
+            let upto = taken.len() + piece;
+            let Some((cache, level)) = self.best_cache(&in_cache, &in_node, piece, whole) else {
                 break;
             };
             // It stays the best until its level changes: it has the most of the application, and more with each.
-            while let Some(cpu) = self.first(cache).filter(|_| taken.len() < number && self.level(cache) == level) {
+            while let Some(cpu) = self.first(cache).filter(|_| taken.len() < upto && self.level(cache) == level) {
                 self.take(cpu);
                 taken.push(cpu);
                 *in_cache.entry(cache).or_insert(0) += 1;
@@ -141,7 +160,7 @@ impl Free {
 
     /// The same, by id, for processors without an application.
     pub(super) fn take_ids(&mut self, number: usize) -> Vec<u32> {
-        let taken = self.take_near(&[], number);
+        let taken = self.take_near(&[], number, 1);
         taken.into_iter().map(|cpu| self.cpus[cpu].id).collect()
     }
 
@@ -151,7 +170,10 @@ impl Free {
         in_cache: &BTreeMap<usize, usize>,
         in_node: &BTreeMap<usize, usize>,
         number: usize,
+        whole: bool,
     ) -> Option<(usize, Option<usize>)> {
+        // Ties by index, so that the answer is one.
+        let home = in_node.iter().max_by_key(|&(&node, &count)| (count, Reverse(node))).map(|(&node, _)| node);
         let candidates = self.caches.iter().enumerate().filter(|(_, cache)| !cache.free.is_empty());
         let best = candidates.min_by_key(|&(i, cache)| {
             let own = in_cache.get(&i).copied().unwrap_or(0);
@@ -160,7 +182,10 @@ impl Free {
             let suffices = hole >= number;
             let slack = if suffices { hole - number } else { usize::MAX - hole };
             let node_suffices = self.nodes[cache.node] >= number;
-            (self.level(i), Reverse(own), Reverse(own_node), !suffices, !node_suffices, slack, i)
+            let torn = (whole && !suffices, whole && !node_suffices);
+            let distance = home.map_or(0, |home| self.distances[home][cache.node]);
+            let near = (Reverse(own), Reverse(own_node), distance);
+            (self.level(i), torn, near, !suffices, !node_suffices, slack, i)
         });
         best.map(|(i, _)| (i, self.level(i)))
     }

@@ -88,7 +88,7 @@ impl MachineSpec {
         let per_cache = self.per_cache.unwrap_or(self.processors).max(1);
         let per_node = self.per_node.unwrap_or(self.processors).max(1);
         let cpu = |id| MachineCpu { id, core: id / self.per_core.max(1), llc: id / per_cache, node: id / per_node };
-        Machine { cpus: (0..self.processors).map(cpu).collect() }
+        Machine::new((0..self.processors).map(cpu).collect())
     }
 
     fn check(&self) -> Result<(), Fault> {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use policies::{Allocation, AppId, AppView, Cause, Decision, Machine, MachineCpu, Placement, Smt};
+use policies::{Allocation, AppId, AppView, Cause, Decision, Distances, Machine, MachineCpu, Placement, Smt};
 use proptest::prelude::*;
 
 use crate::support::{create, machine, requests, snapshot};
@@ -32,7 +32,7 @@ fn lists(placed: Vec<(AppId, Vec<u32>)>) -> Vec<Vec<u32>> {
 }
 
 fn without(machine: &Machine, ids: &[u32]) -> Machine {
-    Machine { cpus: machine.cpus.iter().copied().filter(|cpu| !ids.contains(&cpu.id)).collect() }
+    Machine::new(machine.cpus.iter().copied().filter(|cpu| !ids.contains(&cpu.id)).collect())
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn a_processor_that_goes_offline_is_replaced_and_nobody_else_moves() {
 fn what_is_held_now_comes_before_what_was_held_once() {
     // The first cache is 0, the second one 1 2.
     let cpu = |id, llc| MachineCpu { id, core: id, llc, node: 0 };
-    let all = Machine { cpus: vec![cpu(0, 0), cpu(1, 1), cpu(2, 1)] };
+    let all = Machine::new(vec![cpu(0, 0), cpu(1, 1), cpu(2, 1)]);
     let mut placement = Placement::new();
     assert_eq!(place(&mut placement, &without(&all, &[2]), &[2]), [vec![0, 1]]);
     // 0 goes, 2 comes for it.
@@ -216,6 +216,79 @@ fn who_left_is_forgotten() {
     assert_eq!(lists(placement.place(&machine, &decision_of(&[(2, Some(2))], Cause::Arrival))), [vec![0, 1]]);
 }
 
+#[test]
+fn a_cluster_stays_within_a_cache_although_the_own_one_has_a_little_room() {
+    // Caches of 6. The first has 4 of cache 0, the second 4 of cache 1. Both grow by a cluster of 4: 2 are free beside
+    // what each has, but whole clusters are to be had in caches 2 and 3.
+    let machine = machine(1, 4, 6, 1);
+    let mut policy = create("cluster");
+    let mut placement = Placement::new();
+    let mut grow = |list: &[u32]| {
+        let apps = requests(list);
+        lists(placement.place(&machine, &policy.decide(&snapshot(&apps, 24, Cause::Request, true))))
+    };
+    let before = grow(&[4, 4]);
+    assert_eq!(before, [vec![0, 1, 2, 3], vec![6, 7, 8, 9]]);
+    let after = grow(&[8, 8]);
+    assert_eq!(after[0], [0, 1, 2, 3, 12, 13, 14, 15]);
+    assert_eq!(after[1], [6, 7, 8, 9, 18, 19, 20, 21]);
+    // Ten: the two that are no whole cluster lie near what it has.
+    assert_eq!(grow(&[10, 8])[0], [0, 1, 2, 3, 12, 13, 14, 15, 4, 5]);
+    // Under dss, one by one, the own cache comes first.
+    let mut placement = Placement::new();
+    place(&mut placement, &machine, &[4, 4]);
+    assert_eq!(place(&mut placement, &machine, &[8, 8])[0][..6], [0, 1, 2, 3, 4, 5]);
+}
+
+#[test]
+fn beyond_the_own_node_the_nearest_one_comes_first() {
+    // Four nodes of one cache of 2. Node 0 is near 3, far from 1 and 2.
+    let mut machine = machine(4, 1, 2, 1);
+    for (from, row) in [[10, 31, 31, 21], [31, 10, 21, 31], [31, 21, 10, 31], [21, 31, 31, 10]].iter().enumerate() {
+        for (to, &distance) in row.iter().enumerate() {
+            machine.distances.set(from as u32, to as u32, distance);
+        }
+    }
+    let mut placement = Placement::new();
+    assert_eq!(place(&mut placement, &machine, &[2]), [vec![0, 1]]);
+    assert_eq!(place(&mut placement, &machine, &[4]), [vec![0, 1, 6, 7]]);
+    assert_eq!(place(&mut placement, &machine, &[4, 2])[1], [2, 3]);
+    // Where nothing is known all other nodes are equally far: by number.
+    machine.distances = Distances::default();
+    let mut placement = Placement::new();
+    place(&mut placement, &machine, &[2]);
+    assert_eq!(place(&mut placement, &machine, &[4]), [vec![0, 1, 2, 3]]);
+}
+
+#[test]
+fn a_hybrid_machine_is_filled_core_by_core() {
+    // Two large cores with two threads each, four small ones with one, all under one cache.
+    let cpu = |id, core| MachineCpu { id, core, llc: 0, node: 0 };
+    let cpus = vec![cpu(0, 0), cpu(1, 0), cpu(2, 1), cpu(3, 1), cpu(4, 2), cpu(5, 3), cpu(6, 4), cpu(7, 5)];
+    let machine = Machine::new(cpus);
+    let mut placement = Placement::new();
+    assert_eq!(place(&mut placement, &machine, &[6]), [vec![0, 2, 4, 5, 6, 7]], "a core each, then second threads");
+    assert_eq!(place(&mut placement, &machine, &[6, 2])[1], [1, 3]);
+}
+
+#[test]
+fn a_machine_of_1024_processors_with_holes_is_filled_without_splitting_caches() {
+    // 8 nodes, 8 caches each, 8 cores each, two threads; every 16th core is offline.
+    let whole = machine(8, 8, 8, 2);
+    let machine = Machine::new(whole.cpus.iter().copied().filter(|cpu| cpu.core % 16 != 15).collect());
+    let processors = machine.cpus.len() as u32;
+    assert_eq!((whole.cpus.len(), processors), (1024, 960));
+    let mut placement = Placement::new();
+    let apps = requests(&vec![15; 64]);
+    let mut policy = create("dss");
+    let placed = placement.place(&machine, &policy.decide(&snapshot(&apps, processors, Cause::Arrival, true)));
+    let distinct: BTreeSet<u32> = placed.iter().flat_map(|(_, cpus)| cpus.iter().copied()).collect();
+    assert_eq!(distinct.len(), 960, "everybody has 15 of its own");
+    let node = |id: u32| machine.cpus.iter().find(|cpu| cpu.id == id).expect("it is there").node;
+    let torn = placed.iter().filter(|(_, cpus)| cpus.iter().any(|&id| node(id) != node(cpus[0]))).count();
+    assert_eq!(torn, 0, "{torn} of 64 are on several nodes");
+}
+
 /// A machine with holes, its list in any order.
 fn any_machine() -> impl Strategy<Value = Machine> {
     (1..4_u32, 1..4_u32, 1..5_u32, 1..3_u32)
@@ -224,7 +297,7 @@ fn any_machine() -> impl Strategy<Value = Machine> {
             let some = cpus.len().div_ceil(2)..=cpus.len();
             prop::sample::subsequence(cpus, some).prop_shuffle()
         })
-        .prop_map(|cpus| Machine { cpus })
+        .prop_map(Machine::new)
 }
 
 /// What the next decision says: per application of a list of at most 12, in order, whether it is there and with what.
@@ -267,7 +340,7 @@ proptest! {
             // One processor is offline for this step, now and then.
             let hole = step.2.map(|index| index.get(&machine.cpus).id);
             let online: Vec<MachineCpu> = machine.cpus.iter().copied().filter(|cpu| Some(cpu.id) != hole).collect();
-            let online = Machine { cpus: online };
+            let online = Machine::new(online);
             let ids: BTreeSet<u32> = online.cpus.iter().map(|cpu| cpu.id).collect();
             let decision = fitted(step, ids.len());
             let placed = placement.place(&online, &decision);

@@ -41,5 +41,5 @@ pub(crate) fn machine(nodes: u32, caches_per_node: u32, cores_per_cache: u32, th
         let llc = core / cores_per_cache;
         MachineCpu { id, core, llc, node: llc / caches_per_node }
     });
-    Machine { cpus: cpus.collect() }
+    Machine::new(cpus.collect())
 }
