@@ -1,4 +1,11 @@
 //! The processor manager as a library: the daemon, its command line and its messages.
+//!
+//! A manager with policies of one's own is a program of two lines around [`run()`], see `examples/custom_policy.rs`.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use policies::Registry;
 
 pub mod administration;
 pub mod bucket;
@@ -23,3 +30,17 @@ pub mod socket;
 pub mod status;
 pub mod threads;
 pub mod trace;
+
+/// The `cpumgr` program with these policies: parses the command line, does what it says, says what went wrong. Call it
+/// from the only thread, once; begin with [`limits::builtin`] and add to it.
+pub fn run(policies: Registry) -> ExitCode {
+    limits::set_policies(policies);
+    match command::execute(cli::Cli::parse().command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // Parts of the text may come from whatever answered at a socket.
+            eprintln!("cpumgr: {}", escape::printable(&error.to_string()));
+            ExitCode::from(error.code())
+        }
+    }
+}

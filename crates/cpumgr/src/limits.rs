@@ -1,6 +1,7 @@
 //! What the manager can be told, and what it offers to policies.
 
 use std::ops::RangeInclusive;
+use std::sync::OnceLock;
 
 use policies::{Needs, Policy, Registry, UnknownPolicy};
 
@@ -14,9 +15,23 @@ pub fn grace() -> RangeInclusive<u64> {
     0..=10_000_000_000
 }
 
-/// The policies that this manager can run: programs report their speed, and everything is bound to processors.
-pub fn policies() -> Registry {
+/// The policies of this process; set once, by [`crate::run`].
+static POLICIES: OnceLock<Registry> = OnceLock::new();
+
+/// The policies that come with the manager: programs report their speed, and everything is bound to processors. To add
+/// one's own to, for [`crate::run`].
+pub fn builtin() -> Registry {
     Registry::with_builtin_for(Needs { reports: true, unbound: false })
+}
+
+/// The policies that this manager can run.
+pub fn policies() -> &'static Registry {
+    POLICIES.get_or_init(builtin)
+}
+
+/// Sets the policies of this process, before anybody asked for them. Later it changes nothing.
+pub(crate) fn set_policies(registry: Registry) {
+    let _first = POLICIES.set(registry);
 }
 
 /// A new object of a policy.

@@ -18,6 +18,7 @@ use policies::sim::{Native, Options, Outcome, SimError, Workload, simulate};
 use policies::{Needs, Registry};
 
 use crate::error::Error;
+use crate::limits;
 
 const ABOUT: &str = "\
 A workload file is TOML: [machine], [manager], [native], [parameters.POLICY], [programs.NAME], [[jobs]], [[switches]].
@@ -72,7 +73,7 @@ struct Found {
 /// # Errors
 /// A workload that cannot be read or simulated, an unknown policy, a file that cannot be written.
 pub fn run(args: &SimulateArgs) -> Result<String, Error> {
-    let registry = Registry::with_builtin_for(Needs::EVERYTHING);
+    let registry = limits::policies().clone().offering(Needs::EVERYTHING);
     let mut workload = read(&args.file, &registry).map_err(|error| Error::Usage(error.to_string()))?;
     for job in &mut workload.jobs {
         job.copies = job.copies.saturating_mul(args.copies);

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 use crate::batch::Batch;
 use crate::cluster::Cluster;
@@ -19,8 +20,9 @@ use crate::vtq::VtqDss;
 /// The name of the policy that a manager uses unless told otherwise.
 pub const DEFAULT_POLICY: &str = DssTs::NAME;
 
-type Constructor = Box<dyn Fn() -> Box<dyn Policy> + Send + Sync>;
+type Constructor = Arc<dyn Fn() -> Box<dyn Policy> + Send + Sync>;
 
+#[derive(Clone)]
 struct Entry {
     description: String,
     needs: Needs,
@@ -43,7 +45,7 @@ struct Entry {
 /// assert!(policies::Registry::with_builtin_for(policies::Needs::EVERYTHING).create("none").is_ok());
 /// # Ok::<(), policies::UnknownPolicy>(())
 /// ```
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Registry {
     /// What the manager offers.
     offered: Needs,
@@ -88,6 +90,12 @@ impl Registry {
         registry
     }
 
+    /// The same policies for a manager that offers this.
+    #[must_use]
+    pub fn offering(self, offered: Needs) -> Self {
+        Self { offered, ..self }
+    }
+
     /// Adds a policy under the name that its objects give themselves. Makes one object to see that.
     ///
     /// # Errors
@@ -110,7 +118,7 @@ impl Registry {
         if own != name {
             return Err(RegisterError::OtherName { name, own });
         }
-        self.entries.insert(name, Entry { description: description.into(), needs, constructor: Box::new(constructor) });
+        self.entries.insert(name, Entry { description: description.into(), needs, constructor: Arc::new(constructor) });
         Ok(())
     }
 
