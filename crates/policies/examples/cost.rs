@@ -12,8 +12,8 @@ fn main() -> Result<(), policies::UnknownPolicy> {
     let registry = Registry::with_builtin_for(Needs::EVERYTHING);
     println!("policy   applications processors  decide us (worst)  place us (worst)");
     for name in registry.names() {
-        for processors in [64, 256, 1024] {
-            for applications in [16, 64, 512, 2048] {
+        for processors in [64, 128, 256, 512, 1024] {
+            for applications in [16, 64, 128, 512] {
                 let (decide, place) = measure(&registry, name, processors, applications)?;
                 let [(decide, decide_worst), (place, place_worst)] = [decide, place].map(middle_and_worst);
                 println!(

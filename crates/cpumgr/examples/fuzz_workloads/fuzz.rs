@@ -1,0 +1,290 @@
+//! A fuzzer of workload files and policy parameters that runs on a stable compiler: mutations of good files, and what must
+//! hold for whatever comes out.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+
+use cpumgr::simulate::paraver;
+use cpumgr::simulate::{FileError, parse};
+use policies::sim::{Options, SimError, Workload, simulate};
+use policies::{Needs, Registry};
+
+/// Files with more executions are read and not run: each is bounded, all of them together take long.
+const MOST_EXECUTIONS: u64 = 300;
+/// Events per run.
+const MOST_EVENTS: u64 = 5_000;
+
+/// Numbers by a fixed rule (splitmix64), so that a seed says all.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, bound: usize) -> usize {
+        (self.roll() % bound.max(1) as u64) as usize
+    }
+
+    fn one_of<'a, T>(&mut self, list: &'a [T]) -> &'a T {
+        &list[self.below(list.len())]
+    }
+}
+
+/// Small files with every table and key.
+pub(crate) const SEEDS: [&str; 2] = [
+    r#"name = "seed"
+jobs = [{ program = "a", copies = 3, repetitions = 2, until = "1s" }, { program = "b", arrival = "20ms", every = "5ms" }]
+switches = [{ at = "30ms", policy = "equip" }]
+[machine]
+processors = 6
+per_core = 2
+per_cache = 2
+per_node = 6
+[manager]
+policy = "ssw-dss"
+quantum = "10ms"
+level = 3
+master_always = false
+[native]
+slice = "3ms"
+patience = "1ms"
+switch = "10us"
+coincidence = 0.5
+[parameters.pdpa]
+base = 2
+step = 1
+min-efficiency = 0.5
+[parameters.vtq-dss]
+load = 1.2
+shortest = "2ms"
+longest = "40ms"
+masters = 2
+[programs.a]
+request = 4
+pattern = "alternate"
+iterations = 3
+phases = [{ serial = "2ms" }, { parallel = "40ms", regions = 8, steps = 4 }]
+curve = { downey = { parallelism = 3.0, variance = 1.5 } }
+bottleneck = "machine"
+waiting = "block"
+refill = "200us"
+min = 2
+max = 5
+weight = 2.5
+[programs.b]
+request = 8
+pattern = "diamond"
+phases = [{ parallel = "60ms" }]
+curve = { times = [[1, 10.0], [2, 6.0], [8, 3.0]] }
+"#,
+    r#"name = "other"
+jobs = [{ program = "c", copies = 5 }]
+machine = { processors = 3 }
+[manager]
+policy = "pdpa"
+[parameters.cluster]
+size = 2
+[parameters.batch]
+backfill = true
+[programs.c]
+request = 3
+pattern = { list = [1, 3, 2] }
+iterations = 6
+phases = [{ parallel = "12ms", regions = 3 }]
+curve = { amdahl = { serial = 0.2 } }
+"#,
+];
+
+/// Values that find limits.
+const VALUES: [&str; 26] = [
+    "0",
+    "1",
+    "-1",
+    "2",
+    "7",
+    "4096",
+    "4097",
+    "65536",
+    "100001",
+    "4294967295",
+    "4294967296",
+    "18446744073709551615",
+    "0.0",
+    "1.0",
+    "-0.5",
+    "0.001",
+    "1e308",
+    "nan",
+    "inf",
+    "true",
+    "\"0ms\"",
+    "\"1ns\"",
+    "\"99999999999s\"",
+    "\"1.5s\"",
+    "[]",
+    "\"\"",
+];
+
+/// A mutation of one of the seeds, or of what came before.
+fn mutate(text: &str, dice: &mut Dice) -> String {
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    for _ in 0..=dice.below(3) {
+        if lines.is_empty() {
+            lines = SEEDS[0].lines().map(str::to_owned).collect();
+        }
+        let at = dice.below(lines.len());
+        match dice.below(7) {
+            0 => drop(lines.remove(at)),
+            1 => lines.insert(at, lines[dice.below(lines.len())].clone()),
+            2 => {
+                let other = dice.below(lines.len());
+                lines.swap(at, other);
+            }
+            3 => {
+                let seed: Vec<&str> = dice.one_of(&SEEDS).lines().collect();
+                lines.insert(at, (*dice.one_of(&seed)).to_owned());
+            }
+            4 => {
+                let byte = dice.below(lines[at].len() + 1);
+                if lines[at].is_char_boundary(byte) {
+                    lines[at].insert(byte, *dice.one_of(&['"', '[', '}', '=', '.', '-', '9', 'e', '\u{e4}', ',']));
+                }
+            }
+            _ => lines[at] = with_another_value(&lines[at], dice),
+        }
+    }
+    lines.join("\n") + "\n"
+}
+
+/// The line with one of its numbers or words in quotes replaced.
+fn with_another_value(line: &str, dice: &mut Dice) -> String {
+    let mut places: Vec<(usize, usize)> = Vec::new();
+    let bytes = line.as_bytes();
+    let mut at = 0;
+    while at < bytes.len() {
+        let begin = at;
+        if bytes[at] == b'"' {
+            at += 1;
+            while at < bytes.len() && bytes[at] != b'"' {
+                at += 1;
+            }
+            at = (at + 1).min(bytes.len());
+            places.push((begin, at));
+        } else if bytes[at].is_ascii_digit() {
+            while at < bytes.len() && (bytes[at].is_ascii_digit() || bytes[at] == b'.') {
+                at += 1;
+            }
+            places.push((begin, at));
+        } else {
+            at += 1;
+        }
+    }
+    if places.is_empty() {
+        return line.to_owned();
+    }
+    let (begin, end) = *dice.one_of(&places);
+    if !line.is_char_boundary(begin) || !line.is_char_boundary(end) {
+        return line.to_owned();
+    }
+    format!("{}{}{}", &line[..begin], dice.one_of(&VALUES), &line[end..])
+}
+
+/// What came of one text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Came {
+    /// It is no workload, and was refused well.
+    Refused,
+    /// It was simulated.
+    Ran,
+}
+
+/// Reads `text` and simulates what it says; `Err` is a defect. With `planted` the reader forgets to check ranges, as a
+/// reader would that trusts its parser.
+pub(crate) fn examine(text: &str, policy: usize, planted: bool) -> Result<Came, String> {
+    catch_unwind(AssertUnwindSafe(|| examine_inside(text, policy, planted)))
+        .unwrap_or_else(|_| Err("a panic".to_owned()))
+}
+
+fn examine_inside(text: &str, policy: usize, planted: bool) -> Result<Came, String> {
+    let registry = Registry::with_builtin_for(Needs::EVERYTHING);
+    let nothing =
+        |name: &str| Err(FileError::Unreadable { path: PathBuf::from(name), source: std::io::Error::other("no") });
+    let read = parse(Path::new("w.toml"), text, &registry, nothing);
+    let workload: Workload = match read {
+        Ok(workload) => workload,
+        Err(error) => match toml::from_str(text) {
+            Ok(unchecked) if planted => unchecked,
+            _ => return refused(text, &error),
+        },
+    };
+    let executions: u64 =
+        workload.jobs.iter().map(|job| u64::from(job.copies).saturating_mul(u64::from(job.repetitions))).sum();
+    if executions > MOST_EXECUTIONS {
+        return Ok(Came::Refused);
+    }
+    let names = registry.names();
+    let name = names[policy % names.len()];
+    let options = Options { timeline: true, most_events: MOST_EVENTS, ..Options::policy(name) };
+    let outcome = match simulate(&workload, &registry, &options) {
+        Ok(outcome) => outcome,
+        Err(SimError::TooLong { .. }) => return Ok(Came::Refused),
+        Err(error) => return Err(format!("under {name}: {error}")),
+    };
+    if !(outcome.utilisation() <= 1.0 + 1e-6 && outcome.fairness() <= 1.0 + 1e-9) {
+        return Err(format!("under {name}: utilisation {}, fairness {}", outcome.utilisation(), outcome.fairness()));
+    }
+    let timeline = outcome.timeline.as_ref().ok_or("no timeline")?;
+    paraver::validate(&paraver::write(timeline)).map_err(|error| format!("under {name}: {error}"))?;
+    Ok(Came::Ran)
+}
+
+/// A refusal names the file and a line of it, in one line of text.
+fn refused(text: &str, error: &FileError) -> Result<Came, String> {
+    let message = error.to_string();
+    match error {
+        FileError::Wrong { line, message: said, .. } => {
+            let lines = text.lines().count().max(1);
+            let well = (1..=lines + 1).contains(line) && !said.is_empty() && !message.contains('\n');
+            if well { Ok(Came::Refused) } else { Err(format!("a bad refusal: {message:?} for {lines} lines")) }
+        }
+        _ => Ok(Came::Refused),
+    }
+}
+
+/// Looks for a defect in so many texts. Returns the first one with what is wrong, else how many ran.
+pub(crate) fn search(
+    seed: u64,
+    rounds: u64,
+    planted: bool,
+    mut go_on: impl FnMut() -> bool,
+) -> Result<u64, (String, String)> {
+    let mut dice = Dice(seed);
+    let mut corpus: Vec<String> = SEEDS.iter().map(|seed| (*seed).to_owned()).collect();
+    let mut ran = 0;
+    for round in 0..rounds {
+        if !go_on() {
+            break;
+        }
+        let text = mutate(&dice.one_of(&corpus).clone(), &mut dice);
+        match examine(&text, round as usize, planted) {
+            Ok(Came::Ran) => {
+                ran += 1;
+                // What still runs is a start for more, and takes the place of an older one.
+                if corpus.len() < 64 {
+                    corpus.push(text);
+                } else {
+                    let at = SEEDS.len() + dice.below(corpus.len() - SEEDS.len());
+                    corpus[at] = text;
+                }
+            }
+            Ok(Came::Refused) => {}
+            Err(defect) => return Err((text, defect)),
+        }
+    }
+    Ok(ran)
+}
