@@ -1,5 +1,5 @@
-//! Random programs of everything that the engine has, each against a sequential oracle: regions and loops in any nesting,
-//! tasks with dependences, several masters, panics, sizes that change, forks, teams larger than the machine.
+//! Random programs of everything that the engine has, each against a sequential oracle: regions, groups and loops in any
+//! nesting, joins, tasks with dependences, several masters, panics, sizes that change, forks, teams larger than the machine.
 //!
 //! A program is a tree of steps, made from a seed before it runs. Each step has a value that does not depend on the
 //! schedule: once computed by recursion on one thread, once by the engine.
@@ -13,11 +13,13 @@ mod faults;
 mod loops;
 mod process;
 mod random;
+mod recursion;
 mod region;
 mod sizer;
 mod slots;
 mod step;
 mod tasks;
+mod teams;
 
 use random::Random;
 use std::sync::{Arc, Condvar, Mutex};

@@ -1,7 +1,6 @@
 //! Regions: teams of an exact size with barriers, and broadcasts on whatever is granted.
 
 use crate::random::{Random, fold, mix};
-use crate::sizer;
 use crate::slots::Slots;
 use crate::step::{Budget, Step, work};
 use nanothreads::engine::{Barrier, Member, Team};
@@ -128,7 +127,7 @@ impl Share {
     pub(crate) fn run(&self) -> u64 {
         let values = Slots::new(self.length);
         // One for each member that there may be: all come to the same.
-        let parts = Slots::new(sizer::MOST.max(nanothreads::engine::processors()));
+        let parts = Slots::new(Budget::WHOLE.threads.max(nanothreads::engine::processors()));
         let members = Slots::new(1);
         nanothreads::broadcast(|member| {
             let (id, size) = (member.id as usize, member.size as usize);

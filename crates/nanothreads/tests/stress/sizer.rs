@@ -6,9 +6,6 @@ use platform::affinity::{self, CpuSet};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
 
-/// The most processors that a program grants itself.
-pub(crate) const MOST: usize = 16;
-
 /// Processors that are granted.
 static LIMIT: AtomicUsize = AtomicUsize::new(4);
 /// Counts the changes; even: whose processors are not said, odd: bound to the first of the mask.

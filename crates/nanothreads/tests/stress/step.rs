@@ -4,10 +4,12 @@ use crate::faults::Fault;
 use crate::loops::Loop;
 use crate::process;
 use crate::random::{Random, fold, mix};
+use crate::recursion::Recursion;
 use crate::region::{Region, Share};
 use crate::sizer;
 use crate::slots::Slots;
 use crate::tasks::Graph;
+use crate::teams::{Divided, Kept};
 use std::panic::resume_unwind;
 use std::time::{Duration, Instant};
 
@@ -42,6 +44,9 @@ pub(crate) enum Step {
     Join(Box<(Step, Step)>),
     Sections(Vec<Step>),
     Loop(Loop),
+    Recursion(Recursion),
+    Kept(Kept),
+    Groups(Divided),
     Tasks(Graph),
     /// Threads that the engine did not create, each an outermost master.
     Masters(Vec<Step>),
@@ -74,12 +79,15 @@ impl Step {
                 Self::Join(Box::new((Self::random(random, inside), Self::random(random, inside))))
             }
             48..52 => Self::several(random, budget, 4, Self::Sections),
-            52..72 => Self::Loop(Loop::random(random, budget)),
-            72..84 => Self::Tasks(Graph::random(random, budget)),
+            52..64 => Self::Loop(Loop::random(random, budget)),
+            64..68 => Self::Recursion(Recursion::random(random, budget)),
+            68..72 => Self::Kept(Kept::random(random, budget)),
+            72..76 => Self::Groups(Divided::random(random, budget)),
+            76..84 => Self::Tasks(Graph::random(random, budget)),
             84..88 => Self::several(random, budget, 4, Self::Masters),
             88..93 => Self::Fault(Fault::random(random)),
             93..99 => {
-                let limit = random.pick(&[1, 2, 2, 3, 4, 4, 5, 8, sizer::MOST]);
+                let limit = random.pick(&[1, 2, 2, 3, 4, 4, 5, 8, 16]);
                 Self::Resize(limit, random.once_in(3), random.next() as u32)
             }
             _ if budget.forks && process::FORKS => {
@@ -104,6 +112,9 @@ impl Step {
             Self::Share(share) => share.part().count(),
             Self::Loop(the_loop) => the_loop.inner().map_or(0, Self::count),
             Self::Fork(step) => step.count(),
+            Self::Recursion(recursion) => recursion.inner().map_or(0, Self::count),
+            Self::Kept(team) => team.installed().count(),
+            Self::Groups(groups) => groups.parts().iter().map(Self::count).sum(),
             Self::Tasks(graph) => graph.count(),
             Self::Work(_) | Self::Fault(_) | Self::Resize(..) => 0,
         };
@@ -121,6 +132,9 @@ impl Step {
             Self::Share(share) => share.expected(),
             Self::Join(halves) => fold([halves.0.expected(), halves.1.expected()]),
             Self::Loop(the_loop) => the_loop.expected(),
+            Self::Recursion(recursion) => recursion.expected(),
+            Self::Kept(team) => team.expected(),
+            Self::Groups(groups) => groups.expected(),
             Self::Tasks(graph) => graph.expected(),
             Self::Fault(fault) => fault.expected(),
             Self::Resize(..) => 0,
@@ -141,6 +155,9 @@ impl Step {
             }
             Self::Sections(steps) => run_sections(steps),
             Self::Loop(the_loop) => the_loop.run(),
+            Self::Recursion(recursion) => recursion.run(),
+            Self::Kept(team) => team.run(),
+            Self::Groups(groups) => groups.run(),
             Self::Tasks(graph) => graph.run(),
             Self::Masters(steps) => run_masters(steps),
             Self::Fault(fault) => fault.run(),
