@@ -232,7 +232,9 @@ fn a_panic_reaches_the_caller_and_loses_no_virtual_processor() {
     four();
     let before = ids_of(4);
     for guilty in 0..4 {
-        let caught = catch_unwind(|| broadcast(|member| assert_ne!(member.id, guilty, "planted")));
+        // Masters of other tests may have some of the four processors.
+        let panic = |member: Member| assert_ne!(member.id, guilty.min(member.size - 1), "planted");
+        let caught = catch_unwind(|| broadcast(panic));
         let payload = caught.expect_err("the panic is passed on");
         assert!(payload.downcast_ref::<String>().is_some_and(|text| text.contains("planted")));
     }
