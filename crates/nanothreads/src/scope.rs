@@ -67,6 +67,9 @@ impl fmt::Debug for Scope<'_> {
 /// Inside a region the scope has the processors that are reserved for inner regions, often one; [`Scope::group`] uses all
 /// those of the scope around.
 ///
+/// A child that is forked inside a task, or inside the body while there are tasks, may use scopes of its own, but the tasks
+/// are its parent's: it is ended with a report when it waits for them, or leaves its task (D13).
+///
 /// # Panics
 /// With the payload of the body or the first task that panics, after all tasks are done.
 pub fn scope<'scope, B, R>(body: B) -> R

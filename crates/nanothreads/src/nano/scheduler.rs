@@ -10,6 +10,7 @@
 //! I2  A member runs nothing but what was created below the scope whose scheduler this is: a waiter never runs strangers'
 //!     work.
 
+use crate::engine_state::{Engine, engine};
 use crate::nano::descriptor::{Nano, NanoPtr};
 use crate::nano::exclusive;
 use crate::nano::node::{Node, Phase};
@@ -22,6 +23,7 @@ use crate::wait_point::WaitPoint;
 use crossbeam_deque::Stealer;
 use platform::sync::CachePadded;
 use std::cell::RefCell;
+use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{
     AtomicBool,
@@ -36,6 +38,8 @@ pub(crate) struct Scheduler {
     pub(super) idle: Idle,
     /// Memory of plain tasks.
     pub(crate) store: Store<Nano>,
+    /// The engine that the scope's region was forked with; in a child that was forked inside, another one rules.
+    engine: *const Engine,
     /// The scope is over: members may go home.
     ended: AtomicBool,
     /// Somebody cancelled something: starts have to look who.
@@ -63,6 +67,20 @@ unsafe impl Sync for Worker {}
 // SAFETY: - nano-threads in the queues are `Send`; started ones are there only while the team's threads run.
 unsafe impl Send for Worker {}
 
+// SAFETY: - `engine` is only compared; the other fields are `Send` and `Sync`.
+unsafe impl Send for Scheduler {}
+// SAFETY: - as above.
+unsafe impl Sync for Scheduler {}
+
+#[cold]
+fn end_child() -> ! {
+    eprintln!(
+        "nanos: this process was forked inside a task and goes on with its parent's tasks, whose threads it does not have; a \
+         forked child must end, or exec, before it leaves or waits in the task that it was forked in. The child ends"
+    );
+    std::process::abort();
+}
+
 impl Scheduler {
     /// The scheduler of a team of `size`.
     pub(crate) fn new(size: usize) -> Self {
@@ -79,6 +97,7 @@ impl Scheduler {
             global: Global::new(),
             idle: Idle::new(size),
             store: Store::new(),
+            engine: engine(),
             ended: AtomicBool::new(false),
             cancelled: AtomicBool::new(false),
         }
@@ -93,7 +112,11 @@ impl Scheduler {
             let at = spare.iter().position(fits)?;
             Some(spare.swap_remove(at))
         });
-        spare.ok().flatten().unwrap_or_else(|| Arc::new(Self::new(size)))
+        let mut scheduler = spare.ok().flatten().unwrap_or_else(|| Arc::new(Self::new(size)));
+        if let Some(unique) = Arc::get_mut(&mut scheduler) {
+            unique.engine = engine();
+        }
+        scheduler
     }
 
     /// Keeps the scheduler of a scope that is over for the calling thread's next scope.
@@ -113,6 +136,15 @@ impl Scheduler {
             }
             spare.push(scheduler);
         });
+    }
+
+    /// Ends a child that was forked inside the scope, when it wants to go on with what is its parent's: queues and locks are
+    /// as the parent's other threads left them, and those threads do not exist here. Cost: two loads.
+    #[inline]
+    pub(super) fn assert_own(&self) {
+        if !ptr::eq(self.engine, engine()) {
+            end_child();
+        }
     }
 
     /// The place of member `index`.

@@ -174,6 +174,7 @@ impl<'a> Seat<'a> {
     /// What to run next; see `ready/README.md` for the order.
     fn pick(self) -> Option<NanoPtr> {
         let scheduler = self.scheduler;
+        scheduler.assert_own();
         let own = self.own();
         // SAFETY: - this member's inbox, on its thread; drained nodes are live until they are delivered.
         unsafe { scheduler.members[self.index].inbox.drain(|node| self.deliver(&*node)) };
