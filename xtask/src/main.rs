@@ -4,6 +4,7 @@ mod artifact;
 mod conformance;
 mod demo;
 mod graph;
+mod hwloc;
 mod package;
 mod real;
 mod reproduce;
@@ -40,6 +41,8 @@ enum Task {
     /// Runs the engine's tests in a virtual machine with 8 processors on 4 nodes.
     #[command(subcommand)]
     Vm(vm::Guest),
+    /// Compares hwloc's topology with that of /sys; installs hwloc's headers where that is allowed.
+    Hwloc,
     /// Redraws tables of the papers.
     Reproduce(reproduce::Options),
     /// Builds the drop-in OpenMP library into target/shim.
@@ -62,6 +65,7 @@ fn main() -> anyhow::Result<()> {
         Task::Conformance(options) => conformance::run(&workspace, &options),
         Task::San(options) => san::run(&workspace, &options),
         Task::Vm(guest) => vm::run(&workspace, &guest),
+        Task::Hwloc => hwloc::run(&workspace),
         Task::Reproduce(options) => reproduce::run(&workspace, &options),
         Task::Shim => {
             println!("{}", shim::run(&workspace)?.display());

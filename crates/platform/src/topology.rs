@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 
 use crate::affinity::{CpuId, CpuSet};
 
+#[cfg(feature = "hwloc")]
+mod hwloc;
 mod sysfs;
 
 /// One processor that is online.
@@ -62,6 +64,10 @@ pub enum TopologyError {
         /// What is wrong with it.
         reason: String,
     },
+    /// hwloc cannot tell, or knows of no processor.
+    #[cfg(feature = "hwloc")]
+    #[error("topology: hwloc does not know this machine; use Topology::read")]
+    Hwloc,
     /// No processor at all.
     #[error("topology: no processor is online by {} (is /sys mounted?)", path.display())]
     NoProcessors {
@@ -77,6 +83,16 @@ impl Topology {
     /// When a file under `/sys/devices/system` is unreadable or garbage, or no processor is found.
     pub fn read() -> Result<Self, TopologyError> {
         Self::read_from(Path::new("/sys/devices/system"))
+    }
+
+    /// Asks hwloc about the machine that we run on, for packages, cores and caches; nodes and distances are read as by
+    /// [`Topology::read`]. What this process may not use is missing.
+    ///
+    /// # Errors
+    /// As `read`, and when hwloc knows nothing.
+    #[cfg(feature = "hwloc")]
+    pub fn read_hwloc() -> Result<Self, TopologyError> {
+        hwloc::read()
     }
 
     /// Reads a tree of the same form as `/sys/devices/system`. What is missing degrades: without cache folders a

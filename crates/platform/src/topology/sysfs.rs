@@ -187,10 +187,10 @@ fn garbage(path: PathBuf, content: &str, reason: String) -> TopologyError {
 
 /// Numbers groups from 0 in the order in which they come.
 #[derive(Default)]
-struct Dense(Vec<CpuId>);
+pub(super) struct Dense(Vec<CpuId>);
 
 impl Dense {
-    fn number(&mut self, lowest: CpuId) -> u32 {
+    pub(super) fn number(&mut self, lowest: CpuId) -> u32 {
         let index = self.0.iter().position(|known| *known == lowest).unwrap_or_else(|| {
             self.0.push(lowest);
             self.0.len() - 1

@@ -378,3 +378,20 @@ fn this_machine_has_at_least_the_processors_that_we_may_use() {
         assert!(!topology.smt_siblings(cpu.id).contains(cpu.id));
     }
 }
+
+/// Two opinions on one machine: the same processors share cores, caches and packages.
+#[cfg(feature = "hwloc")]
+#[test]
+fn hwloc_says_the_same_as_the_files() {
+    let (files, hwloc) = (Topology::read().unwrap(), Topology::read_hwloc().unwrap());
+    assert!(!hwloc.cpus().is_empty() && hwloc.online().is_subset(&files.online()));
+    assert!(affinity(None).unwrap().is_subset(&hwloc.online()));
+    for cpu in hwloc.cpus() {
+        let own = files.get(cpu.id).unwrap();
+        let both = |set: CpuSet| set.intersection(&hwloc.online());
+        assert_eq!(hwloc.core_cpus(cpu.core), both(files.core_cpus(own.core)), "core of {}", cpu.id);
+        assert_eq!(hwloc.llc_cpus(cpu.llc), both(files.llc_cpus(own.llc)), "cache of {}", cpu.id);
+        assert_eq!(hwloc.package_cpus(cpu.package), both(files.package_cpus(own.package)), "package of {}", cpu.id);
+        assert_eq!((cpu.node, cpu.id), (own.node, own.id));
+    }
+}
