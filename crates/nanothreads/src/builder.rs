@@ -3,6 +3,7 @@
 use crate::config::{Config, Waiting};
 use crate::engine_state::engine;
 use crate::sizer::{Fixed, TeamSizer};
+use crate::supply::Supply;
 use std::fmt;
 
 /// Why settings were refused. Nothing was changed then.
@@ -96,6 +97,12 @@ impl Builder {
     /// Stack of each virtual processor in bytes. Default: 8 MiB of address space.
     pub fn stack_size(mut self, bytes: usize) -> Self {
         self.config.stack_size = Some(bytes);
+        self
+    }
+
+    /// How work reaches the members of teams that say nothing else. Default: [`Supply::Auto`].
+    pub fn supply(mut self, supply: Supply) -> Self {
+        self.config.supply = supply;
         self
     }
 

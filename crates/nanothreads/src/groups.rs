@@ -81,22 +81,25 @@ impl<'w> Groups<'w> {
         Groups { shape: Shape::Weights(Cow::Borrowed(weights)) }
     }
 
-    /// A group for each last-level cache that the program has processors of, as large as it has.
+    /// A group for each last-level cache that the program has processors of, as large as it has. Where threads are bound
+    /// ([`Builder::bind`](crate::Builder::bind), or a manager's grant), a group's threads are those of its cache.
     pub fn by_cache<'any>(self) -> Groups<'any> {
         Groups { shape: Shape::Domain(Domain::Cache) }
     }
 
-    /// A group for each memory node that the program has processors of, as large as it has.
+    /// The same by memory node.
+    ///
+    /// ```
+    /// use nanothreads::{groups, par_for};
+    /// // Each node's threads first touch, and then work on, a part of their own.
+    /// let sums = groups().by_node().map(|node| {
+    ///     let part = vec![1.0; 1_000];
+    ///     (node.size(), par_for(0..part.len()).reduce(0.0, |i| part[i], |a, b| a + b))
+    /// });
+    /// assert!(sums.iter().all(|&(_, sum)| sum == 1_000.0));
+    /// ```
     pub fn by_node<'any>(self) -> Groups<'any> {
         Groups { shape: Shape::Domain(Domain::Node) }
-    }
-
-    fn into_weights(self) -> Cow<'w, [usize]> {
-        match self.shape {
-            Shape::Equal(count) => Cow::Owned(vec![1; count]),
-            Shape::Weights(weights) => weights,
-            Shape::Domain(domain) => Cow::Owned(domain.weights()),
-        }
     }
 
     /// Runs `body` once for each group, on its master, and returns when all are done.
@@ -108,7 +111,7 @@ impl<'w> Groups<'w> {
     /// # Panics
     /// With the payload of the first body that panics, when all are done; groups not begun by then are skipped.
     pub fn run<F: Fn(Group) + Sync>(self, body: F) {
-        divide(Concurrency::Promised, &self.into_weights(), body);
+        self.fork(|_| (), |group, ()| body(group));
     }
 
     /// As [`Groups::run`], and returns what the bodies return, in the order of the groups.
@@ -116,14 +119,35 @@ impl<'w> Groups<'w> {
     /// # Panics
     /// As [`Groups::run`].
     pub fn map<R: Send, F: Fn(Group) -> R + Sync>(self, body: F) -> Vec<R> {
-        let weights = self.into_weights();
-        let results: Vec<Mutex<Option<R>>> = weights.iter().map(|_| Mutex::new(None)).collect();
-        divide(Concurrency::Promised, &weights, |group| {
-            let result = body(group);
-            *results[group.index].lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
-        });
+        let results = self.fork(
+            |count| (0..count).map(|_| Mutex::new(None)).collect::<Vec<Mutex<Option<R>>>>(),
+            |group, results| {
+                let result = body(group);
+                *results[group.index].lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
+            },
+        );
         let taken = results.into_iter().map(|result| result.into_inner().unwrap_or_else(PoisonError::into_inner));
         taken.map(|result| result.expect("each body ran and did not panic")).collect()
+    }
+
+    /// Runs `body` for each group on what `share` makes for their number, which is returned afterwards.
+    fn fork<S: Sync>(self, share: impl FnOnce(usize) -> S, body: impl Fn(Group, &S) + Sync) -> S {
+        let weights = match self.shape {
+            Shape::Equal(count) => Cow::Owned(vec![1; count]),
+            Shape::Weights(weights) => weights,
+            Shape::Domain(domain) => {
+                let team = reserve();
+                if let Some((sizes, slaves)) = domain.arrange(local().members(team.size())) {
+                    let shared = share(sizes.len());
+                    fork_parts(Concurrency::Promised, sizes.len(), sizes, &slaves, |group| body(group, &shared));
+                    return shared;
+                }
+                Cow::Owned(domain.weights())
+            }
+        };
+        let shared = share(weights.len());
+        divide(Concurrency::Promised, &weights, |group| body(group, &shared));
+        shared
     }
 }
 
@@ -152,7 +176,8 @@ impl Group {
         self.size
     }
 
-    /// Which members of the divided team the group consists of. The first one is the master.
+    /// Which members of the divided team the group consists of. The first one is the master. Groups by cache or memory
+    /// node count members in the order of these, where threads are bound.
     pub fn members(&self) -> Range<usize> {
         self.first..self.first + self.size
     }
@@ -165,19 +190,35 @@ pub(crate) fn divide<F: Fn(Group) + Sync>(concurrency: Concurrency, weights: &[u
     if weights.is_empty() {
         return;
     }
-    let local = local();
-    let follows = local.followed();
-    let total = region::reserve(local.wish()).size();
+    let total = reserve().size();
     let sizes = if weights.len() <= total { split(total, weights) } else { vec![1; total] };
+    fork_parts(concurrency, weights.len(), sizes, local().members(total), body);
+}
+
+/// All that the caller can have.
+fn reserve() -> Team {
+    region::reserve(local().wish())
+}
+
+/// Runs `body` for `count` groups on parts of `sizes`, of which the first begins with the caller, and the others are
+/// what `slaves`, members 1.. of the reserved team, are in this order.
+fn fork_parts<F: Fn(Group) + Sync>(
+    concurrency: Concurrency,
+    count: usize,
+    sizes: Vec<usize>,
+    slaves: &[&'static Vp],
+    body: F,
+) {
+    let local = local();
+    let total = slaves.len() + 1;
     let firsts: Vec<usize> = sizes.iter().scan(0, |end, size| Some(std::mem::replace(end, *end + size))).collect();
     let crowd = local.crowd_of(narrow(total));
-    let slaves = local.members(total);
     let masters: Vec<&'static Vp> = firsts[1..].iter().map(|first| slaves[first - 1]).collect();
-    let parts = Parts { sizes: &sizes, firsts: &firsts, total, follows, crowd, slaves, count: weights.len() };
+    let parts = Parts { sizes: &sizes, firsts: &firsts, total, follows: local.followed(), crowd, slaves, count };
     let next = AtomicUsize::new(0);
     let masters_alone = [sizes.len()];
     let head = Head::new(&masters_alone, 0, masters_alone[0], Follows::Nothing, crowd);
-    // SAFETY: - L1: the caller reserved `masters` and forks nothing else before `lead` ends; `run_team` joins.
+    // SAFETY: - L1: the caller reserved `masters` and forks nothing else before `lead` ends; `run_team_in` joins.
     let fork = || unsafe {
         local.lead(&head, &masters, || {
             let team = Team::reserve_available(masters_alone[0]);

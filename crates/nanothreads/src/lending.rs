@@ -82,14 +82,15 @@ impl<T: Copy> Lender<T> {
         self.publish_surplus(&lending);
     }
 
-    /// Step 2: up to `wanted`, at most the equal share; neighbours, in order. Cost when nothing is left: one load.
-    pub fn borrow(&self, wanted: usize) -> Vec<T> {
+    /// Step 2: up to `wanted`, for a member that borrowed `has` already, at most the equal share in all; neighbours, in
+    /// order. Cost when nothing is left: one load.
+    pub fn borrow(&self, wanted: usize, has: usize) -> Vec<T> {
         // ORDERING: Relaxed (G2) - a hint; the lock decides.
         if self.surplus.load(Relaxed) == 0 {
             return Vec::new();
         }
         let mut lending = self.lending();
-        let count = wanted.min(lending.share).min(lending.free.len());
+        let count = wanted.min(lending.share.saturating_sub(has)).min(lending.free.len());
         let group = lending.free.drain(..count).collect();
         self.publish_surplus(&lending);
         group
@@ -110,11 +111,13 @@ mod tests {
     #[test]
     fn members_borrow_neighbours_up_to_an_equal_share_until_nothing_is_left() {
         let lender = Lender::new();
-        assert!(lender.borrow(5).is_empty());
+        assert!(lender.borrow(5, 0).is_empty());
         lender.lend(&[1, 2, 3, 4, 5], 2);
-        assert_eq!(lender.borrow(2), [1, 2]);
-        assert_eq!(lender.borrow(9), [3, 4, 5]);
-        assert!(lender.borrow(1).is_empty());
+        assert_eq!(lender.borrow(2, 0), [1, 2]);
+        assert_eq!(lender.borrow(2, 2), [3]);
+        assert!(lender.borrow(9, 3).is_empty(), "the other two are another member's");
+        assert_eq!(lender.borrow(9, 0), [4, 5]);
+        assert!(lender.borrow(1, 0).is_empty());
     }
 
     #[test]
@@ -122,9 +125,9 @@ mod tests {
         let lender = Lender::new();
         lender.lend(&[1], 1);
         let before = lender.generation();
-        assert_eq!(lender.borrow(1), [1]);
+        assert_eq!(lender.borrow(1, 0), [1]);
         lender.lend(&[1, 2], 1);
         assert_ne!(lender.generation(), before);
-        assert_eq!(lender.borrow(2), [1, 2]);
+        assert_eq!(lender.borrow(2, 0), [1, 2]);
     }
 }

@@ -382,7 +382,7 @@ impl Local {
         }
         let missing = (size - 1).saturating_sub(group.members.len());
         if missing > 0 {
-            let borrowed = self.borrow(missing);
+            let borrowed = self.borrow(missing, group.lent);
             group.lent += borrowed.len();
             group.members.splice(0..0, borrowed);
         }
@@ -405,14 +405,14 @@ impl Local {
         group.members.len() > before
     }
 
-    fn borrow(&self, wanted: usize) -> Vec<&'static Vp> {
+    fn borrow(&self, wanted: usize, has: usize) -> Vec<&'static Vp> {
         let root = self.membership.get().root;
         if root.is_null() {
             return Vec::new();
         }
         // SAFETY: - the root's thread has the region open that this thread is a member of, so its state lives.
         let root = unsafe { &*root };
-        root.borrow(wanted)
+        root.borrow(wanted, has)
     }
 
     fn root_generation(&self) -> u64 {

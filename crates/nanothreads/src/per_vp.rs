@@ -71,6 +71,14 @@ impl<T: Send, F: Fn() -> T> PerVp<T, F> {
     }
 
     /// As [`PerVp::with`]; `None`, without a call of `body`, when the value is in use on this thread.
+    ///
+    /// ```
+    /// let buffers = nanothreads::PerVp::new(String::new);
+    /// buffers.with(|own| {
+    ///     own.push('a');
+    ///     assert!(buffers.try_with(|again| again.push('b')).is_none());
+    /// });
+    /// ```
     #[inline]
     pub fn try_with<R>(&self, body: impl FnOnce(&mut T) -> R) -> Option<R> {
         let place = self.places.get_or(|| CachePadded::new(RefCell::new((self.make)())));
@@ -81,6 +89,15 @@ impl<T: Send, F: Fn() -> T> PerVp<T, F> {
 
 impl<T: Send, F> PerVp<T, F> {
     /// The values that were made, in no particular order.
+    ///
+    /// ```
+    /// let mut counts = nanothreads::PerVp::new(|| 0);
+    /// for _ in 0..2 {
+    ///     nanothreads::par_for(0..50).run(|_| counts.with(|own| *own += 1));
+    ///     let sum: i32 = counts.values_mut().map(|own| std::mem::take(own)).sum();
+    ///     assert_eq!(sum, 50);
+    /// }
+    /// ```
     pub fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.places.iter_mut().map(|place| place.get_mut())
     }

@@ -48,6 +48,21 @@ unsafe fn call<F: Fn(Member) + Sync>(data: *const (), member: Member) {
     }
 }
 
+impl Member {
+    /// The calling thread's place in the innermost region that it works for; member 0 of 1 outside any region. Cost: a
+    /// few loads.
+    ///
+    /// ```
+    /// use nanothreads::{Member, par_for};
+    /// assert_eq!(Member::current(), Member { id: 0, size: 1 });
+    /// par_for(0..100).run(|_| assert!(Member::current().id < Member::current().size));
+    /// ```
+    pub fn current() -> Self {
+        let membership = local().membership();
+        Self { id: membership.id, size: membership.size }
+    }
+}
+
 /// Runs `body` once on each thread of a team of all processors that the program has now.
 ///
 /// The team's size is whatever is granted at this moment: ask [`Member::size`], not the machine. Inside a region it is

@@ -23,6 +23,27 @@ pub enum Lease {
 }
 
 /// A source of team sizes. `limit` is read at each fork: one or two loads, no system call.
+///
+/// ```
+/// use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+///
+/// /// As many threads as somebody turned a knob to.
+/// struct Knob;
+/// static POSITION: AtomicUsize = AtomicUsize::new(2);
+///
+/// impl nanothreads::TeamSizer for Knob {
+///     fn limit(&self) -> usize {
+///         POSITION.load(Relaxed)
+///     }
+/// }
+///
+/// nanothreads::builder().sizer(Knob).install()?;
+/// for position in [2, 3, 1] {
+///     POSITION.store(position, Relaxed);
+///     assert_eq!(nanothreads::Team::available().size(), position);
+/// }
+/// # Ok::<(), nanothreads::BuildError>(())
+/// ```
 pub trait TeamSizer: Send + Sync {
     /// Processors that a region may use now, at least 1.
     fn limit(&self) -> usize;

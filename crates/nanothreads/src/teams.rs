@@ -21,6 +21,7 @@ use crate::loops::stop::{Stop, abandon, unless_abandoned};
 use crate::loops::turns::Turns;
 use crate::patience;
 use crate::region;
+use crate::supply::Supply;
 use crate::team::{self, Concurrency, Member};
 use platform::sync::CachePadded;
 use std::any::Any;
@@ -85,6 +86,7 @@ pub struct Team {
     /// `None`: as many as the program has.
     size: Option<NonZeroUsize>,
     is_exact: bool,
+    supply: Supply,
     /// Kept from the last region, while none is open.
     meeting: Cell<Option<Box<Meeting>>>,
 }
@@ -111,21 +113,34 @@ impl Team {
         if got < size {
             return Err(TeamError::Refused { asked: size, got });
         }
-        Ok(Self { size: Some(asked), is_exact: true, meeting: Cell::new(None) })
+        Ok(Self { size: Some(asked), is_exact: true, supply: Supply::Auto, meeting: Cell::new(None) })
     }
 
     /// A team of at most `size` threads: fewer when the program has fewer processors as a region begins.
+    ///
+    /// ```
+    /// let pair = nanothreads::Team::at_most(2)?;
+    /// let sizes = pair.map(|member| member.size());
+    /// assert!(sizes.len() <= 2 && sizes.iter().all(|&size| size == sizes.len()));
+    /// # Ok::<(), nanothreads::TeamError>(())
+    /// ```
     ///
     /// # Errors
     /// When `size` is 0.
     pub fn at_most(size: usize) -> Result<Self, TeamError> {
         let size = NonZeroUsize::new(size).ok_or(TeamError::Empty)?;
-        Ok(Self { size: Some(size), is_exact: false, meeting: Cell::new(None) })
+        Ok(Self { size: Some(size), is_exact: false, supply: Supply::Auto, meeting: Cell::new(None) })
     }
 
     /// A team of all processors that the program has when a region begins.
     pub fn available() -> Self {
-        Self { size: None, is_exact: false, meeting: Cell::new(None) }
+        Self { size: None, is_exact: false, supply: Supply::Auto, meeting: Cell::new(None) }
+    }
+
+    /// How the work of [`Team::run`] reaches the members; [`Supply::Auto`] unless this says otherwise.
+    #[must_use]
+    pub fn supplied(self, supply: Supply) -> Self {
+        Self { supply, ..self }
     }
 
     /// How many threads a region would have now.
@@ -140,13 +155,13 @@ impl Team {
     fn reserve(&self) -> team::Team {
         let wish = self.size.map_or_else(|| local().wish(), NonZeroUsize::get);
         if !self.is_exact {
-            return region::reserve(wish);
+            return region::reserve(wish).supplied(self.supply);
         }
         // States what the program could use; the size does not depend on the answer.
         engine::grant_for(wish);
         let team = team::Team::reserve(wish);
         assert!(team.size() == wish, "{}", TeamError::Refused { asked: wish, got: team.size() });
-        team
+        team.supplied(self.supply)
     }
 
     /// Runs `body` once on each member, and returns when all are done. Cost: about one cache-line round trip.
@@ -190,6 +205,16 @@ impl Team {
     }
 
     /// Runs `body` on the caller; whatever it forks (loops, joins, scopes, groups) has this team's threads at most.
+    ///
+    /// ```
+    /// use nanothreads::{Team, join, par_for};
+    /// let few = Team::at_most(2)?;
+    /// let (sum, largest) = few.install(|| {
+    ///     join(|| par_for(0..100).reduce(0, |i| i, |a, b| a + b), || (0..100).max())
+    /// });
+    /// assert_eq!((sum, largest), (4_950, Some(99)));
+    /// # Ok::<(), nanothreads::TeamError>(())
+    /// ```
     pub fn install<R>(&self, body: impl FnOnce() -> R) -> R {
         let size = self.reserve().size();
         within(local(), size, !self.is_exact, body)
@@ -265,13 +290,19 @@ impl TeamMember<'_> {
 
     /// The member's block of `range`, when each gets one of equal length: the division of [`Schedule::Static`].
     ///
+    /// ```
+    /// let blocks = nanothreads::Team::exact(3)?.map(|member| member.block(0..10));
+    /// assert_eq!(blocks, [0..4, 4..7, 7..10]);
+    /// # Ok::<(), nanothreads::TeamError>(())
+    /// ```
+    ///
     /// [`Schedule::Static`]: crate::Schedule::Static
     pub fn block(&self, range: Range<usize>) -> Range<usize> {
         let block = static_block(range.len(), self.id(), self.size());
         range.start + block.start..range.start + block.end
     }
 
-    /// Waits until all members are here; what they wrote before is seen by all. Every member has to come to each barrier.
+    /// Waits until all members are here (example: [`Team`]); what they wrote before is seen by all. Every member has to come to each barrier.
     /// Cost: about 1.5 cache-line round trips.
     pub fn barrier(&self) {
         let Meeting { barrier, stop, .. } = self.meeting;
@@ -280,7 +311,7 @@ impl TeamMember<'_> {
         }
     }
 
-    /// Runs `body` on the first member that comes here, and returns its result there; the others go on at once with
+    /// Runs `body` on the first member that comes here (example: [`Team`]), and returns its result there; the others go on at once with
     /// `None`. Every member has to come to each `single` (the i-th one of each member is the same). Cost: one
     /// compare-and-swap on one member, a load on others.
     pub fn single<R>(&self, body: impl FnOnce() -> R) -> Option<R> {
@@ -312,6 +343,12 @@ impl TeamMember<'_> {
     }
 
     /// Runs `body` on member 0 only; nobody waits.
+    ///
+    /// ```
+    /// let results = nanothreads::Team::exact(2)?.map(|member| member.master(|| std::process::id()).is_some());
+    /// assert_eq!(results, [true, false]);
+    /// # Ok::<(), nanothreads::TeamError>(())
+    /// ```
     pub fn master<R>(&self, body: impl FnOnce() -> R) -> Option<R> {
         (self.id() == 0).then(body)
     }

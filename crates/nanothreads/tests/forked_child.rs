@@ -2,7 +2,7 @@
 #![cfg(all(not(loom), unix))]
 
 use nanothreads::sizer::Fixed;
-use nanothreads::{Config, Supply, broadcast, par_for};
+use nanothreads::{Config, Supply, broadcast, groups, par_for};
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering::Relaxed};
 
 unsafe extern "C" {
@@ -57,6 +57,22 @@ fn a_child_has_regions_of_its_own() {
             assert!(in_child(|| i32::try_from(members()).unwrap()) >= 1);
         }
     });
+    // So is the child of a group's master, be it the caller or a virtual processor; it may divide its own processors.
+    for forking in 0..2 {
+        let sizes = groups().weights(&[2, 1]).map(|group| {
+            if group.index() == forking {
+                let child = || {
+                    let outer = members();
+                    let inner: u32 = groups().equal(2).map(|_| members()).into_iter().sum();
+                    i32::from(outer >= 1 && inner >= outer.max(2))
+                };
+                assert_eq!(in_child(child), 1, "the child of group {forking}'s master");
+            }
+            members()
+        });
+        assert_eq!(sizes, [2, 1], "the parent's groups are untouched");
+        assert_eq!(members(), 3);
+    }
     // A reduction out of which parent and child come: the child must not take what stands in other members' lines.
     let parent = std::process::id();
     let forked = AtomicI32::new(0);

@@ -1,8 +1,9 @@
 //! Explicit groups: contiguous members, exact sizes at every depth, shrinking grants, and what comes after them.
+//! `groups_broadcast` runs the same tests with teams supplied by broadcast.
 #![cfg(not(loom))]
 
 use nanothreads::groups::split;
-use nanothreads::{Group, TeamSizer, broadcast, groups, join, par_for, scope, sections};
+use nanothreads::{Config, Group, Supply, Team, TeamSizer, broadcast, groups, join, par_for, scope, sections};
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{
@@ -27,7 +28,11 @@ impl TeamSizer for Elastic {
 fn alone_with(grant: usize) -> MutexGuard<'static, ()> {
     static ONCE: Once = Once::new();
     static ALONE: Mutex<()> = Mutex::new(());
-    ONCE.call_once(|| assert!(nanothreads::set_team_sizer(Box::new(Elastic))));
+    ONCE.call_once(|| {
+        let supply = if module_path!().starts_with("groups_broadcast") { Supply::Global } else { Supply::Auto };
+        assert!(nanothreads::configure(Config { supply, ..Config::default() }));
+        assert!(nanothreads::set_team_sizer(Box::new(Elastic)));
+    });
     let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     GRANT.store(grant, Relaxed);
     alone
@@ -315,5 +320,36 @@ fn groups_of_an_inner_master_divide_what_it_borrowed() {
         assert!(all.len() <= distinct.len() * times, "no thread is in two groups");
         assert!(distinct.len() <= 8);
         assert_eq!(team().len(), 8);
+    }
+}
+
+#[test]
+fn teams_are_whole_before_and_after_groups_at_every_depth() {
+    let _alone = alone_with(9);
+    for _ in 0..20 {
+        let whole = team();
+        // An inner master that borrowed: its team, groups of it, and the team again.
+        par_for(0..3).run(|_| {
+            let own = team();
+            // Of the size that there is: nothing is missing, so nothing is looked for before it runs.
+            let kept = Team::at_most(own.len()).expect("not empty");
+            let kept_threads = || kept.map(|_| thread::current().id());
+            assert_eq!(kept_threads(), own);
+            let inside = groups().equal(2).map(|_| (team(), team()));
+            assert!(inside.iter().all(|(first, second)| first == second));
+            assert_eq!(
+                inside.into_iter().flat_map(|(team, _)| team).collect::<HashSet<_>>(),
+                own.iter().copied().collect()
+            );
+            assert_eq!(kept_threads(), own);
+            assert_eq!(team(), own);
+            // The same neighbours in other groups: other numbers in other teams.
+            assert_eq!(groups().weights(&[1, 5]).map(|_| team()).concat().len(), own.len().max(2));
+            assert_eq!(team(), own);
+        });
+        assert_eq!(team(), whole);
+        groups().weights(&[1, 2]).run(|group| assert_eq!(team(), whole[group.members()]));
+        groups().weights(&[2, 1]).run(|group| assert_eq!(team(), whole[group.members()]));
+        assert_eq!(team(), whole);
     }
 }

@@ -168,7 +168,7 @@ fn take_back_what_was_lent(looks_at_the_number: bool, supplies_in_order: bool) {
         thread::spawn(move || {
             let (lender, things, supplied, arrived) = &*shared;
             let kept_number = lender.generation();
-            let kept = lender.borrow(1);
+            let kept = lender.borrow(1, 0);
             kept.iter().for_each(|&thing| things[thing].add_one());
             arrived.store(1, Release);
             while supplied.load(Acquire) != 2 {
@@ -180,7 +180,7 @@ fn take_back_what_was_lent(looks_at_the_number: bool, supplies_in_order: bool) {
         })
     };
     // The lender's own member forks, too.
-    lender.borrow(1).iter().for_each(|&thing| things[thing].add_one());
+    lender.borrow(1, 0).iter().for_each(|&thing| things[thing].add_one());
     while arrived.load(Acquire) != 1 {
         thread::yield_now();
     }

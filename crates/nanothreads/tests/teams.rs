@@ -2,7 +2,7 @@
 #![cfg(not(loom))]
 
 use nanothreads::sizer::Fixed;
-use nanothreads::{PerVp, Team, TeamError, TeamMember, broadcast, groups, join, par_for, scope};
+use nanothreads::{PerVp, Supply, Team, TeamError, TeamMember, broadcast, groups, join, par_for, scope};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, Once};
@@ -58,8 +58,10 @@ fn other_teams_have_at_most_what_the_program_has() {
 #[test]
 fn a_barrier_shows_all_members_what_each_wrote_over_many_regions() {
     three();
-    for size in [1, 2, 3, 7] {
-        let team = exact(size);
+    for (size, supply) in
+        [(1, Supply::Auto), (2, Supply::Global), (3, Supply::Local), (7, Supply::Global), (7, Supply::Auto)]
+    {
+        let team = exact(size).supplied(supply);
         let cells: Vec<_> = (0..size).map(|_| AtomicUsize::new(0)).collect();
         for region in 0..30 {
             team.run(|member| {

@@ -1,7 +1,12 @@
 //! Groups that follow the machine: the processors of the program by cache or memory node.
+//!
+//! Where every virtual processor is bound to one processor (by a manager's grant, or because the program wants it),
+//! members are grouped by where they are, the master's own domain first. Elsewhere the kernel places them, and the groups
+//! are as large as the domains.
 
 use crate::engine_state::engine;
-use platform::affinity::CpuSet;
+use crate::vp::Vp;
+use platform::affinity::{CpuSet, current_cpu};
 use platform::topology::{Cpu, Topology};
 use std::sync::OnceLock;
 
@@ -20,6 +25,20 @@ impl Domain {
             Self::Cache => cpu.llc,
             Self::Node => cpu.node,
         }
+    }
+
+    /// Members 1.. of a team by the domain that they are bound in, and how many threads each domain has, the calling
+    /// master counted. `None` when some are not bound.
+    pub(super) fn arrange(self, slaves: &[&'static Vp]) -> Option<(Vec<usize>, Vec<&'static Vp>)> {
+        let machine = machine()?;
+        let domains = slaves.iter().map(|vp| {
+            let cpu = machine.cpus().iter().find(|cpu| vp.is_on(cpu.id))?;
+            Some(self.of(cpu))
+        });
+        let domains = domains.collect::<Option<Vec<u32>>>()?;
+        let own = self.of(machine.get(current_cpu())?);
+        let (sizes, order) = by_domain(own, &domains);
+        Some((sizes, order.into_iter().map(|slave| slaves[slave]).collect()))
     }
 
     /// How many of the program's processors each domain has, domains in the order of their first processor.
@@ -44,6 +63,25 @@ impl Domain {
         // A mask of processors that went offline: one group of what there is.
         if domains.is_empty() { vec![1] } else { domains.into_iter().map(|(_, count)| count).collect() }
     }
+}
+
+/// Groups slaves, of which each is in one of `domains`: how many threads each domain has, that of the master (`own`)
+/// first, the others in the order of their first slave; and the slaves in that order.
+fn by_domain(own: u32, domains: &[u32]) -> (Vec<usize>, Vec<usize>) {
+    let mut kinds = vec![own];
+    for &domain in domains {
+        if !kinds.contains(&domain) {
+            kinds.push(domain);
+        }
+    }
+    let mut order = Vec::with_capacity(domains.len());
+    let mut sizes = Vec::with_capacity(kinds.len());
+    for kind in kinds {
+        let before = order.len();
+        order.extend((0..domains.len()).filter(|&slave| domains[slave] == kind));
+        sizes.push(order.len() - before + usize::from(kind == own));
+    }
+    (sizes, order)
 }
 
 /// The machine, read once; `None` where the system does not say.
@@ -93,6 +131,13 @@ mod tests {
         let some = CpuSet::parse_list("0,2,4,1").unwrap();
         assert_eq!(Domain::Node.weights_of(&machine, &some), [3, 1]);
         assert_eq!(Domain::Cache.weights_of(&machine, &some), [2, 1, 1]);
+    }
+
+    #[test]
+    fn slaves_are_grouped_by_domain_the_masters_first_and_keep_their_order() {
+        assert_eq!(by_domain(1, &[0, 1, 0, 2, 1]), (vec![3, 2, 1], vec![1, 4, 0, 2, 3]));
+        assert_eq!(by_domain(7, &[0, 0]), (vec![1, 2], vec![0, 1]), "the master alone in its domain");
+        assert_eq!(by_domain(0, &[]), (vec![1], vec![]));
     }
 
     #[test]

@@ -32,6 +32,8 @@ impl Group {
     /// The members worked for other masters since this group's last region: the next one looks at everything again.
     pub(super) fn had_other_masters(&mut self) {
         self.used = UNKNOWN;
+        // They may follow those masters' rings now.
+        self.supplied.look_again(&self.members);
     }
 
     /// A root's next team uses the first `used` members; the others, up to `lendable` in all, are lent to its members.

@@ -20,6 +20,24 @@ use std::num::NonZeroUsize;
 use std::ops::Range;
 
 /// How a loop's iterations are dealt.
+///
+/// ```
+/// use nanothreads::{Alpha, Schedule, par_for};
+/// let work = |n: usize| (1..n as u64).sum::<u64>() % 7;
+/// let expected: u64 = (0..500).map(work).sum();
+/// let schedules = [
+///     Schedule::Static,       // equal iterations
+///     Schedule::Affinity,     // the same data again and again, on members of unequal speed
+///     Schedule::Guided(4.try_into()?), // unequal iterations
+///     Schedule::PURE,         // few long ones
+///     Schedule::Safe(Alpha::HALF),
+///     Schedule::Auto,         // unknown, perhaps too short to be shared
+/// ];
+/// for schedule in schedules {
+///     assert_eq!(par_for(0..500).schedule(schedule).reduce(0, work, |a, b| a + b), expected);
+/// }
+/// # Ok::<(), std::num::TryFromIntError>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Schedule {
