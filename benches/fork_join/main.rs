@@ -19,10 +19,14 @@ mod gap;
 mod harness;
 mod nested;
 mod sizes;
+mod variants;
 
+use harness::place::Row;
 use harness::sample::Subject;
 use harness::{Bar, Bench, Case, Engine, Runtime, regions, sample};
+use nanothreads::engine::{Member, Supply, Team};
 use std::process::ExitCode;
+use variants::{NAMES, Pool};
 
 fn main() -> ExitCode {
     let mut engines = regions::engines(regions::count, || regions::counted(2, 1));
@@ -33,6 +37,9 @@ fn main() -> ExitCode {
         Ok(Subject::new(run, regions::counted(2, 1)))
     });
     engines.insert(2, bare);
+    engines.insert(3, supplied("nanothreads lwd", Supply::Local));
+    engines.insert(4, supplied("nanothreads gwd", Supply::Global));
+    engines.extend(NAMES.map(published));
     let empty = Case {
         name: "empty region".into(),
         measure: regions::with_share(sample::back_to_back()),
@@ -45,4 +52,38 @@ fn main() -> ExitCode {
     cases.extend(sizes::cases());
     cases.extend(gap::cases());
     harness::run(Bench { name: "fork_join", cases, seconds: 220.0 })
+}
+
+/// Our forms of both work descriptors, whatever `Supply::Auto` would choose.
+fn supplied(name: &'static str, supply: Supply) -> Engine {
+    Engine::new(name, Runtime::Ours, move |row| {
+        regions::configure(row);
+        /// # Safety
+        /// - None: it does nothing with its data.
+        unsafe fn work(_: *const (), member: Member) {
+            regions::count(member.id);
+        }
+        let run = move || {
+            let team = Team::reserve(2).supplied(supply);
+            // SAFETY: - `work` ignores its data and does not unwind.
+            unsafe { team.run(work, std::ptr::null()) };
+        };
+        Ok(Subject::new(run, regions::counted(2, 1)))
+    })
+}
+
+/// A scheme as it was published.
+fn published(name: &'static str) -> Engine {
+    Engine::new(name, Runtime::Crate, move |row| {
+        /// # Safety
+        /// - None: it does nothing with its data.
+        unsafe fn work(_: *const (), id: usize) {
+            regions::count(u32::try_from(id).unwrap_or(u32::MAX));
+        }
+        let bind = if row == Row::Bound { harness::place::bind_to } else { |_| () };
+        let mut pool = Pool::new(name, 2, bind).ok_or("no such scheme")?;
+        // SAFETY: - `work` ignores its data and does not unwind.
+        let run = move || unsafe { pool.region(work, std::ptr::null()) };
+        Ok(Subject::new(run, regions::counted(2, 1)))
+    })
 }

@@ -6,6 +6,9 @@
 //! begins the phase, then N regions with a mark before, between and behind.
 
 mod variant;
+#[allow(dead_code, reason = "the names are this bench's own list")]
+#[path = "../fork_join/variants/mod.rs"]
+mod variants;
 
 use variant::VARIANTS;
 

@@ -1,6 +1,7 @@
 //! What is counted: engines, and ways of ours.
 
-use nanothreads::engine::{self, Barrier, Config, Member, Team, Waiting};
+use super::variants::Pool;
+use nanothreads::engine::{self, Barrier, Config, Member, Supply, Team, Waiting};
 use platform::affinity::{CpuSet, affinity, set_affinity};
 use platform::sync::CachePadded;
 use std::hint::black_box;
@@ -18,6 +19,12 @@ pub(crate) const VARIANTS: &[(&str, Run)] = &[
     ("nanothreads", team),
     ("nanothreads-broadcast", broadcast),
     ("nanothreads-barrier", barrier),
+    ("nanothreads-lwd", lines),
+    ("nanothreads-gwd", one_line_for_all),
+    ("mp-shm", |threads, regions, before| published("mp-shm", threads, regions, before)),
+    ("mp-fop", |threads, regions, before| published("mp-fop", threads, regions, before)),
+    ("gwd", |threads, regions, before| published("gwd", threads, regions, before)),
+    ("lwd", |threads, regions, before| published("lwd", threads, regions, before)),
     ("rayon-broadcast", rayon_broadcast),
     ("fork_union", fork_union),
 ];
@@ -90,6 +97,44 @@ fn team(threads: usize, regions: u32, before: &mut dyn FnMut()) {
         let team = engine::reserve(threads);
         // SAFETY: - `empty` ignores its data and does not unwind.
         unsafe { team.run(empty, std::ptr::null()) };
+    }
+    before();
+}
+
+/// Our form of the local work descriptor.
+fn lines(threads: usize, regions: u32, before: &mut dyn FnMut()) {
+    supplied(Supply::Local, threads, regions, before);
+}
+
+/// Our form of the global work descriptor.
+fn one_line_for_all(threads: usize, regions: u32, before: &mut dyn FnMut()) {
+    supplied(Supply::Global, threads, regions, before);
+}
+
+fn supplied(supply: Supply, threads: usize, regions: u32, before: &mut dyn FnMut()) {
+    configure(threads);
+    for _ in 0..regions {
+        before();
+        let team = Team::reserve(threads).supplied(supply);
+        // SAFETY: - `empty` ignores its data and does not unwind.
+        unsafe { team.run(empty, std::ptr::null()) };
+    }
+    before();
+}
+
+/// A scheme as it was published.
+fn published(name: &str, threads: usize, regions: u32, before: &mut dyn FnMut()) {
+    /// # Safety
+    /// - None: it does nothing with its data.
+    unsafe fn nothing(_: *const (), id: usize) {
+        black_box(id);
+    }
+    let mut pool = Pool::new(name, threads, bind).expect("the name of a scheme");
+    bind(0);
+    for _ in 0..regions {
+        before();
+        // SAFETY: - `nothing` ignores its data and does not unwind.
+        unsafe { pool.region(nothing, std::ptr::null()) };
     }
     before();
 }

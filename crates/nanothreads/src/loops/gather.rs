@@ -59,9 +59,9 @@ impl<F: Fn(Member) -> Option<T>, T> Returning<F, T> {
         })
     }
 
-    fn pass_panic_on(&self) {
-        let panic = self.panic.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(payload) = panic {
+    /// After the join: nobody else has the region, so nothing is locked.
+    fn pass_panic_on(self) {
+        if let Some(payload) = self.panic.into_inner().unwrap_or_else(PoisonError::into_inner) {
             resume_unwind(payload);
         }
     }
