@@ -2,20 +2,16 @@
 //! because its processor time is measured.
 #![cfg(not(loom))]
 
+mod processor_time;
+
 use nanothreads::sizer::Fixed;
 use nanothreads::{Completion, scope};
+use processor_time::processor_time;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
-
-fn processor_time() -> Duration {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: - writes to the timespec.
-    assert_eq!(unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut time) }, 0);
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
-}
 
 #[test]
 fn members_share_the_work_and_sleep_without_any() {

@@ -1,7 +1,10 @@
 //! Threads that never spin: every fork finds sleepers, and masters run what these have not begun when it is their turn.
 #![cfg(not(loom))]
 
+mod processor_time;
+
 use nanothreads::{Config, Schedule, Waiting, broadcast, configure, join, par_for, scope};
+use processor_time::processor_time;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -42,4 +45,10 @@ fn every_part_runs_once_whoever_starts_it() {
             }
         });
     }
+    // Nobody spins after the join.
+    const IDLE: Duration = Duration::from_millis(100);
+    let used = processor_time();
+    thread::sleep(IDLE);
+    let used = processor_time() - used;
+    assert!(used < IDLE / 50, "{used:?} of processor time in {IDLE:?} without work");
 }
