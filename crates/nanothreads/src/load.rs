@@ -2,9 +2,9 @@
 //!
 //! # Evidence
 //! A *hole*: a thread that only spins finds that [`HOLE`] microseconds passed between two looks. It had no processor
-//! meanwhile: another program's thread had it, or the hypervisor. A hole costs nothing to find (spinning threads read the
-//! clock anyway), cannot be confused with a partner that has much to do, and comes within one time slice of the other
-//! program.
+//! meanwhile: another program's thread had it, or the hypervisor, or the quota of its cgroup was used up. A hole costs
+//! nothing to find (spinning threads read the clock anyway), cannot be confused with a partner that has much to do, and
+//! comes within one time slice of the other program.
 //!
 //! # What follows
 //! For [`KEEP`] microseconds after the last hole of any thread:
