@@ -18,9 +18,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use policies::speedups::{Refused, Sample};
 use policies::{
     Admission, AppId, AppView, Cause, Decision, Equip, Machine, Nanos, Parameter, ParameterError, Placement, Policy,
-    Snapshot, Speedup, Value, Waiting,
+    Snapshot, Speedup, Speedups, Value, Waiting,
 };
 
 /// The longest time for which a processor is not taken (M4).
@@ -70,6 +71,7 @@ pub struct Ledger {
     quantum: Nanos,
     policy: Box<dyn Policy>,
     placement: Placement,
+    speedups: Speedups,
     /// In order of arrival.
     entries: Vec<Entry>,
     target: BTreeMap<AppId, Vec<u32>>,
@@ -88,6 +90,7 @@ impl Ledger {
             quantum,
             policy,
             placement: Placement::new(),
+            speedups: Speedups::new(),
             entries: Vec::new(),
             target: BTreeMap::new(),
             decision: Decision::default(),
@@ -129,16 +132,20 @@ impl Ledger {
         std::mem::replace(&mut entry.lowest, lowest) != lowest
     }
 
-    /// A program reported a speedup. Reports on the same number of processors are smoothed: half the new one, half what
-    /// was known. True: there is something new to decide upon.
-    pub fn report(&mut self, app: AppId, processors: u32, speedup: f64, now: Nanos) -> bool {
-        let Some(entry) = self.entries.iter_mut().find(|entry| entry.id == app) else {
-            return false;
-        };
-        let known = entry.speedup.filter(|known| known.processors == processors);
-        let speedup = known.map_or(speedup, |known| f64::midpoint(known.speedup, speedup));
-        entry.speedup = Some(Speedup { processors, speedup, at: now });
-        true
+    /// A program called `name` reported how long the same work took on numbers of processors. What is known of it under
+    /// that name, also from earlier executions, is smoothed with it; the last time is the one to decide upon.
+    ///
+    /// # Errors
+    /// The first time that is not believed; those before it count.
+    pub fn report(&mut self, app: AppId, name: &str, times: &[(u32, Nanos)], now: Nanos) -> Result<(), Refused> {
+        let machine = self.processors();
+        for &(processors, time) in times {
+            let speedup = self.speedups.sample(name, Sample { region: 0, processors, time, at: now }, machine)?;
+            if let Some(entry) = self.entries.iter_mut().find(|entry| entry.id == app) {
+                entry.speedup = Some(speedup);
+            }
+        }
+        Ok(())
     }
 
     /// What a program reported, smoothed.

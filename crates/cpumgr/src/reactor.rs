@@ -7,7 +7,7 @@ use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
-use platform::{SysError, SysResult};
+use platform::{SysError, SysResult, fault};
 
 /// Events taken from the kernel at once.
 const BATCH: usize = 64;
@@ -209,5 +209,5 @@ fn event(token: u64, interest: Interest) -> EpollEvent {
 }
 
 fn named<T>(call: &'static str, result: nix::Result<T>) -> SysResult<T> {
-    result.map_err(|errno| SysError::new(call, errno as i32))
+    fault::or(call, result.map_err(|errno| SysError::new(call, errno as i32)))
 }

@@ -238,12 +238,15 @@ impl Server {
         let report = program.areas.report().filter(|report| report.sequence != program.reported);
         if let Some(report) = report {
             program.reported = report.sequence;
-            let believable = report.speedup().filter(|_| report.processors <= program.max);
-            match believable {
-                Some(speedup) if self.ledger.report(app, report.processors, speedup, now) => {
-                    self.cause = self.cause.or(Some(Cause::Speedup));
+            let base = (report.base_processors, report.base_ns);
+            let times = [base, (report.processors, report.time_ns)];
+            let possible = report.speedup().filter(|_| report.processors <= program.max);
+            match possible.map(|_| self.ledger.report(app, &program.name, &times, now)) {
+                Some(Ok(())) => self.cause = self.cause.or(Some(Cause::Speedup)),
+                Some(Err(refused)) => {
+                    tracing::debug!(name = program.name, %refused, "a report is not believed");
+                    program.refused_reports += 1;
                 }
-                Some(_) => {}
                 None => program.refused_reports += 1,
             }
         }

@@ -15,7 +15,7 @@ use nix::fcntl::{AtFlags, OFlag, openat};
 use nix::sys::stat::{Mode, fstatat};
 use platform::affinity::{CpuSet, Tid};
 use platform::process::{self, Pid};
-use platform::{SysError, SysResult};
+use platform::{SysError, SysResult, fault};
 
 use crate::kernel::Kernel;
 
@@ -35,7 +35,8 @@ impl Threads {
         let gone = SysError::new(CALL, Errno::ESRCH as i32);
         let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
         let directory = nix::fcntl::open(format!("/proc/{pid}/task").as_str(), flags, Mode::empty())
-            .map_err(|errno| if errno == Errno::ENOENT { gone } else { SysError::new(CALL, errno as i32) })?;
+            .map_err(|errno| if errno == Errno::ENOENT { gone } else { SysError::new(CALL, errno as i32) });
+        let directory = fault::or(CALL, directory)?;
         // It lives now, so the number was its own when the directory was opened.
         if process::has_ended(pidfd)? {
             return Err(gone);

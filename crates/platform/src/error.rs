@@ -1,5 +1,6 @@
 //! The error of a system call: which call, and what the kernel said.
 
+use crate::fault;
 use nix::errno::Errno;
 use std::fmt;
 
@@ -68,17 +69,17 @@ impl From<SysError> for std::io::Error {
 
 /// Turns the C convention "negative result, number in errno" into a [`SysResult`].
 pub(crate) fn check(call: &'static str, result: libc::c_long) -> SysResult<libc::c_long> {
-    if result < 0 { Err(SysError::last(call)) } else { Ok(result) }
+    fault::or(call, if result < 0 { Err(SysError::last(call)) } else { Ok(result) })
 }
 
 /// [`check`] for the calls that return a C `int`.
 pub(crate) fn check_int(call: &'static str, result: libc::c_int) -> SysResult<libc::c_int> {
-    if result < 0 { Err(SysError::last(call)) } else { Ok(result) }
+    fault::or(call, if result < 0 { Err(SysError::last(call)) } else { Ok(result) })
 }
 
 /// Keeps the call's name on an error of the `nix` crate.
 pub(crate) fn named<T>(call: &'static str, result: nix::Result<T>) -> SysResult<T> {
-    result.map_err(|errno| SysError::new(call, errno as i32))
+    fault::or(call, result.map_err(|errno| SysError::new(call, errno as i32)))
 }
 
 /// Repeats `attempt` while signals interrupt it. For calls that may be begun anew, and have no time limit of their own.

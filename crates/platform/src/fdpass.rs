@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use nix::sys::socket::{self, AddressFamily, Backlog, SockFlag, SockType, UnixAddr};
 
 use crate::error::{SysError, SysResult, check_int, named, uninterrupted};
+use crate::fault;
 use crate::process::wait_readable;
 
 /// The most descriptors that one message carries.
@@ -68,9 +69,11 @@ fn is_abandoned(path: &Path, address: &UnixAddr) -> SysResult<bool> {
 /// - `EMFILE`, `ENFILE`: descriptors are used up; the connection stays in the queue.
 pub fn accept(listener: impl AsFd) -> SysResult<OwnedFd> {
     let listener = listener.as_fd().as_raw_fd();
-    let fd = uninterrupted(|| named("accept4", socket::accept4(listener, SockFlag::SOCK_CLOEXEC)))?;
-    // SAFETY: - accept4 has just made the descriptor, and nobody else knows it.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    uninterrupted(|| {
+        let accepted = socket::accept4(listener, SockFlag::SOCK_CLOEXEC);
+        // SAFETY: - accept4 has just made the descriptor, and nobody else knows it.
+        named("accept4", accepted.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) }))
+    })
 }
 
 /// Connects to the listener at `path`; waits at most `timeout` for room in its queue.
@@ -203,7 +206,7 @@ fn recv_ready(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> SysResult<(usize, Vec<Ow
         let errno = if descriptors.len() == MAX_DESCRIPTORS { libc::EMSGSIZE } else { libc::EMFILE };
         return Err(SysError::new("recvmsg", errno));
     }
-    Ok((len, descriptors))
+    fault::or("recvmsg", Ok((len, descriptors)))
 }
 
 /// Owns the descriptors of a received header. Call it once for each successful `recvmsg`.

@@ -5,6 +5,7 @@ pub mod cgroup;
 pub mod clock;
 pub mod error;
 pub mod event;
+pub mod fault;
 pub mod fdpass;
 pub mod futex;
 pub mod membarrier;

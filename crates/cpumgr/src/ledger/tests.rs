@@ -190,16 +190,20 @@ fn a_shorter_quantum_ends_a_turn_that_has_begun() {
 }
 
 #[test]
-fn reports_on_the_same_processors_are_smoothed() {
+fn reported_times_become_a_speedup_that_is_smoothed() {
     let mut ledger = ledger(4, "equip");
-    assert!(!ledger.report(AppId(1), 2, 1.5, 0), "nobody's report");
     ledger.arrive(AppId(1), 4, 4);
-    ledger.report(AppId(1), 2, 2.0, MS);
-    ledger.report(AppId(1), 2, 1.0, 2 * MS);
+    ledger.report(AppId(1), "cg", &[(1, 1_600), (2, 1_000)], MS).unwrap();
+    assert_eq!(ledger.speedup(AppId(1)).unwrap().speedup, 1.6);
+    ledger.report(AppId(1), "cg", &[(1, 1_000), (2, 1_000)], 2 * MS).unwrap();
     let known = ledger.speedup(AppId(1)).unwrap();
-    assert_eq!((known.processors, known.speedup, known.at), (2, 1.5, 2 * MS));
-    ledger.report(AppId(1), 4, 3.0, 3 * MS);
-    assert_eq!(ledger.speedup(AppId(1)).unwrap().speedup, 3.0, "another number begins anew");
+    assert_eq!((known.processors, known.speedup, known.at), (2, 1.3, 2 * MS));
+    assert!(ledger.report(AppId(1), "cg", &[(5, 10)], 3 * MS).is_err(), "the machine has four");
+    assert_eq!(ledger.speedup(AppId(1)).unwrap().speedup, 1.3);
+    // The next execution of the same program begins with what is known.
+    ledger.arrive(AppId(2), 4, 4);
+    ledger.report(AppId(2), "cg", &[(2, 1_000)], 4 * MS).unwrap();
+    assert_eq!(ledger.speedup(AppId(2)).unwrap().speedup, 1.3);
 }
 
 #[test]

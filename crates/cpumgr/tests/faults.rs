@@ -1,0 +1,144 @@
+//! Each system call of the manager fails once: it says so and ends, or refuses one client, and serves the next one.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod support;
+
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use nix::errno::Errno;
+use support::{PATIENCE, Program, cpumgr, eventually};
+
+#[test]
+fn acts_as_a_program() {
+    support::act_as_a_program();
+}
+
+/// The manager's calls, with an error that each can have.
+const CALLS: [(&str, Errno); 24] = [
+    ("accept4", Errno::EMFILE),
+    ("accept4", Errno::ECONNABORTED),
+    ("epoll_create1", Errno::EMFILE),
+    ("epoll_ctl", Errno::ENOMEM),
+    ("eventfd2", Errno::EMFILE),
+    ("fallocate", Errno::ENOSPC),
+    ("fchmod", Errno::EPERM),
+    ("fcntl(F_ADD_SEALS)", Errno::EPERM),
+    ("fcntl(F_SETFL)", Errno::EPERM),
+    ("fstat", Errno::ENOMEM),
+    ("getsockopt(SO_PEERCRED)", Errno::ENOTCONN),
+    ("getsockopt(SO_PEERPIDFD)", Errno::ESRCH),
+    ("memfd_create", Errno::ENOMEM),
+    ("mmap", Errno::ENOMEM),
+    ("open(/proc/PID/task)", Errno::EMFILE),
+    ("open(/proc/self/fd)", Errno::EMFILE),
+    ("ppoll", Errno::ENOMEM),
+    ("pthread_sigmask", Errno::EINVAL),
+    ("recvmsg", Errno::ECONNRESET),
+    ("sched_getaffinity", Errno::EINVAL),
+    ("sched_setaffinity", Errno::EPERM),
+    ("sendmsg", Errno::EPIPE),
+    ("timerfd_create", Errno::EMFILE),
+    ("timerfd_settime", Errno::EINVAL),
+];
+
+struct Faulty {
+    fault: String,
+    child: Child,
+    dir: tempfile::TempDir,
+}
+
+impl Faulty {
+    fn start(fault: &str) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let log = std::fs::File::create(dir.path().join("log")).unwrap();
+        let mut command = cpumgr();
+        command.args(["daemon", "--quantum", "5ms", "--grace", "1ms", "--socket"]).arg(dir.path().join("app.sock"));
+        command.env("NANOS_FAULT", fault).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        Self { fault: fault.into(), child: command.spawn().unwrap(), dir }
+    }
+
+    fn log(&self) -> String {
+        std::fs::read_to_string(self.dir.path().join("log")).unwrap()
+    }
+
+    /// Its end, with an error that names the call.
+    fn has_ended(&mut self, call: &str) -> bool {
+        let Some(status) = self.child.try_wait().unwrap() else { return false };
+        let log = self.log();
+        let word = call.split('(').next().unwrap();
+        assert!(!status.success() && status.code().is_some(), "{call}: {status}: {log}");
+        let says = log.lines().any(|line| line.contains(word) && !line.contains("NANOS_FAULT"));
+        assert!(says && !log.contains("panicked"), "{call}: it does not say what failed: {log}");
+        true
+    }
+}
+
+impl Drop for Faulty {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("with fault {}:\n{}", self.fault, self.log());
+        }
+        self.child.kill().expect("a child can be killed");
+        self.child.wait().expect("a child can be waited for");
+    }
+}
+
+/// Programs that come, ask, share, and are killed, on a manager that may end.
+fn converse(manager: &mut Faulty, call: &str) {
+    let socket = manager.dir.path().join("app.sock");
+    let mut programs: Vec<Program> = Vec::new();
+    let mut refusals = String::new();
+    // Some are refused; whoever is not is served.
+    eventually("the third program is in, or the manager has ended", || {
+        if manager.has_ended(call) {
+            return Some(());
+        }
+        let mut program = Program::unregistered(&socket);
+        match program.ask("register 2 2").as_str() {
+            "registered" => programs.push(program),
+            answer => refusals = answer.to_owned(),
+        }
+        (programs.len() == 3).then_some(())
+    });
+    for program in &mut programs {
+        program.ask("spinners 2");
+        program.ask("request 1");
+        program.ask("request 2");
+    }
+    drop(programs.pop());
+    let begin = std::time::Instant::now();
+    while begin.elapsed() < Duration::from_millis(30) && !manager.has_ended(call) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    if manager.has_ended(call) {
+        for program in &mut programs {
+            program.until("it knows that it is alone", |seen| !seen.alive);
+        }
+        return;
+    }
+    // The fault is over: everything works.
+    eventually("a newcomer is served", || {
+        let mut program = Program::unregistered(&socket);
+        (program.ask("register 1 1") == "registered" && program.seen().processors == 1).then_some(())
+    });
+    assert!(!manager.log().contains("panicked"), "{call}: {}", manager.log());
+    eventually("a report is given", || cpumgr::status::Report::ask(&socket).ok());
+}
+
+#[test]
+fn a_call_that_fails_once_costs_one_client_or_ends_the_manager_with_its_name() {
+    let begin = std::time::Instant::now();
+    let mut struck = 0;
+    for (call, errno) in CALLS {
+        for turn in [1, 2, 6] {
+            let mut manager = Faulty::start(&format!("{call}={}@{turn}", errno as i32));
+            converse(&mut manager, call);
+            let did_strike = manager.log().contains("NANOS_FAULT strikes");
+            assert!(did_strike || turn > 1, "the manager never calls {call}: {}", manager.log());
+            struck += usize::from(did_strike);
+            assert!(begin.elapsed() < PATIENCE * 5, "{struck} faults took {:?}", begin.elapsed());
+        }
+    }
+    println!("{struck} faults in {:?}", begin.elapsed());
+}
