@@ -168,6 +168,45 @@ fn pdpa_finds_how_many_processors_pay() {
     assert!((7.8..8.1).contains(&mean), "{mean}");
 }
 
+#[test]
+fn pdpa_admits_another_program_to_processors_that_nobody_can_use() {
+    // Level 1 on 16. Each of the three scales to 4 and no further (4 reported as 4, then 4 on 6: back to 4, stable), so
+    // that 12 idle, and the next is admitted although the level is 1; and the third after it. Without that they would run
+    // one after the other, 2 s each.
+    let flat = Curve::Downey { parallelism: 4.0, variance: 0.0 };
+    let a = Program { iterations: 20, curve: flat, ..program(16, 400, 1) };
+    let mut work = workload(16, &[("a", a)], vec![Job::new("a", 3, 1)]);
+    work.manager.level = Some(1);
+    let outcome = run(&work, "pdpa");
+    let mut starts: Vec<Nanos> = outcome.executions.iter().map(|e| e.started / MS).collect();
+    starts.sort_unstable();
+    // The first is stable by the decision after two iterations of 100 ms; who may start is asked before a decision, at the
+    // next event, the end of the third one: the second starts. The third one likewise after that.
+    assert_eq!(starts, [0, 300, 600]);
+    assert_eq!(outcome.makespan(), 2_600 * MS);
+    // Policies without a level of their own hold to it.
+    assert!(run(&work, "dss").makespan() >= 3 * 2_000 * MS);
+}
+
+#[test]
+fn vtq_gives_saturated_programs_the_same_cpu_time() {
+    // 16 processors, requests of 8 to 16 (equal shares are 3.2), the same work, linear: whoever gets the same CPU time ends
+    // at the same time. sw-dss gives the large ones more.
+    let programs = [8, 12, 16, 10, 9].map(|request| (format!("p{request}"), program(request, 40_000, 40_000)));
+    let jobs = programs.iter().map(|(name, _)| Job::new(name, 1, 1)).collect();
+    let programs: Vec<(&str, Program)> =
+        programs.iter().map(|(name, program)| (name.as_str(), program.clone())).collect();
+    let mut work = workload(16, &programs, jobs);
+    work.manager.master_always = false;
+    let spread = |policy: &str| {
+        let ends = ends(&run(&work, policy));
+        let (least, most) = (ends.iter().min().expect("five ran"), ends.iter().max().expect("five ran"));
+        (most - least) as f64 / *most as f64
+    };
+    let (vtq, sw) = (spread("vtq-dss"), spread("sw-dss"));
+    assert!(vtq < 0.1 && vtq < sw, "{vtq} under vtq-dss, {sw} under sw-dss");
+}
+
 /// A policy that gives nobody anything.
 struct Miser;
 
