@@ -3,6 +3,7 @@
 use crate::random::{Random, fold, mix};
 use crate::slots::Slots;
 use crate::step::{Budget, Step, work};
+use nanothreads::Supply;
 use nanothreads::engine::{Barrier, Member, Team};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Mutex, PoisonError};
@@ -17,6 +18,8 @@ pub(crate) struct Region {
     parts: Vec<Step>,
     /// Barriers.
     rounds: usize,
+    /// How the work is supplied, anew each time.
+    supplies: Vec<Supply>,
 }
 
 impl Region {
@@ -29,7 +32,9 @@ impl Region {
         let size = size.min(budget.threads);
         let parts: Vec<_> = (0..random.below(4)).map(|_| Step::random(random, budget.inside(size))).collect();
         let times = if parts.is_empty() { 1 + random.below(20) } else { 1 };
-        Self { size, times, parts, rounds: random.below(if size > 8 { 3 } else { 9 }) }
+        let rounds = random.below(if size > 8 { 3 } else { 9 });
+        let supplies = (0..3).map(|_| random.pick(&[Supply::Auto, Supply::Local, Supply::Global])).collect();
+        Self { size, times, parts, rounds, supplies }
     }
 
     pub(crate) fn parts(&self) -> &[Step] {
@@ -56,10 +61,10 @@ impl Region {
     }
 
     pub(crate) fn run(&self) -> u64 {
-        let team = Team::reserve(self.size);
-        assert_eq!(team.size(), self.size);
         let barrier = Barrier::new(self.size);
-        let once = || {
+        let once = |time: usize| {
+            let team = Team::reserve(self.size).supplied(self.supplies[time % self.supplies.len()]);
+            assert_eq!(team.size(), self.size);
             let (cells, parts) = ([Slots::new(self.size), Slots::new(self.size)], Slots::new(self.size));
             run_on(&team, |member| {
                 let id = member.id as usize;
@@ -78,7 +83,7 @@ impl Region {
             });
             fold(cells[self.rounds % 2].values().zip(parts.values()).map(|(cell, part)| cell.wrapping_add(part)))
         };
-        fold((0..self.times).map(|_| once()))
+        fold((0..self.times).map(once))
     }
 }
 
