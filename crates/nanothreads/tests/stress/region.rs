@@ -143,7 +143,8 @@ impl Share {
             }
         });
         let part = parts.get(0);
-        assert!(parts.values().take(members.get(0) as usize).all(|other| other == part), "members differ: {self:#?}");
+        let found: Vec<u64> = parts.values().take(members.get(0) as usize).collect();
+        assert!(found.iter().all(|&other| other == part), "members differ: {found:?} of {self:#?}");
         fold(values.values().chain([part]))
     }
 }
