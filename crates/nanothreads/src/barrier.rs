@@ -1,13 +1,15 @@
-//! The barrier of a team: gather by member 0, then one release word for all.
+//! The barrier of a team: gather by member 0, then the release of all.
 //!
 //! # Protocol
-//! Round r of a barrier: each member writes r into its own arrival line (B1). Member 0 waits for all lines (B2) and, if
-//! the region has work to finish first (tasks), until `complete` holds; then it writes r into the release word (B3). The
-//! others wait for that (B4). Waiting members call `help`.
+//! Round r of a barrier: each member writes r into its own line (B1). Member 0 waits for all lines (B2) and, if the
+//! region has work to finish first (tasks), until `complete` holds; then it writes r back into each line (B3), which is
+//! one line out and one back for each member, as a region is ([`crate::slot`]). Above [`LINES`] members it writes one word
+//! that all of them read: then it stores once, and the members' misses overlap. The others wait for that (B4). Waiting
+//! members call `help`.
 //!
 //! # Orderings
 //! B1 Release with B2 Acquire: what a member did before the barrier is seen by member 0. B3 Release with B4 Acquire: what
-//! member 0 saw is seen by all. No read-modify-write; P = 2 costs one line out and one back.
+//! member 0 saw is seen by all. No read-modify-write: each word has one writer.
 //!
 //! # Sleeping
 //! Member 0 sleeps at `gathering`, the others at `released`, where those that are woken wake others
@@ -23,22 +25,39 @@ use platform::sync::atomic::{
     Ordering::{Acquire, Relaxed, Release},
 };
 
+/// The most members that are released each by its own line.
+const LINES: usize = 9;
+
+/// A member's line.
+#[derive(Debug)]
+struct Line {
+    /// Last round that the member arrived at. Writer: the member.
+    arrived: AtomicU64,
+    /// Last round that is over, in barriers of at most [`LINES`] members. Writer: member 0.
+    released: AtomicU64,
+}
+
 /// See the module head.
 #[derive(Debug)]
 pub struct Barrier {
-    /// Last round that each member arrived at. Writer: the member.
-    arrivals: Box<[CachePadded<AtomicU64>]>,
-    /// Last round that is over. Writer: member 0.
+    lines: Box<[CachePadded<Line>]>,
+    /// Last round that is over, in larger barriers. Writer: member 0.
     release: CachePadded<AtomicU64>,
     gathering: CachePadded<WaitPoint>,
     released: CachePadded<WaitPoint>,
+}
+
+impl Line {
+    fn new() -> Self {
+        Self { arrived: AtomicU64::new(0), released: AtomicU64::new(0) }
+    }
 }
 
 impl Barrier {
     /// A barrier for members 0..`size`.
     pub fn new(size: usize) -> Self {
         Self {
-            arrivals: (0..size).map(|_| CachePadded::new(AtomicU64::new(0))).collect(),
+            lines: (0..size).map(|_| CachePadded::new(Line::new())).collect(),
             release: CachePadded::new(AtomicU64::new(0)),
             gathering: CachePadded::new(WaitPoint::new()),
             released: CachePadded::new(WaitPoint::for_many()),
@@ -47,7 +66,7 @@ impl Barrier {
 
     /// Members of the barrier.
     pub fn size(&self) -> usize {
-        self.arrivals.len()
+        self.lines.len()
     }
 
     /// Waits for all members. Call it from each member once a round, with its own number.
@@ -67,17 +86,27 @@ impl Barrier {
             return;
         }
         let round = self.arrive(id);
+        let crowd = local().membership().crowd;
         if id == 0 {
             let mut awaited = 1;
-            self.wait_at(&self.gathering, || {
+            let mut all_arrived = || {
                 while awaited < size && self.has_arrived(awaited, round) {
                     awaited += 1;
                 }
-                if awaited == size && complete() { Look::Ready } else { look_after(&mut help) }
-            });
+                awaited == size
+            };
+            // Who has arrived may have left tasks behind: those come first, with all the rules of waiting.
+            if !((all_arrived() || patience::holds_soon(crowd, &mut all_arrived)) && complete()) {
+                self.wait_at(&self.gathering, || {
+                    if all_arrived() && complete() { Look::Ready } else { look_after(&mut help) }
+                });
+            }
             self.release_round(round);
-        } else {
-            self.wait_at(&self.released, || if self.is_released(round) { Look::Ready } else { look_after(&mut help) });
+        } else if !patience::holds_soon(crowd, || self.is_released(id, round)) {
+            self.wait_at(
+                &self.released,
+                || if self.is_released(id, round) { Look::Ready } else { look_after(&mut help) },
+            );
         }
     }
 
@@ -89,17 +118,19 @@ impl Barrier {
         let mut awaited = 1;
         let mut is_over = || {
             if id != 0 {
-                return self.is_released(round);
+                return self.is_released(id, round);
             }
             while awaited < size && self.has_arrived(awaited, round) {
                 awaited += 1;
             }
             awaited == size
         };
-        let point = if id == 0 { &self.gathering } else { &self.released };
-        self.wait_at(point, || (is_over() || gone()).into());
-        if !is_over() {
-            return false;
+        if !patience::holds_soon(local().membership().crowd, &mut is_over) {
+            let point = if id == 0 { &self.gathering } else { &self.released };
+            self.wait_at(point, || (is_over() || gone()).into());
+            if !is_over() {
+                return false;
+            }
         }
         if id == 0 {
             self.release_round(round);
@@ -116,7 +147,7 @@ impl Barrier {
 
     /// Step B1. Returns the round.
     pub fn arrive(&self, id: usize) -> u64 {
-        let own = &self.arrivals[id];
+        let own = &self.lines[id].arrived;
         // ORDERING: Relaxed - the member's own word.
         let round = own.load(Relaxed) + 1;
         // ORDERING: Release (B1) - pairs with B2.
@@ -130,20 +161,25 @@ impl Barrier {
     /// Step B2 for one member.
     pub fn has_arrived(&self, id: usize, round: u64) -> bool {
         // ORDERING: Acquire (B2) - pairs with B1.
-        self.arrivals[id].load(Acquire) >= round
+        self.lines[id].arrived.load(Acquire) >= round
     }
 
     /// Step B3, by member 0 alone.
     pub fn release_round(&self, round: u64) {
         // ORDERING: Release (B3) - pairs with B4.
-        self.release.store(round, Release);
+        if self.size() <= LINES {
+            self.lines[1..].iter().for_each(|line| line.released.store(round, Release));
+        } else {
+            self.release.store(round, Release);
+        }
         self.released.notify_all();
     }
 
-    /// Step B4.
-    pub fn is_released(&self, round: u64) -> bool {
+    /// Step B4, for member `id`, which is not 0.
+    pub fn is_released(&self, id: usize, round: u64) -> bool {
+        let word = if self.size() <= LINES { &self.lines[id].released } else { &self.release };
         // ORDERING: Acquire (B4) - pairs with B3.
-        self.release.load(Acquire) >= round
+        word.load(Acquire) >= round
     }
 
     fn wait_at(&self, point: &WaitPoint, look: impl FnMut() -> Look) {

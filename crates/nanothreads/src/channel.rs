@@ -116,7 +116,7 @@ impl Channel {
     pub(crate) fn gather(&self, local: &Local, members: &[&'static Vp], crowd: u32) {
         let awaited = &self.awaited[..self.awaited.partition_point(|&id| id <= members.len())];
         let has_arrived = |at: usize| self.last[awaited[at] - 1].is_passed(members[awaited[at] - 1].arrival());
-        fork_join::gather(awaited.len(), has_arrived, |at, look| {
+        fork_join::gather(awaited.len(), crowd, has_arrived, |at, look| {
             fork_join::wait_late(members[awaited[at] - 1], local, crowd, members, look);
         });
         for &id in awaited {
@@ -198,7 +198,7 @@ impl Attachment {
     fn wait_for_flock(&self, local: &Local, size: usize, crowd: u32) {
         let flock = &self.flock[..self.flock.partition_point(|(id, ..)| *id < size)];
         let has_arrived = |at: usize| flock[at].2.is_passed(flock[at].1.arrival());
-        fork_join::gather(flock.len(), has_arrived, |at, look| {
+        fork_join::gather(flock.len(), crowd, has_arrived, |at, look| {
             flock[at].1.wait_for_arrival(local, crowd, || {}, look);
         });
         for (_, vp, last) in flock {

@@ -7,6 +7,7 @@
 
 use crate::engine_state::engine;
 use crate::local::Local;
+use crate::patience;
 use crate::placement;
 use crate::sleeper;
 use crate::team::Region;
@@ -18,17 +19,19 @@ use platform::membarrier;
 /// Arrival words that are read at each turn: about as many misses as a processor has in flight.
 const AT_ONCE: usize = 8;
 
-/// Waits until `has_arrived` holds for 0..`count`. `wait_late` gets the first number for which it does not hold, and the
+/// Waits until `has_arrived` holds for 0..`count`; a member of a team of `crowd` threads that have a processor each gets a
+/// few looks first, for which nothing is set up and after which nothing is to be cleared away. `wait_late` gets the first number for which it does not hold, and the
 /// look to wait with; it returns when that look said `Ready`.
 #[inline]
 pub(crate) fn gather(
     count: usize,
+    crowd: u32,
     has_arrived: impl Fn(usize) -> bool,
     mut wait_late: impl FnMut(usize, &mut dyn FnMut() -> Look),
 ) {
     for at in 0..count {
         // A processor that expects the answer "yes" reads ahead by itself.
-        if has_arrived(at) {
+        if has_arrived(at) || patience::holds_soon(crowd, || has_arrived(at)) {
             continue;
         }
         let end = (at + AT_ONCE).min(count);
@@ -90,7 +93,12 @@ pub(crate) unsafe fn supply_lines(members: &[&'static Vp], region: &Region, reco
 /// Waits for the arrivals of `members` in their own lines.
 #[inline]
 pub(crate) fn gather_lines(local: &Local, members: &[&'static Vp], crowd: u32) {
-    gather(members.len(), |at| members[at].is_joined(), |at, look| wait_late(members[at], local, crowd, members, look));
+    gather(
+        members.len(),
+        crowd,
+        |at| members[at].is_joined(),
+        |at, look| wait_late(members[at], local, crowd, members, look),
+    );
 }
 
 /// A whole region of `members` without the caller.

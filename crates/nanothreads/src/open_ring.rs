@@ -93,6 +93,13 @@ impl<W: Copy> OpenRing<W> {
         }
     }
 
+    /// True when the work with `ticket` is there, for the virtual processor.
+    #[inline]
+    pub fn has_news(&self, ticket: u64) -> bool {
+        let (slot, round) = self.slot(ticket);
+        slot.has_news(round - 1)
+    }
+
     /// Reports `ticket` as done, by the virtual processor.
     #[inline]
     pub fn finish(&self, ticket: u64) {

@@ -35,6 +35,8 @@ pub const LONG: u64 = 190;
 /// The fewest microseconds that adaptive spinning falls to.
 pub const SHORTEST: u64 = 5;
 
+/// Looks of [`holds_soon`].
+const FIRST_LOOKS: usize = 16;
 /// Looks between two readings of the clock.
 const LOOKS_PER_READING: u32 = 32;
 /// Times that a thread of a crowded team offers its processor before it sleeps.
@@ -57,6 +59,19 @@ impl Patience {
         let limit = self.limit.get();
         self.limit.set(if waited <= Ticks::about_us(LONG) { (limit * 2).min(LONG) } else { (limit / 2).max(SHORTEST) });
     }
+}
+
+/// Waits for about as long as a cache line needs to come, where spinning is allowed at all: true when `look` came to hold.
+/// Nothing is set up for it and nothing has to be cleared away after it, which a short wait would feel.
+#[inline]
+pub(crate) fn holds_soon(crowd: u32, mut look: impl FnMut() -> bool) -> bool {
+    let engine = engine();
+    let may_spin = crowd as usize <= engine.sizer().limit() && engine.config().waiting != Waiting::Passive;
+    may_spin
+        && (0..FIRST_LOOKS).any(|_| {
+            platform::sync::pause();
+            look()
+        })
 }
 
 /// Microseconds that one of `crowd` threads may spin now.

@@ -129,6 +129,14 @@ impl<W: Copy> Slot<W> {
         Supplied::Work(number, unsafe { self.work.with(|cell| *cell) })
     }
 
+    /// True when something was supplied behind descriptor `last`; [`Self::poll`] says what. Cost: one load of a line in the
+    /// own cache.
+    #[inline]
+    pub fn has_news(&self, last: u64) -> bool {
+        // ORDERING: Relaxed - a hint; S2 reads the word again.
+        self.seq.load(Relaxed) >> 1 != last
+    }
+
     /// Takes the last supplied descriptor back (C2); true when the master now has to run it, and may then supply the
     /// next. False when the virtual processor has begun. Cost: one read-modify-write, of a line in the own cache if the
     /// virtual processor is not there to poll it.

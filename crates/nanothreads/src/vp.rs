@@ -228,20 +228,32 @@ impl Vp {
         attachment().gather_flock(local, region.size, region.crowd);
     }
 
+    /// Waits for what comes next. While nothing is there, it only looks whether anything is: the less there is to do
+    /// between the arrival of a line and the start of its work, the shorter the region.
     fn next_work(&self, local: &Local, progress: &mut Progress) -> Found {
-        let mut found = None;
-        let crowd = progress.crowd;
-        let look = || {
-            found = self.look(progress);
-            Look::from(found.is_some())
-        };
-        let sleep = |look| {
-            // ORDERING: Relaxed - a hint for wakers.
-            self.rare().slept_on.store(affinity::current_cpu().0, Relaxed);
-            self.bed.sleep_until(look, Rare::before_wake);
-        };
-        patience::wait_by(sleep, local, crowd, || engine().sizer().refresh(), look);
-        found.expect("the wait ended because something was found")
+        loop {
+            if let Some(found) = self.look(progress) {
+                return found;
+            }
+            let (line, ticket) = (progress.line, progress.ticket);
+            let mut broadcast = None;
+            let look = || {
+                if self.slot.has_news(line) || self.open.has_news(ticket) {
+                    return Look::Ready;
+                }
+                broadcast = self.attachment().as_mut().and_then(Attachment::look);
+                broadcast.is_some().into()
+            };
+            let sleep = |look| {
+                // ORDERING: Relaxed - a hint for wakers.
+                self.rare().slept_on.store(affinity::current_cpu().0, Relaxed);
+                self.bed.sleep_until(look, Rare::before_wake);
+            };
+            patience::wait_by(sleep, local, progress.crowd, || engine().sizer().refresh(), look);
+            if let Some(region) = broadcast {
+                return Found::Broadcast(region);
+            }
+        }
     }
 
     /// One look at the own line, the team's ring and the open ring, in this order (F5). Cost when nothing is new: a load

@@ -208,7 +208,7 @@ fn meet_at_barrier(member_zero_gathers: bool) {
             }
             barrier.release_round(round);
         } else {
-            while !barrier.is_released(round) {
+            while !barrier.is_released(1, round) {
                 thread::yield_now();
             }
         }
