@@ -1,4 +1,4 @@
-//! Every system call of the NANOS environment, as safe types: affinity, futexes, topology, shared memory, processes, clocks.
+//! Every system call of the NANOS environment, as safe types.
 
 pub mod affinity;
 pub mod cgroup;
@@ -9,9 +9,11 @@ pub mod fault;
 pub mod fdpass;
 pub mod futex;
 pub mod membarrier;
+pub mod page_fault;
 pub mod process;
 pub mod pthread;
 pub mod shm;
+pub mod stack;
 pub mod sync;
 pub mod topology;
 

@@ -4,10 +4,12 @@
 //! page, as it is touched: the size is address space. A nano-thread starts and ends on the same kernel thread, so a pool
 //! needs no lock, and the stack that was used last, warm in the cache, is used next.
 
-use crate::nano::overflow::{self, AlternateStack, Guard};
+use crate::nano::overflow::{self, Guard};
 use corosensei::stack::valgrind::ValgrindStackRegistration;
 use corosensei::stack::{Stack as CoroutineStack, StackPointer};
-use platform::{SysError, SysResult};
+use platform::SysResult;
+use platform::page_fault::AlternateStack;
+use platform::stack::GuardedMapping;
 use std::cell::RefCell;
 use std::ptr;
 use std::sync::OnceLock;
@@ -48,24 +50,22 @@ fn default_size() -> usize {
 
 /// One stack; unmapped when dropped.
 pub(crate) struct Stack {
-    /// Lowest address, the guard's.
-    low: usize,
-    length: usize,
+    memory: GuardedMapping,
     guard: Guard,
     valgrind: Option<ValgrindStackRegistration>,
     /// Of the default size.
     poolable: bool,
 }
 
-// SAFETY: - `base` and `limit` describe a mapping of ours that lives as long as the value; its lowest `GUARD` bytes fault;
-//           at least `LEAST_SIZE` bytes are usable; both ends are page-aligned.
+// SAFETY: - `base` and `limit` describe a mapping that lives as long as the value; its lowest `GUARD` bytes fault; at least
+//           `LEAST_SIZE` bytes are usable; both ends are page-aligned.
 unsafe impl CoroutineStack for Stack {
     fn base(&self) -> StackPointer {
-        StackPointer::new(self.low + self.length).expect("the kernel maps nothing at address 0")
+        self.memory.high()
     }
 
     fn limit(&self) -> StackPointer {
-        StackPointer::new(self.low).expect("the kernel maps nothing at address 0")
+        self.memory.low()
     }
 }
 
@@ -99,44 +99,22 @@ impl Stack {
         self.guard
     }
 
-    /// Usable bytes.
-    #[cfg(test)]
-    fn size(&self) -> usize {
-        self.length - GUARD
-    }
-
     fn map(size: usize, poolable: bool) -> SysResult<Self> {
         overflow::install();
-        let too_large = || SysError::new("mmap", libc::ENOMEM);
-        let length = size.max(LEAST_SIZE).checked_next_multiple_of(page()).ok_or_else(too_large)?;
-        let length = length.checked_add(GUARD).ok_or_else(too_large)?;
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_STACK;
-        // SAFETY: - a fresh mapping of no file touches nothing that exists.
-        let low = unsafe { libc::mmap(ptr::null_mut(), length, libc::PROT_NONE, flags, -1, 0) };
-        if low == libc::MAP_FAILED {
-            return Err(SysError::last("mmap"));
-        }
-        let usable = low.wrapping_byte_add(GUARD);
-        // SAFETY: - the range lies in the mapping above, which nobody else knows.
-        if unsafe { libc::mprotect(usable, length - GUARD, libc::PROT_READ | libc::PROT_WRITE) } != 0 {
-            let error = SysError::last("mprotect");
-            // SAFETY: - the mapping above.
-            unsafe { libc::munmap(low, length) };
-            return Err(error);
-        }
-        let valgrind = Some(ValgrindStackRegistration::new(usable.cast(), length - GUARD));
-        let guard = Guard::register(low.addr(), GUARD, length - GUARD);
-        Ok(Self { low: low.expose_provenance(), length, guard, valgrind, poolable })
+        let memory = GuardedMapping::new(size.max(LEAST_SIZE), GUARD)?;
+        let usable = memory.low().saturating_add(memory.guard());
+        let usable = ptr::with_exposed_provenance_mut(usable.get());
+        let valgrind = Some(ValgrindStackRegistration::new(usable, memory.size()));
+        let guard = Guard::register(memory.low().get(), memory.guard(), memory.size());
+        Ok(Self { memory, guard, valgrind, poolable })
     }
 }
 
 impl Drop for Stack {
     fn drop(&mut self) {
+        // Before the memory goes.
         self.valgrind = None;
         self.guard.unregister();
-        // SAFETY: - our mapping, on which nothing runs any more.
-        let result = unsafe { libc::munmap(ptr::with_exposed_provenance_mut(self.low), self.length) };
-        debug_assert_eq!(result, 0, "munmap of a whole mapping");
     }
 }
 
@@ -152,15 +130,6 @@ thread_local! {
         RefCell::new(Pool { stacks: Vec::new(), _alternate: AlternateStack::for_this_thread() });
 }
 
-fn page() -> usize {
-    static PAGE: OnceLock<usize> = OnceLock::new();
-    *PAGE.get_or_init(|| {
-        // SAFETY: - sysconf of a number touches no memory of ours.
-        let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-        usize::try_from(size).expect("the kernel knows its page size")
-    })
-}
-
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
@@ -169,9 +138,9 @@ mod tests {
     fn a_stack_that_was_given_back_is_taken_again() {
         std::thread::spawn(|| {
             let first = Stack::take(0).unwrap();
-            let low = first.low;
+            let low = first.limit();
             first.give_back();
-            assert_eq!(Stack::take(0).unwrap().low, low);
+            assert_eq!(Stack::take(0).unwrap().limit(), low);
         })
         .join()
         .unwrap();
@@ -181,8 +150,7 @@ mod tests {
     fn sizes_are_honoured_and_odd_ones_rounded_up() {
         for size in [1, 100_001, 3 << 20] {
             let stack = Stack::take(size).unwrap();
-            assert!(stack.size() >= size.max(LEAST_SIZE));
-            assert_eq!(stack.base().get() - stack.limit().get(), stack.size() + GUARD);
+            assert!(stack.base().get() - stack.limit().get() >= size.max(LEAST_SIZE) + GUARD);
             stack.give_back();
         }
     }
@@ -191,7 +159,7 @@ mod tests {
     fn a_size_that_no_machine_has_is_an_error() {
         for size in [usize::MAX, usize::MAX - GUARD, 1 << 60] {
             let error = Stack::take(size).map(drop).expect_err("no such memory");
-            assert_eq!((error.call(), error.errno()), ("mmap", libc::ENOMEM));
+            assert_eq!((error.call(), error.errno()), ("mmap", 12), "ENOMEM");
         }
     }
 }
