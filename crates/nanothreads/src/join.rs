@@ -167,7 +167,7 @@ where
     let team = region::reserve(local().wish());
     let region = Outermost {
         course: Course::default(),
-        crew: (team.size() > 1).then(|| Crew::take(team.size())),
+        crew: (team.size() > 1).then(|| Crew::take(local().members(team.size()))),
         second: Half::new(b, 0),
         first: UnsafeCell::new(Some(a)),
         results: UnsafeCell::new(None),

@@ -42,6 +42,7 @@ mod local;
 pub mod loops;
 mod membership;
 pub mod nano;
+mod nearness;
 mod offer;
 pub mod open_ring;
 pub mod patience;

@@ -6,6 +6,8 @@
 use crate::engine_state::engine;
 use crate::vp::Vp;
 use platform::affinity::{CpuId, CpuSet, current_cpu};
+use platform::topology::Topology;
+use std::sync::OnceLock;
 
 /// The processor where virtual processor `number` should wake: the `number`-th of the program's mask, or, where the
 /// caller runs on that one, the first (which is the caller's in the numbering). So each has a place of its own, and
@@ -62,4 +64,10 @@ pub(crate) fn bind_team(members: &[&'static Vp]) {
     for (vp, cpu) in members.iter().zip(homes) {
         vp.bind(&CpuSet::single(cpu));
     }
+}
+
+/// The machine, read once; one place of all processors where the system does not say more.
+pub(crate) fn machine() -> Option<&'static Topology> {
+    static MACHINE: OnceLock<Option<Topology>> = OnceLock::new();
+    MACHINE.get_or_init(|| Topology::read().ok().or_else(|| Topology::flat(engine().mask()))).as_ref()
 }

@@ -78,7 +78,7 @@ where
 {
     let team = region::reserve(local().wish());
     // Shared with completions and spawners on foreign threads, which may still be waking us when all is done.
-    let scheduler = Scheduler::take(team.size());
+    let scheduler = Scheduler::take(local().members(team.size()));
     let run = Run { scheduler: &scheduler, body: UnsafeCell::new(Some(body)), result: UnsafeCell::new(None) };
     // SAFETY: - `call` gets the run, which outlives the join, and shares only the scheduler among members; it does not
     //           unwind.

@@ -12,11 +12,8 @@
 //! # Papers
 //! P1 section 3.1 compares both (Figures 3 and 4).
 
-use crate::placement;
+use crate::nearness;
 use crate::vp::Vp;
-use platform::affinity::current_cpu;
-use platform::topology::Topology;
-use std::sync::OnceLock;
 
 /// How work is supplied; see the module head.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -72,22 +69,14 @@ fn flocks(caches: &[u32]) -> Vec<usize> {
     leader_of
 }
 
-/// The last-level cache of each member, the master first, as far as it is known: a bound virtual processor's, or that of
-/// the processor where it would be placed.
+/// The last-level cache of each member, the master first, as far as it is known ([`nearness`]). One whose place is not known
+/// counts as the master's neighbour.
 fn caches(members: &[&'static Vp]) -> Vec<u32> {
-    static TOPOLOGY: OnceLock<Option<Topology>> = OnceLock::new();
-    // A machine that does not say what caches it has counts as one.
-    let topology =
-        TOPOLOGY.get_or_init(|| Topology::read().ok().filter(|known| known.cpus().iter().any(|c| c.llc != 0)));
-    let Some(topology) = topology else {
+    let Some(places) = nearness::places(members) else {
         return vec![0; members.len() + 1];
     };
-    let here = topology.llc_of(current_cpu()).unwrap_or(0);
-    let others = members.iter().map(|vp| {
-        let cpu = vp.cpu().or_else(|| placement::home(vp.number()));
-        cpu.and_then(|cpu| topology.llc_of(cpu)).unwrap_or(here)
-    });
-    std::iter::once(here).chain(others).collect()
+    let here = places.clone().next().flatten().map_or(0, |place| place.cache);
+    places.map(|place| place.map_or(here, |place| place.cache)).collect()
 }
 
 #[cfg(all(test, not(loom)))]

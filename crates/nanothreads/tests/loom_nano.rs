@@ -112,6 +112,8 @@ fn a_dependence_that_is_counted_after_the_push_is_caught() {
 struct Creator {
     link: HandCell<*const Creator>,
     inputs: Inputs,
+    /// In the place of `inputs` where the near look is relaxed.
+    relaxed: AtomicUsize,
     inbox: Inbox<Creator>,
     point: WaitPoint,
     results: [Data; 2],
@@ -135,6 +137,10 @@ enum End {
     Right,
     /// As by a child that ends where its creator lives.
     Near,
+    /// The same, by a look that orders nothing.
+    NearRelaxed,
+    /// The creator takes a share of a child for its own, and so the counter for one that nobody else changes.
+    NearTwice,
     /// The sleeper is looked for without the fence between.
     WithoutFence,
     /// The result is written after the share was given up.
@@ -146,7 +152,11 @@ impl Creator {
         if end != End::TooLate {
             self.results[number].set(5);
         }
-        let last = if end == End::Near { self.inputs.release_near(1) } else { self.inputs.release(1) };
+        let last = match end {
+            End::Near => self.inputs.release_near(1),
+            End::NearRelaxed => self.relaxed.load(Relaxed) == 1 || self.relaxed.fetch_sub(1, AcqRel) == 1,
+            _ => self.inputs.release(1),
+        };
         if last {
             // SAFETY: - the last share: the creator waits, and nobody else pushes it.
             unsafe { self.inbox.push(self) };
@@ -163,8 +173,23 @@ impl Creator {
         }
     }
 
-    fn wait(&self) {
-        if !self.inputs.release(1) {
+    fn add(&self, end: End) {
+        match end {
+            End::Near => self.inputs.add_near(1, 1),
+            End::NearTwice => self.inputs.add_near(2, 1),
+            End::NearRelaxed => {
+                self.relaxed.fetch_add(1, Relaxed);
+            }
+            _ => self.inputs.add(1),
+        }
+    }
+
+    fn wait(&self, end: End) {
+        let last = match end {
+            End::NearRelaxed => self.relaxed.fetch_sub(1, AcqRel) == 1,
+            _ => self.inputs.release(1),
+        };
+        if !last {
             let mut woken = false;
             self.point.sleep_until(|| {
                 // SAFETY: - this thread is the owner.
@@ -172,7 +197,10 @@ impl Creator {
                 Look::from(woken)
             });
         }
-        self.inputs.restore();
+        if end != End::NearRelaxed {
+            self.inputs.restore();
+            assert!(self.inputs.is_only(1));
+        }
     }
 }
 
@@ -180,22 +208,22 @@ fn creator_and_children(children: usize, end: End) {
     let creator = Arc::new(Creator {
         link: HandCell::new(ptr::null()),
         inputs: Inputs::new(),
+        relaxed: AtomicUsize::new(1),
         inbox: Inbox::new(),
         point: WaitPoint::new(),
         results: Default::default(),
     });
     let threads: Vec<_> = (0..children)
         .map(|number| {
-            creator.inputs.add(1);
+            creator.add(end);
             let creator = Arc::clone(&creator);
             thread::spawn(move || creator.child_ends(number, end))
         })
         .collect();
-    creator.wait();
+    creator.wait(end);
     for number in 0..children {
         assert_eq!(creator.results[number].get(), 5);
     }
-    assert!(creator.inputs.is_only(1));
     for thread in threads {
         thread.join().unwrap();
     }
@@ -214,6 +242,16 @@ fn a_creator_goes_on_once_when_both_children_are_done() {
 #[test]
 fn children_that_end_near_their_creator_count_alike() {
     explore(|| creator_and_children(2, End::Near));
+}
+
+#[test]
+fn a_near_end_that_orders_nothing_is_caught() {
+    is_refuted("a_near_end_that_orders_nothing_is_caught", || creator_and_children(2, End::NearRelaxed));
+}
+
+#[test]
+fn a_near_add_beside_a_share_of_somebody_else_is_caught() {
+    is_refuted("a_near_add_beside_a_share_of_somebody_else_is_caught", || creator_and_children(2, End::NearTwice));
 }
 
 #[test]

@@ -5,10 +5,10 @@
 //! are as large as the domains.
 
 use crate::engine_state::engine;
+use crate::placement::machine;
 use crate::vp::Vp;
 use platform::affinity::{CpuSet, current_cpu};
 use platform::topology::{Cpu, Topology};
-use std::sync::OnceLock;
 
 /// What the processors of a group share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,12 +82,6 @@ fn by_domain(own: u32, domains: &[u32]) -> (Vec<usize>, Vec<usize>) {
         sizes.push(order.len() - before + usize::from(kind == own));
     }
     (sizes, order)
-}
-
-/// The machine, read once; `None` where the system does not say.
-fn machine() -> Option<&'static Topology> {
-    static MACHINE: OnceLock<Option<Topology>> = OnceLock::new();
-    MACHINE.get_or_init(|| Topology::read().ok().or_else(|| Topology::flat(engine().mask()))).as_ref()
 }
 
 #[cfg(all(test, not(loom)))]

@@ -24,8 +24,9 @@ use crate::join::deque::Deque;
 use crate::join::half::{Frame, Runner, State};
 use crate::local::local;
 use crate::nano::ready::idle::Idle;
-use crate::nano::ready::steal::near_first;
+use crate::nearness::Nearness;
 use crate::patience;
+use crate::vp::Vp;
 use crate::wait_point::{Look, WaitPoint};
 use platform::sync::CachePadded;
 use std::cell::{Cell, RefCell};
@@ -44,6 +45,8 @@ const ANYTHING: u64 = 0;
 pub(super) struct Crew {
     mates: Box<[Mate]>,
     idle: Idle,
+    /// Whom a member steals from first. Changes between regions.
+    nearness: Nearness,
     /// The engine that the region was forked with; in a child that was forked inside, another one rules.
     engine: *const Engine,
 }
@@ -96,14 +99,19 @@ impl Crew {
                 tags: Cell::new(0),
             }),
         };
-        Box::new(Self { mates: (0..size).map(|_| mate()).collect(), idle: Idle::new(size), engine: engine() })
+        let mates = (0..size).map(|_| mate()).collect();
+        Box::new(Self { mates, idle: Idle::new(size), nearness: Nearness::default(), engine: engine() })
     }
 
-    /// A crew of `size` for a region that the caller is about to fork: the one that it led last, or a new one.
-    pub(super) fn take(size: usize) -> Box<Self> {
+    /// A crew for a region that the caller is about to fork with `slaves`: the one that it led last, or a new one.
+    pub(super) fn take(slaves: &[&'static Vp]) -> Box<Self> {
+        let size = slaves.len() + 1;
         // The store is gone while the thread's destructors run.
         let spare = SPARE.try_with(|spare| spare.borrow_mut().take()).ok().flatten();
-        spare.filter(|crew| crew.mates.len() == size && !crew.is_parents()).unwrap_or_else(|| Self::new(size))
+        let spare = spare.filter(|crew| crew.mates.len() == size && !crew.is_parents());
+        let mut crew = spare.unwrap_or_else(|| Self::new(size));
+        crew.nearness.update(slaves);
+        crew
     }
 
     /// Keeps a crew whose region is joined for the calling thread's next one.
@@ -151,6 +159,12 @@ impl<'a> Seat<'a> {
         &self.crew.mates[self.index as usize]
     }
 
+    /// The other members, near ones first.
+    #[inline]
+    fn others(self) -> impl Iterator<Item = usize> + use<'a> {
+        self.crew.nearness.others(self.index as usize, self.crew.mates.len())
+    }
+
     pub(super) fn deque(self) -> &'a Deque<Frame> {
         &self.mate().deque
     }
@@ -170,7 +184,7 @@ impl<'a> Seat<'a> {
             let wants = self.crew.mates[member].rare.wants.load(Relaxed);
             wants == ANYTHING || wants == me
         };
-        let candidates = near_first(self.index as usize, self.crew.mates.len()).filter(may_take);
+        let candidates = self.others().filter(may_take);
         self.crew.idle.wake_one(candidates, |member| &self.crew.mates[member].rare.point);
     }
 
@@ -248,7 +262,7 @@ impl<'a> Seat<'a> {
     /// A look for anything.
     fn look_around(self) -> Look {
         let mates = &self.crew.mates;
-        let stolen = near_first(self.index as usize, mates.len()).find_map(|victim| mates[victim].deque.steal(None));
+        let stolen = self.others().find_map(|victim| mates[victim].deque.steal(None));
         match stolen {
             Some(frame) => self.run_stolen(frame),
             None => self.go_idle(ANYTHING),

@@ -13,4 +13,3 @@ pub mod inbox;
 
 pub(crate) mod global;
 pub(crate) mod local;
-pub(crate) mod steal;

@@ -19,6 +19,8 @@ use crate::nano::ready::global::Global;
 use crate::nano::ready::idle::Idle;
 use crate::nano::ready::inbox::Inbox;
 use crate::nano::seat::{Own, Seat};
+use crate::nearness::Nearness;
+use crate::vp::Vp;
 use crate::wait_point::WaitPoint;
 use crossbeam_deque::Stealer;
 use platform::sync::CachePadded;
@@ -36,6 +38,8 @@ pub(crate) struct Scheduler {
     pub(super) stealers: Box<[Stealer<NanoPtr>]>,
     pub(super) global: Global,
     pub(super) idle: Idle,
+    /// Whom a member steals from first. Changes between scopes.
+    pub(super) nearness: Nearness,
     /// Memory of plain tasks.
     pub(crate) store: Store<Nano>,
     /// The engine that the scope's region was forked with; in a child that was forked inside, another one rules.
@@ -96,6 +100,7 @@ impl Scheduler {
             members,
             global: Global::new(),
             idle: Idle::new(size),
+            nearness: Nearness::default(),
             store: Store::new(),
             engine: engine(),
             ended: AtomicBool::new(false),
@@ -103,8 +108,9 @@ impl Scheduler {
         }
     }
 
-    /// A scheduler for a team of `size`: one that the calling thread used before, or a new one.
-    pub(crate) fn take(size: usize) -> Arc<Self> {
+    /// A scheduler for the team of the caller and `slaves`: one that the calling thread used before, or a new one.
+    pub(crate) fn take(slaves: &[&'static Vp]) -> Arc<Self> {
+        let size = slaves.len() + 1;
         let fits = |scheduler: &Arc<Self>| scheduler.members.len() == size;
         // The store is gone while the thread's destructors run.
         let spare = SPARE.try_with(|spare| {
@@ -115,6 +121,7 @@ impl Scheduler {
         let mut scheduler = spare.ok().flatten().unwrap_or_else(|| Arc::new(Self::new(size)));
         if let Some(unique) = Arc::get_mut(&mut scheduler) {
             unique.engine = engine();
+            unique.nearness.update(slaves);
         }
         scheduler
     }

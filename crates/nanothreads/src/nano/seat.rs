@@ -11,7 +11,6 @@ use crate::nano::descriptor::NanoPtr;
 use crate::nano::node::{Node, Phase};
 use crate::nano::pool::Shelf;
 use crate::nano::ready::local::{Local, steal};
-use crate::nano::ready::steal::near_first;
 use crate::nano::scheduler::Scheduler;
 use crate::scope;
 use crate::wait_point::Look;
@@ -122,11 +121,17 @@ impl<'a> Seat<'a> {
         &self.own().shelf
     }
 
+    /// The other members, near ones first.
+    #[inline]
+    fn others(self) -> impl Iterator<Item = usize> + use<'a> {
+        self.scheduler.nearness.others(self.index, self.scheduler.members.len())
+    }
+
     /// Queues a plain task, and wakes a member that sleeps, near ones first.
     #[inline]
     pub(crate) fn enqueue_plain(self, nano: NanoPtr) {
         self.own().local.push(nano);
-        self.scheduler.wake_one(near_first(self.index, self.scheduler.members.len()));
+        self.scheduler.wake_one(self.others());
     }
 
     /// Queues an unstarted nano-thread, and wakes a member that sleeps, near ones first.
@@ -137,7 +142,7 @@ impl<'a> Seat<'a> {
             0 => self.own().local.push(nano),
             priority => self.scheduler.global.push_ranked(nano, priority),
         }
-        self.scheduler.wake_one(near_first(self.index, self.scheduler.members.len()));
+        self.scheduler.wake_one(self.others());
     }
 
     /// Runs what there is until `done` holds; sleeps while there is nothing.
@@ -185,7 +190,7 @@ impl<'a> Seat<'a> {
             .or_else(|| own.local.pop())
             .or_else(|| scheduler.global.pop())
             .or_else(|| {
-                near_first(self.index, scheduler.members.len())
+                self.others()
                     .find_map(|victim| steal(&scheduler.stealers[victim]))
                     .inspect(|_| crate::local::local().counters().stole())
             })
