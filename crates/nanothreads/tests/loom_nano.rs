@@ -15,7 +15,7 @@ use nanothreads::nano::ready::idle::Idle;
 use nanothreads::nano::ready::inbox::{Inbox, Item};
 use nanothreads::nano::successors::{Link, Successors};
 use nanothreads::wait_point::{Look, WaitPoint};
-use planted::{explore, is_refuted};
+use planted::{explore, explore_within, is_refuted};
 use platform::membarrier;
 use platform::sync::HandCell;
 use std::ptr;
@@ -333,6 +333,16 @@ fn a_pusher_that_keeps_writing_is_caught() {
     is_refuted("a_pusher_that_keeps_writing_is_caught", || two_pushers(true));
 }
 
+/// How two tasks may find their members.
+#[derive(Clone, Copy, PartialEq)]
+enum Pushed {
+    Right,
+    /// A sleeper is looked for without its bit.
+    WithoutBits,
+    /// Who found work by itself keeps the wake that it got beside.
+    Kept,
+}
+
 /// Two members that sleep beside two tasks, each of which keeps its member.
 struct Team {
     idle: Idle,
@@ -341,17 +351,19 @@ struct Team {
 }
 
 impl Team {
-    fn member(&self, index: usize) {
+    fn member(&self, index: usize, passes_on: bool) {
         self.points[index].sleep_until(|| {
             let found = self.tasks.fetch_update(Relaxed, Relaxed, |tasks| tasks.checked_sub(1)).is_ok();
             if found { Look::Ready } else { self.idle.look(index) }
         });
-        self.idle.take(index);
+        if !self.idle.take(index) && passes_on && self.tasks.load(Relaxed) > 0 {
+            self.idle.wake_one(0..2, |member| &self.points[member]);
+        }
     }
 
-    fn push(&self, one_each: bool) {
+    fn push(&self, pushed: Pushed) {
         self.tasks.fetch_add(1, Relaxed);
-        if one_each {
+        if pushed != Pushed::WithoutBits {
             self.idle.wake_one(0..2, |member| &self.points[member]);
         } else {
             membarrier::light();
@@ -363,17 +375,17 @@ impl Team {
     }
 }
 
-fn two_sleepers(one_each: bool) {
+fn two_sleepers(pushed: Pushed) {
     let team =
         Arc::new(Team { idle: Idle::new(2), points: [WaitPoint::new(), WaitPoint::new()], tasks: AtomicUsize::new(0) });
     let members: Vec<_> = (0..2)
         .map(|index| {
             let team = Arc::clone(&team);
-            thread::spawn(move || team.member(index))
+            thread::spawn(move || team.member(index, pushed != Pushed::Kept))
         })
         .collect();
-    team.push(one_each);
-    team.push(one_each);
+    team.push(pushed);
+    team.push(pushed);
     for member in members {
         member.join().unwrap();
     }
@@ -381,10 +393,16 @@ fn two_sleepers(one_each: bool) {
 
 #[test]
 fn two_pushes_wake_two_sleepers() {
-    explore(|| two_sleepers(true));
+    // The timed sleeps add executions that are no preemptions.
+    explore_within(2, || two_sleepers(Pushed::Right));
 }
 
 #[test]
 fn a_sleeper_that_is_counted_for_two_pushes_is_caught() {
-    is_refuted("a_sleeper_that_is_counted_for_two_pushes_is_caught", || two_sleepers(false));
+    is_refuted("a_sleeper_that_is_counted_for_two_pushes_is_caught", || two_sleepers(Pushed::WithoutBits));
+}
+
+#[test]
+fn a_member_that_was_taken_for_a_sleeper_and_keeps_the_wake_is_caught() {
+    is_refuted("a_member_that_was_taken_for_a_sleeper_and_keeps_the_wake_is_caught", || two_sleepers(Pushed::Kept));
 }

@@ -330,6 +330,12 @@ impl Scheduler {
         }
     }
 
+    /// True when there is something unstarted that any member could run. Cost: some loads for each member.
+    #[cold]
+    pub(super) fn has_work(&self) -> bool {
+        !self.global.is_empty() || self.stealers.iter().any(|stealer| !stealer.is_empty())
+    }
+
     /// Wakes the first of `candidates` that sleeps. After work was pushed.
     #[inline]
     pub(super) fn wake_one(&self, candidates: impl Iterator<Item = usize>) {

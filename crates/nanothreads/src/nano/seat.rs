@@ -172,7 +172,10 @@ impl<'a> Seat<'a> {
             }
             idle.look(self.index)
         });
-        idle.take(self.index);
+        if !idle.take(self.index) && self.scheduler.has_work() {
+            // Somebody woke this member for that, and it goes on with something else (I5 of `ready::idle`).
+            self.scheduler.wake_one(self.others());
+        }
         found
     }
 

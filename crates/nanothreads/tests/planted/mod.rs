@@ -5,8 +5,13 @@ use std::process::Command;
 
 /// Explores all executions of `body` with up to three preemptions.
 pub(crate) fn explore(body: impl Fn() + Sync + Send + 'static) {
+    explore_within(3, body);
+}
+
+/// Explores all executions of `body` with up to `preemptions`: fewer than three for a model that is too large.
+pub(crate) fn explore_within(preemptions: usize, body: impl Fn() + Sync + Send + 'static) {
     let mut builder = Builder::new();
-    builder.preemption_bound = Some(3);
+    builder.preemption_bound = Some(preemptions);
     builder.check(body);
 }
 

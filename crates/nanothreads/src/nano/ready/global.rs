@@ -59,6 +59,12 @@ impl Global {
         Self { plain: Injector::new(), ranked: Mutex::default(), top: AtomicI64::new(NOTHING) }
     }
 
+    /// True when nothing is there. Cost: some loads.
+    pub(crate) fn is_empty(&self) -> bool {
+        // ORDERING: Acquire - as in `has_above`.
+        self.plain.is_empty() && self.top.load(Acquire) == NOTHING
+    }
+
     /// Adds an unstarted one without a priority.
     pub(crate) fn push(&self, nano: NanoPtr) {
         self.plain.push(nano);

@@ -2,7 +2,8 @@
 //!
 //! # Protocol
 //! Idle member: I1 sets its bit, and looks again; I2 counts itself as a sleeper and runs the heavy fence (`WaitPoint`);
-//! I3 looks at all queues, and at its bit: if somebody cleared it, from I1; I4 sleeps.
+//! I3 looks at all queues, and at its bit: if somebody cleared it, from I1; I4 sleeps. I5 when it goes on, whatever for, it
+//! takes its bit; if that is gone, it looks for work once more, and wakes somebody for what it sees (K2 to K4).
 //! Who makes work: K1 pushes it; K2 light fence; K3 reads the bits; K4 takes the first member, near ones first, whose bit is
 //! set and whose wait point has a sleeper, by clearing its bit, and wakes it.
 //!
@@ -11,16 +12,21 @@
 //! before I2) *and* its count of sleepers.
 //! *One sleeper for two pushes.* A woken member counts as a sleeper until it runs. If A pushed twice meanwhile and could
 //! take B for both, C would sleep on beside the second task. K4 clears B's bit, so the second push takes C.
+//! *Taken for a sleeper.* B finds A's first task at I3, with its bit set. A pushes a second one and takes B, which does not
+//! sleep, while C does. B finds its bit gone at I5 and sees the second task (K4/I5): it wakes C, or somebody else took it.
 //! *Bit cleared while falling asleep.* A takes B, which finds what was pushed gone and wants to sleep again without its bit.
 //! I3 looks at the bit behind the fence: B sets it, and goes round once more, so that I1 is before I2 again.
 //!
 //! # Orderings
-//! Bits: Relaxed, ordered by the fences.
+//! Bits: Relaxed, ordered by the fences; but K4 Release with I5 Acquire, so that who was taken sees for what.
 
 use crate::wait_point::{Look, WaitPoint};
 use platform::membarrier;
 use platform::sync::CachePadded;
-use platform::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use platform::sync::atomic::{
+    AtomicU64,
+    Ordering::{AcqRel, Acquire, Relaxed},
+};
 
 /// See the module head.
 #[derive(Debug)]
@@ -47,11 +53,12 @@ impl Idle {
         Look::Progress
     }
 
-    /// Takes member `index` out: it found work, or somebody wakes it. False when it was out already.
+    /// Takes member `index` out: it goes on (I5), or somebody wakes it (K4). False when it was out already.
     pub fn take(&self, index: usize) -> bool {
-        let bit = 1 << (index % BITS);
-        // ORDERING: Relaxed - only who clears the bit matters.
-        self.contains(index) && self.words[index / BITS].fetch_and(!bit, Relaxed) & bit != 0
+        let (word, bit) = (&self.words[index / BITS], 1 << (index % BITS));
+        // ORDERING: Acquire (I5) - pairs with K4: who finds its bit gone sees the work that it was taken for. Release (K4) -
+        // pairs with I5.
+        word.load(Acquire) & bit != 0 && word.fetch_and(!bit, AcqRel) & bit != 0
     }
 
     /// Wakes the first of `candidates` that sleeps at its `point`. After work was pushed (K1). Cost when all are busy: two
