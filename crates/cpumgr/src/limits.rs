@@ -19,7 +19,7 @@ pub fn grace() -> RangeInclusive<u64> {
 static POLICIES: OnceLock<Registry> = OnceLock::new();
 
 /// The policies that come with the manager: programs report their speed, and everything is bound to processors. To add
-/// one's own to, for [`crate::run`].
+/// one's own to, for [`crate::run()`].
 pub fn builtin() -> Registry {
     Registry::with_builtin_for(Needs { reports: true, unbound: false })
 }

@@ -38,7 +38,7 @@ pub struct SimulateArgs {
     /// So many times as many copies of each job.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub copies: u32,
-    /// Each parameter of [native] 25 % up and down, too.
+    /// Each parameter of `native` 25 % up and down, too.
     #[arg(long)]
     pub sensitivity: bool,
     /// One line per execution, as comma-separated values.

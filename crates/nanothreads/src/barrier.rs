@@ -3,7 +3,7 @@
 //! # Protocol
 //! Round r of a barrier: each member writes r into its own line (B1). Member 0 waits for all lines (B2) and, if the
 //! region has work to finish first (tasks), until `complete` holds; then it writes r back into each line (B3), which is
-//! one line out and one back for each member, as a region is ([`crate::slot`]). Above [`LINES`] members it writes one word
+//! one line out and one back for each member, as a region is ([`crate::slot`]). Above nine members it writes one word
 //! that all of them read: then it stores once, and the members' misses overlap. The others wait for that (B4). Waiting
 //! members call `help`.
 //!

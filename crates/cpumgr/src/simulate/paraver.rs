@@ -9,7 +9,7 @@
 //! # Invariants
 //! V1  Records are in order of begin; those of a thread follow each other without gap from its execution's start to its
 //!     end; a processor has one exclusive thread at a time.
-//! V2  What is written passes [`validate`], which is written from the form and shares nothing with [`write`].
+//! V2  What is written passes [`validate`], which is written from the form and shares nothing with [`write()`].
 
 mod validate;
 
