@@ -71,7 +71,7 @@ impl Builder {
         Self { threads: Some(threads), ..self }
     }
 
-    /// Where team sizes come from.
+    /// Where team sizes come from. Forked children keep it: see [`TeamSizer`].
     pub fn sizer(self, sizer: impl TeamSizer + 'static) -> Self {
         Self { sizer: Some(Box::new(sizer)), ..self }
     }

@@ -20,7 +20,8 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 /// See the module head.
 pub(crate) struct Engine {
     config: OnceLock<Config>,
-    sizer: OnceLock<(Box<dyn TeamSizer>, bool)>,
+    /// Leaked, for forked children go on with the one that the program set.
+    sizer: OnceLock<(&'static dyn TeamSizer, Origin)>,
     /// Virtual processors without a master.
     unused: Mutex<Vec<&'static Vp>>,
     /// All virtual processors, whoever reserved them.
@@ -37,6 +38,17 @@ pub(crate) struct Engine {
     processors: OnceLock<usize>,
     load: Load,
     counters: Blocks,
+}
+
+/// Where team sizes come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Origin {
+    /// The program said so.
+    Settings,
+    /// A manager was found at start.
+    Manager,
+    /// No manager was found.
+    Alone,
 }
 
 static ENGINE: AtomicPtr<Engine> = AtomicPtr::new(ptr::null_mut());
@@ -94,6 +106,12 @@ extern "C" fn after_fork() {
     if let Some(config) = old.config.get() {
         let _ = fresh.config.set(config.clone());
     }
+    // What was found is the parent's: a registration, limits at that time.
+    if let Some(&(sizer, Origin::Settings)) = old.sizer.get()
+        && sizer.survives_fork()
+    {
+        let _ = fresh.sizer.set((sizer, Origin::Settings));
+    }
     // The forking thread may be a bound virtual processor; the child is a program like its parent (D2, D4).
     let _ = fresh.mask.set(old.mask().clone());
     let _ = fresh.processors.set(old.processors());
@@ -137,7 +155,14 @@ impl Engine {
 
     /// Installs a sizer; false when one is already in use.
     pub(crate) fn set_sizer(&self, sizer: Box<dyn TeamSizer>) -> bool {
-        self.sizer.set((sizer, false)).is_ok()
+        let sizer = Box::into_raw(sizer);
+        // SAFETY: - just leaked, and freed below only if it was not set.
+        let is_set = self.sizer.set((unsafe { &*sizer }, Origin::Settings)).is_ok();
+        if !is_set {
+            // SAFETY: - as above: nobody else has it.
+            drop(unsafe { Box::from_raw(sizer) });
+        }
+        is_set
     }
 
     /// True when team sizes have a source: settings are fixed.
@@ -159,19 +184,20 @@ impl Engine {
     /// The source of team sizes. The first call looks for a manager.
     #[inline]
     pub(crate) fn sizer(&self) -> &dyn TeamSizer {
-        &*self.sizer_entry().0
+        self.sizer_entry().0
     }
 
     /// True when a manager was found at start.
     pub(crate) fn is_managed(&self) -> bool {
-        self.sizer_entry().1
+        self.sizer_entry().1 == Origin::Manager
     }
 
     #[inline]
-    fn sizer_entry(&self) -> &(Box<dyn TeamSizer>, bool) {
+    fn sizer_entry(&self) -> &(&'static dyn TeamSizer, Origin) {
         self.sizer.get_or_init(|| {
             let config = self.config();
-            sizer::discover(config.adapt, config.library, self.processors())
+            let (sizer, is_managed) = sizer::discover(config.adapt, config.library, self.processors());
+            (&*Box::leak(sizer), if is_managed { Origin::Manager } else { Origin::Alone })
         })
     }
 

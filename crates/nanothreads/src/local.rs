@@ -26,8 +26,11 @@ use crate::patience::Patience;
 use crate::placement;
 use crate::team::{Member, Work};
 use crate::vp::Vp;
+use platform::pthread::EndOfThread;
 use std::cell::{Cell, UnsafeCell};
+use std::ffi::c_void;
 use std::ptr;
+use std::sync::LazyLock;
 
 mod group;
 mod lead;
@@ -81,24 +84,20 @@ pub(crate) struct Local {
 thread_local! {
     /// Plain word, no destructor: the hot path is one load.
     static CURRENT: Cell<*const Local> = const { Cell::new(ptr::null()) };
-    /// Gives a program thread's virtual processors back when it ends.
-    static GUARD: Guard = const { Guard(Cell::new(ptr::null_mut())) };
 }
 
-struct Guard(Cell<*mut Local>);
+/// Gives a program thread's virtual processors back when it ends. Behind the destructors of thread-locals, for these may
+/// fork; should something later fork once more, it gets a fresh state, and this is called again. `None`: the C library
+/// has no key left, and the states of threads that end are leaked.
+static AT_END: LazyLock<Option<EndOfThread>> = LazyLock::new(|| EndOfThread::new(retire).ok());
 
-impl Drop for Guard {
-    fn drop(&mut self) {
-        let local = self.0.replace(ptr::null_mut());
-        if local.is_null() {
-            return;
-        }
-        // A later destructor of this thread that forks gets a fresh state, which is then leaked.
-        CURRENT.set(ptr::null());
-        // SAFETY: - `local` was leaked by `create` for this thread only, and the thread ends: no region is open.
-        let local = unsafe { Box::from_raw(local) };
-        local.retire();
-    }
+/// # Safety
+/// - `local` was leaked by `create` for the calling thread, which ends: no region is open.
+unsafe extern "C" fn retire(local: *mut c_void) {
+    CURRENT.set(ptr::null());
+    // SAFETY: - caller's contract.
+    let local = unsafe { Box::from_raw(local.cast::<Local>()) };
+    local.retire();
 }
 
 /// The calling thread's state. Cost: one thread-local load.
@@ -116,8 +115,11 @@ pub(crate) fn local() -> &'static Local {
 fn create() -> &'static Local {
     let local = Box::into_raw(Box::new(Local::new(false)));
     CURRENT.set(local);
-    // Fails only while the thread's other destructors run: then the state is leaked.
-    let _ = GUARD.try_with(|guard| guard.0.set(local));
+    if let Some(at_end) = *AT_END {
+        // SAFETY: - leaked just now, for this thread; regions end before their thread does.
+        // Out of memory: the state is leaked.
+        let _ = unsafe { at_end.set(local) };
+    }
     // SAFETY: - just leaked; freed only at the thread's end.
     unsafe { &*local }
 }

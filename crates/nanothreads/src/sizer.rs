@@ -24,6 +24,10 @@ pub enum Lease {
 
 /// A source of team sizes. `limit` is read at each fork: one or two loads, no system call.
 ///
+/// A forked child goes on with the sizer that its parent was given, as fork leaves it: plain numbers and atomics are what
+/// they were, but a lock may be held by a thread that does not exist in the child, and memory may not be mapped there. A
+/// sizer that is more than plain state says so by [`Self::survives_fork`].
+///
 /// ```
 /// use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 ///
@@ -71,6 +75,12 @@ pub trait TeamSizer: Send + Sync {
 
     /// Called now and then outside the hot path, for sources that have to look.
     fn refresh(&self) {}
+
+    /// False when a forked child must not touch this sizer any more: it then looks for a manager, else for mask and quota,
+    /// of its own. Called in the child, before all else.
+    fn survives_fork(&self) -> bool {
+        true
+    }
 }
 
 /// Always the same size.
@@ -192,6 +202,11 @@ impl TeamSizer for Managed {
 
     fn refresh(&self) {
         self.alone.refresh();
+    }
+
+    /// The child does not have the manager's areas.
+    fn survives_fork(&self) -> bool {
+        false
     }
 }
 

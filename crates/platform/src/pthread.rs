@@ -64,6 +64,37 @@ pub fn at_fork_child(child: extern "C" fn()) -> SysResult<()> {
     if errno == 0 { Ok(()) } else { Err(SysError::new("pthread_atfork", errno)) }
 }
 
+/// A word of each thread, with what is called for it when the thread ends: later than the destructors of Rust's
+/// thread-locals, and again for words that such calls set (a few times). Not called where the whole process ends.
+#[derive(Clone, Copy, Debug)]
+pub struct EndOfThread(libc::pthread_key_t);
+
+impl EndOfThread {
+    /// Has `end` called with the word of each thread that [`Self::set`] one. Keys stay for the life of the process.
+    ///
+    /// # Errors
+    /// `EAGAIN`: the process has no key left. `ENOMEM`.
+    pub fn new(end: unsafe extern "C" fn(*mut libc::c_void)) -> SysResult<Self> {
+        let mut key = 0;
+        // SAFETY: - `key` outlives the call; `end` is a function of the program, which is never unloaded.
+        let errno = unsafe { libc::pthread_key_create(&raw mut key, Some(end)) };
+        if errno == 0 { Ok(Self(key)) } else { Err(SysError::new("pthread_key_create", errno)) }
+    }
+
+    /// Sets the calling thread's word; null: nothing is called.
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    ///
+    /// # Safety
+    /// - The key's function may be called with `word` when this thread ends, unless another word was set meanwhile.
+    pub unsafe fn set<T>(self, word: *mut T) -> SysResult<()> {
+        // SAFETY: - the key lives as long as the process; caller's contract.
+        let errno = unsafe { libc::pthread_setspecific(self.0, word.cast::<libc::c_void>().cast_const()) };
+        if errno == 0 { Ok(()) } else { Err(SysError::new("pthread_setspecific", errno)) }
+    }
+}
+
 unsafe extern "C" {
     fn pthread_atfork(
         prepare: Option<extern "C" fn()>,
