@@ -64,9 +64,17 @@ impl<P> Arrival<P> {
         Self { place: HandCell::new(MaybeUninit::uninit()), number: AtomicU64::new(START) }
     }
 
-    /// Step 1, on the virtual processor. Cost: one store.
+    /// Step 1. Cost: one store.
+    ///
+    /// ```compile_fail,E0133
+    /// nanothreads::arrival::Arrival::<u64>::new().arrive(); // not for everybody
+    /// ```
+    ///
+    /// # Safety
+    /// - The caller is the line's virtual processor, is done with the work that it arrives from, and arrives once for it: whoever
+    ///   sees this may free what the work used, and take the result.
     #[inline]
-    pub fn arrive(&self) {
+    pub unsafe fn arrive(&self) {
         // ORDERING: Relaxed - the own word.
         let next = self.number.load(Relaxed).wrapping_add(1);
         // ORDERING: Release (A1) - pairs with A2.
@@ -75,10 +83,16 @@ impl<P> Arrival<P> {
 
     /// Leaves a result in the line.
     ///
+    /// ```compile_fail,E0277
+    /// let line = nanothreads::arrival::Arrival::<[u64; 5]>::new();
+    /// // Another thread takes it.
+    /// unsafe { line.put(std::rc::Rc::new(1)) };
+    /// ```
+    ///
     /// # Safety
     /// - The caller is the line's virtual processor, between taking a work and [`Self::arrive`] for it.
     #[inline]
-    pub unsafe fn put<V>(&self, value: V) {
+    pub unsafe fn put<V: Send>(&self, value: V) {
         assert!(Self::carries::<V>(), "the result is larger than its place");
         // SAFETY: - A-I2: nobody else touches the place now; it is large enough and aligned (checked above).
         unsafe { self.place.with_mut(|place| place.cast::<V>().write(value)) };
@@ -90,7 +104,7 @@ impl<P> Arrival<P> {
     /// - The caller is the master of the region that the virtual processor arrived from last, after its join.
     /// - The member has `put` a `V` for this arrival, which nobody took yet.
     #[inline]
-    pub unsafe fn take<V>(&self) -> V {
+    pub unsafe fn take<V: Send>(&self) -> V {
         assert!(Self::carries::<V>(), "the result is larger than its place");
         // SAFETY: - A2 saw A1, which is behind the `put` of a `V` (caller's contract).
         unsafe { self.place.with(|place| place.cast::<V>().read()) }
@@ -156,7 +170,8 @@ mod tests {
         let last = LastSeen::of(&line);
         for _ in 0..6 {
             assert!(!last.is_passed(&line));
-            line.arrive();
+            // SAFETY: single thread plays both parties in turn.
+            unsafe { line.arrive() };
             assert!(last.is_passed(&line));
             last.record(&line);
         }
@@ -168,7 +183,8 @@ mod tests {
         let line = Arrival::<[u64; 5]>::new();
         let here = LastSeen::of(&line);
         for _ in 0..5 {
-            line.arrive();
+            // SAFETY: single thread plays both parties in turn.
+            unsafe { line.arrive() };
         }
         assert!(here.is_passed(&line), "a stale value takes joins elsewhere for an arrival");
         assert!(!LastSeen::of(&line).is_passed(&line));

@@ -40,7 +40,7 @@ impl Carrier {
     /// # Safety
     /// - The carrier is that of the calling member's [`Membership`], in the member's own work.
     #[inline]
-    pub(crate) unsafe fn put<V>(self, value: V) {
+    pub(crate) unsafe fn put<V: Send>(self, value: V) {
         match self {
             // SAFETY: - the member's work is not finished, and it copied the descriptor before it began.
             Carrier::Line(vp) => unsafe { vp.put_on_line(value) },
@@ -55,7 +55,7 @@ impl Carrier {
     /// - The caller is the region's master, joined it, and supplied nothing since.
     /// - The member has put a `V`, which nobody took yet.
     #[inline]
-    pub(crate) unsafe fn take<V>(self) -> V {
+    pub(crate) unsafe fn take<V: Send>(self) -> V {
         match self {
             // SAFETY: - caller's contract.
             Carrier::Line(vp) => unsafe { vp.take_from_line() },

@@ -100,11 +100,20 @@ impl<W: Copy> OpenRing<W> {
         slot.has_news(round - 1)
     }
 
-    /// Reports `ticket` as done, by the virtual processor.
+    /// Reports `ticket` as done.
+    ///
+    /// ```compile_fail,E0133
+    /// nanothreads::open_ring::OpenRing::new(0).finish(0); // not for everybody
+    /// ```
+    ///
+    /// # Safety
+    /// - The caller is the ring's virtual processor, got the work with `ticket` from [`Self::poll`], is done with it, and has not
+    ///   reported it yet.
     #[inline]
-    pub fn finish(&self, ticket: u64) {
+    pub unsafe fn finish(&self, ticket: u64) {
         let (slot, round) = self.slot(ticket);
-        slot.finish(round);
+        // SAFETY: - caller's contract: the slot's last work is that of `ticket`.
+        unsafe { slot.finish(round) };
     }
 
     /// True when the work with `ticket` is done; what it wrote is visible. For any time after [`Self::offer`].
@@ -136,7 +145,8 @@ mod tests {
             assert_eq!(unsafe { ring.poll(ticket) }, Some(ticket * 10));
             assert_eq!(ring.offer(99), None, "taken is not done");
             assert!(!ring.is_done(ticket));
-            ring.finish(ticket);
+            // SAFETY: as above.
+            unsafe { ring.finish(ticket) };
             assert!(ring.is_done(ticket));
             assert_eq!(ring.offer((ticket + 4) * 10), Some(ticket + 4));
         }

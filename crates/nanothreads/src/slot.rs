@@ -164,11 +164,17 @@ impl<W: Copy> Slot<W> {
 
     /// Leaves a result where the descriptor stood. Cost: stores to a line that [`Self::finish`] writes anyway.
     ///
+    /// ```compile_fail,E0277
+    /// let slot = nanothreads::slot::Slot::new([0_u64; 5]);
+    /// // Another thread takes it.
+    /// unsafe { slot.put(std::rc::Rc::new(1)) };
+    /// ```
+    ///
     /// # Safety
     /// - The caller runs the last descriptor's work: the virtual processor between `poll` and `finish`, or the master that
     ///   took it back.
     #[inline]
-    pub unsafe fn put<V>(&self, value: V) {
+    pub unsafe fn put<V: Send>(&self, value: V) {
         assert!(Self::carries::<V>(), "the result is larger than the descriptor's place");
         // SAFETY: - I2: nobody else touches the place before S3; who lost the claim reads nothing.
         //         - it is large enough and aligned (checked above); what is overwritten is a copy, never dropped.
@@ -181,7 +187,7 @@ impl<W: Copy> Slot<W> {
     /// - The caller is the slot's only master, and saw the last descriptor done, or ran it itself.
     /// - A `V` was `put` for it, which nobody took yet.
     #[inline]
-    pub unsafe fn take<V>(&self) -> V {
+    pub unsafe fn take<V: Send>(&self) -> V {
         assert!(Self::carries::<V>(), "the result is larger than the descriptor's place");
         // SAFETY: - S4 saw S3, which is behind the `put` of a `V` (caller's contract).
         unsafe { self.work.with(|place| place.cast::<V>().read()) }
@@ -200,8 +206,16 @@ impl<W: Copy> Slot<W> {
     }
 
     /// Reports number `number` as finished. Cost: one store.
+    ///
+    /// ```compile_fail,E0133
+    /// nanothreads::slot::Slot::new(0).finish(1); // not for everybody
+    /// ```
+    ///
+    /// # Safety
+    /// - The caller is the slot's virtual processor, got `number` from the last [`Self::poll`] that found work, and is done with
+    ///   it: whoever sees this may free what the work used, and write the descriptor's place (I2).
     #[inline]
-    pub fn finish(&self, number: u64) {
+    pub unsafe fn finish(&self, number: u64) {
         // ORDERING: Release (S3) - pairs with S4.
         self.done.store(number, Release);
     }

@@ -227,7 +227,7 @@ impl Joined<'_> {
     /// # Safety
     /// - That member has put a `V` through its [`Carrier`], which nobody took yet.
     /// - The caller has supplied no work since the join.
-    pub(crate) unsafe fn take<V>(&self, id: usize) -> V {
+    pub(crate) unsafe fn take<V: Send>(&self, id: usize) -> V {
         let vp = self.members[id - 1];
         let carrier = if self.is_global { Carrier::Arrival(vp) } else { Carrier::Line(vp) };
         // SAFETY: - caller's contract; this thread is the master that joined.

@@ -203,18 +203,21 @@ impl Vp {
                     progress.crowd = descriptor.crowd;
                     let carrier = Some(Carrier::Line(self));
                     local.run(descriptor.membership(carrier), descriptor.work, descriptor.data);
-                    self.slot.finish(number);
+                    // SAFETY: - polled above by this thread, the slot\'s virtual processor, and run.
+                    unsafe { self.slot.finish(number) };
                     self.rare().join.notify_all();
                 }
                 Found::Broadcast(region) => {
                     progress.crowd = region.crowd;
                     self.run_broadcast(local, &region);
-                    self.arrival.arrive();
+                    // SAFETY: - this thread is the line\'s virtual processor; it ran its part, and gathered its flock.
+                    unsafe { self.arrival.arrive() };
                     self.rare().join.notify_all();
                 }
                 Found::Offer(offered) => {
                     local.run(Membership::OUTSIDE, offered.work, offered.data);
-                    self.open.finish(progress.ticket);
+                    // SAFETY: - polled above by this thread, the ring\'s virtual processor, and run.
+                    unsafe { self.open.finish(progress.ticket) };
                     progress.ticket += 1;
                     self.rare().offers.notify_all();
                 }
@@ -388,7 +391,7 @@ impl Vp {
     /// # Safety
     /// - As [`Slot::put`].
     #[inline]
-    pub(crate) unsafe fn put_on_line<V>(&self, value: V) {
+    pub(crate) unsafe fn put_on_line<V: Send>(&self, value: V) {
         // SAFETY: - caller's contract.
         unsafe { self.slot.put(value) };
     }
@@ -398,7 +401,7 @@ impl Vp {
     /// # Safety
     /// - As [`Slot::take`].
     #[inline]
-    pub(crate) unsafe fn take_from_line<V>(&self) -> V {
+    pub(crate) unsafe fn take_from_line<V: Send>(&self) -> V {
         // SAFETY: - caller's contract.
         unsafe { self.slot.take() }
     }

@@ -34,7 +34,8 @@ fn run_two_regions(master_waits_for_join: bool) {
                     }
                 };
                 assert_eq!(u64::from(work), number * 10);
-                slot.finish(number);
+                // SAFETY: - this thread plays the virtual processor, and is done with what it polled.
+                unsafe { slot.finish(number) };
             }
         })
     };
@@ -74,7 +75,8 @@ fn contend_for_a_start(slave_claims: bool) {
                     Supplied::Work(number, work) => {
                         assert_eq!(u64::from(work), number);
                         ran[number as usize].fetch_add(1, Relaxed);
-                        slot.finish(number);
+                        // SAFETY: - this thread plays the virtual processor, and is done with what it polled.
+                        unsafe { slot.finish(number) };
                         last = number;
                     }
                     Supplied::TakenBack(number) => last = number,
@@ -167,7 +169,8 @@ fn supply_to_a_sleeping_slave(with_fence: bool) {
             let (slot, idle, join) = &*shared;
             // SAFETY: - this thread is the virtual processor.
             idle.sleep_until(|| Look::from(unsafe { slot.poll(0) } == Supplied::Work(1, 7)));
-            slot.finish(1);
+            // SAFETY: - this thread plays the virtual processor, and is done with what it polled.
+            unsafe { slot.finish(1) };
             if with_fence {
                 join.notify_all();
             } else if join.has_sleepers() {

@@ -49,7 +49,8 @@ impl Open {
     fn run(&self, ticket: u64, copies_first: bool) {
         if !copies_first {
             // Planted: the slot is given free before the work in it was copied.
-            self.ring.finish(ticket);
+            // SAFETY: - this thread plays the virtual processor, and is done with what it polled (but for the twin).
+            unsafe { self.ring.finish(ticket) };
         }
         let mut found = None;
         self.idle.sleep_until(|| {
@@ -59,7 +60,8 @@ impl Open {
         });
         let work = found.unwrap();
         assert_eq!(self.ran.fetch_or(work, Relaxed) & work, 0, "a work ran twice");
-        self.ring.finish(ticket);
+        // SAFETY: - this thread plays the virtual processor, and is done with what it polled (but for the twin).
+        unsafe { self.ring.finish(ticket) };
     }
 }
 
@@ -230,7 +232,8 @@ fn join_through_a_leader(leader_waits: bool) {
             // SAFETY: - this is the line's virtual processor, which has not arrived.
             unsafe { self.lines[me].put(10 + me as u64) };
             gather();
-            self.lines[me].arrive();
+            // SAFETY: - this thread plays the line\'s virtual processor.
+            unsafe { self.lines[me].arrive() };
             self.points[me].notify_all();
         }
 
@@ -288,13 +291,15 @@ fn a_region_elsewhere_between_two(looks_again: bool) {
     let vp = {
         let (line, go) = (Arc::clone(&line), Arc::clone(&go));
         thread::spawn(move || {
-            line.arrive(); // elsewhere
+            // SAFETY: - this thread plays the line\'s virtual processor.
+            unsafe { line.arrive() }; // elsewhere
             go.0.store(true, Release); // the other master joined it, and gave it back
             while !go.1.load(Acquire) {
                 thread::yield_now();
             }
             go.2.store(true, Relaxed);
-            line.arrive(); // here
+            // SAFETY: - this thread plays the line\'s virtual processor.
+            unsafe { line.arrive() }; // here
         })
     };
     while !go.0.load(Acquire) {
@@ -335,7 +340,8 @@ fn a_result_rides_home(waits: bool) {
                 };
                 // SAFETY: - the descriptor was copied, and is not finished.
                 unsafe { slot.put(work + 1) };
-                slot.finish(number);
+                // SAFETY: - this thread plays the virtual processor, and is done with what it polled.
+                unsafe { slot.finish(number) };
             }
         })
     };
