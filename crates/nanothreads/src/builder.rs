@@ -6,7 +6,9 @@ use crate::sizer::{Fixed, TeamSizer};
 use crate::supply::Supply;
 use std::fmt;
 
-/// Why settings were refused. Nothing was changed then.
+/// Why settings were refused. Nothing was changed then, but for one race: where another thread uses the engine for the first
+/// time, or installs other settings, at the same moment, [`BuildError::InUse`] may leave the team sizes of these settings
+/// with the rest of those.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
@@ -21,6 +23,22 @@ pub enum BuildError {
         /// The least.
         least: usize,
     },
+    /// A stack that no address space has room for.
+    #[error("stacks of {asked} bytes for virtual processors: {most} bytes are the most")]
+    StackTooLarge {
+        /// What was asked for.
+        asked: usize,
+        /// The most.
+        most: usize,
+    },
+    /// More threads than any team may have.
+    #[error("teams of {asked} threads: the largest one has {largest}")]
+    TooManyThreads {
+        /// What was asked for.
+        asked: usize,
+        /// [`largest_team`](crate::engine::largest_team).
+        largest: usize,
+    },
     /// No thread at all.
     #[error("teams of 0 threads: give at least 1, or say nothing and have all processors")]
     NoThreads,
@@ -28,6 +46,9 @@ pub enum BuildError {
 
 /// The smallest stack of a virtual processor: what a region with a panic and its backtrace needs.
 const LEAST_STACK: usize = 64 << 10;
+
+/// The largest: a program of hundreds of threads fits in 47 bits of addresses.
+const MOST_STACK: usize = 1 << 40;
 
 /// Settings of the engine of this process; made by [`builder`].
 ///
@@ -66,7 +87,8 @@ pub fn builder() -> Builder {
 
 impl Builder {
     /// Regions have at most `threads` threads, whatever the machine has: no manager is asked, and mask and quota do not
-    /// count. For following them with a limit, see [`Team::at_most`](crate::Team::at_most).
+    /// count. At most [`largest_team`](crate::engine::largest_team). For following them with a limit, see
+    /// [`Team::at_most`](crate::Team::at_most).
     pub fn threads(self, threads: usize) -> Self {
         Self { threads: Some(threads), ..self }
     }
@@ -94,7 +116,7 @@ impl Builder {
         self
     }
 
-    /// Stack of each virtual processor in bytes. Default: 8 MiB of address space.
+    /// Stack of each virtual processor in bytes, from 64 KiB to 1 TiB. Default: 8 MiB of address space.
     pub fn stack_size(mut self, bytes: usize) -> Self {
         self.config.stack_size = Some(bytes);
         self
@@ -121,17 +143,26 @@ impl Builder {
         if let Some(asked) = config.stack_size.filter(|&bytes| bytes < LEAST_STACK) {
             return Err(BuildError::StackTooSmall { asked, least: LEAST_STACK });
         }
+        if let Some(asked) = config.stack_size.filter(|&bytes| bytes > MOST_STACK) {
+            return Err(BuildError::StackTooLarge { asked, most: MOST_STACK });
+        }
+        let largest = engine().largest_team();
         let sizer = match (sizer, threads) {
             (_, Some(0)) => return Err(BuildError::NoThreads),
+            (_, Some(asked)) if asked > largest => return Err(BuildError::TooManyThreads { asked, largest }),
             (Some(sizer), _) => Some(sizer),
             (None, Some(threads)) => Some(Box::new(Fixed::new(threads)) as Box<dyn TeamSizer>),
             (None, None) => None,
         };
         // A sizer in use means that regions were forked: then the settings are fixed, too.
-        if engine().has_sizer() || !engine().configure(config) {
+        if engine().has_sizer() || engine().is_configured() {
             return Err(BuildError::InUse);
         }
-        // Another thread may be installing settings at this moment: then it lost the race for the configuration.
-        if sizer.is_none_or(|sizer| engine().set_sizer(sizer)) { Ok(()) } else { Err(BuildError::InUse) }
+        // The sizer first: who looks for one meanwhile fixes the configuration on the way, and then this one is refused.
+        if sizer.is_none_or(|sizer| engine().set_sizer(sizer)) && engine().configure(config) {
+            Ok(())
+        } else {
+            Err(BuildError::InUse)
+        }
     }
 }

@@ -148,6 +148,11 @@ impl Engine {
         self.config.set(config).is_ok()
     }
 
+    /// True when the configuration is fixed.
+    pub(crate) fn is_configured(&self) -> bool {
+        self.config.get().is_some()
+    }
+
     #[inline]
     pub(crate) fn config(&self) -> &Config {
         self.config.get_or_init(Config::default)

@@ -7,6 +7,7 @@
 
 use crate::engine_state::engine;
 use crate::local::Local;
+use crate::panics::NoUnwinding;
 use crate::patience;
 use crate::placement;
 use crate::sleeper;
@@ -106,8 +107,10 @@ pub(crate) fn gather_lines(local: &Local, members: &[&'static Vp], crowd: u32) {
 /// # Safety
 /// - As [`supply_lines`].
 pub(crate) unsafe fn run_on_lines(local: &Local, members: &[&'static Vp], region: &Region) {
+    let guard = NoUnwinding::enter();
     // SAFETY: - caller's contract.
     unsafe { supply_lines(members, region, false) };
     wake(members);
     gather_lines(local, members, region.crowd);
+    guard.leave();
 }

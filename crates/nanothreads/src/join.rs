@@ -28,6 +28,7 @@ pub mod deque;
 mod half;
 
 use crate::local::local;
+use crate::panics::{NoUnwinding, discard};
 use crate::region;
 use crate::team::{Concurrency, Member};
 use crew::{Course, Crew, Seat};
@@ -123,8 +124,12 @@ fn run_second<RA, RB>(b: impl FnOnce() -> RB, first: &thread::Result<RA>) -> Opt
 fn wait_for<B: FnOnce() -> RB, RB>(seat: Seat, second: &Half<B, RB>) -> Option<thread::Result<RB>> {
     // SAFETY: - the half is live.
     let frame = unsafe { &*second.frame() };
+    // A thief runs what is on this frame.
+    let guard = NoUnwinding::enter();
+    let is_done = seat.wait_for(frame);
+    guard.leave();
     assert!(
-        seat.wait_for(frame),
+        is_done,
         "join: the second half was running on another thread when this process was forked, and exists in the parent only; \
          let a forked child end, or exec, before it leaves the join that it was forked in"
     );
@@ -136,7 +141,14 @@ fn wait_for<B: FnOnce() -> RB, RB>(seat: Seat, second: &Half<B, RB>) -> Option<t
 fn both<RA, RB>(first: thread::Result<RA>, second: Option<thread::Result<RB>>) -> (RA, RB) {
     match (first, second) {
         (Ok(first), Some(Ok(second))) => (first, second),
-        (Err(payload), _) | (Ok(_), Some(Err(payload))) => resume_unwind(payload),
+        (Err(payload), second) => {
+            discard(second);
+            resume_unwind(payload)
+        }
+        (Ok(first), Some(Err(payload))) => {
+            discard(first);
+            resume_unwind(payload)
+        }
         (Ok(_), None) => unreachable!("a second half is dropped only behind a panic"),
     }
 }

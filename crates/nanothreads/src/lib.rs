@@ -45,6 +45,7 @@ pub mod nano;
 mod nearness;
 mod offer;
 pub mod open_ring;
+mod panics;
 pub mod patience;
 mod per_vp;
 mod placement;

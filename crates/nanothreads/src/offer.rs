@@ -10,13 +10,12 @@
 use crate::engine;
 use crate::engine_state::{Engine, engine};
 use crate::local::local;
+use crate::panics::{FirstPanic, NoUnwinding};
 use crate::team::{Member, Work};
 use crate::vp::{Offered, Vp};
-use std::any::Any;
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
-use std::sync::{Mutex, PoisonError};
 
 /// A virtual processor that anybody may offer work to.
 #[derive(Clone, Copy)]
@@ -124,7 +123,10 @@ impl Offer {
 impl Drop for Offer {
     fn drop(&mut self) {
         if ptr::eq(self.to.engine, engine()) {
+            // What was offered uses what its owner would drop while it unwinds.
+            let guard = NoUnwinding::enter();
             engine::wait(self.to.vp.offers(), || self.is_done());
+            guard.leave();
         }
     }
 }
@@ -155,7 +157,7 @@ pub fn on_each_vp<F: Fn(usize) + Sync>(visit: F) -> usize {
          from a thread of the program, outside its regions"
     );
     let virtual_processors = virtual_processors();
-    let panic = Mutex::new(None);
+    let panic = FirstPanic::default();
     let visits: Vec<Visit<'_, F>> =
         virtual_processors.iter().map(|vp| Visit { visit: &visit, number: vp.number(), panic: &panic }).collect();
     let offers: Vec<Offer> = virtual_processors
@@ -167,16 +169,14 @@ pub fn on_each_vp<F: Fn(usize) + Sync>(visit: F) -> usize {
         .collect();
     let count = offers.len();
     drop(offers);
-    if let Some(payload) = panic.into_inner().unwrap_or_else(PoisonError::into_inner) {
-        resume_unwind(payload);
-    }
+    panic.pass_on();
     count
 }
 
 struct Visit<'a, F> {
     visit: &'a F,
     number: usize,
-    panic: &'a Mutex<Option<Box<dyn Any + Send>>>,
+    panic: &'a FirstPanic,
 }
 
 /// # Safety
@@ -185,6 +185,6 @@ unsafe fn call<F: Fn(usize) + Sync>(data: *const (), _: Member) {
     // SAFETY: - caller's contract.
     let visit = unsafe { &*data.cast::<Visit<'_, F>>() };
     if let Err(payload) = catch_unwind(AssertUnwindSafe(|| (visit.visit)(visit.number))) {
-        visit.panic.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(payload);
+        visit.panic.keep(payload);
     }
 }

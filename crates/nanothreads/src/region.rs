@@ -2,16 +2,15 @@
 
 use crate::engine::grant_for;
 use crate::local::local;
+use crate::panics::FirstPanic;
 use crate::team::{Concurrency, Member, Team};
-use std::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
-use std::sync::{Mutex, PoisonError};
 
 struct Region<F> {
     body: F,
     /// The first panic of any member.
-    panic: Mutex<Option<Box<dyn Any + Send>>>,
+    panic: FirstPanic,
 }
 
 /// A team of at most `wanted` members, for [`run_team`]: its size is known before the region begins.
@@ -28,13 +27,11 @@ pub(crate) fn run_team<F: Fn(Member) + Sync>(team: &Team, body: F) {
 
 /// As [`run_team`], or with each body on its member's own thread, all at the same time.
 pub(crate) fn run_team_in<F: Fn(Member) + Sync>(concurrency: Concurrency, team: &Team, body: F) {
-    let region = Region { body, panic: Mutex::new(None) };
+    let region = Region { body, panic: FirstPanic::default() };
     // SAFETY: - `call::<F>` gets the region, which outlives the join; `F: Sync` may be called on many threads at once;
     //           `call` does not unwind.
     unsafe { team.run_in(concurrency, call::<F>, ptr::from_ref(&region).cast()) };
-    if let Some(payload) = region.panic.into_inner().unwrap_or_else(PoisonError::into_inner) {
-        resume_unwind(payload);
-    }
+    region.panic.pass_on();
 }
 
 /// # Safety
@@ -44,7 +41,7 @@ unsafe fn call<F: Fn(Member) + Sync>(data: *const (), member: Member) {
     let region = unsafe { &*data.cast::<Region<F>>() };
     // The closure's captures are seen again only through the caller, which gets the panic.
     if let Err(payload) = catch_unwind(AssertUnwindSafe(|| (region.body)(member))) {
-        region.panic.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(payload);
+        region.panic.keep(payload);
     }
 }
 

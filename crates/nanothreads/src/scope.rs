@@ -7,10 +7,11 @@ use crate::local::local;
 use crate::nano::body::Body;
 use crate::nano::depend::Table;
 use crate::nano::descriptor::{Nano, NanoPtr, Traits};
-use crate::nano::node::{Node, Payload, Phase};
+use crate::nano::node::{Node, Phase};
 use crate::nano::scheduler::Scheduler;
 use crate::nano::seat::Seat;
 use crate::nano::task::Task;
+use crate::panics::{NoUnwinding, Payload, discard};
 use crate::region;
 use crate::team::{Concurrency, Member};
 use std::cell::{RefCell, UnsafeCell};
@@ -67,6 +68,10 @@ impl fmt::Debug for Scope<'_> {
 /// Inside a region the scope has the processors that are reserved for inner regions, often one; [`Scope::group`] uses all
 /// those of the scope around.
 ///
+/// A scope also waits for each [`Spawner`](crate::Spawner) and [`Completion`](crate::Completion) that was made in it. So do
+/// not return one from `body`, or keep it in a place that outlives the scope: the scope would wait for what only its own
+/// end could drop, for ever.
+///
 /// A child that is forked inside a task, or inside the body while there are tasks, may use scopes of its own, but the tasks
 /// are its parent's: it is ended with a report when it waits for them, or leaves its task (D13).
 ///
@@ -100,18 +105,6 @@ struct Run<'a, B, R> {
     result: UnsafeCell<Option<thread::Result<R>>>,
 }
 
-/// Ends the program if the engine itself panics: members that are not joined would use freed memory.
-struct AbortOnUnwind;
-
-impl Drop for AbortOnUnwind {
-    fn drop(&mut self) {
-        if thread::panicking() {
-            eprintln!("nanos: the scheduler of nano-threads panicked (a bug in nanothreads); the program ends");
-            std::process::abort();
-        }
-    }
-}
-
 /// # Safety
 /// - `data` points to a live `Run<B, R>`; member 0 is the thread that made it.
 unsafe fn call<'scope, B, R>(data: *const (), member: Member)
@@ -121,12 +114,14 @@ where
     let run = data.cast::<Run<B, R>>();
     // SAFETY: - caller's contract; this field is shared by all members.
     let scheduler: &Arc<Scheduler> = unsafe { (*run).scheduler };
-    let _guard = (!thread::panicking()).then_some(AbortOnUnwind);
+    // Also in a team of one: tasks use what its caller's frame holds.
+    let guard = NoUnwinding::enter();
     // SAFETY: - the calling thread is this member until the region ends.
     let seat = unsafe { scheduler.seat(member.id as usize) };
     if member.id != 0 {
         seat.work_until(|| scheduler.has_ended());
         seat.retire();
+        guard.leave();
         return;
     }
     // SAFETY: - caller's contract: member 0's field.
@@ -138,6 +133,7 @@ where
     seat.retire();
     // SAFETY: - caller's contract: member 0's field.
     unsafe { *(*run).result.get() = Some(result) };
+    guard.leave();
 }
 
 /// Runs `body` with a handle of `node`, then waits for its children. A panic of the body goes before those of children.
@@ -159,8 +155,15 @@ where
     let result = catch_unwind(AssertUnwindSafe(|| body(&handle)));
     let child = handle.join();
     match (result, child) {
-        (Err(payload), _) | (Ok(_), Some(payload)) => Err(payload),
         (Ok(value), None) => Ok(value),
+        (Err(payload), child) => {
+            discard(child);
+            Err(payload)
+        }
+        (Ok(value), Some(payload)) => {
+            discard(value);
+            Err(payload)
+        }
     }
 }
 
@@ -291,7 +294,12 @@ impl<'scope> Scope<'scope> {
                     // SAFETY: - it runs now, and this is its stack. Only this thread resumes it, so it does not matter
                     //           when the last child tells it.
                     Some(waiter) => unsafe { waiter.get().suspend() },
-                    None => self.seat().work_until(|| node.is_signalled()),
+                    None => {
+                        // The children use what the caller would free.
+                        let guard = NoUnwinding::enter();
+                        self.seat().work_until(|| node.is_signalled());
+                        guard.leave();
+                    }
                 }
             }
             node.end_wait();

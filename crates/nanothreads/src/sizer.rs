@@ -28,6 +28,9 @@ pub enum Lease {
 /// they were, but a lock may be held by a thread that does not exist in the child, and memory may not be mapped there. A
 /// sizer that is more than plain state says so by [`Self::survives_fork`].
 ///
+/// No method may panic: all of them are called where threads wait for each other too, which must not be unwound. A panic
+/// there ends the process, with a report.
+///
 /// ```
 /// use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 ///

@@ -19,6 +19,7 @@ use crate::engine_state::engine;
 use crate::fork_join;
 use crate::local::{Local, Need, Root, local};
 use crate::membership::{Carrier, Membership};
+use crate::panics::NoUnwinding;
 use crate::supply::Supply;
 use crate::vp::{Vp, WorkDescriptor};
 use std::marker::PhantomData;
@@ -162,6 +163,8 @@ impl Team {
         let recoverable = concurrency == Concurrency::Offered && may_be_late(members);
         let channel = if self.is_global && !recoverable { Some(local.channel(size as usize)) } else { None };
         let born_with = engine();
+        // Until the join the others use what the caller would free.
+        let guard = NoUnwinding::enter();
         match channel {
             Some(channel) => channel.publish(&region),
             // SAFETY: - L1: this thread is the master of its group's members, and joined their last work below.
@@ -178,12 +181,14 @@ impl Team {
         local.close(depth);
         if !ptr::eq(born_with, engine()) {
             // The region's body forked, and this is the child: the other members are the parent's (D13).
+            guard.leave();
             return None;
         }
         match channel {
             Some(channel) => channel.gather(local, members, region.crowd),
             None => fork_join::gather_lines(local, members, region.crowd),
         }
+        guard.leave();
         local.settle();
         Some(Joined { members, is_global: channel.is_some() })
     }

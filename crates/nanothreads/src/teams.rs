@@ -248,6 +248,8 @@ impl Meeting {
     fn reset(&mut self) {
         *self.singles.get_mut() = 0;
         self.turns.take();
+        // The program's: its destructor may panic, hence last.
+        self.handed.get_mut().unwrap_or_else(PoisonError::into_inner).take();
     }
 
     fn wake_all(&self) {

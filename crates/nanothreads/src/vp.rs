@@ -9,6 +9,7 @@ use crate::engine_state::engine;
 use crate::local::{self, Local, Root};
 use crate::membership::{Carrier, Membership};
 use crate::open_ring::OpenRing;
+use crate::panics::NoUnwinding;
 use crate::patience;
 use crate::placement;
 use crate::sleeper::Sleeper;
@@ -191,6 +192,8 @@ impl Vp {
 
     /// The life of the virtual processor.
     fn main(&'static self) -> ! {
+        // Its master waits for it.
+        let _guard = NoUnwinding::enter();
         engine().sizer().enlist(self.rare().number, affinity::current_tid());
         let local = local::adopt();
         let mut progress = Progress { line: 0, ticket: 0, crowd: 1 };

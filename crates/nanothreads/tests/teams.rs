@@ -5,7 +5,7 @@ use nanothreads::sizer::Fixed;
 use nanothreads::{PerVp, Supply, Team, TeamError, TeamMember, broadcast, groups, join, par_for, scope};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Mutex, Once};
+use std::sync::{Arc, Mutex, Once};
 use std::thread;
 
 /// All tests of this process see three processors.
@@ -93,6 +93,13 @@ fn each_single_runs_on_one_member() {
         assert_eq!(results.iter().filter(|result| result.2).count(), 1);
         assert!(results.iter().all(|result| result.1 == results[0].1 && result.3 == 3));
     }
+}
+
+#[test]
+fn what_a_single_hands_to_all_is_dropped_at_the_end_of_the_region() {
+    let (value, team) = (Arc::new(()), exact(2));
+    team.run(|member| drop(member.single_for_all(|| Arc::clone(&value))));
+    assert_eq!(Arc::strong_count(&value), 1);
 }
 
 #[test]

@@ -6,14 +6,13 @@
 
 use super::per_member::Carried;
 use crate::local::local;
+use crate::panics::FirstPanic;
 use crate::slot::Slot;
 use crate::team::{Concurrency, Member, Team};
 use crate::vp::WorkDescriptor;
 use platform::sync::HandCell;
-use std::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
-use std::sync::{Mutex, PoisonError};
 
 /// Results up to this many members need no allocation.
 const FEW: usize = 8;
@@ -38,7 +37,7 @@ struct Returning<F, T> {
     /// What member 0 returned: it is at home.
     own: HandCell<Option<T>>,
     /// The first panic of any member.
-    panic: Mutex<Option<Box<dyn Any + Send>>>,
+    panic: FirstPanic,
 }
 
 // SAFETY: - `own` is touched by member 0 and, after the join, by the same thread.
@@ -47,23 +46,16 @@ unsafe impl<F: Sync, T: Send> Sync for Returning<F, T> {}
 
 impl<F: Fn(Member) -> Option<T>, T> Returning<F, T> {
     fn new(body: F) -> Self {
-        Self { body, own: HandCell::new(None), panic: Mutex::new(None) }
+        Self { body, own: HandCell::new(None), panic: FirstPanic::default() }
     }
 
     /// What `member` returns; `None` when it panics.
     fn run(&self, member: Member) -> Option<T> {
         // The closure's captures are seen again only through the caller, which gets the panic.
         catch_unwind(AssertUnwindSafe(|| (self.body)(member))).unwrap_or_else(|payload| {
-            self.panic.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(payload);
+            self.panic.keep(payload);
             None
         })
-    }
-
-    /// After the join: nobody else has the region, so nothing is locked.
-    fn pass_panic_on(self) {
-        if let Some(payload) = self.panic.into_inner().unwrap_or_else(PoisonError::into_inner) {
-            resume_unwind(payload);
-        }
     }
 }
 
@@ -94,7 +86,7 @@ fn on_lines<T: Send, F: Fn(Member) -> Option<T> + Sync>(team: &Team, body: F) ->
         Some(joined) if id > 0 => unsafe { joined.take(id) },
         _ => None,
     });
-    region.pass_panic_on();
+    region.panic.pass_on();
     gathered.with_first(own)
 }
 

@@ -111,6 +111,8 @@ impl<'scope> Scope<'scope> {
     ///     });
     /// });
     /// ```
+    /// Complete or drop it before the handle's wait, or give it to somebody who does: one that the body of the scope, group
+    /// or nano-thread returns, or keeps beyond its own end, is waited for for ever.
     pub fn completion(&self) -> Completion {
         Completion(Share::of(self))
     }
@@ -149,6 +151,8 @@ impl<'scope> Scope<'scope> {
     /// });
     /// assert_eq!(count.into_inner(), 10);
     /// ```
+    /// The scope waits until the spawner and its clones are dropped: one that the body of the scope, group or nano-thread
+    /// returns, or keeps beyond its own end, is waited for for ever.
     pub fn spawner(&self) -> Spawner<'scope> {
         Spawner { share: Share::of(self), invariant: PhantomData }
     }

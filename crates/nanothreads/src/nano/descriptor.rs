@@ -22,11 +22,12 @@
 use crate::nano::body::Body;
 use crate::nano::carrier::Carrier;
 use crate::nano::exclusive::Turnstile;
-use crate::nano::node::{Node, Payload, Phase};
+use crate::nano::node::{Node, Phase};
 use crate::nano::overflow::Label;
 use crate::nano::pool::{Shelf, Store};
 use crate::nano::scheduler::Scheduler;
 use crate::nano::successors::{Link, Successors};
+use crate::panics::Payload;
 use std::borrow::Cow;
 use std::cell::{Cell, UnsafeCell};
 use std::mem::MaybeUninit;

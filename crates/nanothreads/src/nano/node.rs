@@ -18,21 +18,17 @@ use crate::nano::descriptor::NanoPtr;
 use crate::nano::inputs::Inputs;
 use crate::nano::ready::inbox::Item;
 use crate::nano::scheduler::Scheduler;
+use crate::panics::{FirstPanic, Payload};
 use platform::sync::HandCell;
-use std::any::Any;
 use std::cell::Cell;
 use std::ptr;
 use std::sync::atomic::{
     AtomicBool, AtomicU8, AtomicU32,
     Ordering::{Acquire, Relaxed, Release},
 };
-use std::sync::{Mutex, PoisonError};
 
 /// Shares that an owner takes at once for its children.
 const CREDITS: usize = 64;
-
-/// What a panic carries.
-pub(crate) type Payload = Box<dyn Any + Send>;
 
 /// What the last share of a node's inputs means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +54,7 @@ pub(crate) struct Node {
     failed: AtomicBool,
     /// Descendants that have not started are not to be started any more.
     cancelled: AtomicBool,
-    panic: Mutex<Option<Payload>>,
+    panic: FirstPanic,
     /// The node that this one belongs to; null for the body of a scope.
     pub(crate) up: *const Node,
     pub(crate) scheduler: *const Scheduler,
@@ -86,7 +82,7 @@ impl Node {
             home: AtomicU32::new(0),
             failed: AtomicBool::new(false),
             cancelled: AtomicBool::new(false),
-            panic: Mutex::new(None),
+            panic: FirstPanic::default(),
             up,
             scheduler,
             waiter: Cell::new(None),
@@ -178,7 +174,7 @@ impl Node {
 
     /// Keeps a payload for who joins at this node; the first one wins.
     pub(crate) fn keep_panic(&self, payload: Payload) {
-        self.panic.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(payload);
+        self.panic.keep(payload);
         // ORDERING: Release - pairs with `take_panic`; the share that the caller holds is given up after this.
         self.failed.store(true, Release);
     }
@@ -191,7 +187,7 @@ impl Node {
         }
         // ORDERING: Relaxed - only the owner takes.
         self.failed.store(false, Relaxed);
-        self.panic.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.panic.take()
     }
 
     /// Asks all descendants not to start.
