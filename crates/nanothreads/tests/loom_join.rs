@@ -169,6 +169,9 @@ fn sleeper(tell: Tell) {
         let team = Arc::clone(&team);
         thread::spawn(move || {
             let (shared, idle, point) = &*team;
+            // Sets its bit before the sleep: otherwise the first look is not the last one before it, the second barrier
+            // of the model is not due, and a timed sleep gives the owner the time in which its bugs heal.
+            assert_ne!(idle.look(1), Look::Ready);
             point.sleep_until(|| if shared.steal(None) { Look::Ready } else { idle.look(1) });
             idle.take(1);
         })
