@@ -97,6 +97,8 @@ where
     RA: Send,
     RB: Send,
 {
+    // The deque is LIFO, and the frame is found by who stands on this thread.
+    let _pin = local().pin();
     let second = Half::new(b, seat.index());
     // SAFETY: - the half is on this frame, which stays until it is taken back or done (below); `join` found room.
     unsafe { seat.offer(second.frame()) };

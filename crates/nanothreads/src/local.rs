@@ -62,6 +62,8 @@ pub(crate) struct Local {
     membership: Cell<Membership>,
     /// Open regions of more than one thread that this thread is the master of.
     depth: Cell<usize>,
+    /// Frames that must end in LIFO order: see [`Local::pin`].
+    pins: Cell<u32>,
     groups: UnsafeCell<Vec<Group>>,
     /// The depth at which this thread is a root: 0 on threads of the program, none on a VP, until it leads a group.
     root_depth: Cell<usize>,
@@ -145,11 +147,25 @@ pub(crate) fn forget_after_fork() -> bool {
     local.is_vp.take()
 }
 
+/// See [`Local::pin`].
+pub(crate) struct Pin<'a> {
+    pins: &'a Cell<u32>,
+    outer: u32,
+}
+
+impl Drop for Pin<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.pins.set(self.outer);
+    }
+}
+
 impl Local {
     fn new(is_vp: bool) -> Self {
         Self {
             membership: Cell::new(Membership::OUTSIDE),
             depth: Cell::new(0),
+            pins: Cell::new(0),
             groups: UnsafeCell::new(Vec::new()),
             root_depth: Cell::new(if is_vp { NOWHERE } else { 0 }),
             head: Cell::new(ptr::null()),
@@ -165,6 +181,21 @@ impl Local {
 
     pub(crate) fn membership(&self) -> Membership {
         self.membership.get()
+    }
+
+    /// Until the guard is dropped no nano-thread is switched away from on this thread, except such as were resumed
+    /// meanwhile: for frames that change thread state which has to be undone in LIFO order.
+    #[inline]
+    pub(crate) fn pin(&self) -> Pin<'_> {
+        let outer = self.pins.get();
+        self.pins.set(outer + 1);
+        Pin { pins: &self.pins, outer }
+    }
+
+    /// How many pins are in force.
+    #[inline]
+    pub(crate) fn pins(&self) -> u32 {
+        self.pins.get()
     }
 
     pub(crate) fn patience(&self) -> &Patience {

@@ -38,7 +38,9 @@ impl Local {
         group.members.splice(..group.lent, slaves.iter().copied());
         group.lent = slaves.len();
         group.had_other_masters();
+        let _pin = self.pin();
         let _end = Led {
+            own: ptr::from_ref(head).cast(),
             local: self,
             engine: engine(),
             depth: self.depth.get(),
@@ -54,6 +56,7 @@ struct Led<'a> {
     local: &'a Local,
     engine: &'static Engine,
     depth: usize,
+    own: *const Head<'static>,
     /// What was there before.
     head: *const Head<'static>,
     root_depth: usize,
@@ -62,13 +65,18 @@ struct Led<'a> {
 impl Drop for Led<'_> {
     fn drop(&mut self) {
         let Self { local, .. } = *self;
+        let is_last = ptr::eq(local.head.get(), self.own) && local.depth.get() == self.depth;
         local.head.set(self.head);
         local.root_depth.set(self.root_depth);
         if !ptr::eq(self.engine, engine()) {
             // The body forked, and this is the child: what was led is the parent's (D13).
             return;
         }
-        debug_assert_eq!(local.depth.get(), self.depth, "all that the body forked is joined");
+        if !is_last {
+            // Going on would let two masters use the same virtual processors.
+            eprintln!("nanos: a group or Team::install ended before one that began inside it on the same thread");
+            std::process::abort();
+        }
         let group = local.group();
         group.members.drain(..group.lent);
         group.lent = 0;

@@ -32,6 +32,8 @@ pub(super) struct Own {
     /// How many regions were open when `current` was resumed. It may be switched away from at this level only: deeper, a
     /// region that it forked is open on the same kernel thread.
     level: Cell<u32>,
+    /// The thread's count of pins ([`crate::local::Local::pin`]) at that time: likewise.
+    pins: Cell<u32>,
     /// `current` goes away because it yields.
     yields: Cell<bool>,
     /// Turns that found nothing but those that yielded.
@@ -56,6 +58,7 @@ impl Own {
             local: Local::new(),
             current: Cell::new(None),
             level: Cell::new(0),
+            pins: Cell::new(0),
             yields: Cell::new(false),
             idle_turns: Cell::new(0),
             created: Cell::new(0),
@@ -250,10 +253,12 @@ impl<'a> Seat<'a> {
         let own = self.own();
         let current = own.current.replace(Some(nano));
         let level = own.level.replace(local().membership().level);
+        let pins = own.pins.replace(local().pins());
         // SAFETY: - idle, or that of a suspended nano-thread which is ours to move on.
         let rest = unsafe { Carrier::resume(carrier) };
         let last = own.current.replace(current);
         own.level.set(level);
+        own.pins.set(pins);
         match rest {
             Rest::Suspended => {
                 if own.yields.take()
@@ -362,7 +367,10 @@ impl<'a> Seat<'a> {
     /// The nano-thread that runs here, if it may be switched away from now and is `strand`.
     pub(crate) fn can_switch_from(self, strand: NanoPtr) -> bool {
         let own = self.own();
-        own.current.get() == Some(strand) && own.level.get() == local().membership().level
+        let local = local();
+        own.current.get() == Some(strand)
+            && own.level.get() == local.membership().level
+            && own.pins.get() == local.pins()
     }
 
     /// Says that the nano-thread that is about to be switched away from wants to go on later.
