@@ -81,7 +81,14 @@ impl<T: Send, F: Fn() -> T> PerVp<T, F> {
     /// ```
     #[inline]
     pub fn try_with<R>(&self, body: impl FnOnce(&mut T) -> R) -> Option<R> {
-        let place = self.places.get_or(|| CachePadded::new(RefCell::new((self.make)())));
+        let place = match self.places.get() {
+            Some(place) => place,
+            None => {
+                // Outside `get_or`: `make` may call this again, or let other nano-threads run that do.
+                let value = (self.make)();
+                self.places.get_or(|| CachePadded::new(RefCell::new(value)))
+            }
+        };
         let value: Option<RefMut<'_, T>> = place.try_borrow_mut().ok();
         value.map(|mut value| body(&mut value))
     }
