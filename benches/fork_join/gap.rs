@@ -1,5 +1,6 @@
 //! Regions with a gap before each: what waiting threads cost, and what waking them costs.
 
+use crate::bare;
 use crate::harness::place::Row;
 use crate::harness::sample::{Measure, Subject};
 use crate::harness::{Bar, Case, median, regions};
@@ -36,7 +37,11 @@ pub(super) fn cases() -> impl Iterator<Item = Case> {
         name: name.into(),
         measure: regions::with_share(after(gap, master)),
         extras: &["cpu %", "cpu late %", "parallel %"],
-        engines: regions::engines(regions::count, || regions::counted(2, 1)),
+        engines: {
+            let mut engines = regions::engines(regions::count, || regions::counted(2, 1));
+            engines.push(bare::engine());
+            engines
+        },
         bar: (gap == Duration::from_millis(1)).then_some(Bar::TimesOf {
             engines: &["rayon broadcast"],
             row: Some(Row::Bound),

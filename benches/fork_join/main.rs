@@ -13,6 +13,7 @@
 //! `cargo bench --bench fork_join` prints a table for each case; `-- --quick` takes one sample of each. How samples are
 //! taken: `benches/README.md`.
 
+mod bare;
 mod barrier;
 mod gap;
 #[path = "../harness/mod.rs"]

@@ -20,6 +20,7 @@ pub(crate) mod native;
 pub(crate) mod options;
 pub(crate) mod place;
 pub(crate) mod regions;
+mod report;
 pub(crate) mod round_trip;
 pub(crate) mod sample;
 pub(crate) mod table;
@@ -234,8 +235,11 @@ fn compare(bench: &Bench, options: &options::Compare) -> Result<bool, String> {
             *spent += start.elapsed().as_secs_f64();
         }
     }
-    let right = table.print(bench, options);
+    let right = report::print(&table, bench, options);
     table.write(bench, options)?;
+    if let Some(path) = &options.markdown {
+        report::write_markdown(path, &table, bench, options)?;
+    }
     Ok(right)
 }
 

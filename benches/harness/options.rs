@@ -2,9 +2,10 @@
 
 use super::place::Row;
 use super::{Case, Engine};
+use std::path::PathBuf;
 
 const USAGE: &str = "--quick, --only CASE, --peer ENGINE (parts of names, several times), --rounds N, --seconds N, \
-                     --record, --list";
+                     --record, --markdown FILE, --list";
 
 /// What to do.
 pub(crate) enum Options {
@@ -25,13 +26,22 @@ pub(crate) struct Compare {
     pub seconds: Option<f64>,
     /// Keep the raw record among the repository's.
     pub record: bool,
+    /// Write the closing tables there as Markdown, too.
+    pub markdown: Option<PathBuf>,
     pub list: bool,
 }
 
 impl Options {
     pub(crate) fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Self, String> {
-        let mut compare =
-            Compare { only: Vec::new(), peers: Vec::new(), rounds: 9, seconds: None, record: false, list: false };
+        let mut compare = Compare {
+            only: Vec::new(),
+            peers: Vec::new(),
+            rounds: 9,
+            seconds: None,
+            record: false,
+            markdown: None,
+            list: false,
+        };
         while let Some(argument) = arguments.next() {
             let mut value = || arguments.next().ok_or(format!("{argument} needs a value; {USAGE}"));
             match argument.as_str() {
@@ -49,6 +59,7 @@ impl Options {
                 "--rounds" => compare.rounds = number(&value()?)?,
                 "--seconds" => compare.seconds = Some(f64::from(number(&value()?)?)),
                 "--record" => compare.record = true,
+                "--markdown" => compare.markdown = Some(value()?.into()),
                 "--list" => compare.list = true,
                 other => return Err(format!("what is {other}? {USAGE}")),
             }

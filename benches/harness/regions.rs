@@ -4,8 +4,8 @@ use super::native::entry;
 use super::place::Row;
 use super::sample::{Measure, Subject};
 use super::{Engine, Runtime};
-use nanothreads::Team;
 use nanothreads::engine::{self, Config, Member};
+use nanothreads::{Schedule, Team, par_for};
 use orx_parallel::{IntoParIter, Par};
 use platform::sync::CachePadded;
 use std::cell::Cell;
@@ -116,6 +116,11 @@ pub(crate) fn engines<C: FnOnce(u64) -> Result<(), String> + 'static>(body: Body
         configure(row);
         Ok(Subject::new(move || nanothreads::broadcast(|member| body(member.id)), check()))
     });
+    let loops = Engine::new("nanothreads par_for", Runtime::Ours, move |row| {
+        configure(row);
+        let run = move || par_for(0..2).schedule(Schedule::Static).run(|part| body(number(part)));
+        Ok(Subject::new(run, check()))
+    });
     let kept = Engine::new("nanothreads Team", Runtime::Ours, move |row| {
         configure(row);
         let team = Team::exact(2).map_err(|error| error.to_string())?;
@@ -174,6 +179,7 @@ pub(crate) fn engines<C: FnOnce(u64) -> Result<(), String> + 'static>(body: Body
         ours,
         broadcast,
         kept,
+        loops,
         openmp("libgomp", Runtime::Libgomp),
         openmp("libomp", Runtime::Libomp),
         openmp("libgomp active", Runtime::Libgomp).with(&[("OMP_WAIT_POLICY", "active")]),

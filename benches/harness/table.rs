@@ -1,4 +1,4 @@
-//! The samples that count, the closing table, and the raw record.
+//! The samples that count, what the closing table says of them, and the raw record.
 
 use super::options::Compare;
 use super::place::Row;
@@ -33,6 +33,34 @@ impl Record {
 struct Sample {
     round_trip: f64,
     values: Vec<f64>,
+}
+
+/// A line of a closing table.
+pub(super) enum Line {
+    Measured(Measured),
+    /// A row without numbers.
+    Without {
+        engine: String,
+        row: &'static str,
+        why: String,
+    },
+}
+
+/// Medians of the samples of a row whose round trips were near, or far.
+pub(super) struct Measured {
+    pub engine: String,
+    pub row: &'static str,
+    pub far: bool,
+    pub count: usize,
+    /// In nanoseconds, as the time.
+    pub round_trip: f64,
+    pub time: f64,
+    pub per_trip: f64,
+    /// The time over that of our first engine.
+    pub to_ours: Option<f64>,
+    pub extras: Vec<f64>,
+    /// The bar in words, and whether it is met.
+    pub bar: Option<(String, bool)>,
 }
 
 /// A row: case, place of the engine in it, bound or not.
@@ -84,36 +112,11 @@ impl Table {
         true
     }
 
-    /// Prints a table for each case. False when something was wrong.
-    pub(crate) fn print(&self, bench: &Bench, options: &Compare) -> bool {
-        println!(
-            "medians; rtt: round trip of one line; far: above {FAR_NS} ns; /rtt: median of the samples' own ratios"
-        );
-        for (index, case) in bench.cases.iter().enumerate() {
-            if case.engines.iter().any(|engine| options.wants(case, engine)) {
-                self.print_case(index, case, options);
-            }
-        }
-        println!("\n{} samples dropped: their round trips before and after disagree", self.dropped);
-        let mut right = true;
-        for ((index, engine, row), (wrong, why)) in &self.closed {
-            if *wrong {
-                println!("WRONG: {}: {engine} ({}): {why}", bench.cases[*index].name, row.name());
-                right = false;
-            }
-        }
-        right
-    }
-
-    fn print_case(&self, index: usize, case: &Case, options: &Compare) {
-        println!("\n{}", case.name);
-        print!("  {:<26} {:<8} {:<5} {:>3} {:>8}", "engine", "row", "rtt", "n", "rtt ns");
-        print!(" {:>11} {:>9} {:>8}", "time", "/rtt", "/ours");
-        case.extras.iter().for_each(|extra| print!(" {extra:>12}"));
-        println!();
+    /// The closing table of a case, a line for each row that has samples or a reason for having none.
+    pub(super) fn lines(&self, index: usize, case: &Case, options: &Compare) -> Vec<Line> {
+        let mut lines = Vec::new();
         for engine in case.engines.iter().filter(|engine| options.wants(case, engine)) {
             for &row in engine.rows {
-                let key = (index, engine.name.clone(), row);
                 let known = |row: Row| self.closed.get(&(index, engine.name.clone(), row)).map(|(_, why)| why);
                 if let (Some(here), [first, ..]) = (known(row), engine.rows)
                     && row != *first
@@ -121,54 +124,62 @@ impl Table {
                 {
                     continue;
                 }
+                let key = (index, engine.name.clone(), row);
+                let without = |why: String| Line::Without { engine: engine.name.clone(), row: row.name(), why };
                 if let Some((wrong, why)) = self.closed.get(&key) {
-                    println!(
-                        "  {:<26} {:<8} {}{why}",
-                        engine.name,
-                        row.name(),
-                        if *wrong { "WRONG: " } else { "none: " }
-                    );
+                    lines.push(without(format!("{}: {why}", if *wrong { "WRONG" } else { "none" })));
                 }
-                for far in [false, true] {
-                    self.print_row(index, case, engine, row, far);
-                }
+                lines.extend([false, true].into_iter().filter_map(|far| self.line(index, case, engine, row, far)));
                 if !self.closed.contains_key(&key) && !self.kept.contains_key(&key) {
-                    println!("  {:<26} {:<8} none: all samples were dropped", engine.name, row.name());
+                    lines.push(without("none: all samples were dropped".into()));
                 }
             }
         }
+        lines
     }
 
-    fn print_row(&self, index: usize, case: &Case, engine: &Engine, row: Row, far: bool) {
+    /// How many samples were dropped.
+    pub(super) fn dropped(&self) -> u32 {
+        self.dropped
+    }
+
+    /// Rows with wrong results: case, engine and row, reason.
+    pub(super) fn wrong(&self) -> impl Iterator<Item = (usize, &str, Row, &str)> {
+        let all = self.closed.iter().filter(|(_, (wrong, _))| *wrong);
+        all.map(|((index, engine, row), (_, why))| (*index, engine.as_str(), *row, why.as_str()))
+    }
+
+    fn line(&self, index: usize, case: &Case, engine: &Engine, row: Row, far: bool) -> Option<Line> {
         let samples = self.samples(index, &engine.name, row, far);
         if samples.is_empty() {
-            return;
+            return None;
         }
         let of = |pick: &dyn Fn(&Sample) -> f64| median(&mut samples.iter().map(|s| pick(s)).collect::<Vec<_>>());
         let time = of(&|s| s.values[0]);
         let per_trip = of(&|s| s.values[0] / s.round_trip);
-        print!("  {:<26} {:<8} {:<5}", engine.name, row.name(), if far { "far" } else { "near" });
-        // Round trips bound short operations only.
-        let trips = if per_trip < 10_000.0 { format!("{per_trip:.2}") } else { "-".into() };
-        print!(" {:>3} {:>8.1} {:>11} {trips:>9}", samples.len(), of(&|s| s.round_trip), duration(time));
-        match self.time(index, &case.engines[0].name, row, far) {
-            Some(ours) => print!(" {:>8.2}", time / ours),
-            None => print!(" {:>8}", "-"),
-        }
-        for extra in 1..=case.extras.len() {
-            match of(&|s| s.values.get(extra).copied().unwrap_or(f64::NAN)) {
-                value if value.is_nan() => print!(" {:>12}", "-"),
-                value => print!(" {value:>12.2}"),
-            }
-        }
-        if engine.name.starts_with("nanothreads") {
-            let extra = |number: usize| of(&|s| s.values.get(number).copied().unwrap_or(f64::NAN));
-            self.print_bar(index, case, row, far, (time, per_trip), &extra);
-        }
-        println!();
+        let extra = |number: usize| of(&|s| s.values.get(number).copied().unwrap_or(f64::NAN));
+        let ours = self.time(index, &case.engines[0].name, row, far);
+        let bar = if engine.name.starts_with("nanothreads") {
+            self.bar(index, case, row, far, (time, per_trip), &extra)
+        } else {
+            None
+        };
+        Some(Line::Measured(Measured {
+            engine: engine.name.clone(),
+            row: row.name(),
+            far,
+            count: samples.len(),
+            round_trip: of(&|s| s.round_trip),
+            time,
+            per_trip,
+            to_ours: ours.map(|ours| time / ours),
+            extras: (1..=case.extras.len()).map(extra).collect(),
+            bar,
+        }))
     }
 
-    fn print_bar(
+    /// The bar in words, and whether it is met.
+    fn bar(
         &self,
         index: usize,
         case: &Case,
@@ -176,27 +187,25 @@ impl Table {
         far: bool,
         (time, per_trip): (f64, f64),
         extra: &dyn Fn(usize) -> f64,
-    ) {
-        let (limit, is_met) = match case.bar {
-            None => return,
-            Some(Bar::RoundTrips { near, far: limit_far }) => {
+    ) -> Option<(String, bool)> {
+        Some(match case.bar? {
+            Bar::RoundTrips { near, far: limit_far } => {
                 let limit = if far { limit_far } else { near };
                 (format!("{limit} rtt"), per_trip <= limit)
             }
-            Some(Bar::Nanoseconds(limit)) => (duration(limit), time <= limit),
-            Some(Bar::Extra { index, limit }) => {
+            Bar::Nanoseconds(limit) => (duration(limit), time <= limit),
+            Bar::Extra { index, limit } => {
                 (format!("{} {limit}", case.extras.get(index - 1).unwrap_or(&"")), extra(index) <= limit)
             }
-            Some(Bar::TimesOf { engines, row: peer_row, factor }) => {
+            Bar::TimesOf { engines, row: peer_row, factor } => {
                 let is_meant = |known: &&Engine| engines.iter().any(|name| known.name.starts_with(name));
                 let peers = case.engines.iter().skip(1).filter(is_meant);
                 let times = peers.filter_map(|peer| self.time(index, &peer.name, peer_row.unwrap_or(row), far));
-                let Some(best) = times.min_by(f64::total_cmp) else { return };
+                let best = times.min_by(f64::total_cmp)?;
                 let peer_row = peer_row.map_or(String::new(), |row| format!(" {}", row.name()));
                 (format!("{factor} x {}{peer_row}", engines.join(", ")), time <= best * factor)
             }
-        };
-        print!("  bar {limit}: {}", if is_met { "met" } else { "MISSED" });
+        })
     }
 
     fn samples(&self, index: usize, engine: &str, row: Row, far: bool) -> Vec<&Sample> {
@@ -234,7 +243,7 @@ impl Table {
 }
 
 /// Nanoseconds, in a unit that suits.
-fn duration(ns: f64) -> String {
+pub(super) fn duration(ns: f64) -> String {
     match ns {
         ns if ns < 10_000.0 => format!("{ns:.1} ns"),
         ns if ns < 10_000_000.0 => format!("{:.1} us", ns / 1e3),

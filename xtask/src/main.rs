@@ -1,6 +1,7 @@
 //! The project's own tasks: `cargo xtask TASK`.
 
 mod artifact;
+mod bench;
 mod conformance;
 mod demo;
 mod graph;
@@ -30,6 +31,8 @@ struct Arguments {
 enum Task {
     /// Compares unmodified OpenMP programs on the system's runtime and under the manager.
     Demo(demo::Options),
+    /// Runs all timed benches (about 11 minutes of a quiet machine) and writes one closing table.
+    Bench(bench::Options),
     /// Runs every check: format, lints, tests, documentation, dependency rule, models, OpenMP programs.
     Test(test::Options),
     /// Checks which crate of the workspace uses which against the rule.
@@ -56,6 +59,7 @@ fn main() -> anyhow::Result<()> {
     let workspace = Workspace::find()?;
     match arguments.task {
         Task::Demo(options) => demo::run(&workspace, &options),
+        Task::Bench(options) => bench::run(&workspace, &options),
         Task::Test(options) => test::run(&workspace, &options),
         Task::Graph => {
             println!("graph: {}", graph::check(&workspace.metadata)?);
