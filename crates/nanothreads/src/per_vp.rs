@@ -124,6 +124,7 @@ impl<T: Send, F> PerVp<T, F> {
 mod tests {
     use super::*;
     use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::OnceLock;
 
     #[test]
     fn each_thread_has_a_value_of_its_own_on_lines_of_its_own() {
@@ -171,5 +172,45 @@ mod tests {
         assert!(panicking.is_err());
         assert_eq!(values.with(|own| *own), 2);
         assert_eq!(values.count(), 1);
+    }
+
+    /// Makes its value, at the first call by a value that another call makes inside.
+    fn reentrant(values: &OnceLock<PerVp<u32>>, inner: impl FnOnce(&PerVp<u32>)) -> u32 {
+        thread_local! {
+            static MADE: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
+        }
+        let number = MADE.replace(MADE.get() + 1);
+        if number == 0 {
+            inner(values.get().expect("made by the test"));
+        }
+        number
+    }
+
+    #[test]
+    fn a_value_is_made_outside_the_storage_which_its_make_may_use() {
+        static VALUES: OnceLock<PerVp<u32>> = OnceLock::new();
+        let values = VALUES.get_or_init(|| {
+            PerVp::new(|| {
+                reentrant(&VALUES, |values| {
+                    // Nobody has the thread's value yet: it is made here, and stays.
+                    values.with(|own| *own += 10);
+                    assert_eq!(values.try_with(|own| *own), Some(11));
+                })
+            })
+        });
+        assert_eq!(values.with(|own| *own), 11, "the one that was used first");
+    }
+
+    #[test]
+    fn a_make_that_panics_leaves_no_value_and_the_next_use_makes_one() {
+        let calls = std::cell::Cell::new(0);
+        let mut values = PerVp::new(|| {
+            calls.set(calls.get() + 1);
+            assert!(calls.get() > 1, "planted");
+            7
+        });
+        assert!(catch_unwind(AssertUnwindSafe(|| values.with(|_| ()))).is_err());
+        assert_eq!(values.with(|own| *own), 7);
+        assert_eq!((values.count(), calls.get()), (1, 2));
     }
 }
