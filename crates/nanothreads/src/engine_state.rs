@@ -8,6 +8,7 @@ use crate::counters::Blocks;
 use crate::load::Load;
 use crate::placement;
 use crate::sizer::{self, TeamSizer};
+use crate::source::{Origin, Source};
 use crate::vp::Vp;
 use platform::affinity::{self, CpuSet};
 use std::ptr;
@@ -21,7 +22,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 pub(crate) struct Engine {
     config: OnceLock<Config>,
     /// Leaked, for forked children go on with the one that the program set.
-    sizer: OnceLock<(&'static dyn TeamSizer, Origin)>,
+    sizer: OnceLock<Source>,
     /// Virtual processors without a master.
     unused: Mutex<Vec<&'static Vp>>,
     /// All virtual processors, whoever reserved them.
@@ -38,17 +39,6 @@ pub(crate) struct Engine {
     processors: OnceLock<usize>,
     load: Load,
     counters: Blocks,
-}
-
-/// Where team sizes come from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Origin {
-    /// The program said so.
-    Settings,
-    /// A manager was found at start.
-    Manager,
-    /// No manager was found.
-    Alone,
 }
 
 static ENGINE: AtomicPtr<Engine> = AtomicPtr::new(ptr::null_mut());
@@ -107,10 +97,11 @@ extern "C" fn after_fork() {
         let _ = fresh.config.set(config.clone());
     }
     // What was found is the parent's: a registration, limits at that time.
-    if let Some(&(sizer, Origin::Settings)) = old.sizer.get()
+    if let Some(sizer) = old.sizer.get()
+        && sizer.origin() == Origin::Settings
         && sizer.survives_fork()
     {
-        let _ = fresh.sizer.set((sizer, Origin::Settings));
+        let _ = fresh.sizer.set(*sizer);
     }
     // The forking thread may be a bound virtual processor; the child is a program like its parent (D2, D4).
     let _ = fresh.mask.set(old.mask().clone());
@@ -162,7 +153,7 @@ impl Engine {
     pub(crate) fn set_sizer(&self, sizer: Box<dyn TeamSizer>) -> bool {
         let sizer = Box::into_raw(sizer);
         // SAFETY: - just leaked, and freed below only if it was not set.
-        let is_set = self.sizer.set((unsafe { &*sizer }, Origin::Settings)).is_ok();
+        let is_set = self.sizer.set(Source::new(unsafe { &*sizer }, Origin::Settings)).is_ok();
         if !is_set {
             // SAFETY: - as above: nobody else has it.
             drop(unsafe { Box::from_raw(sizer) });
@@ -188,22 +179,17 @@ impl Engine {
 
     /// The source of team sizes. The first call looks for a manager.
     #[inline]
-    pub(crate) fn sizer(&self) -> &dyn TeamSizer {
-        self.sizer_entry().0
+    pub(crate) fn sizer(&self) -> &Source {
+        self.sizer.get_or_init(|| {
+            let config = self.config();
+            let (sizer, is_managed) = sizer::discover(config.adapt, config.library, self.processors());
+            Source::new(Box::leak(sizer), if is_managed { Origin::Manager } else { Origin::Alone })
+        })
     }
 
     /// True when a manager was found at start.
     pub(crate) fn is_managed(&self) -> bool {
-        self.sizer_entry().1 == Origin::Manager
-    }
-
-    #[inline]
-    fn sizer_entry(&self) -> &(&'static dyn TeamSizer, Origin) {
-        self.sizer.get_or_init(|| {
-            let config = self.config();
-            let (sizer, is_managed) = sizer::discover(config.adapt, config.library, self.processors());
-            (&*Box::leak(sizer), if is_managed { Origin::Manager } else { Origin::Alone })
-        })
+        self.sizer().origin() == Origin::Manager
     }
 
     /// The mask that the program was started with (or had when the engine first looked).

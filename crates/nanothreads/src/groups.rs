@@ -218,14 +218,12 @@ fn fork_parts<F: Fn(Group) + Sync>(
     let next = AtomicUsize::new(0);
     let masters_alone = [sizes.len()];
     let head = Head::new(&masters_alone, 0, masters_alone[0], Follows::Nothing, crowd);
-    // SAFETY: - L1: the caller reserved `masters` and forks nothing else before `lead` ends; `run_team_in` joins.
-    let fork = || unsafe {
-        local.lead(&head, &masters, || {
-            let team = Team::reserve_available(masters_alone[0]);
-            region::run_team_in(concurrency, &team, |member| parts.run_one(member, &next, &body));
-        });
-    };
-    deeper(local, fork);
+    deeper(local, || {
+        // SAFETY: - L1: the caller reserved `masters` and forks nothing else before the leading ends; `run_team_in` joins.
+        let _led = unsafe { local.lead(&head, &masters) };
+        let team = Team::reserve_available(masters_alone[0]);
+        region::run_team_in(concurrency, &team, |member| parts.run_one(member, &next, &body));
+    });
 }
 
 /// Runs `body` with the caller's `size` threads, the first of its team, as its group: regions inside have at most so
@@ -235,8 +233,11 @@ pub(crate) fn within<R>(local: &Local, size: usize, follows_grant: bool, body: i
     let crowd = local.crowd_of(narrow(size));
     let sizes = [size];
     let head = Head::new(&sizes, 0, size, follows, crowd);
-    // SAFETY: - L1: the caller reserved its members, and has them again when `lead` has ended.
-    deeper(local, || unsafe { local.lead(&head, local.outer_members(size), body) })
+    deeper(local, || {
+        // SAFETY: - L1: the caller reserved its members, and has them again when the leading has ended.
+        let _led = unsafe { local.lead(&head, local.outer_members(size)) };
+        body()
+    })
 }
 
 /// Runs `fork` one depth lower: the group of the caller's depth is in use.
@@ -296,7 +297,8 @@ impl Parts<'_> {
         // SAFETY: - L1: these are this group's places in the divided team, and the groups are disjoint; the caller of
         //           `divide` supplies them again after the join alone.
         //         - all regions that the body forks are joined when it ends.
-        unsafe { local().lead(&head, &self.slaves[first..first + size - 1], run) }
+        let _led = unsafe { local().lead(&head, &self.slaves[first..first + size - 1]) };
+        run();
     }
 }
 

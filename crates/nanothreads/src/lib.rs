@@ -55,6 +55,7 @@ mod scope;
 pub mod sizer;
 pub mod sleeper;
 pub mod slot;
+mod source;
 mod statistics;
 pub mod supply;
 mod team;

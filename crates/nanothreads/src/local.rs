@@ -16,6 +16,12 @@
 //!     to which it gave a group never use it at once. The root takes back what it lent or gave only at its next fork,
 //!     when all inner regions are joined; borrowers see the new number before they use their cache again, and the
 //!     master of an explicit group drops what it got before it arrives.
+//! L2  Nobody holds a reference to a group of the thread while code of the program runs on it, a sizer's included: such
+//!     code forks deeper, and may move the groups. So all that a [`TeamSizer`](crate::TeamSizer) is asked for is asked
+//!     before the group is touched (`with_group` checks it in debug builds). Slices of a group's members and its channel
+//!     live elsewhere and stay, because a group is changed by its own next fork only, which comes after the join.
+//! L3  While the sizer is asked ([`Local::ask`]), regions have one thread: it may be asked while a region of the thread is
+//!     not joined, or in the middle of a fork.
 
 use crate::counters::Counters;
 use crate::engine_state::engine;
@@ -23,7 +29,6 @@ use crate::groups::{Follows, Head};
 use crate::lending::Lender;
 use crate::membership::Membership;
 use crate::patience::Patience;
-use crate::placement;
 use crate::team::{Member, Work};
 use crate::vp::Vp;
 use platform::pthread::EndOfThread;
@@ -37,6 +42,7 @@ mod lead;
 mod supplied;
 
 use group::Group;
+pub(crate) use group::Reservation;
 
 /// A root, as the masters that borrow from it see it.
 pub(crate) type Root = Lender<&'static Vp>;
@@ -64,7 +70,12 @@ pub(crate) struct Local {
     depth: Cell<usize>,
     /// Frames that must end in LIFO order: see [`Local::pin`].
     pins: Cell<u32>,
+    /// The sizer is being asked (L3).
+    asks: Cell<bool>,
     groups: UnsafeCell<Vec<Group>>,
+    /// Somebody holds a reference to a group (L2).
+    #[cfg(debug_assertions)]
+    holds_group: Cell<bool>,
     /// The depth at which this thread is a root: 0 on threads of the program, none on a VP, until it leads a group.
     root_depth: Cell<usize>,
     /// The explicit group that this thread leads at that depth; null: none.
@@ -96,8 +107,10 @@ static AT_END: LazyLock<Option<EndOfThread>> = LazyLock::new(|| EndOfThread::new
 /// # Safety
 /// - `local` was leaked by `create` for the calling thread, which ends: no region is open.
 unsafe extern "C" fn retire(local: *mut c_void) {
+    // SAFETY: - caller's contract. Still in place while a sizer is told.
+    unsafe { &*local.cast::<Local>() }.leave_masters();
     CURRENT.set(ptr::null());
-    // SAFETY: - caller's contract.
+    // SAFETY: - caller's contract; nobody else refers to it any more.
     let local = unsafe { Box::from_raw(local.cast::<Local>()) };
     local.retire();
 }
@@ -147,6 +160,35 @@ pub(crate) fn forget_after_fork() -> bool {
     local.is_vp.take()
 }
 
+/// Where a thread forks: see [`Local::go_to`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    /// Regions around.
+    level: u32,
+    depth: usize,
+    root_depth: usize,
+    head: *const Head<'static>,
+}
+
+/// A thread that forks elsewhere for a while.
+pub(crate) struct Visit<'a> {
+    local: &'a Local,
+    /// Where it was.
+    from: Place,
+    claimed: usize,
+}
+
+impl Drop for Visit<'_> {
+    #[cold]
+    fn drop(&mut self) {
+        self.local.take_members_back();
+        self.local.settle();
+        self.local.set_place(self.from);
+        self.local.claimed.set(self.claimed);
+        self.local.take_members_back();
+    }
+}
+
 /// See [`Local::pin`].
 pub(crate) struct Pin<'a> {
     pins: &'a Cell<u32>,
@@ -166,7 +208,10 @@ impl Local {
             membership: Cell::new(Membership::OUTSIDE),
             depth: Cell::new(0),
             pins: Cell::new(0),
+            asks: Cell::new(false),
             groups: UnsafeCell::new(Vec::new()),
+            #[cfg(debug_assertions)]
+            holds_group: Cell::new(false),
             root_depth: Cell::new(if is_vp { NOWHERE } else { 0 }),
             head: Cell::new(ptr::null()),
             patience: Patience::new(),
@@ -344,14 +389,19 @@ impl Local {
     /// Cost when nothing changed: a few loads.
     #[inline]
     pub(crate) fn reserve(&self, size: usize, need: Need) -> usize {
-        if size <= 1 {
+        if size <= 1 || self.asks.get() {
             return 1;
         }
-        let group = self.group();
         let ready = if self.is_root() {
-            group.used == size - 1 && group.bound == engine().sizer().epoch()
+            let epoch = engine().sizer().epoch();
+            self.with_group(|group| group.used == size - 1 && group.bound == epoch)
         } else {
-            group.members.len() >= size - 1 && group.generation == self.root_generation()
+            let generation = self.root_generation();
+            self.with_group(|group| {
+                group.members.len() >= size - 1
+                    && group.generation == generation
+                    && group.reservation() != Reservation::NONE
+            })
         };
         if ready { size } else { self.prepare(size, need) }
     }
@@ -363,38 +413,32 @@ impl Local {
             self.prepare_outermost(size)
         } else {
             // The numbers of the members may change.
-            self.group().supplied.forget();
+            self.with_group(|group| group.supplied.forget());
             if self.is_root() { self.prepare_led(size, need) } else { self.prepare_inner(size, need) }
         };
-        let group = self.group();
-        group.supplied.look_again(&group.members);
+        self.with_group(Group::note_ready);
         size
     }
 
     fn prepare_outermost(&self, size: usize) -> usize {
-        let group = self.group();
         let sizer = engine().sizer();
-        // All processors of the program get their virtual processor at once: inner groups come from the surplus.
-        let wanted = size.max(sizer.limit()) - 1;
+        // The epoch first: a limit or processors that change meanwhile are found at the next fork.
         let epoch = sizer.epoch();
-        let grown = self.grow(wanted);
-        let used = group.members.len().min(size - 1);
-        if group.used != used || grown || group.bound != epoch {
-            // Never more running members than processors, inner ones included.
-            group.use_and_lend(used, sizer.limit() - 1);
-        }
-        if grown || group.bound != epoch {
-            match sizer.processors() {
-                Some(cpus) => placement::bind_to_grant(&group.members, &cpus),
-                None if engine().config().bind => placement::bind_team(&group.members),
-                None if group.bound != epoch => placement::unbind(&group.members),
-                None => {}
+        let limit = sizer.limit();
+        let (used, is_placed) = self.with_group(|group| {
+            // All processors of the program get their virtual processor at once: inner groups come from the surplus.
+            let grown = group.grow(size.max(limit) - 1);
+            let used = group.members.len().min(size - 1);
+            let is_placed = !grown && group.bound == epoch;
+            if group.used != used || !is_placed {
+                // Never more running members than processors, inner ones included.
+                group.use_and_lend(used, limit - 1);
             }
-            if group.bound != epoch {
-                // Who shares a cache with whom is different now.
-                group.supplied.forget();
-            }
-            group.bound = epoch;
+            (used, is_placed)
+        });
+        if !is_placed {
+            let granted = sizer.processors();
+            self.with_group(|group| group.place(granted.as_ref(), epoch));
         }
         used + 1
     }
@@ -405,37 +449,45 @@ impl Local {
             // for theirs would wait for each other.
             return 1;
         }
-        let group = self.group();
         let generation = self.root_generation();
-        if group.generation != generation {
-            // L1: what was lent is the root's again.
-            group.members.drain(..group.lent);
-            group.lent = 0;
-            group.generation = generation;
-        }
-        let missing = (size - 1).saturating_sub(group.members.len());
-        if missing > 0 {
-            let borrowed = self.borrow(missing, group.lent);
-            group.lent += borrowed.len();
-            group.members.splice(0..0, borrowed);
-        }
-        if need == Need::Exact {
-            self.grow(size - 1);
-        }
-        group.members.len().min(size - 1) + 1
+        self.with_group(|group| {
+            if group.generation != generation {
+                // L1: what was lent is the root's again.
+                group.members.drain(..group.lent);
+                group.lent = 0;
+                group.generation = generation;
+            }
+            let missing = (size - 1).saturating_sub(group.members.len());
+            if missing > 0 {
+                let borrowed = self.borrow(missing, group.lent);
+                group.lent += borrowed.len();
+                group.members.splice(0..0, borrowed);
+            }
+            if need == Need::Exact {
+                group.grow(size - 1);
+            }
+            group.members.len().min(size - 1) + 1
+        })
     }
 
-    /// Takes unused or new virtual processors until the group has `wanted`; true when any came.
-    fn grow(&self, wanted: usize) -> bool {
-        let group = self.group();
-        let before = group.members.len();
-        while group.members.len() < wanted {
-            match engine().acquire() {
-                Some(vp) => group.members.push(vp),
-                None => break,
-            }
-        }
-        group.members.len() > before
+    /// What `reserve` has made ready, to be told from what is made ready later.
+    #[inline]
+    pub(crate) fn reservation(&self) -> Reservation {
+        self.with_group(|group| group.reservation())
+    }
+
+    /// The virtual processors of a team of `size`, more than one, if they are still as `reservation` left them: at this
+    /// depth, for nobody else meanwhile, not taken back by the root. Cost: a few loads.
+    #[inline]
+    pub(crate) fn reserved(&self, reservation: Reservation, size: usize) -> Option<&[&'static Vp]> {
+        let generation = if self.is_root() { None } else { Some(self.root_generation()) };
+        self.with_group(|group| {
+            let is_ready = group.reservation() == reservation
+                && reservation != Reservation::NONE
+                && generation.is_none_or(|generation| group.generation == generation);
+            // SAFETY: - L2: as in `members`.
+            is_ready.then(|| unsafe { &*group.first(size) })
+        })
     }
 
     fn borrow(&self, wanted: usize, has: usize) -> Vec<&'static Vp> {
@@ -461,12 +513,19 @@ impl Local {
     /// The virtual processors of a team of `size` that `reserve` made room for.
     #[inline]
     pub(crate) fn members(&self, size: usize) -> &[&'static Vp] {
-        &self.group().members[..size - 1]
+        self.members_at(self.depth.get(), size)
     }
 
     /// The same one depth up, for who has just opened a region.
     pub(crate) fn outer_members(&self, size: usize) -> &[&'static Vp] {
-        &self.group_at(self.depth.get() - 1).members[..size - 1]
+        self.members_at(self.depth.get() - 1, size)
+    }
+
+    #[inline]
+    fn members_at(&self, depth: usize, size: usize) -> &[&'static Vp] {
+        let members = self.with_group_at(depth, |group| group.first(size));
+        // SAFETY: - L2: the list of a group's members is changed by the group's next fork only.
+        unsafe { &*members }
     }
 
     /// Opens a region of this thread: what it forks inside belongs one depth lower.
@@ -486,37 +545,109 @@ impl Local {
     /// The root for members of a region that this thread forks.
     #[inline]
     pub(crate) fn root_for_members(&self) -> *const Root {
-        if self.is_root() { ptr::from_ref(&*self.group().root) } else { self.membership.get().root }
+        if self.is_root() { self.with_group(|group| ptr::from_ref(&*group.root)) } else { self.membership.get().root }
     }
 
-    /// The group of the current depth.
-    #[inline]
-    fn group(&self) -> &mut Group {
-        self.group_at(self.depth.get())
+    /// Where the thread forks now.
+    pub(crate) fn place(&self) -> Place {
+        let (depth, root_depth, head) = (self.depth.get(), self.root_depth.get(), self.head.get());
+        Place { level: self.membership.get().level, depth, root_depth, head }
     }
 
-    #[expect(clippy::mut_from_ref, reason = "thread-owned state; see the safety comment")]
+    fn set_place(&self, place: Place) {
+        self.depth.set(place.depth);
+        self.root_depth.set(place.root_depth);
+        self.head.set(place.head);
+    }
+
+    /// For what runs on top of the caller's stack without being a part of what the caller does: as long as the visit lasts,
+    /// the thread forks at `base`, where it was further down the stack. `None` where that is where it is; and where it has
+    /// opened regions since, whose groups are in use.
     #[inline]
-    fn group_at(&self, depth: usize) -> &mut Group {
-        // SAFETY: - `Local` is touched by its thread only.
-        //         - no caller keeps the reference over a call that takes another one to the same vector: `members` is
-        //           read between `reserve` and the join, and regions forked meanwhile use a deeper group; their pushes
-        //           may move the vector of groups, not the vectors of members.
+    pub(crate) fn go_to(&self, base: Place) -> Option<Visit<'_>> {
+        if self.depth.get() == base.depth { None } else { self.visit(base) }
+    }
+
+    #[cold]
+    fn visit(&self, base: Place) -> Option<Visit<'_>> {
+        let from = self.place();
+        if from.level != base.level || self.asks() {
+            return None;
+        }
+        // No region of this thread is open at either depth (same level): both have the same virtual processors, of which this
+        // thread is the only master (L1), and look at them again.
+        let visit = Visit { local: self, from, claimed: self.claimed.take() };
+        self.take_members_back();
+        self.set_place(base);
+        self.take_members_back();
+        Some(visit)
+    }
+
+    /// Asks the program's sizer: `question`, or `otherwise` when that is what is being done already (L3). Until it has
+    /// answered, regions of this thread have one thread, forks are one depth lower, and no nano-thread leaves its stack.
+    pub(crate) fn ask<R>(&self, otherwise: R, question: impl FnOnce() -> R) -> R {
+        struct Asked<'a>(&'a Local, usize);
+        impl Drop for Asked<'_> {
+            fn drop(&mut self) {
+                self.0.close(self.1);
+                self.0.asks.set(false);
+            }
+        }
+        #[cfg(debug_assertions)]
+        debug_assert!(!self.holds_group.get(), "L2: a sizer is asked while a group is held");
+        if self.asks.replace(true) {
+            return otherwise;
+        }
+        let _pin = self.pin();
+        let _asked = Asked(self, self.open());
+        question()
+    }
+
+    /// True where regions have one thread, whatever is asked for: while the program's sizer is asked, and on a VP in work
+    /// that a stranger offered it.
+    pub(crate) fn forks_alone(&self) -> bool {
+        let is_strangers = self.is_vp.get() && !self.is_root() && self.membership.get().root.is_null();
+        self.asks.get() || is_strangers
+    }
+
+    /// True while the program's sizer is asked.
+    pub(crate) fn asks(&self) -> bool {
+        self.asks.get()
+    }
+
+    /// Uses the group of the current depth. No code of the program runs in `body` (L2).
+    #[inline]
+    fn with_group<R>(&self, body: impl FnOnce(&mut Group) -> R) -> R {
+        self.with_group_at(self.depth.get(), body)
+    }
+
+    #[inline]
+    fn with_group_at<R>(&self, depth: usize, body: impl FnOnce(&mut Group) -> R) -> R {
+        #[cfg(debug_assertions)]
+        debug_assert!(!self.holds_group.replace(true), "L2: a group is held already");
+        // SAFETY: - `Local` is touched by its thread only, and `body` touches no groups but the one that it gets (L2).
         let groups = unsafe { &mut *self.groups.get() };
         if depth >= groups.len() {
             groups.resize_with(depth + 1, Group::default);
         }
-        &mut groups[depth]
+        let result = body(&mut groups[depth]);
+        #[cfg(debug_assertions)]
+        self.holds_group.set(false);
+        result
+    }
+
+    /// The thread forks no more.
+    fn leave_masters(&self) {
+        self.unclaim();
+        if self.enrolled.take() {
+            engine().want(self.wanted.take(), 0);
+            engine().dismiss_master();
+        }
     }
 
     /// Gives all that the thread reserved back.
     fn retire(self) {
-        self.unclaim();
         engine().counters().give_back(self.counters());
-        if self.enrolled.get() {
-            engine().want(self.wanted.get(), 0);
-            engine().dismiss_master();
-        }
         for mut group in self.groups.into_inner() {
             group.members.drain(..group.lent);
             // Their next master may have other processors, or none of its own.

@@ -118,6 +118,7 @@ where
     let guard = NoUnwinding::enter();
     // SAFETY: - the calling thread is this member until the region ends.
     let seat = unsafe { scheduler.seat(member.id as usize) };
+    seat.enter();
     if member.id != 0 {
         seat.work_until(|| scheduler.has_ended());
         seat.retire();

@@ -31,6 +31,11 @@ pub enum Lease {
 /// No method may panic: all of them are called where threads wait for each other too, which must not be unwound. A panic
 /// there ends the process, with a report.
 ///
+/// A method may use the engine, but it is called in the middle of things: whatever it forks runs on the calling thread
+/// alone, [`Team::exact`](crate::Team::exact) of more threads is refused, and what the engine would have to ask of the sizer
+/// meanwhile it answers itself (one processor, nothing granted). It must not wait for what only the calling thread, or a
+/// region that this thread is in, will do.
+///
 /// ```
 /// use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 ///
@@ -52,7 +57,7 @@ pub enum Lease {
 /// # Ok::<(), nanothreads::BuildError>(())
 /// ```
 pub trait TeamSizer: Send + Sync {
-    /// Processors that a region may use now, at least 1.
+    /// Processors that a region may use now; 0 counts as 1.
     fn limit(&self) -> usize;
 
     /// States how many processors the program could use.
@@ -80,11 +85,25 @@ pub trait TeamSizer: Send + Sync {
     fn refresh(&self) {}
 
     /// False when a forked child must not touch this sizer any more: it then looks for a manager, else for mask and quota,
-    /// of its own. Called in the child, before all else.
+    /// of its own. Called in the child, before all else: the one method that must not use the engine.
     fn survives_fork(&self) -> bool {
         true
     }
+
+    /// True for sizers of this crate, whose methods fork nothing: nobody else can name the argument.
+    #[doc(hidden)]
+    fn forks_nothing(&self, _: Seal) -> bool {
+        false
+    }
 }
+
+mod seal {
+    /// Keeps [`TeamSizer::forks_nothing`](super::TeamSizer::forks_nothing) to this crate.
+    #[derive(Clone, Copy, Debug)]
+    pub struct Seal;
+}
+
+pub(crate) use seal::Seal;
 
 /// Always the same size.
 #[derive(Clone, Copy, Debug)]
@@ -100,6 +119,10 @@ impl Fixed {
 impl TeamSizer for Fixed {
     fn limit(&self) -> usize {
         self.0
+    }
+
+    fn forks_nothing(&self, _: Seal) -> bool {
+        true
     }
 }
 
@@ -151,6 +174,10 @@ impl TeamSizer for MaskAndQuota {
             self.looked_ns.store(now, Relaxed);
             self.limit.store(usable_now(), Relaxed);
         }
+    }
+
+    fn forks_nothing(&self, _: Seal) -> bool {
+        true
     }
 }
 
@@ -210,6 +237,10 @@ impl TeamSizer for Managed {
     /// The child does not have the manager's areas.
     fn survives_fork(&self) -> bool {
         false
+    }
+
+    fn forks_nothing(&self, _: Seal) -> bool {
+        true
     }
 }
 

@@ -17,7 +17,7 @@
 
 use crate::engine_state::engine;
 use crate::fork_join;
-use crate::local::{Local, Need, Root, local};
+use crate::local::{Local, Need, Reservation, Root, local};
 use crate::membership::{Carrier, Membership};
 use crate::panics::NoUnwinding;
 use crate::supply::Supply;
@@ -75,11 +75,17 @@ impl Region {
 }
 
 /// A team of the calling thread; see the module head.
+///
+/// It may run any number of regions, and be kept: a region that was reserved for, or run, in between, elsewhere on the thread
+/// or deeper, costs it the work of reserving once more.
 #[derive(Debug)]
 pub struct Team {
     size: u32,
     /// Supplied by broadcast.
     is_global: bool,
+    need: Need,
+    /// What was made ready for it.
+    reservation: Reservation,
     /// The virtual processors belong to the thread that reserved them.
     here: PhantomData<*const ()>,
 }
@@ -103,8 +109,38 @@ impl Team {
     fn reserve_as(size: usize, need: Need) -> Self {
         let local = local();
         let size = local.reserve(size, need);
+        let reservation = if size > 1 { local.reservation() } else { Reservation::NONE };
+        let is_global = local.is_broadcast_to(size);
         // Teams stay below `largest_team`, which a `u32` holds.
-        Self { size: size as u32, is_global: local.is_broadcast_to(size), here: PhantomData }
+        Self { size: size as u32, is_global, need, reservation, here: PhantomData }
+    }
+
+    /// Makes the team ready again.
+    #[cold]
+    fn reserve_again(&self, local: &Local) {
+        assert!(
+            !local.asks(),
+            "a region of {} threads inside a method of a TeamSizer: regions there have one thread; reserve it there",
+            self.size
+        );
+        let size = local.reserve(self.size(), self.need);
+        assert!(
+            size == self.size(),
+            "a team of {} threads that was reserved elsewhere, or before another one, cannot be had any more: reserve it \
+             again where it is to run ({size} threads now)",
+            self.size
+        );
+    }
+
+    /// The virtual processors of a team of more than one. Another one may have been reserved since, and what this one does
+    /// not use may be lent to masters inside: then it is made ready again.
+    #[inline]
+    fn members<'a>(&self, local: &'a Local) -> &'a [&'static Vp] {
+        if let Some(members) = local.reserved(self.reservation, self.size()) {
+            return members;
+        }
+        self.reserve_again(local);
+        local.members(self.size())
     }
 
     /// The same team, supplied as `supply` says whatever the configuration says. [`Supply::Auto`]: as configured.
@@ -133,6 +169,10 @@ impl Team {
     /// Runs `work` on all members and returns when the last is done. Cost: one line out and one back for each virtual
     /// processor that is awake.
     ///
+    /// # Panics
+    /// Before anything is begun, when the team has to be made ready again, because others were reserved since or it is run
+    /// in another region than the one in which it was reserved, and cannot have its size there.
+    ///
     /// # Safety
     /// - `work` may be called with `data` on `size` threads at once, and does not unwind.
     #[inline]
@@ -158,8 +198,8 @@ impl Team {
             local.settle();
             return Some(Joined { members: &[], is_global: false });
         }
+        let members = self.members(local);
         let region = Region { work, data, root: local.root_for_members(), size, level, crowd: local.occupy(size) };
-        let members = local.members(size as usize);
         let recoverable = concurrency == Concurrency::Offered && may_be_late(members);
         let channel = if self.is_global && !recoverable { Some(local.channel(size as usize)) } else { None };
         let born_with = engine();

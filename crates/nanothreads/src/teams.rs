@@ -47,6 +47,16 @@ pub enum TeamError {
         /// [`largest_team`](crate::engine::largest_team).
         largest: usize,
     },
+    /// More than one thread where regions have one: in a method of a [`TeamSizer`](crate::TeamSizer), or in work that was
+    /// offered to a virtual processor ([`on_each_vp`](crate::on_each_vp)).
+    #[error(
+        "a team of {asked} threads in a method of a TeamSizer, or in work that was offered to a virtual processor: regions \
+         there have one thread"
+    )]
+    Alone {
+        /// What was asked for.
+        asked: usize,
+    },
     /// The system refused threads (`ulimit -u`, the cgroup's `pids.max`, memory).
     #[error(
         "a team of {asked} threads: the system refuses more than {got} (see `ulimit -u` and the cgroup's pids.max)"
@@ -57,6 +67,13 @@ pub enum TeamError {
         /// What there is.
         got: usize,
     },
+}
+
+impl TeamError {
+    /// Why there are `got` threads where `asked` were asked for.
+    fn missing(asked: usize, got: usize) -> Self {
+        if local().forks_alone() { Self::Alone { asked } } else { Self::Refused { asked, got } }
+    }
 }
 
 /// A team that the program keeps, to run many regions on it.
@@ -111,7 +128,7 @@ impl Team {
         }
         let got = team::Team::reserve(size).size();
         if got < size {
-            return Err(TeamError::Refused { asked: size, got });
+            return Err(TeamError::missing(size, got));
         }
         Ok(Self { size: Some(asked), is_exact: true, supply: Supply::Auto, meeting: Cell::new(None) })
     }
@@ -160,7 +177,7 @@ impl Team {
         // States what the program could use; the size does not depend on the answer.
         engine::grant_for(wish);
         let team = team::Team::reserve(wish);
-        assert!(team.size() == wish, "{}", TeamError::Refused { asked: wish, got: team.size() });
+        assert!(team.size() == wish, "{}", TeamError::missing(wish, team.size()));
         team.supplied(self.supply)
     }
 
@@ -205,6 +222,9 @@ impl Team {
     }
 
     /// Runs `body` on the caller; whatever it forks (loops, joins, scopes, groups) has this team's threads at most.
+    ///
+    /// A task of a scope *around* this call that happens to run on this thread meanwhile, because `body` waits for tasks
+    /// there or yields, is nothing that `body` forks: it has the processors of its scope.
     ///
     /// ```
     /// use nanothreads::{Team, join, par_for};

@@ -194,8 +194,8 @@ impl Vp {
     fn main(&'static self) -> ! {
         // Its master waits for it.
         let _guard = NoUnwinding::enter();
-        engine().sizer().enlist(self.rare().number, affinity::current_tid());
         let local = local::adopt();
+        engine().sizer().enlist(self.rare().number, affinity::current_tid());
         let mut progress = Progress { line: 0, ticket: 0, crowd: 1 };
         loop {
             let found = self.next_work(local, &mut progress);

@@ -2,7 +2,10 @@
 
 use super::Root;
 use super::supplied::Supplied;
+use crate::engine_state::{engine, new_generation};
+use crate::placement;
 use crate::vp::Vp;
+use platform::affinity::CpuSet;
 
 /// See the module head.
 #[derive(Debug, Default)]
@@ -23,15 +26,74 @@ pub(super) struct Group {
     pub(super) root: Box<Root>,
     /// How the members get their work.
     pub(super) supplied: Supplied,
+    /// The number of what was made ready here last: another one, or none, and what was ready before is not any more.
+    reservation: Reservation,
+}
+
+/// What `reserve` made ready: a number that no other reservation of the process has, or none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Reservation(u64);
+
+impl Reservation {
+    /// Nothing is ready.
+    pub(crate) const NONE: Self = Self(0);
 }
 
 /// `Group::used` when the next fork has to look at everything.
 pub(super) const UNKNOWN: usize = usize::MAX;
 
 impl Group {
+    /// What is ready here.
+    #[inline]
+    pub(super) fn reservation(&self) -> Reservation {
+        self.reservation
+    }
+
+    /// A team out of the members is ready.
+    pub(super) fn note_ready(&mut self) {
+        self.supplied.look_again(&self.members);
+        self.reservation = Reservation(new_generation());
+    }
+
+    /// The members of a team of `size`, for as long as none is added or given up (L2).
+    #[inline]
+    pub(super) fn first(&self, size: usize) -> *const [&'static Vp] {
+        let members: &[&'static Vp] = &self.members[..size - 1];
+        members
+    }
+
+    /// Takes unused or new virtual processors until the group has `wanted`; true when any came.
+    pub(super) fn grow(&mut self, wanted: usize) -> bool {
+        let before = self.members.len();
+        while self.members.len() < wanted {
+            match engine().acquire() {
+                Some(vp) => self.members.push(vp),
+                None => break,
+            }
+        }
+        self.members.len() > before
+    }
+
+    /// Puts the members of an outermost master where the grant of `epoch` says.
+    pub(super) fn place(&mut self, granted: Option<&CpuSet>, epoch: u32) {
+        let is_new = self.bound != epoch;
+        match granted {
+            Some(cpus) => placement::bind_to_grant(&self.members, cpus),
+            None if engine().config().bind => placement::bind_team(&self.members),
+            None if is_new => placement::unbind(&self.members),
+            None => {}
+        }
+        if is_new {
+            // Who shares a cache with whom is different now.
+            self.supplied.forget();
+        }
+        self.bound = epoch;
+    }
+
     /// The members worked for other masters since this group's last region: the next one looks at everything again.
     pub(super) fn had_other_masters(&mut self) {
         self.used = UNKNOWN;
+        self.reservation = Reservation::NONE;
         // They may follow those masters' rings now.
         self.supplied.look_again(&self.members);
     }

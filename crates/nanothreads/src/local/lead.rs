@@ -1,6 +1,7 @@
 //! Leading an explicit group: for a while, a thread is the root of virtual processors that the master around gave it.
 
-use super::{Local, Need};
+use super::group::Group;
+use super::{Local, Need, Pin};
 use crate::engine_state::{Engine, engine};
 use crate::groups::Head;
 use crate::vp::Vp;
@@ -9,50 +10,55 @@ use std::ptr;
 impl Local {
     /// Makes room for a team of the master of an explicit group: what it got is what it has.
     pub(super) fn prepare_led(&self, size: usize, need: Need) -> usize {
-        let group = self.group();
-        let grown = need == Need::Exact && self.grow(size - 1);
-        let used = group.members.len().min(size - 1);
+        // Asked before the group is touched (L2).
         let epoch = engine().sizer().epoch();
-        if group.used != used || grown || group.bound != epoch {
-            let lendable = group.lent.min(self.limit() - 1);
-            group.use_and_lend(used, lendable);
-        }
-        group.bound = epoch;
-        used + 1
+        let limit = self.limit();
+        self.with_group(|group| {
+            let grown = need == Need::Exact && group.grow(size - 1);
+            let used = group.members.len().min(size - 1);
+            if group.used != used || grown || group.bound != epoch {
+                let lendable = group.lent.min(limit - 1);
+                group.use_and_lend(used, lendable);
+            }
+            group.bound = epoch;
+            used + 1
+        })
     }
 
     /// Tells the group of the current depth that others were masters of its members.
     pub(crate) fn take_members_back(&self) {
-        self.group().had_other_masters();
+        self.with_group(Group::had_other_masters);
     }
 
-    /// Leads an explicit group while `body` runs: what the calling thread forks in it gets `slaves`, and no others
-    /// unless a team's size must be exact. The caller gave its place at this depth to nobody else.
+    /// Leads an explicit group until what is returned is dropped: what the calling thread forks meanwhile gets `slaves`, and
+    /// no others unless a team's size must be exact. The caller gave its place at this depth to nobody else.
     ///
     /// # Safety
-    /// - `slaves` are in nobody else's reach until `body` has ended (L1), and joined.
-    /// - `head` says what the group may use, and what it points to outlives the call.
-    pub(crate) unsafe fn lead<R>(&self, head: &Head<'_>, slaves: &[&'static Vp], body: impl FnOnce() -> R) -> R {
-        let group = self.group();
-        // What the root lent to an earlier region here is given up, until the root lends anew.
-        group.members.splice(..group.lent, slaves.iter().copied());
-        group.lent = slaves.len();
-        group.had_other_masters();
-        let _pin = self.pin();
-        let _end = Led {
+    /// - `slaves` are in nobody else's reach until the leading has ended (L1), and joined.
+    /// - `head` says what the group may use, and what it points to outlives the leading.
+    /// - What is returned is dropped, on this thread, before anything that the caller began earlier on it ends.
+    pub(crate) unsafe fn lead(&self, head: &Head<'_>, slaves: &[&'static Vp]) -> Led<'_> {
+        self.with_group(|group| {
+            // What the root lent to an earlier region here is given up, until the root lends anew.
+            group.members.splice(..group.lent, slaves.iter().copied());
+            group.lent = slaves.len();
+            group.had_other_masters();
+        });
+        Led {
             own: ptr::from_ref(head).cast(),
             local: self,
             engine: engine(),
             depth: self.depth.get(),
             head: self.head.replace(ptr::from_ref(head).cast()),
             root_depth: self.root_depth.replace(self.depth.get()),
-        };
-        body()
+            _pin: self.pin(),
+        }
     }
 }
 
-/// Ends the leading of an explicit group.
-struct Led<'a> {
+/// The leading of an explicit group, which ends when this is dropped.
+#[must_use = "the leading ends when this is dropped"]
+pub(crate) struct Led<'a> {
     local: &'a Local,
     engine: &'static Engine,
     depth: usize,
@@ -60,6 +66,8 @@ struct Led<'a> {
     /// What was there before.
     head: *const Head<'static>,
     root_depth: usize,
+    /// Released last.
+    _pin: Pin<'a>,
 }
 
 impl Drop for Led<'_> {
@@ -77,10 +85,11 @@ impl Drop for Led<'_> {
             eprintln!("nanos: a group or Team::install ended before one that began inside it on the same thread");
             std::process::abort();
         }
-        let group = local.group();
-        group.members.drain(..group.lent);
-        group.lent = 0;
-        group.generation = 0;
-        group.had_other_masters();
+        local.with_group(|group| {
+            group.members.drain(..group.lent);
+            group.lent = 0;
+            group.generation = 0;
+            group.had_other_masters();
+        });
     }
 }

@@ -41,30 +41,37 @@ impl Local {
     /// True when a team of `size`, for which `reserve` made room, is supplied by broadcast.
     #[inline]
     pub(crate) fn is_broadcast_to(&self, size: usize) -> bool {
-        size > 1 && size - 1 > self.group().supplied.by_lines && pays_broadcast(size)
+        size > 1 && self.with_group(|group| size - 1 > group.supplied.by_lines) && pays_broadcast(size)
     }
 
     /// The broadcast channel of the current group, which the members of a team of `size` follow. Cost when they do
     /// already: two loads.
     #[inline]
     pub(crate) fn channel(&self, size: usize) -> &Channel {
-        if self.group().supplied.attached < size - 1 {
+        if self.with_group(|group| group.supplied.attached) < size - 1 {
             self.attach(size - 1);
         }
-        self.group().supplied.channel.as_ref().expect("attached to a channel")
+        let channel = self.with_group(|group| group.supplied.channel.as_ref().map(Rc::as_ptr));
+        // SAFETY: - the group's own count keeps it until the group is prepared for another team, which nobody does before
+        //           the caller has joined its region (L2).
+        unsafe { &*channel.expect("attached to a channel") }
     }
 
     #[cold]
     fn attach(&self, count: usize) {
-        let group = self.group();
-        let channel = group.supplied.channel.get_or_insert_with(|| Rc::new(Channel::new()));
-        let mut followers = channel.followers(&group.members);
+        // Members are attached by a region, which waits, and asks the sizer meanwhile: nothing of the group is held (L2).
+        let (channel, members) = self.with_group(|group| (group.supplied.channel.take(), group.members.clone()));
+        let mut channel = channel.unwrap_or_else(|| Rc::new(Channel::new()));
+        let mut followers = channel.followers(&members);
         if followers < count {
-            let channel = Rc::get_mut(channel).expect("no region of this group is open");
-            channel.attach(self, &group.members, count);
+            let channel = Rc::get_mut(&mut channel).expect("no region of this group is open");
+            channel.attach(self, &members, count);
             followers = count;
         }
-        group.supplied.attached = followers;
+        self.with_group(|group| {
+            group.supplied.channel = Some(channel);
+            group.supplied.attached = followers;
+        });
     }
 }
 

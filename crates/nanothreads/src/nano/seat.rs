@@ -5,7 +5,7 @@
 //! [`scheduler`](super::scheduler).
 
 use crate::engine;
-use crate::local::local;
+use crate::local::{Place, local};
 use crate::nano::carrier::{Carrier, Rest};
 use crate::nano::descriptor::NanoPtr;
 use crate::nano::node::{Node, Phase};
@@ -34,6 +34,8 @@ pub(super) struct Own {
     level: Cell<u32>,
     /// The thread's count of pins ([`crate::local::Local::pin`]) at that time: likewise.
     pins: Cell<u32>,
+    /// Where the member's thread forks as a member of the scope: for nano-threads, whatever they run on top of.
+    place: Cell<Option<Place>>,
     /// `current` goes away because it yields.
     yields: Cell<bool>,
     /// Turns that found nothing but those that yielded.
@@ -59,6 +61,7 @@ impl Own {
             current: Cell::new(None),
             level: Cell::new(0),
             pins: Cell::new(0),
+            place: Cell::new(None),
             yields: Cell::new(false),
             idle_turns: Cell::new(0),
             created: Cell::new(0),
@@ -212,8 +215,14 @@ impl<'a> Seat<'a> {
             })
     }
 
+    /// The member's thread comes to the scope's region.
+    pub(crate) fn enter(self) {
+        self.own().place.set(Some(local().place()));
+    }
+
     /// Runs `nano`, and what its carrier leaves to this loop, on top of the caller's stack.
     fn run(self, nano: NanoPtr) {
+        let _visit = self.own().place.get().and_then(|place| local().go_to(place));
         let mut next = Some(nano);
         while let Some(nano) = next {
             // SAFETY: - I1: taken from a queue, or left to us by a carrier.

@@ -1,0 +1,84 @@
+//! The process's source of team sizes, as the engine asks it.
+//!
+//! A [`TeamSizer`] may be code of the program, and the engine asks it wherever it has to know: in the middle of a fork, and
+//! while a master waits for members that work. So what such code forks has one thread ([`Local::ask`]), and what it answers
+//! is not trusted. Those of this crate fork nothing, and are called as they are.
+//!
+//! [`Local::ask`]: crate::local::Local::ask
+
+use crate::local::local;
+use crate::sizer::{Lease, Seal, TeamSizer};
+use platform::affinity::{CpuSet, Tid};
+
+/// See the module head.
+#[derive(Clone, Copy)]
+pub(crate) struct Source {
+    sizer: &'static dyn TeamSizer,
+    /// It forks nothing.
+    is_plain: bool,
+    origin: Origin,
+}
+
+/// Where a source comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// The program said so.
+    Settings,
+    /// A manager was found at start.
+    Manager,
+    /// No manager was found.
+    Alone,
+}
+
+impl Source {
+    pub(crate) fn new(sizer: &'static dyn TeamSizer, origin: Origin) -> Self {
+        Self { sizer, is_plain: sizer.forks_nothing(Seal), origin }
+    }
+
+    pub(crate) fn origin(&self) -> Origin {
+        self.origin
+    }
+
+    /// Whether a forked child may go on with it. Nothing of the engine is there then.
+    pub(crate) fn survives_fork(&self) -> bool {
+        self.sizer.survives_fork()
+    }
+
+    #[inline]
+    fn ask<R>(&self, otherwise: R, question: impl FnOnce(&dyn TeamSizer) -> R) -> R {
+        if self.is_plain { question(self.sizer) } else { local().ask(otherwise, || question(self.sizer)) }
+    }
+
+    /// Processors that a region may use now: at least 1, whatever the sizer says.
+    #[inline]
+    pub(crate) fn limit(&self) -> usize {
+        self.ask(1, |sizer| sizer.limit()).max(1)
+    }
+
+    pub(crate) fn request(&self, wanted: usize) {
+        self.ask((), |sizer| sizer.request(wanted));
+    }
+
+    #[inline]
+    pub(crate) fn lease(&self) -> Lease {
+        self.ask(Lease::Unmanaged, |sizer| sizer.lease())
+    }
+
+    #[inline]
+    pub(crate) fn epoch(&self) -> u32 {
+        self.ask(0, |sizer| sizer.epoch())
+    }
+
+    pub(crate) fn processors(&self) -> Option<CpuSet> {
+        self.ask(None, |sizer| sizer.processors())
+    }
+
+    pub(crate) fn enlist(&self, index: usize, tid: Tid) {
+        self.ask((), |sizer| sizer.enlist(index, tid));
+    }
+
+    #[inline]
+    pub(crate) fn refresh(&self) {
+        self.ask((), |sizer| sizer.refresh());
+    }
+}
