@@ -3,7 +3,7 @@
 //! # Rules (../../docs/papers.md: D5, D7, D15, D16)
 //! | situation | spins for |
 //! |---|---|
-//! | more threads than the program has processors now (nested teams and other masters' counted) | not at all: hands over, then sleeps |
+//! | more threads than the program has processors now (nested teams and other masters' counted) | not at all: hands over at once, for [`SHORT`] where nobody takes it, then sleeps |
 //! | manager says that nobody else wants a processor | [`HOT`]: the team of a dedicated machine stays hot |
 //! | manager, processors are wanted elsewhere | [`SHORT`] |
 //! | no manager | between [`SHORTEST`] and [`LONG`], as it paid lately (below) |
@@ -39,8 +39,9 @@ pub const SHORTEST: u64 = 5;
 const FIRST_LOOKS: usize = 16;
 /// Looks between two readings of the clock.
 const LOOKS_PER_READING: u32 = 32;
-/// Times that a thread of a crowded team offers its processor before it sleeps.
-const OFFERS: u32 = 3;
+/// The fewest times that a thread of a crowded team hands its processor over before it sleeps: each may be for a time
+/// slice.
+const HAND_OVERS: u32 = 3;
 
 /// A thread's experience with spinning, for the case without a manager.
 #[derive(Debug)]
@@ -74,13 +75,18 @@ pub(crate) fn holds_soon(crowd: u32, mut look: impl FnMut() -> bool) -> bool {
         })
 }
 
+/// True when `crowd` threads are more than the program has processors now.
+fn is_crowded(crowd: u32) -> bool {
+    crowd as usize > engine().sizer().limit()
+}
+
 /// Microseconds that one of `crowd` threads may spin now.
 fn limit(local: &Local, crowd: u32) -> u64 {
-    let engine = engine();
-    let sizer = engine.sizer();
-    if crowd as usize > sizer.limit() {
+    if is_crowded(crowd) {
         return 0;
     }
+    let engine = engine();
+    let sizer = engine.sizer();
     match engine.config().waiting {
         Waiting::Active => u64::MAX,
         Waiting::Passive => 0,
@@ -111,6 +117,8 @@ pub(crate) fn wait_by<L: FnMut() -> Look>(
     let mut last_reading: Option<Ticks> = None;
     let mut lingered = false;
     let mut looks = 0_u32;
+    // Not one look more: the thread that this one waits for most likely stands behind it in the kernel's queue (D15).
+    let mut hands_over = is_crowded(crowd);
     loop {
         match look() {
             Look::Ready => {
@@ -121,6 +129,12 @@ pub(crate) fn wait_by<L: FnMut() -> Look>(
             }
             Look::Progress => (started, last_reading) = (None, None),
             Look::Pending => {}
+        }
+        if std::mem::take(&mut hands_over) {
+            if hand_over(SHORT, &mut look) {
+                return;
+            }
+            break;
         }
         platform::sync::pause();
         looks = looks.wrapping_add(1);
@@ -140,7 +154,7 @@ pub(crate) fn wait_by<L: FnMut() -> Look>(
         }
         let allowed = limit(local, crowd);
         if spun >= Ticks::about_us(allowed) {
-            if allowed == 0 && offer(&mut look) {
+            if allowed == 0 && hand_over(if is_crowded(crowd) { SHORT } else { 0 }, &mut look) {
                 return;
             }
             break;
@@ -153,14 +167,22 @@ pub(crate) fn wait_by<L: FnMut() -> Look>(
     }
 }
 
-/// Offers the processor to whoever else wants it, a few times: in a crowded team that is most likely the sibling that
-/// this thread waits for, and a yield costs less than a sleep. True when the condition came to hold.
-fn offer(look: &mut impl FnMut() -> Look) -> bool {
-    for _ in 0..OFFERS {
+/// Hands the processor over to whoever else wants it: in a crowded team most likely the sibling that this thread waits for,
+/// and a yield costs less than a sleep. Where nobody takes it a yield returns at once, and the thread goes on with it for
+/// `us` microseconds. True when the condition came to hold.
+fn hand_over(us: u64, look: &mut impl FnMut() -> Look) -> bool {
+    let mut begin = None;
+    let mut yields = 0;
+    loop {
         std::thread::yield_now();
-        if look() == Look::Ready {
-            return true;
+        match look() {
+            Look::Ready => return true,
+            Look::Progress => (yields, begin) = (0, None),
+            Look::Pending => yields += 1,
+        }
+        let now = Ticks::now();
+        if yields >= HAND_OVERS && now.since(*begin.get_or_insert(now)) >= Ticks::about_us(us) {
+            return false;
         }
     }
-    false
 }

@@ -34,8 +34,9 @@ pub(crate) fn set_num_threads(frame: &Frame, threads: i32) {
     frame.change_icvs(|icvs| icvs.num_threads = u32::try_from(threads).unwrap_or(1).max(1));
 }
 
-/// Threads that a region without num_threads would get, were it not for grants (D4).
+/// Threads that a region without num_threads would get, were it not for grants (D4); the thread's next one does get them.
 pub(crate) fn max_threads(frame: &Frame) -> i32 {
+    frame.promised.set(true);
     int(frame.icvs().num_threads)
 }
 

@@ -112,10 +112,12 @@ enum Need {
     Available,
 }
 
-/// The size of the team that `asked` (0 = nothing) leads to (D4).
+/// The size of the team that `asked` (0 = nothing) leads to (D4). A team of default size shrinks with the grant, unless the
+/// program asked for its size since the thread's last such region.
 #[inline]
 fn team_size(frame: &Frame, icvs: &Icvs, asked: u32) -> (u32, Need) {
     let wanted = if asked == 0 { icvs.num_threads } else { asked };
+    let is_promised = asked == 0 && frame.promised.take();
     let team = frame.team();
     if wanted <= 1 || team.active_level() >= icvs.max_active_levels {
         return (1, Need::Exact);
@@ -127,7 +129,9 @@ fn team_size(frame: &Frame, icvs: &Icvs, asked: u32) -> (u32, Need) {
         wanted
     };
     let shrinks = match asked {
-        0 => icvs.dynamic,
+        // Who has just asked for the number may have divided its work by it: OpenBLAS does, and hangs in a smaller team,
+        // whose members wait for each other's parts (D15).
+        0 => icvs.dynamic && !is_promised,
         _ => outermost && settings().environment.adapt == Adapt::All && engine::is_managed(),
     };
     match (shrinks, outermost) {

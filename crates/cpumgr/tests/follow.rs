@@ -1,0 +1,80 @@
+//! Programs on the drop-in library follow a real manager: unmodified C, compiled by gcc.
+//!
+//! Where gcc is missing, or the library (`cargo xtask shim` makes it), the tests say so and end.
+
+#![expect(clippy::unwrap_used, reason = "a step of a test that fails is a failed test, in the helpers, too")]
+
+mod support;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use support::{Manager, eventually};
+
+/// A program from `tests/c` under a manager.
+struct Compiled {
+    program: PathBuf,
+    shim: PathBuf,
+}
+
+impl Compiled {
+    /// `None`, with a printed reason, where it cannot be made.
+    fn new(manager: &Manager, name: &str) -> Option<Self> {
+        let shim = Path::new(env!("CARGO_TARGET_TMPDIR")).parent()?.join("shim");
+        if !shim.join("libgomp.so.1").exists() {
+            println!("skipped: no {}/libgomp.so.1 (run `cargo xtask shim`)", shim.display());
+            return None;
+        }
+        let program = manager.dir.path().join(name);
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/c/{name}.c"));
+        let gcc = Command::new("gcc").args(["-O1", "-Wall", "-fopenmp"]).arg(source).arg("-o").arg(&program).output();
+        let Ok(output) = gcc else {
+            println!("skipped: no gcc here");
+            return None;
+        };
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        Some(Self { program, shim })
+    }
+
+    fn command(&self, manager: &Manager) -> Command {
+        let mut command = Command::new(&self.program);
+        for (name, _) in std::env::vars_os() {
+            if name.to_str().is_some_and(|name| ["OMP_", "GOMP_", "NANOS_"].iter().any(|start| name.starts_with(start)))
+            {
+                command.env_remove(name);
+            }
+        }
+        command.env("LD_LIBRARY_PATH", &self.shim).env("NANOS_CPUMGR", manager.socket());
+        command.stdin(Stdio::null()).stdout(Stdio::piped());
+        command
+    }
+}
+
+/// What a program prints that ends well within the tests' patience.
+fn output(mut command: Command) -> String {
+    let mut child = command.spawn().unwrap();
+    let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        eventually("the program ends", || child.try_wait().unwrap())
+    }));
+    if ended.is_err() {
+        child.kill().unwrap();
+    }
+    let output = child.wait_with_output().unwrap();
+    assert!(ended.is_ok_and(|status| status.success()), "{command:?}: {}", String::from_utf8_lossy(&output.stdout));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// A manager with one processor: whoever registers has a grant of one.
+fn with_one_processor() -> Manager {
+    let one = platform::affinity::affinity(None).unwrap().first().unwrap();
+    Manager::start(&["--cpus", &one.to_string()])
+}
+
+#[test]
+fn who_asks_for_the_size_of_a_team_gets_it_and_other_teams_follow_the_grant() {
+    let manager = with_one_processor();
+    let Some(compiled) = Compiled::new(&manager, "promise") else { return };
+    let mut command = compiled.command(&manager);
+    command.env("OMP_NUM_THREADS", "2");
+    assert_eq!(output(command), "1 2 1 2\n");
+}
