@@ -4,6 +4,7 @@ mod artifact;
 mod bench;
 mod conformance;
 mod demo;
+mod flip;
 mod graph;
 mod hwloc;
 mod package;
@@ -48,6 +49,8 @@ enum Task {
     Hwloc,
     /// Redraws tables of the papers.
     Reproduce(reproduce::Options),
+    /// Runs the OpenMP programs under a manager that changes every grant 1 <-> 2 every 20 ms: right results.
+    Flip(flip::Options),
     /// Builds the drop-in OpenMP library into target/shim.
     Shim,
     /// Runs programs from PyPI and Debian on the original OpenMP runtime and on ours; installs them below target/real.
@@ -71,6 +74,7 @@ fn main() -> anyhow::Result<()> {
         Task::Vm(guest) => vm::run(&workspace, &guest),
         Task::Hwloc => hwloc::run(&workspace),
         Task::Reproduce(options) => reproduce::run(&workspace, &options),
+        Task::Flip(options) => flip::run(&workspace, &options).map(drop),
         Task::Shim => {
             println!("{}", shim::run(&workspace)?.display());
             Ok(())

@@ -69,6 +69,9 @@ const LANES: &[Lane] = &[
     ("package", |workspace, _| package::run(workspace).map(|()| Count::ONE)),
     ("models", |workspace, _| models(workspace)),
     ("programs", programs),
+    ("flip", |workspace, _| {
+        crate::flip::run(workspace, &crate::flip::Options::SHORT).map(|passed| Count { passed, ..Count::default() })
+    }),
 ];
 
 /// Which lanes to run.

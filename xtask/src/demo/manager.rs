@@ -22,13 +22,13 @@ pub(crate) struct Manager {
 }
 
 impl Manager {
-    /// Starts `cpumgr daemon` in `folder` and returns when it answers.
-    pub(crate) fn start(program: &Path, library: &Path, folder: &Path) -> anyhow::Result<Manager> {
+    /// Starts `cpumgr daemon` in `folder` with these further options and returns when it answers.
+    pub(crate) fn start(program: &Path, library: &Path, folder: &Path, options: &[&str]) -> anyhow::Result<Manager> {
         let (socket, trace, log) = (folder.join("app.sock"), folder.join("trace.jsonl"), folder.join("manager.log"));
         let output = std::fs::File::create(&log).with_context(|| format!("cannot create {}", log.display()))?;
         let mut command = Command::new(program);
         command.arg("daemon").arg("--socket").arg(&socket).arg("--trace").arg(&trace);
-        command.args(["--idle-exit", "never"]);
+        command.args(["--idle-exit", "never"]).args(options);
         command.stdout(output.try_clone().context("cannot share the manager's log")?).stderr(output);
         let mut servant = Servant::start(&mut command)?;
         let begin = Instant::now();
@@ -52,6 +52,11 @@ impl Manager {
         let mut command = Command::new(&self.program);
         command.arg("run").arg("--socket").arg(&self.socket).arg("--lib").arg(&self.library).arg("--").arg(program);
         command
+    }
+
+    /// Kills it: nothing is put back and nobody is told.
+    pub(crate) fn kill(self) -> anyhow::Result<()> {
+        self.servant.kill()
     }
 
     /// Ends it; returns what it did and the processor time that it took. Fails when it was gone before.

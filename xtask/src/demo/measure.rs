@@ -182,6 +182,15 @@ impl Servant {
         self.end()
     }
 
+    /// Ends it without asking (SIGKILL).
+    pub(crate) fn kill(mut self) -> anyhow::Result<()> {
+        if !std::mem::replace(&mut self.reaped, true) {
+            kill(self.pid);
+            reap(self.pid)?;
+        }
+        Ok(())
+    }
+
     fn end(&mut self) -> anyhow::Result<Duration> {
         if std::mem::replace(&mut self.reaped, true) {
             return Ok(Duration::ZERO);

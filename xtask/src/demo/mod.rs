@@ -21,9 +21,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 
 use self::load::Load;
-use self::manager::Manager;
-use self::measure::{Finish, monotonic_ns};
-pub(crate) use self::measure::{Household, run_copies};
+pub(crate) use self::load::{processors, usable};
+pub(crate) use self::manager::Manager;
+use self::measure::monotonic_ns;
+pub(crate) use self::measure::{Finish, Household, check_interrupt, run_copies};
 pub(crate) use self::plan::Program;
 use self::plan::{Record, Runtime, Sample, Selection, Step, USUAL_COPIES};
 pub(crate) use self::subject::Subject;
@@ -81,7 +82,7 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()
     let private = private_folder()?;
     let mut demo = Demo {
         target: workspace.target.clone(),
-        manager: Manager::start(&workspace.target.join("release/cpumgr"), &library, private.path())?,
+        manager: Manager::start(&workspace.target.join("release/cpumgr"), &library, private.path(), &[])?,
         subjects,
         record: Record::new(selection, load::usable()?, target),
         windows: Vec::new(),

@@ -63,6 +63,11 @@ impl Trace {
         Trace::parse(&text).with_context(|| format!("in the trace {}", path.display()))
     }
 
+    /// How many grants it tells of.
+    pub(crate) fn allocations(&self) -> usize {
+        self.events.iter().filter(|event| event.event == "allocation").count()
+    }
+
     fn parse(text: &str) -> anyhow::Result<Trace> {
         let whole = text.rfind('\n').map_or("", |end| &text[..end]);
         let mut events = Vec::new();

@@ -18,7 +18,9 @@ use arena::message::{self, Register, ToManager};
 use platform::affinity::{CpuId, CpuSet, Tid, affinity, current_tid, set_affinity};
 use platform::process::{self, Pid};
 
+mod leaks;
 mod reuse;
+mod scribble;
 mod times;
 
 /// How long anything may take on a busy machine.
@@ -65,13 +67,15 @@ pub(crate) fn two_processors() -> Option<String> {
 pub(crate) struct Manager {
     pub(crate) dir: tempfile::TempDir,
     child: Child,
+    leaks: leaks::Check,
 }
 
 impl Manager {
     /// Starts one with further options and waits until it answers.
     pub(crate) fn start(options: &[&str]) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let mut manager = Self { child: spawn(dir.path(), options), dir };
+        let leaks = leaks::Check::begin(dir.path());
+        let mut manager = Self { child: spawn(dir.path(), options), dir, leaks };
         manager.wait_until_it_answers();
         manager
     }
@@ -140,9 +144,12 @@ impl Drop for Manager {
         if std::thread::panicking() {
             eprintln!("the manager's log:\n{}", self.log());
         }
-        // The leak check: whatever the test did, the process is gone after this, by SIGKILL if need be.
+        // Whatever the test did, the process is gone after this, by SIGKILL if need be.
         self.child.kill().expect("a child can be killed");
         self.child.wait().expect("a child can be waited for");
+        if !std::thread::panicking() {
+            self.leaks.end();
+        }
     }
 }
 
@@ -193,6 +200,11 @@ impl Program {
 
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
+    }
+
+    pub(crate) fn signal(&self, signal: i32) {
+        let pidfd = process::pidfd_open(Pid(self.child.id().cast_signed())).unwrap();
+        process::pidfd_send_signal(&pidfd, signal).unwrap();
     }
 
     /// A process that has not registered.
@@ -419,6 +431,32 @@ pub(crate) fn act_as_a_program() {
                     rings += 1;
                 }
                 format!("flooded {rings}")
+            }
+            // How often the manager was seen dead or silent in so many milliseconds, by a look in each.
+            "misses" => {
+                let (client, begin) = (client.as_ref().unwrap(), Instant::now());
+                let mut misses = 0_u64;
+                while begin.elapsed() < Duration::from_millis(u64::from(number(1))) {
+                    misses += u64::from(!client.is_alive());
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                format!("missed {misses}")
+            }
+            // Registers, then writes random bytes into its area and rings, both as fast as it can, for ever.
+            "scribble" => {
+                scribble::begin(Path::new(&socket));
+                "scribbling".into()
+            }
+            // Spins on this many threads, for ever.
+            "hogs" => {
+                for _ in 0..number(1) {
+                    std::thread::spawn(|| {
+                        loop {
+                            std::hint::spin_loop();
+                        }
+                    });
+                }
+                "hogging".into()
             }
             // Closes every descriptor and opens others, with or without further requests.
             "reuse" => reuse::reuse(words[1], Arc::into_inner(client.take().unwrap()).unwrap()),

@@ -1,0 +1,339 @@
+//! The mission's own test: OpenMP programs under a manager that changes its mind all the time, with right results.
+//!
+//! Every grant goes from one processor to two and back every 20 ms (`crates/cpumgr/examples/flip_policy.rs`), while the
+//! example programs and the test programs of the drop-in library run, unmodified. Then the programs that show what may
+//! not happen to a thread that loses its processor (D1, with 10 ms), what others inherit (D2), and a gang whose manager
+//! is killed while it is out (D5).
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+
+use crate::demo::{Finish, Household, Manager, Program, Subject, check_interrupt, run_copies, usable};
+use crate::setup::{Compiler, Language, Workspace, clean_environment, must_succeed};
+
+/// A run of a fraction of a second that takes longer hangs.
+const LONGEST_RUN: Duration = Duration::from_secs(120);
+/// Small work for the example programs.
+const SMALL_WORK: [&str; 2] = ["--work", "16"];
+/// The test programs of the drop-in library that say "ok", with the variables that they are run with.
+const TESTS: [(&str, &[(&str, &str)]); 9] = [
+    ("regions", &[]),
+    ("loops", &[]),
+    ("synchronisation", &[]),
+    ("tasks", &[]),
+    ("cancellation", &[("OMP_CANCELLATION", "true")]),
+    ("foreign", &[]),
+    ("forked", &[]),
+    ("old", &[]),
+    ("memory", &[]),
+];
+/// After so long a gang whose manager was killed runs again (D5).
+const LONGEST_PAUSE: f64 = 1.0;
+
+/// What the command line can ask for.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// How long each program of D1 runs; 60 for the stress run.
+    #[arg(long, value_name = "SECONDS", default_value_t = 4)]
+    seconds: u32,
+    /// How often each of the other programs runs.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    rounds: u32,
+    /// Only programs whose name contains this.
+    #[arg(value_name = "NAME")]
+    name: Option<String>,
+}
+
+/// What every run needs.
+struct Stage<'a> {
+    workspace: &'a Workspace,
+    compiler: Compiler,
+    /// The program of the manager that flips.
+    manager: PathBuf,
+    library: PathBuf,
+    folder: tempfile::TempDir,
+    options: &'a Options,
+    faults: Vec<String>,
+    passed: u64,
+}
+
+impl Options {
+    /// All programs, once.
+    pub(crate) const SHORT: Options = Options { seconds: 4, rounds: 1, name: None };
+}
+
+/// Runs them all and counts those that were right; fails with the list of those that went wrong.
+pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<u64> {
+    if usable()? < 2 {
+        println!("skipped: needs two processors");
+        return Ok(0);
+    }
+    let compiler = Compiler::find_or_install()?;
+    let library = crate::shim::run(workspace)?;
+    must_succeed(&mut workspace.cargo(["build", "--package", "cpumgr", "--bins", "--example", "flip_policy"]))?;
+    let manager = workspace.target.join("debug/examples/flip_policy");
+    let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
+    let _household = Household::take_over()?;
+    let mut stage = Stage { workspace, compiler, manager, library, folder, options, faults: Vec::new(), passed: 0 };
+    stage.examples()?;
+    stage.tests()?;
+    stage.unsafe_places()?;
+    stage.heirs()?;
+    stage.gang()?;
+    println!("{} right, {} wrong", stage.passed, stage.faults.len());
+    if !stage.faults.is_empty() {
+        bail!("under changing grants these went wrong:\n{}", stage.faults.join("\n"));
+    }
+    if stage.passed == 0 {
+        bail!("no program has such a name");
+    }
+    Ok(stage.passed)
+}
+
+impl Stage<'_> {
+    fn wanted(&self, name: &str) -> bool {
+        self.options.name.as_deref().is_none_or(|part| name.contains(part))
+    }
+
+    /// A manager that flips with this period.
+    fn manager(&self, period: &str) -> anyhow::Result<Manager> {
+        let options = ["--policy", "flip", "--quantum", "20ms", "--cpus"];
+        let cpus = crate::demo::processors()?.iter().take(2).map(u32::to_string).collect::<Vec<_>>().join(",");
+        let options = options.iter().copied().chain([cpus.as_str()]).collect::<Vec<_>>();
+        let manager = Manager::start(&self.manager, &self.library, self.folder.path(), &options)?;
+        let mut configure = Command::new(&self.manager);
+        configure.args(["policy", "--socket"]).arg(self.folder.path().join("app.sock"));
+        must_succeed(configure.arg("flip").arg(format!("period={period}")))?;
+        Ok(manager)
+    }
+
+    /// Ends it; counts how often the programs' processors changed, which must be often.
+    fn finish(&mut self, manager: Manager, what: &str) -> anyhow::Result<()> {
+        let (trace, _) = manager.finish()?;
+        let changes = trace.allocations();
+        if changes < 4 {
+            self.faults.push(format!("{what}: only {changes} grants: that tested nothing"));
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, name: &str, outcome: anyhow::Result<String>) {
+        match outcome {
+            Ok(said) => {
+                self.passed += 1;
+                println!("{name}: right{said}");
+            }
+            Err(fault) => {
+                println!("{name}: WRONG: {fault:#}");
+                self.faults.push(format!("{name}: {fault:#}"));
+            }
+        }
+    }
+
+    fn run_one(&self, command: Command, variables: &[(&str, &str)]) -> anyhow::Result<Finish> {
+        check_interrupt()?;
+        let mut command = Some(command);
+        let copies = run_copies(1, LONGEST_RUN, || {
+            let mut command = command.take().expect("one copy is made");
+            clean_environment(&mut command, &self.workspace.target);
+            command.envs(variables.iter().copied());
+            command
+        });
+        copies?.pop().context("no copy ran")
+    }
+
+    fn examples(&mut self) -> anyhow::Result<()> {
+        let programs = [Program::Cg, Program::Lu, Program::Sort, Program::Heat].into_iter();
+        let programs: Vec<Program> = programs.filter(|program| self.wanted(program.name())).collect();
+        for program in programs {
+            let mut subject = match Subject::build_all(self.workspace, &self.compiler, &[program]) {
+                Ok(mut subjects) => subjects.pop().context("nothing was built")?,
+                Err(fault) => {
+                    println!("{}: skipped: {fault:#}", program.name());
+                    continue;
+                }
+            };
+            // One thread on the system's runtime says what is right.
+            let reference = run_copies(1, LONGEST_RUN, || {
+                let mut command = Command::new(&subject.path);
+                clean_environment(&mut command, &self.workspace.target);
+                command.args(SMALL_WORK).env("OMP_NUM_THREADS", "1");
+                command
+            });
+            let reference = reference?.pop().context("no copy ran")?;
+            subject.check(true, &reference).with_context(|| format!("{} on one thread", program.name()))?;
+            let manager = self.manager("20ms")?;
+            for _ in 0..self.options.rounds {
+                let mut command = manager.run(&subject.path);
+                command.args(SMALL_WORK);
+                let finish = self.run_one(command, &[])?;
+                let took = finish.turnaround.as_secs_f64();
+                let outcome = subject.check(false, &finish).map(|()| format!(", {took:.2} s"));
+                self.note(program.name(), outcome);
+            }
+            self.finish(manager, program.name())?;
+        }
+        Ok(())
+    }
+
+    fn tests(&mut self) -> anyhow::Result<()> {
+        for (name, variables) in TESTS.into_iter().filter(|(name, _)| self.wanted(name)).collect::<Vec<_>>() {
+            let source = self.workspace.root.join("crates/omp-shim/tests/c").join(name).with_extension("c");
+            let program = self.compile(&source, name)?;
+            let manager = self.manager("20ms")?;
+            for _ in 0..self.options.rounds {
+                let finish = self.run_one(manager.run(&program), variables)?;
+                self.note(name, is_ok(&finish));
+            }
+            drop(manager);
+        }
+        Ok(())
+    }
+
+    fn compile(&self, source: &Path, name: &str) -> anyhow::Result<PathBuf> {
+        let program = self.folder.path().join(name);
+        self.compiler.build(Language::C, source, &program)?;
+        Ok(program)
+    }
+
+    fn own(&self, name: &str) -> anyhow::Result<PathBuf> {
+        let source = self.workspace.root.join("crates/cpumgr/tests/c").join(name).with_extension("c");
+        self.compile(&source, name)
+    }
+
+    /// D1: a team that spins on the program's own flags, and one that takes the C library's locks.
+    fn unsafe_places(&mut self) -> anyhow::Result<()> {
+        for name in ["flags", "locks"].into_iter().filter(|name| self.wanted(name)).collect::<Vec<_>>() {
+            let program = self.own(name)?;
+            let manager = self.manager("10ms")?;
+            let mut command = manager.run(&program);
+            command.arg(self.options.seconds.to_string());
+            let finish = self.run_one(command, &[])?;
+            self.note(name, is_ok(&finish).map(|_| format!(", {}", finish.errors.trim())));
+            self.finish(manager, name)?;
+        }
+        Ok(())
+    }
+
+    /// D2: what others inherit, and four copies that nobody manages.
+    fn heirs(&mut self) -> anyhow::Result<()> {
+        if self.wanted("heirs") {
+            let program = self.own("heirs")?;
+            let manager = self.manager("20ms")?;
+            let mut command = manager.run(&program);
+            command.arg(usable()?.to_string());
+            let finish = self.run_one(command, &[])?;
+            self.note("heirs", is_ok(&finish));
+            self.finish(manager, "heirs")?;
+        }
+        if self.wanted("copies") {
+            let program = self.own("copies")?;
+            let finishes = run_copies(4, LONGEST_RUN, || {
+                let mut command = Command::new(&program);
+                clean_environment(&mut command, &self.workspace.target);
+                command.env("LD_LIBRARY_PATH", &self.library).env("NANOS_CPUMGR", "off").arg("3");
+                command
+            })?;
+            let outcome = progress(&finishes);
+            self.note("copies, four, unmanaged", outcome);
+        }
+        Ok(())
+    }
+
+    /// D5: the manager is killed while a gang is out.
+    fn gang(&mut self) -> anyhow::Result<()> {
+        if !self.wanted("gang") {
+            return Ok(());
+        }
+        let program = self.own("gang")?;
+        for _ in 0..self.options.rounds {
+            let manager = self.manager("20ms")?;
+            let said = self.folder.path().join("gang.said");
+            let output = File::create(&said).with_context(|| format!("cannot create {}", said.display()))?;
+            let mut command = manager.run(&program);
+            clean_environment(&mut command, &self.workspace.target);
+            let mut child = command.arg("2.5").stdout(output).spawn().context("cannot start the gang")?;
+            let begin = Instant::now();
+            let read = || -> anyhow::Result<String> {
+                let mut text = String::new();
+                File::open(&said).and_then(|mut file| file.read_to_string(&mut text)).context("cannot read it")?;
+                Ok(text)
+            };
+            while !read()?.contains("out") && begin.elapsed() < LONGEST_RUN {
+                check_interrupt()?;
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            manager.kill()?;
+            let killed = Instant::now();
+            let status = loop {
+                match child.try_wait().context("cannot wait for the gang")? {
+                    Some(status) => break Some(status),
+                    None if killed.elapsed() > Duration::from_secs(20) => break None,
+                    None => std::thread::sleep(Duration::from_millis(5)),
+                }
+            };
+            if status.is_none() {
+                child.kill().context("cannot kill the gang")?;
+                child.wait().context("cannot wait for the gang")?;
+            }
+            let text = read()?;
+            let outcome = match (status, pause(&text)) {
+                (Some(status), Some(longest)) if status.success() && longest < LONGEST_PAUSE => {
+                    Ok(format!(", it paused for {longest:.3} s at most"))
+                }
+                (status, _) => Err(anyhow::anyhow!("{status:?}, it said: {}", text.trim())),
+            };
+            self.note("gang without its manager", outcome);
+        }
+        Ok(())
+    }
+}
+
+/// The longest pause that a gang speaks of.
+fn pause(text: &str) -> Option<f64> {
+    text.lines().find_map(|line| line.strip_prefix("longest ")?.parse().ok())
+}
+
+/// The run ended well and said "ok".
+fn is_ok(finish: &Finish) -> anyhow::Result<String> {
+    let status = finish.status.context("killed before it was done")?;
+    if !status.success() || finish.output.trim() != "ok" {
+        bail!("{status}; it said: {}", format!("{}{}", finish.output, finish.errors).trim());
+    }
+    Ok(format!(", {:.2} s", finish.turnaround.as_secs_f64()))
+}
+
+/// Copies that ran side by side: each did something, and none much less than the others.
+fn progress(finishes: &[Finish]) -> anyhow::Result<String> {
+    let rounds = finishes.iter().map(|finish| {
+        let status = finish.status.context("killed before it was done")?;
+        let mut lines = finish.output.lines();
+        match (lines.next().and_then(|line| line.parse::<u64>().ok()), lines.next()) {
+            (Some(rounds), Some("ok")) if status.success() => Ok(rounds),
+            _ => bail!("{status}; it said: {}{}", finish.output, finish.errors),
+        }
+    });
+    let rounds: Vec<u64> = rounds.collect::<anyhow::Result<_>>()?;
+    let (least, most) = (rounds.iter().min().copied().unwrap_or(0), rounds.iter().max().copied().unwrap_or(0));
+    // Bound to one processor together they would get a quarter; time slices alone make no such difference.
+    if least * 4 < most {
+        bail!("one did {least} rounds while another did {most}: they stand on each other's processors");
+    }
+    Ok(format!(", {least} to {most} rounds"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gang_says_how_long_it_paused() {
+        assert_eq!(pause("out\nlongest 0.250\nok\n"), Some(0.25));
+        assert_eq!(pause("out\n"), None);
+    }
+}
