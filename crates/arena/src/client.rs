@@ -31,6 +31,7 @@ mod kept;
 mod life;
 mod reconnect;
 mod registration;
+mod starved;
 mod tie;
 mod watch;
 

@@ -2,7 +2,8 @@
 //!
 //! Death is the end of the socket: the kernel closes it when the manager ends, however it ends. Silence is counted in
 //! looks of this thread and not in time, so that a program (or a machine) that was stopped itself, and finds an old
-//! heartbeat when it goes on, does not take a healthy manager for a hung one.
+//! heartbeat when it goes on, does not take a healthy manager for a hung one. Nor does a look count at which the manager
+//! was waiting for a processor ([`starved`](super::starved)).
 
 use std::io;
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use platform::{fdpass, process};
 
 use super::kept::Descriptors;
 use super::reconnect;
+use super::starved::Starvation;
 use super::tie::Tie;
 use crate::global::Global;
 use crate::message::{self, FromManager, MAX_MESSAGE};
@@ -66,6 +68,7 @@ fn follow(descriptors: &Descriptors, tie: &Tie) -> Ended {
     let mut packet = vec![0; MAX_MESSAGE];
     let mut beat = tie.global.life.heartbeat_ns();
     let mut still = 0;
+    let mut starvation = Starvation::of(descriptors.socket());
     loop {
         // A program that closes all its descriptors loses the connection. What it opens then may have the socket's
         // number: waiting for that does it no harm, receiving from it would.
@@ -85,7 +88,12 @@ fn follow(descriptors: &Descriptors, tie: &Tie) -> Ended {
             }
         }
         let now = tie.global.life.heartbeat_ns();
-        still = if now == beat { (still + 1).min(SILENT_LOOKS) } else { 0 };
+        if now != beat {
+            still = 0;
+            starvation.is_well();
+        } else if !starvation.is_starved() {
+            still = (still + 1).min(SILENT_LOOKS);
+        }
         beat = now;
         if still < SILENT_LOOKS {
             tie.life.revive();

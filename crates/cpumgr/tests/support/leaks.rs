@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use platform::affinity::{CpuSet, affinity};
+use platform::affinity::{CpuSet, Tid, affinity};
 
 /// What was there when a test began.
 pub(crate) struct Check {
@@ -14,17 +14,22 @@ pub(crate) struct Check {
 
 impl Check {
     pub(crate) fn begin(dir: &Path) -> Self {
-        Self { dir: dir.to_owned(), mask: affinity(None).unwrap(), shared: shared_memory() }
+        Self { dir: dir.to_owned(), mask: own_mask(), shared: shared_memory() }
     }
 
     /// To be called when the manager has ended.
     pub(crate) fn end(&self) {
         // A program may be about to end: its death is what a test waits for last.
         super::eventually("no process of the test is left", || processes(&self.dir).is_empty().then_some(()));
-        assert_eq!(affinity(None).unwrap(), self.mask, "the test's own mask has changed");
+        assert_eq!(own_mask(), self.mask, "the test's own mask has changed");
         let left: Vec<String> = shared_memory().difference(&self.shared).cloned().collect();
         assert!(left.is_empty(), "named shared memory is left: {left:?}");
     }
+}
+
+/// The initial thread's: the others belong to tests, some of which bind themselves.
+fn own_mask() -> CpuSet {
+    affinity(Some(Tid(std::process::id().cast_signed()))).unwrap()
 }
 
 /// Ours is memory without a name, so of all names in /dev/shm only those count that look like ours.
