@@ -170,7 +170,7 @@ mod tests {
     #[test]
     fn a_thread_gets_one_alternate_stack_and_loses_it_again() {
         std::thread::spawn(|| {
-            assert!(AlternateStack::for_this_thread().is_none(), "the standard library gave it one");
+            // The standard library may have given it one already; not so where a sanitizer owns the signal.
             let none = libc::stack_t { ss_sp: ptr::null_mut(), ss_flags: libc::SS_DISABLE, ss_size: 0 };
             // SAFETY: - takes the thread's alternate stack out of use, which nobody is on.
             assert_eq!(unsafe { libc::sigaltstack(&none, ptr::null_mut()) }, 0);
