@@ -1,5 +1,6 @@
 //! Regions on real threads: every member runs once, threads keep their identity, nested regions, several masters,
-//! panics, and teams larger than the machine. `regions_broadcast` runs the same tests with teams supplied by broadcast.
+//! panics, and teams larger than the machine; supplied by lines. `regions_broadcast` runs the same tests with teams
+//! supplied by broadcast.
 #![cfg(not(loom))]
 
 use nanothreads::engine::{Barrier, Member, Team};
@@ -19,7 +20,7 @@ use std::thread::{self, ThreadId};
 fn four() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        let supply = if module_path!().starts_with("regions_broadcast") { Supply::Global } else { Supply::Auto };
+        let supply = if module_path!().starts_with("regions_broadcast") { Supply::Global } else { Supply::Local };
         assert!(nanothreads::configure(Config { supply, ..Config::default() }));
         assert!(nanothreads::set_team_sizer(Box::new(Fixed::new(4))));
     });
