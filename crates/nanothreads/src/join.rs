@@ -4,9 +4,9 @@
 //! The outermost join of a thread forks a region. Member 0, the caller, runs the first half; the second half stands in the
 //! descriptor of the region, for the member that comes first, or for member 0 if nobody has come when it gets there. Inside,
 //! a join pushes its second half to its member's [`deque`], runs the first, and takes the second back, unless somebody stole
-//! it (`crew`). When [`CAPACITY`](deque::CAPACITY) halves of the member are open already, a join is two calls: thieves take
-//! the oldest, which is the largest, and the next join of that member offers one again. So the upper levels of a recursion
-//! are open to others at any time, and all levels below cost two loads, a comparison and a branch.
+//! it (`crew`). When as many halves of the member are open as anybody wants, a join is two calls: thieves take the oldest,
+//! which is the largest, and the next join of that member offers more again. So the upper levels of a recursion are open to
+//! others at any time, and all levels below cost three loads, a comparison and a branch ([`deque`] says how many are open).
 //!
 //! # Where a join is two calls
 //! With one processor; in a region whose inner teams have one member; inside such a join.
@@ -21,7 +21,7 @@
 //!
 //! # Papers
 //! Mohr, Kranz and Halstead, Lazy task creation, TPDS 1991: open the oldest, largest ones only; there by a heartbeat or a
-//! thief's request in later systems, here by a bound on open ones.
+//! thief's request in later systems, here by a bound on open ones, which thefts raise and halves that come back lower.
 
 mod crew;
 pub mod deque;

@@ -7,9 +7,21 @@
 //! `top` carries a *tag* beside the index: which piece of work the owner is at. A thief that names a tag gets nothing but
 //! what was pushed for that work.
 //!
+//! # How many items are offered
+//! An item that nobody takes costs its owner some 30 ns, and a recursion of depth d passes about d^k / k! joins with k older
+//! halves open: a fixed bound of 8 opened most joins of a recursion of depth 30. So the *limit* moves. Work begins with
+//! [`CAPACITY`]: a chain of joins opens that many at once. An item that comes back although thieves could have had it says
+//! that nobody wants work from so deep: the limit falls to the number of items left, but not below [`CUSHION`]. A theft
+//! that the owner sees at its next push or pop raises it to [`CAPACITY`] again. So there are always a few for those who come
+//! next, and more are opened as long as somebody takes them.
+//!
+//! The limit is kept as the *brim*, the index of `top` at which the deque counts as full: one comparison says so.
+//!
 //! # Invariants
 //! I1  At most [`CAPACITY`] items, so the ring never moves: who finds it full does not push.
 //! I2  The tag changes only while there is no item, by the owner; no thief moves `top` then.
+//! I3  As the owner sees it, `brim <= top <= bottom <= brim + CAPACITY`: it sets the brim by a `top` that it has read, and
+//!     later reads are not older.
 //!
 //! # Races
 //! *The last item.* A (owner) and B (thief). By the fences D3 and D6 either B sees A's D2, or A sees B's D4. If B sees it,
@@ -25,6 +37,8 @@
 //! | `bottom` stores (D1, D2) | Release: what the item points to | D7 Acquire |
 //! | D4 compare-and-swap of `top` | AcqRel | D5 Acquire, and itself |
 //! | D3, D6 fences | SeqCst: store of `bottom`, load of `top` against load of `top`, load of `bottom` | each other |
+//! `brim` and `seen` are the owner's own.
+//!
 //! The owner's fence is a plain one, not the light half of a membarrier: only few items are ever pushed (I1), and thieves
 //! that interrupt a busy owner for each attempt would cost it more.
 //!
@@ -39,9 +53,11 @@ use platform::sync::atomic::{
 };
 use std::ptr;
 
-/// Items that a member offers at most. Enough that thieves always find the upper levels of its recursion, few enough that
-/// offering them costs nothing beside what they hold: a halving recursion of any depth makes 2^8 of them.
-pub const CAPACITY: u32 = 8;
+/// Items that a member offers at most, when each is wanted.
+pub const CAPACITY: u32 = 16;
+/// Items that a member offers when nobody takes them. Enough for a few thieves at once; of a recursion of depth 30 it makes
+/// some 500.
+pub const CUSHION: u32 = 3;
 
 /// See the module head.
 #[derive(Debug)]
@@ -51,6 +67,10 @@ pub struct Deque<T> {
     top: AtomicU64,
     /// The index behind the newest item. Writer: the owner.
     bottom: AtomicU32,
+    /// The index of `top` that means full: the limit below `bottom`. The owner's.
+    brim: AtomicU32,
+    /// The index of `top` when the owner set the limit last: another one is a theft. The owner's.
+    seen: AtomicU32,
     items: [AtomicPtr<T>; CAPACITY as usize],
 }
 
@@ -77,7 +97,7 @@ impl<T> Deque<T> {
     /// Without items.
     #[cfg(not(loom))]
     pub const fn new() -> Self {
-        Self::with_items(0)
+        Self::with_brim(CAPACITY.wrapping_neg())
     }
 
     /// Without items.
@@ -86,6 +106,8 @@ impl<T> Deque<T> {
         Self {
             top: AtomicU64::new(0),
             bottom: AtomicU32::new(0),
+            brim: AtomicU32::new(CAPACITY.wrapping_neg()),
+            seen: AtomicU32::new(0),
             items: std::array::from_fn(|_| AtomicPtr::new(ptr::null_mut())),
         }
     }
@@ -93,23 +115,42 @@ impl<T> Deque<T> {
     /// One that says for ever that it is full, and must never be stolen from.
     #[cfg(not(loom))]
     pub(super) const fn always_full() -> Self {
-        Self::with_items(CAPACITY)
+        Self::with_brim(0)
     }
 
     #[cfg(not(loom))]
-    const fn with_items(count: u32) -> Self {
+    const fn with_brim(brim: u32) -> Self {
         Self {
             top: AtomicU64::new(0),
-            bottom: AtomicU32::new(count),
+            bottom: AtomicU32::new(0),
+            brim: AtomicU32::new(brim),
+            seen: AtomicU32::new(0),
             items: [const { AtomicPtr::new(ptr::null_mut()) }; CAPACITY as usize],
         }
     }
 
-    /// True when nothing can be pushed. By the owner. Cost: two loads of one line, which only thefts take away.
+    /// True when nothing is to be pushed. By the owner. Cost: two loads of one line, which only thefts take away.
     #[inline]
     pub fn is_full(&self) -> bool {
-        // ORDERING: Relaxed - `bottom` is the owner's; an old `top` makes the answer "full", which is always safe.
-        self.bottom.load(Relaxed).wrapping_sub(index_of(self.top.load(Relaxed))) >= CAPACITY
+        // ORDERING: Relaxed - `brim` is the owner's; an old `top` makes the answer "full", which is always safe.
+        index_of(self.top.load(Relaxed)) == self.brim.load(Relaxed)
+    }
+
+    /// Sets the limit for a deque that ends at `bottom`. By the owner.
+    fn limit(&self, bottom: u32, limit: u32) {
+        // ORDERING: Relaxed - the owner's own word.
+        self.brim.store(bottom.wrapping_sub(limit), Relaxed);
+    }
+
+    /// True when something was stolen since the owner asked last; `top` is the index that it reads now.
+    fn was_robbed(&self, top: u32) -> bool {
+        // ORDERING: Relaxed - the owner's own word.
+        let robbed = self.seen.load(Relaxed) != top;
+        if robbed {
+            // ORDERING: Relaxed - as above.
+            self.seen.store(top, Relaxed);
+        }
+        robbed
     }
 
     /// Adds an item. By the owner. Cost: two stores.
@@ -121,6 +162,11 @@ impl<T> Deque<T> {
         debug_assert!(!self.is_full());
         // ORDERING: Relaxed - the owner's own word.
         let bottom = self.bottom.load(Relaxed);
+        // ORDERING: Relaxed - how many are wanted.
+        let robbed = self.was_robbed(index_of(self.top.load(Relaxed)));
+        // ORDERING: Relaxed - the owner's own word.
+        let limit = if robbed { CAPACITY } else { bottom.wrapping_sub(self.brim.load(Relaxed)) };
+        self.limit(bottom.wrapping_add(1), limit);
         // ORDERING: Relaxed - published by D1.
         self.items[slot_of(bottom)].store(item.cast_mut(), Relaxed);
         // ORDERING: Release (D1) - pairs with D7.
@@ -159,13 +205,21 @@ impl<T> Deque<T> {
         d3();
         // ORDERING: Relaxed - ordered by D3.
         let top = self.top.load(Relaxed);
-        let older = newest.wrapping_sub(index_of(top)).cast_signed();
-        if older > 0 {
+        let older = newest.wrapping_sub(index_of(top));
+        let robbed = self.was_robbed(index_of(top));
+        if older.cast_signed() > 0 {
+            // ORDERING: Relaxed - the owner's own word.
+            let limit = after.wrapping_sub(self.brim.load(Relaxed));
+            self.limit(newest, if robbed { CAPACITY } else { limit.min(older.max(CUSHION)) });
             return true;
         }
         // ORDERING: AcqRel/Relaxed (D4) - one of the owner and the thieves gets the last item.
         let won = older == 0 && self.top.compare_exchange(top, pack(tag_of(top), after), AcqRel, Relaxed).is_ok();
-        // ORDERING: Release - as D2. Now the deque is empty: `top` is at `after`.
+        // Now the deque is empty: `top` is at `after`.
+        // ORDERING: Relaxed - the owner's own word.
+        self.seen.store(after, Relaxed);
+        self.limit(after, if won && !robbed { CUSHION } else { CAPACITY });
+        // ORDERING: Release - as D2.
         self.bottom.store(after, Release);
         won
     }
@@ -192,7 +246,7 @@ impl<T> Deque<T> {
         self.top.compare_exchange(top, next, AcqRel, Relaxed).is_ok().then_some(item.cast_const())
     }
 
-    /// From now on the owner works for `tag`; returns what it was before.
+    /// From now on the owner works for `tag`, and whoever wants may have a part of it; returns what it was before.
     ///
     /// # Safety
     /// - The caller is the owner, and all its items were popped or stolen (I2).
@@ -201,6 +255,7 @@ impl<T> Deque<T> {
         let top = self.top.load(Relaxed);
         // ORDERING: Release - pairs with D5.
         self.top.store(pack(tag, index_of(top)), Release);
+        self.limit(index_of(top), CAPACITY);
         tag_of(top)
     }
 
@@ -260,6 +315,59 @@ mod tests {
         }
     }
 
+    /// A recursion of `depth` levels below the caller's: as joins use a deque. Returns how many were opened.
+    fn recurse(deque: &Deque<u32>, depth: u32, item: &u32) -> u32 {
+        if depth == 0 {
+            return 0;
+        }
+        let opens = !deque.is_full();
+        if opens {
+            // SAFETY: - one thread plays both sides; the item outlives the deque.
+            unsafe { deque.push(item) };
+        }
+        let first = recurse(deque, depth - 1, item);
+        if opens {
+            // SAFETY: - as above.
+            assert!(unsafe { deque.pop() }, "nobody steals");
+        }
+        u32::from(opens) + first + recurse(deque, depth - 1, item)
+    }
+
+    #[test]
+    fn a_recursion_that_nobody_steals_from_opens_few() {
+        let depth = 16;
+        // Joins with fewer than CUSHION older halves open.
+        let cushion: u32 = (0..depth).map(|above: u32| 1 + above + above * above.saturating_sub(1) / 2).sum();
+        let (deque, item) = (Deque::new(), 7);
+        assert_eq!(recurse(&deque, depth, &item), cushion + CAPACITY - CUSHION);
+        assert_eq!(recurse(&deque, depth, &item), cushion, "of {} joins", (1 << depth) - 1);
+    }
+
+    #[test]
+    fn a_theft_opens_as_many_as_fit() {
+        let (deque, item) = (Deque::new(), 7);
+        let fill = || {
+            let mut count = 0;
+            while !deque.is_full() {
+                // SAFETY: - as above.
+                unsafe { deque.push(&raw const item) };
+                count += 1;
+            }
+            count
+        };
+        // SAFETY: - as above.
+        let take_back = |count| (0..count).filter(|_| unsafe { deque.pop() }).count();
+        assert_eq!(fill(), CAPACITY);
+        assert_eq!(take_back(CAPACITY), CAPACITY as usize);
+        assert_eq!(fill(), CUSHION);
+        assert!(deque.steal(None).is_some());
+        assert_eq!(fill(), CAPACITY - CUSHION + 1, "seen by a push");
+        assert!(deque.steal(None).is_some());
+        assert_eq!(take_back(1), 1);
+        assert_eq!(fill(), 2, "seen by a pop");
+        assert_eq!(take_back(CAPACITY), CAPACITY as usize);
+    }
+
     #[test]
     fn a_thief_that_names_another_tag_gets_nothing() {
         let (deque, item) = (Deque::new(), 7);
@@ -282,6 +390,7 @@ mod tests {
         let (deque, item) = (Deque::new(), 7);
         deque.top.store(pack(1, u32::MAX - 1), Relaxed);
         deque.bottom.store(u32::MAX - 1, Relaxed);
+        deque.limit(u32::MAX - 1, CAPACITY);
         // SAFETY: - as above.
         unsafe {
             for _ in 0..4 {
