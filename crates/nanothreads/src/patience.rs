@@ -62,13 +62,17 @@ impl Patience {
     }
 }
 
+/// True when one of `crowd` threads may spin for a moment.
+pub(crate) fn may_spin(crowd: u32) -> bool {
+    let engine = engine();
+    crowd as usize <= engine.sizer().limit() && engine.config().waiting != Waiting::Passive
+}
+
 /// Waits for about as long as a cache line needs to come, where spinning is allowed at all: true when `look` came to hold.
 /// Nothing is set up for it and nothing has to be cleared away after it, which a short wait would feel.
 #[inline]
 pub(crate) fn holds_soon(crowd: u32, mut look: impl FnMut() -> bool) -> bool {
-    let engine = engine();
-    let may_spin = crowd as usize <= engine.sizer().limit() && engine.config().waiting != Waiting::Passive;
-    may_spin
+    may_spin(crowd)
         && (0..FIRST_LOOKS).any(|_| {
             platform::sync::pause();
             look()

@@ -7,13 +7,18 @@
 //! - a lock that the joiner holds cannot be wanted by what it runs, unless its own second half wants it, too;
 //! - its stack grows no deeper than the recursion would without a thief.
 //!
+//! # Small halves
+//! What is stolen from a member whose older halves are gone is what its next join offers, deep in its recursion: often less
+//! work than the theft costs both. So who stole less than [`SMALL`] rests before it steals again, twice as long each time;
+//! meanwhile the victim gets on to larger halves. A rest ends with what the member waits for.
+//!
 //! # Waiting
 //! By the rules of [`patience`]. Who sleeps has its bit set in [`Idle`] and says in `wants` what it may take; who pushes a
 //! half wakes one that may take it. A missed wake of this kind costs time only, because the owner runs what nobody steals.
 //! The wake that counts, when a half is done or the region over, is that of [`WaitPoint`].
 //!
 //! # Who touches what
-//! `Mate::deque`: see there. `tags`: the member. `wants`: written by the member. `Course`: written by member 0.
+//! `Mate::deque`: see there. `tags`, `rest`: the member. `wants`: written by the member. `Course`: written by member 0.
 //!
 //! # Papers
 //! Wagner and Calder, Leapfrogging, PPoPP 1993 (steal back from the thief); Faxén, Wool, 2008 (direct stacks). The tag makes
@@ -28,6 +33,7 @@ use crate::nearness::Nearness;
 use crate::patience;
 use crate::vp::Vp;
 use crate::wait_point::{Look, WaitPoint};
+use platform::clock::Ticks;
 use platform::sync::CachePadded;
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
@@ -39,6 +45,11 @@ use std::sync::atomic::{
 
 /// What a member without work may take: anything.
 const ANYTHING: u64 = 0;
+
+/// Microseconds of work that a theft is worth, with its six or so transfers of a cache line; and the first rest.
+const SMALL: u64 = 3;
+/// The longest rest, in microseconds.
+const LONGEST_REST: u64 = 12;
 
 /// See the module head.
 #[derive(Debug)]
@@ -78,9 +89,11 @@ struct Rare {
     wants: AtomicU64,
     /// Pieces of work that the member began; its own.
     tags: Cell<u32>,
+    /// Microseconds that the member rested after the last half that it stole; its own.
+    rest: Cell<u64>,
 }
 
-// SAFETY: - `tags` is touched by the member's thread only, through a `Seat`; all other fields are `Sync`. Members of one
+// SAFETY: - `tags` and `rest` are touched by the member's thread only, through a `Seat`; all other fields are `Sync`. Members of one
 //           region follow those of another after that is joined.
 unsafe impl Sync for Rare {}
 
@@ -97,6 +110,7 @@ impl Crew {
                 point: WaitPoint::new(),
                 wants: AtomicU64::new(ANYTHING),
                 tags: Cell::new(0),
+                rest: Cell::new(0),
             }),
         };
         let mates = (0..size).map(|_| mate()).collect();
@@ -208,7 +222,7 @@ impl<'a> Seat<'a> {
                 Look::Ready
             }
             State::Open => Look::Pending,
-            State::Runs(thief) => self.look_at(thief),
+            State::Runs(thief) => self.look_at(thief, || frame.state() == State::Done),
         });
         done
     }
@@ -227,10 +241,11 @@ impl<'a> Seat<'a> {
         self.end(tag);
         self.wait(|| {
             // ORDERING: Acquire - pairs with the Release in `end_region`.
-            if course.ended.load(Acquire) || self.crew.is_parents() {
+            let has_ended = || course.ended.load(Acquire);
+            if has_ended() || self.crew.is_parents() {
                 return Look::Ready;
             }
-            self.look_around()
+            self.look_around(has_ended)
         });
     }
 
@@ -251,20 +266,20 @@ impl<'a> Seat<'a> {
         }
     }
 
-    /// A look for something that belongs to what `thief` runs.
-    fn look_at(self, thief: Runner) -> Look {
+    /// A look for something that belongs to what `thief` runs, by a member that waits until `is_over`.
+    fn look_at(self, thief: Runner, is_over: impl Fn() -> bool) -> Look {
         match self.crew.mates[thief.member as usize].deque.steal(Some(thief.tag)) {
-            Some(frame) => self.run_stolen(frame),
+            Some(frame) => self.run_stolen(frame, is_over),
             None => self.go_idle(thief.pack()),
         }
     }
 
-    /// A look for anything.
-    fn look_around(self) -> Look {
+    /// A look for anything, likewise.
+    fn look_around(self, is_over: impl Fn() -> bool) -> Look {
         let mates = &self.crew.mates;
         let stolen = self.others().find_map(|victim| mates[victim].deque.steal(None));
         match stolen {
-            Some(frame) => self.run_stolen(frame),
+            Some(frame) => self.run_stolen(frame, is_over),
             None => self.go_idle(ANYTHING),
         }
     }
@@ -284,16 +299,32 @@ impl<'a> Seat<'a> {
         self.crew.idle.take(self.index as usize);
     }
 
-    fn run_stolen(self, frame: *const Frame) -> Look {
+    fn run_stolen(self, frame: *const Frame, is_over: impl Fn() -> bool) -> Look {
         local().counters().stole();
         self.crew.idle.take(self.index as usize);
         let outer = self.begin();
         // SAFETY: - stolen just now: its joiner waits for it.
         let this = unsafe { &*frame };
         this.begin(Runner { member: self.index, tag: self.deque().tag() });
+        let start = Ticks::now();
         self.run(frame);
         self.end(outer);
+        self.rest_after(start.elapsed_ticks(), is_over);
         Look::Progress
+    }
+
+    /// Rests after a theft that was worth so many ticks of work.
+    fn rest_after(self, work: u64, is_over: impl Fn() -> bool) {
+        let rest = &self.mate().rare.rest;
+        if work >= Ticks::about_us(SMALL) || !patience::may_spin(local().membership().crowd) {
+            rest.set(0);
+            return;
+        }
+        rest.set((2 * rest.get()).clamp(SMALL, LONGEST_REST));
+        let (start, length) = (Ticks::now(), Ticks::about_us(rest.get()));
+        while !is_over() && start.elapsed_ticks() < length {
+            platform::sync::pause();
+        }
     }
 
     /// Begins a piece of work: a fresh tag. Returns the tag of what the member was at.
