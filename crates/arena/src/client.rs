@@ -93,7 +93,7 @@ impl Client {
         self.down.grant.read()
     }
 
-    /// The processors of the current grant.
+    /// The processors of the current grant; none when it binds nothing.
     pub fn cpus(&self) -> CpuSet {
         self.grant_with_cpus().1
     }

@@ -47,7 +47,8 @@ pub struct Grant {
     pub processors: u32,
     /// No other program wants processors: a team may wait hot.
     pub dedicated: bool,
-    /// The program's only processor is used by several programs in turn.
+    /// Its processors are used by several programs in turn: the only one that it has, or any under a grant that binds
+    /// nothing.
     pub shared: bool,
     /// Changes with each new grant.
     pub epoch: u32,

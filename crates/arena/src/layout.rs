@@ -75,7 +75,7 @@ pub enum Verdict {
     /// It has no processor.
     #[default]
     None = 0,
-    /// It runs on its processor.
+    /// It runs on its processor; where the word names none, on any.
     Run = 1,
     /// It has none any more and shall stop at the next safe point.
     Asked = 2,

@@ -192,6 +192,16 @@ impl ProgramAreas {
         self.down.grant.publish(processors, dedicated, shared, &cpus.iter().copied().collect())
     }
 
+    /// Publishes a grant of so many processors that binds nothing: the kernel shares out the machine.
+    pub fn publish_unbound(&mut self, processors: u32, dedicated: bool, shared: bool) -> Grant {
+        let granted = (processors as usize).min(MAX_VPS);
+        for (index, word) in self.down.vps[..self.told.max(granted)].iter().enumerate() {
+            word.set(None, if index < granted { Verdict::Run } else { Verdict::None });
+        }
+        self.told = granted;
+        self.down.grant.publish(processors, dedicated, shared, &CpuSet::new())
+    }
+
     /// The grant in force.
     pub fn grant(&self) -> Grant {
         self.down.grant.read()
@@ -291,6 +301,21 @@ mod tests {
         assert_eq!(words(0), (Some(CpuId(1)), Verdict::Run));
         assert_eq!((words(1), words(2)), ((None, Verdict::Asked), (None, Verdict::None)));
         areas.publish(&[CpuId(1)], false, false);
+        assert_eq!(areas.down.vps[1].get(), (None, Verdict::None));
+    }
+
+    #[test]
+    fn a_grant_that_binds_nothing_has_a_number_and_no_processors() {
+        let (mut areas, _descriptors) = ProgramAreas::create(0, stated(), 1, 0).unwrap();
+        areas.publish(&[CpuId(1), CpuId(2), CpuId(3)], true, false);
+        let grant = areas.publish_unbound(2, false, true);
+        assert_eq!((grant.processors, grant.dedicated, grant.shared, grant.epoch), (2, false, true, 2));
+        let (seen, cpus) = areas.down.grant.read_with_cpus();
+        assert_eq!((seen, cpus.is_empty()), (grant, true));
+        let words = [0, 1, 2].map(|index: usize| areas.down.vps[index].get());
+        assert_eq!(words, [(None, Verdict::Run), (None, Verdict::Run), (None, Verdict::None)]);
+        areas.publish(&[CpuId(7)], false, false);
+        assert_eq!(areas.down.vps[0].get(), (Some(CpuId(7)), Verdict::Run));
         assert_eq!(areas.down.vps[1].get(), (None, Verdict::None));
     }
 

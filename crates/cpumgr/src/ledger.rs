@@ -12,6 +12,7 @@
 //!   because its processor is still too young to be taken from another one: it shares that processor until then.
 //! - L3 A processor of its own is taken from a living program no earlier than `min(10 ms, quantum / 4)` after its
 //!   grant, unless the program asks for less.
+//! - L4 Under a decision that binds nothing (`none`) L2 and L3 are void: everybody holds all processors.
 //!
 //! # Not here
 //! Telling the programs: `server`. How many: crate `policies`.
@@ -36,6 +37,15 @@ pub struct Holding {
     pub shared: bool,
     /// No other program wants processors that it does not have.
     pub dedicated: bool,
+    /// It is bound to nothing and may use so many at once; `cpus` are all that are managed. Under the policy `none`.
+    pub unbound: Option<u32>,
+}
+
+impl Holding {
+    /// Processors that it may use at once.
+    pub fn number(&self) -> u32 {
+        self.unbound.unwrap_or_else(|| u32::try_from(self.cpus.len()).expect("processors have 32-bit numbers"))
+    }
 }
 
 /// A holding that differs from the one before.
@@ -160,7 +170,7 @@ impl Ledger {
             return Vec::new();
         };
         let given: Vec<u32> = entry.holding.cpus.iter().copied().filter(|cpu| cpus.contains(cpu)).collect();
-        if given.is_empty() || entry.holding.shared {
+        if given.is_empty() || entry.holding.shared || entry.holding.unbound.is_some() {
             return Vec::new();
         }
         let left = entry.holding.cpus.len().saturating_sub(given.len());
@@ -325,6 +335,9 @@ impl Ledger {
 
     /// Makes the target what programs hold, as far as rule M4 lets it.
     fn settle(&mut self, now: Nanos) -> Vec<Change> {
+        if self.decision.unbound {
+            return self.settle_unbound(now);
+        }
         let sharers: BTreeSet<AppId> = self.decision.allocations.iter().filter(|a| a.shared).map(|a| a.app).collect();
         let kept = self.kept(now, &sharers);
         self.hold_ends = kept.values().flat_map(|kept| kept.values()).copied().min();
@@ -353,9 +366,23 @@ impl Ledger {
                 shared = true;
             }
             let others_wait = unsatisfied.len() > usize::from(unsatisfied.contains(&entry.id));
-            changes.extend(entry.hold(now, Holding { cpus, shared, dedicated: !shared && !others_wait }));
+            changes
+                .extend(entry.hold(now, Holding { cpus, shared, dedicated: !shared && !others_wait, unbound: None }));
         }
         changes
+    }
+
+    /// Nobody is bound: everybody may run everywhere, on as many processors as the policy says.
+    fn settle_unbound(&mut self, now: Nanos) -> Vec<Change> {
+        self.hold_ends = None;
+        let cpus: Vec<u32> = self.machine.cpus.iter().map(|cpu| cpu.id).collect();
+        let alone = self.entries.len() == 1;
+        let entries = self.entries.iter_mut().zip(&self.decision.allocations);
+        let changes = entries.filter_map(|(entry, allocation)| {
+            let (cpus, unbound) = (cpus.clone(), Some(allocation.processors));
+            entry.hold(now, Holding { cpus, shared: !alone, dedicated: alone, unbound })
+        });
+        changes.collect()
     }
 
     /// Processors that the target takes away too early, and when each hold ends (L3). A shared processor replaces none
@@ -425,7 +452,7 @@ impl Entry {
         let max = self.max.min(self.kept.unwrap_or(u32::MAX)).max(1);
         AppView {
             max,
-            allocated: u32::try_from(self.holding.cpus.len()).expect("processors have 32-bit numbers"),
+            allocated: self.holding.number(),
             cpu_time: self.cpu_time,
             min: self.lowest.min(max),
             speedup: self.speedup,

@@ -18,10 +18,10 @@ pub fn grace() -> RangeInclusive<u64> {
 /// The policies of this process; set once, by [`crate::run`].
 static POLICIES: OnceLock<Registry> = OnceLock::new();
 
-/// The policies that come with the manager: programs report their speed, and everything is bound to processors. To add
-/// one's own to, for [`crate::run()`].
+/// The policies that come with the manager, all of them: programs report their speed, and a grant may bind nothing. To
+/// add one's own to, for [`crate::run()`].
 pub fn builtin() -> Registry {
-    Registry::with_builtin_for(Needs { reports: true, unbound: false })
+    Registry::with_builtin_for(Needs::EVERYTHING)
 }
 
 /// The policies that this manager can run.

@@ -159,7 +159,6 @@ fn what_cannot_be_is_refused_and_changes_nothing() {
     let before = manager.status().status;
     for (words, code, hint) in [
         (&["policy", "fair"][..], 6, "there are: "),
-        (&["policy", "none"], 6, "not bound to processors"),
         (&["policy", "cluster", "colour=3"], 6, "colour"),
         (&["policy", "colour=red"], 6, "colour"),
         (&["policy", "equip", "dss"], 2, "second policy"),

@@ -1,4 +1,4 @@
-//! What a decision and a placement cost: `cargo run --release -p nanothreads-policies --example cost`.
+//! What a decision and a placement cost: `cargo run --release -p nanothreads-policies --example cost [APPLICATIONS [POLICY]]`.
 //!
 //! Claim: both together take less than 1 ms for 512 applications on 1024 processors, for every policy. Each row is
 //! least, median and worst of 100 quanta in which every tenth application changes its request and reports a speedup. On a
@@ -10,10 +10,14 @@ use policies::{AppId, AppView, Cause, Machine, MachineCpu, Needs, Placement, Reg
 
 fn main() -> Result<(), policies::UnknownPolicy> {
     let registry = Registry::with_builtin_for(Needs::EVERYTHING);
+    // Only so many applications, only this policy: to measure in a short while.
+    let only: Option<u32> = std::env::args().nth(1).and_then(|number| number.parse().ok());
+    let policy = std::env::args().nth(2);
     println!("policy   applications processors  decide us: least, median, worst  place us: least, median, worst");
-    for name in registry.names() {
+    for name in registry.names().into_iter().filter(|name| policy.as_deref().is_none_or(|policy| policy == *name)) {
         for processors in [64, 128, 256, 512, 1024] {
-            for applications in [16, 64, 128, 512] {
+            for applications in [16, 64, 128, 512].into_iter().filter(|number| only.is_none_or(|only| only == *number))
+            {
                 let (decide, place) = measure(&registry, name, processors, applications)?;
                 let [[decide, decide_mid, decide_worst], [place, place_mid, place_worst]] = [decide, place].map(spread);
                 println!(

@@ -31,7 +31,7 @@
 mod circle;
 mod free;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use serde::{Deserialize, Serialize};
 
@@ -106,14 +106,14 @@ pub enum Smt {
     Pack,
 }
 
-/// What ran where: the memory of the placement.
+/// What ran where: the memory of the placement. Its maps are looked up, never listed: a placement follows from its inputs.
 #[derive(Debug, Clone, Default)]
 pub struct Placement {
     smt: Smt,
     /// Of each application of the last decision.
-    homes: BTreeMap<AppId, Home>,
+    homes: HashMap<AppId, Home>,
     /// Of each processor: the application that ran there last, as long as that stays.
-    last: BTreeMap<u32, AppId>,
+    last: HashMap<u32, AppId>,
     circle: Circle,
 }
 
@@ -216,7 +216,7 @@ impl Placement {
 
     /// Drops what is known about applications that left.
     fn forget(&mut self, decision: &Decision) {
-        let mut stay = BTreeMap::new();
+        let mut stay = HashMap::with_capacity(decision.allocations.len());
         for allocation in &decision.allocations {
             if let Some(home) = self.homes.remove(&allocation.app) {
                 stay.insert(allocation.app, home);
@@ -253,7 +253,7 @@ impl Placement {
             }
         }
         self.return_home(&mut seats, free, |app, id| at(id).filter(|_| self.last.get(&id) == Some(&app)));
-        let mut was_last: BTreeMap<AppId, Vec<usize>> = BTreeMap::new();
+        let mut was_last: HashMap<AppId, Vec<usize>> = HashMap::new();
         for (cpu, id) in cpus.iter().map(|cpu| cpu.id).enumerate() {
             if let Some(app) = self.last.get(&id).filter(|_| free.has(cpu)) {
                 was_last.entry(*app).or_default().push(cpu);

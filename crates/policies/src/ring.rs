@@ -4,7 +4,7 @@
 //! R1  Who stands in the list keeps its place relative to the others; turns pass by turning the list.
 //! R2  Newcomers join where they come last: nobody who waits already waits longer for them.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use crate::snapshot::{AppId, Snapshot};
 
@@ -26,9 +26,9 @@ impl Ring {
 
     /// Who left goes out, who came joins at the end. Returns the places in the snapshot, in the order of the list.
     pub(crate) fn renew(&mut self, snapshot: &Snapshot<'_>) -> Vec<usize> {
-        let at: BTreeMap<AppId, usize> = snapshot.apps.iter().enumerate().map(|(i, app)| (app.id, i)).collect();
+        let at: HashMap<AppId, usize> = snapshot.apps.iter().enumerate().map(|(i, app)| (app.id, i)).collect();
         self.0.retain(|app| at.contains_key(app));
-        let known: BTreeSet<AppId> = self.0.iter().copied().collect();
+        let known: HashSet<AppId> = self.0.iter().copied().collect();
         if known.len() < at.len() {
             // An identity that comes twice joins once, at its last place.
             let fresh =

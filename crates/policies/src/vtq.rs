@@ -30,7 +30,7 @@
 //! - While all fit into one gang nobody waits, all run under `dss`, and nothing is counted. Newcomers begin one cycle's
 //!   worth below the level.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::decision::Decision;
 use crate::parameter::{ParameterError, configurable, parameters};
@@ -91,7 +91,8 @@ struct Turn {
 pub struct VtqDss {
     parameters: VtqParameters,
     ring: Ring,
-    accounts: BTreeMap<AppId, Account>,
+    /// Looked up, never listed.
+    accounts: HashMap<AppId, Account>,
     level: Service,
     /// By how much the level rose last.
     worth: Service,
@@ -129,7 +130,7 @@ impl VtqDss {
     /// Counts what applications received since the last decision.
     fn account(&mut self, snapshot: &Snapshot<'_>) {
         let begin = self.level - self.worth;
-        let mut accounts = BTreeMap::new();
+        let mut accounts = HashMap::with_capacity(snapshot.apps.len());
         for app in snapshot.apps {
             let mut account =
                 self.accounts.get(&app.id).copied().unwrap_or(Account { seen: app.cpu_time, service: begin });
@@ -191,7 +192,7 @@ impl VtqDss {
     }
 
     /// Ends the turns that are over.
-    fn end_turns(&mut self, now: Nanos, at: &BTreeMap<AppId, usize>) {
+    fn end_turns(&mut self, now: Nanos, at: &HashMap<AppId, usize>) {
         let mut turns = std::mem::take(&mut self.turns);
         turns.retain(|turn| at.contains_key(&turn.app) && (now < turn.ends || self.service_of(turn.app) < turn.goal));
         for turn in &mut turns {
@@ -352,22 +353,24 @@ impl VtqDss {
 /// Who wants no more than its share of the processors (by place in the snapshot), and how many remain for the others.
 fn always(snapshot: &Snapshot<'_>, order: &[usize], processors: u32) -> (Vec<bool>, u32) {
     let mut always = vec![false; snapshot.apps.len()];
-    let claim = |&i: &usize| (u128::from(snapshot.apps[i].wants()), share::fixed(snapshot.apps[i].weight));
-    let mut by_share = order.to_vec();
-    by_share.sort_by(|a, b| {
-        let ((wants_a, weight_a), (wants_b, weight_b)) = (claim(a), claim(b));
-        (wants_a * weight_b).cmp(&(wants_b * weight_a))
+    // What each wants, and its weight, which has 30 bits: products of the two are within 64.
+    let claim = |&i: &usize| {
+        let weight = u64::try_from(share::fixed(snapshot.apps[i].weight)).expect("at most 1000 in fixed point");
+        (i, snapshot.apps[i].wants(), weight)
+    };
+    let mut by_share: Vec<(usize, u32, u64)> = order.iter().map(claim).collect();
+    by_share.sort_by(|(_, wants_a, weight_a), (_, wants_b, weight_b)| {
+        (u64::from(*wants_a) * weight_b).cmp(&(u64::from(*wants_b) * weight_a))
     });
     let mut left = processors;
-    let mut weights: u128 = order.iter().map(|i| claim(i).1).sum();
-    for i in &by_share {
-        let (wants, weight) = claim(i);
-        if wants * weights > u128::from(left) * weight {
+    let mut weights: u128 = by_share.iter().map(|(_, _, weight)| u128::from(*weight)).sum();
+    for (i, wants, weight) in by_share {
+        if u128::from(wants) * weights > u128::from(left) * u128::from(weight) {
             break;
         }
-        always[*i] = true;
-        left -= snapshot.apps[*i].wants();
-        weights -= weight;
+        always[i] = true;
+        left -= wants;
+        weights -= u128::from(weight);
     }
     (always, left)
 }
@@ -408,7 +411,7 @@ impl Policy for VtqDss {
                 account.service = begin;
             }
         }
-        let at: BTreeMap<AppId, usize> = turns.iter().map(|&i| (snapshot.apps[i].id, i)).collect();
+        let at: HashMap<AppId, usize> = turns.iter().map(|&i| (snapshot.apps[i].id, i)).collect();
         self.end_turns(snapshot.now, &at);
         if self.gang.is_empty() || snapshot.now >= self.gang_ends {
             self.ring.pass(passed);

@@ -250,7 +250,7 @@ impl Server {
                 library: String::new(),
                 request: self.ledger.request(app)?,
                 max: attached.max,
-                granted: u32::try_from(holding.cpus.len()).unwrap_or(u32::MAX),
+                granted: holding.number(),
                 cpus: attached.cpus.to_string(),
                 shared: holding.shared,
                 dedicated: holding.dedicated,

@@ -95,12 +95,18 @@ impl Program {
 
     /// Tells the program what it holds, and asks for what it holds no more until `grace_ends`.
     pub(super) fn publish(&mut self, kernel: &dyn Kernel, holding: &Holding, grace_ends: u64) {
-        let cpus: Vec<CpuId> = holding.cpus.iter().copied().map(CpuId).collect();
-        self.areas.publish(&cpus, holding.dedicated, holding.shared);
+        if let Some(processors) = holding.unbound {
+            self.areas.publish_unbound(processors, holding.dedicated, holding.shared);
+            // Who was squeezed may run where it ran before.
+            self.reclaim.restore(kernel);
+        } else {
+            let cpus: Vec<CpuId> = holding.cpus.iter().copied().map(CpuId).collect();
+            self.areas.publish(&cpus, holding.dedicated, holding.shared);
+        }
         self.reclaim.published(kernel, &mut self.areas, &self.told, &holding.cpus, grace_ends);
         self.told.clone_from(&holding.cpus);
         // Whoever sleeps for want of a processor, and has one now. After the grant (`park.wake`).
-        self.areas.wake(cpus.len());
+        self.areas.wake(holding.number() as usize);
     }
 
     /// Sends the areas and the doorbell; the manager's copies of the areas' descriptors are closed.

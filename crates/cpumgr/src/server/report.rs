@@ -24,7 +24,7 @@ impl Server {
                     library: program.library.clone(),
                     request: self.ledger.request(app)?,
                     max: program.max,
-                    granted: u32::try_from(holding.cpus.len()).unwrap_or(u32::MAX),
+                    granted: holding.number(),
                     cpus: cpus.to_string(),
                     shared: holding.shared,
                     dedicated: holding.dedicated,

@@ -32,9 +32,12 @@ pub(crate) const CPUMGR: &str = env!("CARGO_BIN_EXE_cpumgr");
 /// Set in programs: the socket to register at.
 const PROGRAM_SOCKET: &str = "CPUMGR_TEST_PROGRAM";
 
+/// Names the manager's program where it is not where it was built: in the guest of `cargo xtask vm smp`.
+const ELSEWHERE: &str = "CPUMGR_TEST_MANAGER";
+
 /// A command line of ours without the environment's opinions.
 pub(crate) fn cpumgr() -> Command {
-    let mut command = Command::new(CPUMGR);
+    let mut command = Command::new(std::env::var_os(ELSEWHERE).unwrap_or_else(|| CPUMGR.into()));
     for variable in ["NANOS_CPUMGR", "NANOS_SHIM_DIR", "XDG_RUNTIME_DIR", "LD_LIBRARY_PATH", "CPUMGR_LOG"] {
         command.env_remove(variable);
     }
@@ -250,7 +253,7 @@ impl Program {
             shared: words[2] == "true",
             epoch: words[3].parse().unwrap(),
             alive: words[4] == "true",
-            cpus: CpuSet::parse_list(words[5]).unwrap(),
+            cpus: words.get(5).map_or_else(CpuSet::new, |list| CpuSet::parse_list(list).unwrap()),
         }
     }
 
@@ -334,8 +337,9 @@ pub(crate) fn act_as_a_program() {
                     let tied = Arc::clone(&tied);
                     let (said, hear) = std::sync::mpsc::channel();
                     std::thread::spawn(move || {
-                        if let (Some(cpu), _) = tied.vp(index) {
-                            set_affinity(None, &CpuSet::single(cpu)).unwrap();
+                        let cpus = tied.vp(index).0.map_or_else(|| tied.cpus(), CpuSet::single);
+                        if !cpus.is_empty() {
+                            set_affinity(None, &cpus).unwrap();
                         }
                         tied.publish_vp(index, current_tid());
                         tids().push(current_tid());
@@ -475,6 +479,10 @@ pub(crate) fn act_as_a_program() {
             "name" => {
                 std::fs::write("/proc/self/comm", "a\x1b[2Jb").unwrap();
                 "named".into()
+            }
+            "called" => {
+                std::fs::write("/proc/self/comm", words[1]).unwrap();
+                "called".into()
             }
             "exit" => std::process::exit(words[1].parse().unwrap()),
             other => panic!("unknown command {other}"),

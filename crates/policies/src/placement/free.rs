@@ -7,10 +7,10 @@
 //! largest hole. Of a cluster that is to stay together, a cache that has room for all of it comes before nearness.
 //!
 //! # Cost
-//! Building is O(P log P); taking is O(log P), plus a look at each cache for each cache that is taken from.
+//! Building is O(P log P); taking is O(log P), and moves at most what its cache has left, plus a look at each cache for each cache that is taken from.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, HashMap};
 
 use super::{Distances, MachineCpu, Smt};
 
@@ -42,15 +42,45 @@ struct Core {
 struct Cache {
     node: usize,
     /// Free processors, best first: by rank of their core, then by id.
-    free: BTreeSet<(usize, usize)>,
+    free: Best,
     /// Idle cores with a free processor.
     idle_cores: usize,
+}
+
+/// Processors by rank, then by index, in order: a cache has few, and moving them is cheaper than a tree.
+#[derive(Default)]
+struct Best(Vec<(usize, usize)>);
+
+impl Best {
+    fn insert(&mut self, rank: usize, cpu: usize) {
+        if let Err(place) = self.0.binary_search(&(rank, cpu)) {
+            self.0.insert(place, (rank, cpu));
+        }
+    }
+
+    fn remove(&mut self, rank: usize, cpu: usize) {
+        if let Ok(place) = self.0.binary_search(&(rank, cpu)) {
+            self.0.remove(place);
+        }
+    }
+
+    fn first(&self) -> Option<&(usize, usize)> {
+        self.0.first()
+    }
+
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
 }
 
 impl Free {
     /// All of `cpus`, which are in order of id.
     pub(super) fn new(cpus: &[MachineCpu], distances: &Distances, smt: Smt) -> Self {
-        let (mut core_index, mut cache_index, mut node_index) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        let (mut core_index, mut cache_index, mut node_index) = (HashMap::new(), HashMap::new(), HashMap::new());
         let mut all = Self {
             smt,
             cpus: Vec::new(),
@@ -71,7 +101,7 @@ impl Free {
                 all.nodes.push(0);
             }
             if cache == all.caches.len() {
-                all.caches.push(Cache { node, free: BTreeSet::new(), idle_cores: 0 });
+                all.caches.push(Cache { node, free: Best::default(), idle_cores: 0 });
             }
             if core == all.cores.len() {
                 all.cores.push(Core::default());
@@ -80,7 +110,7 @@ impl Free {
             }
             all.cores[core].members.push(i);
             let rank = all.rank(all.cores[core].taken);
-            all.caches[cache].free.insert((rank, i));
+            all.caches[cache].free.insert(rank, i);
             all.cpus.push(Cpu { id: cpu.id, core, cache, free: true });
         }
         let mut numbers: Vec<(u32, usize)> = node_index.into_iter().collect();
@@ -102,7 +132,7 @@ impl Free {
             self.cpus[cpu].free = false;
             let Cpu { core, cache, .. } = self.cpus[cpu];
             let rank = self.rank(self.cores[core].taken);
-            self.caches[cache].free.remove(&(rank, cpu));
+            self.caches[cache].free.remove(rank, cpu);
             self.count_taken(core, cache, self.cores[core].taken + 1);
         }
         was_free
@@ -122,7 +152,7 @@ impl Free {
         self.count_taken(core, cache, self.cores[core].taken - 1);
         self.cpus[cpu].free = true;
         let rank = self.rank(self.cores[core].taken);
-        self.caches[cache].free.insert((rank, cpu));
+        self.caches[cache].free.insert(rank, cpu);
     }
 
     /// Takes `number` processors, or all that are left, as for an application that has those of `near`; `cluster` at a
@@ -220,8 +250,8 @@ impl Free {
         let (old, new) = (self.rank(before), self.rank(taken));
         for &sibling in &self.cores[core].members {
             if self.cpus[sibling].free {
-                self.caches[cache].free.remove(&(old, sibling));
-                self.caches[cache].free.insert((new, sibling));
+                self.caches[cache].free.remove(old, sibling);
+                self.caches[cache].free.insert(new, sibling);
             }
         }
         let node = self.caches[cache].node;

@@ -1,0 +1,123 @@
+//! Policies that let programs take turns.
+
+use std::collections::BTreeSet;
+
+use crate::story::{Moment, Stage, processor_time, spread, turns};
+use crate::support::Program;
+use crate::{pids, stage};
+
+/// Programs that have all arrived before the policy, so that their turns are in order of arrival, and moments from then
+/// on.
+fn watch(stage: &Stage, policy: &[&str], requests: &[u32], number: usize) -> (Vec<Program>, Vec<Moment>) {
+    let programs = stage.programs(requests);
+    stage.policy(policy);
+    // At first some keep for a while what they had under the policy before.
+    let moments = stage.watch(number + 6).split_off(6);
+    (programs, moments)
+}
+
+/// Groups of these programs, by their places.
+fn groups(programs: &[Program], places: &[Vec<usize>]) -> Vec<BTreeSet<u32>> {
+    let pids = pids(programs);
+    places.iter().map(|group| group.iter().map(|place| pids[*place]).collect()).collect()
+}
+
+/// The turns go round through these groups, from any of them on.
+fn assert_round(moments: &[Moment], groups: &[BTreeSet<u32>]) {
+    let turns = turns(moments);
+    let first = groups.iter().position(|group| *group == turns[0]);
+    let first = first.unwrap_or_else(|| panic!("{:?} is none of {groups:?}", turns[0]));
+    for (number, turn) in turns.iter().enumerate() {
+        assert_eq!(*turn, groups[(first + number) % groups.len()], "turn {number} of {turns:?}, round {groups:?}");
+    }
+    assert!(turns.len() > 2 * groups.len(), "too few turns: {turns:?}");
+}
+
+#[test]
+fn rr_passes_the_machine_from_one_to_the_next() {
+    let Some(stage) = stage(&["equip"], "10ms") else { return };
+    let p = stage.processors();
+    // One at a time, beside a processor for the masters of the others.
+    let (programs, moments) = watch(&stage, &["rr"], &[p, p, p], 12);
+    assert_round(&moments, &groups(&programs, &[vec![0], vec![1], vec![2]]));
+    for now in &moments {
+        for pid in now.owners() {
+            assert_eq!(now.own(pid) as u32, p - 1, "{now:?}");
+        }
+    }
+    assert!(spread(&processor_time(&moments[1..])) < 0.5, "{:?}", processor_time(&moments));
+}
+
+#[test]
+fn gang_lets_rows_alternate_in_which_requests_are_whole() {
+    let Some(stage) = stage(&["equip"], "10ms") else { return };
+    let p = stage.processors();
+    // Rows of P - 1. 2: three rows of one; 8: (3, 3) in a row, (7) in the next.
+    let half = ((p - 1) / 2).max(1);
+    let requests = [half, half, p - 1];
+    let (programs, moments) = watch(&stage, &["gang"], &requests, 12);
+    let rows = if 2 * half < p { vec![vec![0, 1], vec![2]] } else { vec![vec![0], vec![1], vec![2]] };
+    assert_round(&moments, &groups(&programs, &rows));
+    for now in &moments {
+        for (pid, request) in pids(&programs).iter().zip(requests) {
+            let own = now.own(*pid) as u32;
+            assert!(own == 0 || own == request, "not its whole request: {now:?}");
+        }
+    }
+}
+
+/// Programs in a window of the sliding policies, when four want half of the machine each: requests in a window are at
+/// most 1.5 times the processors beside the masters' one. 2: 1 processor, at most 1, 1 program; 8: 7, 10, 2 programs.
+fn width(p: u32) -> usize {
+    let processors = p - 1;
+    let limit = processors * 3 / 2;
+    ((limit / (p / 2)).min(processors) as usize).clamp(1, 3)
+}
+
+#[test]
+fn sw_dss_moves_its_window_to_the_neighbouring_gang() {
+    let Some(stage) = stage(&["equip"], "10ms") else { return };
+    let p = stage.processors();
+    let (programs, moments) = watch(&stage, &["sw-dss"], &[p / 2; 4], 16);
+    let width = width(p);
+    if 4 % width != 0 {
+        println!("skipped: windows of {width} do not divide four programs");
+        return;
+    }
+    let windows: Vec<Vec<usize>> = (0..4 / width).map(|gang| (gang * width..(gang + 1) * width).collect()).collect();
+    assert_round(&moments, &groups(&programs, &windows));
+    // dss inside: all that is there beside the masters' processor, as far as it is wanted.
+    let wanted = (width as u32 * (p / 2)).min(p - 1) as usize;
+    for now in &moments {
+        let own: usize = pids(&programs).iter().map(|pid| now.own(*pid)).sum();
+        assert_eq!(own, wanted, "{now:?}");
+    }
+}
+
+#[test]
+fn ssw_dss_moves_its_window_by_one_program() {
+    let Some(stage) = stage(&["equip"], "10ms") else { return };
+    let p = stage.processors();
+    let (programs, moments) = watch(&stage, &["ssw-dss"], &[p / 2; 4], 16);
+    let windows: Vec<Vec<usize>> =
+        (0..4).map(|first| (first..first + width(p)).map(|place| place % 4).collect()).collect();
+    assert_round(&moments, &groups(&programs, &windows));
+}
+
+#[test]
+fn vtq_dss_gives_unequal_requests_the_same_processor_time() {
+    let Some(stage) = stage(&["vtq-dss", "shortest=1ms"], "5ms") else { return };
+    let p = stage.processors();
+    // All want more than their share: 2: (2, 2, 2); 8: (8, 6, 5). Cycles are of some 10 ms; after 100 turns of each the
+    // times differ by less than 10 %.
+    let requests = [p, (p * 3 / 4).max(2), (p * 2 / 3).max(2)];
+    let programs = stage.programs(&requests);
+    let moments = stage.watch(400);
+    let times = processor_time(&moments);
+    assert_eq!(times.len(), programs.len());
+    assert!(spread(&times) < 0.1, "{times:?}");
+    for pid in pids(&programs) {
+        let had = turns(&moments).iter().filter(|turn| turn.contains(&pid)).count();
+        assert!(had > 20, "{had} turns only");
+    }
+}
