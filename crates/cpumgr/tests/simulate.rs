@@ -88,6 +88,15 @@ fn what_is_wrong_is_said_with_file_and_line_and_exit_code_2() {
         let error = text(&output.stderr);
         assert!(output.status.code() == Some(2) && error.contains(has), "{error}");
     }
+    // What never ends, and what is no text.
+    fs::write(&file, b"name = \"x\"\n\xff").unwrap();
+    for (path, says) in
+        [("/dev/zero", "/dev/zero:1: it is too long"), (file.to_str().unwrap(), "bad.toml:2: bytes that are no text")]
+    {
+        let output = simulate(&[path]);
+        let error = text(&output.stderr);
+        assert!(output.status.code() == Some(2) && error.contains(says), "{error}");
+    }
     let output = simulate(&["/nowhere/at/all.toml"]);
     assert!(output.status.code() == Some(2) && text(&output.stderr).contains("/nowhere/at/all.toml"));
 }

@@ -12,13 +12,13 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use crate::policy::Policy;
 use crate::snapshot::Nanos;
 
 /// The value of a parameter. Read from text: `true`, `12`, `0.7`, `100ms`.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Value {
     /// Yes or no.
@@ -28,7 +28,7 @@ pub enum Value {
     /// Any number.
     Number(f64),
     /// A time; a whole number of ns, us, ms or s.
-    Time(#[serde(with = "time_text")] Nanos),
+    Time(#[serde(serialize_with = "write_time")] Nanos),
 }
 
 /// Values by key, as they stand in files and messages.
@@ -76,21 +76,47 @@ fn time(text: &str) -> Option<Nanos> {
     number.parse::<Nanos>().ok()?.checked_mul(length)
 }
 
-mod time_text {
-    use serde::de::Error as _;
-    use serde::{Deserialize, Deserializer, Serializer};
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn write_time<S: Serializer>(time: &Nanos, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&Value::Time(*time))
+}
 
-    use super::{Value, ValueError};
-    use crate::snapshot::Nanos;
+impl<'de> Deserialize<'de> for Value {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(AnyValue)
+    }
+}
 
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
-    pub(super) fn serialize<S: Serializer>(time: &Nanos, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(&Value::Time(*time))
+/// Takes what stands there; what is no value at all is told with what would be.
+struct AnyValue;
+
+impl de::Visitor<'_> for AnyValue {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("true, false, a number, or a time as \"100ms\" (units: s, ms, us, ns)")
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Nanos, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        super::time(&text).ok_or_else(|| D::Error::custom(ValueError { text }))
+    fn visit_bool<E>(self, on: bool) -> Result<Value, E> {
+        Ok(Value::Switch(on))
+    }
+
+    fn visit_u64<E>(self, number: u64) -> Result<Value, E> {
+        Ok(Value::Whole(number))
+    }
+
+    fn visit_i64<E>(self, number: i64) -> Result<Value, E> {
+        // As in text: a number below 0 is no whole number of anything, and out of the range of what it is for.
+        Ok(u64::try_from(number).map_or(Value::Number(number as f64), Value::Whole))
+    }
+
+    fn visit_f64<E>(self, number: f64) -> Result<Value, E> {
+        Ok(Value::Number(number))
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Value, E> {
+        let wrong = || E::invalid_value(de::Unexpected::Str(text), &self);
+        time(text).map(Value::Time).ok_or_else(wrong)
     }
 }
 

@@ -67,7 +67,7 @@ pub(super) fn run(workspace: &Workspace, compiler: &Compiler, needs: &Needs, fol
     let image = folder.join("count.cpio");
     let variables = [("OMP_WAIT_POLICY", "active"), ("OMP_PROC_BIND", "true"), ("GOMP_SPINCOUNT", "infinite")];
     let variables = variables.map(|(name, value)| (name, value.to_owned()));
-    let archive = guest::archive(needs, folder, &tasks, &variables)?;
+    let archive = guest::archive(needs, folder, &tasks, &variables, &[])?;
     std::fs::write(&image, archive).with_context(|| format!("cannot write {}", image.display()))?;
     let counts = folder.join("counts.csv");
     let extra = ["-plugin".to_owned(), format!("{},out={}", plugin.display(), counts.display())];

@@ -64,12 +64,13 @@ pub(super) struct Outcome {
 }
 
 /// The guest's file system.
-/// `variables` are set for all programs.
+/// `variables` are set for all programs; `others` are further programs, with their places.
 pub(super) fn archive(
     needs: &Needs,
     tools: &Path,
     tasks: &[Task],
     variables: &[(&str, String)],
+    others: &[(&str, &Path)],
 ) -> anyhow::Result<Vec<u8>> {
     let read = |file: &Path| std::fs::read(file).with_context(|| format!("cannot read {}", file.display()));
     let mut archive = Archive::default();
@@ -90,6 +91,9 @@ pub(super) fn archive(
             archive.file(&place, &read(program)?);
         }
         list += &format!("{limit} {name} env {variables}/{place} {arguments}\n");
+    }
+    for (place, program) in others {
+        archive.file(place, &read(program)?);
     }
     archive.file("list", list.as_bytes());
     Ok(archive.finish())

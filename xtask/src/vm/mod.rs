@@ -1,6 +1,7 @@
 //! Virtual machines that have what the machine at hand lacks: processors and nodes.
 //!
-//! `smp` runs the engine's tests in a guest of 8 processors on 4 nodes. Everything in it is emulated (QEMU's TCG): slow,
+//! `smp` runs the engine's tests, and the manager with programs under every policy, in a guest of 8 processors on 4 nodes.
+//! Everything in it is emulated (QEMU's TCG): slow,
 //! but each processor is a thread that the kernel runs when it likes, so that all interleavings happen, and time says
 //! nothing.
 
@@ -27,6 +28,11 @@ const LONGEST_PROGRAM: u32 = 150;
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 /// The crates whose tests run in the guest.
 const PACKAGES: [&str; 3] = ["nanothreads", "nanothreads-arena", "nanothreads-platform"];
+/// The manager, and its tests that run in the guest: real programs under every policy.
+const MANAGER: &str = "cpumgr";
+const MANAGER_TESTS: &str = "policies";
+/// Where the guest has the manager's program, and the variable that tells the tests.
+const MANAGER_PLACE: (&str, &str) = ("CPUMGR_TEST_MANAGER", "bin/cpumgr");
 /// Test programs that have nothing to say in a guest, and why.
 const NOT_RUN: [(&str, &str); 3] = [
     ("planted_faults", "it is for sanitizers"),
@@ -37,7 +43,7 @@ const NOT_RUN: [(&str, &str); 3] = [
 /// Which guest.
 #[derive(Subcommand)]
 pub(crate) enum Guest {
-    /// 8 processors on 4 nodes: the engine's tests and examples.
+    /// 8 processors on 4 nodes: the engine's tests and examples, and every policy in the real manager.
     Smp(Options),
 }
 
@@ -101,26 +107,37 @@ fn static_flags() -> String {
     format!("{given} -C target-feature=+crt-static -C strip=debuginfo").trim().to_owned()
 }
 
-/// Programs that need nothing from the machine that they run on: tests of the packages, and examples.
-fn build_static(workspace: &Workspace) -> anyhow::Result<Vec<Artifact>> {
+/// Programs that need nothing from the machine that they run on: tests of the packages, examples, and the manager with
+/// its tests; only these when they are the ones that are `wanted`.
+fn build_static(workspace: &Workspace, wanted: Option<&str>) -> anyhow::Result<Vec<Artifact>> {
     let build = |arguments: &[&str]| {
         let mut command = workspace.cargo(arguments);
         command.args(["--release", "--target", TARGET, "--target-dir"]).arg(workspace.target.join("guest"));
         artifact::build(command.env("RUSTFLAGS", static_flags()))
     };
-    let mut tests = vec!["test", "--no-run", "--lib", "--tests"];
-    tests.extend(PACKAGES.iter().flat_map(|package| ["--package", package]));
-    let mut programs = build(&tests)?;
-    programs.extend(build(&["build", "--package", "nanos", "--examples"])?);
+    let mut programs = Vec::new();
+    if wanted != Some(MANAGER_TESTS) {
+        let mut tests = vec!["test", "--no-run", "--lib", "--tests"];
+        tests.extend(PACKAGES.iter().flat_map(|package| ["--package", package]));
+        programs.extend(build(&tests)?);
+        programs.extend(build(&["build", "--package", "nanos", "--examples"])?);
+    }
+    programs.extend(build(&["test", "--no-run", "--package", MANAGER, "--test", MANAGER_TESTS])?);
+    programs.extend(build(&["build", "--package", MANAGER, "--bin", MANAGER])?);
     Ok(programs)
 }
 
 fn smp(workspace: &Workspace, options: &Options, needs: &Needs, folder: &Path) -> anyhow::Result<()> {
     let begin = Instant::now();
-    let programs = build_static(workspace)?;
+    let programs = build_static(workspace, options.test.as_deref())?;
     println!("built in {:.0} s", begin.elapsed().as_secs_f64());
     let mut tasks = Vec::new();
+    let mut manager = None;
     for Artifact { name, path } in programs {
+        if name == MANAGER {
+            manager = Some(path);
+            continue;
+        }
         if name.starts_with("loom_") || options.test.as_ref().is_some_and(|wanted| *wanted != name) {
             continue;
         }
@@ -128,14 +145,22 @@ fn smp(workspace: &Workspace, options: &Options, needs: &Needs, folder: &Path) -
             println!("{name:<24} not run: {reason}");
             continue;
         }
-        let arguments = if name == "stress" { "--nocapture" } else { "" };
+        let arguments = match name.as_str() {
+            "stress" => "--nocapture",
+            // Each of them has programs that use all processors.
+            MANAGER_TESTS => "--test-threads=1",
+            _ => "",
+        };
         tasks.push(Task { name, program: path, arguments: arguments.to_owned(), limit: LONGEST_PROGRAM });
     }
     if tasks.is_empty() {
         bail!("no program has that name");
     }
     let image = folder.join("smp.cpio");
-    let archive = guest::archive(needs, folder, &tasks, &[("NANOS_STRESS_SECONDS", options.seconds.to_string())])?;
+    let manager = manager.context("cargo built no manager")?;
+    let (variable, place) = MANAGER_PLACE;
+    let variables = [("NANOS_STRESS_SECONDS", options.seconds.to_string()), (variable, format!("/{place}"))];
+    let archive = guest::archive(needs, folder, &tasks, &variables, &[(place, &manager)])?;
     std::fs::write(&image, archive).with_context(|| format!("cannot write {}", image.display()))?;
     let boot = Instant::now();
     let outcomes = guest::boot(needs, &image, Turns::None, &[], &folder.join("smp.log"), LONGEST)?;

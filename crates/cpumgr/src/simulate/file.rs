@@ -4,8 +4,8 @@
 //! policy, a range) is found by `Workload::check`, which names a place, `jobs[2].program`; its line is looked up in the
 //! document here.
 
-use std::fs;
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -64,12 +64,14 @@ pub fn parse(
         let line = span.map_or(1, |span| line_of(text, span.start));
         // The parser's own words come with a picture of the line; the first line of them says it all.
         let message = message.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join("; ");
+        let message = message.replace("expected u32", "expected a whole number, 0 or more");
         FileError::Wrong { path: path.to_owned(), line, message }
     };
     let mut workload: Workload = toml::from_str(text).map_err(|error| wrong(error.span(), error.message()))?;
     for (name, program) in &mut workload.programs {
         if let Pattern::File(file) = &program.pattern {
-            let list = numbers(Path::new(file), &load(file)?)?;
+            let beside = path.parent().unwrap_or(Path::new("")).join(file);
+            let list = numbers(&beside, &load(file)?)?;
             if list.is_empty() {
                 let fault = Fault::at(&format!("programs.{name}.pattern"), format!("{file} has no number"));
                 return Err(wrong(span_of(text, &fault.at), &fault.to_string()));
@@ -83,12 +85,18 @@ pub fn parse(
 
 fn load(path: &Path) -> Result<String, FileError> {
     let unreadable = |source| FileError::Unreadable { path: path.to_owned(), source };
-    let size = fs::metadata(path).map_err(unreadable)?.len();
-    if size > LARGEST {
-        let message = format!("{size} bytes; a workload has at most {LARGEST}");
-        return Err(FileError::Wrong { path: path.to_owned(), line: 1, message });
+    let wrong = |line, message| FileError::Wrong { path: path.to_owned(), line, message };
+    // The length that a device or a pipe states says nothing of what comes out of it.
+    let mut bytes = Vec::new();
+    File::open(path).and_then(|file| file.take(LARGEST + 1).read_to_end(&mut bytes)).map_err(unreadable)?;
+    if bytes.len() as u64 > LARGEST {
+        return Err(wrong(1, format!("it is too long; a workload and a pattern have at most {LARGEST} bytes")));
     }
-    fs::read_to_string(path).map_err(unreadable)
+    String::from_utf8(bytes).map_err(|error| {
+        let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let line = good.iter().filter(|byte| **byte == b'\n').count() + 1;
+        wrong(line, "bytes that are no text; a workload and a pattern are UTF-8".to_owned())
+    })
 }
 
 /// A number a line; what follows `#` is a comment.
@@ -220,7 +228,11 @@ arrival = "100ms"
         for (message, starts, has) in [
             (change("\"equip\"", "\"fair\""), "w.toml:5: manager.policy: ", "dss-ts"),
             (change("request = 4", "request = 0"), "w.toml:10: programs.a.request: ", "from 1 to 4096"),
-            (change("request = 4", "request = -1"), "w.toml:10: ", "-1"),
+            (change("request = 4", "request = -1"), "w.toml:10: ", "`-1`, expected a whole number"),
+            (change("request = 4", "request = 99999999999999999999"), "w.toml:10: ", "expected a whole number"),
+            (change("base = 2", "base = \"much\""), "w.toml:8: ", "expected true, false, a number, or a time"),
+            (change("base = 2", "base = -2"), "w.toml:8: parameters.pdpa.base: ", "from 1 to 1024"),
+            (change("base = 2", "base = [2]"), "w.toml:8: ", "expected true, false, a number"),
             (change("request = 4", "requests = 4"), "w.toml:10: ", "expected one of `request`"),
             (change("\"50ms\"", "\"fast\""), "w.toml:6: ", "write"),
             (change("base = 2", "base = 0"), "w.toml:8: parameters.pdpa.base: ", "from 1 to 1024"),

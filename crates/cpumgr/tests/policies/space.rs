@@ -60,7 +60,7 @@ fn cluster_hands_out_clusters_that_lie_in_one_node() {
         let second = p / 4 * 2;
         stage.until("both have clusters", |now| {
             let [a, b] = numbers(now, &programs)[..] else { return false };
-            a + b == p && b >= second.min(p - second) && (p % 4 != 0 || a == b)
+            a + b == p && b >= second.min(p - second) && (!p.is_multiple_of(4) || a == b)
         })
     };
     // Where nodes have whole clusters, so have programs of each node.
@@ -69,13 +69,16 @@ fn cluster_hands_out_clusters_that_lie_in_one_node() {
     for cpu in topology.cpus().iter().filter(|cpu| stage.cpus.contains(cpu.id)) {
         nodes.entry(cpu.node).or_default().insert(cpu.id);
     }
-    if p < 4 || nodes.values().any(|node| node.len() % 2 != 0) {
+    if p < 4 || nodes.values().any(|node| !node.len().is_multiple_of(2)) {
         println!("skipped: alignment needs nodes of whole clusters, here are {nodes:?}");
         return;
     }
     for part in clusters.parts.values() {
         for node in nodes.values() {
-            assert!(part.cpus.intersection(node).len() % 2 == 0, "a cluster spans nodes: {clusters:?} on {nodes:?}");
+            assert!(
+                part.cpus.intersection(node).len().is_multiple_of(2),
+                "a cluster spans nodes: {clusters:?} on {nodes:?}"
+            );
         }
     }
 }
@@ -100,7 +103,7 @@ fn dss_ts_gives_more_programs_than_processors_the_same_time() {
 fn batch_runs_one_after_the_other() {
     let Some(stage) = stage(&["batch"], "20ms") else { return };
     let p = stage.processors() as usize;
-    let mut programs = stage.programs(&vec![p as u32; 3]);
+    let mut programs = stage.programs(&[p as u32; 3]);
     // Whoever came first runs, beside a processor for the masters of the others, until it ends.
     while !programs.is_empty() {
         let left = if programs.len() == 1 { p } else { p - 1 };

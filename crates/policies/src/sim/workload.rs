@@ -20,6 +20,8 @@ use crate::placement::{Machine, MachineCpu};
 use crate::policy::Policy;
 use crate::registry::{DEFAULT_POLICY, Registry};
 
+/// The most programs at once.
+const MAX_LEVEL: u32 = 65_536;
 /// The most executions of all jobs together.
 const MOST_EXECUTIONS: u64 = 100_000;
 /// The most phases of all executions together.
@@ -219,8 +221,9 @@ impl Workload {
         if !(Span::from_ms(1)..=Span::from_ms(10_000)).contains(&quantum) {
             return Err(Fault::at("manager.quantum", format!("{quantum}; it is from 1ms to 10s")));
         }
-        if self.manager.level == Some(0) {
-            return Err(Fault::at("manager.level", "0 programs at once; it is 1 or more"));
+        // The range of every policy's own parameter of this name.
+        if let Some(level) = self.manager.level.filter(|level| !(1..=MAX_LEVEL).contains(level)) {
+            return Err(Fault::at("manager.level", format!("{level} programs at once; it is from 1 to {MAX_LEVEL}")));
         }
         self.policy(registry, &self.manager.policy).map_err(|fault| match fault.at.as_str() {
             "policy" => fault.within("manager"),
@@ -338,7 +341,8 @@ mod tests {
             ),
             (fault(|w| w.machine.per_core = 0), "machine.per_core: 0", "multiple of 1"),
             (fault(|w| w.manager.policy = "fair".into()), "manager.policy: ", "dss-ts"),
-            (fault(|w| w.manager.level = Some(0)), "manager.level: ", "1 or more"),
+            (fault(|w| w.manager.level = Some(0)), "manager.level: ", "from 1 to 65536"),
+            (fault(|w| w.manager.level = Some(u32::MAX)), "manager.level: ", "from 1 to 65536"),
             (fault(|w| w.manager.quantum = Span(5)), "manager.quantum: 5ns", "1ms to 10s"),
             (fault(|w| w.native.coincidence = f64::NAN), "native.coincidence: ", "0 to 10"),
             (fault(|w| w.jobs.clear()), "jobs: ", "one job"),
