@@ -6,6 +6,10 @@ use crate::story::{Moment, Stage, processor_time, spread, turns};
 use crate::support::Program;
 use crate::{pids, stage};
 
+/// A quantum, long enough for the emulated processors of the guest: where a turn begins late, who had the one before
+/// keeps processors that are young (M4) into the next.
+const TURN: &str = "50ms";
+
 /// Programs that have all arrived before the policy, so that their turns are in order of arrival, and moments from then
 /// on.
 fn watch(stage: &Stage, policy: &[&str], requests: &[u32], number: usize) -> (Vec<Program>, Vec<Moment>) {
@@ -35,7 +39,7 @@ fn assert_round(moments: &[Moment], groups: &[BTreeSet<u32>]) {
 
 #[test]
 fn rr_passes_the_machine_from_one_to_the_next() {
-    let Some(stage) = stage(&["equip"], "10ms") else { return };
+    let Some(stage) = stage(&["equip"], TURN) else { return };
     let p = stage.processors();
     // One at a time, beside a processor for the masters of the others.
     let (programs, moments) = watch(&stage, &["rr"], &[p, p, p], 12);
@@ -50,7 +54,7 @@ fn rr_passes_the_machine_from_one_to_the_next() {
 
 #[test]
 fn gang_lets_rows_alternate_in_which_requests_are_whole() {
-    let Some(stage) = stage(&["equip"], "10ms") else { return };
+    let Some(stage) = stage(&["equip"], TURN) else { return };
     let p = stage.processors();
     // Rows of P - 1. 2: three rows of one; 8: (3, 3) in a row, (7) in the next.
     let half = ((p - 1) / 2).max(1);
@@ -76,7 +80,7 @@ fn width(p: u32) -> usize {
 
 #[test]
 fn sw_dss_moves_its_window_to_the_neighbouring_gang() {
-    let Some(stage) = stage(&["equip"], "10ms") else { return };
+    let Some(stage) = stage(&["equip"], TURN) else { return };
     let p = stage.processors();
     let (programs, moments) = watch(&stage, &["sw-dss"], &[p / 2; 4], 16);
     let width = width(p);
@@ -96,7 +100,7 @@ fn sw_dss_moves_its_window_to_the_neighbouring_gang() {
 
 #[test]
 fn ssw_dss_moves_its_window_by_one_program() {
-    let Some(stage) = stage(&["equip"], "10ms") else { return };
+    let Some(stage) = stage(&["equip"], TURN) else { return };
     let p = stage.processors();
     let (programs, moments) = watch(&stage, &["ssw-dss"], &[p / 2; 4], 16);
     let windows: Vec<Vec<usize>> =
