@@ -81,6 +81,12 @@ impl<P> Arrival<P> {
         self.number.store(next, Release);
     }
 
+    /// How often the virtual processor has arrived; for reports.
+    pub fn count(&self) -> u64 {
+        // ORDERING: Relaxed - a number on its own.
+        self.number.load(Relaxed).wrapping_sub(START)
+    }
+
     /// Leaves a result in the line.
     ///
     /// ```compile_fail,E0277
@@ -145,6 +151,13 @@ impl LastSeen {
     pub fn record<P>(&self, line: &Arrival<P>) {
         // ORDERING: Relaxed - the number that A2 saw: the next arrival comes after the next supply.
         self.0.set(line.number.load(Relaxed));
+    }
+
+    /// Records one arrival, of which [`Self::is_passed`] saw at least one: where several works are open, the virtual processor
+    /// may have arrived from younger ones, too.
+    #[inline]
+    pub fn record_one(&self) {
+        self.0.set(self.0.get().wrapping_add(1));
     }
 }
 

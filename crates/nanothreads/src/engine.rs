@@ -25,6 +25,7 @@ use crate::wait_point::Look;
 pub use crate::barrier::Barrier;
 pub use crate::config::{Config, Waiting};
 pub use crate::offer::{Offer, Refusal, VirtualProcessor, virtual_processors};
+pub use crate::report::report;
 pub use crate::supply::Supply;
 pub use crate::team::{Member, Team, Work};
 pub use crate::wait_point::WaitPoint;

@@ -19,6 +19,7 @@
 //! | tasks | [`scope()`], [`Scope`], [`Task`], [`DataCell`], [`Completion`]: [`nano`] |
 //! | divided processors | [`groups()`]: [`mod@groups`] |
 //! | teams | [`broadcast`], [`Team`] and its [`TeamMember`] |
+//! | several regions of one master at once | [`Team::overlap`]: [`mod@overlap`] |
 //! | storage for each thread | [`PerVp`] |
 //! | settings and numbers | [`builder()`], [`configure`], [`statistics()`] |
 //! | for language runtimes | [`engine`] |
@@ -45,11 +46,13 @@ pub mod nano;
 mod nearness;
 mod offer;
 pub mod open_ring;
+pub mod overlap;
 mod panics;
 pub mod patience;
 mod per_vp;
 mod placement;
 mod region;
+mod report;
 pub mod ring;
 mod scope;
 pub mod sizer;
@@ -76,6 +79,7 @@ pub use nano::completion::{Completion, Spawner};
 pub use nano::depend::Access;
 pub use nano::task::{Task, TaskRef};
 pub use offer::on_each_vp;
+pub use overlap::{Overlap, Pending};
 pub use per_vp::PerVp;
 pub use region::broadcast;
 pub use scope::{Scope, scope};

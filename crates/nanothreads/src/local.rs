@@ -39,10 +39,13 @@ use std::sync::LazyLock;
 
 mod group;
 mod lead;
+mod reserve;
 mod supplied;
+mod visit;
 
 use group::Group;
 pub(crate) use group::Reservation;
+pub(crate) use visit::Place;
 
 /// A root, as the masters that borrow from it see it.
 pub(crate) type Root = Lender<&'static Vp>;
@@ -158,35 +161,6 @@ pub(crate) fn forget_after_fork() -> bool {
     let local = unsafe { &*local };
     local.forget_groups();
     local.is_vp.take()
-}
-
-/// Where a thread forks: see [`Local::go_to`].
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
-    /// Regions around.
-    level: u32,
-    depth: usize,
-    root_depth: usize,
-    head: *const Head<'static>,
-}
-
-/// A thread that forks elsewhere for a while.
-pub(crate) struct Visit<'a> {
-    local: &'a Local,
-    /// Where it was.
-    from: Place,
-    claimed: usize,
-}
-
-impl Drop for Visit<'_> {
-    #[cold]
-    fn drop(&mut self) {
-        self.local.take_members_back();
-        self.local.settle();
-        self.local.set_place(self.from);
-        self.local.claimed.set(self.claimed);
-        self.local.take_members_back();
-    }
 }
 
 /// See [`Local::pin`].
@@ -385,131 +359,6 @@ impl Local {
         self.membership.set(outer);
     }
 
-    /// Makes room for a team of `size`: afterwards `members(size)` has what could be had. Returns the size.
-    /// Cost when nothing changed: a few loads.
-    #[inline]
-    pub(crate) fn reserve(&self, size: usize, need: Need) -> usize {
-        if size <= 1 || self.asks.get() {
-            return 1;
-        }
-        let ready = if self.is_root() {
-            let epoch = engine().sizer().epoch();
-            self.with_group(|group| group.used == size - 1 && group.bound == epoch)
-        } else {
-            let generation = self.root_generation();
-            self.with_group(|group| {
-                group.members.len() >= size - 1
-                    && group.generation == generation
-                    && group.reservation() != Reservation::NONE
-            })
-        };
-        if ready { size } else { self.prepare(size, need) }
-    }
-
-    #[cold]
-    fn prepare(&self, size: usize, need: Need) -> usize {
-        let size = size.min(engine().largest_team());
-        let size = if self.is_outermost() {
-            self.prepare_outermost(size)
-        } else {
-            // The numbers of the members may change.
-            self.with_group(|group| group.supplied.forget());
-            if self.is_root() { self.prepare_led(size, need) } else { self.prepare_inner(size, need) }
-        };
-        self.with_group(Group::note_ready);
-        size
-    }
-
-    fn prepare_outermost(&self, size: usize) -> usize {
-        let sizer = engine().sizer();
-        // The epoch first: a limit or processors that change meanwhile are found at the next fork.
-        let epoch = sizer.epoch();
-        let limit = sizer.limit();
-        let (used, is_placed) = self.with_group(|group| {
-            // All processors of the program get their virtual processor at once: inner groups come from the surplus.
-            let grown = group.grow(size.max(limit) - 1);
-            let used = group.members.len().min(size - 1);
-            let is_placed = !grown && group.bound == epoch;
-            if group.used != used || !is_placed {
-                // Never more running members than processors, inner ones included.
-                group.use_and_lend(used, limit - 1);
-            }
-            (used, is_placed)
-        });
-        if !is_placed {
-            let granted = sizer.processors();
-            self.with_group(|group| group.place(granted.as_ref(), epoch));
-        }
-        used + 1
-    }
-
-    fn prepare_inner(&self, size: usize, need: Need) -> usize {
-        if self.membership.get().root.is_null() {
-            // A VP in work that a stranger offered it. It may be anybody's next slave: two of them that took each other
-            // for theirs would wait for each other.
-            return 1;
-        }
-        let generation = self.root_generation();
-        self.with_group(|group| {
-            if group.generation != generation {
-                // L1: what was lent is the root's again.
-                group.members.drain(..group.lent);
-                group.lent = 0;
-                group.generation = generation;
-            }
-            let missing = (size - 1).saturating_sub(group.members.len());
-            if missing > 0 {
-                let borrowed = self.borrow(missing, group.lent);
-                group.lent += borrowed.len();
-                group.members.splice(0..0, borrowed);
-            }
-            if need == Need::Exact {
-                group.grow(size - 1);
-            }
-            group.members.len().min(size - 1) + 1
-        })
-    }
-
-    /// What `reserve` has made ready, to be told from what is made ready later.
-    #[inline]
-    pub(crate) fn reservation(&self) -> Reservation {
-        self.with_group(|group| group.reservation())
-    }
-
-    /// The virtual processors of a team of `size`, more than one, if they are still as `reservation` left them: at this
-    /// depth, for nobody else meanwhile, not taken back by the root. Cost: a few loads.
-    #[inline]
-    pub(crate) fn reserved(&self, reservation: Reservation, size: usize) -> Option<&[&'static Vp]> {
-        let generation = if self.is_root() { None } else { Some(self.root_generation()) };
-        self.with_group(|group| {
-            let is_ready = group.reservation() == reservation
-                && reservation != Reservation::NONE
-                && generation.is_none_or(|generation| group.generation == generation);
-            // SAFETY: - L2: as in `members`.
-            is_ready.then(|| unsafe { &*group.first(size) })
-        })
-    }
-
-    fn borrow(&self, wanted: usize, has: usize) -> Vec<&'static Vp> {
-        let root = self.membership.get().root;
-        if root.is_null() {
-            return Vec::new();
-        }
-        // SAFETY: - the root's thread has the region open that this thread is a member of, so its state lives.
-        let root = unsafe { &*root };
-        root.borrow(wanted, has)
-    }
-
-    fn root_generation(&self) -> u64 {
-        let root = self.membership.get().root;
-        if root.is_null() {
-            return 0;
-        }
-        // SAFETY: - as in `borrow`.
-        let root = unsafe { &*root };
-        root.generation()
-    }
-
     /// The virtual processors of a team of `size` that `reserve` made room for.
     #[inline]
     pub(crate) fn members(&self, size: usize) -> &[&'static Vp] {
@@ -546,41 +395,6 @@ impl Local {
     #[inline]
     pub(crate) fn root_for_members(&self) -> *const Root {
         if self.is_root() { self.with_group(|group| ptr::from_ref(&*group.root)) } else { self.membership.get().root }
-    }
-
-    /// Where the thread forks now.
-    pub(crate) fn place(&self) -> Place {
-        let (depth, root_depth, head) = (self.depth.get(), self.root_depth.get(), self.head.get());
-        Place { level: self.membership.get().level, depth, root_depth, head }
-    }
-
-    fn set_place(&self, place: Place) {
-        self.depth.set(place.depth);
-        self.root_depth.set(place.root_depth);
-        self.head.set(place.head);
-    }
-
-    /// For what runs on top of the caller's stack without being a part of what the caller does: as long as the visit lasts,
-    /// the thread forks at `base`, where it was further down the stack. `None` where that is where it is; and where it has
-    /// opened regions since, whose groups are in use.
-    #[inline]
-    pub(crate) fn go_to(&self, base: Place) -> Option<Visit<'_>> {
-        if self.depth.get() == base.depth { None } else { self.visit(base) }
-    }
-
-    #[cold]
-    fn visit(&self, base: Place) -> Option<Visit<'_>> {
-        let from = self.place();
-        if from.level != base.level || self.asks() {
-            return None;
-        }
-        // No region of this thread is open at either depth (same level): both have the same virtual processors, of which this
-        // thread is the only master (L1), and look at them again.
-        let visit = Visit { local: self, from, claimed: self.claimed.take() };
-        self.take_members_back();
-        self.set_place(base);
-        self.take_members_back();
-        Some(visit)
     }
 
     /// Asks the program's sizer: `question`, or `otherwise` when that is what is being done already (L3). Until it has

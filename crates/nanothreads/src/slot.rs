@@ -205,6 +205,12 @@ impl<W: Copy> Slot<W> {
         self.is_done(self.seq.load(Relaxed) >> 1)
     }
 
+    /// Numbers of the last descriptors that were supplied, claimed, and done; for reports.
+    pub fn numbers(&self) -> [u64; 3] {
+        // ORDERING: Relaxed - numbers on their own.
+        [self.seq.load(Relaxed) >> 1, self.claim.load(Relaxed), self.done.load(Relaxed)]
+    }
+
     /// Reports number `number` as finished. Cost: one store.
     ///
     /// ```compile_fail,E0133

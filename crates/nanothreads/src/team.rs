@@ -19,6 +19,7 @@ use crate::engine_state::engine;
 use crate::fork_join;
 use crate::local::{Local, Need, Reservation, Root, local};
 use crate::membership::{Carrier, Membership};
+use crate::overlap::{self, Overlap};
 use crate::panics::NoUnwinding;
 use crate::supply::Supply;
 use crate::vp::{Vp, WorkDescriptor};
@@ -179,6 +180,15 @@ impl Team {
     pub unsafe fn run(&self, work: Work, data: *const ()) {
         // SAFETY: - caller's contract.
         unsafe { self.run_in(Concurrency::Promised, work, data) };
+    }
+
+    /// Runs `body` on the caller, which may fork several regions on the team before it joins any:
+    /// [`nanothreads::Team::overlap`](crate::Team::overlap).
+    ///
+    /// # Panics
+    /// As that one, and as [`Team::run`].
+    pub fn overlap<'env, R>(&self, body: impl for<'scope> FnOnce(&'scope Overlap<'scope, 'env>) -> R) -> R {
+        overlap::run(self, body)
     }
 
     /// As [`Team::run`], or with less than is promised there. Returns the members whose results can be taken, or `None` in a

@@ -19,6 +19,7 @@ use crate::local::local;
 use crate::loops::static_block;
 use crate::loops::stop::{Stop, abandon, unless_abandoned};
 use crate::loops::turns::Turns;
+use crate::overlap::{self, Overlap};
 use crate::patience;
 use crate::region;
 use crate::supply::Supply;
@@ -219,6 +220,43 @@ impl Team {
         let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
         results.sort_unstable_by_key(|&(id, _)| id);
         results.into_iter().map(|(_, result)| result).collect()
+    }
+
+    /// Runs `body` on the caller, which may fork several regions on the team before it joins any of them.
+    ///
+    /// [`Overlap::fork`] lets the slaves begin and returns at once; the caller does something else, forks again, and joins
+    /// when it needs the results. What is not joined when `body` ends is joined then.
+    ///
+    /// ```
+    /// use nanothreads::Team;
+    /// use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+    ///
+    /// let team = Team::exact(3)?;
+    /// let (squares, cubes) = (AtomicU64::new(0), AtomicU64::new(0));
+    /// let part = |id: u32| (0..300).filter(move |i| i % 3 == u64::from(id));
+    /// let roots = team.overlap(|o| {
+    ///     let first = o.fork(|member| _ = squares.fetch_add(part(member.id).map(|i| i * i).sum(), Relaxed));
+    ///     let second = o.fork(|member| _ = cubes.fetch_add(part(member.id).map(|i| i * i * i).sum(), Relaxed));
+    ///     // The slaves are at it; meanwhile something of the caller's own.
+    ///     let roots: f64 = (0..300).map(f64::from).map(f64::sqrt).sum();
+    ///     first.join();
+    ///     assert_eq!(squares.load(Relaxed), 8_955_050);
+    ///     drop(second);
+    ///     roots
+    /// });
+    /// assert_eq!(cubes.into_inner(), 2_011_522_500);
+    /// assert!(roots > 3_450.0);
+    /// # Ok::<(), nanothreads::TeamError>(())
+    /// ```
+    /// Cost: one region, and for each fork what a fork costs.
+    ///
+    /// # Panics
+    /// With the payload of `body`, else of the first member of a construct that nobody joined by [`Pending::join`]; after all
+    /// are done.
+    ///
+    /// [`Pending::join`]: crate::Pending::join
+    pub fn overlap<'env, R>(&self, body: impl for<'scope> FnOnce(&'scope Overlap<'scope, 'env>) -> R) -> R {
+        overlap::run(&self.reserve(), body)
     }
 
     /// Runs `body` on the caller; whatever it forks (loops, joins, scopes, groups) has this team's threads at most.

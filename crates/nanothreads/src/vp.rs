@@ -21,6 +21,7 @@ use platform::membarrier;
 use platform::pthread::Pthread;
 use platform::sync::CachePadded;
 use std::cell::UnsafeCell;
+use std::fmt;
 use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{
@@ -458,6 +459,19 @@ impl Vp {
     pub(crate) fn is_on(&self, cpu: CpuId) -> bool {
         // ORDERING: Relaxed - a hint.
         self.rare().cpu.load(Relaxed) == cpu.0
+    }
+}
+
+/// What it is at; see [`report`](crate::engine::report).
+impl fmt::Display for Vp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Rare { number, follows, .. } = self.rare();
+        let state = if self.may_sleep() { "asleep" } else { "awake" };
+        let [supplied, claimed, done] = self.slot.numbers();
+        // ORDERING: Relaxed - compared by who reads the report.
+        let ring = follows.load(Relaxed);
+        write!(f, "vp {number}: {state}, line {supplied}/{claimed}/{done}, arrivals {}, ", self.arrival.count())?;
+        write!(f, "follows {ring:p}, bound to {:?}", self.cpu())
     }
 }
 

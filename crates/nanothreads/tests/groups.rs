@@ -353,3 +353,33 @@ fn teams_are_whole_before_and_after_groups_at_every_depth() {
         assert_eq!(team(), whole);
     }
 }
+
+/// What the stress test's seed 884255746 came upon: the members of a team that is supplied by broadcast had followed the
+/// rings of their groups' masters, and the team's own master published to nobody, for ever.
+#[test]
+fn members_that_followed_their_groups_rings_follow_their_masters_again() {
+    let _alone = alone_with(9);
+    let team = |size| Team::exact(size).expect("threads").supplied(Supply::Global);
+    let run = |size| assert_eq!(team(size).map(|member| member.id()), (0..size).collect::<Vec<_>>());
+    for round in 0..20 {
+        run(9);
+        groups().weights(&[4, 5]).run(|group| {
+            run(group.size());
+            groups().equal(2).run(|inner| (2..=inner.size()).for_each(run));
+            run(group.size());
+        });
+        run(9);
+        Team::exact(6).expect("threads").install(|| {
+            run(6);
+            run(2 + round % 5);
+        });
+        run(9);
+        // The members as masters of what is left to them.
+        team(3).run(|member| {
+            run(2 + round % 2);
+            member.barrier();
+            groups().equal(2).run(|_| run(2));
+            run(3);
+        });
+    }
+}

@@ -1,4 +1,5 @@
-//! Teams of `engine` that are kept, and run after others were reserved, elsewhere on their thread, or in a forked child.
+//! Teams of `engine` that are kept, and run after others were reserved, or elsewhere on their thread.
+//! In a forked child: `forked_teams`.
 #![cfg(not(loom))]
 
 use nanothreads::engine::{Member, Team};
@@ -112,29 +113,5 @@ fn a_team_that_cannot_be_had_again_is_refused_before_it_begins() {
         assert!(message.contains("a team of 4 threads") && message.contains("reserve it again"), "{message}");
     });
     assert_eq!(begun.load(Relaxed), 0);
-    assert_runs(&team);
-}
-
-#[cfg(unix)]
-#[test]
-fn a_child_that_is_forked_makes_its_parents_team_ready_anew() {
-    configure();
-    let team = Team::reserve(3);
-    assert_runs(&team);
-    // SAFETY: - the child runs a region, which is what is tested, and leaves by `_exit`.
-    match unsafe { libc::fork() } {
-        0 => {
-            let is_right = catch_unwind(AssertUnwindSafe(|| assert_runs(&team))).is_ok();
-            // SAFETY: - ends the child without the parent's destructors.
-            unsafe { libc::_exit(i32::from(!is_right)) }
-        }
-        child => {
-            assert!(child > 0, "fork failed: {}", std::io::Error::last_os_error());
-            let mut status = 0;
-            // SAFETY: - `status` outlives the call; `child` is ours.
-            assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
-            assert_eq!(status, 0);
-        }
-    }
     assert_runs(&team);
 }

@@ -5,12 +5,14 @@
 //! schedule: once computed by recursion on one thread, once by the engine.
 //!
 //! Settings: `NANOS_STRESS_SEED` (the first program's seed; the next ones count up), `NANOS_STRESS_SECONDS` (default 3),
-//! `NANOS_STRESS_PROGRAMS` (at most so many), `NANOS_STRESS_LONGEST` (seconds after which a program hangs, default 120).
+//! `NANOS_STRESS_PROGRAMS` (at most so many), `NANOS_STRESS_LONGEST` (seconds after which a program hangs, default 120),
+//! `NANOS_STRESS_SUPPLY` (`lines` or `broadcast` for all teams that say nothing else).
 //! The seed of a program that fails or hangs is printed; another schedule may still pass with it.
 #![cfg(not(loom))]
 
 mod faults;
 mod loops;
+mod overlapped;
 mod process;
 mod random;
 mod recursion;
@@ -20,7 +22,9 @@ mod slots;
 mod step;
 mod tasks;
 mod teams;
+mod watched;
 
+use nanothreads::{Config, Supply};
 use random::Random;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -49,6 +53,7 @@ impl Watchdog {
                 let (next, late) = changed.wait_timeout_while(now, longest, is_same).expect("as above");
                 if late.timed_out() {
                     eprintln!("hangs for {} s: NANOS_STRESS_SEED={seed}", longest.as_secs());
+                    watched::report();
                     std::process::abort();
                 }
                 now = next;
@@ -66,6 +71,13 @@ impl Watchdog {
 #[test]
 fn random_programs_compute_what_one_thread_computes() {
     sizer::remember_mask();
+    let supply = match std::env::var("NANOS_STRESS_SUPPLY").as_deref() {
+        Ok("lines") => Supply::Local,
+        Ok("broadcast") => Supply::Global,
+        Ok(other) => panic!("NANOS_STRESS_SUPPLY={other}: give lines or broadcast"),
+        Err(_) => Supply::Auto,
+    };
+    assert!(nanothreads::configure(Config { supply, ..Config::default() }));
     assert!(nanothreads::set_team_sizer(Box::new(sizer::Changing)));
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |time| time.as_nanos() as u64);
     // Short enough to be typed.

@@ -2,6 +2,7 @@
 
 use crate::faults::Fault;
 use crate::loops::Loop;
+use crate::overlapped::Overlapped;
 use crate::process;
 use crate::random::{Random, fold, mix};
 use crate::recursion::Recursion;
@@ -46,6 +47,7 @@ pub(crate) enum Step {
     Loop(Loop),
     Recursion(Recursion),
     Kept(Kept),
+    Overlapped(Overlapped),
     Groups(Divided),
     Tasks(Graph),
     /// Threads that the engine did not create, each an outermost master.
@@ -81,8 +83,9 @@ impl Step {
             48..52 => Self::several(random, budget, 4, Self::Sections),
             52..64 => Self::Loop(Loop::random(random, budget)),
             64..68 => Self::Recursion(Recursion::random(random, budget)),
-            68..72 => Self::Kept(Kept::random(random, budget)),
-            72..76 => Self::Groups(Divided::random(random, budget)),
+            68..71 => Self::Kept(Kept::random(random, budget)),
+            71..73 => Self::Overlapped(Overlapped::random(random, budget)),
+            73..76 => Self::Groups(Divided::random(random, budget)),
             76..84 => Self::Tasks(Graph::random(random, budget)),
             84..88 => Self::several(random, budget, 4, Self::Masters),
             88..93 => Self::Fault(Fault::random(random)),
@@ -114,6 +117,7 @@ impl Step {
             Self::Fork(step) => step.count(),
             Self::Recursion(recursion) => recursion.inner().map_or(0, Self::count),
             Self::Kept(team) => team.installed().count(),
+            Self::Overlapped(overlap) => overlap.steps().map(Self::count).sum(),
             Self::Groups(groups) => groups.parts().iter().map(Self::count).sum(),
             Self::Tasks(graph) => graph.count(),
             Self::Work(_) | Self::Fault(_) | Self::Resize(..) => 0,
@@ -134,6 +138,7 @@ impl Step {
             Self::Loop(the_loop) => the_loop.expected(),
             Self::Recursion(recursion) => recursion.expected(),
             Self::Kept(team) => team.expected(),
+            Self::Overlapped(overlap) => overlap.expected(),
             Self::Groups(groups) => groups.expected(),
             Self::Tasks(graph) => graph.expected(),
             Self::Fault(fault) => fault.expected(),
@@ -157,6 +162,7 @@ impl Step {
             Self::Loop(the_loop) => the_loop.run(),
             Self::Recursion(recursion) => recursion.run(),
             Self::Kept(team) => team.run(),
+            Self::Overlapped(overlap) => overlap.run(),
             Self::Groups(groups) => groups.run(),
             Self::Tasks(graph) => graph.run(),
             Self::Masters(steps) => run_masters(steps),

@@ -1,0 +1,389 @@
+//! Several regions of one master at once: it forks the next one before it has joined the last (F3, F6).
+//!
+//! # Protocol
+//! [`overlap`](crate::Team::overlap) forks one region, whose slaves serve: they take *constructs* from the master in the order
+//! in which it forks them, run their parts, and report each. The constructs are supplied as any work is
+//! ([`constructs`]): to each slave's own ring of lines (LWD), or to one ring for all (GWD).
+//! 1. `fork` (master) supplies a construct and goes on. At most [`OPEN`] are open: it first completes the oldest otherwise.
+//! 2. A slave runs constructs in their order, and sleeps while there is none.
+//! 3. To *complete* the oldest construct the master runs its own part of it, then waits for the slaves'. `join` completes all
+//!    up to its own, the end of the overlap all that are left.
+//! 4. The last construct tells the slaves to leave, and their region is joined like any other.
+//!
+//! # Invariants
+//! P1  Constructs are completed in their order: when a member of one waits for another member, the master is not stuck in
+//!     a younger one.
+//! P2  A construct's closure lives until the construct is completed: the overlap owns it, whatever becomes of the handle.
+//!     What it borrows lives longer than the overlap, which completes all, also while it unwinds.
+//!
+//! # Papers
+//! P1 sections 3.1.1 and 3.2: several parallel constructs may be open at once, on both structures; DJS and PJV stand with
+//! the master. Deviation: no more than the rings have places.
+
+pub mod constructs;
+
+use crate::engine_state::{Engine, engine};
+use crate::fork_join;
+use crate::local::local;
+use crate::panics::{FirstPanic, NoUnwinding, Payload};
+use crate::patience;
+use crate::supply::Supply;
+use crate::team::{Concurrency, Member, Team};
+use crate::wait_point::WaitPoint;
+use constructs::{Constructs, Follower, Leader, OPEN, Part};
+use std::cell::{Cell, RefCell, UnsafeCell};
+use std::collections::VecDeque;
+use std::fmt;
+use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::ptr;
+use std::rc::Rc;
+use std::thread;
+
+/// The handle of a [`Team::overlap`](crate::Team::overlap), with which its master forks.
+///
+/// It stays on its thread:
+/// ```compile_fail,E0277
+/// # let team = nanothreads::Team::available();
+/// team.overlap(|o| {
+///     o.fork(|_| { o.fork(|_| ()); }); // members are other threads
+/// });
+/// ```
+/// and what is forked borrows only what outlives the overlap:
+/// ```compile_fail,E0597
+/// # let team = nanothreads::Team::available();
+/// team.overlap(|o| {
+///     let short = 1;
+///     o.fork(|_| assert_eq!(short, 1));
+/// });
+/// ```
+pub struct Overlap<'scope, 'env: 'scope> {
+    host: *const Host,
+    /// Its master's place in the region.
+    member: Member,
+    leader: RefCell<Leader>,
+    /// What is open, the oldest first. Of `'scope`, and gone before that ends (P2).
+    open: RefCell<VecDeque<Rc<dyn Construct>>>,
+    /// The master is at its own part of the oldest.
+    is_inside: Cell<bool>,
+    /// The first panic of a construct that nobody joins by itself.
+    panic: FirstPanic,
+    /// As in [`std::thread::Scope`].
+    scope: PhantomData<&'scope mut &'scope ()>,
+    env: PhantomData<&'env mut &'env ()>,
+}
+
+impl fmt::Debug for Overlap<'_, '_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Overlap").field("size", &self.member.size).field("open", &self.open.borrow().len()).finish()
+    }
+}
+
+/// A construct that was forked and not joined. Dropped, it is joined by the end of the overlap.
+#[must_use = "join it, or say with `drop` that the end of the overlap does"]
+pub struct Pending<'scope> {
+    /// `None`: joined.
+    construct: Option<Rc<dyn Construct>>,
+    overlap: *const (),
+    /// `complete` and `keep_panic` of the overlap, whose other lifetime is of no interest here.
+    complete: unsafe fn(*const (), u64),
+    keep: unsafe fn(*const (), Payload),
+    number: u64,
+    scope: PhantomData<&'scope ()>,
+}
+
+impl fmt::Debug for Pending<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pending").field("number", &self.number).finish_non_exhaustive()
+    }
+}
+
+/// What master and slaves share.
+struct Host {
+    constructs: Constructs,
+    /// Where slaves sleep.
+    news: WaitPoint,
+    /// Where the master sleeps.
+    arrivals: WaitPoint,
+    /// In a child that is forked inside, another one rules.
+    engine: *const Engine,
+}
+
+// SAFETY: - the engine's address is only compared; all else is `Sync` by itself.
+unsafe impl Sync for Host {}
+
+/// A closure with what became of it.
+trait Construct {
+    fn take_panic(&self) -> Option<Payload>;
+    /// The master's own part. Does not unwind.
+    fn run(&self, member: Member);
+}
+
+struct Body<F> {
+    body: F,
+    panic: FirstPanic,
+}
+
+impl<F: Fn(Member) + Sync> Construct for Body<F> {
+    fn take_panic(&self) -> Option<Payload> {
+        self.panic.take()
+    }
+
+    fn run(&self, member: Member) {
+        // Who joins the construct gets the panic before it sees what the closure captured.
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| (self.body)(member))) {
+            self.panic.keep(payload);
+        }
+    }
+}
+
+/// A slave's part.
+///
+/// # Safety
+/// - `data` points to a live `Body<F>`.
+unsafe fn call<F: Fn(Member) + Sync>(data: *const (), member: Member) {
+    // SAFETY: - caller's contract.
+    unsafe { &*data.cast::<Body<F>>() }.run(member);
+}
+
+impl<'scope> Overlap<'scope, '_> {
+    /// Members of each construct, the caller included.
+    pub fn size(&self) -> usize {
+        self.member.size as usize
+    }
+
+    /// Has `body` called once on each member of the team, and goes on: the slaves begin at once, the caller runs its own
+    /// part (member 0) when the construct is joined. Members run constructs in the order of the forks; those of one
+    /// construct may wait for each other, and a construct must not wait for a younger one.
+    ///
+    /// When [`OPEN`] are open, the oldest is completed first. Cost: an allocation, and the line or lines of a fork.
+    pub fn fork<F: Fn(Member) + Sync + 'scope>(&'scope self, body: F) -> Pending<'scope> {
+        while self.open.borrow().len() >= OPEN {
+            self.complete_oldest();
+        }
+        let construct = Rc::new(Body { body, panic: FirstPanic::default() });
+        let part = Part::new(call::<F>, Rc::as_ptr(&construct).cast());
+        let construct: Rc<dyn Construct + 'scope> = construct;
+        // SAFETY: - only the lifetime changes: P2.
+        let construct = unsafe { std::mem::transmute::<Rc<dyn Construct + 'scope>, Rc<dyn Construct>>(construct) };
+        self.open.borrow_mut().push_back(Rc::clone(&construct));
+        // SAFETY: - P2: the body lives until all members have reported; `F: Sync` may be called on many threads; `call` does
+        //           not unwind. There is room.
+        let number = unsafe { self.leader.borrow_mut().supply(&self.host().constructs, part) };
+        self.host().news.notify_all();
+        Pending {
+            construct: Some(construct),
+            overlap: ptr::from_ref(self).cast(),
+            // SAFETY: - called with this overlap, by `Pending`, which does not outlive `'scope`.
+            complete: |overlap, number| unsafe { &*overlap.cast::<Overlap<'_, '_>>() }.complete(number),
+            // SAFETY: - as above.
+            keep: |overlap, payload| unsafe { &*overlap.cast::<Overlap<'_, '_>>() }.panic.keep(payload),
+            number,
+            scope: PhantomData,
+        }
+    }
+
+    fn host(&self) -> &Host {
+        // SAFETY: - `run`'s frame, which joins the overlap's region.
+        unsafe { &*self.host }
+    }
+
+    /// Completes all constructs up to `number`.
+    fn complete(&self, number: u64) {
+        while self.leader.borrow().oldest() <= number && !self.open.borrow().is_empty() {
+            self.complete_oldest();
+        }
+    }
+
+    /// Step 3.
+    fn complete_oldest(&self) {
+        assert!(
+            !self.is_inside.get(),
+            "overlap: a construct is to be completed inside the master's own part of it; fork and join outside"
+        );
+        self.assert_own();
+        let Some(construct) = self.open.borrow().front().map(Rc::clone) else { return };
+        self.is_inside.set(true);
+        construct.run(self.member);
+        self.is_inside.set(false);
+        // Its part may have forked, and this be the child.
+        self.assert_own();
+        self.wait_for_slaves();
+        self.leader.borrow_mut().record_oldest();
+        self.open.borrow_mut().pop_front();
+        if Rc::strong_count(&construct) == 1
+            && let Some(payload) = construct.take_panic()
+        {
+            self.panic.keep(payload);
+        }
+        // The program's: what the closure captured may panic as it is dropped.
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(construct))) {
+            self.panic.keep(payload);
+        }
+    }
+
+    fn assert_own(&self) {
+        assert!(
+            !self.is_parents(),
+            "overlap: the members are threads of the process that forked this one, and exist there only; let a forked child \
+             end, or exec, before it joins what was forked in its parent"
+        );
+    }
+
+    fn wait_for_slaves(&self) {
+        let (host, leader, local) = (self.host(), self.leader.borrow(), local());
+        let crowd = local.membership().crowd;
+        // They use what the caller would free.
+        let guard = NoUnwinding::enter();
+        fork_join::gather(
+            leader.slaves(),
+            crowd,
+            |slave| leader.has_arrived(&host.constructs, slave),
+            |_, look| patience::wait(&host.arrivals, local, crowd, || {}, look),
+        );
+        guard.leave();
+    }
+
+    fn is_parents(&self) -> bool {
+        !ptr::eq(self.host().engine, engine())
+    }
+
+    /// Completes what is open, and lets the slaves go.
+    fn end(&self) {
+        if self.is_parents() {
+            // Others of the parent use it, or did when this copy was made.
+            std::mem::take(&mut *self.open.borrow_mut()).into_iter().for_each(std::mem::forget);
+            return;
+        }
+        while !self.open.borrow().is_empty() {
+            self.complete_oldest();
+        }
+        // SAFETY: - nothing is open: there is room.
+        unsafe { self.leader.borrow_mut().supply(&self.host().constructs, Part::END) };
+        self.host().news.notify_all();
+    }
+}
+
+impl Pending<'_> {
+    /// Runs the caller's part, and returns when all members are done with theirs: what they wrote is visible. Completes
+    /// all constructs that were forked before as well.
+    ///
+    /// # Panics
+    /// With the payload of the construct's first member that panicked, when all are done.
+    pub fn join(mut self) {
+        // SAFETY: - the overlap lives as long as `'scope`.
+        unsafe { (self.complete)(self.overlap, self.number) };
+        if let Some(payload) = self.construct.take().and_then(|construct| construct.take_panic()) {
+            resume_unwind(payload);
+        }
+    }
+}
+
+impl Drop for Pending<'_> {
+    fn drop(&mut self) {
+        // One that is open still keeps its panic itself, for who completes it.
+        let Some(construct) = self.construct.take().filter(|construct| Rc::strong_count(construct) == 1) else {
+            return;
+        };
+        if let Some(payload) = construct.take_panic() {
+            // SAFETY: - as in `join`.
+            unsafe { (self.keep)(self.overlap, payload) };
+        }
+    }
+}
+
+impl Host {
+    /// The life of a slave.
+    fn serve(&self, member: Member) {
+        let local = local();
+        let mut follower = Follower::new(member.id as usize - 1);
+        loop {
+            let mut found = None;
+            let look = || {
+                // SAFETY: - this is the slave, which has arrived from what it found before.
+                found = unsafe { follower.look(&self.constructs) };
+                found.is_some().into()
+            };
+            patience::wait(&self.news, local, local.membership().crowd, || {}, look);
+            let Some((work, data)) = found.and_then(Part::work) else { return };
+            // SAFETY: - P2, and `fork` supplied a work that may be called with it on any member.
+            unsafe { work(data, member) };
+            // SAFETY: - this is the slave, which is done with what it found last.
+            unsafe { follower.arrive(&self.constructs) };
+            self.arrivals.notify_all();
+        }
+    }
+}
+
+/// The region of an overlap.
+struct Run<B, R> {
+    host: Host,
+    /// Member 0's.
+    body: UnsafeCell<Option<B>>,
+    /// Member 0's.
+    result: UnsafeCell<Option<thread::Result<R>>>,
+}
+
+/// See [`Team::overlap`](crate::Team::overlap).
+pub(crate) fn run<'env, B, R>(team: &Team, body: B) -> R
+where
+    B: for<'scope> FnOnce(&'scope Overlap<'scope, 'env>) -> R,
+{
+    let is_global = team.supply() == Supply::Global;
+    let host = Host {
+        constructs: Constructs::new(team.size() - 1, is_global),
+        news: WaitPoint::for_many(),
+        arrivals: WaitPoint::new(),
+        engine: engine(),
+    };
+    let run = Run { host, body: UnsafeCell::new(Some(body)), result: UnsafeCell::new(None) };
+    // SAFETY: - `call_host` gets the run, which outlives the join; slaves touch the host alone, which is `Sync`; it does not
+    //           unwind.
+    unsafe { team.run_in(Concurrency::Promised, call_host::<B, R>, ptr::from_ref(&run).cast()) };
+    match run.result.into_inner().expect("member 0 left the result") {
+        Ok(value) => value,
+        Err(payload) => resume_unwind(payload),
+    }
+}
+
+/// # Safety
+/// - `data` points to a live `Run<B, R>`; member 0 is the thread that made it.
+unsafe fn call_host<'env, B, R>(data: *const (), member: Member)
+where
+    B: for<'scope> FnOnce(&'scope Overlap<'scope, 'env>) -> R,
+{
+    let run = data.cast::<Run<B, R>>();
+    // SAFETY: - caller's contract; this field is shared by all members.
+    let host = unsafe { &(*run).host };
+    if member.id != 0 {
+        return host.serve(member);
+    }
+    // SAFETY: - caller's contract: member 0's field.
+    let body = unsafe { &mut *(*run).body.get() }.take().expect("a region runs once");
+    let overlap = Overlap {
+        host,
+        member,
+        leader: RefCell::new(Leader::new(&host.constructs)),
+        open: RefCell::default(),
+        is_inside: Cell::new(false),
+        panic: FirstPanic::default(),
+        scope: PhantomData,
+        env: PhantomData,
+    };
+    // The caller gets the panic before it sees what the closure captured.
+    let result = catch_unwind(AssertUnwindSafe(|| body(&overlap)));
+    overlap.end();
+    let result = match (result, overlap.panic.take()) {
+        (Ok(value), Some(payload)) => {
+            crate::panics::discard(value);
+            Err(payload)
+        }
+        (Err(payload), other) => {
+            crate::panics::discard(other);
+            Err(payload)
+        }
+        (result, None) => result,
+    };
+    // SAFETY: - caller's contract: member 0's field.
+    unsafe { *(*run).result.get() = Some(result) };
+}

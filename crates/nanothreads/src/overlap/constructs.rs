@@ -1,0 +1,208 @@
+//! How the open constructs of an overlap reach its slaves, and how these report: rings of the engine's own lines.
+//!
+//! # Protocol
+//! Constructs are numbered 0, 1, 2, ...; number n has place n % [`OPEN`].
+//! 1. `supply` (leader): by lines, writes place n of each slave's ring of [`Slot`]s; by broadcast, publishes work n + 1 in the
+//!    [`Ring`].
+//! 2. `look` (follower): takes the numbers in turn. By lines it polls the place of the next number and no other.
+//! 3. `arrive` (follower): finishes the line, or adds one to its [`Arrival`].
+//! 4. `has_arrived` (leader), about the oldest construct that it has not recorded: the line of that place is done, or the
+//!    arrivals passed the last one recorded. `record_oldest` adds one: a slave may be further by then, with younger ones.
+//!
+//! # Invariants
+//! Q1  At most [`OPEN`] constructs are supplied and not recorded, so place n is free when n is supplied (I1 and I2 of
+//!     [`crate::slot`], I2 of [`crate::ring`]).
+//!
+//! Orderings: those of the lines. Models: `tests/loom_overlap.rs`.
+//!
+//! # Papers
+//! P1 section 3.1.2 (F5): circular lists of descriptors per processor, searched in turn; here the descriptor stands in the
+//! line, and the arrival beside it.
+
+use crate::arrival::{Arrival, LastSeen};
+use crate::ring::{self, Ring, Word};
+use crate::slot::{Slot, Supplied};
+use crate::team::Work;
+use std::ptr;
+
+/// Constructs that may be open at once: a power of two.
+#[cfg(not(loom))]
+pub const OPEN: usize = 4;
+/// Fewer, so that models come to places that are used again.
+#[cfg(loom)]
+pub const OPEN: usize = 2;
+
+/// What a slave has to do: a work and its data, as words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part([Word; 2]);
+
+// SAFETY: - the data is handed to who runs the work; who supplies it answers for that.
+unsafe impl Send for Part {}
+
+impl Part {
+    /// Nothing more comes.
+    pub const END: Self = Self([ptr::null_mut(); 2]);
+
+    /// `work` with `data`.
+    pub fn new(work: Work, data: *const ()) -> Self {
+        Self([work as Word, data.cast_mut()])
+    }
+
+    /// Work and data; `None` at the end.
+    pub fn work(self) -> Option<(Work, *const ())> {
+        let [work, data] = self.0;
+        // SAFETY: - not null: a `Work` that `new` cast to a pointer.
+        (!work.is_null()).then(|| (unsafe { std::mem::transmute::<Word, Work>(work) }, data.cast_const()))
+    }
+}
+
+/// What leader and followers share.
+#[derive(Debug)]
+pub struct Constructs(Supply);
+
+#[derive(Debug)]
+enum Supply {
+    /// A ring of lines for each slave (LWD).
+    Lines(Box<[[Slot<Part>; OPEN]]>),
+    /// One ring for all (GWD), and an arrival line for each slave.
+    Ring(Box<Ring<2, OPEN>>, Box<[Arrival<()>]>),
+}
+
+impl Constructs {
+    /// For `slaves`, by broadcast or by lines.
+    pub fn new(slaves: usize, is_global: bool) -> Self {
+        Self(if is_global {
+            Supply::Ring(Box::default(), (0..slaves).map(|_| Arrival::new()).collect())
+        } else {
+            Supply::Lines((0..slaves).map(|_| std::array::from_fn(|_| Slot::new(Part::END))).collect())
+        })
+    }
+}
+
+fn place(number: u64) -> usize {
+    (number % OPEN as u64) as usize
+}
+
+/// The number of construct `number` in its line.
+fn in_line(number: u64) -> u64 {
+    number / OPEN as u64 + 1
+}
+
+/// The master's side.
+#[derive(Debug)]
+pub struct Leader {
+    /// The number of the next construct, and of the oldest that is not recorded.
+    next: u64,
+    oldest: u64,
+    slaves: usize,
+    /// By broadcast: the last arrival of each slave that was recorded (PJV).
+    last: Vec<LastSeen>,
+}
+
+impl Leader {
+    /// The leader of `constructs`, of which none has been supplied.
+    pub fn new(constructs: &Constructs) -> Self {
+        let (slaves, last) = match &constructs.0 {
+            Supply::Lines(lines) => (lines.len(), Vec::new()),
+            Supply::Ring(_, arrivals) => (arrivals.len(), arrivals.iter().map(LastSeen::of).collect()),
+        };
+        Self { next: 0, oldest: 0, slaves, last }
+    }
+
+    /// How many follow.
+    pub fn slaves(&self) -> usize {
+        self.slaves
+    }
+
+    /// The number of the oldest construct that is not recorded, or of the next.
+    pub fn oldest(&self) -> u64 {
+        self.oldest
+    }
+
+    /// Step 1: supplies the next construct, and returns its number. The caller then wakes who sleeps.
+    ///
+    /// # Safety
+    /// - Fewer than [`OPEN`] are supplied and not recorded (Q1); `constructs` are those of this leader, their only one.
+    /// - Each slave may run the part once; what it points to lives until it is recorded.
+    pub unsafe fn supply(&mut self, constructs: &Constructs, part: Part) -> u64 {
+        let number = self.next;
+        self.next += 1;
+        match &constructs.0 {
+            Supply::Lines(lines) => {
+                for line in lines {
+                    // SAFETY: - one leader; Q1: what stood in this place is recorded, hence done.
+                    unsafe { line[place(number)].supply(part, false) };
+                }
+            }
+            Supply::Ring(ring, _) => ring.publish(number + 1, part.0),
+        }
+        number
+    }
+
+    /// Step 4: true when `slave` is done with the oldest construct.
+    #[inline]
+    pub fn has_arrived(&self, constructs: &Constructs, slave: usize) -> bool {
+        match &constructs.0 {
+            Supply::Lines(lines) => lines[slave][place(self.oldest)].is_done(in_line(self.oldest)),
+            Supply::Ring(_, arrivals) => self.last[slave].is_passed(&arrivals[slave]),
+        }
+    }
+
+    /// Records the oldest construct, which all slaves are done with ([`Self::has_arrived`]).
+    pub fn record_oldest(&mut self) {
+        self.last.iter().for_each(LastSeen::record_one);
+        self.oldest += 1;
+    }
+}
+
+/// A slave's side.
+#[derive(Debug)]
+pub struct Follower {
+    slave: usize,
+    /// The number of the next construct.
+    next: u64,
+    ring: ring::Follower,
+}
+
+impl Follower {
+    /// Slave `slave`, before the first construct.
+    pub fn new(slave: usize) -> Self {
+        Self { slave, next: 0, ring: ring::Follower::new(1) }
+    }
+
+    /// Step 2: the next construct, if it is there. Cost when it is not: one load.
+    ///
+    /// # Safety
+    /// - The caller is the slave of these constructs, and has arrived from what it found last.
+    #[inline]
+    pub unsafe fn look(&mut self, constructs: &Constructs) -> Option<Part> {
+        let part = match &constructs.0 {
+            Supply::Lines(lines) => {
+                let line = &lines[self.slave][place(self.next)];
+                // SAFETY: - this is the line's slave, which finished the number before (caller's contract).
+                match unsafe { line.poll(in_line(self.next) - 1) } {
+                    Supplied::Work(_, part) => part,
+                    Supplied::TakenBack(_) | Supplied::Nothing => return None,
+                }
+            }
+            Supply::Ring(ring, _) => Part(self.ring.look(ring, |_| true)?),
+        };
+        self.next += 1;
+        Some(part)
+    }
+
+    /// Step 3.
+    ///
+    /// # Safety
+    /// - The caller is done with the construct that it found last, and arrives once for it.
+    #[inline]
+    pub unsafe fn arrive(&self, constructs: &Constructs) {
+        let number = self.next - 1;
+        match &constructs.0 {
+            // SAFETY: - caller's contract.
+            Supply::Lines(lines) => unsafe { lines[self.slave][place(number)].finish(in_line(number)) },
+            // SAFETY: - caller's contract.
+            Supply::Ring(_, arrivals) => unsafe { arrivals[self.slave].arrive() },
+        }
+    }
+}
