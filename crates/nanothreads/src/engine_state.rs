@@ -69,6 +69,7 @@ fn create() -> &'static Engine {
     // While the process has one thread, if it has: later this costs milliseconds.
     platform::membarrier::prepare();
     platform::clock::Ticks::begin_measuring();
+    crate::nano::ready::local::prepare();
     let fresh = Box::into_raw(Box::new(Engine::new()));
     // ORDERING: AcqRel/Acquire - publishes the fresh engine, or sees the one that won.
     match ENGINE.compare_exchange(ptr::null_mut(), fresh, AcqRel, Acquire) {

@@ -92,6 +92,12 @@ impl Local {
     }
 }
 
+/// Makes what all queues of the process share. By the engine, before it has threads: in a child that was forked while one
+/// of them was amid making it, whoever needs it would wait for that thread, which does not exist there, for ever.
+pub(crate) fn prepare() {
+    let _ = steal(&Local::new().stealer());
+}
+
 /// Takes the oldest unstarted one of another member; tries again as long as somebody else interferes.
 pub(crate) fn steal(victim: &Stealer<NanoPtr>) -> Option<NanoPtr> {
     loop {
