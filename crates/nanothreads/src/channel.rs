@@ -19,6 +19,7 @@ use crate::arrival::LastSeen;
 use crate::fork_join;
 use crate::local::{Local, Root};
 use crate::membership::{Carrier, Membership};
+use crate::patience::Advice;
 use crate::ring::{Follower, Ring, Word};
 use crate::supply;
 use crate::team::{Member, Region, Work};
@@ -199,7 +200,7 @@ impl Attachment {
         let flock = &self.flock[..self.flock.partition_point(|(id, ..)| *id < size)];
         let has_arrived = |at: usize| flock[at].2.is_passed(flock[at].1.arrival());
         fork_join::gather(flock.len(), crowd, has_arrived, |at, look| {
-            flock[at].1.wait_for_arrival(local, crowd, || {}, look);
+            flock[at].1.wait_for_arrival(local, crowd, || Advice::Spin, look);
         });
         for (_, vp, last) in flock {
             last.record(vp.arrival());

@@ -36,6 +36,9 @@ pub(crate) struct Counters {
     parks: Count,
     wakes: Count,
     steals: Count,
+    hand_overs: Count,
+    lost_members: Count,
+    homes_given_up: Count,
 }
 
 impl Counters {
@@ -59,6 +62,21 @@ impl Counters {
     /// The thread wakes a virtual processor that may be asleep.
     pub(crate) fn woke(&self) {
         self.wakes.add(1);
+    }
+
+    /// The thread gave its processor to the one that it waited for.
+    pub(crate) fn handed_over(&self) {
+        self.hand_overs.add(1);
+    }
+
+    /// A member of the thread's team had no processor while the thread waited for it.
+    pub(crate) fn lost_member(&self) {
+        self.lost_members.add(1);
+    }
+
+    /// The thread, a virtual processor, gave its soft placement up.
+    pub(crate) fn gave_home_up(&self) {
+        self.homes_given_up.add(1);
     }
 
     /// The thread took work that was queued for another one.
@@ -114,6 +132,9 @@ impl Blocks {
             sum.parks += block.parks.get();
             sum.wakes += block.wakes.get();
             sum.steals += block.steals.get();
+            sum.hand_overs += block.hand_overs.get();
+            sum.lost_members += block.lost_members.get();
+            sum.homes_given_up += block.homes_given_up.get();
         }
         sum
     }

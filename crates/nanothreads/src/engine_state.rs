@@ -246,6 +246,11 @@ impl Engine {
         self.sizer().request(sum.max(1));
     }
 
+    /// True when nothing but mask and quota says how large teams may be.
+    pub(crate) fn sizes_by_mask(&self) -> bool {
+        self.sizer().origin() == Origin::Alone
+    }
+
     /// True when one thread at most forks outermost regions: then nothing has to be counted.
     #[inline]
     pub(crate) fn has_one_master(&self) -> bool {

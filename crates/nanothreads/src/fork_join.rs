@@ -8,7 +8,7 @@
 use crate::engine_state::engine;
 use crate::local::Local;
 use crate::panics::NoUnwinding;
-use crate::patience;
+use crate::patience::{self, Advice};
 use crate::placement;
 use crate::sleeper;
 use crate::team::Region;
@@ -47,18 +47,36 @@ pub(crate) fn gather(
     }
 }
 
-/// Waits for a member that is not done when the master is.
+/// Waits for a member that is not done when the master is. Where that takes long, finds out why: a member that waits for
+/// the master's own processor gets it, one that has lost its processor is remembered ([`crate::presence`]).
 #[cold]
 pub(crate) fn wait_late(vp: &Vp, local: &Local, crowd: u32, members: &[&'static Vp], look: &mut dyn FnMut() -> Look) {
-    let unstack = || {
-        // Bound where the master happens to run now: one waits for the other's time slice. Deal anew.
-        if vp.is_on(current_cpu())
-            && let Some(granted) = engine().sizer().processors()
-        {
-            placement::bind_to_grant(members, &granted);
+    let sizer = engine().sizer();
+    let mut watch = None;
+    let look_around = || {
+        if crowd as usize > sizer.limit() {
+            // They take turns anyway.
+            return Advice::Spin;
         }
+        let here = current_cpu();
+        let shares = vp.is_on(here);
+        // Bound where the master happens to run now: one waits for the other's time slice. Deal anew.
+        if shares && let Some(granted) = sizer.processors() {
+            placement::bind_to_grant(members, &granted);
+            return Advice::Spin;
+        }
+        watch = vp.tid().and_then(|tid| local.presence().watch(tid));
+        let is_here = || !vp.is_bound() && watch.as_ref().is_some_and(|watch| watch.processor() == Some(here));
+        if shares || is_here() { Advice::HandOver } else { Advice::Spin }
     };
-    vp.wait_for_arrival(local, crowd, unstack, look);
+    vp.wait_for_arrival(local, crowd, look_around, look);
+    if watch.is_some_and(|watch| watch.was_lost()) {
+        local.counters().lost_member();
+        engine().load().note();
+        if engine().sizes_by_mask() {
+            local.presence().lost_one();
+        }
+    }
 }
 
 /// Wakes those of `members` that sleep, after their work was supplied. Cost when none does: a load for each.

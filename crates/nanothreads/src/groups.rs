@@ -197,7 +197,8 @@ pub(crate) fn divide<F: Fn(Group) + Sync>(concurrency: Concurrency, weights: &[u
 
 /// All that the caller can have.
 fn reserve() -> Team {
-    region::reserve(local().wish())
+    let local = local();
+    Team::reserve_available(local.grant(local.wish()))
 }
 
 /// Runs `body` for `count` groups on parts of `sizes`, of which the first begins with the caller, and the others are

@@ -51,6 +51,7 @@ mod panics;
 pub mod patience;
 mod per_vp;
 mod placement;
+mod presence;
 mod region;
 mod report;
 pub mod ring;

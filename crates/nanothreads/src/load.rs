@@ -6,8 +6,14 @@
 //! nothing to find (spinning threads read the clock anyway), cannot be confused with a partner that has much to do, and
 //! comes within one time slice of the other program.
 //!
+//! A *lost member* ([`crate::presence`]): a master waited long, and the kernel says that the member waited for a
+//! processor meanwhile. A hole in the time of who works instead of spinning.
+//!
+//! A *throttled period*: a control group's `nr_throttled` has grown. Its processors are used up all at once, so that
+//! spinning takes time from the program itself. Looked at with the quota ([`crate::sizer`]), every 100 ms.
+//!
 //! # What follows
-//! For [`KEEP`] microseconds after the last hole of any thread:
+//! For [`KEEP`] microseconds after the last evidence of any thread:
 //! - recoverable regions let the master take back what others have not begun ([`crate::slot`]),
 //! - nobody spins longer than [`SHORT`](crate::patience::SHORT).
 //!

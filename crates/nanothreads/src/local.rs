@@ -29,6 +29,7 @@ use crate::groups::{Follows, Head};
 use crate::lending::Lender;
 use crate::membership::Membership;
 use crate::patience::Patience;
+use crate::presence::Presence;
 use crate::team::{Member, Work};
 use crate::vp::Vp;
 use platform::pthread::EndOfThread;
@@ -84,6 +85,7 @@ pub(crate) struct Local {
     /// The explicit group that this thread leads at that depth; null: none.
     head: Cell<*const Head<'static>>,
     patience: Patience,
+    presence: Presence,
     /// False in the child of a fork, where the thread is one of the program.
     is_vp: Cell<bool>,
     /// Counted among the engine's masters.
@@ -189,6 +191,7 @@ impl Local {
             root_depth: Cell::new(if is_vp { NOWHERE } else { 0 }),
             head: Cell::new(ptr::null()),
             patience: Patience::new(),
+            presence: Presence::new(),
             is_vp: Cell::new(is_vp),
             enrolled: Cell::new(false),
             claimed: Cell::new(0),
@@ -219,6 +222,18 @@ impl Local {
 
     pub(crate) fn patience(&self) -> &Patience {
         &self.patience
+    }
+
+    /// The thread's experience as a master: who of its members really runs.
+    #[inline]
+    pub(crate) fn presence(&self) -> &Presence {
+        &self.presence
+    }
+
+    /// What to fork of a team of `granted` threads whose size nobody asked for: without those that were lost lately.
+    #[inline]
+    pub(crate) fn present(&self, granted: usize) -> usize {
+        if self.presence.is_whole() || !self.is_outermost() { granted } else { self.presence.reduced(granted) }
     }
 
     /// What this thread counts for [`statistics`](crate::statistics).

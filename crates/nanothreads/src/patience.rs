@@ -12,6 +12,12 @@
 //! | `Waiting::Passive` | not at all |
 //! The situation is looked at again while spinning, so that a lost processor ends the spinning at once.
 //!
+//! # Handing over
+//! Who waits for somebody on the same processor keeps just that from coming. A team larger than its processors hands over
+//! at once. Elsewhere a wait that lasts longer than [`SHORT`], or would sleep, first looks around: a master asks
+//! where its late member is (module `presence`), and where both share a processor it offers it by `sched_yield` and
+//! then sleeps, instead of spinning through the member's time (M5, M14).
+//!
 //! # Learning
 //! Each thread doubles its limit after a wait that spinning for [`LONG`] would have covered, whether it slept in it or
 //! not, and halves it after a longer one. On a quiet machine waits are short and threads stay awake; beside other
@@ -84,6 +90,21 @@ fn is_crowded(crowd: u32) -> bool {
     crowd as usize > engine().sizer().limit()
 }
 
+/// What a waiting thread found when it looked around.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Advice {
+    /// Nothing that speaks against spinning, as far as the rules allow it.
+    Spin,
+    /// It keeps a processor from whom it waits for.
+    HandOver,
+}
+
+impl From<()> for Advice {
+    fn from((): ()) -> Self {
+        Advice::Spin
+    }
+}
+
 /// Microseconds that one of `crowd` threads may spin now.
 fn limit(local: &Local, crowd: u32) -> u64 {
     if is_crowded(crowd) {
@@ -104,17 +125,23 @@ fn limit(local: &Local, crowd: u32) -> u64 {
 }
 
 /// Waits at `point` until `look` says `Ready`: [`wait_by`] its [`WaitPoint::sleep_until`].
-pub(crate) fn wait(point: &WaitPoint, local: &Local, crowd: u32, linger: impl FnMut(), look: impl FnMut() -> Look) {
+pub(crate) fn wait<A: Into<Advice>>(
+    point: &WaitPoint,
+    local: &Local,
+    crowd: u32,
+    linger: impl FnMut() -> A,
+    look: impl FnMut() -> Look,
+) {
     wait_by(|look| point.sleep_until(look), local, crowd, linger, look);
 }
 
 /// Waits until `look` says `Ready`: spins as the rules allow, calling `linger` once when that takes longer than [`SHORT`],
-/// then calls `sleep` with it, which sleeps until it does.
-pub(crate) fn wait_by<L: FnMut() -> Look>(
+/// or before it sleeps; then calls `sleep` with it, which sleeps until it does.
+pub(crate) fn wait_by<A: Into<Advice>, L: FnMut() -> Look>(
     sleep: impl FnOnce(L),
     local: &Local,
     crowd: u32,
-    mut linger: impl FnMut(),
+    mut linger: impl FnMut() -> A,
     mut look: L,
 ) {
     let mut started: Option<Ticks> = None;
@@ -152,15 +179,20 @@ pub(crate) fn wait_by<L: FnMut() -> Look>(
             engine().load().note();
         }
         let spun = now.since(*started.get_or_insert(now));
-        if spun > Ticks::about_us(SHORT) && !lingered {
-            lingered = true;
-            linger();
-        }
         let allowed = limit(local, crowd);
-        if spun >= Ticks::about_us(allowed) {
-            if allowed == 0 && hand_over(if is_crowded(crowd) { SHORT } else { 0 }, &mut look) {
-                return;
-            }
+        let is_over = spun >= Ticks::about_us(allowed);
+        let mut shares = false;
+        if !lingered && (is_over || spun > Ticks::about_us(SHORT)) {
+            lingered = true;
+            shares = linger().into() == Advice::HandOver;
+        }
+        if shares {
+            local.counters().handed_over();
+        }
+        if (allowed == 0 || shares) && hand_over(if is_crowded(crowd) { SHORT } else { 0 }, &mut look) {
+            return;
+        }
+        if is_over || shares {
             break;
         }
     }

@@ -1,6 +1,5 @@
 //! A region of the safe API: a closure that runs on each member, with panics carried to the caller.
 
-use crate::engine::grant_for;
 use crate::local::local;
 use crate::panics::FirstPanic;
 use crate::team::{Concurrency, Member, Team};
@@ -13,9 +12,11 @@ struct Region<F> {
     panic: FirstPanic,
 }
 
-/// A team of at most `wanted` members, for [`run_team`]: its size is known before the region begins.
+/// A team of at most `wanted` members, for [`run_team`]: its size is known before the region begins. One less for a while
+/// after a member was seen to have no processor ([`crate::presence`]).
 pub(crate) fn reserve(wanted: usize) -> Team {
-    Team::reserve_available(grant_for(wanted))
+    let local = local();
+    Team::reserve_available(local.present(local.grant(wanted)))
 }
 
 /// Runs `body` for the members of `team` and returns when all are done. The caller is one of them, and runs those that

@@ -6,7 +6,7 @@
 use crate::engine_state::engine;
 use arena::client::{Client, Hello, SocketChoice, find_socket};
 use platform::affinity::{self, CpuSet, Tid};
-use platform::cgroup::{Limits, usable_processors};
+use platform::cgroup::{Limits, throttled_periods, usable_processors};
 use platform::clock::monotonic_ns;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
@@ -131,6 +131,8 @@ impl TeamSizer for Fixed {
 pub struct MaskAndQuota {
     limit: AtomicUsize,
     looked_ns: AtomicU64,
+    /// Periods in which a quota stopped us, at the last look.
+    throttled: AtomicU64,
 }
 
 /// Time between two looks at mask and quota.
@@ -139,7 +141,28 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 impl MaskAndQuota {
     /// Reads the current limits.
     pub fn new() -> Self {
-        Self { limit: AtomicUsize::new(usable_now()), looked_ns: AtomicU64::new(monotonic_ns()) }
+        let own = Self {
+            limit: AtomicUsize::new(1),
+            looked_ns: AtomicU64::new(monotonic_ns()),
+            throttled: AtomicU64::new(0),
+        };
+        own.look();
+        own
+    }
+}
+
+impl MaskAndQuota {
+    /// Looks at mask and quota. True when the quota stopped us since the last look.
+    fn look(&self) -> bool {
+        // A cgroup tree that cannot be read limits nothing that we could know of.
+        let limits = Limits::read().unwrap_or_default();
+        // ORDERING: Relaxed - numbers on their own; two threads that look at once store the same facts.
+        self.limit.store(usable_now(&limits), Relaxed);
+        if limits.quota.is_none() {
+            return false;
+        }
+        let periods = throttled_periods().ok().flatten().unwrap_or(0);
+        periods > self.throttled.swap(periods, Relaxed)
     }
 }
 
@@ -151,12 +174,11 @@ impl Default for MaskAndQuota {
 
 /// Processors of the initial thread's mask, less what a quota forbids. The initial thread's, because the engine may
 /// place the calling one for a moment. The original mask where the engine bound the initial thread itself.
-fn usable_now() -> usize {
+fn usable_now(limits: &Limits) -> usize {
     let own = Tid(std::process::id().cast_signed());
     let read = || affinity::affinity(Some(own)).or_else(|_| affinity::affinity(None));
     match engine().mask_of_bound().map_or_else(read, |mask| Ok(mask.clone())) {
-        // A cgroup tree that cannot be read limits nothing that we could know of.
-        Ok(mask) => usable_processors(&mask, &Limits::read().unwrap_or_default()),
+        Ok(mask) => usable_processors(&mask, limits),
         Err(_) => 1,
     }
 }
@@ -172,7 +194,9 @@ impl TeamSizer for MaskAndQuota {
         // ORDERING: Relaxed - two threads that look at once store the same facts.
         if now.saturating_sub(self.looked_ns.load(Relaxed)) >= LOOK_INTERVAL.as_nanos() as u64 {
             self.looked_ns.store(now, Relaxed);
-            self.limit.store(usable_now(), Relaxed);
+            if self.look() {
+                engine().load().note();
+            }
         }
     }
 

@@ -27,6 +27,12 @@ pub struct Statistics {
     pub wakes: u64,
     /// Nano-threads and halves of joins that ran on another member than the one that queued them.
     pub steals: u64,
+    /// How often a thread gave its processor to the one that it waited for, in a team that has processors for all.
+    pub hand_overs: u64,
+    /// Long waits for a member that had begun its part and lost its processor to others.
+    pub lost_members: u64,
+    /// How often a virtual processor found others on the processor where it was to wake, and gave it up for a while.
+    pub homes_given_up: u64,
     /// Virtual processors that were created; none is ever destroyed.
     pub virtual_processors: u64,
 }
@@ -73,6 +79,9 @@ impl Statistics {
             parks: self.parks.saturating_sub(earlier.parks),
             wakes: self.wakes.saturating_sub(earlier.wakes),
             steals: self.steals.saturating_sub(earlier.steals),
+            hand_overs: self.hand_overs.saturating_sub(earlier.hand_overs),
+            lost_members: self.lost_members.saturating_sub(earlier.lost_members),
+            homes_given_up: self.homes_given_up.saturating_sub(earlier.homes_given_up),
             virtual_processors: self.virtual_processors.saturating_sub(earlier.virtual_processors),
         }
     }
@@ -80,7 +89,8 @@ impl Statistics {
 
 impl fmt::Display for Statistics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { waits, waited, parks, wakes, steals, virtual_processors, .. } = self;
+        let Self { waits, waited, parks, wakes, steals, hand_overs, lost_members, homes_given_up, .. } = self;
+        let virtual_processors = self.virtual_processors;
         write!(f, "regions {}", self.all_regions())?;
         let mut separator = " (";
         for (class, count) in self.regions.iter().enumerate().filter(|(_, count)| **count > 0) {
@@ -97,7 +107,8 @@ impl fmt::Display for Statistics {
         }
         write!(
             f,
-            "; waits {waits} ({waited:.3?}), parks {parks}, wakes {wakes}, steals {steals}; virtual processors {virtual_processors}"
+            "; waits {waits} ({waited:.3?}), parks {parks}, wakes {wakes}, steals {steals}; virtual processors {virtual_processors}; \
+             others' load: hand-overs {hand_overs}, lost members {lost_members}, homes given up {homes_given_up}"
         )
     }
 }
@@ -123,7 +134,8 @@ mod tests {
         let text = some.to_string();
         assert_eq!(
             text,
-            "regions 7 (5 of 2 threads, 2 of 9-16); waits 0 (0.000ns), parks 3, wakes 0, steals 0; virtual processors 7"
+            "regions 7 (5 of 2 threads, 2 of 9-16); waits 0 (0.000ns), parks 3, wakes 0, steals 0; virtual processors 7; \
+             others' load: hand-overs 0, lost members 0, homes given up 0"
         );
         assert_eq!(Statistics::default().since(&some), Statistics::default());
         assert_eq!(some.since(&Statistics::default()), some);

@@ -10,13 +10,13 @@ use crate::local::{self, Local, Root};
 use crate::membership::{Carrier, Membership};
 use crate::open_ring::OpenRing;
 use crate::panics::NoUnwinding;
-use crate::patience;
-use crate::placement;
+use crate::patience::{self, Advice};
+use crate::placement::{self, SoftHome};
 use crate::sleeper::Sleeper;
 use crate::slot::{Slot, Supplied};
 use crate::team::{Region, Work};
 use crate::wait_point::{Look, WaitPoint};
-use platform::affinity::{self, CpuId, CpuSet};
+use platform::affinity::{self, CpuId, CpuSet, Tid};
 use platform::membarrier;
 use platform::pthread::Pthread;
 use platform::sync::CachePadded;
@@ -25,7 +25,7 @@ use std::fmt;
 use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{
-    AtomicBool, AtomicPtr, AtomicU32,
+    AtomicBool, AtomicI32, AtomicPtr, AtomicU32,
     Ordering::{Acquire, Relaxed, Release},
 };
 use std::thread;
@@ -135,12 +135,16 @@ pub(crate) struct Rare {
     follows: AtomicPtr<TeamRing>,
     /// The kernel thread, set by its creator.
     thread: OnceLock<Pthread>,
+    /// The same as the kernel numbers it; 0 until it runs.
+    tid: AtomicI32,
     /// The processor that it was bound to, or [`NOWHERE`].
     cpu: AtomicU32,
     /// A manager's grant or the program's wish bound it: no soft placement.
     bound: AtomicBool,
     /// A master placed the VP softly: it frees itself when it runs.
     placed: AtomicBool,
+    /// Whether that pays.
+    soft: SoftHome,
     /// The processor where it is to wake, or [`NOWHERE`].
     home: AtomicU32,
     /// The processor where it fell asleep.
@@ -161,9 +165,11 @@ impl Vp {
                 offers: WaitPoint::new(),
                 follows: AtomicPtr::new(ptr::null_mut()),
                 thread: OnceLock::new(),
+                tid: AtomicI32::new(0),
                 cpu: AtomicU32::new(NOWHERE),
                 bound: AtomicBool::new(false),
                 placed: AtomicBool::new(home.is_some()),
+                soft: SoftHome::default(),
                 home: AtomicU32::new(NOWHERE),
                 slept_on: AtomicU32::new(NOWHERE),
                 number,
@@ -195,8 +201,11 @@ impl Vp {
     fn main(&'static self) -> ! {
         // Its master waits for it.
         let _guard = NoUnwinding::enter();
+        let tid = affinity::current_tid();
+        // ORDERING: Relaxed - a number on its own.
+        self.rare().tid.store(tid.0, Relaxed);
         let local = local::adopt();
-        engine().sizer().enlist(self.rare().number, affinity::current_tid());
+        engine().sizer().enlist(self.rare().number, tid);
         let mut progress = Progress { line: 0, ticket: 0, crowd: 1 };
         loop {
             let found = self.next_work(local, &mut progress);
@@ -358,7 +367,7 @@ impl Vp {
         &self,
         local: &Local,
         crowd: u32,
-        linger: impl FnMut(),
+        linger: impl FnMut() -> Advice,
         look: &mut dyn FnMut() -> Look,
     ) {
         patience::wait(&self.rare().join, local, crowd, linger, look);
@@ -418,6 +427,9 @@ impl Vp {
             // ORDERING: Relaxed - the master that sets it again does so after this region is joined.
             self.rare().placed.store(false, Relaxed);
             let _ = affinity::set_affinity(None, engine().mask());
+            if self.rare().soft.ran() {
+                local::local().counters().gave_home_up();
+            }
         }
     }
 
@@ -440,6 +452,13 @@ impl Vp {
         self.rare().bound.store(bound, Relaxed);
         // A grant whose processor went offline is corrected by the manager's next grant.
         let _ = thread.set_affinity(cpus);
+    }
+
+    /// The kernel's number of the VP's thread, once it runs.
+    pub(crate) fn tid(&self) -> Option<Tid> {
+        // ORDERING: Relaxed - a number on its own.
+        let tid = self.rare().tid.load(Relaxed);
+        (tid != 0).then_some(Tid(tid))
     }
 
     /// True when the VP has fixed processors.
@@ -489,11 +508,12 @@ impl Rare {
         // ORDERING: Relaxed - see `bed` and `next_work`; hints.
         let home = self.home.load(Relaxed);
         let is_ours = self.placed.load(Relaxed);
-        if home == NOWHERE || self.slept_on.load(Relaxed) == home {
+        if home == NOWHERE || self.slept_on.load(Relaxed) == home || self.soft.is_given_up() {
             return;
         }
         let Some(thread) = self.thread.get() else { return };
         if is_ours || thread.affinity().is_ok_and(|mask| mask == *engine().mask()) {
+            self.soft.wakes();
             // ORDERING: Release - pairs with `settle`.
             self.placed.store(true, Release);
             // Placement is a hint: a processor that went offline in the meantime costs speed, not correctness.

@@ -8,6 +8,8 @@
 //!    read.
 //! 3. A group without the files of a controller does not limit. A file that is there and is not understood is an error.
 //!
+//! How often a quota stopped the process: [`throttled_periods`].
+//!
 //! # Not here
 //! The affinity mask: `affinity`. Shares and weights: they say what happens under contention, not how many processors
 //! there are.
@@ -19,6 +21,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
 use crate::affinity::CpuSet;
+
+mod throttling;
+
+pub use throttling::{throttled_periods, throttled_periods_in};
 
 /// What the control groups of this process allow.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -12,6 +12,7 @@ pub mod membarrier;
 pub mod page_fault;
 pub mod process;
 pub mod pthread;
+pub mod scheduling;
 pub mod shm;
 pub mod stack;
 pub mod sync;
