@@ -261,8 +261,8 @@ impl Team {
 
     /// Runs `body` on the caller; whatever it forks (loops, joins, scopes, groups) has this team's threads at most.
     ///
-    /// A task of a scope *around* this call that happens to run on this thread meanwhile, because `body` waits for tasks
-    /// there or yields, is nothing that `body` forks: it has the processors of its scope.
+    /// The tasks of a scope *around* this call have the processors of that scope: also those that `body` spawns there, and
+    /// those that run on this thread because `body` waits for them or yields.
     ///
     /// ```
     /// use nanothreads::{Team, join, par_for};

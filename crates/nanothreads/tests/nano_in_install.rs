@@ -47,19 +47,21 @@ fn a_task_that_runs_on_top_of_another_ones_install_has_the_processors_of_its_sco
     on_one_thread(|| {
         scope(|s| {
             s.spawn(|s| {
+                // The next to run on this thread.
+                s.spawn(|_| {
+                    sizes.lock().expect("nobody panics").push(Team::available().size());
+                    assert_eq!(Team::exact(4).expect("four").map(|m| m.id()), [0, 1, 2, 3]);
+                    // An install of its own, on top of the other one.
+                    Team::exact(2).expect("two").install(|| assert_eq!(Team::available().size(), 2));
+                });
                 Team::exact(3).expect("three").install(|| {
                     assert_eq!(Team::exact(3).expect("three").map(|m| m.id()), [0, 1, 2]);
                     s.yield_now();
+                    assert_eq!(sizes.lock().expect("nobody panics").len(), 1, "it ran on top");
                     // What ran on top had other masters for the same threads.
                     assert_eq!(Team::available().map(|m| m.id()), [0, 1, 2]);
                     assert_eq!(par_for(0..100).reduce(0, |i| i, |a, b| a + b), 4_950);
                 });
-            });
-            s.spawn(|_| {
-                sizes.lock().expect("nobody panics").push(Team::available().size());
-                assert_eq!(Team::exact(4).expect("four").map(|m| m.id()), [0, 1, 2, 3]);
-                // An install of its own, on top of the other one.
-                Team::exact(2).expect("two").install(|| assert_eq!(Team::available().size(), 2));
             });
         });
     });

@@ -38,12 +38,7 @@ impl Local {
     /// - `head` says what the group may use, and what it points to outlives the leading.
     /// - What is returned is dropped, on this thread, before anything that the caller began earlier on it ends.
     pub(crate) unsafe fn lead(&self, head: &Head<'_>, slaves: &[&'static Vp]) -> Led<'_> {
-        self.with_group(|group| {
-            // What the root lent to an earlier region here is given up, until the root lends anew.
-            group.members.splice(..group.lent, slaves.iter().copied());
-            group.lent = slaves.len();
-            group.had_other_masters();
-        });
+        self.give_to_group(slaves);
         Led {
             own: ptr::from_ref(head).cast(),
             local: self,
@@ -85,11 +80,6 @@ impl Drop for Led<'_> {
             eprintln!("nanos: a group or Team::install ended before one that began inside it on the same thread");
             std::process::abort();
         }
-        local.with_group(|group| {
-            group.members.drain(..group.lent);
-            group.lent = 0;
-            group.generation = 0;
-            group.had_other_masters();
-        });
+        local.give_to_group(&[]);
     }
 }
