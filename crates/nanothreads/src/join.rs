@@ -25,7 +25,7 @@
 
 mod crew;
 pub mod deque;
-mod half;
+pub mod half;
 
 use crate::local::local;
 use crate::panics::{NoUnwinding, discard};

@@ -1,4 +1,4 @@
-//! Models of the deque of open halves, and of the sleep of those that steal from it, driven by loom:
+//! Models of the deque of open halves, of the hand-over of a half, and of the sleep of those that wait, driven by loom:
 //! `RUSTFLAGS="--cfg loom" cargo test --release --test loom_join`. Each has a twin with a planted bug that loom must find.
 #![cfg(loom)]
 
@@ -7,10 +7,13 @@ mod planted;
 use loom::sync::Arc;
 use loom::thread;
 use nanothreads::join::deque::Deque;
+use nanothreads::join::half::{Frame, Half, Runner, State};
 use nanothreads::nano::ready::idle::Idle;
 use nanothreads::wait_point::{Look, WaitPoint};
 use planted::{explore, is_refuted};
 use platform::sync::HandCell;
+use std::mem::ManuallyDrop;
+use std::panic::resume_unwind;
 
 /// A half: whoever gets it writes, so that loom reports two who got it, and one who got it unpublished.
 struct Item(HandCell<u32>);
@@ -209,4 +212,189 @@ fn an_owner_that_wakes_before_it_pushes_is_caught() {
 #[test]
 fn an_owner_that_looks_for_sleepers_without_a_fence_is_caught() {
     is_refuted("an_owner_that_looks_for_sleepers_without_a_fence_is_caught", || sleeper(Tell::WithoutFence));
+}
+
+/// A join's second half, in the frame of its joiner: what a thief reaches by a deque or by a claim.
+struct Frames {
+    deque: Deque<Frame>,
+    half: ManuallyDrop<Half<Box<dyn FnOnce() -> u32 + Send>, u32>>,
+    captured: Arc<Item>,
+    point: WaitPoint,
+}
+
+// SAFETY: loom checks what the protocols under test promise.
+unsafe impl Sync for Frames {}
+// SAFETY: as above.
+unsafe impl Send for Frames {}
+
+/// How a half is handed over and back.
+#[derive(Clone, Copy, PartialEq)]
+enum Hand {
+    Right,
+    /// The closure panics.
+    Panicking,
+    /// The thief's last store orders nothing.
+    Unordered,
+    /// The joiner takes the result when it sees who runs the half.
+    TooEarly,
+    /// Two claim by a look and a store.
+    ByLook,
+    /// The joiner is told before the half is done.
+    ToldTooEarly,
+}
+
+/// A thief at its first piece of work.
+const THIEF: Runner = Runner { member: 1, tag: 1 };
+
+impl Frames {
+    fn new(hand: Hand) -> Arc<Self> {
+        let captured = Arc::new(Item::new());
+        captured.publish();
+        let inside = Arc::clone(&captured);
+        let closure = Box::new(move || {
+            inside.run();
+            if hand == Hand::Panicking {
+                resume_unwind(Box::new(9_u32));
+            }
+            5
+        });
+        Arc::new(Self { deque: Deque::new(), half: Half::new(closure, 0), captured, point: WaitPoint::new() })
+    }
+
+    fn frame(&self) -> &Frame {
+        // SAFETY: - the first field of the half, which lives as long as `self`.
+        unsafe { &*self.half.frame() }
+    }
+
+    /// What a thief does with a half that it has got.
+    fn run(&self, hand: Hand) {
+        if hand == Hand::ToldTooEarly {
+            self.point.notify_all();
+        }
+        // SAFETY: - the callers got the half.
+        let joiner = unsafe {
+            match hand {
+                Hand::Unordered => Frame::run_unordered(self.half.frame()),
+                _ => Frame::run(self.half.frame()),
+            }
+        };
+        assert_eq!(joiner, 0);
+        if hand != Hand::ToldTooEarly {
+            self.point.notify_all();
+        }
+    }
+
+    fn steal(&self, hand: Hand) {
+        if let Some(frame) = self.deque.steal(None) {
+            // SAFETY: - a frame of a live half.
+            unsafe { &*frame }.begin(THIEF);
+            self.run(hand);
+        }
+    }
+
+    fn claim(&self, hand: Hand) {
+        let claimed = match hand {
+            Hand::ByLook => self.frame().claim_by_look(THIEF),
+            _ => self.frame().claim(THIEF),
+        };
+        if claimed {
+            self.run(hand);
+        }
+    }
+
+    /// The joiner's end; `back`: nobody else got the half.
+    fn join(&self, back: bool, hand: Hand) {
+        let result = if back {
+            // SAFETY: - taken back.
+            let closure = unsafe { self.half.take() };
+            std::panic::catch_unwind(std::panic::AssertUnwindSafe(closure))
+        } else {
+            self.point.sleep_until(|| match self.frame().state() {
+                State::Done => Look::Ready,
+                State::Runs(runner) => {
+                    assert_eq!(runner, THIEF);
+                    Look::from(hand == Hand::TooEarly)
+                }
+                State::Open => Look::Pending,
+            });
+            // SAFETY: - done, unless a bug is planted.
+            unsafe { self.half.result() }
+        };
+        match hand {
+            Hand::Panicking => assert_eq!(result.unwrap_err().downcast_ref(), Some(&9_u32)),
+            _ => assert_eq!(result.unwrap(), 5),
+        }
+        // What the closure did is seen.
+        self.captured.publish();
+    }
+}
+
+/// A half that is offered by the deque.
+fn stolen_half(hand: Hand) {
+    let frames = Frames::new(hand);
+    let thief = {
+        let frames = Arc::clone(&frames);
+        thread::spawn(move || frames.steal(hand))
+    };
+    // SAFETY: - the main thread is the owner; the half lives until the end of the model.
+    unsafe { frames.deque.push(frames.half.frame()) };
+    // SAFETY: - once for the push.
+    let back = unsafe { frames.deque.pop() };
+    frames.join(back, hand);
+    thief.join().unwrap();
+}
+
+/// The second half of an outermost join, which stands in no deque.
+fn claimed_half(hand: Hand) {
+    let frames = Frames::new(hand);
+    let thief = {
+        let frames = Arc::clone(&frames);
+        thread::spawn(move || frames.claim(hand))
+    };
+    let back = match hand {
+        Hand::ByLook => frames.frame().claim_by_look(Runner { member: 0, tag: 1 }),
+        _ => frames.frame().claim_back(),
+    };
+    frames.join(back, hand);
+    thief.join().unwrap();
+}
+
+#[test]
+fn a_half_is_run_once_by_its_owner_or_by_a_thief() {
+    explore(|| stolen_half(Hand::Right));
+}
+
+#[test]
+fn a_panic_of_a_stolen_half_reaches_its_joiner() {
+    explore(|| stolen_half(Hand::Panicking));
+}
+
+#[test]
+fn a_half_outside_the_deques_is_claimed_once() {
+    explore(|| claimed_half(Hand::Right));
+}
+
+#[test]
+fn a_panic_of_a_claimed_half_reaches_its_joiner() {
+    explore(|| claimed_half(Hand::Panicking));
+}
+
+#[test]
+fn a_thief_whose_end_orders_nothing_is_caught() {
+    is_refuted("a_thief_whose_end_orders_nothing_is_caught", || stolen_half(Hand::Unordered));
+}
+
+#[test]
+fn a_joiner_that_takes_the_result_of_a_half_that_runs_is_caught() {
+    is_refuted("a_joiner_that_takes_the_result_of_a_half_that_runs_is_caught", || stolen_half(Hand::TooEarly));
+}
+
+#[test]
+fn a_claim_by_a_look_is_caught() {
+    is_refuted("a_claim_by_a_look_is_caught", || claimed_half(Hand::ByLook));
+}
+
+#[test]
+fn a_thief_that_wakes_before_it_is_done_is_caught() {
+    is_refuted("a_thief_that_wakes_before_it_is_done_is_caught", || claimed_half(Hand::ToldTooEarly));
 }

@@ -1,24 +1,26 @@
 //! The second half of a join while others may take it: a closure and the place for its result, on the joiner's stack.
 //!
 //! # Protocol
-//! `state`: [`OPEN`] -> who runs it (a thief; written after it got the half from the deque, or by claiming the half of an
-//! outermost join) -> [`DONE`] (H1). The joiner that gets its half back from the deque never looks at `state`.
+//! `state`: open -> who runs it (a thief; written after it got the half from the deque, or by claiming the half of an
+//! outermost join) -> done (H1). The joiner that gets its half back from the deque never looks at `state`.
 //!
 //! # Invariants
 //! I1  The closure is taken once: by whom the deque, or `claim`, gave the half to.
 //! I2  After H1 the thief does not touch the half: the joiner may have returned.
 //!
+//! Models: `tests/loom_join.rs`.
+//!
 //! # Orderings
 //! H1 Release with the joiner's Acquire (H2): the result. A runner's name is a hint where to steal back: Release, so that
 //! who sees it sees the runner's tag.
 
-use std::cell::UnsafeCell;
-use std::mem::ManuallyDrop;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{
+use platform::sync::HandCell;
+use platform::sync::atomic::{
     AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
 };
+use std::mem::ManuallyDrop;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
 
 /// Nobody has taken it, as far as the joiner knows.
@@ -28,10 +30,11 @@ const DONE: u64 = u64::MAX;
 
 /// A member at a piece of work: where what belongs to that work can be stolen from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Runner {
-    pub(super) member: u32,
-    /// Not 0.
-    pub(super) tag: u32,
+pub struct Runner {
+    /// Its number.
+    pub member: u32,
+    /// The piece of work; not 0.
+    pub tag: u32,
 }
 
 impl Runner {
@@ -42,23 +45,27 @@ impl Runner {
 
 /// What the joiner knows of a half that it did not get back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub enum State {
+    /// Nobody has said that it has the half.
     Open,
+    /// This one runs it.
     Runs(Runner),
+    /// It was run.
     Done,
 }
 
 /// What a deque holds: the part of a [`Half`] that does not depend on its types.
 #[derive(Debug)]
-pub(super) struct Frame {
+pub struct Frame {
     state: AtomicU64,
     /// The member that waits for it.
-    pub(super) joiner: u32,
+    joiner: u32,
     run: unsafe fn(*const Frame),
 }
 
 impl Frame {
-    pub(super) fn state(&self) -> State {
+    /// What the joiner sees; behind [`State::Done`] it may take the result.
+    pub fn state(&self) -> State {
         // ORDERING: Acquire (H2) - pairs with H1, and with the runner's name.
         match self.state.load(Acquire) {
             OPEN => State::Open,
@@ -71,18 +78,18 @@ impl Frame {
     }
 
     /// Says who runs it. By who stole it.
-    pub(super) fn begin(&self, runner: Runner) {
+    pub fn begin(&self, runner: Runner) {
         // ORDERING: Release - pairs with H2: the joiner that sees the name sees the tag.
         self.state.store(runner.pack(), Release);
     }
 
     /// Takes a half that is in no deque, to run it as `runner`; false when another one was faster.
-    pub(super) fn claim(&self, runner: Runner) -> bool {
+    pub fn claim(&self, runner: Runner) -> bool {
         self.take(runner.pack())
     }
 
     /// Takes a half that is in no deque back. By the joiner.
-    pub(super) fn claim_back(&self) -> bool {
+    pub fn claim_back(&self) -> bool {
         self.take(DONE)
     }
 
@@ -96,24 +103,58 @@ impl Frame {
     ///
     /// # Safety
     /// - `frame` is that of a live half, which the caller stole or claimed (I1).
-    pub(super) unsafe fn run(frame: *const Self) -> u32 {
+    pub unsafe fn run(frame: *const Self) -> u32 {
+        // SAFETY: - caller's contract.
+        let joiner = unsafe { Self::call(frame) };
+        // ORDERING: Release (H1) - pairs with H2.
+        // SAFETY: - not done yet: the joiner waits.
+        unsafe { &*frame }.state.store(DONE, Release);
+        joiner
+    }
+
+    /// `run` whose H1 orders nothing, for the model that shows what the order is for.
+    ///
+    /// # Safety
+    /// - As `run`, and nobody reads the result.
+    #[cfg(loom)]
+    pub unsafe fn run_unordered(frame: *const Self) -> u32 {
+        // SAFETY: - caller's contract.
+        let joiner = unsafe { Self::call(frame) };
+        // ORDERING: Relaxed - the planted bug.
+        // SAFETY: - not done yet: the joiner waits.
+        unsafe { &*frame }.state.store(DONE, Relaxed);
+        joiner
+    }
+
+    /// `claim` that looks and then writes, for the model that shows what the exchange is for.
+    #[cfg(loom)]
+    pub fn claim_by_look(&self, runner: Runner) -> bool {
+        // ORDERING: Acquire - the planted bug: another one may have it before the store.
+        let open = self.state.load(Acquire) == OPEN;
+        if open {
+            self.begin(runner);
+        }
+        open
+    }
+
+    /// # Safety
+    /// - As `run`.
+    unsafe fn call(frame: *const Self) -> u32 {
         // SAFETY: - caller's contract; read before H1 (I2).
         let (run, joiner) = unsafe { ((*frame).run, (*frame).joiner) };
         // SAFETY: - `run` belongs to the half that the frame is the first field of (`Half::new`).
         unsafe { run(frame) };
-        // ORDERING: Release (H1) - pairs with H2.
-        // SAFETY: - not done yet: the joiner waits.
-        unsafe { &*frame }.state.store(DONE, Release);
         joiner
     }
 }
 
 /// See the module head. It is never dropped as a whole: what is left in it when the joiner gives up belongs to others (fork).
 #[repr(C)]
-pub(super) struct Half<F, R> {
+#[derive(Debug)]
+pub struct Half<F, R> {
     frame: Frame,
-    closure: UnsafeCell<Option<F>>,
-    result: UnsafeCell<Option<thread::Result<R>>>,
+    closure: HandCell<Option<F>>,
+    result: HandCell<Option<thread::Result<R>>>,
 }
 
 // SAFETY: - `closure` and `result` are touched by the one that took the half (I1), then, after H1, by the joiner: they
@@ -121,16 +162,17 @@ pub(super) struct Half<F, R> {
 unsafe impl<F: Send, R: Send> Sync for Half<F, R> {}
 
 impl<F: FnOnce() -> R, R> Half<F, R> {
-    pub(super) fn new(closure: F, joiner: u32) -> ManuallyDrop<Self> {
+    /// An open one of member `joiner`.
+    pub fn new(closure: F, joiner: u32) -> ManuallyDrop<Self> {
         ManuallyDrop::new(Self {
             frame: Frame { state: AtomicU64::new(OPEN), joiner, run: run::<F, R> },
-            closure: UnsafeCell::new(Some(closure)),
-            result: UnsafeCell::new(None),
+            closure: HandCell::new(Some(closure)),
+            result: HandCell::new(None),
         })
     }
 
     /// The part that deques hold. It stands for the whole half.
-    pub(super) fn frame(&self) -> *const Frame {
+    pub fn frame(&self) -> *const Frame {
         std::ptr::from_ref(self).cast()
     }
 
@@ -138,18 +180,18 @@ impl<F: FnOnce() -> R, R> Half<F, R> {
     ///
     /// # Safety
     /// - The caller is the joiner, and got the half back (I1).
-    pub(super) unsafe fn take(&self) -> F {
+    pub unsafe fn take(&self) -> F {
         // SAFETY: - caller's contract: nobody else touches the closure.
-        unsafe { &mut *self.closure.get() }.take().expect("a half is taken once")
+        unsafe { taken(&self.closure) }.expect("a half is taken once")
     }
 
     /// What the closure returned, or its panic.
     ///
     /// # Safety
     /// - The caller is the joiner, and saw that the half is done.
-    pub(super) unsafe fn result(&self) -> thread::Result<R> {
+    pub unsafe fn result(&self) -> thread::Result<R> {
         // SAFETY: - caller's contract: the runner does not touch it any more (I2).
-        unsafe { &mut *self.result.get() }.take().expect("the runner leaves a result before H1")
+        unsafe { taken(&self.result) }.expect("the runner leaves a result before H1")
     }
 }
 
@@ -158,9 +200,21 @@ impl<F: FnOnce() -> R, R> Half<F, R> {
 unsafe fn run<F: FnOnce() -> R, R>(frame: *const Frame) {
     let half = frame.cast::<Half<F, R>>();
     // SAFETY: - caller's contract: `half` is live and its closure the caller's (I1).
-    let closure = unsafe { &mut *(*half).closure.get() }.take().expect("a half is taken once");
+    let closure = unsafe { taken(&(*half).closure) }.expect("a half is taken once");
     // The joiner gets the panic before it sees what the closure captured.
     let result = catch_unwind(AssertUnwindSafe(closure));
     // SAFETY: - as above; the joiner reads it after H1.
-    unsafe { *(*half).result.get() = Some(result) };
+    let cell = unsafe { &(*half).result };
+    // SAFETY: - as above. What was there is nothing, which needs no drop.
+    unsafe { cell.with_mut(|place| place.write(Some(result))) };
+}
+
+/// What is in `cell`, which is empty then.
+///
+/// # Safety
+/// - Nobody else touches the cell.
+#[inline]
+unsafe fn taken<T>(cell: &HandCell<Option<T>>) -> Option<T> {
+    // SAFETY: - caller's contract; the cell's value is live.
+    unsafe { cell.with_mut(|value| (*value).take()) }
 }
