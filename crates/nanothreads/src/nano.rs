@@ -28,6 +28,8 @@ mod carrier;
 pub(crate) mod descriptor;
 pub(crate) mod exclusive;
 mod group;
+#[cfg(loom)]
+pub mod model;
 pub(crate) mod node;
 mod overflow;
 mod pool;

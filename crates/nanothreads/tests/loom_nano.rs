@@ -11,6 +11,7 @@ use loom::sync::atomic::{
 };
 use loom::thread;
 use nanothreads::nano::inputs::Inputs;
+use nanothreads::nano::model::Team as Shipped;
 use nanothreads::nano::ready::idle::Idle;
 use nanothreads::nano::ready::inbox::{Inbox, Item};
 use nanothreads::nano::successors::{Link, Successors};
@@ -405,4 +406,136 @@ fn a_sleeper_that_is_counted_for_two_pushes_is_caught() {
 #[test]
 fn a_member_that_was_taken_for_a_sleeper_and_keeps_the_wake_is_caught() {
     is_refuted("a_member_that_was_taken_for_a_sleeper_and_keeps_the_wake_is_caught", || two_sleepers(Pushed::Kept));
+}
+
+/// A creator on member 0, and members each of which runs `children` in a row, by the scheduler itself; `ordered`: the creator
+/// waits as it is shipped.
+fn ends_elsewhere(members: usize, children: usize, ordered: bool) {
+    let team = Arc::new((Shipped::new(members + 1), <[Data; 4]>::default()));
+    let threads: Vec<_> = (0..members)
+        .map(|member| {
+            let tasks: Vec<_> = (0..children)
+                .map(|child| {
+                    let own = Arc::clone(&team);
+                    // SAFETY: - the main thread is member 0.
+                    unsafe { team.0.spawn(move || own.1[member * children + child].set(5)) }
+                })
+                .collect();
+            let team = Arc::clone(&team);
+            thread::spawn(move || {
+                for task in tasks {
+                    // SAFETY: - this thread is that member.
+                    unsafe { team.0.run(member + 1, task) };
+                }
+            })
+        })
+        .collect();
+    if ordered || !team.0.is_alone_unordered() {
+        // SAFETY: - the main thread is member 0.
+        unsafe { team.0.wait() };
+    }
+    for data in &team.1[..members * children] {
+        assert_eq!(data.get(), 5);
+    }
+    for thread in threads {
+        thread.join().unwrap();
+    }
+}
+
+#[test]
+fn children_that_end_elsewhere_wake_their_creator() {
+    explore_within(2, || ends_elsewhere(1, 2, true));
+}
+
+#[test]
+fn children_on_two_members_wake_their_creator_once() {
+    explore_within(2, || ends_elsewhere(2, 1, true));
+}
+
+#[test]
+fn a_creator_whose_look_at_its_children_orders_nothing_is_caught() {
+    is_refuted("a_creator_whose_look_at_its_children_orders_nothing_is_caught", || ends_elsewhere(1, 1, false));
+}
+
+/// Two rounds of children: the second one's descriptors may be those that member 1 gave back, and the creator's counter is
+/// used again.
+#[test]
+fn a_creator_waits_again_with_descriptors_that_come_back() {
+    explore_within(2, || {
+        let team = Arc::new((Shipped::new(2), Data::default()));
+        for round in 1..3 {
+            let own = Arc::clone(&team);
+            // SAFETY: - the main thread is member 0.
+            let task = unsafe { team.0.spawn(move || own.1.set(round)) };
+            let elsewhere = {
+                let team = Arc::clone(&team);
+                // SAFETY: - the only thread that is member 1 in this round; the next one begins when it has ended.
+                thread::spawn(move || unsafe { team.0.run(1, task) })
+            };
+            // SAFETY: - the main thread is member 0.
+            unsafe { team.0.wait() };
+            assert_eq!(team.1.get(), round);
+            elsewhere.join().unwrap();
+        }
+    });
+}
+
+/// A task that is created while its predecessor ends on another member: it runs once, after it, on either.
+#[test]
+fn a_successor_by_descriptor_runs_once_and_after_its_predecessor() {
+    explore(|| {
+        let team = Arc::new((Shipped::new(2), [Data::default(), Data::default()], AtomicUsize::new(0)));
+        let own = Arc::clone(&team);
+        // SAFETY: - the main thread is member 0.
+        let (first, name) = unsafe { team.0.spawn_named(move || own.1[0].set(5)) };
+        let elsewhere = {
+            let team = Arc::clone(&team);
+            // SAFETY: - this thread is member 1.
+            thread::spawn(move || unsafe { team.0.run(1, first) })
+        };
+        let own = Arc::clone(&team);
+        let second = move || {
+            assert_eq!(own.2.fetch_add(1, Relaxed), 0, "started twice");
+            assert_eq!(own.1[0].get(), 5);
+            own.1[1].set(6);
+        };
+        // SAFETY: - the main thread is member 0.
+        unsafe {
+            if let Some(ready) = team.0.spawn_after(&[&name], second) {
+                team.0.run(0, ready);
+            }
+            team.0.wait();
+        }
+        assert_eq!(team.1[1].get(), 6);
+        elsewhere.join().unwrap();
+    });
+}
+
+/// Who sees a task finished uses what it did.
+fn finished(ordered: bool) {
+    let team = Arc::new((Shipped::new(2), Data::default()));
+    let own = Arc::clone(&team);
+    // SAFETY: - the main thread is member 0.
+    let (task, name) = unsafe { team.0.spawn_named(move || own.1.set(5)) };
+    let elsewhere = {
+        let team = Arc::clone(&team);
+        // SAFETY: - this thread is member 1.
+        thread::spawn(move || unsafe { team.0.run(1, task) })
+    };
+    if if ordered { name.is_finished() } else { name.is_finished_unordered() } {
+        assert_eq!(team.1.get(), 5);
+    }
+    // SAFETY: - the main thread is member 0.
+    unsafe { team.0.wait() };
+    elsewhere.join().unwrap();
+}
+
+#[test]
+fn who_sees_a_task_finished_sees_what_it_did() {
+    explore(|| finished(true));
+}
+
+#[test]
+fn a_look_at_a_finished_task_that_orders_nothing_is_caught() {
+    is_refuted("a_look_at_a_finished_task_that_orders_nothing_is_caught", || finished(false));
 }

@@ -28,12 +28,12 @@ use crate::nano::pool::{Shelf, Store};
 use crate::nano::scheduler::Scheduler;
 use crate::nano::successors::{Link, Successors};
 use crate::panics::Payload;
+use platform::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::borrow::Cow;
 use std::cell::{Cell, UnsafeCell};
 use std::mem::MaybeUninit;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// Dependences whose links need no box.
 const INLINE_LINKS: usize = 4;

@@ -80,6 +80,13 @@ impl Inputs {
         // ORDERING: Acquire - may stand for the wait; pairs with `release`.
         self.0.load(Acquire) == count
     }
+
+    /// [`Self::is_only`] that orders nothing, for the model that shows what the order is for.
+    #[cfg(loom)]
+    pub fn is_only_unordered(&self, count: usize) -> bool {
+        // ORDERING: Relaxed - the planted bug.
+        self.0.load(Relaxed) == count
+    }
 }
 
 impl Default for Inputs {

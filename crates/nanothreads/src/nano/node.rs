@@ -20,12 +20,12 @@ use crate::nano::ready::inbox::Item;
 use crate::nano::scheduler::Scheduler;
 use crate::panics::{FirstPanic, Payload};
 use platform::sync::HandCell;
-use std::cell::Cell;
-use std::ptr;
-use std::sync::atomic::{
+use platform::sync::atomic::{
     AtomicBool, AtomicU8, AtomicU32,
     Ordering::{Acquire, Relaxed, Release},
 };
+use std::cell::Cell;
+use std::ptr;
 
 /// Shares that an owner takes at once for its children.
 const CREDITS: usize = 64;

@@ -24,13 +24,13 @@ use crate::vp::Vp;
 use crate::wait_point::WaitPoint;
 use crossbeam_deque::Stealer;
 use platform::sync::CachePadded;
-use std::cell::RefCell;
-use std::ptr;
-use std::sync::Arc;
-use std::sync::atomic::{
+use platform::sync::atomic::{
     AtomicBool,
     Ordering::{Acquire, Relaxed, Release},
 };
+use std::cell::RefCell;
+use std::ptr;
+use std::sync::Arc;
 
 /// See the module head.
 pub(crate) struct Scheduler {
@@ -130,8 +130,10 @@ impl Scheduler {
     pub(crate) fn give_back(mut scheduler: Arc<Self>) {
         // A completion on a foreign thread may still be on its way out: then the scheduler is that thread's to drop.
         let Some(unique) = Arc::get_mut(&mut scheduler) else { return };
-        *unique.ended.get_mut() = false;
-        *unique.cancelled.get_mut() = false;
+        // ORDERING: Relaxed - nobody else has the scheduler.
+        unique.ended.store(false, Relaxed);
+        // ORDERING: Relaxed - as above.
+        unique.cancelled.store(false, Relaxed);
         let trimmed = unique.store.trim();
         for worker in &unique.members {
             worker.own.reset(trimmed);

@@ -347,7 +347,7 @@ impl<'a> Seat<'a> {
     /// Runs an unstarted nano-thread to its end, on the stack of `carrier`, or on the member's own. Returns what became
     /// ready by its end.
     #[inline]
-    fn run_here(self, nano: NanoPtr, carrier: Option<&Carrier>) -> Option<NanoPtr> {
+    pub(super) fn run_here(self, nano: NanoPtr, carrier: Option<&Carrier>) -> Option<NanoPtr> {
         // SAFETY: - I1: taken from a queue.
         let this = unsafe { nano.get() };
         #[expect(clippy::cast_possible_truncation, reason = "teams have less than 2^32 members")]

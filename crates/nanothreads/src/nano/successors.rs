@@ -130,6 +130,13 @@ impl<T: Copy> Successors<T> {
         self.head.load(Acquire) == closed_mark()
     }
 
+    /// [`Self::is_closed`] that orders nothing, for the model that shows what the order is for.
+    #[cfg(loom)]
+    pub fn is_closed_unordered(&self) -> bool {
+        // ORDERING: Relaxed - the planted bug.
+        self.head.load(Relaxed) == closed_mark()
+    }
+
     /// True when there is no successor: closing needs no walk.
     #[inline]
     pub fn is_empty(&self) -> bool {

@@ -1,0 +1,166 @@
+//! What the loom models (`tests/loom_nano.rs`) drive: a scheduler's members, without their queues and stacks.
+//!
+//! Nodes, descriptors, the pool, ends of children and the wait of a creator are the shipped ones. Models hand tasks over
+//! themselves, since loom does not see into the queues, which are a library's; and tasks run on the member's own stack.
+
+use crate::nano::descriptor::{Nano, NanoPtr, Traits};
+use crate::nano::node::Node;
+use crate::nano::scheduler::Scheduler;
+use crate::nano::seat::Seat;
+use crate::wait_point::Look;
+use std::fmt;
+use std::ptr;
+use std::sync::Arc;
+
+/// A creator on member 0 of a team, and the team.
+pub struct Team {
+    scheduler: Scheduler,
+    creator: Node,
+}
+
+// SAFETY: - loom checks what the protocols under test promise.
+unsafe impl Send for Team {}
+// SAFETY: - as above.
+unsafe impl Sync for Team {}
+
+/// A task that was created and not run.
+#[derive(Debug)]
+pub struct Child(NanoPtr);
+
+/// A task that others may come after.
+#[derive(Clone)]
+pub struct Named(Arc<Nano>);
+
+impl fmt::Debug for Team {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Team").finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Named {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Named").finish_non_exhaustive()
+    }
+}
+
+impl Team {
+    /// A team of `size`, whose member 0 runs the creator.
+    pub fn new(size: usize) -> Self {
+        Self { scheduler: Scheduler::new(size), creator: Node::running(ptr::null(), ptr::null(), 0) }
+    }
+
+    /// # Safety
+    /// - The calling thread is the only one that is this member.
+    unsafe fn seat(&self, member: usize) -> Seat<'_> {
+        // SAFETY: - caller's contract.
+        unsafe { self.scheduler.seat(member) }
+    }
+
+    /// Creates a plain task.
+    ///
+    /// # Safety
+    /// - By the only thread that is member 0, which waits before the team is dropped.
+    pub unsafe fn spawn(&self, task: impl FnOnce() + Send + 'static) -> Child {
+        self.creator.share_for_child();
+        // SAFETY: - caller's contract.
+        let seat = unsafe { self.seat(0) };
+        let memory = (seat.shelf(), &self.scheduler.store);
+        // SAFETY: - the task borrows nothing.
+        let fill = |body: &mut crate::nano::body::Body| unsafe { body.fill(move |_| task()) };
+        Child(NanoPtr::pooled(memory, &self.creator, &self.scheduler, 0, seat.next_number(), fill))
+    }
+
+    /// Creates a task that others may come after.
+    ///
+    /// # Safety
+    /// - As [`Self::spawn`].
+    pub unsafe fn spawn_named(&self, task: impl FnOnce() + Send + 'static) -> (Child, Named) {
+        let (this, nano) = self.described(task);
+        let last = nano.node.inputs.release(1);
+        assert!(last, "it waits for nobody");
+        let mut ready = None;
+        // SAFETY: - caller's contract; that was the last share.
+        unsafe { self.scheduler.inputs_are_there(Some(self.seat(0)), this, &mut ready) };
+        (Child(ready.expect("it may start")), Named(nano))
+    }
+
+    fn described(&self, task: impl FnOnce() + Send + 'static) -> (NanoPtr, Arc<Nano>) {
+        self.creator.share_for_child();
+        // SAFETY: - the task borrows nothing.
+        let body = unsafe { crate::nano::body::Body::new(move |_| task()) };
+        let nano = Nano::new(&self.creator, &self.scheduler, body, Some(Traits::default()), 0, 0);
+        (NanoPtr::new(Arc::clone(&nano)), nano)
+    }
+
+    /// Creates a task that comes after `predecessors`; it is returned if they are finished already.
+    ///
+    /// # Safety
+    /// - As [`Self::spawn`].
+    pub unsafe fn spawn_after(&self, predecessors: &[&Named], task: impl FnOnce() + Send + 'static) -> Option<Child> {
+        let (this, nano) = self.described(task);
+        for predecessor in predecessors {
+            // SAFETY: - we create it, and hold its share.
+            unsafe { nano.follow(this, &predecessor.0) };
+        }
+        if !nano.node.inputs.release(1) {
+            return None;
+        }
+        let mut ready = None;
+        // SAFETY: - caller's contract; that was the last share.
+        unsafe { self.scheduler.inputs_are_there(Some(self.seat(0)), this, &mut ready) };
+        ready.map(Child)
+    }
+
+    /// Runs a task, and what becomes ready by its end, on `member`.
+    ///
+    /// # Safety
+    /// - The calling thread is the only one that is this member.
+    pub unsafe fn run(&self, member: usize, child: Child) {
+        // SAFETY: - caller's contract.
+        let seat = unsafe { self.seat(member) };
+        let mut next = Some(child.0);
+        while let Some(nano) = next {
+            next = seat.run_here(nano, None);
+        }
+    }
+
+    /// True when the creator has no unfinished child, by a look that orders nothing: for the model that shows what the order
+    /// is for.
+    pub fn is_alone_unordered(&self) -> bool {
+        self.creator.inputs.is_only_unordered(self.creator.own_shares())
+    }
+
+    /// The creator waits for its children.
+    ///
+    /// # Safety
+    /// - As [`Self::spawn`].
+    pub unsafe fn wait(&self) {
+        // SAFETY: - caller's contract.
+        let seat = unsafe { self.seat(0) };
+        let (node, member) = (&self.creator, &self.scheduler.members[0]);
+        if node.inputs.is_only(node.own_shares()) {
+            return;
+        }
+        node.prepare_wait(None);
+        if !node.inputs.release(node.own_shares()) {
+            member.point.sleep_until(|| {
+                // SAFETY: - this member's inbox, on its thread; drained nodes are live until they are delivered.
+                unsafe { member.inbox.drain(|node| seat.deliver(&*node)) };
+                Look::from(node.is_signalled())
+            });
+        }
+        node.end_wait();
+    }
+}
+
+impl Named {
+    /// True when the task is finished.
+    pub fn is_finished(&self) -> bool {
+        self.0.is_finished()
+    }
+
+    /// The same by a look that orders nothing, for the model that shows what the order is for.
+    pub fn is_finished_unordered(&self) -> bool {
+        self.0.successors.is_closed_unordered()
+    }
+}
