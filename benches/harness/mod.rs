@@ -73,6 +73,10 @@ pub(crate) enum Bar {
     Nanoseconds(f64),
     /// Times the median of the fastest engine whose name begins with one of these, in the given row or the same one.
     TimesOf { engines: &'static [&'static str], row: Option<Row>, factor: f64 },
+    /// Times the median of each of these engines, in the same row.
+    TimesOfEach(&'static [(&'static str, f64)]),
+    /// As fast as the fastest other engine: within 10 %, 10 ns, or 2 standard deviations of its samples.
+    NotBehind,
     /// The measure's value of this number, the time being number 0.
     Extra { index: usize, limit: f64 },
 }
@@ -82,6 +86,8 @@ pub(crate) enum Bar {
 pub(crate) enum Runtime {
     /// nanothreads.
     Ours,
+    /// Our drop-in libgomp.so.1.
+    Shim,
     /// A crate.
     Crate,
     /// gcc's OpenMP library.

@@ -1,8 +1,9 @@
 //! Peers that are no crates: the programs of `benches/peers`, compiled when a bench starts, loaded by its samples.
 //!
-//! # One compiler, two OpenMP libraries
-//! `openmp.c` is compiled by gcc, for libgomp. LLVM's libomp has libgomp's entry points too: a sample that finds it under
-//! libgomp's name runs the same machine code on it. Which library was really loaded is read from `/proc/self/maps`.
+//! # One compiler, three OpenMP libraries
+//! `openmp.c` and `overheads.c` are compiled by gcc, for libgomp. LLVM's libomp has libgomp's entry points too: a sample that
+//! finds it under libgomp's name runs the same machine code on it. So does one that finds our drop-in library, which
+//! `cargo xtask shim` makes. Which library was really loaded is read from `/proc/self/maps`.
 //!
 //! # Packages
 //! oneTBB and libomp are Debian packages. They are installed when the bench runs as root with apt-get; else their rows
@@ -31,9 +32,18 @@ fn library(runtime: Runtime) -> PathBuf {
     folder().join(if runtime == Runtime::Tbb { "tbb.so" } else { "openmp.so" })
 }
 
+/// The directory of our drop-in `libgomp.so.1`.
+fn shim_folder() -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("shim")
+}
+
 /// Environment of a sample on `runtime`.
 pub(crate) fn environment(runtime: Runtime) -> Vec<(&'static str, PathBuf)> {
-    if runtime == Runtime::Libomp { vec![("LD_LIBRARY_PATH", libomp_folder())] } else { Vec::new() }
+    match runtime {
+        Runtime::Libomp => vec![("LD_LIBRARY_PATH", libomp_folder())],
+        Runtime::Shim => vec![("LD_LIBRARY_PATH", shim_folder())],
+        _ => Vec::new(),
+    }
 }
 
 /// Compiles what `runtimes` need, as far as it can be done here. What is missing is said here, and again in the rows.
@@ -41,8 +51,9 @@ pub(crate) fn prepare(runtimes: impl Iterator<Item = Runtime>) {
     let wanted: Vec<Runtime> = runtimes.collect();
     let wants = |runtime| wanted.contains(&runtime);
     let mut results = Vec::new();
-    if wants(Runtime::Libgomp) || wants(Runtime::Libomp) {
-        results.push(compile("gcc", &["-std=gnu11", "-fopenmp"], "openmp.c", Runtime::Libgomp, &[]));
+    if [Runtime::Libgomp, Runtime::Libomp, Runtime::Shim].into_iter().any(wants) {
+        let sources = &["openmp.c", "overheads.c"];
+        results.push(compile("gcc", &["-std=gnu11", "-fopenmp"], sources, Runtime::Libgomp, &[]));
     }
     if wants(Runtime::Libomp) {
         results.push(link_libomp());
@@ -51,31 +62,39 @@ pub(crate) fn prepare(runtimes: impl Iterator<Item = Runtime>) {
         if !Path::new("/usr/include/tbb/tbb.h").exists() {
             results.push(install(TBB_PACKAGE));
         }
-        results.push(compile("g++", &["-std=c++17"], "tbb.cpp", Runtime::Tbb, &["-ltbb"]));
+        results.push(compile("g++", &["-std=c++17"], &["tbb.cpp"], Runtime::Tbb, &["-ltbb"]));
     }
     for why in results.into_iter().filter_map(Result::err) {
         eprintln!("{why}");
     }
 }
 
-/// Compiles one peer, unless what is there is younger than its source.
-fn compile(compiler: &str, flags: &[&str], source: &str, runtime: Runtime, libraries: &[&str]) -> Result<(), String> {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/peers").join(source);
+/// Compiles one peer, unless what is there is younger than its sources.
+fn compile(
+    compiler: &str,
+    flags: &[&str],
+    sources: &[&str],
+    runtime: Runtime,
+    libraries: &[&str],
+) -> Result<(), String> {
+    let folder_of_sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/peers");
+    let sources: Vec<PathBuf> = sources.iter().map(|source| folder_of_sources.join(source)).collect();
     let target = library(runtime);
     let age = |path: &Path| fs::metadata(path).and_then(|metadata| metadata.modified());
-    if let (Ok(written), Ok(built)) = (age(&source), age(&target))
-        && written < built
-    {
+    let is_older =
+        |source: &PathBuf| matches!((age(source), age(&target)), (Ok(written), Ok(built)) if written < built);
+    if sources.iter().all(is_older) {
         return Ok(());
     }
     fs::create_dir_all(folder()).map_err(|error| format!("{}: {error}", folder().display()))?;
     let mut command = Command::new(compiler);
-    command.args(["-O2", "-shared", "-fPIC", "-Wall", "-o"]).arg(&target).args(flags).arg(&source).args(libraries);
+    command.args(["-O2", "-shared", "-fPIC", "-Wall", "-o"]).arg(&target).args(flags).args(&sources).args(libraries);
     let output = command.output().map_err(|error| format!("{compiler}: {error}; install it (build-essential)"))?;
     if output.status.success() {
         return Ok(());
     }
-    Err(format!("{compiler} {}: {}", source.display(), String::from_utf8_lossy(&output.stderr)))
+    let names: Vec<String> = sources.iter().map(|source| source.display().to_string()).collect();
+    Err(format!("{compiler} {}: {}", names.join(" "), String::from_utf8_lossy(&output.stderr)))
 }
 
 /// Makes LLVM's library available under libgomp's name.
@@ -134,6 +153,9 @@ pub(crate) fn entry(runtime: Runtime, name: &str) -> Result<Entry, String> {
     if runtime == Runtime::Libomp && !libomp_folder().join("libgomp.so.1").exists() {
         return Err(format!("needs libomp: as root, apt-get install {}", LIBOMP_PACKAGES[0]));
     }
+    if runtime == Runtime::Shim && !shim_folder().join("libgomp.so.1").exists() {
+        return Err(format!("needs {}/libgomp.so.1: cargo xtask shim", shim_folder().display()));
+    }
     let c_path = CString::new(path.as_os_str().as_encoded_bytes()).map_err(|error| error.to_string())?;
     // SAFETY: - a C string; the peers' constructors are those of their libraries.
     let handle = unsafe { libc::dlopen(c_path.as_ptr(), libc::RTLD_NOW) };
@@ -163,7 +185,10 @@ fn check_library(runtime: Runtime) -> Result<(), String> {
     let maps = fs::read_to_string("/proc/self/maps").map_err(|error| format!("/proc/self/maps: {error}"))?;
     let has = |part: &str| maps.lines().any(|line| line.rsplit('/').next().is_some_and(|file| file.starts_with(part)));
     let (gomp, omp) = (has("libgomp"), has("libomp"));
+    let ours = maps.contains(&*shim_folder().join("libgomp.so.1").to_string_lossy());
     match runtime {
+        Runtime::Shim if !ours || omp => Err("our library was not the one loaded".into()),
+        Runtime::Libgomp if ours => Err("our library was loaded instead of libgomp".into()),
         Runtime::Libgomp if !gomp || omp => Err("libgomp was not the library loaded".into()),
         Runtime::Libomp if !omp || gomp => Err("libomp was not the library loaded".into()),
         _ => Ok(()),

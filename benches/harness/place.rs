@@ -80,7 +80,7 @@ pub(crate) fn bind_to(index: usize) {
 /// Binds the threads that `runtime` left unbound: the initial one to the first processor, the others in turn from the
 /// second on.
 pub(crate) fn bind_threads(runtime: Runtime, row: Row) {
-    let binds_itself = matches!(runtime, Runtime::Ours | Runtime::Libgomp | Runtime::Libomp);
+    let binds_itself = matches!(runtime, Runtime::Ours | Runtime::Shim | Runtime::Libgomp | Runtime::Libomp);
     if row == Row::Unbound || binds_itself {
         return;
     }

@@ -14,6 +14,10 @@ pub(crate) struct Subject {
     run: Box<dyn FnMut()>,
     /// What has to be set up before each call, outside the time.
     prepare: Option<Box<dyn FnMut()>>,
+    /// The work without the construct, whose cost `overhead` takes off.
+    reference: Option<Box<dyn FnMut()>>,
+    /// What it says of itself beside times.
+    tell: Option<Box<dyn FnMut() -> f64>>,
     /// Operations in one call.
     pub operations: u32,
     /// Told the number of calls: whether the results are right.
@@ -30,7 +34,15 @@ impl Subject {
         let run = move || {
             run();
         };
-        Self { run: Box::new(run), prepare: None, operations: 1, check: Box::new(check), calls: 0 }
+        Self {
+            run: Box::new(run),
+            prepare: None,
+            reference: None,
+            tell: None,
+            operations: 1,
+            check: Box::new(check),
+            calls: 0,
+        }
     }
 
     /// With `operations` in each call.
@@ -41,6 +53,21 @@ impl Subject {
     /// With `prepare` before each call, outside the time.
     pub(crate) fn prepared_by(self, prepare: impl FnMut() + 'static) -> Self {
         Self { prepare: Some(Box::new(prepare)), ..self }
+    }
+
+    /// With `reference` as what is to be taken off: the same operations without the construct.
+    pub(crate) fn over(self, reference: impl FnMut() + 'static) -> Self {
+        Self { reference: Some(Box::new(reference)), ..self }
+    }
+
+    /// With a number that it can be asked for.
+    pub(crate) fn telling(self, tell: impl FnMut() -> f64 + 'static) -> Self {
+        Self { tell: Some(Box::new(tell)), ..self }
+    }
+
+    /// The number of `telling`.
+    pub(crate) fn tell(&mut self) -> f64 {
+        self.tell.as_mut().expect("a subject that is asked for a number has one")()
     }
 
     #[inline]
@@ -109,3 +136,30 @@ pub(crate) fn back_to_back() -> Measure {
         vec![median(&mut batches)]
     })
 }
+
+/// The median of what one operation takes above the subject's reference; both are timed in turn, so that a processor that
+/// changes its speed changes both.
+pub(crate) fn overhead() -> Measure {
+    Box::new(|subject| {
+        let begin = Instant::now();
+        while begin.elapsed() < WARM_UP {
+            subject.call();
+        }
+        let mut reference = subject.reference.take().expect("a subject whose overhead is measured has a reference");
+        let operations = f64::from(subject.operations);
+        let begin = Instant::now();
+        let mut differences = Vec::new();
+        while differences.len() < FEWEST || begin.elapsed() < SAMPLE {
+            let start = Instant::now();
+            reference();
+            let middle = Instant::now();
+            subject.call();
+            let (without, with) = (middle - start, middle.elapsed());
+            differences.push((with.as_secs_f64() - without.as_secs_f64()) * 1e9 / operations);
+        }
+        vec![median(&mut differences)]
+    })
+}
+
+/// Pairs of timings in an overhead, at least.
+const FEWEST: usize = 15;

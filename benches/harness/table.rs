@@ -194,6 +194,26 @@ impl Table {
                 (format!("{limit} rtt"), per_trip <= limit)
             }
             Bar::Nanoseconds(limit) => (duration(limit), time <= limit),
+            Bar::TimesOfEach(peers) => {
+                let limits = peers.iter().filter_map(|(name, factor)| {
+                    Some((format!("{factor} x {name}"), factor * self.time(index, name, row, far)?))
+                });
+                let limits: Vec<(String, f64)> = limits.collect();
+                let least = limits.iter().map(|(_, limit)| *limit).min_by(f64::total_cmp)?;
+                let words: Vec<String> = limits.into_iter().map(|(words, _)| words).collect();
+                (format!("{} = {}", words.join(", "), duration(least)), time <= least)
+            }
+            Bar::NotBehind => {
+                let peers = case
+                    .engines
+                    .iter()
+                    .skip(1)
+                    .filter_map(|peer| Some((peer.name.as_str(), self.time(index, &peer.name, row, far)?)));
+                let (name, best) = peers.min_by(|a, b| a.1.total_cmp(&b.1))?;
+                let times: Vec<f64> = self.samples(index, name, row, far).iter().map(|s| s.values[0]).collect();
+                let limit = best + (best.abs() * 0.1).max(10.0).max(2.0 * deviation(&times));
+                (format!("{name} {}, within {}", duration(best), duration(limit - best)), time <= limit)
+            }
             Bar::Extra { index, limit } => {
                 (format!("{} {limit}", case.extras.get(index - 1).unwrap_or(&"")), extra(index) <= limit)
             }
@@ -240,6 +260,14 @@ impl Table {
         println!("raw record: {}", path.display());
         Ok(())
     }
+}
+
+/// The standard deviation of the samples; 0 for one.
+fn deviation(values: &[f64]) -> f64 {
+    let count = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / count;
+    let squares = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
+    if values.len() > 1 { (squares / (count - 1.0)).sqrt() } else { 0.0 }
 }
 
 /// Nanoseconds, in a unit that suits.
