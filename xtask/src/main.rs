@@ -69,7 +69,7 @@ fn main() -> anyhow::Result<()> {
             Ok(())
         }
         Task::Real(options) => real::run(&workspace, &options),
-        Task::Conformance(options) => conformance::run(&workspace, &options),
+        Task::Conformance(options) => conformance::run(&workspace, &options).map(drop),
         Task::San(options) => san::run(&workspace, &options),
         Task::Vm(guest) => vm::run(&workspace, &guest),
         Task::Hwloc => hwloc::run(&workspace),

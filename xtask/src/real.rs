@@ -18,6 +18,9 @@ pub(crate) struct Options {
     /// Seconds after which a run is killed.
     #[arg(long, value_name = "SECONDS", default_value_t = 20.0)]
     cap: f64,
+    /// One run of each kind, killed after 6 seconds: the whole table in some ten minutes.
+    #[arg(long, conflicts_with_all = ["repeats", "cap"])]
+    quick: bool,
     /// Where the numbers go, as JSON lines.
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
@@ -36,7 +39,8 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()
     command.arg(workspace.root.join("tests/real/run.py"));
     command.arg("--shim").arg(library).arg("--cpumgr").arg(workspace.target.join("release/cpumgr"));
     command.arg("--folder").arg(workspace.target.join("real"));
-    command.args(["--repeats", &options.repeats.to_string(), "--cap", &options.cap.to_string()]);
+    let (repeats, cap) = if options.quick { (1, 6.0) } else { (options.repeats, options.cap) };
+    command.args(["--repeats", &repeats.to_string(), "--cap", &cap.to_string()]);
     if let Some(names) = &options.only {
         command.args(["--only", names]);
     }

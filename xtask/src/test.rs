@@ -69,6 +69,10 @@ const LANES: &[Lane] = &[
     ("package", |workspace, _| package::run(workspace).map(|()| Count::ONE)),
     ("models", |workspace, _| models(workspace)),
     ("programs", programs),
+    ("conformance", |workspace, _| {
+        let ran = crate::conformance::run(workspace, &crate::conformance::Options::of_tests())?;
+        Ok(if ran { Count::ONE } else { Count::default() })
+    }),
     ("flip", |workspace, _| {
         crate::flip::run(workspace, &crate::flip::Options::SHORT).map(|passed| Count { passed, ..Count::default() })
     }),
@@ -107,7 +111,7 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()
     println!("\n=== summary");
     for (name, count, time) in &done {
         total += *count;
-        println!("{name:<10}{:>7.1} s  {count}", time.as_secs_f64());
+        println!("{name:<12}{:>7.1} s  {count}", time.as_secs_f64());
     }
     println!("{total} in {:.0} s", begin.elapsed().as_secs_f64());
     fault.map_or(Ok(()), Err)

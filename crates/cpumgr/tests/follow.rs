@@ -78,3 +78,45 @@ fn who_asks_for_the_size_of_a_team_gets_it_and_other_teams_follow_the_grant() {
     command.env("OMP_NUM_THREADS", "2");
     assert_eq!(output(command), "1 2 1 2\n");
 }
+
+#[test]
+fn a_team_of_one_and_active_levels_are_the_same_at_every_load() {
+    let manager = with_one_processor();
+    let Some(mut compiled) = Compiled::new(&manager, "promise") else { return };
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../omp-shim/tests/c/levels.c");
+    compiled.program = manager.dir.path().join("levels");
+    let gcc = Command::new("gcc").args(["-O1", "-fopenmp"]).arg(source).arg("-o").arg(&compiled.program).output();
+    assert!(gcc.unwrap().status.success());
+    let said = |variables: &[(&str, &str)]| {
+        let mut command = compiled.command(&manager);
+        command.env("OMP_NUM_THREADS", "2").envs(variables.iter().copied());
+        output(command)
+    };
+    // Where nobody takes anything away, teams of default size have two threads.
+    let alone = said(&[("NANOS_CPUMGR", "off")]);
+    assert!(alone.contains("default: level 1, active 1, parallel 1\n"), "{alone}");
+    // Here they have one.
+    assert_eq!(said(&[]), alone);
+}
+
+#[test]
+fn a_program_with_places_outside_the_grant_stays_in_them_and_says_so_once() {
+    let mask = platform::affinity::affinity(None).unwrap();
+    let (Some(first), Some(last)) = (mask.first(), mask.last()) else { panic!("a thread without processors") };
+    if first == last {
+        return println!("skipped: needs two processors");
+    }
+    let manager = Manager::start(&["--cpus", &first.to_string()]);
+    let Some(mut compiled) = Compiled::new(&manager, "promise") else { return };
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../omp-shim/tests/c/fenced.c");
+    compiled.program = manager.dir.path().join("fenced");
+    let gcc = Command::new("gcc").args(["-O1", "-fopenmp"]).arg(source).arg("-o").arg(&compiled.program).output();
+    assert!(gcc.unwrap().status.success());
+    let mut command = compiled.command(&manager);
+    command.env("OMP_NUM_THREADS", "2").env("OMP_DYNAMIC", "false").env("OMP_PLACES", format!("{{{last}}}"));
+    let output = command.stderr(Stdio::piped()).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(String::from_utf8_lossy(&output.stdout), format!("procs={} within=1\n", mask.len()), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert!(said.contains("the manager grants processors"), "{said}");
+}

@@ -106,7 +106,7 @@ impl From<()> for Advice {
 }
 
 /// Microseconds that one of `crowd` threads may spin now.
-fn limit(local: &Local, crowd: u32) -> u64 {
+pub(crate) fn limit(local: &Local, crowd: u32) -> u64 {
     if is_crowded(crowd) {
         return 0;
     }

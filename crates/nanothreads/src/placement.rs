@@ -15,7 +15,7 @@ use platform::affinity::{CpuId, CpuSet, current_cpu};
 use platform::clock::Ticks;
 use platform::topology::Topology;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 /// Microseconds from wake to run that only a processor in use explains, in the worst virtual machine.
 const LATE: u64 = 500;
@@ -38,8 +38,9 @@ pub(crate) fn home(number: usize) -> Option<CpuId> {
 /// Binds a root's virtual processors to the granted processors, one each as far as they go; the others share all.
 pub(crate) fn bind_to_grant(members: &[&'static Vp], granted: &CpuSet) {
     // A program that was started inside a narrower mask stays inside it.
-    let granted = &granted.intersection(engine().mask());
+    let (asked, granted) = (granted, &granted.intersection(engine().mask()));
     if granted.is_empty() {
+        say_no_overlap(asked);
         return unbind(members);
     }
     let mut free = granted.clone();
@@ -55,6 +56,20 @@ pub(crate) fn bind_to_grant(members: &[&'static Vp], granted: &CpuSet) {
             Some(cpu) => vp.bind(&CpuSet::single(cpu)),
             None => vp.bind(granted),
         }
+    }
+}
+
+/// Says once why the program does not run where the manager wants it (D14).
+#[cold]
+fn say_no_overlap(granted: &CpuSet) {
+    static SAID: AtomicBool = AtomicBool::new(false);
+    // ORDERING: Relaxed - a flag on its own.
+    if !granted.is_empty() && !SAID.swap(true, Relaxed) {
+        eprintln!(
+            "nanos: the manager grants processors {granted}, but this program was started on {} (OMP_PLACES, taskset, a \
+             cpuset) and stays there; give the manager some of those (--cpus)",
+            engine().mask()
+        );
     }
 }
 

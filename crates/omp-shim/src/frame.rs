@@ -32,6 +32,9 @@ pub(crate) struct Frame {
     progress: UnsafeCell<Progress>,
     /// Looks for a task that found none since the last one that did.
     pub(crate) vain_looks: Cell<u32>,
+    /// Tasks that the thread may create before it looks whether there are enough; below 0: tasks that it runs itself
+    /// before it looks again.
+    pub(crate) task_room: Cell<i32>,
     /// The program was told how many threads its next region of default size has (`omp_get_max_threads`), and may have
     /// dealt its work out by that number: the region has it.
     pub(crate) promised: Cell<bool>,
@@ -53,6 +56,7 @@ impl Frame {
             singles: Cell::new(team.singles_met()),
             progress: UnsafeCell::new(Progress::NONE),
             vain_looks: Cell::new(0),
+            task_room: Cell::new(0),
             promised: Cell::new(false),
         }
     }

@@ -1,7 +1,9 @@
 //! Control variables: those of a task ([`Icvs`]) and those of the process ([`Settings`]).
 
+use crate::copies::Host;
 use crate::env::{Adapt, Bind, Environment};
 use crate::message;
+use crate::places::Fence;
 use crate::schedule::Schedule;
 use nanothreads::engine::{self, Config};
 use std::sync::OnceLock;
@@ -38,6 +40,10 @@ pub(crate) struct Icvs {
 pub(crate) struct Settings {
     /// The variables.
     pub(crate) environment: Environment,
+    /// Explicit places.
+    pub(crate) fence: Option<Fence>,
+    /// Whose engine this copy of the library uses.
+    pub(crate) host: Host,
 }
 
 static SETTINGS: OnceLock<Settings> = OnceLock::new();
@@ -51,23 +57,31 @@ pub(crate) fn settings() -> &'static Settings {
         for complaint in complaints {
             message::warn(&complaint);
         }
+        let host = Host::find();
+        let fence = Fence::put_up(&environment);
         engine::configure(Config {
             waiting: environment.wait_policy,
             stack_size: environment.stack_size,
             bind: environment.binds(),
-            adapt: environment.adapt != Adapt::Off,
+            // A copy without an engine of its own looks for no manager.
+            adapt: environment.adapt != Adapt::Off && matches!(host, Host::Own),
             library: "libgomp",
             ..Config::default()
         });
-        Settings { environment }
+        Settings { environment, fence, host }
     })
 }
 
 impl Settings {
+    /// Processors of the mask that the program was started with, quota counted.
+    pub(crate) fn processors(&self) -> usize {
+        self.fence.as_ref().map_or_else(|| self.host.processors(), |fence| fence.processors)
+    }
+
     /// The control variables of an initial task.
     pub(crate) fn initial(&self) -> Icvs {
         let env = &self.environment;
-        let default_size = || u32::try_from(engine::processors()).unwrap_or(NO_LIMIT);
+        let default_size = || u32::try_from(self.processors()).unwrap_or(NO_LIMIT);
         let lists = env.num_threads.len() > 1 || env.proc_bind.len() > 1;
         let levels = match (env.max_active_levels, env.nested) {
             (Some(levels), _) => levels.min(SUPPORTED_LEVELS),
@@ -88,7 +102,7 @@ impl Settings {
             default_device: i32::try_from(env.default_device).unwrap_or(i32::MAX),
             allocator: env.allocator,
             // D4: under a manager teams of default size follow the grant, unless the user said otherwise.
-            dynamic: env.dynamic.unwrap_or_else(|| env.adapt != Adapt::Off && engine::is_managed()),
+            dynamic: env.dynamic.unwrap_or_else(|| env.adapt != Adapt::Off && self.host.is_managed()),
             bind,
         }
     }

@@ -4,6 +4,7 @@
 //! while the caller works as member 0 of ours. Slow (a thread for each region), and only for old programs.
 
 use crate::frame::Frame;
+use crate::icv::settings;
 use crate::region::{self, Ask};
 use crate::team::{Body, Team};
 use crate::tls;
@@ -70,7 +71,7 @@ pub(crate) fn start(body: Body, data: *mut c_void, asked: u32, prepare: impl FnO
 fn reserve(size: u32, started: mpsc::Receiver<Go>) -> (u32, Option<JoinHandle<()>>) {
     let (report, size_got) = mpsc::channel();
     let main = move || {
-        let team = engine::reserve(size as usize);
+        let team = settings().host.reserve(size as usize, true);
         // The caller waits for this.
         let _ = report.send(u32::try_from(team.size()).unwrap_or(1));
         if let Ok(Go(shared)) = started.recv() {

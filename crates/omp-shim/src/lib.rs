@@ -4,11 +4,12 @@
 //! no ABI. There is no Rust API: use the `nanothreads` crate.
 //!
 //! # Map
-//! Control variables: `env` (the environment), `icv`. A thread's place: `tls` -> `frame` -> `team`; initial tasks:
+//! Other copies of this library: `copies`. Control variables: `env` (the environment), `icv`. A thread's place: `tls` -> `frame` -> `team`; initial tasks:
 //! `root`. Fork and join: `region`. Loops and sections: `schedule` (arithmetic), `worksharing` (constructs in flight),
 //! `doacross`. Barriers, single, cancellation: `sync`. Locks: `lock`. Tasks: `task` and below.
 
 mod abi;
+mod copies;
 mod display;
 mod doacross;
 mod env;
@@ -19,6 +20,7 @@ mod legacy;
 mod lock;
 mod memory;
 mod message;
+mod pause;
 mod places;
 mod query;
 mod region;

@@ -2,11 +2,15 @@
 //!
 //! # Protocol of a simple lock
 //! 0 = free, 1 = taken, 2 = taken and somebody may sleep. Taking a free lock and freeing one without sleepers cost one
-//! read-modify-write each. A waiter spins shortly while the word says 1, then sets it to 2 and sleeps.
+//! read-modify-write each. A waiter spins while the word says 1, as long as the engine's rules let it and for at most
+//! [`SPIN`], then sets it to 2 and sleeps. It looks less and less often: each look takes the line from the holder, who
+//! writes it twice.
 //!
 //! # Orderings
 //! Taking is Acquire, freeing is Release: what one holder did is seen by the next.
 
+use crate::icv::settings;
+use platform::clock::Ticks;
 use platform::futex::PrivateFutex;
 use std::cell::UnsafeCell;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -16,8 +20,12 @@ const FREE: u32 = 0;
 const TAKEN: u32 = 1;
 const CONTENDED: u32 = 2;
 
-/// Looks at a taken lock before sleeping: about what a short critical section lasts.
-const LOOKS: u32 = 100;
+/// Microseconds that a waiter spins at most: to sleep and to be woken takes its processor, and the holder's, about as long.
+const SPIN: u64 = 50;
+/// Pauses between two looks, at most: about 0.3 us.
+const MOST_PAUSES: u32 = 8;
+/// Times that a waiter hands its processor over in a team that is larger than its processors.
+const HAND_OVERS: u32 = 3;
 
 /// A lock of one word (`omp_lock_t`, 4 bytes).
 #[derive(Debug, Default)]
@@ -54,13 +62,31 @@ impl SimpleLock {
     #[cold]
     fn take_contended(&self) {
         let word = self.0.word();
-        for _ in 0..LOOKS {
+        let limit = settings().host.patience().min(SPIN);
+        let ticks = Ticks::about_us(limit);
+        let (mut begin, mut pauses, mut offers) = (None, 1, 0);
+        loop {
             // ORDERING: Relaxed - only a look; `try_take` acquires.
             match word.load(Relaxed) {
                 FREE if self.try_take() => return,
                 // Somebody sleeps already: spinning would jump the queue for nothing.
                 CONTENDED => break,
-                _ => platform::sync::pause(),
+                _ if limit == 0 && offers == HAND_OVERS => break,
+                // Most likely the holder stands behind this thread in the kernel's queue.
+                _ if limit == 0 => {
+                    offers += 1;
+                    std::thread::yield_now();
+                }
+                _ if pauses < MOST_PAUSES => {
+                    (0..pauses).for_each(|_| platform::sync::pause());
+                    pauses *= 2;
+                }
+                _ => {
+                    if begin.get_or_insert_with(Ticks::now).elapsed_ticks() >= ticks {
+                        break;
+                    }
+                    (0..pauses).for_each(|_| platform::sync::pause());
+                }
             }
         }
         // ORDERING: Acquire - pairs with `free`.

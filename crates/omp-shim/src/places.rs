@@ -1,14 +1,17 @@
 //! Places: sets of processors, as `OMP_PLACES` names them, and which place a thread is said to be in.
 //!
-//! # Not here
-//! Binding threads to places: the engine binds virtual processors, and a processor manager decides to which. Queries
-//! answer what follows from the control variables; `omp_display_affinity` shows the truth (D14).
+//! # What places do (D14)
+//! Queries answer what follows from the control variables; `omp_display_affinity` shows the truth. Explicit places are a
+//! fence: [`Fence::put_up`] narrows the initial thread's mask to the processors that they name before the engine looks at
+//! it, so that the engine binds within, and a manager, which reads that mask when the program registers, grants no more
+//! than there is inside. Where in the fence a thread runs, the engine and the manager decide.
 
 use crate::env::{Bind, Environment};
 use crate::frame::Frame;
 use crate::icv::settings;
 use crate::message;
-use platform::affinity::{self, CpuId, CpuSet};
+use platform::affinity::{self, CpuId, CpuSet, Tid};
+use platform::cgroup::{Limits, usable_processors};
 use platform::topology::{Cpu, Topology};
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -103,7 +106,44 @@ impl Request {
 /// The places of the process; empty when threads are not bound.
 pub(crate) fn list() -> &'static [CpuSet] {
     static LIST: OnceLock<Vec<CpuSet>> = OnceLock::new();
-    LIST.get_or_init(|| make(&settings().environment))
+    LIST.get_or_init(|| match &settings().fence {
+        Some(fence) => fence.places.clone(),
+        None => make(&settings().environment),
+    })
+}
+
+/// What explicit places keep the program in.
+#[derive(Debug)]
+pub(crate) struct Fence {
+    places: Vec<CpuSet>,
+    /// Processors that the program had before, quota counted: what `omp_get_num_procs` answers (D4).
+    pub(crate) processors: usize,
+}
+
+impl Fence {
+    /// Keeps the program in its explicit places, if it has some.
+    pub(crate) fn put_up(environment: &Environment) -> Option<Self> {
+        let is_explicit = match (&environment.places, &environment.cpu_affinity) {
+            (Some(places), _) => matches!(Request::parse(places), Some(Request::Explicit(_))),
+            (None, cpus) => cpus.is_some(),
+        };
+        if !is_explicit || !environment.binds() {
+            return None;
+        }
+        let before = affinity::affinity(None).ok()?;
+        let places = make(environment);
+        let inside = places.iter().flat_map(CpuSet::iter).collect::<CpuSet>();
+        if inside.is_empty() {
+            return None;
+        }
+        let processors = usable_processors(&before, &Limits::read().unwrap_or_default());
+        // The caller is the initial thread, but for a library that is loaded late. A thread that cannot be bound stays where
+        // it is, as without places.
+        let initial = Tid(std::process::id().cast_signed());
+        let _ = affinity::set_affinity(Some(initial), &inside);
+        let _ = affinity::set_affinity(None, &inside);
+        Some(Self { places, processors })
+    }
 }
 
 fn make(environment: &Environment) -> Vec<CpuSet> {

@@ -3,7 +3,6 @@
 use crate::frame::Frame;
 use crate::icv::{SUPPORTED_LEVELS, settings};
 use crate::schedule::{Kind, Schedule};
-use nanothreads::engine;
 use platform::clock::monotonic_ns;
 
 /// Seconds on a clock that never goes back.
@@ -21,7 +20,7 @@ pub(crate) fn wall_tick() -> f64 {
 
 /// Processors of the original mask (D4).
 pub(crate) fn processors() -> i32 {
-    int(engine::processors())
+    int(settings().processors())
 }
 
 /// A count as C's `int`.

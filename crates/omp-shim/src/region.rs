@@ -10,7 +10,7 @@ use crate::task;
 use crate::team::{Body, Team};
 use crate::tls;
 use crate::worksharing;
-use nanothreads::engine::{self, Member};
+use nanothreads::engine::Member;
 use std::ffi::c_void;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -29,11 +29,10 @@ pub(crate) struct Ask {
 pub(crate) fn parallel(frame: &Frame, body: Body, data: *mut c_void, ask: Ask, prepare: impl FnOnce(&Team)) -> u32 {
     let icvs = frame.icvs();
     let (size, need) = team_size(frame, &icvs, ask.threads);
+    // D4: what an inner region is must not depend on the load of the machine.
+    let is_shrunk = size == 1 && is_active(frame, &icvs, ask.threads);
     let (size, taken) = within_thread_limit(frame, &icvs, size);
-    let reserved = match need {
-        Need::Exact => engine::Team::reserve(size as usize),
-        Need::Available => engine::Team::reserve_available(size as usize),
-    };
+    let reserved = settings().host.reserve(size as usize, need == Need::Exact);
     let got = u32::try_from(reserved.size()).unwrap_or(u32::MAX);
     if got < size && need == Need::Exact {
         say_refused(size, got);
@@ -41,6 +40,9 @@ pub(crate) fn parallel(frame: &Frame, body: Body, data: *mut c_void, ask: Ask, p
     let display_affinity = settings().environment.display_affinity;
     frame.team().with_child(frame.id, got as usize, |team| {
         team.open(frame, got, body, data, &icvs, ask.bind);
+        if is_shrunk {
+            team.count_as_active(frame);
+        }
         prepare(team);
         // SAFETY: - `member` takes the team, which lives until `close`; it does not unwind (the library aborts on panic).
         unsafe { reserved.run(member, ptr::from_ref(team).cast()) };
@@ -124,7 +126,7 @@ fn team_size(frame: &Frame, icvs: &Icvs, asked: u32) -> (u32, Need) {
     }
     let outermost = team.active_level() == 0;
     let granted = if outermost || icvs.dynamic {
-        u32::try_from(engine::grant_for(wanted as usize)).unwrap_or(wanted)
+        u32::try_from(settings().host.grant_for(wanted as usize)).unwrap_or(wanted)
     } else {
         wanted
     };
@@ -132,13 +134,19 @@ fn team_size(frame: &Frame, icvs: &Icvs, asked: u32) -> (u32, Need) {
         // Who has just asked for the number may have divided its work by it: OpenBLAS does, and hangs in a smaller team,
         // whose members wait for each other's parts (D15).
         0 => icvs.dynamic && !is_promised,
-        _ => outermost && settings().environment.adapt == Adapt::All && engine::is_managed(),
+        _ => outermost && settings().environment.adapt == Adapt::All && settings().host.is_managed(),
     };
     match (shrinks, outermost) {
         (false, _) => (wanted, Need::Exact),
         (true, true) => (granted, Need::Exact),
         (true, false) => (granted, Need::Available),
     }
+}
+
+/// True when a region is active by what it asks for.
+fn is_active(frame: &Frame, icvs: &Icvs, asked: u32) -> bool {
+    let wanted = if asked == 0 { icvs.num_threads } else { asked };
+    wanted > 1 && icvs.thread_limit > 1 && frame.team().active_level() < icvs.max_active_levels
 }
 
 /// `size` within the thread limit of the contention group; the second value is what was taken from the limit.
@@ -158,7 +166,7 @@ fn say_refused(size: u32, got: u32) {
     if SAID.swap(true, Relaxed) {
         return;
     }
-    let reason = if got as usize == engine::largest_team() {
+    let reason = if got as usize == settings().host.largest_team() {
         "that is the most that a team may have (look at num_threads, omp_set_num_threads, OMP_NUM_THREADS)"
     } else {
         "the system refused more (look at `ulimit -u`, the pids limit of the cgroup, OMP_STACKSIZE)"

@@ -10,8 +10,10 @@
 //! I2  Frames of implicit tasks live until the team's count of tasks is 0, which is the last thing that a completing
 //!     task touches.
 //! I3  Whoever waits for children or a group runs only descendants of its own task. Two waits can then never block each
-//!     other: a thread that blocks task B in its queue began its wait after B was queued, which came after the wait
-//!     *for* B began; a cycle of such waits would have to be older than itself.
+//!     other: a thread that waits for task C and blocks task B, which is no descendant, in its queue got B there (by
+//!     creating it, or by stealing it at a barrier) before it began the task whose child C is. So C is younger than B,
+//!     and in a cycle of such waits each task would be younger than itself. What an event releases, whoever fulfills it,
+//!     stands in the queue that nobody owns.
 
 mod depend;
 mod group;
@@ -19,6 +21,7 @@ mod included;
 mod queue;
 pub(crate) mod reduction;
 pub(crate) mod taskloop;
+mod urgent;
 mod wait;
 
 pub(crate) use depend::{Access, Dependence};
@@ -27,7 +30,7 @@ pub(crate) use queue::Queues;
 pub(crate) use wait::{finish_all, run_any, wait_for_children, wait_for_predecessors, yield_now};
 
 use crate::frame::Frame;
-use crate::icv::Icvs;
+use crate::icv::{Icvs, settings};
 use crate::team::{Body, Team};
 use depend::{Node, Table};
 use included::{lasting_task, resume, run_included};
@@ -37,7 +40,7 @@ use std::ffi::c_void;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{
     AtomicU8, AtomicU64,
-    Ordering::{AcqRel, Acquire, Relaxed, Release},
+    Ordering::{AcqRel, Acquire, Relaxed},
 };
 
 /// What implicit and explicit tasks have in common.
@@ -91,6 +94,8 @@ pub(crate) struct Explicit {
     /// Bits of `event`.
     event: AtomicU8,
     detached: bool,
+    /// At most `OMP_MAX_TASK_PRIORITY`.
+    priority: u32,
 }
 
 /// The body has run.
@@ -114,6 +119,8 @@ pub(crate) struct Request<'a> {
     pub(crate) deferrable: bool,
     /// The `final` clause.
     pub(crate) is_final: bool,
+    /// The `priority` clause, or 0.
+    pub(crate) priority: i32,
     /// The `depend` clauses.
     pub(crate) dependences: &'a [Dependence],
     /// Where the event handle goes.
@@ -256,16 +263,39 @@ impl Drop for TaskRef {
 /// # Safety
 /// - The caller owns one reference to `task`.
 unsafe fn release(mut task: *const Task) {
-    loop {
-        // SAFETY: - the reference (the caller's, or the child's that was just freed) keeps it alive.
-        let this = unsafe { &*task };
-        // ORDERING: AcqRel - the one who frees sees what all others did with it.
-        if this.links.fetch_sub(REFERENCE, AcqRel) != REFERENCE {
+    // SAFETY: - the caller's reference, then that of the child that was just freed.
+    while let (true, before) = unsafe { let_go(task, REFERENCE) } {
+        if before.parent.is_null() {
             return;
         }
-        let parent = this.parent;
-        match this.memory {
-            Memory::Frame | Memory::Stack => return,
+        task = before.parent;
+    }
+}
+
+/// What a task was before it was let go.
+struct Before {
+    links: u64,
+    parent: *const Task,
+}
+
+/// Subtracts `share` of a task's links; frees its memory, and says so, when that was the last reference. Then the caller
+/// owns the reference to its parent.
+///
+/// # Safety
+/// - The caller owns what it subtracts.
+#[inline]
+unsafe fn let_go(task: *const Task, share: u64) -> (bool, Before) {
+    // SAFETY: - what the caller owns keeps it alive.
+    let this = unsafe { &*task };
+    let (parent, memory) = (this.parent, this.memory);
+    // ORDERING: AcqRel - the one who frees sees what all others did with it; `has_children` sees what the child did.
+    let links = this.links.fetch_sub(share, AcqRel);
+    let references = |links: u64| links % CHILD;
+    let is_last = references(share) != 0 && references(links) == references(share);
+    if is_last {
+        match memory {
+            // It has no memory of its own, nor a reference to its parent.
+            Memory::Frame | Memory::Stack => return (false, Before { links, parent }),
             // SAFETY: - made by `promote` with `Box`, and nobody refers to it any more.
             Memory::Heap => drop(unsafe { Box::from_raw(task.cast_mut()) }),
             Memory::Explicit => {
@@ -279,8 +309,8 @@ unsafe fn release(mut task: *const Task) {
                 }
             }
         }
-        task = parent;
     }
+    (is_last, Before { links, parent })
 }
 
 /// Creates a task, and runs it at once where it must not or need not wait.
@@ -298,7 +328,7 @@ pub(crate) fn create(frame: &Frame, request: &Request<'_>) {
         create_detached(frame, request, included);
     } else if included {
         run_included(frame, request);
-    } else if frame.size == 1 || team.tasks.is_full(frame.id, frame.size) {
+    } else if frame.size == 1 || team.tasks.is_full(&frame.task_room, frame.size) {
         create_in_full_team(frame, request);
     } else {
         let task = allocate(frame, request);
@@ -324,9 +354,7 @@ fn submit(frame: &Frame, task: &Explicit, dependences: &[Dependence]) {
     let team = frame.team();
     if dependences.is_empty() || depend::register(frame.task().table(), task, dependences) {
         team.tasks.push(frame.id, NonNull::from(task));
-        if team.tasks.call_for_help() {
-            team.stir();
-        }
+        team.stir();
     }
 }
 
@@ -383,6 +411,7 @@ fn allocate<'a>(frame: &Frame, request: &Request<'_>) -> &'a Explicit {
         node: Node::new(frame.team(), !request.dependences.is_empty() || request.event.is_some()),
         event: AtomicU8::new(0),
         detached: request.event.is_some(),
+        priority: priority(request),
     };
     // SAFETY: - fresh memory of the right layout.
     unsafe { task.write(fresh) };
@@ -407,6 +436,15 @@ fn allocate<'a>(frame: &Frame, request: &Request<'_>) -> &'a Explicit {
     unsafe { &*task }
 }
 
+/// What the task's `priority` clause comes to.
+#[inline]
+fn priority(request: &Request<'_>) -> u32 {
+    match u32::try_from(request.priority) {
+        Ok(0) | Err(_) => 0,
+        Ok(priority) => priority.min(settings().environment.max_task_priority),
+    }
+}
+
 /// Runs a task's body (T3) and completes it unless its event is still to come.
 fn execute(frame: &Frame, task: &Explicit) {
     let team = frame.team();
@@ -416,7 +454,7 @@ fn execute(frame: &Frame, task: &Explicit) {
         if task.detached && task.event.fetch_or(DISCARDED, AcqRel) & FULFILLED == 0 {
             std::mem::forget(TaskRef::new(task));
         }
-        complete(team, Some(frame.id), task);
+        complete(team, Some(frame.id), false, task);
         return;
     }
     let before = frame.swap_task(&raw const task.task);
@@ -426,7 +464,7 @@ fn execute(frame: &Frame, task: &Explicit) {
     task.task.drop_table();
     // ORDERING: AcqRel - either this thread or the fulfilling one sees both bits, and completes the task.
     if !task.detached || task.event.fetch_or(BODY_DONE, AcqRel) & FULFILLED != 0 {
-        complete(team, Some(frame.id), task);
+        complete(team, Some(frame.id), false, task);
     }
 }
 
@@ -441,18 +479,21 @@ pub(crate) unsafe fn fulfill(handle: *mut c_void, frame: &Frame) {
     if task.event.fetch_or(FULFILLED, AcqRel) & (BODY_DONE | DISCARDED) == BODY_DONE {
         let team = task.node.team();
         let id = ptr::eq(team, frame.team()).then_some(frame.id);
-        complete(team, id, task);
+        complete(team, id, true, task);
     }
 }
 
-/// T4. Wakes waiting members only when there may be something new for them.
-fn complete(team: &Team, id: Option<u32>, task: &Explicit) {
+/// T4. Wakes waiting members only when there may be something new for them. `by_event`: not at the end of the body.
+fn complete(team: &Team, id: Option<u32>, by_event: bool, task: &Explicit) {
     // A stranger outlives the team's last task in here: the team waits for it before its memory goes.
     let _visit = id.is_none().then(|| team.tasks.visit());
     let mut news = task.node.is_watched();
     let mut released = false;
     task.node.finish(|successor| {
-        team.tasks.push_anywhere(id, successor);
+        match id {
+            Some(id) if !by_event => team.tasks.push(id, successor),
+            _ => team.tasks.push_unowned(successor),
+        }
         released = true;
     });
     if task.detached {
@@ -462,16 +503,21 @@ fn complete(team: &Team, id: Option<u32>, task: &Explicit) {
     if let Some(group) = unsafe { task.counted_by.as_ref() } {
         news |= group.count_complete();
     }
-    // SAFETY: - I1: the parent outlives its children.
-    let parent = unsafe { &*task.task.parent };
-    // ORDERING: Release - pairs with `has_children`.
-    news |= parent.links.fetch_sub(CHILD, Release) < 2 * CHILD;
+    let parent = task.task.parent;
     // SAFETY: - the reference that the task was made with.
-    unsafe { release(&raw const task.task) };
+    let is_gone = unsafe { let_go(&raw const task.task, REFERENCE) }.0;
+    // One subtraction for the child and, when its memory is gone, its reference.
+    // SAFETY: - I1: the parent outlives its children; the reference, if any, was the child's.
+    let (parent_is_gone, before) = unsafe { let_go(parent, if is_gone { CHILD | REFERENCE } else { CHILD }) };
+    news |= before.links < 2 * CHILD;
+    if parent_is_gone && !before.parent.is_null() {
+        // SAFETY: - the parent's own reference to its parent.
+        unsafe { release(before.parent) };
+    }
     // Who still has tasks in its queue has not completed the last one.
     let may_be_last = id.is_none_or(|id| team.tasks.has_none(id));
     team.tasks.count_complete(id);
-    if may_be_last || (released && team.tasks.call_for_help()) {
+    if may_be_last || released {
         team.stir();
     } else if news {
         team.wait.notify_all();

@@ -222,7 +222,7 @@ impl Team {
         self.orders.level.get()
     }
 
-    /// Enclosing parallel regions of more than one thread.
+    /// Enclosing parallel regions of more than one thread, and those that have one only because of the load.
     #[inline]
     pub(crate) fn active_level(&self) -> u32 {
         self.orders.active_level.get()
@@ -342,6 +342,23 @@ impl Team {
         result
     }
 
+    /// Threads of the last region that member `id` forked, if that is known.
+    pub(crate) fn threads_of_last_child(&self, id: u32) -> u32 {
+        // SAFETY: - as in `with_child`.
+        let member = unsafe { &(&*self.members.get())[id as usize] };
+        let team = member.children[0].take();
+        let threads = team.as_ref().map_or(1, |team| u32::try_from(team.barriers.largest()).unwrap_or(1));
+        member.children[0].set(team);
+        threads
+    }
+
+    /// Frees the cached teams of member `id`, which is in no region of its own.
+    pub(crate) fn forget_children(&self, id: u32) {
+        // SAFETY: - as in `with_child`.
+        let member = unsafe { &(&*self.members.get())[id as usize] };
+        member.children.iter().for_each(|child| drop(child.take()));
+    }
+
     /// Prepares a region of `size` threads, forked by `parent`. `bind` is the number of its proc_bind clause, or 0.
     pub(crate) fn open(&self, parent: &Frame, size: u32, body: Body, data: *mut c_void, icvs: &Icvs, bind: u8) {
         let outer = parent.team();
@@ -364,6 +381,12 @@ impl Team {
         self.orders.bind.set(bind);
         self.orders.laid_out.set(false);
         self.orders.calm.set(size == 1 || self.calmness.is_calm(body as usize));
+    }
+
+    /// The region that was just prepared is active though it has one thread: it would have more on a machine that nobody
+    /// else uses. Called between `open` and the fork.
+    pub(crate) fn count_as_active(&self, parent: &Frame) {
+        self.orders.active_level.set(parent.team().active_level() + 1);
     }
 
     /// Member 0 tells how many constructs the region had.

@@ -142,6 +142,17 @@ fn tasks_run_once_and_in_the_order_of_their_dependences() {
 }
 
 #[test]
+fn tasks_run_in_the_order_of_their_priorities() {
+    run("priorities", &[("OMP_MAX_TASK_PRIORITY", "5")]);
+}
+
+#[test]
+fn a_sleeping_thread_is_woken_for_every_task() {
+    run("asleep", &[]);
+    run("asleep", &[("OMP_WAIT_POLICY", "passive")]);
+}
+
+#[test]
 fn cancelled_constructs_end_early_and_the_next_ones_are_whole() {
     run("cancellation", &[("OMP_CANCELLATION", "true")]);
 }
@@ -183,6 +194,98 @@ fn a_library_with_openmp_can_be_loaded_late_and_unloaded() {
     must_be_ok(command);
     std::fs::remove_file(program).unwrap();
     std::fs::remove_file(plugin).unwrap();
+}
+
+/// A directory with a copy of the drop-in library.
+fn copy_of(shim: &Path, name: &str) -> PathBuf {
+    let folder = fresh(name);
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::copy(shim.join("libgomp.so.1"), folder.join("libgomp.so.1")).unwrap();
+    folder
+}
+
+#[test]
+fn the_library_under_two_paths_has_one_pool_of_threads() {
+    let Some(shim) = shim() else { return };
+    let program = fresh("copies");
+    let mut gcc = Command::new("gcc");
+    gcc.args(["-O1", "-Wall", "-Wextra"]).arg(sources().join("copies.c")).arg("-o").arg(&program);
+    must_succeed(gcc.args(["-ldl", "-lpthread"]));
+    let folders = [copy_of(&shim, "first"), copy_of(&shim, "second")];
+    let mut command = clean(&program, None);
+    command.args(folders.iter().map(|folder| folder.join("libgomp.so.1")));
+    must_be_ok(command);
+    for folder in folders {
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+    std::fs::remove_file(program).unwrap();
+}
+
+#[test]
+fn a_plugin_on_the_drop_in_library_uses_the_threads_of_the_static_one() {
+    let Some(shim) = shim() else { return };
+    let plugin = compile("plugin", &["-shared", "-fPIC"]);
+    let archive = shim.join("libnanos_omp.a");
+    let archive = archive.to_str().unwrap();
+    let program = compile("host", &[archive, "-lpthread", "-ldl", "-lm"]);
+    let mut command = clean(&program, Some(&shim));
+    command.arg(&plugin);
+    must_be_ok(command);
+    std::fs::remove_file(program).unwrap();
+    std::fs::remove_file(plugin).unwrap();
+}
+
+#[test]
+fn a_plugin_with_the_static_library_inside_can_be_loaded_late_and_unloaded() {
+    let Some(shim) = shim() else { return };
+    let archive = shim.join("libnanos_omp.a");
+    // Its symbols must not be taken from elsewhere, nor given to others.
+    let plugin = compile("plugin", &["-shared", "-fPIC", archive.to_str().unwrap(), "-lm", "-Wl,--exclude-libs,ALL"]);
+    let program = fresh("late-static");
+    let mut gcc = Command::new("gcc");
+    gcc.arg(sources().join("late.c")).arg("-o").arg(&program).args(["-ldl", "-lpthread"]);
+    must_succeed(&mut gcc);
+    let mut command = clean(&program, None);
+    command.arg(&plugin);
+    must_be_ok(command);
+    std::fs::remove_file(program).unwrap();
+    std::fs::remove_file(plugin).unwrap();
+}
+
+#[test]
+fn beside_another_version_of_itself_the_library_runs_serially_and_says_so_once() {
+    let Some(shim) = shim() else { return };
+    let (program, other) = (compile("settings", &[]), compile("older", &["-shared", "-fPIC"]));
+    let mut command = clean(&program, Some(&shim));
+    command.env("OMP_NUM_THREADS", "3").env("LD_PRELOAD", &other);
+    let output = finish(command);
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success() && out.contains("threads=3 members=1 "), "{out}{err}");
+    assert_eq!(err.lines().filter(|line| line.contains("another version of this library")).count(), 1, "{err}");
+    std::fs::remove_file(program).unwrap();
+    std::fs::remove_file(other).unwrap();
+}
+
+#[test]
+fn a_program_ends_well_while_threads_wait() {
+    for way in ["return", "exit", "_exit", "thread", "region"] {
+        let Some(shim) = shim() else { return };
+        let program = compile("ending", &["-lpthread"]);
+        let mut command = clean(&program, Some(&shim));
+        command.arg(way);
+        must_be_ok(command);
+        std::fs::remove_file(program).unwrap();
+    }
+}
+
+#[test]
+fn programs_that_a_region_starts_have_the_original_mask_and_the_region_goes_on() {
+    run("spawned", &[]);
+}
+
+#[test]
+fn many_threads_that_come_and_go_leave_no_memory_and_no_threads_behind() {
+    run("many", &[]);
 }
 
 /// What the program `settings` prints on stdout and stderr under these variables.
@@ -259,6 +362,45 @@ fn display_env_shows_every_variable_when_the_library_is_loaded() {
     std::fs::remove_file(program).unwrap();
 }
 
+#[test]
+fn explicit_places_keep_the_program_and_what_it_shows_of_the_machine() {
+    let Some(shim) = shim() else { return };
+    let program = compile("fenced", &[]);
+    let mask = platform::affinity::affinity(None).unwrap();
+    let (Some(first), count) = (mask.first(), mask.len()) else { panic!("a thread without processors") };
+    let said =
+        |variables: &[(&str, &str)]| settings(&program, &shim, &[&[("OMP_NUM_THREADS", "2")], variables].concat());
+    let all = format!("procs={count} within={count}\n");
+    assert_eq!(said(&[]).0, all);
+    assert_eq!(said(&[("OMP_PLACES", "threads")]).0, all);
+    let one = format!("procs={count} within=1\n");
+    let place = format!("{{{first}}}");
+    assert_eq!(said(&[("OMP_PLACES", &place)]), (one.clone(), String::new()));
+    assert_eq!(said(&[("GOMP_CPU_AFFINITY", &first.to_string())]), (one, String::new()));
+    // Unless the program is not to be bound.
+    assert_eq!(said(&[("OMP_PLACES", &place), ("OMP_PROC_BIND", "false")]).0, all);
+    std::fs::remove_file(program).unwrap();
+}
+
+#[test]
+fn the_readme_lists_the_variables_that_display_env_shows() {
+    let Some(shim) = shim() else { return };
+    let program = compile("settings", &[]);
+    let (_, err) = settings(&program, &shim, &[("OMP_DISPLAY_ENV", "verbose")]);
+    let is_ours = |name: &&str| name.starts_with("NANOS_") || name.starts_with("GOMP_");
+    let shown: std::collections::BTreeSet<&str> = err
+        .lines()
+        .filter_map(|line| line.trim().trim_start_matches("[host] ").split(" = ").next())
+        .filter(is_ours)
+        .collect();
+    let readme = include_str!("../README.md");
+    let rows = readme.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
+    let listed = rows.filter(is_ours).collect();
+    assert!(shown.len() > 3, "{err}");
+    assert_eq!(shown, listed);
+    std::fs::remove_file(program).unwrap();
+}
+
 /// Dynamic symbols with their versions, sorted; `@@` is the default version. Version nodes themselves are left out.
 fn exported(library: &Path) -> Vec<String> {
     let output = must_succeed(Command::new("nm").args(["--dynamic", "--defined-only"]).arg(library));
@@ -288,6 +430,39 @@ fn the_shared_library_exports_exactly_the_golden_set() {
     let missing: Vec<_> = expected.iter().filter(|name| !found.iter().any(|f| f == *name)).collect();
     let extra: Vec<_> = found.iter().filter(|name| !expected.contains(&name.as_str())).collect();
     assert!(missing.is_empty() && extra.is_empty(), "missing: {missing:?}; not in the golden file: {extra:?}");
+}
+
+/// The instructions of function `name` in the library, as objdump shows them. By its addresses: objdump knows only one name
+/// of a function that has several.
+fn instructions(library: &Path, name: &str) -> String {
+    let symbols = must_succeed(Command::new("nm").args(["--dynamic", "--defined-only", "--print-size"]).arg(library));
+    let symbols = String::from_utf8(symbols.stdout).unwrap();
+    let place = symbols.lines().find_map(|line| match line.split_whitespace().collect::<Vec<_>>()[..] {
+        [start, size, _, symbol] if symbol.split('@').next() == Some(name) => {
+            Some((u64::from_str_radix(start, 16).unwrap(), u64::from_str_radix(size, 16).unwrap()))
+        }
+        _ => None,
+    });
+    let (start, size) = place.unwrap_or_else(|| panic!("{name} is not exported"));
+    let range = [format!("--start-address={start}"), format!("--stop-address={}", start + size)];
+    let output = must_succeed(Command::new("objdump").args(["-d", "--no-show-raw-insn"]).args(range).arg(library));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn hot_calls_find_their_thread_without_a_call() {
+    let Some(shim) = shim() else { return };
+    if !exists("objdump") || !exists("nm") || !cfg!(target_arch = "x86_64") {
+        return eprintln!("skipped: no objdump here, or another kind of processor");
+    }
+    let library = shim.join("libgomp.so.1");
+    for name in
+        ["omp_get_thread_num", "omp_get_num_threads", "GOMP_loop_dynamic_next", "GOMP_loop_nonmonotonic_dynamic_next"]
+    {
+        let text = instructions(&library, name);
+        assert!(text.contains("%fs:"), "{name} reads no thread-local word:\n{text}");
+        assert!(!text.contains("__tls_get_addr"), "{name} calls the loader for its word:\n{text}");
+    }
 }
 
 #[test]

@@ -5,6 +5,7 @@ use crate::display;
 use crate::frame;
 use crate::league;
 use crate::memory::{self, Trait};
+use crate::pause;
 use crate::places;
 use crate::query::int;
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -304,10 +305,11 @@ extern "C" fn omp_target_disassociate_ptr(_host: *const c_void, _number: c_int) 
     libc::EINVAL
 }
 
-/// Gives resources back: sleeping virtual processors hold no processor, so there is nothing to wait for.
+/// Gives memory back, soft or hard; 0 when it did.
 #[unsafe(no_mangle)]
 pub(super) extern "C" fn omp_pause_resource(kind: c_int, device: c_int) -> c_int {
-    if matches!(kind, 1 | 2) && is_host(device) { 0 } else { libc::EINVAL }
+    let is_possible = matches!(kind, 1 | 2) && is_host(device);
+    if is_possible && pause::give_back(frame::current()) { 0 } else { libc::EINVAL }
 }
 
 /// The same for all devices.

@@ -15,6 +15,7 @@ type Copy = Option<unsafe extern "C" fn(*mut c_void, *mut c_void)>;
 
 const FINAL: c_uint = 2;
 const DEPEND: c_uint = 8;
+const PRIORITY: c_uint = 0x10;
 const UP: c_uint = 0x100;
 const GRAINSIZE: c_uint = 0x200;
 const IF: c_uint = 0x400;
@@ -77,7 +78,7 @@ unsafe extern "C" fn GOMP_task(
     deferrable: bool,
     flags: c_uint,
     depend: *mut *mut c_void,
-    _priority: c_int,
+    priority: c_int,
     detach: *mut c_void,
 ) {
     // SAFETY: the flag says that the list is there.
@@ -85,7 +86,8 @@ unsafe extern "C" fn GOMP_task(
     let event = if flags & DETACH != 0 { NonNull::new(detach.cast()) } else { None };
     let is_final = flags & FINAL != 0;
     let (block, dependences, bounds) = (block(size, align), &*dependences, None);
-    let request = Request { body, data, copy, block, deferrable, is_final, dependences, event, bounds };
+    let priority = if flags & PRIORITY != 0 { priority } else { 0 };
+    let request = Request { body, data, copy, block, deferrable, is_final, priority, dependences, event, bounds };
     task::create(frame::current(), &request);
 }
 
@@ -101,9 +103,17 @@ fn clauses(flags: c_uint, tasks: c_ulong) -> Clauses {
 }
 
 /// The tasks of a taskloop.
-fn loop_task(body: Body, data: *mut c_void, copy: Copy, block: Layout, flags: c_uint) -> Request<'static> {
+fn loop_task(
+    body: Body,
+    data: *mut c_void,
+    copy: Copy,
+    block: Layout,
+    flags: c_uint,
+    priority: c_int,
+) -> Request<'static> {
     let (deferrable, is_final) = (flags & IF != 0, flags & FINAL != 0);
-    Request { body, data, copy, block, deferrable, is_final, dependences: &[], event: None, bounds: None }
+    let priority = if flags & PRIORITY != 0 { priority } else { 0 };
+    Request { body, data, copy, block, deferrable, is_final, priority, dependences: &[], event: None, bounds: None }
 }
 
 /// `taskloop`.
@@ -116,12 +126,12 @@ unsafe extern "C" fn GOMP_taskloop(
     align: c_long,
     flags: c_uint,
     tasks: c_ulong,
-    _priority: c_int,
+    priority: c_int,
     start: c_long,
     end: c_long,
     step: c_long,
 ) {
-    let request = loop_task(body, data, copy, block(size, align), flags);
+    let request = loop_task(body, data, copy, block(size, align), flags, priority);
     // SAFETY: the compiled code's argument block begins with the bounds.
     unsafe { taskloop::run(frame::current(), &request, &Space::signed(start, end, step), clauses(flags, tasks)) };
 }
@@ -136,12 +146,12 @@ unsafe extern "C" fn GOMP_taskloop_ull(
     align: c_long,
     flags: c_uint,
     tasks: c_ulong,
-    _priority: c_int,
+    priority: c_int,
     start: c_ulonglong,
     end: c_ulonglong,
     step: c_ulonglong,
 ) {
-    let request = loop_task(body, data, copy, block(size, align), flags);
+    let request = loop_task(body, data, copy, block(size, align), flags, priority);
     let space = Space::unsigned(flags & UP != 0, start, end, step);
     // SAFETY: the compiled code's argument block begins with the bounds.
     unsafe { taskloop::run(frame::current(), &request, &space, clauses(flags, tasks)) };

@@ -1,17 +1,18 @@
-//! The team's tasks that are ready: a deque for each member, and one queue for tasks that nobody owns.
+//! The team's tasks that are ready: a deque for each member, one queue for tasks that nobody owns, and a list of those with
+//! a priority, which go first.
 //!
 //! A member pushes and pops at one end of its deque (the youngest first: what it needs is in its cache), others steal
 //! at the other (the oldest first: the largest piece of work).
 
 use super::Explicit;
+use super::urgent::Urgent;
 use crossbeam_deque::{Injector, Steal, Stealer, Worker};
 use platform::sync::CachePadded;
-use std::cell::UnsafeCell;
+use std::cell::{Cell, UnsafeCell};
 use std::ptr::NonNull;
 use std::sync::atomic::{
     AtomicBool, AtomicU32, AtomicU64,
-    Ordering::{Acquire, Relaxed, Release, SeqCst},
-    fence,
+    Ordering::{Acquire, Relaxed, Release},
 };
 
 /// A task that stands in one queue.
@@ -31,13 +32,16 @@ struct Deque {
 struct Counters {
     created: AtomicU64,
     completed: AtomicU64,
-    /// Tasks that it may create before it looks at the sums again.
-    room: AtomicU64,
 }
 
 /// Incomplete tasks of a team before their creators run the next ones themselves: so many, and so many for each member.
 const FULL: u64 = 128;
 const FULL_EACH: u64 = 64;
+/// Tasks that a member of a full team runs itself before it looks at the others' counts again.
+const RUNS: i32 = 8;
+/// Tasks that are taken from another member's queue in one go, at most, and half of what is there: a thief pays for the
+/// lines once.
+const BATCH: usize = 8;
 
 /// Tasks of strangers that a waiting member moves out of its way in others' deques, for each wait.
 const STRANGERS: u32 = 4;
@@ -46,6 +50,7 @@ const STRANGERS: u32 = 4;
 pub(crate) struct Queues {
     deques: UnsafeCell<Vec<CachePadded<Deque>>>,
     unowned: CachePadded<Injector<Ready>>,
+    urgent: Urgent,
     /// One for each deque.
     counters: UnsafeCell<Vec<CachePadded<Counters>>>,
     /// Tasks completed by threads that are not of the team.
@@ -56,8 +61,6 @@ pub(crate) struct Queues {
     detached: AtomicU32,
     /// A task was created since `take_note`.
     noted: AtomicBool,
-    /// Sleeping members were called and nobody has looked since.
-    called: AtomicBool,
 }
 
 /// A thread that is not of the team, at work on it: the team waits for its end before it is freed.
@@ -80,12 +83,12 @@ impl Queues {
         Self {
             deques: UnsafeCell::new(Vec::new()),
             unowned: CachePadded::new(Injector::new()),
+            urgent: Urgent::default(),
             counters: UnsafeCell::new(Vec::new()),
             completed_elsewhere: AtomicU64::new(0),
             visitors: AtomicU32::new(0),
             detached: AtomicU32::new(0),
             noted: AtomicBool::new(false),
-            called: AtomicBool::new(false),
         }
     }
 
@@ -106,20 +109,25 @@ impl Queues {
         unsafe { &(&*self.deques.get())[id as usize] }
     }
 
-    /// True when member `id` should run tasks rather than queue more. Looks at the others' counts only now and then.
-    pub(crate) fn is_full(&self, id: u32, size: u32) -> bool {
-        let counters = self.counters(id);
-        // ORDERING: Relaxed, here and below - one writer and reader: the member.
-        let room = counters.room.load(Relaxed);
-        if room > 0 {
-            counters.room.store(room - 1, Relaxed);
-            return false;
+    /// True when a member of `size` should run a task rather than queue it. `room` is the member's own
+    /// ([`Frame::task_room`](crate::frame::Frame)); only now and then this looks at the others' counts, whose lines they
+    /// write.
+    #[inline]
+    pub(crate) fn is_full(&self, room: &Cell<i32>, size: u32) -> bool {
+        let left = room.get();
+        room.set(left - left.signum());
+        match left {
+            0 => self.look_for_room(room, size),
+            left => left < 0,
         }
+    }
+
+    fn look_for_room(&self, room: &Cell<i32>, size: u32) -> bool {
         let (completed, created) = self.sums(size);
-        let room =
-            (FULL + FULL_EACH * u64::from(size)).saturating_sub(created.saturating_sub(completed)) / u64::from(size);
-        counters.room.store(room, Relaxed);
-        room == 0
+        let size = u64::from(size);
+        let free = (FULL + FULL_EACH * size).saturating_sub(created.saturating_sub(completed)) / size;
+        room.set(if free == 0 { -RUNS } else { i32::try_from(free - 1).unwrap_or(i32::MAX) });
+        free == 0
     }
 
     /// Keeps the team's memory until the visit ends. The caller holds an incomplete task of the team, so it lives now.
@@ -155,9 +163,21 @@ impl Queues {
         self.detached.fetch_sub(1, Relaxed);
     }
 
-    /// Queues a task with member `id`, the caller.
+    /// Queues a task with member `id`, the caller, unless it has a priority.
     pub(crate) fn push(&self, id: u32, task: NonNull<Explicit>) {
-        self.deque(id).own.push(Ready(task));
+        if !self.is_urgent(task) {
+            self.deque(id).own.push(Ready(task));
+        }
+    }
+
+    /// True when the task has a priority: then it is queued among those.
+    fn is_urgent(&self, task: NonNull<Explicit>) -> bool {
+        // SAFETY: - a task that nobody has taken yet is alive.
+        let priority = unsafe { task.as_ref() }.priority;
+        if priority > 0 {
+            self.urgent.push(task, priority);
+        }
+        priority > 0
     }
 
     /// True when member `id`, the caller, has no task queued.
@@ -165,43 +185,19 @@ impl Queues {
         self.deque(id).own.is_empty()
     }
 
-    /// After a push: true when the caller is to wake sleeping members. False when they were called already and nobody has
-    /// looked since: a wake costs more than a small task.
-    ///
-    /// Called and looked are ordered by the fence here and the exchange in `heed_calls`: either the caller sees that
-    /// somebody looked after its last call, or that look sees the task. Who falls asleep without a call to heed is woken
-    /// by the next one (see the protocol of `WaitPoint`).
-    pub(crate) fn call_for_help(&self) -> bool {
-        fence(SeqCst);
-        // ORDERING: Relaxed - behind the fence.
-        if self.called.load(Relaxed) {
-            return false;
-        }
-        // ORDERING: Relaxed - published by the wake's epoch, which a sleeper reads before it looks.
-        self.called.store(true, Relaxed);
-        true
-    }
-
-    /// Before a look into the queues.
-    pub(crate) fn heed_calls(&self) {
-        // ORDERING: Relaxed - see `call_for_help`.
-        if self.called.load(Relaxed) {
-            // ORDERING: SeqCst - orders this before the looks that follow.
-            self.called.swap(false, SeqCst);
-        }
-    }
-
-    /// Queues a task with the calling member, or with nobody when the caller is not of the team.
-    pub(crate) fn push_anywhere(&self, id: Option<u32>, task: NonNull<Explicit>) {
-        match id {
-            Some(id) => self.push(id, task),
-            None => self.unowned.push(Ready(task)),
+    /// Queues a task with nobody: one that an event has released.
+    pub(crate) fn push_unowned(&self, task: NonNull<Explicit>) {
+        if !self.is_urgent(task) {
+            self.unowned.push(Ready(task));
         }
     }
 
     /// Takes any task, for member `id` of `size`. Unless `eager`, a task that stands alone in its queue is left to its
     /// creator for a while: moving one small task costs more than running it.
     pub(crate) fn take(&self, id: u32, size: u32, eager: bool) -> Option<NonNull<Explicit>> {
+        if let Some(task) = self.urgent.take(|_| true) {
+            return Some(task);
+        }
         if let Some(Ready(task)) = self.deque(id).own.pop() {
             return Some(task);
         }
@@ -210,8 +206,15 @@ impl Queues {
             victims(id, size)
                 .map(|victim| &self.deque(victim).others)
                 .filter(|queue| queue.len() >= least)
-                .find_map(|queue| steal(|| queue.steal()))
+                .find_map(|queue| steal(|| queue.steal_batch_with_limit_and_pop(&self.deque(id).own, BATCH)))
         })
+    }
+
+    /// True when a task is queued that member `id` of `size` could take.
+    pub(crate) fn has_any(&self, id: u32, size: u32) -> bool {
+        !self.urgent.is_empty()
+            || !self.unowned.is_empty()
+            || victims(id, size).any(|victim| !self.deque(victim).others.is_empty())
     }
 
     /// Takes a task that is `wanted`, for member `id` of `size`; see I3 of the task module.
@@ -222,7 +225,9 @@ impl Queues {
         wanted: impl Fn(NonNull<Explicit>) -> bool,
         strangers: &mut u32,
     ) -> Option<NonNull<Explicit>> {
-        self.heed_calls();
+        if let Some(task) = self.urgent.take(&wanted) {
+            return Some(task);
+        }
         let own = &self.deque(id).own;
         if let Some(Ready(task)) = own.pop() {
             if wanted(task) {
@@ -288,6 +293,13 @@ impl Queues {
         }
     }
 
+    /// True when no task was created in this region.
+    #[inline]
+    pub(crate) fn are_unused(&self) -> bool {
+        // ORDERING: Relaxed - see `count_created`.
+        !self.noted.load(Relaxed)
+    }
+
     /// True when every task is complete that was created by what the caller has seen the end of: its own code, and
     /// that of all members which have arrived at its barrier.
     ///
@@ -296,8 +308,7 @@ impl Queues {
     /// sums mean equal sets, with no unseen descendant.
     #[inline]
     pub(crate) fn all_complete(&self, size: u32) -> bool {
-        // ORDERING: Relaxed - see `count_created`.
-        !self.noted.load(Relaxed) || self.sums_agree(size)
+        self.are_unused() || self.sums_agree(size)
     }
 
     fn sums_agree(&self, size: u32) -> bool {
@@ -321,13 +332,11 @@ impl Queues {
         let noted = self.noted.load(Relaxed);
         if noted {
             self.noted.store(false, Relaxed);
-            self.called.store(false, Relaxed);
             self.completed_elsewhere.store(0, Relaxed);
             // SAFETY: - between regions: only the primary thread looks here.
             for counters in unsafe { &*self.counters.get() } {
                 counters.created.store(0, Relaxed);
                 counters.completed.store(0, Relaxed);
-                counters.room.store(0, Relaxed);
             }
         }
         noted

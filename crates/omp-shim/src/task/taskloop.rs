@@ -1,8 +1,11 @@
 //! `taskloop`: the iterations of a loop, dealt out to tasks.
 
-use super::{Request, close_group, create, open_group, reduction};
-use crate::frame::Frame;
+use super::{Request, close_group, create, included::run_included, is_cancelled, open_group, reduction};
+use crate::frame::{self, Frame};
 use crate::schedule::Space;
+use std::alloc::Layout;
+use std::ffi::c_void;
+use std::ops::Range;
 
 /// How many tasks to make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +38,80 @@ fn shares(trips: u64, grain: Grain, threads: u64) -> (u64, u64, u64) {
     (tasks, trips / tasks, trips % tasks)
 }
 
+/// Which task gets which iterations.
+#[derive(Clone, Copy)]
+struct Dealt<'a> {
+    space: &'a Space,
+    tasks: u64,
+    size: u64,
+    larger: u64,
+}
+
+impl<'a> Dealt<'a> {
+    fn new(space: &'a Space, grain: Grain, threads: u64) -> Self {
+        let (tasks, size, larger) = shares(space.trips, grain, threads);
+        Self { space, tasks, size, larger }
+    }
+
+    /// Calls `task` with the bounds of each of these tasks that has iterations.
+    fn each(&self, tasks: Range<u64>, mut task: impl FnMut([u64; 2])) {
+        let Self { space, size, larger, .. } = *self;
+        let mut from = (tasks.start * size + tasks.start.min(larger)).min(space.trips);
+        for number in tasks {
+            let to = (from + size + u64::from(number < larger)).min(space.trips);
+            if from == to {
+                break;
+            }
+            let (start, end) = space.bounds(&(from..to));
+            task([start, end]);
+            from = to;
+        }
+    }
+}
+
+/// Bundles of tasks for each thread.
+const BUNDLES_PER_THREAD: u64 = 16;
+
+/// Consecutive tasks that one thread runs one after the other: they are queued and counted as one.
+#[derive(Clone, Copy)]
+struct Bundle<'a> {
+    request: &'a Request<'a>,
+    dealt: &'a Dealt<'a>,
+    first: u64,
+    end: u64,
+}
+
+/// Makes one queued task of many tasks of the loop: those are included tasks of it.
+fn deal_in_bundles(frame: &Frame, request: &Request<'_>, dealt: &Dealt<'_>, bundles: u64) {
+    let part = |number: u64| number * (dealt.tasks / bundles) + number.min(dealt.tasks % bundles);
+    for number in 0..bundles {
+        let mut bundle = Bundle { request, dealt, first: part(number), end: part(number + 1) };
+        let whole = Request {
+            body: run_bundle,
+            data: (&raw mut bundle).cast(),
+            block: Layout::new::<Bundle<'_>>(),
+            // What the program sees as final are the tasks in it.
+            is_final: false,
+            ..*request
+        };
+        create(frame, &whole);
+    }
+}
+
+/// # Safety
+/// - `data` is a [`Bundle`] whose creator waits for it.
+unsafe extern "C" fn run_bundle(data: *mut c_void) {
+    // SAFETY: - caller's contract.
+    let bundle = unsafe { data.cast::<Bundle<'_>>().read() };
+    let frame = frame::current();
+    let group = frame.task().group();
+    bundle.dealt.each(bundle.first..bundle.end, |bounds| {
+        if !is_cancelled(frame.team(), group) {
+            run_included(frame, &Request { bounds: Some(bounds), ..*bundle.request });
+        }
+    });
+}
+
 /// The clauses of a taskloop besides those of its tasks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clauses {
@@ -61,16 +138,15 @@ pub(crate) unsafe fn run(frame: &Frame, request: &Request<'_>, space: &Space, cl
         // SAFETY: - the compiled code's reduction data.
         unsafe { reduction::register(frame, data) };
     }
-    let (tasks, size, larger) = shares(space.trips, clauses.grain, u64::from(frame.size));
-    let mut from = 0;
-    for number in 0..tasks {
-        let to = (from + size + u64::from(number < larger)).min(space.trips);
-        if from == to {
-            break;
-        }
-        let (start, end) = space.bounds(&(from..to));
-        create(frame, &Request { bounds: Some([start, end]), ..*request });
-        from = to;
+    let dealt = Dealt::new(space, clauses.grain, u64::from(frame.size));
+    let bundles = u64::from(frame.size) * BUNDLES_PER_THREAD;
+    // The creator must still be there, with the block, when a bundle runs; and blocks with copy constructors are copied by
+    // the creator.
+    let may_bundle = frame.size > 1 && !clauses.ungrouped && request.deferrable && request.copy.is_none();
+    if may_bundle && dealt.tasks > bundles {
+        deal_in_bundles(frame, request, &dealt, bundles);
+    } else {
+        dealt.each(0..dealt.tasks, |bounds| create(frame, &Request { bounds: Some(bounds), ..*request }));
     }
     if !clauses.ungrouped {
         close_group(frame);
@@ -83,15 +159,11 @@ mod tests {
     use proptest::prelude::*;
 
     fn sizes(trips: u64, grain: Grain, threads: u64) -> Vec<u64> {
-        let (tasks, size, larger) = shares(trips, grain, threads);
-        let mut left = trips;
-        (0..tasks)
-            .map(|number| {
-                let share = (size + u64::from(number < larger)).min(left);
-                left -= share;
-                share
-            })
-            .collect()
+        let space = Space::signed(0, trips.cast_signed(), 1);
+        let dealt = Dealt::new(&space, grain, threads);
+        let mut sizes = Vec::new();
+        dealt.each(0..dealt.tasks, |[start, end]| sizes.push(end - start));
+        sizes
     }
 
     proptest! {
@@ -100,6 +172,13 @@ mod tests {
             let grain = [Grain::Default, Grain::Tasks(n), Grain::Iterations(n), Grain::Strictly(n)][kind as usize];
             let sizes = sizes(trips, grain, threads);
             prop_assert_eq!(sizes.iter().sum::<u64>(), trips);
+            let space = Space::signed(0, trips.cast_signed(), 1);
+            let dealt = Dealt::new(&space, grain, threads);
+            let mut parts = Vec::new();
+            for (first, end) in [(0, dealt.tasks / 3), (dealt.tasks / 3, dealt.tasks)] {
+                dealt.each(first..end, |[start, end]| parts.push(end - start));
+            }
+            prop_assert_eq!(&parts, &sizes, "dealt in parts");
             match grain {
                 Grain::Tasks(n) => prop_assert_eq!(sizes.len() as u64, n.min(trips)),
                 Grain::Iterations(n) if trips >= n => prop_assert!(sizes.iter().all(|size| (n..2 * n).contains(size))),

@@ -63,12 +63,12 @@ fn run_descendant_sparing(frame: &Frame, ancestor: &Task, strangers: &mut u32) -
     }
 }
 
-/// Runs one task of the team, if there is one. For barriers.
+/// Runs one task of the team, if there is one; also true when one stands alone that was left to its creator for now: the
+/// caller must not sleep before it has looked again. For barriers.
 #[inline]
 pub(crate) fn run_any(frame: &Frame) -> bool {
     let tasks = &frame.team().tasks;
-    tasks.heed_calls();
-    if tasks.all_complete(frame.size) {
+    if tasks.are_unused() {
         return false;
     }
     let vain = frame.vain_looks.get();
@@ -79,12 +79,14 @@ pub(crate) fn run_any(frame: &Frame) -> bool {
             execute(frame, unsafe { task.as_ref() });
             true
         }
+        // The counts are in lines that those write who create tasks: looked at only now.
+        None if tasks.all_complete(frame.size) => false,
         None => {
             // Each look at another member's queue takes a line from who fills it: look less and less often, but never
             // skip a look, since the caller may be about to sleep.
             frame.vain_looks.set((vain + 1).min(MOST_PAUSES.ilog2()));
             (0..1 << vain).for_each(|_| platform::sync::pause());
-            false
+            vain < EAGER && tasks.has_any(frame.id, frame.size)
         }
     }
 }

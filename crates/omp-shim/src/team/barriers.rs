@@ -61,6 +61,12 @@ impl Barriers {
         unsafe { &*self.current.get() }
     }
 
+    /// The largest size that was selected; 0 before the first.
+    pub(super) fn largest(&self) -> usize {
+        // SAFETY: - between regions: only the primary thread looks at the list.
+        unsafe { &*self.known.get() }.iter().map(|barrier| barrier.size()).max().unwrap_or(0)
+    }
+
     /// Selects the barrier for `size` members. Between regions only.
     pub(super) fn select(&self, size: usize) {
         let current = self.current.get();

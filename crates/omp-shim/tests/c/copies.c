@@ -1,0 +1,54 @@
+/* Two copies of the library under the paths in the arguments, each loaded locally: the second one's members are the threads
+ * of the first one's pool. */
+#include "check.h"
+#include <dlfcn.h>
+#include <pthread.h>
+
+enum { SIZE = 4 };
+
+typedef void parallel(void (*)(void *), void *, unsigned, unsigned);
+typedef int number(void);
+
+struct copy {
+  parallel *fork;
+  number *thread_num, *num_threads, *max_threads;
+  pthread_t threads[SIZE];
+  int ran;
+};
+
+static void member(void *argument) {
+  struct copy *copy = argument;
+  CHECK_EQUAL(copy->num_threads(), SIZE);
+  copy->threads[copy->thread_num()] = pthread_self();
+  __atomic_fetch_add(&copy->ran, 1, __ATOMIC_RELAXED);
+}
+
+static void load(struct copy *copy, const char *path) {
+  void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  if (!library) fprintf(stderr, "%s\n", dlerror());
+  CHECK(library);
+  copy->fork = (parallel *)dlsym(library, "GOMP_parallel");
+  copy->thread_num = (number *)dlsym(library, "omp_get_thread_num");
+  copy->num_threads = (number *)dlsym(library, "omp_get_num_threads");
+  copy->max_threads = (number *)dlsym(library, "omp_get_max_threads");
+}
+
+int main(int count, char **arguments) {
+  static struct copy copies[2];
+  CHECK_EQUAL(count, 3);
+  for (int i = 0; i < 2; i++) load(&copies[i], arguments[1 + i]);
+  CHECK(copies[0].fork != copies[1].fork);
+  CHECK_EQUAL(copies[0].max_threads(), copies[1].max_threads());
+  for (int round = 0; round < 50; round++) {
+    /* The second one first: it has no engine even before the first one has been used. */
+    for (int i = 1; i >= 0; i--) {
+      copies[i].ran = 0;
+      copies[i].fork(member, &copies[i], SIZE, 0);
+      CHECK_EQUAL(copies[i].ran, SIZE);
+      CHECK_EQUAL(copies[i].num_threads(), 1);
+    }
+    for (int i = 0; i < SIZE; i++) CHECK(pthread_equal(copies[0].threads[i], copies[1].threads[i]));
+  }
+  puts("ok");
+  return 0;
+}
