@@ -17,6 +17,10 @@ pub(crate) fn barrier(frame: &Frame) {
         end_construct(frame);
         return task::finish_all(frame);
     }
+    if !team.tasks.are_unused() {
+        // Before the others are waited for: they may be waiting for these.
+        task::run_own(frame);
+    }
     let complete = || {
         // Asked by one member when all have arrived.
         let complete = team.tasks.all_complete(frame.size);

@@ -27,7 +27,7 @@ mod wait;
 pub(crate) use depend::{Access, Dependence};
 pub(crate) use group::{Group, close_group, new_group, open_group};
 pub(crate) use queue::Queues;
-pub(crate) use wait::{finish_all, run_any, wait_for_children, wait_for_predecessors, yield_now};
+pub(crate) use wait::{finish_all, run_any, run_own, wait_for_children, wait_for_predecessors, yield_now};
 
 use crate::frame::Frame;
 use crate::icv::{Icvs, settings};

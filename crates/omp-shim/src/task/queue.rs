@@ -192,13 +192,16 @@ impl Queues {
         }
     }
 
+    /// Takes the most urgent task, or one that member `id` has in its own queue.
+    #[inline]
+    pub(crate) fn take_own(&self, id: u32) -> Option<NonNull<Explicit>> {
+        self.urgent.take(|_| true).or_else(|| self.deque(id).own.pop().map(|Ready(task)| task))
+    }
+
     /// Takes any task, for member `id` of `size`. Unless `eager`, a task that stands alone in its queue is left to its
     /// creator for a while: moving one small task costs more than running it.
     pub(crate) fn take(&self, id: u32, size: u32, eager: bool) -> Option<NonNull<Explicit>> {
-        if let Some(task) = self.urgent.take(|_| true) {
-            return Some(task);
-        }
-        if let Some(Ready(task)) = self.deque(id).own.pop() {
+        if let Some(task) = self.take_own(id) {
             return Some(task);
         }
         let least = if eager { 1 } else { 2 };

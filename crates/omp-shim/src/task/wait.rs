@@ -63,6 +63,14 @@ fn run_descendant_sparing(frame: &Frame, ancestor: &Task, strangers: &mut u32) -
     }
 }
 
+/// Runs the tasks that the member has queued itself, and has still got.
+pub(crate) fn run_own(frame: &Frame) {
+    while let Some(task) = frame.team().tasks.take_own(frame.id) {
+        // SAFETY: - taken out of the queue: this thread alone runs it.
+        execute(frame, unsafe { task.as_ref() });
+    }
+}
+
 /// Runs one task of the team, if there is one; also true when one stands alone that was left to its creator for now: the
 /// caller must not sleep before it has looked again. For barriers.
 #[inline]
