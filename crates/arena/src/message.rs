@@ -29,7 +29,11 @@ pub enum ToManager {
     /// "Who has what?"
     Status,
     /// "This process is about to become a parallel program": the manager does not leave for idleness while it lives.
-    Announce,
+    Announce {
+        /// When it turns out to have several threads and not to speak the protocol, it may be managed by their masks.
+        #[serde(default = "yes")]
+        attach: bool,
+    },
     /// "Do it like this from now on."
     Control(Control),
     /// "I am going to be a program, as soon as I may start."
@@ -41,6 +45,10 @@ pub enum ToManager {
     },
     /// "Who waits to be started?"
     Queue,
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// The head of a report on the queue.
@@ -244,6 +252,9 @@ pub struct Status {
     pub waiting: u32,
     /// How many programs the packets that follow name.
     pub program_count: u32,
+    /// Processes that were announced and live, but do not speak the protocol (yet) and are not attached.
+    #[serde(default)]
+    pub silent: Vec<i32>,
 }
 
 /// A part of a status report.

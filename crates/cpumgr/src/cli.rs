@@ -184,6 +184,10 @@ pub struct DaemonArgs {
     /// The processors to manage, as 0-3,8 [default: all that this process may use].
     #[arg(long, value_name = "LIST", value_parser = cpus)]
     pub cpus: Option<CpuSet>,
+    /// Serves the programs of all users, at /run/cpumgr/app.sock: for a manager of the whole machine, started as root (or
+    /// with the capability CAP_SYS_NICE). Others may not change what concerns everybody.
+    #[arg(long)]
+    pub system: bool,
     /// Ends when no program was there for so long, or `never` [default: never; 10s with --background].
     #[arg(long, value_name = "TIME", value_parser = idle_exit)]
     pub idle_exit: Option<IdleExit>,
@@ -217,6 +221,10 @@ pub struct RunArgs {
     /// Puts the drop-in library in front by LD_PRELOAD, too: for programs and modules that carry a libgomp of their own.
     #[arg(long, value_enum, default_value_t = Preload::Auto)]
     pub preload: Preload,
+    /// Leaves the program's threads alone when it has several and does not speak to the manager; otherwise their affinity
+    /// is managed.
+    #[arg(long)]
+    pub no_attach: bool,
     /// The program and its arguments.
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM [ARGS]...")]
     pub command: Vec<OsString>,

@@ -48,6 +48,8 @@ pub struct Options {
     pub trace: Option<PathBuf>,
     /// It serves everybody, and not only its starter: the starter's affinity mask is not its own.
     pub widen: bool,
+    /// It serves every user of the machine.
+    pub system: bool,
 }
 
 impl Options {
@@ -71,6 +73,7 @@ impl Options {
             idle_exit,
             trace: args.trace.as_deref().map(absolute).transpose()?,
             widen: args.widen,
+            system: args.system,
         })
     }
 }
@@ -100,6 +103,9 @@ pub fn serve(options: &Options, ready: impl FnOnce()) -> Result<Ended, Error> {
     raise_descriptor_limit();
     let reactor = Reactor::new()?;
     let mut instance = Instance::claim(&options.socket)?;
+    if options.system {
+        instance.open_to_everybody()?;
+    }
     let trace = match &options.trace {
         Some(path) => Some(Trace::create(path).map_err(|source| Error::Io {
             what: "cannot write the trace",
@@ -124,6 +130,7 @@ pub fn serve(options: &Options, ready: impl FnOnce()) -> Result<Ended, Error> {
         grace: options.grace,
         kernel: Box::new(Linux),
         level: options.level,
+        public: options.system,
     })?;
     ready();
     Ok(server.run()?)

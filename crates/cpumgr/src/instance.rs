@@ -12,7 +12,7 @@ use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -26,6 +26,8 @@ pub struct Instance {
     lock: Flock<File>,
     // Device and inode of the socket file that this instance made.
     made: Option<(u64, u64)>,
+    // The mode of the socket file.
+    mode: u32,
 }
 
 /// Why this process cannot be the manager of a socket.
@@ -105,7 +107,22 @@ impl Instance {
         let written =
             lock.set_len(0).and_then(|()| lock.rewind()).and_then(|()| write!(lock, "{}", std::process::id()));
         written.map_err(|source| InstanceError::Io { what: "cannot write", path, source })?;
-        Ok(Self { socket: socket.to_owned(), lock, made: None })
+        Ok(Self { socket: socket.to_owned(), lock, made: None, mode: 0o600 })
+    }
+
+    /// Lets every user connect to what [`Instance::listen`] makes, and search its directory; nobody else may write there.
+    ///
+    /// # Errors
+    /// When the directory's mode cannot be changed.
+    pub fn open_to_everybody(&mut self) -> Result<(), InstanceError> {
+        let dir = self.socket.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        fs::set_permissions(dir, fs::Permissions::from_mode(0o755)).map_err(|source| InstanceError::Io {
+            what: "cannot open to everybody",
+            path: dir.to_owned(),
+            source,
+        })?;
+        self.mode = 0o666;
+        Ok(())
     }
 
     /// Listens. A dead manager's socket is replaced; anything else that stands there is not.
@@ -129,8 +146,8 @@ impl Instance {
                 return Err(InstanceError::Io { what: "cannot look at", path: socket.clone(), source });
             }
         }
-        let listener =
-            fdpass::listen(socket, 0o600).map_err(|source| InstanceError::Listen { socket: socket.clone(), source })?;
+        let listener = fdpass::listen(socket, self.mode)
+            .map_err(|source| InstanceError::Listen { socket: socket.clone(), source })?;
         // Without an answer the file stays at the end; the next manager replaces it.
         self.made = file_at(socket);
         Ok(listener)
@@ -247,7 +264,6 @@ pub fn prepare_directory(socket: &Path) -> Result<(), InstanceError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn the_second_manager_is_told_about_the_first() {

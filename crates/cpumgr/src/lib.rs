@@ -8,6 +8,7 @@ use clap::Parser;
 use policies::Registry;
 
 pub mod administration;
+mod api;
 pub mod bucket;
 pub mod cli;
 pub mod command;

@@ -34,6 +34,51 @@ pub fn is_loadable(library: &Path) -> bool {
     File::open(library).and_then(|mut file| file.read_exact(&mut head)).is_ok() && is_native(&head)
 }
 
+/// Whether a program names an OpenMP library that stands in `directory` and takes it from there when the library path
+/// says so: its own DT_RPATH would come first. False when its file does not say.
+pub fn finds_by_path(command: &Path, directory: Option<&Path>) -> bool {
+    let bytes = find(command).and_then(|path| std::fs::read(path).ok());
+    let needs = bytes.as_deref().and_then(needs);
+    let (Some(needs), Some(directory)) = (needs, directory) else { return false };
+    let openmp = |name: &&String| ["libgomp.so", "libomp.so", "libiomp5.so"].iter().any(|it| name.starts_with(it));
+    let mut libraries = needs.libraries.iter().filter(openmp).peekable();
+    !needs.own_path && libraries.peek().is_some() && libraries.all(|name| directory.join(name).exists())
+}
+
+/// What a program's dynamic section asks for.
+struct Needs {
+    libraries: Vec<String>,
+    /// DT_RPATH without DT_RUNPATH: searched before the library path.
+    own_path: bool,
+}
+
+/// Reads the dynamic section of a program of this machine.
+fn needs(bytes: &[u8]) -> Option<Needs> {
+    use object::LittleEndian;
+    use object::elf::{DT_NEEDED, DT_RPATH, DT_RUNPATH, FileHeader64};
+    use object::read::elf::{Dyn, FileHeader};
+    let end = LittleEndian;
+    let head = FileHeader64::<LittleEndian>::parse(bytes).ok()?;
+    let sections = head.sections(end, bytes).ok()?;
+    let (entries, strings) = sections.dynamic(end, bytes).ok()??;
+    let strings = sections.strings(end, bytes, strings).ok()?;
+    let mut needs = Needs { libraries: Vec::new(), own_path: false };
+    let mut run_path = false;
+    for entry in entries {
+        match entry.tag32(end) {
+            Some(DT_NEEDED) => {
+                let name = entry.string(end, strings).ok()?;
+                needs.libraries.push(String::from_utf8_lossy(name).into_owned());
+            }
+            Some(DT_RPATH) => needs.own_path = true,
+            Some(DT_RUNPATH) => run_path = true,
+            _ => {}
+        }
+    }
+    needs.own_path &= !run_path;
+    Some(needs)
+}
+
 fn find(command: &Path) -> Option<PathBuf> {
     if command.components().count() > 1 {
         return Some(command.to_owned());
@@ -114,6 +159,15 @@ mod tests {
         assert_eq!(of_head(&head), Program::Foreign);
     }
 
+    #[test]
+    fn only_a_program_that_names_the_library_finds_it_by_the_path() {
+        let own = env::current_exe().unwrap();
+        let needs = needs(&std::fs::read(&own).unwrap()).unwrap();
+        assert!(needs.libraries.iter().any(|name| name.starts_with("libc.so")), "{:?}", needs.libraries);
+        assert!(!finds_by_path(&own, Some(Path::new("/"))), "no OpenMP library");
+        assert!(super::needs(b"#!/bin/sh").is_none());
+    }
+
     proptest! {
         #[test]
         fn no_file_makes_the_reader_panic(mut bytes in proptest::collection::vec(any::<u8>(), 0..300), elf: bool) {
@@ -126,6 +180,7 @@ mod tests {
                 }
             }
             of_head(&bytes);
+            needs(&bytes);
         }
     }
 }

@@ -12,11 +12,9 @@ use platform::{SysError, SysResult, fault};
 /// Events taken from the kernel at once.
 const BATCH: usize = 64;
 
-/// Which of a connection's descriptors.
+/// Which of a client's descriptors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Its socket.
-    Socket = 3,
     /// Its process.
     Process = 4,
     /// Its doorbell.
@@ -26,35 +24,31 @@ pub enum Role {
 /// What happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// Somebody wants to connect.
-    Listener,
+    /// The API thread has calls.
+    Calls,
     /// A signal asks the manager to end.
     Signal,
     /// The timer.
     Timer,
-    /// A connection's descriptor. The connection may be gone by now.
-    Connection {
+    /// A client's descriptor can be read. The client may be gone by now.
+    Client {
         /// Its number.
         serial: u64,
         /// Which descriptor.
         role: Role,
-        /// There is something to read, or the other end is closed.
-        readable: bool,
     },
 }
 
 /// What a descriptor is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interest {
-    /// Nothing (but the end of the other side, where there is one).
+    /// Nothing.
     Muted,
     /// Something to read.
     Read,
-    /// Something to read, and room to write.
-    ReadWrite,
 }
 
-const LISTENER: u64 = 0;
+const CALLS: u64 = 0;
 const TIMER: u64 = 1;
 const SIGNAL: u64 = 2;
 const ROLE_BITS: u32 = 3;
@@ -89,23 +83,15 @@ impl Reactor {
         Ok(reactor)
     }
 
-    /// Waits for connections too.
+    /// Waits for the API thread's bell too.
     ///
     /// # Errors
     /// `ENOSPC`, `ENOMEM`.
-    pub fn add_listener(&self, listener: impl AsFd) -> SysResult<()> {
-        self.add_token(listener, LISTENER, Interest::Read)
+    pub fn add_calls(&self, bell: impl AsFd) -> SysResult<()> {
+        self.add_token(bell, CALLS, Interest::Read)
     }
 
-    /// Changes what the listener is waited for.
-    ///
-    /// # Errors
-    /// `ENOMEM`.
-    pub fn set_listener(&self, listener: impl AsFd, interest: Interest) -> SysResult<()> {
-        named("epoll_ctl", self.epoll.modify(listener, &mut event(LISTENER, interest)))
-    }
-
-    /// Waits for a connection's descriptor too.
+    /// Waits for a client's descriptor too.
     ///
     /// # Errors
     /// `ENOSPC`, `ENOMEM`.
@@ -113,7 +99,7 @@ impl Reactor {
         self.add_token(fd, token(serial, role), Interest::Read)
     }
 
-    /// Changes what a connection's descriptor is waited for.
+    /// Changes what a client's descriptor is waited for.
     ///
     /// # Errors
     /// `ENOMEM`.
@@ -145,7 +131,7 @@ impl Reactor {
         let mut events = Vec::with_capacity(count);
         for event in &ready[..count] {
             events.push(match event.data() {
-                LISTENER => Event::Listener,
+                CALLS => Event::Calls,
                 TIMER => {
                     // One shot: it is armed again by the next wait.
                     self.armed = None;
@@ -161,11 +147,9 @@ impl Reactor {
                 token => {
                     let role = match token & ((1 << ROLE_BITS) - 1) {
                         4 => Role::Process,
-                        5 => Role::Doorbell,
-                        _ => Role::Socket,
+                        _ => Role::Doorbell,
                     };
-                    let readable = !(event.events() & !EpollFlags::EPOLLOUT).is_empty();
-                    Event::Connection { serial: token >> ROLE_BITS, role, readable }
+                    Event::Client { serial: token >> ROLE_BITS, role }
                 }
             });
         }
@@ -202,8 +186,7 @@ fn token(serial: u64, role: Role) -> u64 {
 fn event(token: u64, interest: Interest) -> EpollEvent {
     let flags = match interest {
         Interest::Muted => EpollFlags::empty(),
-        Interest::Read => EpollFlags::EPOLLIN | EpollFlags::EPOLLRDHUP,
-        Interest::ReadWrite => EpollFlags::EPOLLIN | EpollFlags::EPOLLRDHUP | EpollFlags::EPOLLOUT,
+        Interest::Read => EpollFlags::EPOLLIN,
     };
     EpollEvent::new(flags, token)
 }

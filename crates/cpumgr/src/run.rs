@@ -87,7 +87,9 @@ fn is_preloaded(args: &RunArgs, library: &Path) -> bool {
         Preload::Auto => {
             let program = preload::of_command(Path::new(&args.command[0]));
             let loads = matches!(program, Some(Program::Dynamic | Program::Interpreted));
-            nameable && loads && preload::is_loadable(library)
+            // What a program that finds the library by the path starts needs no library forced upon it.
+            let finds = || preload::finds_by_path(Path::new(&args.command[0]), library.parent());
+            nameable && loads && preload::is_loadable(library) && !finds()
         }
     }
 }
@@ -99,7 +101,7 @@ fn ensure_manager(socket: &Path, args: &RunArgs, when: Start, warn: &impl Fn(&st
     let mut start_lock = None;
     loop {
         let said = match when {
-            Start::Now => announce(socket, policy, warn),
+            Start::Now => announce(socket, args, warn),
             Start::InTurn => submit(socket, args, &mut begin),
         };
         match said {
@@ -135,6 +137,7 @@ fn start(socket: &Path, policy: &str) -> Result<(), Error> {
         trace: None,
         // `taskset ... cpumgr run` restricts the program, not the manager that everybody finds afterwards.
         widen: true,
+        system: false,
     };
     match background::start_apart(&options) {
         // The one before is about to end, or somebody started one by hand: the next round finds out.
@@ -145,9 +148,9 @@ fn start(socket: &Path, policy: &str) -> Result<(), Error> {
 
 /// Tells the manager that this process is going to be a program: it stays until we register or end, however long the
 /// program takes to its first region. The kernel knows us by the process, which exec does not change.
-fn announce(socket: &Path, policy: Option<&str>, warn: &impl Fn(&str)) -> Result<(), ConnectError> {
+fn announce(socket: &Path, args: &RunArgs, warn: &impl Fn(&str)) -> Result<(), ConnectError> {
     let connection = Connection::open(socket, ANSWER)?;
-    connection.send(&ToManager::Announce)?;
+    connection.send(&ToManager::Announce { attach: !args.no_attach })?;
     match connection.receive()?.0 {
         FromManager::Announced => {}
         FromManager::Refused(refused) => {
@@ -157,7 +160,7 @@ fn announce(socket: &Path, policy: Option<&str>, warn: &impl Fn(&str)) -> Result
             return Err(connection.broken(format!("it answered an announcement with {other:?}")));
         }
     }
-    if let Some(wanted) = policy {
+    if let Some(wanted) = args.policy.as_deref() {
         connection.send(&ToManager::Status)?;
         if let (FromManager::Status(status), _) = connection.receive()?
             && status.policy != wanted

@@ -6,14 +6,16 @@
 //! answer, and a dead program's processors are with others at the end of the pass in which its death was seen.
 //!
 //! # Invariants
-//! - V1 The scheduler never waits but in `Reactor::wait`: sockets are non-blocking, files belong to other threads.
-//! - V2 Everything that clients can make more of is bounded: connections, programs, messages that wait for a client,
-//!   rings and messages per second (`bucket`).
-//! - V3 Who a client is comes from the kernel (credentials and pidfd of the socket), never from the client.
+//! - V1 The scheduler never waits but in `Reactor::wait`: sockets belong to the API thread (`api`), files to others.
+//! - V2 Everything that clients can make more of is bounded: programs, announced and queued processes here, rings per
+//!   second (`bucket`); connections and messages in `api`.
+//! - V3 What a client may see and change follows from who the kernel says that it is: the manager's user and the
+//!   superuser everything, others (whom a system's manager lets in) what is their own.
 //! - V4 Without programs no timer runs but the one that ends an idle manager.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 use std::time::Duration;
 
 use arena::global::State;
@@ -21,9 +23,10 @@ use arena::manager::GlobalPage;
 use platform::affinity::CpuSet;
 use platform::clock::monotonic_ns;
 use platform::process;
-use platform::{SysError, SysResult, fdpass};
+use platform::{SysError, SysResult};
 use policies::{AppId, Cause};
 
+use crate::api::{Api, CALLS, Doorman, Serials};
 use crate::instance::Instance;
 use crate::kernel::Kernel;
 use crate::ledger::{Change, Ledger};
@@ -33,7 +36,6 @@ use crate::trace::{self, Trace};
 mod attached;
 mod connection;
 mod control;
-mod door;
 mod program;
 mod queue;
 mod report;
@@ -68,6 +70,8 @@ pub struct Setup {
     pub kernel: Box<dyn Kernel>,
     /// How many programs may run at once; `None`: any number.
     pub level: Option<u32>,
+    /// Every user's programs may come, and not only those of its own.
+    pub public: bool,
 }
 
 /// Why the scheduler ended.
@@ -81,12 +85,14 @@ pub enum Ended {
 
 /// The scheduler's state.
 pub struct Server {
-    listener: OwnedFd,
+    api: Api,
     reactor: Reactor,
     ledger: Ledger,
     cpus: CpuSet,
     /// What all programs read.
     page: GlobalPage,
+    /// Its descriptor for programs.
+    shared_page: Arc<OwnedFd>,
     trace: Option<Trace>,
     idle_exit: Option<u64>,
     grace: u64,
@@ -99,7 +105,7 @@ pub struct Server {
     /// When the policy wants to be asked about them again.
     admit_again: Option<u64>,
     connections: BTreeMap<u64, Connection>,
-    next_serial: u64,
+    serials: Serials,
     /// Connections that get their answer after the next decision.
     arrived: Vec<u64>,
     /// Connections to be taken down at the end of the pass.
@@ -107,27 +113,35 @@ pub struct Server {
     cause: Option<Cause>,
     /// When the last client was there.
     idle_since: u64,
-    accept_again: Option<u64>,
     next_beat: u64,
     started: u64,
-    owner: u32,
+    doorman: Doorman,
     /// Held to the end: removes the socket file.
     instance: Instance,
 }
 
 impl Server {
-    /// A scheduler that has not begun.
+    /// A scheduler that has not begun, and the API thread, which has.
     ///
     /// # Errors
     /// When the kernel refuses.
     pub fn new(setup: Setup) -> SysResult<Self> {
-        fdpass::set_nonblocking(&setup.listener)?;
-        setup.reactor.add_listener(&setup.listener)?;
         let now = monotonic_ns();
         let page = GlobalPage::create(now, &setup.cpus, setup.ledger.quantum(), setup.ledger.policy())?;
+        let copied = page.as_fd().try_clone_to_owned();
+        let shared_page =
+            copied.map_err(|error| SysError::new("fcntl(F_DUPFD_CLOEXEC)", error.raw_os_error().unwrap_or(0)))?;
+        let serials = Serials::new();
+        let doorman = Doorman { owner: nix::unistd::geteuid().as_raw(), public: setup.public };
+        // The last thing that can fail: from now on there is somebody at the door.
+        let api = Api::start(setup.listener, doorman, serials.clone())?;
+        setup.reactor.add_calls(api.bell())?;
         Ok(Self {
             page,
-            listener: setup.listener,
+            shared_page: Arc::new(shared_page),
+            api,
+            serials,
+            doorman,
             reactor: setup.reactor,
             ledger: setup.ledger,
             cpus: setup.cpus,
@@ -140,15 +154,12 @@ impl Server {
             queue: VecDeque::new(),
             admit_again: None,
             connections: BTreeMap::new(),
-            next_serial: 1,
             arrived: Vec::new(),
             doomed: BTreeSet::new(),
             cause: None,
             idle_since: now,
-            accept_again: None,
             next_beat: now,
             started: now,
-            owner: nix::unistd::geteuid().as_raw(),
             instance: setup.instance,
         })
     }
@@ -167,31 +178,53 @@ impl Server {
                 break Ended::Signal;
             }
             for event in events {
-                self.take(event, now);
+                self.take(event, now)?;
             }
             self.unmute(now);
             self.finish_pass(now);
-            if self.is_idle(now) && !self.accept(now) {
-                break Ended::Idle;
+            // Somebody may have come while this pass ended.
+            if self.is_idle(now) {
+                if !self.hear_calls(now) {
+                    break Ended::Idle;
+                }
+                self.finish_pass(now);
             }
         };
         self.end();
         Ok(ended)
     }
 
-    fn take(&mut self, event: Event, now: u64) {
+    fn take(&mut self, event: Event, now: u64) -> SysResult<()> {
         match event {
-            Event::Listener => {
-                self.accept(now);
+            Event::Calls => {
+                // Before the calls are taken: a ring that comes later is heard.
+                self.api.clear_bell()?;
+                self.hear_calls(now);
+                Ok(())
             }
-            Event::Connection { serial, role, readable } if !self.doomed.contains(&serial) => match role {
-                Role::Process => self.process_ended(serial),
-                Role::Doorbell => self.rung(serial, now),
-                Role::Socket => self.socket_ready(serial, readable, now),
-            },
-            // A connection that was taken down earlier in this batch; the timer only ends the wait.
-            Event::Connection { .. } | Event::Timer | Event::Signal => {}
+            Event::Client { serial, role } if !self.doomed.contains(&serial) => {
+                match role {
+                    Role::Process => self.process_ended(serial),
+                    Role::Doorbell => self.rung(serial, now),
+                }
+                Ok(())
+            }
+            // A client that was taken down earlier in this batch; the timer only ends the wait.
+            Event::Client { .. } | Event::Timer | Event::Signal => Ok(()),
         }
+    }
+
+    /// Takes what clients said, as much as one pass has time for; true when there was something.
+    fn hear_calls(&mut self, now: u64) -> bool {
+        for heard in 0..CALLS {
+            let Some((serial, call)) = self.api.take() else { return heard > 0 };
+            self.called(serial, call, now);
+        }
+        // There may be more; the next pass looks.
+        if let Err(error) = self.api.ring() {
+            tracing::error!(%error, "the scheduler cannot ring for itself");
+        }
+        true
     }
 
     fn process_ended(&mut self, serial: u64) {
@@ -258,10 +291,6 @@ impl Server {
 
     /// Lets those be heard again whose time has come.
     fn unmute(&mut self, now: u64) {
-        if self.accept_again.is_some_and(|time| time <= now) {
-            self.accept_again = None;
-            self.mute_listener(Interest::Read);
-        }
         let mut failed = Vec::new();
         for connection in self.connections.values_mut() {
             let serial = connection.serial;
@@ -271,12 +300,6 @@ impl Server {
                 program.muted_until = None;
                 // The ring is still in it and comes as an event.
                 if self.reactor.set(&program.doorbell, serial, Role::Doorbell, Interest::Read).is_err() {
-                    failed.push(serial);
-                }
-            }
-            if connection.muted_until.is_some_and(|time| time <= now) {
-                connection.muted_until = None;
-                if connection.listen(&self.reactor).is_err() {
                     failed.push(serial);
                 }
             }
@@ -295,6 +318,7 @@ impl Server {
             self.publish(changes, now);
         }
         self.squeeze(now);
+        self.look_at_announced(now);
         self.look_at_attached(now);
         while let Some(cause) = self.cause.take() {
             let changes = self.ledger.decide(now, cause);
@@ -369,7 +393,6 @@ impl Server {
         let Some(mut connection) = self.connections.remove(&serial) else {
             return;
         };
-        connection.stop_listening(&self.reactor);
         if let Some(mut program) = connection.program.take() {
             program.stop_listening(&self.reactor);
             program.reclaim.restore(self.kernel.as_ref());
@@ -395,19 +418,25 @@ impl Server {
         }
     }
 
-    /// Takes a connection without a program down now.
-    fn drop_now(&mut self, serial: u64, why: &'static str) {
-        tracing::debug!(serial, why, "a connection ends");
-        if let Some(mut connection) = self.connections.remove(&serial) {
-            connection.stop_listening(&self.reactor);
-        }
-    }
-
     fn check(&mut self, serial: u64, outcome: SysResult<()>) {
         if let Err(error) = outcome {
             tracing::warn!(serial, %error, "a connection cannot be served");
             self.doom(serial, "the kernel refused something");
         }
+    }
+
+    /// Client `serial` may change what concerns everybody.
+    fn may_administer(&self, serial: u64) -> bool {
+        let uid = self.connections.get(&serial).map(|it| it.peer.uid);
+        uid.is_some_and(|uid| uid == 0 || uid == self.doorman.owner)
+    }
+
+    /// Client `serial` may see client, place or attached process `other`, and change what is its own affair.
+    fn may_see(&self, serial: u64, other: u64) -> bool {
+        let owner = self.connections.get(&other).map(|it| it.peer.uid);
+        let owner = owner.or_else(|| self.attached.get(&other).map(|it| it.owner));
+        let uid = self.connections.get(&serial).map(|it| it.peer.uid);
+        self.may_administer(serial) || (uid.is_some() && uid == owner)
     }
 
     fn programs(&self) -> usize {
@@ -430,16 +459,15 @@ impl Server {
 
     /// The next time at which something is to be done without an event (V4).
     fn next_deadline(&self) -> Option<u64> {
-        let muted = self.connections.values().flat_map(|connection| {
-            [connection.muted_until, connection.program.as_ref().and_then(|program| program.muted_until)]
-        });
+        let muted = self.connections.values().filter_map(|it| it.program.as_ref()?.muted_until);
         let busy = self.programs() > 0;
         let idle = self.idle_exit.filter(|_| !self.is_needed()).map(|time| self.idle_since.saturating_add(time));
         let beat = busy.then_some(self.next_beat);
         let graces = self.connections.values().filter_map(|it| it.program.as_ref()?.reclaim.deadline());
-        let times = [self.ledger.next_deadline(), self.accept_again, idle, beat, self.admit_again];
-        let looks = self.attached.values().map(|it| it.next_look);
-        times.into_iter().chain(muted).flatten().chain(graces).chain(looks).min()
+        let times = [self.ledger.next_deadline(), idle, beat, self.admit_again];
+        let announced = self.connections.values().filter_map(|it| Some(it.look?.at));
+        let looks = self.attached.values().map(|it| it.next_look).chain(announced);
+        times.into_iter().flatten().chain(muted).chain(graces).chain(looks).min()
     }
 
     /// Says goodbye and ends.
@@ -451,11 +479,13 @@ impl Server {
             }
             connection.say_goodbye();
         }
+        // With their mailboxes clients are let go.
+        self.connections.clear();
         self.trace_self(trace::Event::Stop);
         let socket = self.instance.socket().to_owned();
         // First the file goes, then the listener: whoever finds the file finds a manager.
         drop(self.instance);
-        drop(self.listener);
+        self.api.finish();
         if let Some(Err(error)) = self.trace.take().map(Trace::finish) {
             tracing::error!(%error, "the trace is not complete");
         }
@@ -479,10 +509,4 @@ impl Server {
 
 fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
-}
-
-/// An error that only says that the peer is gone.
-fn is_gone(error: SysError) -> bool {
-    use nix::errno::Errno;
-    [Errno::EPIPE, Errno::ECONNRESET, Errno::ENOTCONN].iter().any(|errno| error.is(*errno as i32))
 }

@@ -7,17 +7,25 @@ use arena::client::{ConnectError, Connection, SYSTEM_SOCKET, SocketChoice, find_
 
 use crate::daemon::absolute;
 use crate::error::{Error, is_absent};
+use crate::instance::InstanceError;
 
 fn choice(named: Option<&Path>) -> SocketChoice {
     named.map_or_else(find_socket, |path| SocketChoice::Explicit(path.to_owned()))
 }
 
-/// The socket of a manager that is to be started.
+/// The socket of a manager that is to be started, for the whole machine or for this user. A user's own manager gives way
+/// to the system's: two of them would share the machine out twice (D9). Whoever wants both names a socket.
 ///
 /// # Errors
-/// When `NANOS_CPUMGR=off`.
-pub fn to_serve(named: Option<&Path>) -> Result<PathBuf, Error> {
+/// When `NANOS_CPUMGR=off`, or the system's manager answers.
+pub fn to_serve(named: Option<&Path>, system: bool) -> Result<PathBuf, Error> {
+    if system && named.is_none() {
+        return Ok(SYSTEM_SOCKET.into());
+    }
     match choice(named) {
+        SocketChoice::Found(path) if path == Path::new(SYSTEM_SOCKET) && !is_abandoned(&path) => {
+            Err(InstanceError::Running { socket: path, who: "the manager of the whole machine".into() }.into())
+        }
         SocketChoice::Explicit(path) => absolute(&path),
         SocketChoice::Off => {
             Err(Error::Usage("NANOS_CPUMGR=off says that no manager is wanted; unset it, or name a --socket".into()))
@@ -80,7 +88,9 @@ mod tests {
     #[test]
     fn a_named_socket_is_taken_as_it_is() {
         let path = Path::new("/x/app.sock");
-        assert_eq!(to_serve(Some(path)).unwrap(), path);
+        assert_eq!(to_serve(Some(path), false).unwrap(), path);
+        assert_eq!(to_serve(Some(path), true).unwrap(), path);
+        assert_eq!(to_serve(None, true).unwrap(), Path::new(SYSTEM_SOCKET));
         assert_eq!(to_ask(Some(path)).unwrap(), path);
         assert_eq!(to_run(Some(path)).unwrap().as_deref(), Some(path));
     }

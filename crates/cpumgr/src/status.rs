@@ -27,8 +27,20 @@ pub struct Report {
     pub programs: Vec<ProgramStatus>,
     /// The OpenMP libraries that each program has mapped, by process: which one was really taken (D17). What the kernel
     /// shows to whoever asks for the report; nothing for processes of others.
-    pub loaded: BTreeMap<i32, Vec<String>>,
+    pub loaded: BTreeMap<i32, Vec<Library>>,
 }
+
+/// An OpenMP library that a program has mapped.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Library {
+    /// Its file, escaped.
+    pub path: String,
+    /// It is ours, by its content.
+    pub ours: bool,
+}
+
+/// What no other OpenMP library has in its file.
+const MARK: &[u8] = b"NANOS_CPUMGR";
 
 impl Report {
     /// Asks the manager at `socket`.
@@ -60,7 +72,8 @@ impl Report {
                 }
             }
         }
-        let loaded = programs.iter().map(|program| (program.pid, libraries_of(program.pid))).collect();
+        let pids = programs.iter().map(|program| program.pid).chain(status.silent.iter().copied());
+        let loaded = pids.map(|pid| (pid, libraries_of(pid))).collect();
         Ok(Self { socket: socket.display().to_string(), status, programs, loaded })
     }
 
@@ -82,7 +95,7 @@ impl Report {
             (0..header.len()).map(|column| rows.iter().map(|row| row[column].len()).max().unwrap_or(0)).collect();
         if self.programs.is_empty() {
             text.push_str("no programs\n");
-            return text;
+            rows.clear();
         }
         for row in rows {
             let mut line = String::new();
@@ -93,17 +106,44 @@ impl Report {
             text.push_str(line.trim_end());
             text.push('\n');
         }
-        for (pid, libraries) in self.loaded.iter().filter(|(_, libraries)| !libraries.is_empty()) {
-            // Writing to a string cannot fail.
-            let _written = writeln!(text, "{pid} uses {}", libraries.join(" and "));
+        for (pid, libraries) in &self.loaded {
+            if let Some(said) = says(self.status.silent.contains(pid), libraries) {
+                // Writing to a string cannot fail.
+                let _written = writeln!(text, "{pid} {said}");
+            }
         }
         text
     }
 }
 
+/// Which library a process takes its OpenMP from: in a process that speaks to the manager it is ours, and others that are
+/// mapped as well (those that wheels carry) are not used; `None` when there is nothing to say.
+fn says(silent: bool, libraries: &[Library]) -> Option<String> {
+    let (ours, others): (Vec<_>, Vec<_>) = libraries.iter().partition(|library| library.ours);
+    let names = |all: &[&Library]| all.iter().map(|it| it.path.clone()).collect::<Vec<_>>().join(" and ");
+    match (silent, ours.is_empty(), others.is_empty()) {
+        (true, true, true) => Some("was started by run and uses no OpenMP library (yet)".into()),
+        (true, false, true) => Some(format!("has {} and no parallel region yet", names(&ours))),
+        (true, true, false) => Some(format!("is not managed: it uses {}", names(&others))),
+        (true, false, false) => {
+            Some(format!("is not managed (yet): it has {} and also {}", names(&ours), names(&others)))
+        }
+        (false, _, true) if ours.is_empty() => None,
+        (false, _, true) => Some(format!("uses {}", names(&ours))),
+        (false, true, false) => Some(format!("uses {}", names(&others))),
+        (false, false, false) => Some(format!("uses {}; mapped and not used: {}", names(&ours), names(&others))),
+    }
+}
+
 /// The OpenMP libraries that a process has mapped.
-fn libraries_of(pid: i32) -> Vec<String> {
-    std::fs::read(format!("/proc/{pid}/maps")).map(|maps| libraries_in(&maps)).unwrap_or_default()
+fn libraries_of(pid: i32) -> Vec<Library> {
+    let paths = std::fs::read(format!("/proc/{pid}/maps")).map(|maps| libraries_in(&maps)).unwrap_or_default();
+    let is_ours = |path: &str| {
+        // As the process sees it: it may have another root.
+        let file = std::fs::read(format!("/proc/{pid}/root{path}")).or_else(|_| std::fs::read(path));
+        file.is_ok_and(|bytes| bytes.windows(MARK.len()).any(|window| window == MARK))
+    };
+    paths.into_iter().map(|path| Library { ours: is_ours(&path), path }).collect()
 }
 
 /// The files of a `/proc/PID/maps` that are OpenMP libraries by their names, escaped.
@@ -200,8 +240,14 @@ mod tests {
             processors: "0-1".into(),
             processor_count: 2,
             program_count: 1,
+            silent: vec![44],
         };
-        let loaded = BTreeMap::from([(42, vec!["/a/libgomp.so.1".into()]), (43, Vec::new())]);
+        let library = |path: &str, ours: bool| Library { path: path.into(), ours };
+        let loaded = BTreeMap::from([
+            (42, vec![library("/a/libgomp.so.1", true), library("/w/libgomp-1.so", false)]),
+            (43, Vec::new()),
+            (44, vec![library("/w/libgomp-1.so", false)]),
+        ]);
         let mut report = Report { socket: "/s".into(), status, programs: vec![program], loaded };
         assert_eq!(
             report.table(),
@@ -209,9 +255,10 @@ mod tests {
              policy dss-ts, quantum 100ms, grace 2ms, 2 processors: 0-1\n\
              PID  NAME  REQUEST  GRANTED  CPUS  SHARED  SQUEEZED  LIBRARY  VPS  AGE\n\
              42   cg    2        1        1     yes     1         -        2    1m01s\n\
-             42 uses /a/libgomp.so.1\n"
+             42 uses /a/libgomp.so.1; mapped and not used: /w/libgomp-1.so\n\
+             44 is not managed: it uses /w/libgomp-1.so\n"
         );
         report.programs.clear();
-        assert!(report.table().ends_with("no programs\n"));
+        assert!(report.table().contains("no programs\n42 uses /a/libgomp.so.1;"));
     }
 }

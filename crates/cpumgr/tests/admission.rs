@@ -52,7 +52,18 @@ struct Stranger {
 
 impl Stranger {
     fn start() -> (Self, Vec<Tid>) {
-        let mut command = Command::new(std::env::current_exe().unwrap());
+        Self::start_by(Command::new(std::env::current_exe().unwrap()))
+    }
+
+    /// The same by `cpumgr run`.
+    fn run(manager: &Manager, options: &[&str]) -> (Self, Vec<Tid>) {
+        let mut command = cpumgr();
+        command.arg("run").arg("--socket").arg(manager.socket()).args(options).arg("--");
+        command.arg(std::env::current_exe().unwrap()).stderr(Stdio::null());
+        Self::start_by(command)
+    }
+
+    fn start_by(mut command: Command) -> (Self, Vec<Tid>) {
         command.args(["--exact", "acts_as_a_stranger", "--nocapture", "--test-threads=1"]);
         command.env("CPUMGR_TEST_STRANGER", "1").stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
@@ -138,6 +149,29 @@ fn an_attached_process_is_managed_by_its_threads_masks_and_gets_them_back() {
     manager.signal(nix::libc::SIGTERM);
     assert!(manager.wait().success());
     assert_eq!(masks(&tids[..3]), before);
+}
+
+#[test]
+fn a_program_under_run_that_has_threads_and_does_not_speak_is_attached_by_itself() {
+    let Some(cpus) = two_processors() else { return };
+    let manager = Manager::start(&["--cpus", &cpus]);
+    let (alone, alone_tids) = Stranger::run(&manager, &["--no-attach"]);
+    let before = masks(&alone_tids);
+    let (stranger, tids) = Stranger::run(&manager, &[]);
+    let mut program = manager.program(2, 2);
+    let status = eventually("it is attached", || manager.status().programs.into_iter().find(|it| it.attached));
+    assert_eq!((status.pid.unsigned_abs(), status.request), (stranger.pid(), 2), "{status:?}");
+    let own = program.until("the program has one", |seen| seen.processors == 1).cpus;
+    eventually("the stranger's threads have the other one", || {
+        masks(&tids).iter().all(|mask| mask.len() == 1 && mask.is_disjoint(&own)).then_some(())
+    });
+    // Who did not want that is only named.
+    let report = manager.status();
+    assert_eq!(report.status.silent, [alone.pid().cast_signed()]);
+    assert!(report.table().contains(&format!("{} was started by run", alone.pid())), "{}", report.table());
+    assert_eq!(masks(&alone_tids), before);
+    drop(stranger);
+    program.until("its processor is free again", |seen| seen.processors == 2);
 }
 
 #[test]

@@ -71,7 +71,7 @@ fn a_client_cannot_fill_the_managers_descriptor_table() {
     let count = || std::fs::read_dir(format!("/proc/{}/fd", manager.pid())).unwrap().count();
     let socket = connection(&manager.socket());
     let (end, other) = fdpass::pair().unwrap();
-    let packet = message::encode(&ToManager::Announce).unwrap();
+    let packet = message::encode(&ToManager::Announce { attach: true }).unwrap();
     fdpass::send(&socket, &packet, &[]).unwrap();
     assert_eq!(answer(&socket), Some(FromManager::Announced));
     let before = count();

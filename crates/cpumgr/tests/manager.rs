@@ -152,12 +152,13 @@ fn a_stopped_manager_is_not_alive_until_it_goes_on() {
 
 #[test]
 fn an_idle_manager_leaves_and_takes_its_socket_with_it() {
-    let mut manager = Manager::start(&["--idle-exit", "50ms"]);
+    // Longer than a program takes to start on a busy machine.
+    let mut manager = Manager::start(&["--idle-exit", "600ms"]);
     let program = manager.program(1, 1);
-    // Far longer than the idle time: a manager with a program stays.
+    // Longer than the idle time: a manager with a program stays.
     let pidfd = platform::process::pidfd_open(platform::process::Pid(manager.pid().cast_signed())).unwrap();
     assert!(
-        platform::process::wait_readable(&[std::os::fd::AsFd::as_fd(&pidfd)], Some(Duration::from_millis(300)))
+        platform::process::wait_readable(&[std::os::fd::AsFd::as_fd(&pidfd)], Some(Duration::from_millis(1500)))
             .unwrap()
             .is_empty()
     );

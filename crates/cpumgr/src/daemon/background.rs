@@ -126,6 +126,9 @@ fn arguments(options: &Options) -> Vec<std::ffi::OsString> {
     if let Some(trace) = &options.trace {
         push("--trace", trace.clone().into());
     }
+    if options.system {
+        arguments.push("--system".into());
+    }
     if options.widen {
         arguments.push("--widen".into());
     }

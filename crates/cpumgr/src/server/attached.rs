@@ -6,6 +6,8 @@
 //! 2. Whenever its processors change, each of its threads is bound to those of them that the thread's own mask allows,
 //!    or to all of them. Threads made later inherit that from who made them; each quantum looks for such, and for
 //!    threads that bound themselves.
+//!    A process that `cpumgr run` announced is attached by itself when it has become a program with several threads that
+//!    does not register.
 //! 3. `detach PID`, its registration as a program that speaks, or the manager's end: each thread gets back the mask
 //!    that it had, or that it gave itself meanwhile; threads made later get the initial thread's.
 //!
@@ -36,6 +38,8 @@ use crate::threads::Threads;
 const BUDGET: usize = 64;
 /// Threads of one program that are looked at.
 const MAX_THREADS: usize = 1024;
+/// The longest pause between two looks at a process that was announced and does not register.
+pub(super) const LAST_LOOK: u64 = 2_000_000_000;
 
 /// The mask of a thread before, and as the manager set it.
 #[derive(Debug)]
@@ -48,6 +52,8 @@ struct Bound {
 #[derive(Debug)]
 pub(super) struct Attached {
     pub(super) pid: Pid,
+    /// Whose it is.
+    pub(super) owner: u32,
     pidfd: OwnedFd,
     threads: Threads,
     name: String,
@@ -79,6 +85,7 @@ impl Attached {
             max: number(managed.intersection(&fence).len()),
             count: number(count),
             pid,
+            owner: user,
             pidfd,
             threads,
             fence,
@@ -153,6 +160,8 @@ impl Attached {
 impl Server {
     /// Step 1, for user `owner`.
     pub(super) fn attach(&mut self, owner: u32, pid: Pid, now: u64) -> Result<(), String> {
+        // Whose it is comes first: whether others' processes are managed is not everybody's to know.
+        let attached = Attached::open(pid, owner, &self.cpus, self.kernel.as_ref(), now)?;
         let registered = self.connections.values().any(|it| it.peer.pid == pid && it.program.is_some());
         if registered || self.attached.values().any(|it| it.pid == pid) {
             return Err(format!("process {pid} is managed already"));
@@ -163,9 +172,7 @@ impl Server {
         if self.programs() >= MAX_PROGRAMS {
             return Err(format!("{MAX_PROGRAMS} programs are managed already"));
         }
-        let attached = Attached::open(pid, owner, &self.cpus, self.kernel.as_ref(), now)?;
-        let serial = self.next_serial;
-        self.next_serial += 1;
+        let serial = self.serials.next();
         let waited = self.reactor.add(&attached.pidfd, serial, Role::Process);
         waited.map_err(|error| format!("process {pid} cannot be attached: {error}"))?;
         self.ledger.arrive(AppId(serial), attached.count, attached.max);
@@ -173,6 +180,17 @@ impl Server {
         self.attached.insert(serial, attached);
         self.cause = Some(Cause::Arrival);
         Ok(())
+    }
+
+    /// Step 3, at the word of client `by`: whoever may not attach a process may not let it go either.
+    pub(super) fn detach_for(&mut self, by: u64, pid: Pid) -> Result<(), String> {
+        let attached = self.attached.iter().find(|(_, it)| it.pid == pid);
+        if let Some((serial, _)) = attached
+            && !self.may_see(by, *serial)
+        {
+            return Err(format!("process {pid} belongs to another user"));
+        }
+        self.detach(pid)
     }
 
     /// Step 3.
@@ -232,6 +250,27 @@ impl Server {
         }
     }
 
+    /// Attaches those of the announced processes that have several threads and do not register.
+    pub(super) fn look_at_announced(&mut self, now: u64) {
+        let mut several = Vec::new();
+        for connection in self.connections.values_mut() {
+            let Some(look) = connection.look.as_mut().filter(|look| look.at <= now) else { continue };
+            look.pause = (look.pause * 2).min(LAST_LOOK);
+            look.at = now + look.pause;
+            let threads = Threads::of(connection.peer.pid, &connection.pidfd).and_then(|it| it.list(2));
+            if connection.program.is_none() && threads.is_ok_and(|tids| tids.len() > 1) {
+                connection.look = None;
+                several.push((connection.peer.uid, connection.peer.pid));
+            }
+        }
+        for (uid, pid) in several {
+            if let Err(reason) = self.attach(uid, pid, now) {
+                // It runs on as it is.
+                tracing::info!(pid = pid.0, reason, "an announced process with several threads is not attached");
+            }
+        }
+    }
+
     /// The manager ends.
     pub(super) fn let_all_go(&mut self) {
         for serial in self.attached.keys().copied().collect::<Vec<_>>() {
@@ -240,7 +279,8 @@ impl Server {
     }
 
     /// What the report says of attached processes.
-    pub(super) fn attached_status(&self, now: u64) -> Vec<ProgramStatus> {
+    pub(super) fn attached_status(&self, serial: u64, now: u64) -> Vec<ProgramStatus> {
+        let by = serial;
         let status = |(serial, attached): (&u64, &Attached)| {
             let app = AppId(*serial);
             let holding = self.ledger.holding(app)?;
@@ -264,6 +304,6 @@ impl Server {
                 age_ns: now.saturating_sub(attached.arrived),
             })
         };
-        self.attached.iter().filter_map(status).collect()
+        self.attached.iter().filter(|(serial, _)| self.may_see(by, **serial)).filter_map(status).collect()
     }
 }

@@ -1,131 +1,64 @@
-//! A client's connection, and the conversation on it.
+//! A client as the scheduler sees it, and what it says.
 
-use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
-use std::time::Duration;
 
-use arena::message::{self, FromManager, MAX_MESSAGE, MessageError, Refused, RefusedCode, Register, ToManager};
+use arena::message::{FromManager, Refused, RefusedCode, Register, ToManager};
+use platform::SysResult;
 use platform::process::Peer;
-use platform::{SysResult, fdpass};
 use policies::{AppId, Cause};
 
 use super::program::Program;
-use super::{MAX_PROGRAMS, Server, is_gone};
-use crate::bucket::Bucket;
-use crate::reactor::{Interest, Reactor, Role};
+use super::{MAX_PROGRAMS, Server};
+use crate::api::{Answer, Call, Mailbox, Post};
+use crate::reactor::{Reactor, Role};
 use crate::trace;
 
-/// Messages that a client may send at once, and how fast they come back. A registration is one, a report is one.
-const MESSAGES: u32 = 16;
-const MESSAGE_NS: u64 = 50_000_000;
-/// Packets that wait for a client that reads slowly: one report of as many programs as there may be.
-const MAX_WAITING: usize = MAX_PROGRAMS / message::PROGRAMS_PER_PACKET + 8;
+/// How long an announced process has to register before its threads are looked at. Each further pause is twice as long,
+/// up to [`super::attached::LAST_LOOK`].
+const FIRST_LOOK: u64 = 200_000_000;
+
+/// When an announced process is looked at again.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Look {
+    pub(super) at: u64,
+    pub(super) pause: u64,
+}
 
 /// A client.
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) serial: u64,
-    /// When it came.
-    pub(super) opened: u64,
-    /// Gone when an announced program closed it: by exec.
-    pub(super) socket: Option<OwnedFd>,
+    /// Where answers go; gone when an announced program closed its end: by exec.
+    mailbox: Option<Mailbox>,
     pub(super) peer: Peer,
     pub(super) pidfd: OwnedFd,
     /// The pidfd is waited for.
     pub(super) watched: bool,
     /// The process said that it is about to become a program.
     pub(super) announced: bool,
-    /// Whatever it says, this is the answer. (Said before it has spoken, it would be lost: closing a socket with an
-    /// unread message throws away what was sent, too.)
-    pub(super) refusal: Option<(RefusedCode, String)>,
+    /// It may be managed by its threads' masks when it does not register.
+    pub(super) attach: bool,
+    /// When it is looked at again, for that.
+    pub(super) look: Option<Look>,
     /// What it registered.
     pub(super) program: Option<Program>,
-    /// Not listened to until then: it talks too much.
-    pub(super) muted_until: Option<u64>,
-    waiting: VecDeque<Vec<u8>>,
-    bucket: Bucket,
 }
 
 impl Connection {
-    pub(super) fn new(serial: u64, socket: OwnedFd, peer: Peer, pidfd: OwnedFd, now: u64) -> Self {
-        Self {
-            serial,
-            opened: now,
-            socket: Some(socket),
-            peer,
-            pidfd,
-            watched: false,
-            announced: false,
-            refusal: None,
-            program: None,
-            muted_until: None,
-            waiting: VecDeque::new(),
-            bucket: Bucket::new(MESSAGES, MESSAGE_NS, now),
-        }
-    }
-
-    /// Says no. The caller closes the connection; whether the client hears it does not matter.
-    pub(super) fn refuse(&mut self, code: RefusedCode, reason: String) {
-        tracing::warn!(pid = self.peer.pid.0, uid = self.peer.uid, ?code, reason, "a client is refused");
-        self.say_last(&FromManager::Refused(Refused { code, reason }));
+    /// Puts an answer into its mailbox. False: it does not read what it asks for.
+    fn put(&self, answer: Answer) -> bool {
+        self.mailbox.as_ref().is_none_or(|mailbox| mailbox.put(answer) == Post::Done)
     }
 
     /// Says that the manager ends.
-    pub(super) fn say_goodbye(&mut self) {
-        self.say_last(&FromManager::Leaving);
+    pub(super) fn say_goodbye(&self) {
+        // Who has not read so much as this does not need it: the connection ends.
+        let _put = self.put(Answer::Messages(vec![FromManager::Leaving]));
     }
 
-    fn say_last(&mut self, message: &FromManager) {
-        let Some(socket) = &self.socket else { return };
-        if let Ok(packet) = message::encode(message) {
-            // The connection ends whether it is read or not.
-            let _said: SysResult<()> = fdpass::send(socket, &packet, &[]);
-        }
-    }
-
-    /// Queues packets and sends what can be sent. False: the client does not read what it asked for.
-    pub(super) fn say(&mut self, packets: Vec<Vec<u8>>, reactor: &Reactor) -> SysResult<bool> {
-        if self.waiting.len() + packets.len() > MAX_WAITING {
-            return Ok(false);
-        }
-        self.waiting.extend(packets);
-        self.flush(reactor)?;
-        Ok(true)
-    }
-
-    /// Sends what waits, as far as the client's queue has room.
-    pub(super) fn flush(&mut self, reactor: &Reactor) -> SysResult<()> {
-        let Some(socket) = &self.socket else {
-            return Ok(());
-        };
-        while let Some(packet) = self.waiting.front() {
-            match fdpass::send(socket, packet, &[]) {
-                Ok(()) => drop(self.waiting.pop_front()),
-                Err(error) if error.is(nix::errno::Errno::EAGAIN as i32) => break,
-                Err(error) => return Err(error),
-            }
-        }
-        self.listen(reactor)
-    }
-
-    /// Waits for what this connection can do next.
-    pub(super) fn listen(&mut self, reactor: &Reactor) -> SysResult<()> {
-        let Some(socket) = &self.socket else {
-            return Ok(());
-        };
-        let interest = match (self.muted_until, self.waiting.is_empty()) {
-            (Some(_), _) => Interest::Muted,
-            (None, true) => Interest::Read,
-            (None, false) => Interest::ReadWrite,
-        };
-        reactor.set(socket, self.serial, Role::Socket, interest)
-    }
-
-    pub(super) fn stop_listening(&mut self, reactor: &Reactor) {
-        if let Some(socket) = self.socket.take() {
-            // An error means that it was not in the set.
-            let _removed: SysResult<()> = reactor.remove(&socket);
-        }
+    /// It has closed its end, by exec: its process lives on.
+    pub(super) fn has_left(&self) -> bool {
+        self.mailbox.is_none()
     }
 
     /// Waits for the end of the process too.
@@ -139,80 +72,51 @@ impl Connection {
 }
 
 impl Server {
-    /// A socket can be read or written, or its other end is closed.
-    pub(super) fn socket_ready(&mut self, serial: u64, readable: bool, now: u64) {
-        let Some(connection) = self.connections.get_mut(&serial) else {
-            return;
-        };
-        if !connection.waiting.is_empty() {
-            let outcome = connection.flush(&self.reactor);
-            if !readable {
-                return self.check_said(serial, outcome);
+    /// A client did something.
+    pub(super) fn called(&mut self, serial: u64, call: Call, now: u64) {
+        self.idle_since = now;
+        match call {
+            Call::Opened { peer, pidfd, mailbox } => {
+                let mailbox = Some(mailbox);
+                let connection = Connection {
+                    serial,
+                    mailbox,
+                    peer,
+                    pidfd,
+                    watched: false,
+                    announced: false,
+                    attach: false,
+                    look: None,
+                    program: None,
+                };
+                self.connections.insert(serial, connection);
             }
-        }
-        let Some(connection) = self.connections.get_mut(&serial) else {
-            return;
-        };
-        if connection.muted_until.is_some() {
-            // Only the end of the other side is reported of a muted socket, and it cannot be muted.
-            return self.hung_up(serial);
-        }
-        if !connection.bucket.take(now) {
-            connection.muted_until = Some(connection.bucket.time_of(1, now));
-            let muted = connection.listen(&self.reactor);
-            return self.check(serial, muted);
-        }
-        let Some(socket) = &connection.socket else {
-            return;
-        };
-        let mut buffer = vec![0; MAX_MESSAGE];
-        let received = fdpass::recv(socket.as_fd(), &mut buffer, Some(Duration::ZERO));
-        // Descriptors that a client sends along are closed here: none belongs in any of its messages.
-        match received.map(|(length, _)| length) {
-            Ok(0) => self.hung_up(serial),
-            Ok(length) => match message::decode::<ToManager>(&buffer[..length]) {
-                Ok(message) => self.hear(serial, message, now),
-                Err(error) => self.misunderstood(serial, &error),
-            },
-            Err(error) if error.is(nix::errno::Errno::ETIMEDOUT as i32) => {}
-            Err(error) if error.is(nix::errno::Errno::EMSGSIZE as i32) => {
-                self.refuse(serial, RefusedCode::Malformed, format!("a message has at most {MAX_MESSAGE} bytes"));
-            }
-            Err(error) if is_gone(error) => self.hung_up(serial),
-            Err(error) => self.check(serial, Err(error)),
+            // A client that was taken down earlier in this pass.
+            Call::Said(_) if self.doomed.contains(&serial) => {}
+            Call::Said(message) => self.hear(serial, message, now),
+            Call::Closed => self.hung_up(serial, now),
         }
     }
 
     fn hear(&mut self, serial: u64, message: ToManager, now: u64) {
-        if let Some((code, reason)) = self.connections.get_mut(&serial).and_then(|it| it.refusal.take()) {
-            return self.refuse(serial, code, reason);
-        }
         match message {
             ToManager::Register(register) => self.register(serial, &register, now),
             ToManager::Status => {
-                let report = self.report(now);
+                let report = self.report(serial, now);
                 self.say(serial, report);
             }
-            ToManager::Announce => self.announce(serial),
+            ToManager::Announce { attach } => self.announce(serial, attach),
             ToManager::Control(control) => self.control(serial, control, now),
             ToManager::Submit { request, label } => self.submit(serial, request, &label, now),
             ToManager::Queue => {
-                let report = self.queue_report(now);
+                let report = self.queue_report(serial, now);
                 self.say(serial, report);
             }
         }
     }
 
-    fn misunderstood(&mut self, serial: u64, error: &MessageError) {
-        let code = match error {
-            MessageError::Version { .. } => RefusedCode::Version,
-            _ => RefusedCode::Malformed,
-        };
-        self.refuse(serial, code, error.to_string());
-    }
-
     /// Takes note of a process that is going to be a program. It counts once, however often it says so.
-    fn announce(&mut self, serial: u64) {
+    fn announce(&mut self, serial: u64, attach: bool) {
         let Some(pid) = self.connections.get(&serial).map(|it| it.peer.pid) else {
             return;
         };
@@ -230,9 +134,10 @@ impl Server {
             return;
         };
         connection.announced = true;
+        connection.attach = attach;
         let watched = connection.watch(&self.reactor);
         self.check(serial, watched);
-        self.say(serial, message::encode(&FromManager::Announced).into_iter().collect());
+        self.say(serial, vec![FromManager::Announced]);
     }
 
     /// Takes a program in. Its answer follows after the decision of this pass.
@@ -261,9 +166,7 @@ impl Server {
         // The old registration is nobody's any more.
         let before = self.connections.values().find(|it| it.peer.pid == pid && it.program.is_some());
         if let Some(old) = before.map(|it| it.serial) {
-            if let Some(old) = self.connections.get_mut(&old) {
-                old.say_last(&FromManager::Replaced);
-            }
+            self.say(old, vec![FromManager::Replaced]);
             self.doom(old, "its process registered anew");
         }
         let Some(connection) = self.connections.get_mut(&serial) else {
@@ -298,48 +201,46 @@ impl Server {
 
     /// Gives an arrived program its areas; its first grant is in them.
     pub(super) fn welcome(&mut self, serial: u64) {
-        let Some(connection) = self.connections.get_mut(&serial) else {
+        let Some(program) = self.connections.get_mut(&serial).and_then(|it| it.program.as_mut()) else {
             return;
         };
-        let (Some(socket), Some(program)) = (&connection.socket, &mut connection.program) else {
-            return;
-        };
-        let sent = program.introduce(socket, serial, &self.page);
-        self.check_said(serial, sent);
-    }
-
-    pub(super) fn say(&mut self, serial: u64, packets: Vec<Vec<u8>>) {
-        let Some(connection) = self.connections.get_mut(&serial) else {
-            return;
-        };
-        match connection.say(packets, &self.reactor) {
-            Ok(true) => {}
-            Ok(false) => self.doom(serial, "it does not read what it asks for"),
-            Err(error) => self.check_said(serial, Err(error)),
+        match program.introduce(serial, &self.shared_page) {
+            Ok(Some(areas)) => self.put(serial, Answer::Areas(Box::new(areas))),
+            Ok(None) => {}
+            Err(error) => {
+                self.refuse(serial, RefusedCode::System, format!("the manager lacks something: {error}"));
+            }
         }
     }
 
+    pub(super) fn say(&mut self, serial: u64, messages: Vec<FromManager>) {
+        self.put(serial, Answer::Messages(messages));
+    }
+
+    fn put(&mut self, serial: u64, answer: Answer) {
+        if self.connections.get(&serial).is_some_and(|connection| !connection.put(answer)) {
+            self.doom(serial, "it does not read what it asks for");
+        }
+    }
+
+    /// Says no, and lets the client go.
     pub(super) fn refuse(&mut self, serial: u64, code: RefusedCode, reason: String) {
-        if let Some(connection) = self.connections.get_mut(&serial) {
-            connection.refuse(code, reason);
+        if let Some(connection) = self.connections.get(&serial) {
+            let (pid, uid) = (connection.peer.pid.0, connection.peer.uid);
+            tracing::warn!(pid, uid, ?code, reason, "a client is refused");
+            self.say(serial, vec![FromManager::Refused(Refused { code, reason })]);
             self.doom(serial, "it was refused");
         }
     }
 
     /// The end of a connection is not the end of an announced process: exec closes it.
-    fn hung_up(&mut self, serial: u64) {
+    fn hung_up(&mut self, serial: u64, now: u64) {
         match self.connections.get_mut(&serial) {
             Some(connection) if connection.announced && connection.program.is_none() => {
-                connection.stop_listening(&self.reactor);
+                connection.mailbox = None;
+                connection.look = connection.attach.then_some(Look { at: now + FIRST_LOOK, pause: FIRST_LOOK });
             }
             _ => self.doom(serial, "it hung up"),
-        }
-    }
-
-    fn check_said(&mut self, serial: u64, outcome: SysResult<()>) {
-        match outcome {
-            Err(error) if is_gone(error) => self.hung_up(serial),
-            outcome => self.check(serial, outcome),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What an administrator changes while programs run.
 
-use arena::message::{self, Control, FromManager, RefusedCode};
+use arena::message::{Control, FromManager, RefusedCode};
 use platform::process::Pid;
 use policies::{Cause, Value};
 
@@ -8,9 +8,14 @@ use super::Server;
 use crate::limits;
 
 impl Server {
-    /// Does what a control message says, or says why not. Whoever may connect may control: the door lets in this user
-    /// and the superuser only.
+    /// Does what a control message says, or says why not. The manager's user and the superuser may control everything;
+    /// others, whom a system's manager lets in, what is their own.
     pub(super) fn control(&mut self, serial: u64, control: Control, now: u64) {
+        let own = matches!(control, Control::Attach { .. } | Control::Detach { .. } | Control::Cancel { .. });
+        if !own && !self.may_administer(serial) {
+            let reason = format!("that is for user {} and the superuser", self.doorman.owner);
+            return self.refuse(serial, RefusedCode::NotYours, reason);
+        }
         let outcome = match control {
             Control::Quantum { quantum_ns } => self.change_quantum(quantum_ns, now),
             Control::Grace { grace_ns } => self.change_grace(grace_ns),
@@ -22,15 +27,15 @@ impl Server {
                 self.change_level(level);
                 Ok(())
             }
-            Control::Cancel { id } => self.cancel(id),
+            Control::Cancel { id } => self.cancel(serial, id),
             Control::Attach { pid } => {
                 let owner = self.connections.get(&serial).map_or(u32::MAX, |it| it.peer.uid);
                 self.attach(owner, Pid(pid), now)
             }
-            Control::Detach { pid } => self.detach(Pid(pid)),
+            Control::Detach { pid } => self.detach_for(serial, Pid(pid)),
         };
         match outcome {
-            Ok(()) => self.say(serial, message::encode(&FromManager::Done).into_iter().collect()),
+            Ok(()) => self.say(serial, vec![FromManager::Done]),
             Err(reason) => self.refuse(serial, RefusedCode::NotPossible, reason),
         }
     }

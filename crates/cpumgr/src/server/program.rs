@@ -2,14 +2,16 @@
 
 use std::fs;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
-use arena::manager::{CheckedRequest, GlobalPage, ProgramAreas, ProgramDescriptors};
-use arena::message::{self, FromManager, MAX_LIBRARY, Register, Registered};
+use arena::manager::{CheckedRequest, ProgramAreas, ProgramDescriptors};
+use arena::message::{MAX_LIBRARY, Register};
 use platform::affinity::{self, CpuId, CpuSet, Tid};
 use platform::event::Doorbell;
 use platform::process::Pid;
-use platform::{SysError, SysResult, fdpass};
+use platform::{SysError, SysResult};
 
+use crate::api::Areas;
 use crate::bucket::Bucket;
 use crate::escape::escape;
 use crate::kernel::Kernel;
@@ -109,16 +111,15 @@ impl Program {
         self.areas.wake(holding.number() as usize);
     }
 
-    /// Sends the areas and the doorbell; the manager's copies of the areas' descriptors are closed.
-    pub(super) fn introduce(&mut self, socket: &OwnedFd, serial: u64, page: &GlobalPage) -> SysResult<()> {
-        let Some(descriptors) = self.descriptors.take() else {
-            return Ok(());
+    /// What the program gets, once: the areas, which are closed here when they are sent, and copies of the rest.
+    pub(super) fn introduce(&mut self, slot: u64, page: &Arc<OwnedFd>) -> SysResult<Option<Areas>> {
+        let Some(areas) = self.descriptors.take() else {
+            return Ok(None);
         };
-        let packet = message::encode(&FromManager::Registered(Registered { slot: serial }))
-            .map_err(|_| SysError::new("registration", nix::errno::Errno::EMSGSIZE as i32))?;
-        let [down, up] = descriptors.in_order();
-        let all: [BorrowedFd<'_>; 4] = [down, up, self.doorbell.as_fd(), page.as_fd()];
-        fdpass::send(socket, &packet, &all)
+        let copy = self.doorbell.as_fd().try_clone_to_owned();
+        let doorbell =
+            copy.map_err(|error| SysError::new("fcntl(F_DUPFD_CLOEXEC)", error.raw_os_error().unwrap_or(0)))?;
+        Ok(Some(Areas { slot, areas, doorbell, page: Arc::clone(page) }))
     }
 
     pub(super) fn stop_listening(&self, reactor: &Reactor) {

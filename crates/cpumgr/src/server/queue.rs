@@ -15,7 +15,7 @@
 
 use std::collections::BTreeSet;
 
-use arena::message::{self, FromManager, Queue, QueuedStatus, RefusedCode, WAITING_PER_PACKET};
+use arena::message::{FromManager, Queue, QueuedStatus, RefusedCode, WAITING_PER_PACKET};
 use policies::{AppId, Waiting};
 
 use super::Server;
@@ -55,12 +55,13 @@ impl Server {
         let cut = &label.as_bytes()[..label.len().min(MAX_LABEL)];
         let ahead = u32::try_from(self.queue.len()).unwrap_or(u32::MAX);
         self.queue.push_back(Place { serial, since: now, request: request.max(1), label: escape(cut) });
-        self.say(serial, message::encode(&FromManager::Queued { id: serial, ahead }).into_iter().collect());
+        self.say(serial, vec![FromManager::Queued { id: serial, ahead }]);
     }
 
-    /// Takes a place away; its process hears it.
-    pub(super) fn cancel(&mut self, id: u64) -> Result<(), String> {
-        let Some(index) = self.queue.iter().position(|place| place.serial == id) else {
+    /// Takes a place away, at the word of client `by`; its process hears it.
+    pub(super) fn cancel(&mut self, by: u64, id: u64) -> Result<(), String> {
+        let place = self.queue.iter().position(|place| place.serial == id);
+        let Some(index) = place.filter(|_| self.may_see(by, id)) else {
             return Err(format!("nobody waits under number {id}; `cpumgr queue` shows who does"));
         };
         self.queue.remove(index);
@@ -101,7 +102,7 @@ impl Server {
                 connection.announced = true;
                 tracing::info!(pid = connection.peer.pid.0, label = place.label, "a program may start");
             }
-            self.say(place.serial, message::encode(&FromManager::Admitted).into_iter().collect());
+            self.say(place.serial, vec![FromManager::Admitted]);
         }
     }
 
@@ -111,11 +112,12 @@ impl Server {
         running.map(|it| it.peer.pid).chain(self.attached.values().map(|it| it.pid)).collect::<BTreeSet<_>>().len()
     }
 
-    /// The queue as packets.
-    pub(super) fn queue_report(&self, now: u64) -> Vec<Vec<u8>> {
+    /// The queue, for client `serial`: who others are is none of its business.
+    pub(super) fn queue_report(&self, serial: u64, now: u64) -> Vec<FromManager> {
         let waiting: Vec<QueuedStatus> = self
             .queue
             .iter()
+            .filter(|place| self.may_see(serial, place.serial))
             .map(|place| QueuedStatus {
                 id: place.serial,
                 pid: self.connections.get(&place.serial).map_or(0, |it| it.peer.pid.0),
@@ -127,11 +129,6 @@ impl Server {
         let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
         let head = Queue { level: self.level, running: number(self.running()), waiting: number(waiting.len()) };
         let parts = waiting.chunks(WAITING_PER_PACKET).map(|part| FromManager::Waiting { places: part.to_vec() });
-        let all = std::iter::once(FromManager::Queue(head)).chain(parts).map(|part| message::encode(&part));
-        all.collect::<Result<_, _>>().unwrap_or_else(|error| {
-            // Labels are bounded so that a packet holds its places (a test of `arena::message`).
-            tracing::error!(%error, "the queue does not fit its packets");
-            Vec::new()
-        })
+        std::iter::once(FromManager::Queue(head)).chain(parts).collect()
     }
 }

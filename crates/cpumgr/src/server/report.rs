@@ -1,6 +1,6 @@
 //! The status report.
 
-use arena::message::{self, FromManager, PROGRAMS_PER_PACKET, ProgramStatus, Programs, Status};
+use arena::message::{FromManager, PROGRAMS_PER_PACKET, ProgramStatus, Programs, Status};
 use platform::affinity::{CpuId, CpuSet};
 use platform::process;
 use policies::AppId;
@@ -8,11 +8,12 @@ use policies::AppId;
 use super::Server;
 
 impl Server {
-    /// The report as packets.
-    pub(super) fn report(&self, now: u64) -> Vec<Vec<u8>> {
+    /// The report for client `serial`: who others are is none of its business.
+    pub(super) fn report(&self, serial: u64, now: u64) -> Vec<FromManager> {
         let mut programs: Vec<ProgramStatus> = self
             .connections
             .values()
+            .filter(|connection| self.may_see(serial, connection.serial))
             .filter_map(|connection| {
                 let program = connection.program.as_ref()?;
                 let app = AppId(connection.serial);
@@ -39,7 +40,10 @@ impl Server {
                 })
             })
             .collect();
-        programs.extend(self.attached_status(now));
+        programs.extend(self.attached_status(serial, now));
+        let silent = self.connections.values().filter(|it| it.announced && it.program.is_none() && it.has_left());
+        let silent = silent.filter(|it| self.may_see(serial, it.serial)).map(|it| it.peer.pid.0);
+        let silent = silent.filter(|pid| programs.iter().all(|it| it.pid != *pid)).collect();
         let head = FromManager::Status(Status {
             manager_pid: process::current_pid().0,
             uptime_ns: now.saturating_sub(self.started),
@@ -51,14 +55,10 @@ impl Server {
             processors: self.cpus.to_string(),
             processor_count: self.ledger.processors(),
             program_count: u32::try_from(programs.len()).unwrap_or(u32::MAX),
+            silent,
         });
         let parts = programs.chunks(PROGRAMS_PER_PACKET);
         let parts = parts.map(|part| FromManager::Programs(Programs { programs: part.to_vec() }));
-        let packets: Result<_, _> = std::iter::once(head).chain(parts).map(|part| message::encode(&part)).collect();
-        packets.unwrap_or_else(|error| {
-            // Names and lists are bounded so that a packet holds them (a test of `arena::message`).
-            tracing::error!(%error, "the report does not fit its packets");
-            Vec::new()
-        })
+        std::iter::once(head).chain(parts).collect()
     }
 }

@@ -1,0 +1,224 @@
+//! The API: who connects and what is said, on one asynchronous thread of its own.
+//!
+//! # Protocol
+//! 1. The thread accepts connections, asks the kernel who that is, receives packets and reads them. Each message goes to
+//!    the scheduler over one bounded queue; then the scheduler's bell rings.
+//! 2. The scheduler takes calls in its next pass and puts answers into the client's mailbox; the thread sends them.
+//! 3. A client whose mailbox the scheduler drops is disconnected when what was in it is sent. A client that hangs up is
+//!    reported as closed; the scheduler drops its mailbox then, or keeps the process in mind (`announce`).
+//!
+//! # Invariants
+//! - I1 The scheduler never waits for this thread: [`Mailbox::put`] says that there is no room, [`Api::take`] that
+//!   nothing is there. This thread waits for the scheduler, and for slow clients, one task for each.
+//! - I2 Bounded: calls that wait for the scheduler ([`CALLS`]), answers that wait for a client ([`MAILBOX`]), messages
+//!   per second of a client, connections that are neither programs nor announced nor queued (`door`); the scheduler
+//!   bounds the others.
+//! - I3 One message of a client is under way: the next one is read when its answer is sent. Who does not read answers
+//!   keeps nobody waiting but itself, and is let go when its queue stays full (`client::UNREAD`).
+//! - I4 Who a client is comes from the kernel, never from the client.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use arena::manager::ProgramDescriptors;
+use arena::message::{FromManager, ToManager};
+use platform::event::Doorbell;
+use platform::process::Peer;
+use platform::{SysError, SysResult, fdpass};
+use tokio::io::unix::AsyncFd;
+use tokio::sync::{mpsc, oneshot};
+
+mod client;
+mod door;
+
+/// Calls that wait for the scheduler.
+pub(crate) const CALLS: usize = 256;
+/// Answers that wait for one client: what it asked for, and a farewell or two.
+const MAILBOX: usize = 4;
+/// How long the manager's end waits for what is still to be sent.
+const FAREWELL: Duration = Duration::from_millis(200);
+
+/// A descriptor that is ours alone, for the runtime to wait for.
+fn wait_for(fd: OwnedFd) -> std::io::Result<AsyncFd<OwnedFd>> {
+    // SAFETY: - an `OwnedFd` is open, and names the same file as long as it lives: nobody else closes or replaces its
+    //           number in this process, and only shared references to it are given out.
+    unsafe { AsyncFd::register(fd) }.map_err(|error| error.into_parts().1)
+}
+
+/// What a client did.
+#[derive(Debug)]
+pub(crate) enum Call {
+    /// It connected.
+    Opened {
+        /// Who it is.
+        peer: Peer,
+        /// Its process.
+        pidfd: OwnedFd,
+        /// Where answers go.
+        mailbox: Mailbox,
+    },
+    /// It said something.
+    Said(ToManager),
+    /// It hung up, or cannot be served.
+    Closed,
+}
+
+/// What the scheduler says.
+#[derive(Debug)]
+pub(crate) enum Answer {
+    /// One packet for each.
+    Messages(Vec<FromManager>),
+    /// The answer to a registration.
+    Areas(Box<Areas>),
+}
+
+/// What a program gets with the answer to its registration.
+#[derive(Debug)]
+pub(crate) struct Areas {
+    /// Its number.
+    pub(crate) slot: u64,
+    /// Its two areas; closed when they are sent.
+    pub(crate) areas: ProgramDescriptors,
+    /// Its doorbell.
+    pub(crate) doorbell: OwnedFd,
+    /// The page of all programs.
+    pub(crate) page: Arc<OwnedFd>,
+}
+
+impl Areas {
+    /// In the order in which they travel.
+    fn in_order(&self) -> [BorrowedFd<'_>; 4] {
+        let [down, up] = self.areas.in_order();
+        [down, up, self.doorbell.as_fd(), self.page.as_fd()]
+    }
+}
+
+/// What may happen to an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Post {
+    /// It is on its way, or the client is gone and does not need it.
+    Done,
+    /// The client does not read what it asks for.
+    Full,
+}
+
+/// Where the scheduler puts answers to one client.
+#[derive(Debug)]
+pub(crate) struct Mailbox(mpsc::Sender<Answer>);
+
+impl Mailbox {
+    /// Never waits.
+    pub(crate) fn put(&self, answer: Answer) -> Post {
+        match self.0.try_send(answer) {
+            Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => Post::Done,
+            Err(mpsc::error::TrySendError::Full(_)) => Post::Full,
+        }
+    }
+}
+
+/// Numbers of connections and of whatever else stands in the books: each is given once.
+#[derive(Clone, Debug)]
+pub(crate) struct Serials(Arc<AtomicU64>);
+
+impl Serials {
+    pub(crate) fn new() -> Self {
+        Self(Arc::new(AtomicU64::new(1)))
+    }
+
+    pub(crate) fn next(&self) -> u64 {
+        // ORDERING: Relaxed - a number that nobody else has, and nothing more.
+        self.0.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+/// Who may come in.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Doorman {
+    /// The manager's user.
+    pub(crate) owner: u32,
+    /// Everybody, and not only that user and the superuser.
+    pub(crate) public: bool,
+}
+
+/// The clients' side of the queue of calls.
+#[derive(Clone, Debug)]
+struct Line {
+    calls: mpsc::Sender<(u64, Call)>,
+    bell: Arc<Doorbell>,
+}
+
+impl Line {
+    /// Waits for room. False: the scheduler is gone.
+    async fn call(&self, serial: u64, call: Call) -> bool {
+        if self.calls.send((serial, call)).await.is_err() {
+            return false;
+        }
+        if let Err(error) = self.bell.ring() {
+            // The scheduler finds the call when something else wakes it.
+            tracing::error!(%error, "the scheduler cannot be rung for");
+        }
+        true
+    }
+}
+
+/// The scheduler's end of the API thread.
+#[derive(Debug)]
+pub(crate) struct Api {
+    calls: mpsc::Receiver<(u64, Call)>,
+    bell: Arc<Doorbell>,
+    stop: oneshot::Sender<()>,
+    thread: JoinHandle<()>,
+}
+
+impl Api {
+    /// Starts the thread; `listener` is its own from now on.
+    ///
+    /// # Errors
+    /// When descriptors or threads are used up.
+    pub(crate) fn start(listener: OwnedFd, doorman: Doorman, serials: Serials) -> SysResult<Self> {
+        fdpass::set_nonblocking(&listener)?;
+        let bell = Arc::new(Doorbell::new()?);
+        let (sender, calls) = mpsc::channel(CALLS);
+        let (stop, stopped) = oneshot::channel();
+        let line = Line { calls: sender, bell: Arc::clone(&bell) };
+        let failed = |call| move |error: std::io::Error| SysError::new(call, error.raw_os_error().unwrap_or(0));
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(failed("epoll_create1"))?;
+        let body = move || door::run(&runtime, listener, doorman, serials, line, stopped);
+        let thread = std::thread::Builder::new().name("cpumgr-api".into()).spawn(body).map_err(failed("clone"))?;
+        Ok(Self { calls, bell, stop, thread })
+    }
+
+    /// What to wait for.
+    pub(crate) fn bell(&self) -> impl AsFd + '_ {
+        self.bell.as_fd()
+    }
+
+    /// To be called before calls are taken: a ring that comes later is heard.
+    pub(crate) fn clear_bell(&self) -> SysResult<()> {
+        self.bell.clear().map(drop)
+    }
+
+    /// The next call, if there is one.
+    pub(crate) fn take(&mut self) -> Option<(u64, Call)> {
+        self.calls.try_recv().ok()
+    }
+
+    /// More calls are there than one pass takes.
+    pub(crate) fn ring(&self) -> SysResult<()> {
+        self.bell.ring()
+    }
+
+    /// Ends the thread, when the mailboxes are dropped: what was put into them is sent first, as far as that is quick.
+    pub(crate) fn finish(self) {
+        drop(self.calls);
+        // An error means that the thread has ended by itself.
+        let _stopped: Result<(), ()> = self.stop.send(());
+        if self.thread.join().is_err() {
+            tracing::error!("the API thread panicked");
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! One client: what it says goes to the scheduler, what the scheduler answers goes to it.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+use std::time::Duration;
+
+use arena::message::{self, FromManager, MAX_MESSAGE, MessageError, Refused, RefusedCode, ToManager};
+use nix::errno::Errno;
+use platform::clock::monotonic_ns;
+use platform::{SysError, SysResult, fdpass};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::sync::{Notify, mpsc};
+use tokio::time::{sleep, timeout};
+
+use super::door::Others;
+use super::{Answer, Call, Line, wait_for};
+use crate::bucket::Bucket;
+
+/// Messages that a client may send at once, and how fast they come back. A registration is one, a report is one.
+const MESSAGES: u32 = 16;
+const MESSAGE_NS: u64 = 50_000_000;
+/// How long a client's queue may stay full.
+const UNREAD: Duration = Duration::from_secs(1);
+
+/// A client's end of the API.
+#[derive(Debug)]
+pub(super) struct Client {
+    serial: u64,
+    socket: AsyncFd<OwnedFd>,
+    mailbox: mpsc::Receiver<Answer>,
+    line: Line,
+    others: Others,
+    /// Another connection needs the room.
+    leave: Rc<Notify>,
+    /// Whatever it says, this is the answer. (Said before it has spoken, it would be lost: closing a socket with an
+    /// unread message throws away what was sent, too.)
+    refusal: Option<String>,
+    bucket: Bucket,
+}
+
+/// Why the conversation is over.
+enum Over {
+    /// It hung up, or cannot be served.
+    Gone,
+    /// It is told so and let go.
+    Refused(RefusedCode, String),
+}
+
+impl Client {
+    pub(super) fn new(
+        serial: u64,
+        socket: OwnedFd,
+        mailbox: mpsc::Receiver<Answer>,
+        line: Line,
+        others: &Others,
+        leave: Rc<Notify>,
+        refusal: Option<String>,
+    ) -> SysResult<Self> {
+        let bucket = Bucket::new(MESSAGES, MESSAGE_NS, monotonic_ns());
+        let socket = wait_for(socket).map_err(|error| {
+            others.leave(serial);
+            SysError::new("epoll_ctl", error.raw_os_error().unwrap_or(Errno::ENOMEM as i32))
+        })?;
+        Ok(Self { serial, socket, mailbox, line, others: others.clone(), leave, refusal, bucket })
+    }
+
+    /// The whole conversation.
+    pub(super) async fn serve(mut self) {
+        if let Over::Refused(code, reason) = self.converse().await {
+            tracing::warn!(serial = self.serial, ?code, reason, "a client is refused");
+            // Whether it hears that does not matter.
+            let _heard: io::Result<()> = self.say(&FromManager::Refused(Refused { code, reason })).await;
+        }
+        self.others.leave(self.serial);
+        self.line.call(self.serial, Call::Closed).await;
+    }
+
+    async fn converse(&mut self) -> Over {
+        let (mut unanswered, mut may_speak) = (false, false);
+        loop {
+            may_speak = may_speak || self.bucket.take(monotonic_ns());
+            let muted = !may_speak && !unanswered;
+            let until_heard = self.bucket.time_of(1, 0);
+            tokio::select! {
+                biased;
+                answer = self.mailbox.recv() => {
+                    // The scheduler has let it go.
+                    let Some(answer) = answer else { return Over::Gone };
+                    unanswered = false;
+                    if let Err(error) = self.answer(answer).await {
+                        tracing::debug!(serial = self.serial, %error, "a client does not hear its answer");
+                        return Over::Gone;
+                    }
+                }
+                () = self.leave.notified() => return Over::Gone,
+                () = sleep(Duration::from_nanos(until_heard)), if muted => {}
+                said = receive(&self.socket), if may_speak && !unanswered => match said {
+                    Ok(Some(Ok(message))) => {
+                        if let Some(reason) = self.refusal.take() {
+                            return Over::Refused(RefusedCode::NotYours, reason);
+                        }
+                        (unanswered, may_speak) = (true, false);
+                        if !self.line.call(self.serial, Call::Said(message)).await {
+                            return Over::Gone;
+                        }
+                    }
+                    Ok(Some(Err(error))) => {
+                        let code = match error {
+                            MessageError::Version { .. } => RefusedCode::Version,
+                            _ => RefusedCode::Malformed,
+                        };
+                        return Over::Refused(code, error.to_string());
+                    }
+                    Ok(None) => return Over::Gone,
+                    Err(error) if error.raw_os_error() == Some(Errno::EMSGSIZE as i32) => {
+                        let reason = format!("a message has at most {MAX_MESSAGE} bytes");
+                        return Over::Refused(RefusedCode::Malformed, reason);
+                    }
+                    Err(error) => {
+                        tracing::debug!(serial = self.serial, %error, "a client cannot be heard");
+                        return Over::Gone;
+                    }
+                },
+            }
+        }
+    }
+
+    async fn answer(&mut self, answer: Answer) -> io::Result<()> {
+        match answer {
+            Answer::Messages(messages) => {
+                for message in messages {
+                    let becomes = matches!(message, FromManager::Announced | FromManager::Queued { .. });
+                    self.say(&message).await?;
+                    if becomes {
+                        self.others.leave(self.serial);
+                    }
+                }
+            }
+            Answer::Areas(areas) => {
+                let registered = FromManager::Registered(message::Registered { slot: areas.slot });
+                let packet = message::encode(&registered).map_err(io::Error::other)?;
+                send(&self.socket, &packet, &areas.in_order()).await?;
+                self.others.leave(self.serial);
+            }
+        }
+        Ok(())
+    }
+
+    async fn say(&self, message: &FromManager) -> io::Result<()> {
+        let packet = message::encode(message).map_err(|error| {
+            // Names and lists are bounded so that a packet holds them (tests of `arena::message`).
+            tracing::error!(%error, "an answer does not fit its packet");
+            io::Error::other(error)
+        })?;
+        send(&self.socket, &packet, &[]).await
+    }
+}
+
+fn as_io(error: SysError) -> io::Error {
+    io::Error::from_raw_os_error(error.errno())
+}
+
+async fn send(socket: &AsyncFd<OwnedFd>, packet: &[u8], descriptors: &[std::os::fd::BorrowedFd<'_>]) -> io::Result<()> {
+    let sent = socket.async_io(Interest::WRITABLE, |socket| fdpass::send(socket, packet, descriptors).map_err(as_io));
+    match timeout(UNREAD, sent).await {
+        Ok(outcome) => outcome,
+        Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, "it does not read what it asks for")),
+    }
+}
+
+/// The next message; `None` is the end.
+async fn receive(socket: &AsyncFd<OwnedFd>) -> io::Result<Option<Result<ToManager, MessageError>>> {
+    let received = socket.async_io(Interest::READABLE, |socket| {
+        let mut buffer = vec![0; MAX_MESSAGE];
+        // Descriptors that a client sends along are closed here: none belongs in any of its messages.
+        match fdpass::recv(socket, &mut buffer, Some(Duration::ZERO)) {
+            Ok((length, _)) => {
+                buffer.truncate(length);
+                Ok(buffer)
+            }
+            // What was there is gone: not an end.
+            Err(error) if error.is(Errno::ETIMEDOUT as i32) => Err(io::ErrorKind::WouldBlock.into()),
+            Err(error) => Err(as_io(error)),
+        }
+    });
+    let packet = received.await?;
+    Ok((!packet.is_empty()).then(|| message::decode::<ToManager>(&packet)))
+}

@@ -1,0 +1,104 @@
+//! A manager of the whole machine: programs of several users, who neither see nor change each other's affairs (D9, D10).
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod support;
+
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use support::{CPUMGR, Manager, Program, cpumgr, errors, eventually, two_processors};
+
+/// A user who is nobody else here.
+const STRANGER: u32 = 65534;
+
+#[test]
+fn acts_as_a_program() {
+    support::act_as_a_program();
+}
+
+/// Copies of the test and of the manager's program that every user may run.
+struct ForAll {
+    program: PathBuf,
+    cpumgr: PathBuf,
+}
+
+impl ForAll {
+    /// In the manager's directory; nothing when this user cannot become another one.
+    fn new(dir: &Path) -> Option<Self> {
+        if !nix::unistd::geteuid().is_root() {
+            println!("skipped: becoming another user needs privilege");
+            return None;
+        }
+        let copy = |from: &Path, name: &str| {
+            let to = dir.join(name);
+            std::fs::copy(from, &to).unwrap();
+            std::fs::set_permissions(&to, std::fs::Permissions::from_mode(0o755)).unwrap();
+            to
+        };
+        let program = copy(&std::env::current_exe().unwrap(), "program");
+        Some(Self { program, cpumgr: copy(Path::new(CPUMGR), "cpumgr") })
+    }
+
+    fn program(&self, manager: &Manager, request: u32) -> Result<Program, String> {
+        let mut command = Command::new(&self.program);
+        command.args(Program::arguments()).env("CPUMGR_TEST_PROGRAM", manager.socket());
+        command.uid(STRANGER).gid(STRANGER).current_dir("/");
+        Program::launch(command, request, 2)
+    }
+
+    fn say(&self, manager: &Manager, words: &[&str]) -> Output {
+        let mut command = Command::new(&self.cpumgr);
+        command.arg(words[0]).arg("--socket").arg(manager.socket()).args(&words[1..]);
+        command.uid(STRANGER).gid(STRANGER).current_dir("/").output().unwrap()
+    }
+}
+
+#[test]
+fn programs_of_two_users_share_the_machine_and_nothing_else() {
+    let Some(cpus) = two_processors() else { return };
+    let manager = Manager::start(&["--system", "--cpus", &cpus]);
+    let Some(for_all) = ForAll::new(manager.dir.path()) else { return };
+    let mut own = manager.program(2, 2);
+    let mut other = for_all.program(&manager, 2).unwrap();
+    own.until("one is left", |seen| seen.processors == 1 && !seen.shared);
+    let seen = other.until("the other user's has one", |seen| seen.processors == 1 && !seen.shared);
+    assert!(seen.cpus.is_disjoint(&own.seen().cpus));
+
+    // Its threads are squeezed as everybody's.
+    own.ask("request 1");
+    other.until("it has both", |seen| seen.processors == 2 || seen.dedicated);
+
+    // Everybody's affairs are the manager's user's.
+    for words in [&["set", "quantum", "50ms"][..], &["policy", "equip"], &["mpl", "1"]] {
+        let output = for_all.say(&manager, words);
+        assert_eq!(output.status.code(), Some(6), "{words:?}");
+        assert!(errors(&output).contains("that is for user 0"), "{words:?}: {}", errors(&output));
+    }
+    let output = for_all.say(&manager, &["attach", &own.pid().to_string()]);
+    assert!(errors(&output).contains("belongs to user 0"), "{}", errors(&output));
+
+    // Who else is there is not theirs to know.
+    let output = for_all.say(&manager, &["status", "--json"]);
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let pids: Vec<u64> = report["programs"].as_array().unwrap().iter().map(|it| it["pid"].as_u64().unwrap()).collect();
+    assert_eq!(pids, [u64::from(other.pid())]);
+    assert_eq!(manager.status().programs.len(), 2);
+    other.kill();
+    eventually("it is gone", || (manager.status().programs.len() == 1).then_some(()));
+}
+
+#[test]
+fn a_users_own_manager_lets_nobody_else_in() {
+    let manager = Manager::start(&[]);
+    let Some(for_all) = ForAll::new(manager.dir.path()) else { return };
+    let open = |path: &Path, mode| std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    open(manager.dir.path(), 0o755);
+    open(&manager.socket(), 0o666);
+    let refused = for_all.program(&manager, 1).err().unwrap();
+    assert!(refused.contains("belongs to user 0"), "{refused}");
+    let said = for_all.say(&manager, &["status"]);
+    assert!(!said.status.success(), "{}", errors(&said));
+    assert!(cpumgr().arg("status").arg("--socket").arg(manager.socket()).output().unwrap().status.success());
+}
