@@ -29,6 +29,7 @@ mod connection;
 mod error;
 mod kept;
 mod life;
+mod pass;
 mod reconnect;
 mod registration;
 mod starved;

@@ -16,6 +16,8 @@ pub enum Kind {
     Up = 2,
     /// Manager to all programs.
     Global = 3,
+    /// Every program of a domain to every other one.
+    Domain = 4,
 }
 
 /// The head of an area. Written by the manager before a program gets the area, and never again.

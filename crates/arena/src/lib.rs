@@ -6,11 +6,12 @@
 //! crate has the protocol step by step, the races, and what happens when either side dies.
 //!
 //! - [`client`]: the program's side. - [`manager`]: the manager's side. - [`message`]: the socket's messages.
-//! - [`layout`]: what lies in the areas; [`grant`], [`park`], [`report`], [`global`]: the parts with a protocol of their
-//!   own.
+//! - [`layout`]: what lies in the areas; [`grant`], [`park`], [`report`], [`global`], [`domain`]: the parts with a
+//!   protocol of their own.
 
 mod area;
 pub mod client;
+pub mod domain;
 pub mod global;
 pub mod grant;
 pub mod header;

@@ -18,6 +18,9 @@ use crate::layout::{DOWN_SIZE, Down, FLAG_FIXED_TEAM, MAX_VPS, Request, UP_SIZE,
 use crate::message::Register;
 use crate::report::Report;
 
+/// Places for virtual processors in a row that name none: behind them the manager does not look for any.
+pub const VP_GAP: usize = 64;
+
 /// The page of all programs.
 #[derive(Debug)]
 pub struct GlobalPage {
@@ -245,12 +248,16 @@ impl ProgramAreas {
         self.up.report.read()
     }
 
-    /// The virtual processors that the program says it has, at most `MAX_VPS`.
+    /// The virtual processors that the program says it has, at most `MAX_VPS`, up to the first [`VP_GAP`] places in a row
+    /// that name none: a look at all places of all programs would be most of what a quantum costs.
     pub fn vps(&self) -> impl Iterator<Item = StatedVp> + '_ {
-        self.up.vps.iter().enumerate().filter_map(|(index, vp)| {
-            let tid = i32::try_from(vp.tid()).ok().filter(|tid| *tid > 0)?;
-            Some(StatedVp { index, tid: Tid(tid), state: vp.state() })
-        })
+        let mut nobody = 0;
+        let lines = self.up.vps.iter().enumerate().map_while(move |(index, vp)| {
+            let tid = i32::try_from(vp.tid()).ok().filter(|tid| *tid > 0);
+            nobody = if tid.is_some() { 0 } else { nobody + 1 };
+            (nobody < VP_GAP).then_some((index, vp, tid))
+        });
+        lines.filter_map(|(index, vp, tid)| Some(StatedVp { index, tid: Tid(tid?), state: vp.state() }))
     }
 
     /// Wakes virtual processors `0..count` that sleep: there is a processor for each again. Costs a fence and a load
@@ -288,6 +295,10 @@ mod tests {
         up.vps[4].set_tid(u32::MAX);
         let stated: Vec<StatedVp> = areas.vps().collect();
         assert_eq!(stated, [StatedVp { index: 3, tid: Tid(99), state: VpState::Parked }]);
+        up.vps[3 + VP_GAP].set_tid(7);
+        up.vps[4 + 2 * VP_GAP].set_tid(8);
+        let indices: Vec<usize> = areas.vps().map(|vp| vp.index).collect();
+        assert_eq!(indices, [3, 3 + VP_GAP], "behind a gap nobody looks");
     }
 
     #[test]

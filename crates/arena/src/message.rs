@@ -45,6 +45,8 @@ pub enum ToManager {
     },
     /// "Who waits to be started?"
     Queue,
+    /// "This process, which is registered, wants to be one of the domain" (`domain`).
+    Join,
 }
 
 fn yes() -> bool {
@@ -161,6 +163,11 @@ pub enum FromManager {
     Announced,
     /// The answer to a [`ToManager::Control`]: it is so now.
     Done,
+    /// The answer to a [`ToManager::Join`], with one descriptor: the domain's area.
+    Joined {
+        /// The program's line in it.
+        line: u32,
+    },
     /// The answer to a [`ToManager::Submit`]: it waits.
     Queued {
         /// Its number.

@@ -1,7 +1,7 @@
 //! The manager's latencies and its cost, beside a bare chain of eventfd and futex in the same run.
 //!
-//! `cargo bench -p cpumgr --bench manager [-- NAME...]` with names of `requests`, `squeeze`, `kill`, `steady`, `idle`,
-//! `many`. Needs two processors and a quiet machine.
+//! `cargo bench -p cpumgr --bench manager [-- NAME...]` with names of `read`, `requests`, `pass`, `flood`, `squeeze`,
+//! `kill`, `steady`, `idle`, `many`. Each value that has a bar is printed beside it. Needs two processors and a quiet machine.
 #![allow(clippy::unwrap_used, reason = "a bench that cannot go on fails")]
 
 use std::sync::Arc;
@@ -29,8 +29,11 @@ fn main() {
     let Some(cpus) = two_processors() else { return };
     let named: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
     let wanted = |name: &str| named.is_empty() || named.iter().any(|it| it == name);
-    let parts: [(&str, Part); 6] = [
+    let parts: [(&str, Part); 9] = [
+        ("read", read),
         ("requests", requests),
+        ("pass", pass),
+        ("flood", flood),
         ("squeeze", squeeze),
         ("kill", kill),
         ("steady", steady),
@@ -45,10 +48,30 @@ fn main() {
 }
 
 /// Half and 99 in 100 of some times.
-fn line(what: &str, mut times: Vec<u64>) {
-    times.sort_unstable();
-    let at = |part: usize| Duration::from_nanos(times[(times.len() * part / 100).min(times.len() - 1)]);
-    println!("{what:44} p50 {:>10.1?}  p99 {:>10.1?}  max {:>10.1?}  n {}", at(50), at(99), at(100), times.len());
+struct Times(Vec<u64>);
+
+impl Times {
+    fn new(mut times: Vec<u64>) -> Self {
+        times.sort_unstable();
+        Self(times)
+    }
+
+    fn at(&self, part: usize) -> Duration {
+        Duration::from_nanos(self.0[(self.0.len() * part / 100).min(self.0.len() - 1)])
+    }
+}
+
+fn line(what: &str, times: Vec<u64>) -> Times {
+    let times = Times::new(times);
+    let (half, most, all) = (times.at(50), times.at(99), times.at(100));
+    println!("{what:44} p50 {half:>10.1?}  p99 {most:>10.1?}  max {all:>10.1?}  n {}", times.0.len());
+    times
+}
+
+/// A value beside its bar.
+fn bar<T: PartialOrd + std::fmt::Debug>(what: &str, value: T, bar: T) {
+    let verdict = if value <= bar { "reached" } else { "MISSED" };
+    println!("{what:44} {value:>14.3?}  bar {bar:.3?}: {verdict}");
 }
 
 /// A thread that waits for an eventfd and wakes another one by a futex: what no manager can beat.
@@ -111,8 +134,62 @@ fn requests(cpus: &str) {
         times.0.extend(chain(40));
         times.1.extend(numbers(&program.ask("time-requests 40")));
     }
-    line("bare chain: eventfd to futex", times.0);
-    line("request to granted virtual processor running", times.1);
+    let chain = line("bare chain: eventfd to futex", times.0);
+    let granted = line("request to granted virtual processor running", times.1);
+    bar("request to running, p50", granted.at(50), Duration::from_micros(80));
+    bar("request to running, p99 (bar: 3 x the chain's)", granted.at(99), chain.at(99) * 3);
+}
+
+/// What a region pays to know its grant.
+fn read(cpus: &str) {
+    use arena::client::{Client, Hello};
+    let manager = Manager::start(&["--cpus", cpus]);
+    let hello = Hello { max_processors: 2, request: 2, fixed_team: false, library: "bench".into() };
+    let client = Client::connect(&manager.socket(), &hello, support::PATIENCE).unwrap();
+    const READS: u32 = 10_000_000;
+    let rounds = (0..5).map(|_| {
+        let begin = Instant::now();
+        for _ in 0..READS {
+            std::hint::black_box(client.grant());
+        }
+        begin.elapsed().as_secs_f64() * 1e9 / f64::from(READS)
+    });
+    bar("reading the grant, ns", rounds.fold(f64::MAX, f64::min), 5.0);
+}
+
+/// Domain mode: from a pass to another program's virtual processor running, without the manager.
+fn pass(cpus: &str) {
+    let manager = Manager::start(&["--cpus", cpus, "--domain", "--quantum", "5ms"]);
+    let mut times = Vec::new();
+    let (mut giver, mut taker) = (manager.program(2, 2), manager.program(2, 2));
+    let last = giver.until("it has one", |seen| seen.processors == 1 && !seen.shared).cpus.first().unwrap();
+    assert_eq!((giver.ask("join"), taker.ask("join")), ("joined".into(), "joined".into()));
+    for _ in 0..100 {
+        let waiter = std::thread::spawn(move || {
+            let at = numbers(&taker.ask("time-taken"))[0];
+            (taker, at)
+        });
+        // From the thread to the sleep.
+        std::thread::sleep(Duration::from_millis(8));
+        let begin = numbers(&giver.ask(&format!("time-pass {}", last.0)))[0];
+        let (back, at) = waiter.join().unwrap();
+        taker = back;
+        times.push(at.saturating_sub(begin));
+    }
+    let times = line("pass to another program's thread running", times);
+    bar("handoff, p50", times.at(50), Duration::from_micros(40));
+}
+
+/// A program that rings as fast as it can.
+fn flood(cpus: &str) {
+    let manager = Manager::start(&["--cpus", cpus]);
+    let mut flooder = manager.program(1, 2);
+    let asked = std::thread::spawn(move || flooder.ask("flood 6000"));
+    std::thread::sleep(Duration::from_millis(500));
+    let (percent, turns) = cost(&manager, Duration::from_secs(5));
+    let answer = asked.join().unwrap();
+    println!("{:44} {percent:.4} % of a processor, {turns} wakeups in 5s, {answer}", "a doorbell flood");
+    bar("doorbell flood, % of a processor", percent, 1.0);
 }
 
 fn squeeze(cpus: &str) {
@@ -132,7 +209,8 @@ fn squeeze(cpus: &str) {
         drop(other.join().unwrap());
         program.kill();
     }
-    line("smaller grant to squeezed (grace 2 ms)", times);
+    let times = line("smaller grant to squeezed (grace 2 ms)", times);
+    bar("squeezed within grace + 1 ms, p99", times.at(99), Duration::from_millis(3));
 }
 
 fn kill(cpus: &str) {
@@ -152,7 +230,8 @@ fn kill(cpus: &str) {
         let woken = numbers(&program.ask("time-wake 2"))[0];
         times.push(woken.saturating_sub(killed.join().unwrap()));
     }
-    line("SIGKILL to the survivor's thread running", times);
+    let times = line("SIGKILL to the survivor's thread running", times);
+    bar("killed program's processors reused, p99", times.at(99), Duration::from_millis(10));
 }
 
 /// Processor time and wakeups of a manager over some seconds.
@@ -188,6 +267,7 @@ fn steady(cpus: &str) {
         std::thread::sleep(Duration::from_millis(500));
         let (percent, turns) = cost(&manager, time);
         println!("{what:44} {percent:.4} % of a processor, {turns} wakeups in {time:?}");
+        bar("steady, % of a processor", percent, 0.1);
         drop(programs);
     }
     let manager = Manager::start(&["--cpus", cpus]);
@@ -206,6 +286,7 @@ fn idle(cpus: &str) {
     std::thread::sleep(Duration::from_millis(300));
     let (percent, turns) = cost(&manager, Duration::from_secs(3));
     println!("{:44} {percent:.4} % of a processor, {turns} wakeups in 3s", "no programs");
+    bar("wakeups without a program", turns, 0);
 }
 
 fn many(cpus: &str) {

@@ -73,6 +73,13 @@ pub(crate) enum Answer {
     Messages(Vec<FromManager>),
     /// The answer to a registration.
     Areas(Box<Areas>),
+    /// The answer to who joins a domain.
+    Domain {
+        /// Its line.
+        line: u32,
+        /// The domain's area.
+        area: Arc<OwnedFd>,
+    },
 }
 
 /// What a program gets with the answer to its registration.

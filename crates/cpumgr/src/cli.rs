@@ -188,6 +188,10 @@ pub struct DaemonArgs {
     /// with the capability CAP_SYS_NICE). Others may not change what concerns everybody.
     #[arg(long)]
     pub system: bool,
+    /// Lets programs pass processors that they do not use to each other without asking: faster, and only for programs of
+    /// one user that trust each other.
+    #[arg(long, conflicts_with = "system")]
+    pub domain: bool,
     /// Ends when no program was there for so long, or `never` [default: never; 10s with --background].
     #[arg(long, value_name = "TIME", value_parser = idle_exit)]
     pub idle_exit: Option<IdleExit>,

@@ -50,6 +50,8 @@ pub struct Options {
     pub widen: bool,
     /// It serves every user of the machine.
     pub system: bool,
+    /// Programs may pass processors to each other.
+    pub domain: bool,
 }
 
 impl Options {
@@ -74,6 +76,7 @@ impl Options {
             trace: args.trace.as_deref().map(absolute).transpose()?,
             widen: args.widen,
             system: args.system,
+            domain: args.domain,
         })
     }
 }
@@ -131,6 +134,7 @@ pub fn serve(options: &Options, ready: impl FnOnce()) -> Result<Ended, Error> {
         kernel: Box::new(Linux),
         level: options.level,
         public: options.system,
+        domain: options.domain,
     })?;
     ready();
     Ok(server.run()?)

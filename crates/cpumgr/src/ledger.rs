@@ -179,6 +179,29 @@ impl Ledger {
         self.redecide(now, Cause::Release)
     }
 
+    /// Whoever held `cpu` passed it to program `to`, without asking (domain mode). `None`, and nothing has changed: nobody
+    /// holds it alone, it is that one's last, or `to` is not the first besides that one to have what is released.
+    pub fn pass(&mut self, to: AppId, cpu: u32, now: Nanos) -> Option<Vec<Change>> {
+        let holder = self.entries.iter().find(|entry| entry.holding.cpus.contains(&cpu) && entry.id != to)?;
+        let may = holder.holding.cpus.len() > 1 && !holder.holding.shared;
+        let holder = holder.id;
+        let first = self.first_waiting().map(|(app, _)| app).find(|app| *app != holder);
+        if !may || first != Some(to) {
+            return None;
+        }
+        Some(self.release(holder, &[cpu], now))
+    }
+
+    /// Who is to have processors that are released, in order, and how many each could use beyond what it has.
+    pub fn first_waiting(&self) -> impl Iterator<Item = (AppId, u32)> + '_ {
+        self.decision.work_list.iter().filter_map(|app| {
+            let entry = self.entries.iter().find(|entry| entry.id == *app)?;
+            let held = if entry.holding.shared { 0 } else { entry.holding.cpus.len() };
+            let held = u32::try_from(held).expect("processors have 32-bit numbers");
+            Some((*app, entry.view().wants().saturating_sub(held)))
+        })
+    }
+
     /// A program wants all of its request again; true when it had given something back.
     pub fn resume(&mut self, app: AppId) -> bool {
         let entry = self.entries.iter_mut().find(|entry| entry.id == app);

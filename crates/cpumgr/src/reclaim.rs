@@ -20,7 +20,7 @@
 use std::collections::BTreeMap;
 
 use arena::layout::{Verdict, VpState};
-use arena::manager::ProgramAreas;
+use arena::manager::{ProgramAreas, StatedVp};
 use nix::errno::Errno;
 use platform::affinity::{CpuId, CpuSet, Tid};
 use platform::process::Pid;
@@ -76,14 +76,24 @@ impl Reclaim {
             self.taken.remove(cpu);
         }
         let lost = before.iter().filter(|cpu| !now.contains(cpu));
-        for cpu in lost {
-            self.taken.entry(*cpu).or_insert(grace_ends);
+        // With nobody to squeeze there is nothing to do when the grace is over: whoever wakes looks at the grant first.
+        let anybody = || areas.vps().any(|vp| self.is_mine(&vp));
+        if lost.clone().next().is_some() && anybody() {
+            for cpu in lost {
+                self.taken.entry(*cpu).or_insert(grace_ends);
+            }
         }
         self.next_index = 0;
         for index in now.len()..before.len() {
             areas.judge(index, Verdict::Asked);
         }
         self.rebind(kernel, areas, now);
+        self.tell(areas);
+    }
+
+    /// A processor that the program took without having been granted it: as if it had been taken away.
+    pub fn take_back(&mut self, areas: &ProgramAreas, cpu: u32, grace_ends: u64) {
+        self.taken.entry(cpu).or_insert(grace_ends);
         self.tell(areas);
     }
 
@@ -100,14 +110,10 @@ impl Reclaim {
         }
         let kept: CpuSet = kept.iter().copied().map(CpuId).collect();
         let first = self.next_index;
-        // Who sleeps is in nobody's way. A program that says so of one that runs gains what it could have by binding it
-        // back.
-        let may_run = areas.vps().filter(|vp| vp.index >= first && vp.state != VpState::Parked);
+        let may_run = areas.vps().filter(|vp| vp.index >= first && self.is_mine(vp));
         let stated: Vec<_> = may_run.take(BUDGET).collect();
         for vp in &stated {
-            if vp.index != 0 && vp.tid != self.initial {
-                self.squeeze_one(kernel, areas, vp.index, vp.tid, &overdue, &kept);
-            }
+            self.squeeze_one(kernel, areas, vp.index, vp.tid, &overdue, &kept);
         }
         if let Some(last) = stated.last().filter(|_| stated.len() == BUDGET) {
             self.next_index = last.index + 1;
@@ -116,6 +122,12 @@ impl Reclaim {
             self.next_index = 0;
         }
         self.tell(areas);
+    }
+
+    /// A thread that may be squeezed (Q1) and may be running. Who sleeps is in nobody's way; a program that says so of one
+    /// that runs gains what it could have by binding it back.
+    fn is_mine(&self, vp: &StatedVp) -> bool {
+        vp.index != 0 && vp.tid != self.initial && vp.state != VpState::Parked
     }
 
     fn squeeze_one(

@@ -138,6 +138,7 @@ fn start(socket: &Path, policy: &str) -> Result<(), Error> {
         // `taskset ... cpumgr run` restricts the program, not the manager that everybody finds afterwards.
         widen: true,
         system: false,
+        domain: false,
     };
     match background::start_apart(&options) {
         // The one before is about to end, or somebody started one by hand: the next round finds out.

@@ -36,6 +36,7 @@ use crate::trace::{self, Trace};
 mod attached;
 mod connection;
 mod control;
+mod domain;
 mod program;
 mod queue;
 mod report;
@@ -72,6 +73,8 @@ pub struct Setup {
     pub level: Option<u32>,
     /// Every user's programs may come, and not only those of its own.
     pub public: bool,
+    /// Programs may pass processors to each other.
+    pub domain: bool,
 }
 
 /// Why the scheduler ended.
@@ -106,6 +109,8 @@ pub struct Server {
     admit_again: Option<u64>,
     connections: BTreeMap<u64, Connection>,
     serials: Serials,
+    /// What programs that pass processors to each other share.
+    domain: Option<domain::Domain>,
     /// Connections that get their answer after the next decision.
     arrived: Vec<u64>,
     /// Connections to be taken down at the end of the pass.
@@ -131,6 +136,7 @@ impl Server {
         let copied = page.as_fd().try_clone_to_owned();
         let shared_page =
             copied.map_err(|error| SysError::new("fcntl(F_DUPFD_CLOEXEC)", error.raw_os_error().unwrap_or(0)))?;
+        let domain = setup.domain.then(|| domain::Domain::create(now)).transpose()?;
         let serials = Serials::new();
         let doorman = Doorman { owner: nix::unistd::geteuid().as_raw(), public: setup.public };
         // The last thing that can fail: from now on there is somebody at the door.
@@ -141,6 +147,7 @@ impl Server {
             shared_page: Arc::new(shared_page),
             api,
             serials,
+            domain,
             doorman,
             reactor: setup.reactor,
             ledger: setup.ledger,
@@ -177,6 +184,8 @@ impl Server {
             if events.contains(&Event::Signal) {
                 break Ended::Signal;
             }
+            // Before the books change: what was passed was passed under those that are in force.
+            self.settle_domain(now);
             for event in events {
                 self.take(event, now)?;
             }
@@ -340,6 +349,7 @@ impl Server {
         if self.is_needed() {
             self.idle_since = now;
         }
+        self.offer_domain();
         let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
         self.page.set_state(State {
             processors: self.ledger.processors(),
@@ -396,6 +406,9 @@ impl Server {
         if let Some(mut program) = connection.program.take() {
             program.stop_listening(&self.reactor);
             program.reclaim.restore(self.kernel.as_ref());
+            if let Some(domain) = &mut self.domain {
+                domain.leave(serial);
+            }
             if self.ledger.leave(AppId(serial)) {
                 self.cause = Some(Cause::Exit);
             }

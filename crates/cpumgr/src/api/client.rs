@@ -1,7 +1,7 @@
 //! One client: what it says goes to the scheduler, what the scheduler answers goes to it.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -143,6 +143,10 @@ impl Client {
                 let packet = message::encode(&registered).map_err(io::Error::other)?;
                 send(&self.socket, &packet, &areas.in_order()).await?;
                 self.others.leave(self.serial);
+            }
+            Answer::Domain { line, area } => {
+                let packet = message::encode(&FromManager::Joined { line }).map_err(io::Error::other)?;
+                send(&self.socket, &packet, &[area.as_fd()]).await?;
             }
         }
         Ok(())

@@ -129,6 +129,9 @@ fn arguments(options: &Options) -> Vec<std::ffi::OsString> {
     if options.system {
         arguments.push("--system".into());
     }
+    if options.domain {
+        arguments.push("--domain".into());
+    }
     if options.widen {
         arguments.push("--widen".into());
     }

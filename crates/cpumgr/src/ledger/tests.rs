@@ -53,6 +53,27 @@ fn an_arrival_takes_old_processors_at_once() {
 }
 
 #[test]
+fn a_processor_that_is_passed_goes_to_the_first_who_waits_besides_the_giver() {
+    let mut ledger = ledger(4, "dss-ts");
+    ledger.arrive(AppId(1), 4, 4);
+    ledger.arrive(AppId(2), 4, 4);
+    ledger.decide(0, Cause::Arrival);
+    ledger.decide(50 * MS, Cause::Quantum);
+    let (given, kept) = (cpus(&ledger, 1)[0], cpus(&ledger, 1)[1]);
+    assert!(ledger.pass(AppId(1), given, 51 * MS).is_none(), "nobody passes to himself");
+    assert!(ledger.pass(AppId(7), given, 51 * MS).is_none(), "nobody of that name waits");
+    assert!(ledger.pass(AppId(2), 9, 51 * MS).is_none(), "nobody has that processor");
+    assert!(ledger.pass(AppId(2), given, 51 * MS).is_some_and(|changes| changes.len() == 2));
+    assert_eq!(cpus(&ledger, 1), [kept]);
+    assert!(cpus(&ledger, 2).contains(&given) && cpus(&ledger, 2).len() == 3);
+    assert!(ledger.pass(AppId(2), kept, 52 * MS).is_none(), "the last one is nobody's to give");
+    // As after a release: it wants all again when it says so.
+    assert!(ledger.resume(AppId(1)));
+    ledger.decide(80 * MS, Cause::Request);
+    assert_eq!(cpus(&ledger, 1).len(), 2);
+}
+
+#[test]
 fn a_young_processor_is_taken_when_its_hold_ends() {
     let mut ledger = ledger(2, "dss-ts");
     ledger.arrive(AppId(1), 2, 2);

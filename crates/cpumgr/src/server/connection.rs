@@ -108,6 +108,7 @@ impl Server {
             ToManager::Announce { attach } => self.announce(serial, attach),
             ToManager::Control(control) => self.control(serial, control, now),
             ToManager::Submit { request, label } => self.submit(serial, request, &label, now),
+            ToManager::Join => self.join(serial),
             ToManager::Queue => {
                 let report = self.queue_report(serial, now);
                 self.say(serial, report);
@@ -217,7 +218,7 @@ impl Server {
         self.put(serial, Answer::Messages(messages));
     }
 
-    fn put(&mut self, serial: u64, answer: Answer) {
+    pub(super) fn put(&mut self, serial: u64, answer: Answer) {
         if self.connections.get(&serial).is_some_and(|connection| !connection.put(answer)) {
             self.doom(serial, "it does not read what it asks for");
         }

@@ -298,6 +298,7 @@ pub(crate) fn act_as_a_program() {
     let socket = if socket.is_empty() { std::env::var_os("NANOS_CPUMGR").unwrap() } else { socket };
     let mut client: Option<Arc<Client>> = None;
     let mut sleeper = None;
+    let mut domain: Option<arena::domain::Domain> = None;
     for line in std::io::stdin().lock().lines() {
         let line = line.unwrap();
         let words: Vec<&str> = line.split(' ').collect();
@@ -435,6 +436,33 @@ pub(crate) fn act_as_a_program() {
                     rings += 1;
                 }
                 format!("flooded {rings}")
+            }
+            "join" => match arena::domain::Domain::join(Path::new(&socket), PATIENCE) {
+                Ok(joined) => {
+                    domain = Some(joined);
+                    "joined".into()
+                }
+                Err(error) => error.to_string(),
+            },
+            // Passes processor N to whoever of the domain wants one.
+            "pass" => client.as_ref().unwrap().pass(domain.as_ref().unwrap(), CpuId(number(1))).to_string(),
+            "taken" => domain.as_ref().unwrap().take().map_or("none".into(), |cpu| cpu.0.to_string()),
+            // Waits for a processor, and says when it ran.
+            "time-taken" => {
+                let domain = domain.as_ref().unwrap();
+                while domain.wait(Duration::from_secs(1)).is_none() {}
+                platform::clock::monotonic_ns().to_string()
+            }
+            // The time of a pass.
+            "time-pass" => {
+                let (client, domain) = (client.as_ref().unwrap(), domain.as_ref().unwrap());
+                loop {
+                    let begin = platform::clock::monotonic_ns();
+                    if client.pass(domain, CpuId(number(1))) {
+                        break begin.to_string();
+                    }
+                    std::thread::sleep(Duration::from_micros(200));
+                }
             }
             // How often the manager was seen dead or silent in so many milliseconds, by a look in each.
             "misses" => {

@@ -1,0 +1,347 @@
+//! Domain mode: an area that the programs of one user share, in which an idle processor passes itself to another program
+//! directly (M6), without the manager in between. The original's way; opt-in, because every program of the domain can
+//! write what it wants there. The protected way (release to the manager) is the default.
+//!
+//! # Protocol
+//! 1. The manager gives each program of the domain a line. Into the lines of the first two of the work-list it writes their
+//!    rank and how many processors each could use beyond what it has. (Two, because the first may be the giver.)
+//! 2. *Pass.* A virtual processor that has nothing to run while somebody wants a processor takes one from the wish of the
+//!    first other line ([`Domain::pass`]), notes its processor in that line as given and as moved, wakes who sleeps there, and
+//!    parks.
+//! 3. *Take.* A virtual processor of the receiver takes a given processor ([`Domain::take`]), binds itself, and runs.
+//! 4. *Settle.* The manager reads what moved, at the latest at the end of the quantum, writes it into its books as far as
+//!    the giver had the processor and the receiver wanted one, and publishes both grants. What it does not believe it
+//!    takes back from the receiver, as any processor (ask, grace, squeeze).
+//!
+//! # Invariants
+//! - D1 A given processor is taken once: whoever clears its bit has it.
+//! - D2 No more processors are given to a line than its wish said.
+//! - D3 Nobody waits for anybody, and nothing in the area is an index or a pointer that is not checked.
+//! - D4 The manager does nothing because of the area that the books do not allow: the worst that a program of the domain
+//!   can do is what one user's programs can do to each other anyway (D10).
+//!
+//! # Races
+//! Two givers, one wish: A and B find that one is wanted. One exchange succeeds, the other reads 0 and goes on to the next line.
+//!
+//! A pass and a new grant: A passes processor 3 while the manager gives 3 to C. The receiver runs on 3 beside C until the
+//! manager settles: it finds that A did not have 3 any more, and takes it back from the receiver.
+//!
+//! A pass and a sleeper: A notes the processor, fences and looks whether anybody sleeps; B marks that it sleeps, fences
+//! and looks for a processor. One of them sees the other (`park`).
+//!
+//! # Who touches what
+//! `slot`, `wish` (up): the manager. `wish` (down), `given` (set), `moved` (set): any program of the domain. `given`
+//! (clear): the receiver. `moved` (clear): the manager.
+//!
+//! # Papers
+//! P2 section 3.3: an idle processor looks for work in its program, then assigns itself to one of the work-list. There
+//! the area held all programs' data; here it holds only what a pass needs, and grants stay in protected areas.
+
+use platform::affinity::CpuId;
+use platform::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use crate::grant::{CPU_WORDS, MAX_CPUS};
+use crate::header::{Header, Kind, Layout};
+use crate::park::ParkWord;
+
+/// Programs of one domain; loom explores two.
+#[cfg(not(loom))]
+pub const MAX_MEMBERS: usize = 64;
+/// Programs of one domain; loom explores two.
+#[cfg(loom)]
+pub const MAX_MEMBERS: usize = 2;
+const WISH_BITS: u32 = 16;
+const WISH_MASK: u32 = (1 << WISH_BITS) - 1;
+/// The size of the area.
+pub const DOMAIN_SIZE: usize = 7 * 4096;
+
+/// One program of the domain.
+#[derive(Debug, Default)]
+#[cfg_attr(not(loom), repr(C, align(128)))]
+pub struct Member {
+    /// The program's number in the manager's life; 0: nobody's line.
+    slot: AtomicU64,
+    /// Bits 0-15: processors wanted; bits 16-31: the rank, 1 for the first of the work-list.
+    wish: AtomicU32,
+    /// Where a virtual processor of the program sleeps that waits for a processor.
+    pub park: ParkWord,
+    given: [AtomicU64; CPU_WORDS],
+    moved: [AtomicU64; CPU_WORDS],
+}
+
+impl Member {
+    /// The manager's side: whose line this is, how many processors that program could use beyond what it has, and which
+    /// place it has in the work-list (1: the first). Nobody gives to a line that wants none.
+    pub fn offer(&self, slot: u64, rank: u32, wants: u32) {
+        let wish = if wants == 0 { 0 } else { rank.min(WISH_MASK) << WISH_BITS | wants.min(WISH_MASK) };
+        // ORDERING: Relaxed, both - numbers on their own: who acts on an old one gives a processor that the manager takes
+        // back, or gives none.
+        if self.slot.load(Ordering::Relaxed) != slot {
+            self.slot.store(slot, Ordering::Relaxed);
+        }
+        if self.wish.load(Ordering::Relaxed) != wish {
+            self.wish.store(wish, Ordering::Relaxed);
+        }
+    }
+
+    /// Whose line this is.
+    pub fn slot(&self) -> u64 {
+        // ORDERING: Relaxed - a number on its own.
+        self.slot.load(Ordering::Relaxed)
+    }
+
+    /// How many processors the program could use, less what was given to it since.
+    pub fn wants(&self) -> u32 {
+        // ORDERING: Relaxed - a hint.
+        self.wish.load(Ordering::Relaxed) & WISH_MASK
+    }
+
+    /// Its rank, when it wants a processor.
+    fn rank(&self) -> Option<u32> {
+        // ORDERING: Relaxed - a hint: `give` decides.
+        let wish = self.wish.load(Ordering::Relaxed);
+        (wish & WISH_MASK > 0).then_some(wish >> WISH_BITS)
+    }
+
+    /// Step 2 for this line. False: it wants none.
+    pub fn give(&self, cpu: CpuId) -> bool {
+        let (word, bit) = place(cpu);
+        let less = |wish: u32| (wish & WISH_MASK > 0).then(|| wish - 1);
+        // ORDERING: Relaxed - D2 needs the exchange and nothing before or after it.
+        if word >= CPU_WORDS || self.wish.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_err() {
+            return false;
+        }
+        // ORDERING(domain.move): Release - what ran on the processor before; pairs with ORDERING(domain.settle).
+        self.moved[word].fetch_or(bit, Ordering::Release);
+        // ORDERING(domain.give): Release - as above; pairs with ORDERING(domain.take). After `moved`, so that whoever has
+        // taken a processor finds it noted there.
+        self.given[word].fetch_or(bit, Ordering::Release);
+        // After that (`park.wake`).
+        self.park.wake();
+        true
+    }
+
+    /// Step 3 for this line: a processor, if one was given.
+    pub fn take(&self) -> Option<CpuId> {
+        for (index, word) in self.given.iter().enumerate() {
+            // ORDERING: Relaxed - a look; the exchange below decides.
+            let mut seen = word.load(Ordering::Relaxed);
+            while seen != 0 {
+                let bit = seen & seen.wrapping_neg();
+                // ORDERING(domain.take): Acquire - what ran on the processor before; pairs with ORDERING(domain.give).
+                let before = word.fetch_and(!bit, Ordering::Acquire);
+                if before & bit != 0 {
+                    return Some(CpuId(index as u32 * 64 + bit.trailing_zeros()));
+                }
+                // A sibling was faster.
+                seen = before & !bit;
+            }
+        }
+        None
+    }
+
+    /// Step 4: the processors that were given since the last time.
+    pub fn settle(&self) -> Vec<CpuId> {
+        let mut moved = Vec::new();
+        for (index, word) in self.moved.iter().enumerate() {
+            // ORDERING: Relaxed - a look; nothing was given in nearly all cases.
+            if word.load(Ordering::Relaxed) == 0 {
+                continue;
+            }
+            // ORDERING(domain.settle): Acquire - pairs with ORDERING(domain.move).
+            let mut bits = word.swap(0, Ordering::Acquire);
+            while bits != 0 {
+                moved.push(CpuId(index as u32 * 64 + bits.trailing_zeros()));
+                bits &= bits - 1;
+            }
+        }
+        moved
+    }
+
+    /// The manager's side: nobody's line any more. What was given and not taken is nobody's.
+    pub fn clear(&self) {
+        self.offer(0, 0, 0);
+        for word in self.given.iter().chain(&self.moved) {
+            // ORDERING: Relaxed - the program that used the line is gone.
+            word.store(0, Ordering::Relaxed);
+        }
+    }
+}
+
+/// The word and the bit of a processor; a word beyond the last one for a processor that the arena cannot name.
+fn place(cpu: CpuId) -> (usize, u64) {
+    if cpu.0 < MAX_CPUS { ((cpu.0 / 64) as usize, 1 << (cpu.0 % 64)) } else { (CPU_WORDS, 0) }
+}
+
+/// Gives `cpu` to that of these lines that wants one and has the first rank, but not to line `own`. The giver's side of
+/// step 2.
+pub fn pass(members: &[Member], own: usize, cpu: CpuId) -> Option<usize> {
+    let others = members.iter().enumerate().filter(|(index, _)| *index != own);
+    let (_, index) = others.filter_map(|(index, member)| Some((member.rank()?, index))).min()?;
+    members[index].give(cpu).then_some(index)
+}
+
+mod mapped {
+    use std::os::fd::{AsFd, OwnedFd};
+    use std::path::Path;
+    use std::time::Duration;
+
+    use platform::SysResult;
+    use platform::affinity::CpuId;
+    use platform::shm::SharedMemory;
+
+    use super::{DOMAIN_SIZE, Header, Kind, Layout, MAX_MEMBERS, Member};
+    use crate::area::Area;
+    use crate::client::{ConnectError, Connection};
+    use crate::message::{FromManager, ToManager};
+
+    /// The whole area.
+    #[derive(Debug)]
+    #[repr(C)]
+    pub(super) struct Lines {
+        /// What this area is. Its slot is the time at which the manager began.
+        header: Header,
+        /// The programs, in the order in which they are looked at.
+        members: [Member; MAX_MEMBERS],
+    }
+
+    // SAFETY: - `repr(C)`, atomics only.
+    //         - the size is asserted below.
+    unsafe impl Layout for Lines {
+        const SIZE: usize = DOMAIN_SIZE;
+        const KIND: Kind = Kind::Domain;
+
+        fn header(&self) -> &Header {
+            &self.header
+        }
+    }
+
+    // Loom's atomics are larger than words; a model never maps an area.
+    #[cfg(not(loom))]
+    const _: () = assert!(size_of::<Lines>() <= DOMAIN_SIZE);
+
+    /// The manager's end.
+    #[derive(Debug)]
+    pub struct DomainArea {
+        area: Area<Lines>,
+        descriptor: OwnedFd,
+    }
+
+    impl DomainArea {
+        /// An area without programs, of a manager that began at `now_ns`.
+        ///
+        /// # Errors
+        /// When the system has no memory or no descriptors left.
+        pub fn create(now_ns: u64) -> SysResult<Self> {
+            let memory = SharedMemory::create("nanos-domain", DOMAIN_SIZE)?;
+            let area = Area::<Lines>::new(memory.map_read_write()?);
+            area.header.write(Kind::Domain, DOMAIN_SIZE, now_ns);
+            Ok(Self { area, descriptor: memory.into() })
+        }
+
+        /// The lines.
+        pub fn members(&self) -> &[Member] {
+            &self.area.members
+        }
+
+        /// What programs get: they can write.
+        pub fn descriptor(&self) -> impl AsFd + '_ {
+            self.descriptor.as_fd()
+        }
+    }
+
+    /// A program's end.
+    #[derive(Debug)]
+    pub struct Domain {
+        area: Area<Lines>,
+        own: usize,
+    }
+
+    impl Domain {
+        /// Joins the domain of the manager at `path`, with which this process is registered. To be done again after
+        /// [`Client::registrations`](crate::client::Client::registrations) has changed: another manager has another area.
+        ///
+        /// # Errors
+        /// When there is no manager, or it has no domain, or no room, or this process is not registered.
+        pub fn join(path: &Path, timeout: Duration) -> Result<Self, ConnectError> {
+            let connection = Connection::open(path, timeout)?;
+            connection.send(&ToManager::Join)?;
+            let (line, mut descriptors) = match connection.receive()? {
+                (FromManager::Joined { line }, descriptors) => (line as usize, descriptors),
+                (FromManager::Refused(refused), _) => {
+                    return Err(ConnectError::Refused { path: path.to_owned(), refused });
+                }
+                (other, _) => return Err(connection.broken(format!("it answered who wanted to join with {other:?}"))),
+            };
+            let (Some(descriptor), true) = (descriptors.pop(), line < MAX_MEMBERS) else {
+                return Err(connection.broken(format!("line {line} of its domain, or no descriptor")));
+            };
+            let area = Area::<Lines>::receive(descriptor, true);
+            let area = area.map_err(|error| connection.broken(error.to_string()))?;
+            Ok(Self { area, own: line })
+        }
+
+        /// Passes a processor of this program's grant to the first program that wants one: it is not ours from now on, and
+        /// the virtual processor that used it parks. False: nobody of the domain wants one.
+        pub fn pass(&self, cpu: CpuId) -> bool {
+            super::pass(&self.area.members, self.own, cpu).is_some()
+        }
+
+        /// A processor that was passed to this program: the caller binds itself to it, and has it until a grant says
+        /// otherwise. The next grants name it.
+        pub fn take(&self) -> Option<CpuId> {
+            self.area.members[self.own].take()
+        }
+
+        /// Waits for a processor, at most `timeout`; whoever waits must be ready to find none.
+        pub fn wait(&self, timeout: Duration) -> Option<CpuId> {
+            let own = &self.area.members[self.own];
+            own.park.prepare();
+            if let Some(cpu) = own.take() {
+                own.park.cancel();
+                return Some(cpu);
+            }
+            own.park.sleep(Some(timeout));
+            own.take()
+        }
+
+        /// Whether another program of the domain wants a processor. Some loads.
+        pub fn is_wanted(&self) -> bool {
+            let others = self.area.members.iter().enumerate().filter(|(index, _)| *index != self.own);
+            others.into_iter().any(|(_, member)| member.wants() > 0)
+        }
+    }
+}
+
+pub use mapped::{Domain, DomainArea};
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn line(rank: u32, wants: u32) -> Member {
+        let line = Member::default();
+        line.offer(1, rank, wants);
+        line
+    }
+
+    #[test]
+    fn a_processor_is_given_as_often_as_one_is_wanted_and_taken_once() {
+        let line = line(1, 2);
+        assert!(line.give(CpuId(3)) && line.give(CpuId(1000)) && !line.give(CpuId(4)));
+        assert_eq!((line.take(), line.take(), line.take()), (Some(CpuId(3)), Some(CpuId(1000)), None));
+        assert_eq!(line.settle(), [CpuId(3), CpuId(1000)]);
+        assert!(line.settle().is_empty());
+        assert!(!Member::default().give(CpuId(5000)), "what the arena cannot name cannot be given");
+    }
+
+    #[test]
+    fn the_first_other_line_that_wants_one_has_it() {
+        let lines = [line(1, 1), line(2, 0), line(3, 1), line(2, 1)];
+        assert_eq!(pass(&lines, 0, CpuId(1)), Some(3));
+        assert_eq!(pass(&lines, 0, CpuId(2)), Some(2));
+        assert_eq!(pass(&lines, 0, CpuId(3)), None, "its own wish is none for itself");
+        lines[2].clear();
+        assert_eq!((lines[2].slot(), lines[2].take(), lines[2].settle()), (0, None, Vec::new()));
+    }
+}
