@@ -12,7 +12,7 @@ use std::cell::Cell;
 use std::num::NonZero;
 use std::ops::Range;
 use std::ptr;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 /// What a part of a region does, told its number.
 pub(crate) type Body = extern "C" fn(u32);
@@ -70,8 +70,17 @@ pub(crate) fn counted_from(parts: Range<usize>, each: u64) -> impl FnOnce(u64) -
     }
 }
 
+/// Whether our teams may be smaller than two beside other load: what a bench beside a hog is about. Elsewhere a sample of a
+/// region of two has two threads.
+pub(crate) static SHRINKS: AtomicBool = AtomicBool::new(false);
+
 /// Our engine as the row wants it.
 pub(crate) fn configure(row: Row) {
+    // ORDERING: Relaxed - set by the same thread.
+    if !SHRINKS.load(Relaxed) {
+        let two = nanothreads::sizer::Fixed::new(super::place::PROCESSORS);
+        assert!(nanothreads::set_team_sizer(Box::new(two)), "a sample sets the team size before it uses the engine");
+    }
     assert!(
         engine::configure(Config { bind: row == Row::Bound, ..Config::default() }),
         "a sample configures the engine before it uses it"

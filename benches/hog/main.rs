@@ -19,6 +19,7 @@ use platform::affinity::{CpuSet, Tid, set_affinity};
 use std::hint::black_box;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitCode, Stdio};
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 /// Steps of a part: about 5 us.
@@ -28,6 +29,8 @@ const SETTLE: Duration = Duration::from_millis(100);
 const SAMPLE: Duration = Duration::from_millis(600);
 
 fn main() -> ExitCode {
+    // ORDERING: Relaxed - read by the same thread.
+    regions::SHRINKS.store(true, Relaxed);
     let cases =
         [("no hog", None), ("hog on the slave's processor", Some(1)), ("hog on the master's processor", Some(0))];
     let cases = cases.map(|(name, at)| {

@@ -38,7 +38,6 @@ pub(crate) struct Counters {
     steals: Count,
     hand_overs: Count,
     lost_members: Count,
-    homes_given_up: Count,
 }
 
 impl Counters {
@@ -72,11 +71,6 @@ impl Counters {
     /// A member of the thread's team had no processor while the thread waited for it.
     pub(crate) fn lost_member(&self) {
         self.lost_members.add(1);
-    }
-
-    /// The thread, a virtual processor, gave its soft placement up.
-    pub(crate) fn gave_home_up(&self) {
-        self.homes_given_up.add(1);
     }
 
     /// The thread took work that was queued for another one.
@@ -134,7 +128,6 @@ impl Blocks {
             sum.steals += block.steals.get();
             sum.hand_overs += block.hand_overs.get();
             sum.lost_members += block.lost_members.get();
-            sum.homes_given_up += block.homes_given_up.get();
         }
         sum
     }

@@ -31,8 +31,6 @@ pub struct Statistics {
     pub hand_overs: u64,
     /// Long waits for a member that had begun its part and lost its processor to others.
     pub lost_members: u64,
-    /// How often a virtual processor found others on the processor where it was to wake, and gave it up for a while.
-    pub homes_given_up: u64,
     /// Virtual processors that were created; none is ever destroyed.
     pub virtual_processors: u64,
 }
@@ -81,7 +79,6 @@ impl Statistics {
             steals: self.steals.saturating_sub(earlier.steals),
             hand_overs: self.hand_overs.saturating_sub(earlier.hand_overs),
             lost_members: self.lost_members.saturating_sub(earlier.lost_members),
-            homes_given_up: self.homes_given_up.saturating_sub(earlier.homes_given_up),
             virtual_processors: self.virtual_processors.saturating_sub(earlier.virtual_processors),
         }
     }
@@ -89,7 +86,7 @@ impl Statistics {
 
 impl fmt::Display for Statistics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { waits, waited, parks, wakes, steals, hand_overs, lost_members, homes_given_up, .. } = self;
+        let Self { waits, waited, parks, wakes, steals, hand_overs, lost_members, .. } = self;
         let virtual_processors = self.virtual_processors;
         write!(f, "regions {}", self.all_regions())?;
         let mut separator = " (";
@@ -108,7 +105,7 @@ impl fmt::Display for Statistics {
         write!(
             f,
             "; waits {waits} ({waited:.3?}), parks {parks}, wakes {wakes}, steals {steals}; virtual processors {virtual_processors}; \
-             others' load: hand-overs {hand_overs}, lost members {lost_members}, homes given up {homes_given_up}"
+             others' load: hand-overs {hand_overs}, lost members {lost_members}"
         )
     }
 }
@@ -135,7 +132,7 @@ mod tests {
         assert_eq!(
             text,
             "regions 7 (5 of 2 threads, 2 of 9-16); waits 0 (0.000ns), parks 3, wakes 0, steals 0; virtual processors 7; \
-             others' load: hand-overs 0, lost members 0, homes given up 0"
+             others' load: hand-overs 0, lost members 0"
         );
         assert_eq!(Statistics::default().since(&some), Statistics::default());
         assert_eq!(some.since(&Statistics::default()), some);

@@ -11,7 +11,7 @@ use crate::membership::{Carrier, Membership};
 use crate::open_ring::OpenRing;
 use crate::panics::NoUnwinding;
 use crate::patience::{self, Advice};
-use crate::placement::{self, SoftHome};
+use crate::placement;
 use crate::sleeper::Sleeper;
 use crate::slot::{Slot, Supplied};
 use crate::team::{Region, Work};
@@ -143,8 +143,6 @@ pub(crate) struct Rare {
     bound: AtomicBool,
     /// A master placed the VP softly: it frees itself when it runs.
     placed: AtomicBool,
-    /// Whether that pays.
-    soft: SoftHome,
     /// The processor where it is to wake, or [`NOWHERE`].
     home: AtomicU32,
     /// The processor where it fell asleep.
@@ -169,7 +167,6 @@ impl Vp {
                 cpu: AtomicU32::new(NOWHERE),
                 bound: AtomicBool::new(false),
                 placed: AtomicBool::new(home.is_some()),
-                soft: SoftHome::default(),
                 home: AtomicU32::new(NOWHERE),
                 slept_on: AtomicU32::new(NOWHERE),
                 number,
@@ -427,9 +424,6 @@ impl Vp {
             // ORDERING: Relaxed - the master that sets it again does so after this region is joined.
             self.rare().placed.store(false, Relaxed);
             let _ = affinity::set_affinity(None, engine().mask());
-            if self.rare().soft.ran() {
-                local::local().counters().gave_home_up();
-            }
         }
     }
 
@@ -508,12 +502,11 @@ impl Rare {
         // ORDERING: Relaxed - see `bed` and `next_work`; hints.
         let home = self.home.load(Relaxed);
         let is_ours = self.placed.load(Relaxed);
-        if home == NOWHERE || self.slept_on.load(Relaxed) == home || self.soft.is_given_up() {
+        if home == NOWHERE || self.slept_on.load(Relaxed) == home {
             return;
         }
         let Some(thread) = self.thread.get() else { return };
         if is_ours || thread.affinity().is_ok_and(|mask| mask == *engine().mask()) {
-            self.soft.wakes();
             // ORDERING: Release - pairs with `settle`.
             self.placed.store(true, Release);
             // Placement is a hint: a processor that went offline in the meantime costs speed, not correctness.
