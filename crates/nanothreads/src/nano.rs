@@ -28,6 +28,7 @@ mod carrier;
 pub(crate) mod descriptor;
 pub(crate) mod exclusive;
 mod group;
+mod held;
 #[cfg(loom)]
 pub mod model;
 pub(crate) mod node;

@@ -408,9 +408,20 @@ fn a_member_that_was_taken_for_a_sleeper_and_keeps_the_wake_is_caught() {
     is_refuted("a_member_that_was_taken_for_a_sleeper_and_keeps_the_wake_is_caught", || two_sleepers(Pushed::Kept));
 }
 
-/// A creator on member 0, and members each of which runs `children` in a row, by the scheduler itself; `ordered`: the creator
-/// waits as it is shipped.
-fn ends_elsewhere(members: usize, children: usize, ordered: bool) {
+/// How members end children of a creator, by the scheduler itself.
+#[derive(Clone, Copy, PartialEq)]
+enum Ends {
+    Right,
+    /// What was kept is given up by an access that orders nothing.
+    Unordered,
+    /// It is never given up.
+    Kept,
+    /// The creator looks at its children by an access that orders nothing.
+    Unseen,
+}
+
+/// A creator on member 0, and members each of which runs `children` in a row: the shares of all but the first are kept.
+fn ends_elsewhere(members: usize, children: usize, ends: Ends) {
     let team = Arc::new((Shipped::new(members + 1), <[Data; 4]>::default()));
     let threads: Vec<_> = (0..members)
         .map(|member| {
@@ -427,10 +438,17 @@ fn ends_elsewhere(members: usize, children: usize, ordered: bool) {
                     // SAFETY: - this thread is that member.
                     unsafe { team.0.run(member + 1, task) };
                 }
+                match ends {
+                    Ends::Kept => {}
+                    // SAFETY: - as above.
+                    Ends::Unordered => unsafe { team.0.settle_unordered(member + 1) },
+                    // SAFETY: - as above.
+                    Ends::Right | Ends::Unseen => unsafe { team.0.settle(member + 1) },
+                }
             })
         })
         .collect();
-    if ordered || !team.0.is_alone_unordered() {
+    if ends != Ends::Unseen || !team.0.is_alone_unordered() {
         // SAFETY: - the main thread is member 0.
         unsafe { team.0.wait() };
     }
@@ -443,18 +461,28 @@ fn ends_elsewhere(members: usize, children: usize, ordered: bool) {
 }
 
 #[test]
-fn children_that_end_elsewhere_wake_their_creator() {
-    explore_within(2, || ends_elsewhere(1, 2, true));
+fn children_whose_shares_are_kept_wake_their_creator_together() {
+    explore_within(2, || ends_elsewhere(1, 3, Ends::Right));
 }
 
 #[test]
 fn children_on_two_members_wake_their_creator_once() {
-    explore_within(2, || ends_elsewhere(2, 1, true));
+    explore_within(2, || ends_elsewhere(2, 2, Ends::Right));
+}
+
+#[test]
+fn kept_shares_that_are_given_up_without_order_are_caught() {
+    is_refuted("kept_shares_that_are_given_up_without_order_are_caught", || ends_elsewhere(1, 2, Ends::Unordered));
+}
+
+#[test]
+fn kept_shares_that_are_never_given_up_are_caught() {
+    is_refuted("kept_shares_that_are_never_given_up_are_caught", || ends_elsewhere(1, 2, Ends::Kept));
 }
 
 #[test]
 fn a_creator_whose_look_at_its_children_orders_nothing_is_caught() {
-    is_refuted("a_creator_whose_look_at_its_children_orders_nothing_is_caught", || ends_elsewhere(1, 1, false));
+    is_refuted("a_creator_whose_look_at_its_children_orders_nothing_is_caught", || ends_elsewhere(1, 1, Ends::Unseen));
 }
 
 /// Two rounds of children: the second one's descriptors may be those that member 1 gave back, and the creator's counter is
@@ -470,7 +498,10 @@ fn a_creator_waits_again_with_descriptors_that_come_back() {
             let elsewhere = {
                 let team = Arc::clone(&team);
                 // SAFETY: - the only thread that is member 1 in this round; the next one begins when it has ended.
-                thread::spawn(move || unsafe { team.0.run(1, task) })
+                thread::spawn(move || unsafe {
+                    team.0.run(1, task);
+                    team.0.settle(1);
+                })
             };
             // SAFETY: - the main thread is member 0.
             unsafe { team.0.wait() };
@@ -491,7 +522,10 @@ fn a_successor_by_descriptor_runs_once_and_after_its_predecessor() {
         let elsewhere = {
             let team = Arc::clone(&team);
             // SAFETY: - this thread is member 1.
-            thread::spawn(move || unsafe { team.0.run(1, first) })
+            thread::spawn(move || unsafe {
+                team.0.run(1, first);
+                team.0.settle(1);
+            })
         };
         let own = Arc::clone(&team);
         let second = move || {
@@ -520,7 +554,10 @@ fn finished(ordered: bool) {
     let elsewhere = {
         let team = Arc::clone(&team);
         // SAFETY: - this thread is member 1.
-        thread::spawn(move || unsafe { team.0.run(1, task) })
+        thread::spawn(move || unsafe {
+            team.0.run(1, task);
+            team.0.settle(1);
+        })
     };
     if if ordered { name.is_finished() } else { name.is_finished_unordered() } {
         assert_eq!(team.1.get(), 5);

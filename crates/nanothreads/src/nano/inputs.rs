@@ -47,6 +47,13 @@ impl Inputs {
         self.0.fetch_sub(count, AcqRel) == count
     }
 
+    /// [`Self::release`] that orders nothing, for the model that shows what the order is for.
+    #[cfg(loom)]
+    pub fn release_unordered(&self, count: usize) -> bool {
+        // ORDERING: Relaxed - the planted bug.
+        self.0.fetch_sub(count, Relaxed) == count
+    }
+
     /// As [`Self::release`], for a counter that was changed here last, most likely. Cost: one load when nobody else holds a
     /// share, for then nobody changes the counter any more; it does not fall to zero in that case.
     #[inline]

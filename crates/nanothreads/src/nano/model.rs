@@ -124,6 +124,31 @@ impl Team {
         }
     }
 
+    /// `member` finds nothing to do: it gives up what it kept.
+    ///
+    /// # Safety
+    /// - As [`Self::run`].
+    pub unsafe fn settle(&self, member: usize) {
+        // SAFETY: - caller's contract.
+        unsafe { self.seat(member) }.give_up_held();
+    }
+
+    /// [`Self::settle`] that orders nothing, for the model that shows what the order is for.
+    ///
+    /// # Safety
+    /// - As [`Self::run`].
+    pub unsafe fn settle_unordered(&self, member: usize) {
+        // SAFETY: - caller's contract.
+        let seat = unsafe { self.seat(member) };
+        if let Some((node, shares)) = seat.held().take() {
+            // SAFETY: - the shares keep it alive.
+            if unsafe { &*node }.inputs.release_unordered(shares) {
+                // SAFETY: - that was the last share.
+                unsafe { self.scheduler.move_on(Some(seat), node) };
+            }
+        }
+    }
+
     /// True when the creator has no unfinished child, by a look that orders nothing: for the model that shows what the order
     /// is for.
     pub fn is_alone_unordered(&self) -> bool {

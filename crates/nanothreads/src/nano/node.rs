@@ -2,7 +2,8 @@
 //!
 //! Each nano-thread has one for its children; a group of tasks and the body of a scope have one, too. A child holds a share
 //! of its parent's [`Inputs`] until it is finished, which is when its body and all its own children are. So the number that
-//! a waiting creator needs is always in its own counter (F8), and nothing is counted for the whole team.
+//! a waiting creator needs is always in its own counter (F8), and nothing is counted for the whole team. A member that ends
+//! many children of one node gives their shares up together ([`held`](super::held)).
 //!
 //! # Who touches what
 //! `inputs`, `failed`, `cancelled`, `panic`: anybody who holds a share. `phase`: written by the owner's

@@ -210,9 +210,28 @@ impl Scheduler {
             Some(_) => this.inputs.release_near(shares),
             None => this.inputs.release(shares),
         };
-        if !last {
-            return None;
-        }
+        // SAFETY: - that was the last share.
+        if last { unsafe { self.move_on(seat, node) } } else { None }
+    }
+
+    /// Gives up `shares` of `node`, whose home is another member most likely; else as `release`.
+    ///
+    /// # Safety
+    /// - As `release`.
+    pub(super) unsafe fn release_far(&self, seat: Seat, node: *const Node, shares: usize) -> Option<NanoPtr> {
+        // SAFETY: - the shares keep it alive.
+        let last = unsafe { &*node }.inputs.release(shares);
+        // SAFETY: - that was the last share.
+        if last { unsafe { self.move_on(Some(seat), node) } } else { None }
+    }
+
+    /// Moves on what `node` belongs to. Returns what the caller should run at once.
+    ///
+    /// # Safety
+    /// - The caller had the last share. `seat`, if any, is the caller's.
+    pub(super) unsafe fn move_on(&self, seat: Option<Seat>, node: *const Node) -> Option<NanoPtr> {
+        // SAFETY: - the last one keeps it alive until it is moved on.
+        let this = unsafe { &*node };
         match this.phase() {
             Phase::Waiting => {
                 self.wake(seat, this);
@@ -254,8 +273,13 @@ impl Scheduler {
             // SAFETY: - it is finished, by us.
             unsafe { nano.release(seat.map(Seat::shelf), &self.store) };
             let last = match seat {
+                Some(seat) if seat.held().keep(up) => false,
                 Some(seat) if parent.home() as usize == seat.index() => parent.inputs.release_near(1),
-                _ => parent.inputs.release(1),
+                Some(seat) => {
+                    seat.held().note(up);
+                    parent.inputs.release(1)
+                }
+                None => parent.inputs.release(1),
             };
             if !last {
                 return at_once;

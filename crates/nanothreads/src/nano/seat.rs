@@ -8,6 +8,7 @@ use crate::engine;
 use crate::local::{Place, local};
 use crate::nano::carrier::{Carrier, Rest};
 use crate::nano::descriptor::NanoPtr;
+use crate::nano::held::Held;
 use crate::nano::node::{Node, Phase};
 use crate::nano::pool::Shelf;
 use crate::nano::ready::local::{Local, steal};
@@ -48,6 +49,8 @@ pub(super) struct Own {
     handover: Cell<Option<NanoPtr>>,
     /// Somebody who waits on a kernel thread's own stack may go on: the carrier is to rest.
     attention: Cell<bool>,
+    /// What the member owes the creator of what it ran last.
+    held: Held,
     shelf: Shelf,
 }
 
@@ -68,6 +71,7 @@ impl Own {
             carriers: RefCell::default(),
             handover: Cell::new(None),
             attention: Cell::new(false),
+            held: Held::new(),
             shelf: Shelf::new(),
         }
     }
@@ -81,6 +85,7 @@ impl Own {
     pub(super) fn reset(&self, trimmed: bool) {
         self.created.set(0);
         self.attention.set(false);
+        debug_assert!(self.held.allows(std::ptr::null()), "the scope has waited for all shares");
         if trimmed {
             self.shelf.forget();
         }
@@ -127,6 +132,31 @@ impl<'a> Seat<'a> {
         &self.own().shelf
     }
 
+    /// What the member owes the creator of what it ran last.
+    #[inline]
+    pub(super) fn held(self) -> &'a Held {
+        &self.own().held
+    }
+
+    /// Gives up all shares that the member keeps; false when there are none.
+    pub(super) fn give_up_held(self) -> bool {
+        let Some((node, shares)) = self.held().take() else { return false };
+        // SAFETY: - kept for children that ended here; the seat is ours.
+        if let Some(ready) = unsafe { self.scheduler.release_far(self, node, shares) } {
+            self.enqueue(ready);
+        }
+        true
+    }
+
+    /// Gives up what the member must not keep while it runs `nano`.
+    #[inline]
+    fn prepare_for(self, nano: NanoPtr) {
+        // SAFETY: - I1: it is ours.
+        if !self.held().allows(unsafe { nano.get() }.node.up) {
+            self.give_up_held();
+        }
+    }
+
     /// The other members, near ones first.
     #[inline]
     fn others(self) -> impl Iterator<Item = usize> + use<'a> {
@@ -158,6 +188,7 @@ impl<'a> Seat<'a> {
                 self.run(nano);
             }
         }
+        self.give_up_held();
     }
 
     /// Lets one other nano-thread run on top of the caller's stack, if any is ready.
@@ -165,6 +196,7 @@ impl<'a> Seat<'a> {
         if let Some(nano) = self.pick() {
             self.run(nano);
         }
+        self.give_up_held();
     }
 
     #[cold]
@@ -213,6 +245,7 @@ impl<'a> Seat<'a> {
                 }
                 Some(nano)
             })
+            .or_else(|| if self.give_up_held() { own.local.pop_due().or_else(|| own.local.pop()) } else { None })
     }
 
     /// The member's thread comes to the scope's region.
@@ -260,6 +293,7 @@ impl<'a> Seat<'a> {
     /// Lets `carrier` run until it gives control back; returns what it leaves to us.
     fn resume(self, carrier: *const Carrier, nano: NanoPtr) -> Option<NanoPtr> {
         let own = self.own();
+        self.prepare_for(nano);
         let current = own.current.replace(Some(nano));
         let level = own.level.replace(local().membership().level);
         let pins = own.pins.replace(local().pins());
@@ -350,6 +384,7 @@ impl<'a> Seat<'a> {
     pub(super) fn run_here(self, nano: NanoPtr, carrier: Option<&Carrier>) -> Option<NanoPtr> {
         // SAFETY: - I1: taken from a queue.
         let this = unsafe { nano.get() };
+        self.prepare_for(nano);
         #[expect(clippy::cast_possible_truncation, reason = "teams have less than 2^32 members")]
         this.node.start(self.index as u32);
         // SAFETY: - the nano-thread holds a share of the node above it.
