@@ -233,6 +233,13 @@ impl Client {
         self.tie.life.is_alive()
     }
 
+    /// `call` is made by the watcher's thread whenever [`Client::is_alive`] has become false because the manager ended or is
+    /// silent, so that threads that look for nothing now are seen to. Only the first one given counts. It must not wait.
+    pub fn on_loss(&self, call: fn()) {
+        // A second one is refused, as documented.
+        let _first: Result<(), fn()> = self.tie.on_loss.set(call);
+    }
+
     /// The manager's quantum.
     pub fn quantum(&self) -> Duration {
         Duration::from_nanos(self.tie.global.life.quantum_ns())

@@ -6,10 +6,11 @@
 
 mod support;
 
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-use support::{Manager, eventually};
+use support::{Manager, eventually, two_processors};
 
 /// A program from `tests/c` under a manager.
 struct Compiled {
@@ -119,4 +120,106 @@ fn a_program_with_places_outside_the_grant_stays_in_them_and_says_so_once() {
     assert_eq!(String::from_utf8_lossy(&output.stdout), format!("procs={} within=1\n", mask.len()), "{said}");
     assert_eq!(said.lines().count(), 1, "{said}");
     assert!(said.contains("the manager grants processors"), "{said}");
+}
+
+/// `tests/c/obey.c`, which says what it sees.
+struct Obedient {
+    child: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+}
+
+impl Obedient {
+    fn start(compiled: &Compiled, manager: &Manager) -> Self {
+        let mut command = compiled.command(manager);
+        command.stdin(Stdio::piped()).env("OMP_NUM_THREADS", "2");
+        let mut child = command.spawn().unwrap();
+        let (input, output) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
+        let mut program = Self { child, input, output };
+        assert_eq!(program.line(), "ready");
+        program
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.output.read_line(&mut line).unwrap();
+        line.trim_end().to_owned()
+    }
+
+    fn ask(&mut self, command: &str) -> String {
+        writeln!(self.input, "{command}").unwrap();
+        self.line()
+    }
+
+    /// Regions until they have `size` threads. They are never made of other threads than at first.
+    fn until_regions_have(&mut self, size: usize) -> String {
+        eventually(&format!("regions of {size} threads"), || {
+            let seen = self.ask("r");
+            assert!(seen.ends_with(" 1"), "another thread is member 1: {seen}");
+            seen.starts_with(&format!("{size} ")).then_some(seen)
+        })
+    }
+}
+
+impl Drop for Obedient {
+    fn drop(&mut self) {
+        self.child.kill().expect("a child can be killed");
+        self.child.wait().expect("a child can be waited for");
+    }
+}
+
+#[test]
+fn a_program_shrinks_and_grows_with_its_grant_and_makes_no_thread_for_it() {
+    let Some(cpus) = two_processors() else { return };
+    let manager = Manager::start(&["--cpus", &cpus]);
+    let Some(compiled) = Compiled::new(&manager, "obey") else { return };
+    let mut program = Obedient::start(&compiled, &manager);
+    let before = program.until_regions_have(2);
+    for _ in 0..3 {
+        let other = Obedient::start(&compiled, &manager);
+        program.until_regions_have(1);
+        drop(other);
+        assert_eq!(program.until_regions_have(2), before);
+    }
+}
+
+#[test]
+fn a_program_goes_on_without_its_manager_and_follows_the_next_one() {
+    let Some(cpus) = two_processors() else { return };
+    let mut manager = Manager::start(&["--cpus", &cpus]);
+    let Some(compiled) = Compiled::new(&manager, "obey") else { return };
+    let mut program = Obedient::start(&compiled, &manager);
+    let other = Obedient::start(&compiled, &manager);
+    program.until_regions_have(1);
+    manager.kill();
+    program.until_regions_have(2);
+    manager.start_again(&["--cpus", &cpus]);
+    program.until_regions_have(1);
+    drop(other);
+    program.until_regions_have(2);
+    // Stopped for good: hung.
+    let other = Obedient::start(&compiled, &manager);
+    program.until_regions_have(1);
+    manager.signal(nix::libc::SIGSTOP);
+    program.until_regions_have(2);
+    manager.signal(nix::libc::SIGCONT);
+    program.until_regions_have(1);
+    drop(other);
+}
+
+#[test]
+fn what_a_program_forks_and_executes_is_not_confined_to_its_grant() {
+    let manager = with_one_processor();
+    let Some(compiled) = Compiled::new(&manager, "obey") else { return };
+    let mut program = Obedient::start(&compiled, &manager);
+    program.until_regions_have(1);
+    let nproc = Command::new("nproc").output().unwrap();
+    assert_eq!(program.ask("n"), String::from_utf8(nproc.stdout).unwrap().trim_end());
+    // The child is a program of its own.
+    assert_eq!(program.ask("f"), "1");
+    let registered = || manager.status().programs.len();
+    eventually("the child is there", || (registered() == 2).then_some(()));
+    assert_eq!(program.ask("x"), "1");
+    eventually("the child is gone", || (registered() == 1).then_some(()));
+    program.until_regions_have(1);
 }

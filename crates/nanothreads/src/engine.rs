@@ -59,6 +59,13 @@ pub fn grant_for(wanted: usize) -> usize {
     local().grant(wanted)
 }
 
+/// Says which region the calling thread forks next, by a number that is the same whenever it forks the same one (the address
+/// of its code): so the program's outer loop is found. To be called before [`grant_for`]. Cost: a store.
+#[inline]
+pub fn identify_region(region: usize) {
+    local().identify_region(region);
+}
+
 /// True when a manager was found at the engine's first use.
 pub fn is_managed() -> bool {
     engine().is_managed()

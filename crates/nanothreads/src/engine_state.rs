@@ -6,6 +6,7 @@
 use crate::config::Config;
 use crate::counters::Blocks;
 use crate::load::Load;
+use crate::managed::Managed;
 use crate::placement;
 use crate::sizer::{self, TeamSizer};
 use crate::source::{Origin, Source};
@@ -186,6 +187,12 @@ impl Engine {
             let (sizer, is_managed) = sizer::discover(config.adapt, config.library, self.processors());
             Source::new(Box::leak(sizer), if is_managed { Origin::Manager } else { Origin::Alone })
         })
+    }
+
+    /// The manager that the program follows, or followed. Cost: a load.
+    #[inline]
+    pub(crate) fn managed(&self) -> Option<&'static Managed> {
+        self.sizer().managed()
     }
 
     /// True when a manager was found at start.

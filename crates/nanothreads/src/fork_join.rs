@@ -61,6 +61,10 @@ pub(crate) fn wait_late(vp: &Vp, local: &Local, crowd: u32, members: &[&'static 
         let here = current_cpu();
         let shares = vp.is_on(here);
         // Bound where the master happens to run now: one waits for the other's time slice. Deal anew.
+        if shares && let Some(managed) = engine().managed() {
+            managed.sit_down();
+            return Advice::Spin;
+        }
         if shares && let Some(granted) = sizer.processors() {
             placement::bind_to_grant(members, &granted);
             return Advice::Spin;

@@ -23,7 +23,7 @@
 //! | storage for each thread | [`PerVp`] |
 //! | settings and numbers | [`builder()`], [`configure`], [`statistics()`] |
 //! | for language runtimes | [`engine`] |
-//! | building blocks with their protocols | [`slot`], [`ring`], [`open_ring`], [`arrival`], [`lending`], [`wait_point`], [`sleeper`], [`barrier`] |
+//! | building blocks with their protocols | [`slot`], [`ring`], [`open_ring`], [`arrival`], [`lending`], [`wait_point`], [`sleeper`], [`barrier`], [`following`] |
 //! | rules | of waiting: [`patience`]; of team sizes: [`sizer`]; of supply: [`supply`] |
 
 pub mod arrival;
@@ -34,6 +34,7 @@ pub mod config;
 mod counters;
 pub mod engine;
 mod engine_state;
+pub mod following;
 mod fork_join;
 pub mod groups;
 pub mod join;
@@ -41,6 +42,7 @@ pub mod lending;
 mod load;
 mod local;
 pub mod loops;
+mod managed;
 mod membership;
 pub mod nano;
 mod nearness;
@@ -75,6 +77,7 @@ pub use loops::{
     Alpha, Cross, Doacross, Order, ParChunksMut, ParFor, ParFor2d, ParFor3d, Pipeline, Pipeline2d, Schedule, Sections,
     doacross, par_chunks_mut, par_for, par_for_2d, par_for_3d, pipeline, pipeline_2d, sections,
 };
+pub use managed::iteration;
 pub use nano::cell::DataCell;
 pub use nano::completion::{Completion, Spawner};
 pub use nano::depend::Access;

@@ -88,6 +88,8 @@ pub(crate) struct Local {
     presence: Presence,
     /// False in the child of a fork, where the thread is one of the program.
     is_vp: Cell<bool>,
+    /// The virtual processor that the thread is.
+    vp: Cell<Option<&'static Vp>>,
     /// Counted among the engine's masters.
     enrolled: Cell<bool>,
     /// Processors that this master's next or open region took, when there are several masters.
@@ -95,6 +97,8 @@ pub(crate) struct Local {
     /// What this master's last region could have used.
     wanted: Cell<usize>,
     counters: Cell<&'static Counters>,
+    /// Which region the thread forks next, if somebody said so.
+    region: Cell<usize>,
     /// Regions forked, to look at mask and quota now and then.
     forks: Cell<u32>,
 }
@@ -144,9 +148,10 @@ fn create() -> &'static Local {
     unsafe { &*local }
 }
 
-/// Makes the calling thread a virtual processor, for ever.
-pub(crate) fn adopt() -> &'static Local {
+/// Makes the calling thread virtual processor `vp`, for ever.
+pub(crate) fn adopt(vp: &'static Vp) -> &'static Local {
     let local: &'static Local = Box::leak(Box::new(Local::new(true)));
+    local.vp.set(Some(vp));
     CURRENT.set(local);
     local
 }
@@ -162,6 +167,7 @@ pub(crate) fn forget_after_fork() -> bool {
     // SAFETY: - the state belongs to this thread, the child's only one.
     let local = unsafe { &*local };
     local.forget_groups();
+    local.vp.set(None);
     local.is_vp.take()
 }
 
@@ -193,10 +199,12 @@ impl Local {
             patience: Patience::new(),
             presence: Presence::new(),
             is_vp: Cell::new(is_vp),
+            vp: Cell::new(None),
             enrolled: Cell::new(false),
             claimed: Cell::new(0),
             wanted: Cell::new(0),
             counters: Cell::new(engine().counters().take()),
+            region: Cell::new(0),
             forks: Cell::new(0),
         }
     }
@@ -234,6 +242,17 @@ impl Local {
     #[inline]
     pub(crate) fn present(&self, granted: usize) -> usize {
         if self.presence.is_whole() || !self.is_outermost() { granted } else { self.presence.reduced(granted) }
+    }
+
+    /// The virtual processor that this thread is; none on threads of the program.
+    pub(crate) fn vp(&self) -> Option<&'static Vp> {
+        self.vp.get()
+    }
+
+    /// Says which region the thread forks next.
+    #[inline]
+    pub(crate) fn identify_region(&self, region: usize) {
+        self.region.set(region);
     }
 
     /// What this thread counts for [`statistics`](crate::statistics).
@@ -314,12 +333,14 @@ impl Local {
                 engine.want(self.wanted.replace(wanted), wanted);
             }
             self.unclaim();
+            let region = self.region.take();
+            let most = engine.managed().map_or(usize::MAX, |managed| managed.at_fork(wanted, region));
             if !engine.has_one_master() {
-                let taken = engine.claim(wanted);
+                let taken = engine.claim(wanted.min(most));
                 self.claimed.set(taken);
                 return taken;
             }
-            return wanted.min(engine.sizer().limit()).max(1);
+            return wanted.min(engine.sizer().limit()).min(most).max(1);
         }
         wanted.min(self.limit()).max(1)
     }
@@ -328,6 +349,11 @@ impl Local {
     #[inline]
     pub(crate) fn occupy(&self, size: u32) -> u32 {
         self.counters().forked(size);
+        if let Some(managed) = engine().managed()
+            && self.is_outermost()
+        {
+            managed.forked(size);
+        }
         self.crowd_of(size)
     }
 
@@ -480,7 +506,7 @@ impl Local {
         for mut group in self.groups.into_inner() {
             group.members.drain(..group.lent);
             // Their next master may have other processors, or none of its own.
-            group.members.iter().filter(|vp| vp.is_bound()).for_each(|vp| vp.unbind());
+            group.members.iter().filter(|vp| vp.is_bound()).for_each(|vp| crate::managed::let_go(vp));
             engine().give_back(group.members);
         }
     }

@@ -162,9 +162,11 @@ pub(crate) fn wait_by<A: Into<Advice>, L: FnMut() -> Look>(
             Look::Pending => {}
         }
         if std::mem::take(&mut hands_over) {
+            safe_point(local);
             if hand_over(SHORT, &mut look) {
                 return;
             }
+            let _: Advice = linger().into();
             break;
         }
         platform::sync::pause();
@@ -172,6 +174,7 @@ pub(crate) fn wait_by<A: Into<Advice>, L: FnMut() -> Look>(
         if !looks.is_multiple_of(LOOKS_PER_READING) {
             continue;
         }
+        safe_point(local);
         let now = Ticks::now();
         if let Some(last) = last_reading.replace(now)
             && now.since(last) > Ticks::about_us(HOLE)
@@ -200,6 +203,14 @@ pub(crate) fn wait_by<A: Into<Advice>, L: FnMut() -> Look>(
     sleep(look);
     if let Some(begin) = started {
         local.waited(begin.elapsed_ticks());
+    }
+}
+
+/// The thread waits: here it follows its program's grant (D1).
+#[inline]
+fn safe_point(local: &Local) {
+    if let Some(managed) = engine().managed() {
+        managed.at_safe_point(local.vp());
     }
 }
 

@@ -52,7 +52,7 @@ pub(crate) fn bind_to_grant(members: &[&'static Vp], granted: &CpuSet) {
 
 /// Says once why the program does not run where the manager wants it (D14).
 #[cold]
-fn say_no_overlap(granted: &CpuSet) {
+pub(crate) fn say_no_overlap(granted: &CpuSet) {
     static SAID: AtomicBool = AtomicBool::new(false);
     // ORDERING: Relaxed - a flag on its own.
     if !granted.is_empty() && !SAID.swap(true, Relaxed) {

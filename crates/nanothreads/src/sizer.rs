@@ -11,6 +11,8 @@ use platform::clock::monotonic_ns;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
+pub use crate::managed::Managed;
+
 /// What a program may assume about the processors that it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lease {
@@ -94,6 +96,12 @@ pub trait TeamSizer: Send + Sync {
     #[doc(hidden)]
     fn forks_nothing(&self, _: Seal) -> bool {
         false
+    }
+
+    /// What this crate does under a manager beyond team sizes.
+    #[doc(hidden)]
+    fn managed(&self, _: Seal) -> Option<&Managed> {
+        None
     }
 }
 
@@ -198,69 +206,6 @@ impl TeamSizer for MaskAndQuota {
                 engine().load().note();
             }
         }
-    }
-
-    fn forks_nothing(&self, _: Seal) -> bool {
-        true
-    }
-}
-
-/// What the processor manager grants; mask and quota when the manager is gone (D5: the program runs on).
-#[derive(Debug)]
-pub struct Managed {
-    client: Client,
-    alone: MaskAndQuota,
-}
-
-impl Managed {
-    /// A sizer that follows `client`.
-    pub fn new(client: Client) -> Self {
-        Self { client, alone: MaskAndQuota::new() }
-    }
-}
-
-impl TeamSizer for Managed {
-    #[inline]
-    fn limit(&self) -> usize {
-        if self.client.is_alive() { self.client.grant().processors as usize } else { self.alone.limit() }
-    }
-
-    fn request(&self, wanted: usize) {
-        if self.client.is_alive() {
-            self.client.request(u32::try_from(wanted).unwrap_or(u32::MAX));
-        }
-    }
-
-    fn lease(&self) -> Lease {
-        if !self.client.is_alive() {
-            Lease::Unmanaged
-        } else if self.client.grant().dedicated {
-            Lease::Dedicated
-        } else {
-            Lease::Wanted
-        }
-    }
-
-    fn epoch(&self) -> u32 {
-        // The death of the manager is a change, too: bindings are given up.
-        if self.client.is_alive() { self.client.grant().epoch << 1 | 1 } else { 0 }
-    }
-
-    fn processors(&self) -> Option<CpuSet> {
-        self.client.is_alive().then(|| self.client.cpus())
-    }
-
-    fn enlist(&self, index: usize, tid: Tid) {
-        self.client.publish_vp(index, tid);
-    }
-
-    fn refresh(&self) {
-        self.alone.refresh();
-    }
-
-    /// The child does not have the manager's areas.
-    fn survives_fork(&self) -> bool {
-        false
     }
 
     fn forks_nothing(&self, _: Seal) -> bool {

@@ -7,6 +7,7 @@
 //! [`Local::ask`]: crate::local::Local::ask
 
 use crate::local::local;
+use crate::managed::Managed;
 use crate::sizer::{Lease, Seal, TeamSizer};
 use platform::affinity::{CpuSet, Tid};
 
@@ -16,6 +17,7 @@ pub(crate) struct Source {
     sizer: &'static dyn TeamSizer,
     /// It forks nothing.
     is_plain: bool,
+    managed: Option<&'static Managed>,
     origin: Origin,
 }
 
@@ -32,11 +34,17 @@ pub(crate) enum Origin {
 
 impl Source {
     pub(crate) fn new(sizer: &'static dyn TeamSizer, origin: Origin) -> Self {
-        Self { sizer, is_plain: sizer.forks_nothing(Seal), origin }
+        Self { sizer, is_plain: sizer.forks_nothing(Seal), managed: sizer.managed(Seal), origin }
     }
 
     pub(crate) fn origin(&self) -> Origin {
         self.origin
+    }
+
+    /// The manager that the program follows, or followed.
+    #[inline]
+    pub(crate) fn managed(&self) -> Option<&'static Managed> {
+        self.managed
     }
 
     /// Whether a forked child may go on with it. Nothing of the engine is there then.

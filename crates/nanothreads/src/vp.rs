@@ -5,7 +5,9 @@
 
 use crate::arrival::Arrival;
 use crate::channel::{Attachment, TeamRing};
+use crate::config::Waiting;
 use crate::engine_state::engine;
+use crate::following::{self, Following};
 use crate::local::{self, Local, Root};
 use crate::membership::{Carrier, Membership};
 use crate::open_ring::OpenRing;
@@ -17,15 +19,16 @@ use crate::slot::{Slot, Supplied};
 use crate::team::{Region, Work};
 use crate::wait_point::{Look, WaitPoint};
 use platform::affinity::{self, CpuId, CpuSet, Tid};
+use platform::clock::Ticks;
 use platform::membarrier;
 use platform::pthread::Pthread;
 use platform::sync::CachePadded;
-use std::cell::UnsafeCell;
+use std::cell::{Cell, UnsafeCell};
 use std::fmt;
 use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{
-    AtomicBool, AtomicI32, AtomicPtr, AtomicU32,
+    AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicUsize,
     Ordering::{Acquire, Relaxed, Release},
 };
 use std::thread;
@@ -148,6 +151,11 @@ pub(crate) struct Rare {
     /// The processor where it fell asleep.
     slept_on: AtomicU32,
     number: usize,
+    /// Its seat under a manager ([`crate::managed`]), and the grant that it follows.
+    seat: AtomicUsize,
+    following: Following,
+    /// The epoch in which somebody helped it last.
+    helped: AtomicU32,
 }
 
 impl Vp {
@@ -170,6 +178,9 @@ impl Vp {
                 home: AtomicU32::new(NOWHERE),
                 slept_on: AtomicU32::new(NOWHERE),
                 number,
+                seat: AtomicUsize::new(number),
+                following: Following::unknown(),
+                helped: AtomicU32::new(following::NONE),
             })),
         }));
         let started = thread::Builder::new()
@@ -199,10 +210,10 @@ impl Vp {
         // Its master waits for it.
         let _guard = NoUnwinding::enter();
         let tid = affinity::current_tid();
-        // ORDERING: Relaxed - a number on its own.
-        self.rare().tid.store(tid.0, Relaxed);
-        let local = local::adopt();
-        engine().sizer().enlist(self.rare().number, tid);
+        // ORDERING: Release - pairs with `tid`: who changes its seat publishes it there, or finds none and leaves that to it.
+        self.rare().tid.store(tid.0, Release);
+        let local = local::adopt(self);
+        engine().sizer().enlist(self.seat(), tid);
         let mut progress = Progress { line: 0, ticket: 0, crowd: 1 };
         loop {
             let found = self.next_work(local, &mut progress);
@@ -257,15 +268,40 @@ impl Vp {
                 broadcast = self.attachment().as_mut().and_then(Attachment::look);
                 broadcast.is_some().into()
             };
-            let sleep = |look| {
-                // ORDERING: Relaxed - a hint for wakers.
-                self.rare().slept_on.store(affinity::current_cpu().0, Relaxed);
-                self.bed.sleep_until(look, Rare::before_wake);
+            let lingers_since = Cell::new(None);
+            let linger = || {
+                engine().sizer().refresh();
+                lingers_since.set(Some(Ticks::now()));
             };
-            patience::wait_by(sleep, local, progress.crowd, || engine().sizer().refresh(), look);
+            // Who never spins has not been idle for long when it sleeps.
+            let spins = engine().config().waiting != Waiting::Passive;
+            let sleep = |look| self.sleep(look, lingers_since.get().filter(|_| spins));
+            patience::wait_by(sleep, local, progress.crowd, linger, look);
             if let Some(region) = broadcast {
                 return Found::Broadcast(region);
             }
+        }
+    }
+
+    /// Sleeps until `look` says `Ready`. `lingers_since`: it spun for [`patience::SHORT`] before that.
+    fn sleep(&self, mut look: impl FnMut() -> Look, lingers_since: Option<Ticks>) {
+        // ORDERING: Relaxed - a hint for wakers.
+        self.rare().slept_on.store(affinity::current_cpu().0, Relaxed);
+        let Some(managed) = engine().managed() else {
+            return self.bed.sleep_until(look, Rare::before_wake);
+        };
+        let mut is_told = false;
+        let tell = || {
+            let seen = look();
+            if seen == Look::Pending && !is_told {
+                is_told = true;
+                managed.falls_asleep(self, lingers_since);
+            }
+            seen
+        };
+        self.bed.sleep_until(tell, Rare::before_wake);
+        if is_told {
+            managed.is_awake(self);
         }
     }
 
@@ -448,11 +484,39 @@ impl Vp {
         let _ = thread.set_affinity(cpus);
     }
 
-    /// The kernel's number of the VP's thread, once it runs.
+    /// Its number for a manager.
+    pub(crate) fn seat(&self) -> usize {
+        // ORDERING: Relaxed - changed by its master while it has no work.
+        self.rare().seat.load(Relaxed)
+    }
+
+    pub(crate) fn set_seat(&self, seat: usize) {
+        // ORDERING: Relaxed - as above.
+        self.rare().seat.store(seat, Relaxed);
+    }
+
+    /// False while its creator has not put it where it begins: then it cannot be bound yet.
+    pub(crate) fn can_be_bound(&self) -> bool {
+        self.rare().thread.get().is_some()
+    }
+
+    /// Its kernel thread, once that runs.
     pub(crate) fn tid(&self) -> Option<Tid> {
-        // ORDERING: Relaxed - a number on its own.
-        let tid = self.rare().tid.load(Relaxed);
+        // ORDERING: Acquire - pairs with the Release in `main`.
+        let tid = self.rare().tid.load(Acquire);
         (tid != 0).then_some(Tid(tid))
+    }
+
+    /// The grant by which the VP was put where it is.
+    #[inline]
+    pub(crate) fn following(&self) -> &Following {
+        &self.rare().following
+    }
+
+    /// True for the first who helps the VP in this epoch.
+    pub(crate) fn take_help(&self, epoch: u32) -> bool {
+        // ORDERING: Relaxed - the swap alone decides.
+        self.rare().helped.swap(epoch, Relaxed) != epoch
     }
 
     /// True when the VP has fixed processors.

@@ -215,6 +215,14 @@ impl Host {
         }
     }
 
+    /// Says which region the calling thread forks next. An older copy of this library has its own, and is not told.
+    #[inline]
+    pub(crate) fn identify_region(self, region: usize) {
+        if let Self::Own = self {
+            engine::identify_region(region);
+        }
+    }
+
     /// States what the program could use; returns how many threads a region may have now.
     #[inline]
     pub(crate) fn grant_for(self, wanted: usize) -> usize {

@@ -28,6 +28,7 @@ pub(crate) struct Ask {
 /// of the team.
 pub(crate) fn parallel(frame: &Frame, body: Body, data: *mut c_void, ask: Ask, prepare: impl FnOnce(&Team)) -> u32 {
     let icvs = frame.icvs();
+    settings().host.identify_region(body as usize);
     let (size, need) = team_size(frame, &icvs, ask.threads);
     // D4: what an inner region is must not depend on the load of the machine.
     let is_shrunk = size == 1 && is_active(frame, &icvs, ask.threads);

@@ -2,7 +2,7 @@
 
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use platform::affinity::Tid;
 use platform::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -31,6 +31,8 @@ pub(super) struct Tie {
     wanted: AtomicU32,
     slot: AtomicU64,
     registrations: AtomicU32,
+    /// What the watcher calls when the manager is gone or silent.
+    pub(super) on_loss: OnceLock<fn()>,
 }
 
 impl Tie {
@@ -54,6 +56,7 @@ impl Tie {
             link: Mutex::new(Arc::new(descriptors)),
             slot: AtomicU64::new(slot),
             registrations: AtomicU32::new(1),
+            on_loss: OnceLock::new(),
         }
     }
 
@@ -118,8 +121,12 @@ impl Tie {
         }
     }
 
-    /// Wakes whoever sleeps at a park word: the program runs on without a manager.
-    pub(super) fn wake_all(&self) {
+    /// The program runs on without a manager: tells it so, and wakes whoever sleeps at a park word. After the state: whoever
+    /// looks then, finds it.
+    pub(super) fn go_on_alone(&self) {
+        if let Some(call) = self.on_loss.get() {
+            call();
+        }
         for vp in &self.up.vps {
             vp.park.wake();
         }

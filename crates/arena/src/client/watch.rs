@@ -56,7 +56,7 @@ fn watch(tie: &Tie) {
             tie.life.lose();
         }
         // After the state: whoever is woken and finds the manager alive would sleep again.
-        tie.wake_all();
+        tie.go_on_alone();
         if ended == Ended::Over || !reconnect::until_taken_in(tie) {
             return;
         }
@@ -97,9 +97,9 @@ fn follow(descriptors: &Descriptors, tie: &Tie) -> Ended {
         beat = now;
         if still < SILENT_LOOKS {
             tie.life.revive();
-        } else {
+        } else if tie.life.is_alive() {
             tie.life.miss();
-            tie.wake_all();
+            tie.go_on_alone();
         }
     }
 }

@@ -78,6 +78,7 @@ impl Group {
     pub(super) fn place(&mut self, granted: Option<&CpuSet>, epoch: u32) {
         let is_new = self.bound != epoch;
         match granted {
+            Some(_) if let Some(managed) = engine().managed() => managed.arrange(&self.members),
             Some(cpus) => placement::bind_to_grant(&self.members, cpus),
             None if engine().config().bind => placement::bind_team(&self.members),
             None if is_new => placement::unbind(&self.members),

@@ -1,0 +1,64 @@
+/* Obeys commands, one letter a line, and answers with one line each:
+ *   r  runs a region of default size:   "SIZE THREADS SAME", where THREADS counts the process's threads and SAME is 1 if
+ *      member 1, when there is one, was the same kernel thread as ever
+ *   f  forks a child that runs a region: the child's SIZE, and then the child waits in it until x comes
+ *   n  what `nproc` says that is run by the program
+ *   q  ends */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <omp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static long second;
+
+static int region(int *same) {
+  int size = 0;
+  long tid = 0;
+#pragma omp parallel shared(size, tid)
+  {
+    if (omp_get_thread_num() == 0) size = omp_get_num_threads();
+    if (omp_get_thread_num() == 1) tid = gettid();
+  }
+  if (tid && !second) second = tid;
+  *same = !tid || tid == second;
+  return size;
+}
+
+static int threads(void) {
+  DIR *tasks = opendir("/proc/self/task");
+  int count = 0;
+  for (struct dirent *entry; (entry = readdir(tasks));) count += entry->d_name[0] != '.';
+  closedir(tasks);
+  return count;
+}
+
+int main(void) {
+  char line[16];
+  int same;
+  setvbuf(stdout, NULL, _IOLBF, 0);
+  region(&same);
+  puts("ready");
+  while (fgets(line, sizeof line, stdin)) {
+    if (line[0] == 'r') {
+      int size = region(&same);
+      printf("%d %d %d\n", size, threads(), same);
+    } else if (line[0] == 'f') {
+      if (fork() == 0) {
+        printf("%d\n", region(&same));
+        while (fgets(line, sizeof line, stdin) && line[0] != 'x') continue;
+        printf("%d\n", region(&same));
+        _exit(0);
+      }
+      wait(NULL);
+    } else if (line[0] == 'n') {
+      if (system("env -u OMP_NUM_THREADS nproc") != 0) puts("no nproc");
+    } else if (line[0] == 'q') {
+      return 0;
+    }
+  }
+  return 1;
+}

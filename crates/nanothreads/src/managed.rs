@@ -1,0 +1,266 @@
+//! How a program follows a processor manager: who sits where, what it asks for and gives back, and whom its threads help.
+//!
+//! # Seats (`managed/seats.rs`)
+//! The manager speaks of virtual processors 0, 1, 2, ... of a program, and gives a processor to each of the first ones.
+//! *Seat* i is where it says that number i shall run. The master has seat 0; thread i of its teams has seat i (D3): a VP
+//! that was created under another number changes seats with who has it. A seat beyond the grant is everywhere in the grant.
+//! With several masters nobody knows whose thread i runs when: then every VP may run on all granted processors (D6).
+//!
+//! # Where a thread changes its place (D1)
+//! A new grant has a new epoch. Threads look for one at *safe points* only: where they wait (idle, at a join or barrier, for
+//! tasks), before the first sleep or yield and now and then while they spin; and the master at each fork.
+//! - P1 A waiting VP binds itself to its new place ([`Managed::at_safe_point`]). A VP that was asked thereby leaves the
+//!   processor that was taken; in a team that is too large now it goes on waiting by yields.
+//! - P2 The master binds those that sleep, before it wakes them, which costs a tenth of what a running thread's migration
+//!   costs; and it moves itself to seat 0, by binding itself there and at once to its own mask again: it is never *kept*
+//!   anywhere (D2), and what it forks with another process inherits its mask.
+//! - P3 When the manager is gone the thread that noticed it (`nanos-watch`) gives all VPs their mask back: a region that is
+//!   out does not have to come to a safe point (D5).
+//!
+//! P1 to P3 may meet on one VP: see [`following`](crate::following).
+//!
+//! # Measuring (`managed/analyzer.rs`)
+//! See there.
+//!
+//! # Asking and giving back (`managed/wishes.rs`) and helping (`managed/help.rs`)
+//! See there.
+//!
+//! # Papers
+//! P2 sections 3.1 to 3.3 and 5.2, Figures 3 and 4 (M3, M5 to M7, M9, M10). There a VP that is asked suspends itself, and
+//! work that was preempted waits for a processor; here teams keep their threads (D15), so that a thread without a
+//! processor of its own shares those of its program, and whoever waits gives way to it.
+
+use crate::engine_state::engine;
+use crate::following;
+use crate::local::local;
+use crate::sizer::{Lease, MaskAndQuota, Seal, TeamSizer};
+use crate::vp::Vp;
+use analyzer::{Advice, Analyzer};
+use arena::client::Client;
+use arena::layout::VpState;
+use help::Help;
+use platform::affinity::{CpuId, CpuSet, Tid};
+use platform::clock::{Ticks, monotonic_ns};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use wishes::Wishes;
+
+mod analyzer;
+mod help;
+mod seats;
+mod wishes;
+
+pub(crate) use seats::let_go;
+
+/// What the processor manager grants; mask and quota when the manager is gone (D5: the program runs on).
+#[derive(Debug)]
+pub struct Managed {
+    client: Client,
+    alone: MaskAndQuota,
+    wishes: Wishes,
+    help: Help,
+    /// Regions for which the analyzer rests still. Writer: the only master.
+    rest: AtomicU32,
+    analyzer: Mutex<Analyzer>,
+    /// Regions get fewer processors than they may have, to be measured.
+    measures_base: AtomicBool,
+}
+
+/// Says that an iteration of the program's outer loop begins, for measurements of how much the program gains from its
+/// processors ([`TeamSizer`]: those that a manager grants). Nobody has to call it: iterations are found in the sequence of
+/// regions, where that has a pattern. Who does calls it once in each iteration, outside regions, on the thread that forks them.
+/// Without a manager nothing happens. Cost: a few loads, and a clock reading while there is something to measure.
+///
+/// ```
+/// let mut values = vec![1.0_f64; 1_000];
+/// for step in 0..10 {
+///     nanothreads::iteration();
+///     nanothreads::par_chunks_mut(&mut values, 100).run(|chunk, _| chunk.iter_mut().for_each(|value| *value += 1.0));
+/// }
+/// ```
+pub fn iteration() {
+    let Some(managed) = engine().managed() else { return };
+    // ORDERING: Relaxed - as in `at_fork`.
+    if local().is_outside_regions() && managed.rest.load(Relaxed) == 0 {
+        managed.analyze(|analyzer| analyzer.is_told(monotonic_ns()));
+    }
+}
+
+/// Where a seat is now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// On one processor.
+    On(CpuId),
+    /// Anywhere on these.
+    Among(CpuSet),
+    /// Wherever the program may run.
+    Anywhere,
+}
+
+impl Managed {
+    /// A sizer that follows `client`.
+    pub fn new(client: Client) -> Self {
+        client.on_loss(seats::stand_up);
+        Self {
+            client,
+            alone: MaskAndQuota::new(),
+            wishes: Wishes::default(),
+            help: Help::default(),
+            rest: AtomicU32::new(0),
+            analyzer: Mutex::new(Analyzer::new()),
+            measures_base: AtomicBool::new(false),
+        }
+    }
+
+    pub(super) fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// A master forks the outermost region `region`, which could use `wanted` processors. Returns how many it may have at most,
+    /// whatever is granted. Cost in most cases: two loads and a store.
+    #[inline]
+    pub(crate) fn at_fork(&self, wanted: usize, region: usize) -> usize {
+        if self.wishes.are_down() {
+            self.wishes.rise(&self.client, wanted);
+        }
+        // ORDERING: Relaxed, all of `rest` - a hint for how long not to look. With several masters a count is lost.
+        let rest = self.rest.load(Relaxed);
+        if rest > 0 {
+            self.rest.store(rest - 1, Relaxed);
+            return usize::MAX;
+        }
+        self.analyze(|analyzer| analyzer.forks(region, monotonic_ns))
+    }
+
+    /// The outermost region has `size` threads, more than one.
+    #[inline]
+    pub(crate) fn forked(&self, size: u32) {
+        // ORDERING: Relaxed - as in `at_fork`.
+        if self.rest.load(Relaxed) == 0
+            && let Ok(mut analyzer) = self.analyzer.try_lock()
+        {
+            analyzer.forked(size);
+        }
+    }
+
+    /// Asks the analyzer, where there is something to analyze: one master, which has processors of its own.
+    fn analyze(&self, ask: impl FnOnce(&mut Analyzer) -> Advice) -> usize {
+        let grant = self.client.grant();
+        if !self.client.is_alive() || grant.processors <= analyzer::BASE || !engine().has_one_master() {
+            return usize::MAX;
+        }
+        // Held by another master, which came this moment: nothing is measured then.
+        let Ok(mut analyzer) = self.analyzer.try_lock() else { return usize::MAX };
+        let advice = ask(&mut analyzer);
+        drop(analyzer);
+        let measures_base = advice.most.is_some();
+        if self.measures_base.load(Relaxed) != measures_base {
+            self.measures_base.store(measures_base, Relaxed);
+        }
+        // ORDERING: Relaxed - as in `at_fork`.
+        self.rest.store(advice.rest, Relaxed);
+        if let Some(measured) = advice.report {
+            measured.send(&self.client);
+        }
+        advice.most.map_or(usize::MAX, |most| most as usize)
+    }
+
+    /// Where a thread waits: it follows a new grant, and helps who has no processor. `vp`: the calling thread, unless it is
+    /// the program's. Cost when nothing is new: a few loads.
+    #[inline]
+    pub(crate) fn at_safe_point(&self, vp: Option<&'static Vp>) {
+        if let Some(vp) = vp
+            && !vp.following().is(self.epoch())
+        {
+            self.follow(vp);
+        }
+        if self.client.preempted() > 0 {
+            self.help.somebody(self, vp);
+        }
+    }
+
+    /// An idle VP looked before it sleeps and found nothing. `lingers_since`: it spun for [`patience::SHORT`] before that.
+    #[cold]
+    pub(crate) fn falls_asleep(&self, vp: &Vp, lingers_since: Option<Ticks>) {
+        if !self.client.is_alive() {
+            return;
+        }
+        let seat = vp.seat();
+        self.client.set_vp_state(seat, VpState::Parked);
+        // Whoever is idle because a base is measured is so for a moment, and what its ring costs would be measured as well.
+        // ORDERING: Relaxed - a hint.
+        if engine().has_one_master()
+            && !self.measures_base.load(Relaxed)
+            && let Some(since) = lingers_since
+        {
+            self.wishes.lower(&self.client, seat, self.lease(), since);
+        }
+    }
+
+    /// It found something.
+    #[cold]
+    pub(crate) fn is_awake(&self, vp: &Vp) {
+        self.client.set_vp_state(vp.seat(), VpState::Running);
+        if self.wishes.are_down() {
+            self.wishes.rise(&self.client, 0);
+        }
+    }
+}
+
+impl TeamSizer for Managed {
+    #[inline]
+    fn limit(&self) -> usize {
+        if self.client.is_alive() { self.client.grant().processors as usize } else { self.alone.limit() }
+    }
+
+    fn request(&self, wanted: usize) {
+        if self.client.is_alive() {
+            self.wishes.ask(&self.client, wanted);
+        }
+    }
+
+    fn lease(&self) -> Lease {
+        if !self.client.is_alive() {
+            Lease::Unmanaged
+        } else if self.client.grant().dedicated {
+            Lease::Dedicated
+        } else {
+            Lease::Wanted
+        }
+    }
+
+    /// The death of the manager is a change, too, and that the program has other masters than one (the seats).
+    #[inline]
+    fn epoch(&self) -> u32 {
+        if self.client.is_alive() {
+            self.client.grant().epoch << 2 | u32::from(engine().has_one_master()) << 1 | 1
+        } else {
+            following::NONE
+        }
+    }
+
+    fn processors(&self) -> Option<CpuSet> {
+        self.client.is_alive().then(|| self.client.cpus())
+    }
+
+    fn enlist(&self, index: usize, tid: Tid) {
+        self.client.publish_vp(index, tid);
+    }
+
+    fn refresh(&self) {
+        self.alone.refresh();
+    }
+
+    /// The child does not have the manager's areas.
+    fn survives_fork(&self) -> bool {
+        false
+    }
+
+    fn forks_nothing(&self, _: Seal) -> bool {
+        true
+    }
+
+    fn managed(&self, _: Seal) -> Option<&Managed> {
+        Some(self)
+    }
+}

@@ -1,0 +1,419 @@
+//! SelfAnalyzer: measures, while the program runs, how much faster it is on its processors than on [`BASE`] (M15).
+//!
+//! # Protocol
+//! For the only master, at each outermost region that it forks:
+//! 1. *Look*: the region goes to the detector (`period.rs`) until a loop is found. A program that says where its iterations
+//!    begin ([`iteration`](crate::iteration)) is not guessed at.
+//! 2. *Base*: what a loop takes on [`BASE`] processors is measured once, at first: regions get no more meanwhile. One sample
+//!    before that tells whether it takes longer than [`MOST_BASE`], which no program should pay.
+//! 3. *Time*: iterations are timed on what the program has. A *sample* is as many whole iterations as take [`SAMPLE`]; one in
+//!    which a region had another number of threads than the others is thrown away.
+//! 4. *Report*: the median of the last [`SAMPLES`] on one number of processors goes to the manager together with the base's,
+//!    times and not a speedup: the manager divides, checks, and smooths.
+//! 5. *Rest*, for as many regions as took [`REST`] before: a fork costs a load and a store then. Again from 1; a loop whose
+//!    base is known goes from 1 to 3.
+//!
+//! A program whose teams have sizes of their own cannot be measured on fewer: it is left alone for a long rest.
+//!
+//! # Noise
+//! A sample that another program or the system disturbed is an outlier, and the median of five does not see two of them. Where
+//! even the middle ones differ by more than [`SPREAD`], the iterations are not alike, and nothing is reported.
+//!
+//! # Papers
+//! P2 section 4.4. There the base is up to four processors, and Amdahl's law is used to go on to one; here it is one.
+
+use arena::client::Client;
+use period::{Loop, Period};
+use std::time::Duration;
+
+mod period;
+
+/// Processors of the base.
+pub(super) const BASE: u32 = 1;
+/// Nanoseconds of a sample, at least.
+const SAMPLE: u64 = 2_000_000;
+/// Samples of a measurement.
+const SAMPLES: usize = 5;
+/// A measurement of iterations as long as this needs no others to be believed.
+const LONG: u64 = 100_000_000;
+/// The longest iteration, in nanoseconds on [`BASE`] processors, for which a base is measured.
+const MOST_BASE: u64 = 500_000_000;
+/// How much the second and the fourth of five samples may differ.
+const SPREAD: f64 = 1.2;
+/// Nanoseconds between a report and the next measurement.
+const REST: u64 = 100_000_000;
+/// Regions in which no loop is found before the search rests.
+const VAIN: u32 = 4_096;
+/// Regions of a rest after a search in vain, or of a program that cannot be measured.
+const LONG_REST: u32 = 65_536;
+
+/// What a region of the master may have, and what is to be told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Advice {
+    /// At most so many processors, for this region.
+    pub(super) most: Option<u32>,
+    /// What was measured.
+    pub(super) report: Option<Measured>,
+    /// For so many regions nothing is to be asked.
+    pub(super) rest: u32,
+}
+
+/// How long an iteration takes, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Measured {
+    pub(super) processors: u32,
+    pub(super) time: u64,
+    pub(super) base_time: u64,
+}
+
+impl Measured {
+    pub(super) fn send(self, client: &Client) {
+        let time = Duration::from_nanos;
+        client.report(self.processors, time(self.time), BASE, time(self.base_time));
+    }
+}
+
+/// The sample that is being taken.
+#[derive(Clone, Copy, Debug)]
+struct Sample {
+    began: u64,
+    iterations: u64,
+    /// Regions in it, and how many of them had more than one thread.
+    regions: u32,
+    forked: u32,
+    /// Threads of the latter.
+    size: u32,
+    /// They had different sizes.
+    mixed: bool,
+}
+
+impl Sample {
+    fn begin(now: u64) -> Self {
+        Self { began: now, iterations: 0, regions: 0, forked: 0, size: BASE, mixed: false }
+    }
+
+    /// Threads of all its regions, if it is the same number.
+    fn size(&self) -> Option<u32> {
+        let is_one = !self.mixed && (self.forked == 0 || self.forked == self.regions);
+        is_one.then_some(self.size)
+    }
+}
+
+/// See the module head.
+#[derive(Debug)]
+pub(super) struct Analyzer {
+    period: Period,
+    /// The program says where its iterations begin.
+    explicit: bool,
+    /// Regions looked at since the search began.
+    looked: u32,
+    /// Regions since the last rest, and when and with how many of them the first iteration after it began.
+    regions: u32,
+    since: Option<(u64, u32)>,
+    /// The loop that is being timed, and how far its iteration is.
+    timed: Option<(Loop, usize)>,
+    sample: Option<Sample>,
+    /// Times of an iteration, on `size` processors.
+    times: Vec<u64>,
+    size: u32,
+    /// The loop whose base may be measured.
+    probed: Option<Loop>,
+    /// The loop whose base is known, and its time.
+    base: Option<(Loop, u64)>,
+}
+
+/// The loop of a program that says where its iterations begin.
+const SAID: Loop = Loop { length: usize::MAX, identity: 0 };
+
+impl Analyzer {
+    pub(super) fn new() -> Self {
+        Self {
+            period: Period::new(),
+            explicit: false,
+            looked: 0,
+            regions: 0,
+            since: None,
+            timed: None,
+            sample: None,
+            times: Vec::with_capacity(SAMPLES),
+            size: 0,
+            probed: None,
+            base: None,
+        }
+    }
+
+    /// The master is about to fork `region`; `now`: nanoseconds, asked for where they are needed only.
+    pub(super) fn forks(&mut self, region: usize, now: impl FnOnce() -> u64) -> Advice {
+        self.regions = self.regions.saturating_add(1);
+        let advice = self.look_at(region, now);
+        if let Some(sample) = &mut self.sample {
+            sample.regions += 1;
+        }
+        advice
+    }
+
+    fn look_at(&mut self, region: usize, now: impl FnOnce() -> u64) -> Advice {
+        if self.explicit {
+            return self.advise();
+        }
+        let Some(found) = self.period.note(region) else {
+            if self.timed.take().is_some() {
+                self.forget_times();
+            }
+            self.looked += 1;
+            return if self.looked >= VAIN { self.rests(LONG_REST) } else { Advice::default() };
+        };
+        match &mut self.timed {
+            Some((timed, at)) if *timed == found => {
+                *at += 1;
+                if *at < found.length {
+                    return self.advise();
+                }
+                *at = 0;
+            }
+            timed => {
+                *timed = Some((found, 0));
+                self.forget_times();
+            }
+        }
+        self.iteration_begins(now())
+    }
+
+    /// The program says that an iteration of its outer loop begins.
+    pub(super) fn is_told(&mut self, now: u64) -> Advice {
+        if !self.explicit {
+            (self.explicit, self.timed) = (true, Some((SAID, 0)));
+            self.forget_times();
+        }
+        self.iteration_begins(now)
+    }
+
+    /// The region that was forked has `size` threads, more than one: of one thread it is if nobody says so.
+    pub(super) fn forked(&mut self, size: u32) {
+        if let Some(sample) = &mut self.sample {
+            sample.mixed |= sample.forked > 0 && sample.size != size;
+            sample.forked += 1;
+            sample.size = size;
+        }
+    }
+
+    fn forget_times(&mut self) {
+        self.sample = None;
+        self.times.clear();
+    }
+
+    /// True when the base is what has to be measured now.
+    fn wants_base(&self) -> bool {
+        self.timed.is_some_and(|(timed, _)| self.base.is_none_or(|(known, _)| known != timed))
+    }
+
+    fn advise(&self) -> Advice {
+        let is_probed = self.timed.is_some_and(|(timed, _)| self.probed == Some(timed));
+        Advice { most: (is_probed && self.wants_base()).then_some(BASE), ..Advice::default() }
+    }
+
+    fn rests(&mut self, regions: u32) -> Advice {
+        self.period.begin_again();
+        self.forget_times();
+        self.timed = if self.explicit { Some((SAID, 0)) } else { None };
+        (self.looked, self.regions, self.since) = (0, 0, None);
+        Advice { rest: regions, ..Advice::default() }
+    }
+
+    /// An iteration ends here, if one was timed, and the next one begins.
+    fn iteration_begins(&mut self, now: u64) -> Advice {
+        let regions = self.regions;
+        let (since, regions_then) = *self.since.get_or_insert((now, regions));
+        let Some(sample) = &mut self.sample else {
+            self.sample = Some(Sample::begin(now));
+            return self.advise();
+        };
+        sample.iterations += 1;
+        let taken = now.saturating_sub(sample.began);
+        if taken < SAMPLE && sample.size().is_some() {
+            return self.advise();
+        }
+        let done = *sample;
+        self.sample = Some(Sample::begin(now));
+        let Some(size) = done.size() else { return self.advise() };
+        if self.wants_base() && size != BASE {
+            let timed = self.timed.map(|(timed, _)| timed);
+            if self.probed != timed {
+                self.probed = timed;
+                let on_base = (taken / done.iterations).saturating_mul(u64::from(size));
+                return if on_base > MOST_BASE { self.rests(LONG_REST) } else { self.advise() };
+            }
+            // The first region of a sample may have been forked before it was asked for less; a team of a size of its own
+            // never is smaller.
+            self.looked += 1;
+            return if self.looked >= 8 { self.rests(LONG_REST) } else { self.advise() };
+        }
+        if size != self.size {
+            self.times.clear();
+            self.size = size;
+        }
+        self.times.push(taken / done.iterations);
+        let Some(time) = self.measured() else { return self.advise() };
+        self.times.clear();
+        if self.wants_base() {
+            self.base = self.timed.map(|(timed, _)| (timed, time));
+            self.sample = None;
+            return Advice::default();
+        }
+        let Some((_, base_time)) = self.base else { return self.advise() };
+        let spent = now.saturating_sub(since).max(1);
+        let rest = u64::from(regions - regions_then) * REST / spent;
+        let report = (size > BASE).then_some(Measured { processors: size, time, base_time });
+        Advice { report, ..self.rests(u32::try_from(rest).unwrap_or(u32::MAX)) }
+    }
+
+    /// The median of the samples, once there are enough that agree. A number of them that do not is thrown away.
+    fn measured(&mut self) -> Option<u64> {
+        if let [only] = self.times[..]
+            && only >= LONG
+        {
+            return Some(only);
+        }
+        if self.times.len() < SAMPLES {
+            return None;
+        }
+        let mut sorted = self.times.clone();
+        sorted.sort_unstable();
+        let agree = sorted[SAMPLES - 2] as f64 <= sorted[1] as f64 * SPREAD;
+        if !agree {
+            self.times.remove(0);
+        }
+        agree.then_some(sorted[SAMPLES / 2])
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// A program by the clock: iterations of some regions, a part of whose work is serial.
+    struct Program {
+        now: u64,
+        analyzer: Analyzer,
+        rest: u32,
+        reports: Vec<Measured>,
+        /// What disturbs: nanoseconds to add to an iteration, by its number.
+        noise: fn(u64) -> u64,
+    }
+
+    impl Program {
+        fn new(noise: fn(u64) -> u64) -> Self {
+            Self { now: 1, analyzer: Analyzer::new(), rest: 0, reports: Vec::new(), noise }
+        }
+
+        /// Threads that the next region gets out of `granted`.
+        fn fork(&mut self, region: usize, granted: u32) -> u32 {
+            if self.rest > 0 {
+                self.rest -= 1;
+                return granted;
+            }
+            let now = self.now;
+            let advice = self.analyzer.forks(region, || now);
+            self.reports.extend(advice.report);
+            self.rest = advice.rest;
+            let size = advice.most.map_or(granted, |most| most.min(granted));
+            if size > 1 {
+                self.analyzer.forked(size);
+            }
+            size
+        }
+
+        /// `count` iterations of `work` nanoseconds in three regions, of which `serial` parts of 100 are serial.
+        fn run(&mut self, count: u64, work: u64, serial: u64, granted: u32) {
+            for number in 0..count {
+                self.now += work * serial / 100 + (self.noise)(number);
+                for region in [11, 12, 11] {
+                    let size = u64::from(self.fork(region, granted));
+                    self.now += work * (100 - serial) / 100 / 3 / size;
+                }
+            }
+        }
+
+        fn speedup(&self) -> f64 {
+            let last = self.reports.last().expect("something was reported");
+            last.base_time as f64 / last.time as f64
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_speedup_of_known_serial_shares_is_found(
+            serial in prop::sample::select(vec![0_u64, 10, 50]), granted in 2_u32..16, work in 20_000_u64..20_000_000,
+        ) {
+            let mut program = Program::new(|_| 0);
+            program.run(60_000_000 * u64::from(granted) / work + 60, work, serial, granted);
+            let serial = serial as f64 / 100.0;
+            let expected = 1.0 / (serial + (1.0 - serial) / f64::from(granted));
+            let error = (program.speedup() / expected - 1.0).abs();
+            prop_assert!(error < 0.02, "{} instead of {expected}", program.speedup());
+            prop_assert_eq!(program.reports[0].processors, granted);
+        }
+    }
+
+    #[test]
+    fn iterations_that_were_disturbed_do_not_count() {
+        // Each tenth takes ten times as long.
+        let mut program = Program::new(|number| if number % 10 == 3 { 30_000_000 } else { number % 7 * 1_000 });
+        program.run(3_000, 3_000_000, 10, 2);
+        assert!((program.speedup() - 1.818).abs() < 0.1, "{}", program.speedup());
+    }
+
+    #[test]
+    fn measuring_rests_most_of_the_time() {
+        let mut program = Program::new(|_| 0);
+        program.run(100_000, 100_000, 0, 2);
+        let seconds = program.now as f64 / 1e9;
+        assert!((program.reports.len() as f64) < seconds * 12.0, "{} in {seconds} s", program.reports.len());
+        assert!((program.reports.len() as f64) > seconds * 4.0, "{} in {seconds} s", program.reports.len());
+    }
+
+    #[test]
+    fn teams_with_a_size_of_their_own_are_left_alone() {
+        let mut analyzer = Analyzer::new();
+        let mut now = 0;
+        let mut rested = false;
+        for region in 0..10_000 {
+            now += 1_000_000;
+            let advice = analyzer.forks(region % 2, || now);
+            assert_eq!(advice.report, None);
+            analyzer.forked(4);
+            rested |= advice.rest >= LONG_REST;
+        }
+        assert!(rested);
+    }
+
+    #[test]
+    fn no_program_pays_for_a_base_of_long_iterations() {
+        let mut program = Program::new(|_| 0);
+        program.run(100, 3_000_000_000, 0, 8);
+        assert_eq!(program.reports, []);
+        assert!(program.now < 40_000_000_000, "it ran on all its processors: {} s", program.now / 1_000_000_000);
+    }
+
+    #[test]
+    fn a_program_that_says_where_iterations_begin_needs_no_pattern() {
+        let mut analyzer = Analyzer::new();
+        let (mut now, mut state, mut last) = (1, 1_usize, None);
+        for _ in 0..2_000 {
+            let mut advice = analyzer.is_told(now);
+            last = advice.report.or(last);
+            for _ in 0..3 {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                advice = analyzer.forks(state >> 40, || unreachable!("no clock is needed"));
+                let size = advice.most.unwrap_or(4);
+                if size > 1 {
+                    analyzer.forked(size);
+                }
+                now += 1_200_000 / u64::from(size);
+            }
+        }
+        let last = last.expect("something was reported");
+        assert!((last.base_time as f64 / last.time as f64 - 4.0).abs() < 0.1, "{last:?}");
+    }
+}

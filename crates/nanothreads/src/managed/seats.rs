@@ -1,0 +1,106 @@
+//! Which thread has which seat, and putting it there.
+
+use super::{Managed, Place};
+use crate::engine_state::engine;
+use crate::placement;
+use crate::sizer::TeamSizer;
+use crate::vp::Vp;
+use platform::affinity::{self, CpuSet, current_cpu};
+use std::sync::{Mutex, PoisonError};
+
+/// Seats change hands one at a time: two masters that give the same seat away at once would leave it with both.
+static CHANGING: Mutex<()> = Mutex::new(());
+
+impl Managed {
+    /// Where the manager means seat `seat` to be.
+    pub(crate) fn place_of(&self, seat: usize) -> Place {
+        let client = self.client();
+        if !client.is_alive() {
+            return Place::Anywhere;
+        }
+        // A program that was started inside a narrower mask stays inside it.
+        let mask = engine().mask();
+        let own = if engine().has_one_master() { client.vp(seat).0 } else { None };
+        if let Some(cpu) = own.filter(|cpu| mask.contains(*cpu)) {
+            return Place::On(cpu);
+        }
+        let asked = client.cpus();
+        let granted = asked.intersection(mask);
+        if granted.is_empty() {
+            placement::say_no_overlap(&asked);
+            return Place::Anywhere;
+        }
+        Place::Among(granted)
+    }
+
+    /// P1 and P2: binds `vp` to where its seat is now. By itself, or by its master while it has no work.
+    #[cold]
+    pub(super) fn follow(&self, vp: &Vp) {
+        if !vp.can_be_bound() {
+            // Its creator is about to put it somewhere: at a later look.
+            return;
+        }
+        vp.following().follow(self.epoch(), || match self.place_of(vp.seat()) {
+            Place::On(cpu) => vp.bind(&CpuSet::single(cpu)),
+            Place::Among(cpus) => vp.bind(&cpus),
+            Place::Anywhere => vp.unbind(),
+        });
+    }
+
+    /// P2: thread i of the calling master's teams is `members[i - 1]`; all of them are idle. Those that are awake follow by
+    /// themselves.
+    pub(crate) fn arrange(&self, members: &[&'static Vp]) {
+        if engine().has_one_master() {
+            let changing = CHANGING.lock().unwrap_or_else(PoisonError::into_inner);
+            for (vp, seat) in members.iter().zip(1..) {
+                if vp.seat() != seat {
+                    self.change_seats(vp, seat);
+                }
+            }
+            drop(changing);
+            self.sit_down();
+        }
+        let epoch = self.epoch();
+        for vp in members.iter().filter(|vp| !vp.following().is(epoch) && vp.may_sleep()) {
+            self.follow(vp);
+        }
+    }
+
+    /// Gives `vp` seat `seat`, and who has it the seat of `vp`.
+    fn change_seats(&self, vp: &Vp, seat: usize) {
+        let occupant = engine().all().iter().copied().find(|other| other.seat() == seat);
+        let before = vp.seat();
+        for (vp, seat) in [(Some(vp), seat), (occupant, before)] {
+            let Some(vp) = vp else { continue };
+            vp.following().put_elsewhere(|| vp.set_seat(seat));
+            // A thread that did not begin yet publishes itself.
+            if let Some(tid) = vp.tid() {
+                self.client().publish_vp(seat, tid);
+            }
+        }
+    }
+
+    /// Moves the calling thread, the master, to seat 0, where it may go at all, and leaves its mask as it was.
+    pub(crate) fn sit_down(&self) {
+        let Place::On(cpu) = self.place_of(0) else { return };
+        if cpu == current_cpu() {
+            return;
+        }
+        // The program's own idea of where it should run comes first.
+        let Ok(mask) = affinity::affinity(None) else { return };
+        if mask.len() > 1 && mask.contains(cpu) && affinity::set_affinity(None, &CpuSet::single(cpu)).is_ok() {
+            // It was allowed a moment ago. If processors went offline meanwhile, the kernel takes what is left of it.
+            let _ = affinity::set_affinity(None, &mask);
+        }
+    }
+}
+
+/// P3: all VPs may run where the program may.
+pub(super) fn stand_up() {
+    engine().all().iter().filter(|vp| vp.is_bound()).for_each(|vp| let_go(vp));
+}
+
+/// Somebody else than the VP lets it run where the program may.
+pub(crate) fn let_go(vp: &Vp) {
+    vp.following().put_elsewhere(|| vp.unbind());
+}

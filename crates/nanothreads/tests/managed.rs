@@ -1,0 +1,200 @@
+//! What virtual processors do when a manager changes its mind: where they sit, what they give back, whom they help.
+#![cfg(not(loom))]
+#![expect(clippy::unwrap_used, reason = "a step of a test that fails is a failed test, in the helpers, too")]
+
+use arena::layout::{Verdict, VpState};
+use nanothreads::Team;
+use platform::affinity::{CpuId, CpuSet, Tid, current_tid, set_affinity};
+use script::{Script, eventually, mask_of, with_script};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::sync::{Barrier, Mutex};
+
+mod script;
+
+/// Runs a region of `size` threads; their threads in the order of the members.
+fn threads_of(size: usize) -> Vec<Tid> {
+    Team::exact(size).unwrap().map(|_| current_tid())
+}
+
+fn on(cpu: CpuId) -> CpuSet {
+    CpuSet::single(cpu)
+}
+
+fn both(cpus: [CpuId; 2]) -> CpuSet {
+    cpus.into_iter().collect()
+}
+
+/// The processors of the team's second thread at the next forks, until they are `expected`: one that is awake when a grant
+/// comes follows it where it waits.
+fn second_thread_comes_to(expected: &CpuSet) -> Tid {
+    let mut second = None;
+    eventually(&format!("the second thread is on {expected}"), || {
+        let tid = threads_of(2)[1];
+        second = Some(tid);
+        mask_of(tid) == *expected
+    });
+    second.unwrap()
+}
+
+#[test]
+fn thread_i_sits_on_the_processor_of_virtual_processor_i_and_stays_itself() {
+    with_script(|script| {
+        let [a, b] = script.cpus;
+        let before = second_thread_comes_to(&on(b));
+        script.grant(&[b, a], true);
+        assert_eq!(second_thread_comes_to(&on(a)), before);
+        // One processor: the team keeps its threads, together on what is left.
+        script.grant(&[b], false);
+        assert_eq!(second_thread_comes_to(&on(b)), before);
+        script.grant(&[a, b], true);
+        assert_eq!(second_thread_comes_to(&on(b)), before);
+        assert_eq!(mask_of(current_tid()), script.whole, "the master is bound nowhere");
+    });
+}
+
+#[test]
+fn a_thread_that_waits_inside_a_region_follows_a_new_grant() {
+    with_script(|script| {
+        let [a, b] = script.cpus;
+        second_thread_comes_to(&on(b));
+        let script = Mutex::new(script);
+        let team = Team::exact(2).unwrap();
+        // It looks only while it spins: a wait in which it fell asleep before it saw the grant says nothing.
+        let mut target = a;
+        eventually("it moves while it waits", || {
+            let moved = AtomicBool::new(false);
+            let second = AtomicU32::new(0);
+            team.run(|member| {
+                if member.id() == 1 {
+                    second.store(current_tid().0.unsigned_abs(), Relaxed);
+                    member.barrier();
+                    return;
+                }
+                while second.load(Relaxed) == 0 {
+                    std::thread::yield_now();
+                }
+                let other = if target == a { b } else { a };
+                script.lock().unwrap().grant(&[other, target], true);
+                let tid = Tid(second.load(Relaxed).cast_signed());
+                for _ in 0..1_000 {
+                    std::thread::yield_now();
+                    if mask_of(tid) == on(target) {
+                        moved.store(true, Relaxed);
+                        break;
+                    }
+                }
+                member.barrier();
+            });
+            target = if target == a { b } else { a };
+            moved.into_inner()
+        });
+    });
+}
+
+#[test]
+fn an_idle_virtual_processor_gives_its_processor_back_where_others_want_it_and_the_next_fork_takes_it_again() {
+    with_script(|script| {
+        let [a, b] = script.cpus;
+        second_thread_comes_to(&on(b));
+        script.grant(&[a, b], false);
+        threads_of(2);
+        eventually("it gives its processor back", || script.areas.released().contains(b));
+        assert!(!script.areas.released().contains(a), "the master's is not given back");
+        eventually("it says that it sleeps", || state(script, 1) == Some(VpState::Parked));
+        assert_eq!(script.areas.request().requested, 2, "the request stays");
+        // As a manager answers.
+        script.grant(&[a], false);
+        let released = Team::exact(2).unwrap().map(|_| script_released(script));
+        assert!(released.iter().all(CpuSet::is_empty), "the fork wants it again: {released:?}");
+    });
+}
+
+fn state(script: &Script, index: usize) -> Option<VpState> {
+    script.areas.vps().find(|vp| vp.index == index).map(|vp| vp.state)
+}
+
+fn script_released(script: &Script) -> CpuSet {
+    script.areas.released()
+}
+
+#[test]
+fn a_request_falls_in_a_serial_phase_and_rises_at_the_next_region() {
+    with_script(|script| {
+        let [a, b] = script.cpus;
+        threads_of(2);
+        eventually("the request falls", || script.areas.request().requested == 1);
+        assert!(script.areas.released().is_empty(), "nobody wants it: it is not given back");
+        // As a manager answers, and the other way round while the next fork waits for it.
+        script.grant(&[a], true);
+        let team = Team::at_most(2).unwrap();
+        let asks = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let manager = scope.spawn(|| {
+                eventually("the request rises", || script.areas.request().requested == 2);
+                asks.store(true, Relaxed);
+                script.grant(&[a, b], true);
+            });
+            eventually("a region has both again", || team.map(|member| member.size()).len() == 2);
+            manager.join().unwrap();
+        });
+        assert!(asks.into_inner());
+    });
+}
+
+#[test]
+fn a_waiting_thread_hands_its_processor_to_one_that_was_squeezed() {
+    with_script(|script| {
+        let [a, b] = script.cpus;
+        second_thread_comes_to(&on(b));
+        let script = Mutex::new(script);
+        let begun = Barrier::new(3);
+        let was_helped = AtomicBool::new(false);
+        Team::exact(3).unwrap().run(|member| match member.id() {
+            0 => {
+                begun.wait();
+                // At work, which is no safe point.
+                eventually("the second thread helps", || was_helped.load(Relaxed));
+            }
+            1 => {
+                // Has nothing to do from here on.
+                begun.wait();
+            }
+            _ => {
+                let own = current_tid();
+                // As the manager does it: bound, judged, counted.
+                set_affinity(None, &on(a)).unwrap();
+                {
+                    let mut script = script.lock().unwrap();
+                    script.areas.judge(2, Verdict::Squeezed);
+                    script.areas.set_preempted(1);
+                }
+                begun.wait();
+                eventually("somebody helps", || mask_of(own) == on(b));
+                was_helped.store(true, Relaxed);
+            }
+        });
+        assert!(was_helped.into_inner());
+        script.lock().unwrap().areas.set_preempted(0);
+    });
+}
+
+#[test]
+fn with_several_masters_every_virtual_processor_may_use_the_whole_grant() {
+    with_script(|script| {
+        let [a, b] = script.cpus;
+        second_thread_comes_to(&on(b));
+        let (is_in, may_end) = (Barrier::new(2), Barrier::new(2));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                threads_of(2);
+                is_in.wait();
+                may_end.wait();
+            });
+            is_in.wait();
+            second_thread_comes_to(&both([a, b]));
+            may_end.wait();
+        });
+        // The other one may need a moment to end.
+        second_thread_comes_to(&on(b));
+    });
+}
