@@ -58,7 +58,7 @@ fn run_on(areas: &ProgramAreas, up: RawFd, input: &[u8], planted: bool) -> u64 {
     let names = registry.names();
     let policy = registry.create(names[usize::from(*choice) % names.len()]).expect("it is listed");
     let cpus = (0..CPUS).map(|id| MachineCpu { id, core: id, llc: 0, node: 0 }).collect();
-    let mut ledger = Ledger::new(Machine { cpus }, 100 * MS, policy);
+    let mut ledger = Ledger::new(Machine::new(cpus), 100 * MS, policy);
     for app in 1..=3 {
         ledger.arrive(AppId(app), 4, 4);
     }
