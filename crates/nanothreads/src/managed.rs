@@ -42,7 +42,7 @@ use help::Help;
 use platform::affinity::{CpuId, CpuSet, Tid};
 use platform::clock::{Ticks, monotonic_ns};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use wishes::Wishes;
 
 mod analyzer;
@@ -62,8 +62,6 @@ pub struct Managed {
     /// Regions for which the analyzer rests still. Writer: the only master.
     rest: AtomicU32,
     analyzer: Mutex<Analyzer>,
-    /// Regions get fewer processors than they may have, to be measured.
-    measures_base: AtomicBool,
 }
 
 /// Says that an iteration of the program's outer loop begins, for measurements of how much the program gains from its
@@ -108,7 +106,6 @@ impl Managed {
             help: Help::default(),
             rest: AtomicU32::new(0),
             analyzer: Mutex::new(Analyzer::new()),
-            measures_base: AtomicBool::new(false),
         }
     }
 
@@ -153,10 +150,6 @@ impl Managed {
         let Ok(mut analyzer) = self.analyzer.try_lock() else { return usize::MAX };
         let advice = ask(&mut analyzer);
         drop(analyzer);
-        let measures_base = advice.most.is_some();
-        if self.measures_base.load(Relaxed) != measures_base {
-            self.measures_base.store(measures_base, Relaxed);
-        }
         // ORDERING: Relaxed - as in `at_fork`.
         self.rest.store(advice.rest, Relaxed);
         if let Some(measured) = advice.report {
@@ -187,10 +180,7 @@ impl Managed {
         }
         let seat = vp.seat();
         self.client.set_vp_state(seat, VpState::Parked);
-        // Whoever is idle because a base is measured is so for a moment, and what its ring costs would be measured as well.
-        // ORDERING: Relaxed - a hint.
         if engine().has_one_master()
-            && !self.measures_base.load(Relaxed)
             && let Some(since) = lingers_since
         {
             self.wishes.lower(&self.client, seat, self.lease(), since);

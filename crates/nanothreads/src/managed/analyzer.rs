@@ -44,6 +44,8 @@ const SPREAD: f64 = 1.2;
 const REST: u64 = 100_000_000;
 /// Regions in which no loop is found before the search rests.
 const VAIN: u32 = 4_096;
+/// Samples in a row that are of no use before the analyzer rests.
+const DISAGREED: u32 = 8;
 /// Regions of a rest after a search in vain, or of a program that cannot be measured.
 const LONG_REST: u32 = 65_536;
 
@@ -172,7 +174,7 @@ impl Analyzer {
                 *at = 0;
             }
             timed => {
-                *timed = Some((found, 0));
+                (*timed, self.looked) = (Some((found, 0)), 0);
                 self.forget_times();
             }
         }
@@ -246,14 +248,19 @@ impl Analyzer {
             // The first region of a sample may have been forked before it was asked for less; a team of a size of its own
             // never is smaller.
             self.looked += 1;
-            return if self.looked >= 8 { self.rests(LONG_REST) } else { self.advise() };
+            return if self.looked >= DISAGREED { self.rests(LONG_REST) } else { self.advise() };
         }
         if size != self.size {
             self.times.clear();
             self.size = size;
         }
         self.times.push(taken / done.iterations);
-        let Some(time) = self.measured() else { return self.advise() };
+        let enough = self.times.len() >= SAMPLES;
+        let Some(time) = self.measured() else {
+            // They do not agree. No program stays on the base's processors for want of a number.
+            self.looked += u32::from(enough);
+            return if self.looked >= DISAGREED { self.rests(LONG_REST) } else { self.advise() };
+        };
         self.times.clear();
         if self.wants_base() {
             self.base = self.timed.map(|(timed, _)| (timed, time));
@@ -386,6 +393,14 @@ mod tests {
             rested |= advice.rest >= LONG_REST;
         }
         assert!(rested);
+    }
+
+    #[test]
+    fn iterations_that_are_never_alike_leave_the_program_its_processors() {
+        let mut program = Program::new(|number| 100_000 << (number * 5 % 13));
+        program.run(5_000, 3_000_000, 0, 8);
+        assert_eq!(program.reports, []);
+        assert!(program.rest > 0, "it is still being measured");
     }
 
     #[test]
