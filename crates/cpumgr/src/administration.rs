@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use arena::client::{ConnectError, Connection};
 use arena::message::{Control, FromManager, Queue, QueuedStatus, ToManager};
+use policies::Registry;
 use serde::Serialize;
 
 use crate::cli::{CancelArgs, MplArgs, PidArgs, PolicyArgs, SetArgs, Setting, StatusArgs};
@@ -162,20 +163,56 @@ pub fn change(socket: &Path, control: Control) -> Result<(), ConnectError> {
     }
 }
 
-/// The policies, the one in force with its parameters.
+/// The policies with their parameters; those of the one in force as they stand, the others as they would begin.
 fn show(socket: &Path) -> Result<(), Error> {
     let status = Report::ask(socket)?.status;
-    let registry = limits::policies();
+    print(&listing(limits::policies(), &status.policy, &status.parameters))
+}
+
+fn listing(registry: &Registry, in_force: &str, values: &BTreeMap<String, String>) -> String {
     let mut text = String::new();
     for name in registry.names() {
-        let mark = if name == status.policy { "*" } else { " " };
+        let mark = if name == in_force { "*" } else { " " };
         let description = registry.description(name).unwrap_or_default();
         text.push_str(&format!("{mark} {name:8} {description}\n"));
-        if name == status.policy {
-            for (key, value) in &status.parameters {
+        let known = registry.create(name).map(|policy| policy.parameters()).unwrap_or_default();
+        for parameter in &known {
+            let here = values.get(parameter.key).filter(|_| name == in_force);
+            let value = here.cloned().unwrap_or_else(|| parameter.default.to_string());
+            text.push_str(&format!(
+                "           {}={}  {} It is {}; {} unless changed.\n",
+                parameter.key,
+                printable(&value),
+                parameter.description,
+                parameter.allowed(),
+                parameter.default,
+            ));
+        }
+        // The manager may be another program, whose policy has more of them.
+        for (key, value) in values.iter().filter(|(key, _)| known.iter().all(|parameter| parameter.key != key.as_str()))
+        {
+            if name == in_force {
                 text.push_str(&format!("           {}={}\n", printable(key), printable(value)));
             }
         }
     }
-    print(&text)
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_listing_says_what_each_parameter_does_and_may_be() {
+        let values = BTreeMap::from([("step".to_owned(), "4".to_owned()), ("colour".to_owned(), "red".to_owned())]);
+        let text = listing(&limits::builtin(), "pdpa", &values);
+        let line =
+            |of: &str| text.lines().find(|line| line.trim_start().starts_with(of)).unwrap_or_default().to_owned();
+        assert!(line("step=4").contains("a whole number from 1 to") && line("step=4").contains("; 2 unless changed"));
+        assert!(line("max-wait=60s").contains("a time from 0s to 86400s"), "{text}");
+        assert!(line("backfill=false").contains("true or false"), "{text}");
+        assert_eq!(line("colour=red").trim(), "colour=red");
+        assert!(text.lines().all(|line| line.trim_end() == line && !line.contains("  It is")), "{text}");
+    }
 }

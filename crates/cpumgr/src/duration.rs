@@ -1,12 +1,14 @@
-//! Durations as people write them: `100ms`, `2s`, `250us`.
+//! Durations as people write them: `100ms`, `2s`, `250us`; units as for the parameters of policies.
 
 use std::time::Duration;
+
+use policies::Value;
 
 /// Why a text is no duration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DurationError {
     /// Not a number and a unit.
-    #[error("{text:?} is no duration; write a whole number and a unit: 250us, 100ms, 2s, 5min")]
+    #[error("{text:?} is no duration; write a whole number and a unit: 100ms, 2s, 5min (units: h, min, s, ms, us, ns)")]
     Form {
         /// What was written.
         text: String,
@@ -28,18 +30,10 @@ pub enum DurationError {
 /// # Errors
 /// [`DurationError::Form`].
 pub fn parse(text: &str) -> Result<Duration, DurationError> {
-    let form = || DurationError::Form { text: text.to_owned() };
-    let digits = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(form)?;
-    let (number, unit) = text.split_at(digits);
-    let number: u64 = number.parse().map_err(|_| form())?;
-    match unit {
-        "us" => Some(Duration::from_micros(number)),
-        "ms" => Some(Duration::from_millis(number)),
-        "s" => Some(Duration::from_secs(number)),
-        "min" => number.checked_mul(60).map(Duration::from_secs),
-        _ => None,
+    match text.parse() {
+        Ok(Value::Time(ns)) => Ok(Duration::from_nanos(ns)),
+        _ => Err(DurationError::Form { text: text.to_owned() }),
     }
-    .ok_or_else(form)
 }
 
 /// Reads a duration between `min` and `max`.
@@ -64,11 +58,12 @@ mod tests {
         assert_eq!(parse("100ms"), Ok(Duration::from_millis(100)));
         assert_eq!(parse("2s"), Ok(Duration::from_secs(2)));
         assert_eq!(parse("5min"), Ok(Duration::from_secs(300)));
+        assert_eq!((parse("1h"), parse("7ns")), (Ok(Duration::from_secs(3600)), Ok(Duration::from_nanos(7))));
     }
 
     #[test]
     fn anything_else_is_named() {
-        for text in ["", "100", "ms", "-1s", "1.5s", "1 s", "1h", "99999999999999999999s", "18446744073709551615min"] {
+        for text in ["", "100", "ms", "-1s", "1.5s", "1 s", "1d", "99999999999999999999s", "18446744073709551615min"] {
             let error = parse(text).unwrap_err().to_string();
             assert!(error.starts_with(&format!("{text:?} is no duration")), "{error}");
         }

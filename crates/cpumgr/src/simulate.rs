@@ -11,10 +11,11 @@ mod svg;
 pub use file::{FileError, parse, read};
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use policies::sim::{Native, Options, Outcome, SimError, Workload, simulate};
+use policies::sim::{Native, Options, Outcome, Workload, simulate};
 use policies::{Needs, Registry};
 
 use crate::error::Error;
@@ -78,11 +79,17 @@ pub fn run(args: &SimulateArgs) -> Result<String, Error> {
     for job in &mut workload.jobs {
         job.copies = job.copies.saturating_mul(args.copies);
     }
+    // Without more copies it was checked when it was read.
+    workload.check(&registry).map_err(|fault| Error::Usage(format!("--copies {}: {fault}", args.copies)))?;
     let policies: Vec<String> = match args.policy.as_slice() {
         [] => vec![workload.manager.policy.clone()],
-        [all] if all == "all" => registry.names().into_iter().map(str::to_owned).collect(),
+        named if named.iter().any(|name| name == "all") => registry.names().into_iter().map(str::to_owned).collect(),
         named => named.to_vec(),
     };
+    for name in &policies {
+        registry.create(name).map_err(|unknown| Error::Usage(format!("--policy: {unknown}")))?;
+    }
+    check_outputs(args)?;
     let pictures = args.prv.is_some() || args.svg.is_some();
     if pictures && policies.len() > 1 {
         return Err(Error::Usage("--prv and --svg show one policy; name one with --policy".to_owned()));
@@ -124,11 +131,41 @@ pub fn run(args: &SimulateArgs) -> Result<String, Error> {
 }
 
 fn play(file: &Path, workload: &Workload, registry: &Registry, options: &Options) -> Result<Outcome, Error> {
-    simulate(workload, registry, options).map_err(|error| match error {
-        // The workload itself was checked when it was read: this is the policy of the command line.
-        SimError::Fault(fault) => Error::Usage(format!("--policy: {}", fault.message)),
-        other => Error::Usage(format!("{}: {other}", file.display())),
-    })
+    simulate(workload, registry, options).map_err(|error| Error::Usage(format!("{}: {error}", file.display())))
+}
+
+/// Refuses to write two outputs into one file, or one over the workload: the first would be lost without a word.
+fn check_outputs(args: &SimulateArgs) -> Result<(), Error> {
+    let mut files = vec![("the workload", args.file.clone())];
+    if let Some(trace) = &args.prv {
+        files.push(("the trace of --prv", trace.clone()));
+        files.push(("the colours of --prv", trace.with_extension("pcf")));
+        files.push(("the names of --prv", trace.with_extension("row")));
+    }
+    files.extend(args.svg.clone().map(|picture| ("the picture of --svg", picture)));
+    for (at, (what, path)) in files.iter().enumerate() {
+        for (other, there) in &files[..at] {
+            if is_same_file(path, there) {
+                let path = path.display();
+                let advice = "give each a file of its own (--prv FILE.prv also writes FILE.pcf and FILE.row)";
+                return Err(Error::Usage(format!("{path}: both {other} and {what} would be in it; {advice}")));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether two paths name one file, be it there already or not.
+fn is_same_file(one: &Path, other: &Path) -> bool {
+    if let (Ok(one), Ok(other)) = (fs::metadata(one), fs::metadata(other)) {
+        return (one.dev(), one.ino()) == (other.dev(), other.ino());
+    }
+    let whole = |path: &Path| {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        // A folder that is not there cannot be written to in any case.
+        fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned()).join(path.file_name().unwrap_or_default())
+    };
+    whole(one) == whole(other)
 }
 
 fn write(path: &Path, text: &str) -> Result<(), Error> {

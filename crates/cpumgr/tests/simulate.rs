@@ -66,6 +66,41 @@ fn traces_and_pictures_are_written_and_sound() {
 }
 
 #[test]
+fn outputs_that_would_overwrite_each_other_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("w.toml");
+    fs::copy(workloads().join("p2-table5.toml"), &file).unwrap();
+    let before = fs::read(&file).unwrap();
+    std::os::unix::fs::symlink("t.row", dir.path().join("link")).unwrap();
+    fs::write(dir.path().join("t.row"), "").unwrap();
+    let at = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    for arguments in [
+        vec!["--prv".to_owned(), at("t.pcf")],
+        vec!["--prv".to_owned(), at("t.row")],
+        vec!["--prv".to_owned(), at("t.prv"), "--svg".to_owned(), at("./t.pcf")],
+        vec!["--prv".to_owned(), at("t.prv"), "--svg".to_owned(), at("t.prv")],
+        vec!["--prv".to_owned(), at("t.prv"), "--svg".to_owned(), at("link")],
+        vec!["--svg".to_owned(), at("w.toml")],
+    ] {
+        let given: Vec<&str> =
+            [file.to_str().unwrap()].into_iter().chain(arguments.iter().map(String::as_str)).collect();
+        let output = simulate(&given);
+        let error = text(&output.stderr);
+        assert!(output.status.code() == Some(2) && error.contains("both the "), "{arguments:?}: {error}");
+        assert!(!dir.path().join("t.prv").exists() && fs::read(&file).unwrap() == before, "{arguments:?}");
+    }
+}
+
+#[test]
+fn all_policies_are_all_whatever_is_named_beside() {
+    let file = workloads().join("p0-bt.toml");
+    let output = simulate(&[file.to_str().unwrap(), "--policy", "none", "--policy", "all"]);
+    let table = text(&output.stdout);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(table.matches("\npolicy ").count(), Registry::with_builtin_for(Needs::EVERYTHING).names().len());
+}
+
+#[test]
 fn what_is_wrong_is_said_with_file_and_line_and_exit_code_2() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("bad.toml");
@@ -78,11 +113,14 @@ fn what_is_wrong_is_said_with_file_and_line_and_exit_code_2() {
     assert!(error.contains(&format!("bad.toml:{line}: machine.processors: 0")), "{error}");
     assert!(error.contains("from 1 to 4096"), "{error}");
 
-    fs::write(&file, good).unwrap();
+    fs::write(&file, good.replacen("repetitions = 3", "repetitions = 1000", 1)).unwrap();
     for (arguments, has) in [
         (&["--policy", "fair"][..], "dss-ts"),
         (&["--policy", "all", "--svg", "x"], "one policy"),
+        (&["--policy", "all", "--policy", "fair", "--svg", "x"], "one policy"),
         (&["--copies", "100000000"], "--copies"),
+        // It is within the option's range, and more than the simulator runs.
+        (&["--copies", "1024"], "--copies 1024: jobs[0].copies: "),
     ] {
         let output = simulate(&[&[file.to_str().unwrap()], arguments].concat());
         let error = text(&output.stderr);
@@ -90,13 +128,19 @@ fn what_is_wrong_is_said_with_file_and_line_and_exit_code_2() {
     }
     // What never ends, and what is no text.
     fs::write(&file, b"name = \"x\"\n\xff").unwrap();
-    for (path, says) in
-        [("/dev/zero", "/dev/zero:1: it is too long"), (file.to_str().unwrap(), "bad.toml:2: bytes that are no text")]
-    {
+    for (path, says) in [
+        ("/dev/zero", "cannot read /dev/zero: it is no regular file"),
+        (file.to_str().unwrap(), "bad.toml:2: bytes that are no text"),
+    ] {
         let output = simulate(&[path]);
         let error = text(&output.stderr);
         assert!(output.status.code() == Some(2) && error.contains(says), "{error}");
     }
+    // A pipe that nobody writes to.
+    let pipe = dir.path().join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo is there").success());
+    let output = simulate(&[pipe.to_str().unwrap()]);
+    assert!(output.status.code() == Some(2) && text(&output.stderr).contains("no regular file"));
     let output = simulate(&["/nowhere/at/all.toml"]);
     assert!(output.status.code() == Some(2) && text(&output.stderr).contains("/nowhere/at/all.toml"));
 }

@@ -27,14 +27,24 @@ pub enum Value {
     Whole(u64),
     /// Any number.
     Number(f64),
-    /// A time; a whole number of ns, us, ms or s.
+    /// A time; a whole number of ns, us, ms, s, min or h.
     Time(#[serde(serialize_with = "write_time")] Nanos),
 }
 
 /// Values by key, as they stand in files and messages.
 pub type Settings = BTreeMap<String, Value>;
 
-const UNITS: [(&str, Nanos); 4] = [("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000), ("ns", 1)];
+/// As people write them, here, in workload files and on the command line.
+const UNITS: [(&str, Nanos); 6] = [
+    ("h", 3_600_000_000_000),
+    ("min", 60_000_000_000),
+    ("s", 1_000_000_000),
+    ("ms", 1_000_000),
+    ("us", 1_000),
+    ("ns", 1),
+];
+/// Times are printed in seconds and less.
+const PRINTED: usize = 2;
 
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -44,7 +54,7 @@ impl fmt::Display for Value {
             Self::Number(number) => write!(f, "{number}"),
             Self::Time(time) => {
                 let (unit, length) =
-                    UNITS.into_iter().find(|(_, length)| time.is_multiple_of(*length)).unwrap_or(("ns", 1));
+                    UNITS[PRINTED..].iter().find(|(_, length)| time.is_multiple_of(*length)).unwrap_or(&("ns", 1));
                 write!(f, "{}{unit}", time / length)
             }
         }
@@ -94,7 +104,7 @@ impl de::Visitor<'_> for AnyValue {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("true, false, a number, or a time as \"100ms\" (units: s, ms, us, ns)")
+        f.write_str("true, false, a number, or a time as \"100ms\" (units: h, min, s, ms, us, ns)")
     }
 
     fn visit_bool<E>(self, on: bool) -> Result<Value, E> {
@@ -122,7 +132,7 @@ impl de::Visitor<'_> for AnyValue {
 
 /// A text that is no value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} is no value; write true, false, a number, or a time as 100ms (units: s, ms, us, ns)")]
+#[error("{text:?} is no value; write true, false, a number, or a time as 100ms (units: h, min, s, ms, us, ns)")]
 pub struct ValueError {
     /// The text.
     pub text: String,
@@ -145,6 +155,29 @@ pub struct Parameter {
     pub description: &'static str,
 }
 
+impl Parameter {
+    /// Which values it may have, as "a whole number from 1 to 1024".
+    #[must_use]
+    pub fn allowed(&self) -> String {
+        allowed(self.lowest, self.highest)
+    }
+}
+
+fn allowed(lowest: Value, highest: Value) -> String {
+    let kind = match lowest {
+        Value::Switch(_) => return "true or false".to_owned(),
+        Value::Whole(_) => "a whole number",
+        Value::Number(_) => "a number",
+        Value::Time(_) => "a time",
+    };
+    format!("{kind} from {lowest} to {highest}")
+}
+
+/// The value as it was typed: a number with a point keeps it, since that may be what is wrong.
+fn typed(value: &Value) -> String {
+    if let Value::Number(number) = value { format!("{number:?}") } else { value.to_string() }
+}
+
 /// A parameter that cannot be set so.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
@@ -158,7 +191,7 @@ pub enum ParameterError {
         known: Vec<&'static str>,
     },
     /// The value is of another kind, or out of range.
-    #[error("{key} cannot be {value}; it is {allowed}")]
+    #[error("{key} cannot be {}; it is {allowed}", typed(value))]
     Value {
         /// The key.
         key: &'static str,
@@ -196,15 +229,11 @@ pub fn apply(policy: &mut dyn Policy, settings: &Settings) -> Result<(), Paramet
 
 /// A type that a parameter can have.
 pub(crate) trait Kind: Copy + PartialOrd {
-    /// What it is, for messages.
-    const NAME: &'static str;
     fn value(self) -> Value;
     fn from_value(value: &Value) -> Option<Self>;
 }
 
 impl Kind for bool {
-    const NAME: &'static str = "a switch";
-
     fn value(self) -> Value {
         Value::Switch(self)
     }
@@ -215,8 +244,6 @@ impl Kind for bool {
 }
 
 impl Kind for u32 {
-    const NAME: &'static str = "a whole number";
-
     fn value(self) -> Value {
         Value::Whole(self.into())
     }
@@ -227,8 +254,6 @@ impl Kind for u32 {
 }
 
 impl Kind for f64 {
-    const NAME: &'static str = "a number";
-
     fn value(self) -> Value {
         Value::Number(self)
     }
@@ -244,8 +269,6 @@ impl Kind for f64 {
 }
 
 impl Kind for Nanos {
-    const NAME: &'static str = "a time";
-
     fn value(self) -> Value {
         Value::Time(self)
     }
@@ -260,7 +283,7 @@ pub(crate) fn within<T: Kind>(key: &'static str, value: &Value, lowest: T, highe
     T::from_value(value).filter(|new| (lowest..=highest).contains(new)).ok_or_else(|| ParameterError::Value {
         key,
         value: *value,
-        allowed: format!("{} from {} to {}", T::NAME, lowest.value(), highest.value()),
+        allowed: allowed(lowest.value(), highest.value()),
     })
 }
 

@@ -4,13 +4,13 @@
 //! policy, a range) is found by `Workload::check`, which names a place, `jobs[2].program`; its line is looked up in the
 //! document here.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Read};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use policies::Registry;
-use policies::sim::{Fault, Pattern, Workload};
+use policies::sim::{Fault, Pattern, Workload, allowed};
 use toml::de::{DeTable, DeValue};
 
 /// The largest workload and pattern file.
@@ -67,14 +67,23 @@ pub fn parse(
         let message = message.replace("expected u32", "expected a whole number, 0 or more");
         FileError::Wrong { path: path.to_owned(), line, message }
     };
-    let mut workload: Workload = toml::from_str(text).map_err(|error| wrong(error.span(), error.message()))?;
+    let mut workload: Workload =
+        toml::from_str(text).map_err(|error| wrong(error.span(), &explained(text, &error, registry)))?;
     for (name, program) in &mut workload.programs {
         if let Pattern::File(file) = &program.pattern {
             let beside = path.parent().unwrap_or(Path::new("")).join(file);
-            let list = numbers(&beside, &load(file)?)?;
+            let fault = |message: String| {
+                let fault = Fault::at(&format!("programs.{name}.pattern"), message);
+                wrong(span_of(text, &fault.at), &fault.to_string())
+            };
+            // What cannot be read is the fault of the line that names it.
+            let numbers_in = load(file).map_err(|error| match error {
+                FileError::Unreadable { .. } => fault(error.to_string()),
+                other @ FileError::Wrong { .. } => other,
+            })?;
+            let list = numbers(&beside, &numbers_in)?;
             if list.is_empty() {
-                let fault = Fault::at(&format!("programs.{name}.pattern"), format!("{file} has no number"));
-                return Err(wrong(span_of(text, &fault.at), &fault.to_string()));
+                return Err(fault(format!("{file} has no number")));
             }
             program.pattern = Pattern::List(list);
         }
@@ -86,7 +95,11 @@ pub fn parse(
 fn load(path: &Path) -> Result<String, FileError> {
     let unreadable = |source| FileError::Unreadable { path: path.to_owned(), source };
     let wrong = |line, message| FileError::Wrong { path: path.to_owned(), line, message };
-    // The length that a device or a pipe states says nothing of what comes out of it.
+    // To open a pipe waits for its writer, and a device may never end.
+    if !fs::metadata(path).map_err(unreadable)?.is_file() {
+        return Err(unreadable(io::Error::other("it is no regular file")));
+    }
+    // It may grow meanwhile.
     let mut bytes = Vec::new();
     File::open(path).and_then(|file| file.take(LARGEST + 1).read_to_end(&mut bytes)).map_err(unreadable)?;
     if bytes.len() as u64 > LARGEST {
@@ -115,6 +128,57 @@ fn numbers(path: &Path, text: &str) -> Result<Vec<u32>, FileError> {
         list.push(number);
     }
     Ok(list)
+}
+
+/// What the parser says, with the place and what is allowed there.
+fn explained(text: &str, error: &toml::de::Error, registry: &Registry) -> String {
+    let place = error.span().zip(DeTable::parse(text).ok()).and_then(|(span, document)| {
+        let mut place = Vec::new();
+        is_within(document.get_ref(), span.start, &mut place).then_some(place)
+    });
+    let message = error.message();
+    let Some(place) = place else { return message.to_owned() };
+    let keys: Vec<&str> = place.iter().map(String::as_str).filter(|step| !step.starts_with('[')).collect();
+    let allowed = match *keys.as_slice() {
+        ["parameters", policy, key, ..] => registry.create(policy).ok().and_then(|policy| {
+            policy.parameters().iter().find(|parameter| parameter.key == key).map(policies::Parameter::allowed)
+        }),
+        _ => allowed(&keys).map(str::to_owned),
+    };
+    let place = place.join(".").replace(".[", "[");
+    match allowed {
+        Some(allowed) => format!("{place}: {message}; it is {allowed}"),
+        None => format!("{place}: {message}"),
+    }
+}
+
+/// Whether the byte `at` belongs to something in `table`; its keys, and places in lists as `[2]`, are then in `place`.
+fn is_within(table: &DeTable<'_>, at: usize, place: &mut Vec<String>) -> bool {
+    table.iter().any(|(key, value)| {
+        place.push(key.get_ref().to_string());
+        let found = is_in_value(value, at, place) || key.span().contains(&at);
+        if !found {
+            place.pop();
+        }
+        found
+    })
+}
+
+/// The same for one value.
+fn is_in_value(value: &toml::Spanned<DeValue<'_>>, at: usize, place: &mut Vec<String>) -> bool {
+    let is_inside = match value.get_ref() {
+        DeValue::Table(table) => is_within(table, at, place),
+        DeValue::Array(array) => array.iter().enumerate().any(|(index, value)| {
+            place.push(format!("[{index}]"));
+            let found = is_in_value(value, at, place);
+            if !found {
+                place.pop();
+            }
+            found
+        }),
+        _ => false,
+    };
+    is_inside || value.span().contains(&at)
 }
 
 fn line_of(text: &str, at: usize) -> usize {
@@ -197,6 +261,7 @@ arrival = "100ms"
         let load = |name: &str| match name {
             "good" => Ok("2\n# more\n4 # top\n\n".to_owned()),
             "bad" => Ok("2\n\nfour\n".to_owned()),
+            "none" => Err(FileError::Unreadable { path: "none".into(), source: io::Error::other("no such file") }),
             _ => Ok(String::new()),
         };
         match parse(Path::new("w.toml"), text, &registry, load) {
@@ -243,10 +308,69 @@ arrival = "100ms"
             (change("[1, 10.0]", "[2, 10.0]"), "w.toml:17: programs.b.curve: ", "it is for 1"),
             (change("\"diamond\"", "{ file = \"bad\" }"), "bad:3: ", "\"four\" is no number"),
             (change("\"diamond\"", "{ file = \"empty\" }"), "w.toml:15: programs.b.pattern: ", "no number"),
+            (
+                change("\"diamond\"", "{ file = \"none\" }"),
+                "w.toml:15: programs.b.pattern: cannot read none: ",
+                "no such",
+            ),
+            (
+                change("\"diamond\"", "{ list = [2], file = \"x\" }"),
+                "w.toml:15: programs.b.pattern: ",
+                "one of \"constant\"",
+            ),
+            (change("\"100ms\"", "\"-1s\""), "w.toml:23: jobs[1].arrival: \"-1s\" is no time", "at most 10000s"),
+            (change("\"100ms\"", "\"1 hour\""), "w.toml:23: jobs[1].arrival: ", "units: h, min, s, ms, us, ns"),
+            (change("\"100ms\"", "5"), "w.toml:23: jobs[1].arrival: ", "expected a time as \"100ms\""),
+            (change("base = 2", "base = 2.0"), "w.toml:8: parameters.pdpa.base: base cannot be 2.0; ", "whole number"),
+            (
+                change("base = 2", "base = \"much\""),
+                "w.toml:8: parameters.pdpa.base: ",
+                "a whole number from 1 to 1024",
+            ),
+            (change("{ times = [[1, 10.0], [4, 3.0]] }", "3"), "w.toml:17: programs.b.curve: ", "one of \"linear\""),
             (change("[machine]", "[machine"), "w.toml:2: ", ""),
             (error("name = \"x\""), "w.toml:1: ", "machine"),
         ] {
             assert!(message.starts_with(starts) && message.contains(has), "{message}");
+        }
+    }
+
+    /// The words of `policies::sim::allowed` are those of the checks: what is out of range and what is of another kind are
+    /// answered with the same.
+    #[test]
+    fn a_value_of_another_kind_is_answered_with_the_range_that_is_checked() {
+        let all = GOOD
+            .replace("[parameters.pdpa]", "level = 4\n[native]\nslice = \"1ms\"\npatience = \"1ms\"\nswitch = \"1us\"\ncoincidence = 0.5\n[parameters.pdpa]")
+            .replace("request = 8", "request = 8\nmin = 1\nmax = 7\niterations = 2\nweight = 1.5\nrefill = \"5us\"")
+            .replace("arrival = \"100ms\"", "arrival = \"100ms\"\nevery = \"4ms\"\nrepetitions = 3");
+        assert_eq!(error(&all), "ok");
+        for (good, far, has) in [
+            ("processors = 8", "4097", "from 1 to 4096"),
+            ("request = 4", "4097", "from 1 to 4096"),
+            ("min = 1", "0", "from 1 to 4096"),
+            ("max = 7", "4097", "from 1 to 4096"),
+            ("quantum = \"50ms\"", "\"11s\"", "from 1ms to 10s"),
+            ("level = 4", "65537", "from 1 to 65536"),
+            ("slice = \"1ms\"", "\"2s\"", "from 1us to 1s"),
+            ("patience = \"1ms\"", "\"2h\"", "at most 3600s"),
+            ("switch = \"1us\"", "\"2s\"", "at most 1s"),
+            ("coincidence = 0.5", "11.0", "from 0 to 10"),
+            ("iterations = 2", "1000001", "from 1 to 1000000"),
+            ("weight = 1.5", "1001.0", "from 0.001 to 1000"),
+            ("refill = \"5us\"", "\"61s\"", "at most 60s"),
+            ("serial = \"1ms\"", "\"30h\"", "from 1us to 100000s"),
+            ("regions = 100", "1000001", "1 to 1000000"),
+            ("copies = 2", "0", "1 or more"),
+            ("repetitions = 3", "0", "1 or more"),
+            ("arrival = \"100ms\"", "\"10001s\"", "at most 10000s"),
+            ("every = \"4ms\"", "\"10001s\"", "at most 10000s"),
+        ] {
+            let key = good.split(' ').next().unwrap();
+            for bad in [far, "[[true]]"] {
+                assert!(all.contains(good), "the test looks for {good}");
+                let message = error(&all.replace(good, &format!("{key} = {bad}")));
+                assert!(message.contains(has), "{key} = {bad}: {message}");
+            }
         }
     }
 }

@@ -168,7 +168,7 @@ impl<'w> Instance<'w> {
         self.phase_began = now;
         if self.now_in().is_parallel() {
             self.team = self.target();
-        } else {
+        } else if self.program.waiting == Waits::Spin {
             self.spins_until = now.saturating_add(patience);
         }
     }

@@ -35,6 +35,7 @@
 //! X2  Every decision is checked against D1-D5, and the CPU time handed out is at most P x time.
 //! X3  A simulation ends: with all executions, or with the error that names who makes no progress.
 
+mod allowed;
 mod curve;
 mod engine;
 mod instance;
@@ -45,11 +46,12 @@ mod span;
 mod timeline;
 mod workload;
 
+pub use allowed::allowed;
 pub use curve::{Curve, MOST_SUPERLINEAR};
 pub use engine::{Options, SimError, simulate};
 pub use native::Native;
 pub use outcome::{Execution, Outcome, ProgramSummary};
 pub use program::{Bottleneck, MOST_PROCESSORS, Pattern, Phase, Program, Waits};
-pub use span::Span;
+pub use span::{Span, SpanError};
 pub use timeline::{Activity, Interval, Timeline, Track};
 pub use workload::{Fault, Job, MachineSpec, ManagerSpec, Switch, Workload};

@@ -3,15 +3,25 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de};
 
-use crate::parameter::{Value, ValueError};
+use crate::parameter::Value;
 use crate::snapshot::Nanos;
 
-/// A length of time; a whole number of ns, us, ms or s, or a decimal number of them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
-#[serde(into = "String", try_from = "String")]
+/// A length of time; a whole or decimal number of ns, us, ms, s, min or h.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize)]
+#[serde(into = "String")]
 pub struct Span(pub Nanos);
+
+/// A text that is no time.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{text:?} is no time; write a number and its unit in quotes, as \"100ms\" or \"1.5s\" (units: h, min, s, ms, us, ns)"
+)]
+pub struct SpanError {
+    /// The text.
+    pub text: String,
+}
 
 impl Span {
     /// So many microseconds.
@@ -51,13 +61,13 @@ impl From<Span> for String {
 }
 
 impl FromStr for Span {
-    type Err = ValueError;
+    type Err = SpanError;
 
-    fn from_str(text: &str) -> Result<Self, ValueError> {
+    fn from_str(text: &str) -> Result<Self, SpanError> {
         if let Ok(Value::Time(time)) = text.parse() {
             return Ok(Self(time));
         }
-        let error = || ValueError { text: text.to_owned() };
+        let error = || SpanError { text: text.to_owned() };
         let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(error)?;
         let (number, unit) = text.split_at(digits);
         let Ok(Value::Time(unit)) = format!("1{unit}").parse() else { return Err(error()) };
@@ -68,11 +78,24 @@ impl FromStr for Span {
     }
 }
 
-impl TryFrom<String> for Span {
-    type Error = ValueError;
+impl<'de> Deserialize<'de> for Span {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_str(AnySpan)
+    }
+}
 
-    fn try_from(text: String) -> Result<Self, ValueError> {
-        text.parse()
+/// Takes a time; what is none is told with what would be.
+struct AnySpan;
+
+impl de::Visitor<'_> for AnySpan {
+    type Value = Span;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a time as \"100ms\" or \"1.5s\" (units: h, min, s, ms, us, ns)")
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Span, E> {
+        text.parse().map_err(E::custom)
     }
 }
 
@@ -86,7 +109,7 @@ mod tests {
             assert_eq!(text.parse(), Ok(Span(ns)), "{text}");
         }
         assert_eq!(Span(1_500_000_000).to_string(), "1500ms");
-        for text in ["", "5", "ms", "1.2.3s", "-1s", "1 s", "1h", "1e3s", "99999999999999999999s", "."] {
+        for text in ["", "5", "ms", "1.2.3s", "-1s", "1 s", "1 hour", "1d", "1e3s", "99999999999999999999s", "."] {
             assert!(text.parse::<Span>().is_err(), "{text}");
         }
     }

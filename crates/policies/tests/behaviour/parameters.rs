@@ -31,7 +31,11 @@ fn every_parameter_is_described_and_takes_exactly_its_range() {
             };
             for bad in [beyond, Value::Number(f64::NAN), Value::Number(-1.0)] {
                 let message = policy.configure(key, &bad).expect_err("it is out of range").to_string();
-                let allowed = format!("from {} to {}", parameter.lowest, parameter.highest);
+                let allowed = match parameter.highest {
+                    Value::Switch(_) => "true or false".to_owned(),
+                    highest => format!("from {} to {highest}", parameter.lowest),
+                };
+                assert!(parameter.allowed().ends_with(&allowed), "{}", parameter.allowed());
                 for part in [key, &bad.to_string(), &allowed] {
                     assert!(message.contains(part), "{message:?} does not say {part:?}");
                 }
@@ -77,6 +81,7 @@ fn typed_parameters_are_written_as_a_map_and_read_back_checked() {
     for (text, part) in [
         ("{\"lod\": 2}", "there is no parameter \"lod\"; there are: load, masters"),
         ("{\"load\": 0.5}", "load cannot be 0.5; it is a number from 1 to 64"),
+        ("{\"masters\": 2.0}", "masters cannot be 2.0; it is a whole number from 1 to 1024"),
         ("{\"masters\": true}", "masters cannot be true; it is a whole number from 1 to 1024"),
     ] {
         let message = serde_json::from_str::<WindowParameters>(text).expect_err("it is wrong").to_string();
@@ -101,7 +106,10 @@ fn values_are_read_as_they_are_typed() {
         assert_eq!(text.parse(), Ok(value));
         assert_eq!(value.to_string(), text);
     }
-    for text in ["", "ms", "1 s", "1h", "99999999999999999999s", "18446744073709551615s", "yes"] {
+    for (text, printed) in [("25h", "90000s"), ("5min", "300s")] {
+        assert_eq!(text.parse::<Value>().map(|value| value.to_string()), Ok(printed.to_owned()));
+    }
+    for text in ["", "ms", "1 s", "1d", "-1s", "99999999999999999999s", "18446744073709551615s", "yes"] {
         let error = text.parse::<Value>().expect_err("it is no value");
         assert!(error.to_string().contains(&format!("{text:?}")), "{error}");
     }

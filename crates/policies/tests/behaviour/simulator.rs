@@ -131,6 +131,25 @@ fn the_kernel_shares_fairly_among_long_regions_and_lets_short_ones_wait() {
 }
 
 #[test]
+fn waiters_that_block_leave_serial_phases_alone() {
+    // Two teams of 4 on 4, ten times 4 ms on one processor (a region of 1 ms on 4) and then 1 s in which one thread works
+    // and three wait. Waiters that block are not runnable there: nobody has to share, 10 x 1 s, and the regions take 2 ms
+    // each where both have one. Waiters that spin make it 8 threads on 4 processors all the time: twice as long.
+    let phases = vec![Phase::parallel(Span::from_ms(4), 1), Phase::serial(Span::from_ms(1000))];
+    let native =
+        Native { slice: Span::from_ms(10), coincidence: 0.0, patience: Span::from_ms(1_000_000), switch: Span(0) };
+    let with = |waiting: Waits| {
+        let team = Program { phases: phases.clone(), iterations: 10, waiting, ..program(4, 1, 1) };
+        let mut work = workload(4, &[("a", team)], vec![Job::new("a", 2, 1)]);
+        work.native = native.clone();
+        ends(&run(&work, "none"))
+    };
+    assert_eq!(with(Waits::Block), [10_020, 10_020]);
+    let spinning = with(Waits::Spin);
+    assert!(spinning.iter().all(|&end| end >= 20_000), "{spinning:?}");
+}
+
+#[test]
 fn another_policy_takes_over_in_mid_run() {
     // batch runs a alone on 8; from 200 ms on equip gives 4 each: a has 1.6 of 4 s done and ends 0.6 s later; b, which
     // had its master on the processor that batch keeps for that... with all 8 taken nothing is kept, so without masters:

@@ -1,0 +1,35 @@
+//! What the keys of a workload may be, for whoever reads one and finds something else there.
+//!
+//! The checks are where the values are ([`Workload::check`](super::Workload::check)); these are their words, for a value
+//! of another kind, which no check sees. A test of `cpumgr simulate` holds the two together.
+
+/// What stands at a place of a workload: its keys from the outside, as `["programs", "swim", "request"]`, without
+/// places in lists. `None` where any value of the right kind will do, or for no place of a workload.
+#[must_use]
+pub fn allowed(keys: &[&str]) -> Option<&'static str> {
+    Some(match *keys {
+        ["machine", "processors"] | ["programs", _, "request" | "min" | "max"] => "from 1 to 4096",
+        ["manager", "quantum"] => "from 1ms to 10s",
+        ["manager", "level"] => "from 1 to 65536",
+        ["native", "slice"] => "from 1us to 1s",
+        ["native", "patience"] => "at most 3600s",
+        ["native", "switch"] => "at most 1s",
+        ["native", "coincidence"] => "from 0 to 10",
+        ["programs", _, "iterations"] => "from 1 to 1000000",
+        ["programs", _, "weight"] => "from 0.001 to 1000",
+        ["programs", _, "refill"] => "at most 60s",
+        ["programs", _, "pattern", ..] => {
+            "one of \"constant\", \"diamond\", \"alternate\", { list = [2, 4] } with a number per iteration and \
+             { file = \"NAME\" } with a number per line"
+        }
+        ["programs", _, "curve", ..] => {
+            "one of \"linear\", { amdahl = { serial = 0.1 } }, { downey = { parallelism = 8.0, variance = 0.5 } }, \
+             { speedups = [[1, 1.0], [4, 3.5]] } and { times = [[1, 10.0], [4, 3.0]] }"
+        }
+        ["programs", _, "phases", "serial" | "parallel"] => "from 1us to 100000s",
+        ["programs", _, "phases", "regions"] => "1 to 1000000",
+        ["jobs", "copies" | "repetitions"] => "1 or more",
+        ["jobs", "arrival" | "every"] => "at most 10000s",
+        _ => return None,
+    })
+}
