@@ -6,12 +6,20 @@
 //!
 //! # Decisions
 //! - A request beyond the machine counts as the whole machine.
-//! - When applications, requests or processors change, applications move up into rows with room and empty rows go: the
-//!   matrix is packed again in the order of turns, so that nobody's turn comes later for it but by rows that grew.
+//! - When applications, requests or processors change, the matrix is packed again: in the order of who has waited
+//!   longest for a turn, in mid-quantum behind those who have it. So applications move up into rows with room and empty
+//!   rows go.
 //! - Where masters always run, rows share what is left beside the processors kept for masters outside their turn.
 //! - Minima and weights play no part. The work-list: who is in other rows, in the order of turns, then who was cut.
 //!
-//! Hence nobody waits for more than n - 1 quanta for its turn.
+//! # Nobody starves
+//! Invariant: the first of the ring, who has waited longest, leads the first row. When packed again it comes first; when
+//! not, the next row is led by the first application that is in no earlier row, which is the first of the ring after
+//! those of the earlier rows went to its end. So at each end of a quantum an application either runs, or one that stood
+//! before it in the ring went behind it or left; nobody comes in before it. Hence, however requests change, nobody
+//! waits for more than n - 1 quanta for its turn, n being the number of applications when it came or had its last turn.
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use crate::decision::Decision;
 use crate::parameter::{ParameterError, configurable, parameters};
@@ -32,11 +40,11 @@ parameters! {
 #[derive(Debug, Clone, Default)]
 pub struct Gang {
     parameters: GangParameters,
-    /// Applications row by row, the running row first.
+    /// Who has waited longest for a turn stands first.
     ring: Ring,
-    /// Lengths of the rows.
-    rows: Vec<usize>,
-    /// What the rows were packed for: processors for a row, and who wants how many, in the order of the ring.
+    /// The running row first.
+    rows: VecDeque<Vec<AppId>>,
+    /// What the rows were packed for: processors for a row, and who wants how many, in order of arrival.
     packed: Option<(u32, Vec<(AppId, u32)>)>,
 }
 
@@ -61,31 +69,20 @@ impl Gang {
         Ok(Self { parameters, ..Self::default() })
     }
 
-    /// The next row comes to the front.
-    fn pass(&mut self) {
-        let Some(&running) = self.rows.first() else { return };
-        self.ring.pass(running);
-        self.rows.rotate_left(1);
-        if let Some((_, packed)) = &mut self.packed {
-            packed.rotate_left(running);
-        }
-    }
-
-    /// Rows of at most so many processors for applications in this order. Returns the order row by row.
-    fn pack(&mut self, snapshot: &Snapshot<'_>, order: &[usize], processors: u32) -> Vec<usize> {
-        let mut rows: Vec<(u32, Vec<usize>)> = Vec::new();
-        for &i in order {
-            let size = snapshot.apps[i].wants().min(processors);
+    /// Rows of at most so many processors for applications in this order.
+    fn pack(snapshot: &Snapshot<'_>, order: impl Iterator<Item = usize>, processors: u32) -> VecDeque<Vec<AppId>> {
+        let mut rows: Vec<(u32, Vec<AppId>)> = Vec::new();
+        for app in order.map(|i| &snapshot.apps[i]) {
+            let size = app.wants().min(processors);
             match rows.iter_mut().find(|(left, _)| *left >= size) {
                 Some((left, row)) => {
                     *left -= size;
-                    row.push(i);
+                    row.push(app.id);
                 }
-                None => rows.push((processors - size, vec![i])),
+                None => rows.push((processors - size, vec![app.id])),
             }
         }
-        self.rows = rows.iter().map(|(_, row)| row.len()).collect();
-        rows.into_iter().flat_map(|(_, row)| row).collect()
+        rows.into_iter().map(|(_, row)| row).collect()
     }
 }
 
@@ -97,26 +94,35 @@ impl Policy for Gang {
     }
 
     fn decide(&mut self, snapshot: &Snapshot<'_>) -> Decision {
-        if snapshot.cause == Cause::Quantum {
-            self.pass();
+        let quantum_ended = snapshot.cause == Cause::Quantum;
+        if quantum_ended && let Some(ran) = self.rows.pop_front() {
+            self.ring.pass_over(&ran.iter().copied().collect());
+            self.rows.push_back(ran);
         }
-        let mut order = self.ring.renew(snapshot);
+        let order = self.ring.renew(snapshot);
         let wanted: u64 = snapshot.apps.iter().map(|app| u64::from(app.wants())).sum();
         let one_row = wanted <= u64::from(snapshot.processors) || order.len() == 1;
         let processors = if one_row { snapshot.processors } else { turn::capacity(snapshot, self.parameters.masters) };
         if processors == 0 {
-            (self.rows, self.packed) = (Vec::new(), None);
+            (self.rows, self.packed) = (VecDeque::new(), None);
             return turn::decision(snapshot, &[], order);
         }
-        let wants = |order: &[usize]| order.iter().map(|&i| (snapshot.apps[i].id, snapshot.apps[i].wants())).collect();
-        let now: Vec<(AppId, u32)> = wants(&order);
-        if self.packed.as_ref().is_none_or(|(before, packed)| *before != processors || *packed != now) {
-            order = self.pack(snapshot, &order, processors);
-            self.ring.reorder(order.iter().map(|&i| snapshot.apps[i].id));
-            self.packed = Some((processors, wants(&order)));
+        let wants = || snapshot.apps.iter().map(|app| (app.id, app.wants()));
+        let as_before = |packed: &(u32, Vec<_>)| packed.0 == processors && packed.1.iter().copied().eq(wants());
+        if !self.packed.as_ref().is_some_and(as_before) {
+            let mut has_turn: BTreeSet<AppId> = self.rows.front().into_iter().flatten().copied().collect();
+            if quantum_ended {
+                has_turn.clear();
+            }
+            let (first, then): (Vec<usize>, Vec<usize>) =
+                order.iter().partition(|&&i| has_turn.contains(&snapshot.apps[i].id));
+            self.rows = Self::pack(snapshot, first.into_iter().chain(then), processors);
+            self.packed = Some((processors, wants().collect()));
         }
-        let (running, waiting) = order.split_at(self.rows.first().copied().unwrap_or(0));
+        let at: HashMap<AppId, usize> = order.iter().map(|&i| (snapshot.apps[i].id, i)).collect();
+        let mut rows = self.rows.iter().map(|row| row.iter().map(|app| at[app]));
+        let running: Vec<usize> = rows.next().into_iter().flatten().collect();
         let parts: Vec<_> = running.iter().map(|&i| (i, snapshot.apps[i].wants().min(processors))).collect();
-        turn::decision(snapshot, &parts, waiting.iter().chain(running).copied())
+        turn::decision(snapshot, &parts, rows.flatten().chain(running.iter().copied()))
     }
 }

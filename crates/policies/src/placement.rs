@@ -30,6 +30,7 @@
 
 mod circle;
 mod free;
+mod shelves;
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -228,7 +229,7 @@ impl Placement {
     }
 
     /// Steps 1 to 5 for applications that do not share.
-    fn seat(&self, cpus: &[MachineCpu], decision: &Decision, free: &mut Free) -> Vec<Seat> {
+    fn seat(&self, cpus: &[MachineCpu], decision: &Decision, free: &mut Free<'_>) -> Vec<Seat> {
         let allocations = &decision.allocations;
         // One processor stays for shared masters, if there are any.
         let masters = usize::from(allocations.iter().any(|a| a.shared));
@@ -279,7 +280,7 @@ impl Placement {
     }
 
     /// Fills holes with the processor on which the virtual processor ran last, if `may` finds it and it is free.
-    fn return_home(&self, seats: &mut [Seat], free: &mut Free, may: impl Fn(AppId, u32) -> Option<usize>) {
+    fn return_home(&self, seats: &mut [Seat], free: &mut Free<'_>, may: impl Fn(AppId, u32) -> Option<usize>) {
         for seat in seats {
             let Some(home) = self.homes.get(&seat.app) else {
                 continue;

@@ -1,10 +1,10 @@
 //! The circular list of applications that take turns.
 //!
 //! # Invariants
-//! R1  Who stands in the list keeps its place relative to the others; turns pass by turning the list.
+//! R1  Who stands in the list keeps its place relative to the others; those over whom a turn passes go to the end.
 //! R2  Newcomers join where they come last: nobody who waits already waits longer for them.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 
 use crate::snapshot::{AppId, Snapshot};
 
@@ -18,10 +18,10 @@ impl Ring {
         self.0.rotate_left(number.min(self.0.len()));
     }
 
-    /// Puts the same applications into another order.
-    pub(crate) fn reorder(&mut self, order: impl Iterator<Item = AppId>) {
-        self.0.clear();
-        self.0.extend(order);
+    /// The turn passes over these, wherever they stand: they go to the end, in their order.
+    pub(crate) fn pass_over(&mut self, apps: &BTreeSet<AppId>) {
+        let (passed, others): (Vec<AppId>, Vec<AppId>) = self.0.iter().partition(|app| apps.contains(app));
+        self.0 = others.into_iter().chain(passed).collect();
     }
 
     /// Who left goes out, who came joins at the end. Returns the places in the snapshot, in the order of the list.

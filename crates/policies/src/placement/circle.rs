@@ -23,7 +23,7 @@ impl Circle {
         &mut self,
         masters: &[AppId],
         came_from: impl Fn(&AppId) -> Option<u32>,
-        free: &mut Free,
+        free: &mut Free<'_>,
     ) -> bool {
         let present: BTreeSet<AppId> = masters.iter().copied().collect();
         self.masters.retain(|app| present.contains(app));

@@ -123,6 +123,28 @@ fn gang_puts_whole_requests_into_rows() {
 }
 
 #[test]
+fn gang_lets_nobody_be_passed_over_for_ever_by_requests_that_change() {
+    // P = 8. The third always asks for all. At each quantum the first two of the others, in the order in which they ran,
+    // ask for 5 and the last two for 3: pairs of 5 and 3 fill every row that is packed, two of them at each time.
+    let mut apps = requests(&[5, 5, 8, 3, 3]);
+    let mut policy = create("gang");
+    let mut cause = Cause::Arrival;
+    let mut ring: Vec<usize> = vec![0, 1, 3, 4];
+    let mut waits = 0;
+    for quantum in 0..200 {
+        for (place, &i) in ring.iter().enumerate() {
+            apps[i].request = if place < 2 { 5 } else { 3 };
+        }
+        let run = running(&policy.decide(&snapshot(&apps, 8, cause, false)));
+        waits = if run.contains(&AppId(3)) { 0 } else { waits + 1 };
+        assert!(waits < apps.len(), "quantum {quantum}: the third waits for {waits} quanta");
+        let (ran, others): (Vec<usize>, Vec<usize>) = ring.iter().partition(|&&i| run.contains(&apps[i].id));
+        ring = [others, ran].concat();
+        cause = Cause::Quantum;
+    }
+}
+
+#[test]
 fn rr_gives_the_machine_to_one_after_the_other_and_nobody_waits_for_more() {
     let apps = requests(&[2, 9, 3]);
     let mut policy = create("rr");
@@ -216,10 +238,14 @@ proptest! {
         }
     }
 
-    /// Everybody has a turn on processors of its own within as many quanta as there were applications when it came (and
-    /// again within as many as there are), while newcomers arrive at every quantum.
+    /// Everybody has a turn on processors of its own within as many quanta as there were applications when it came or
+    /// had its last turn, while newcomers arrive and requests change at every quantum and between them.
     #[test]
-    fn nobody_starves_in_a_policy_with_turns((sizes, processors) in crowd(), masters in any::<bool>()) {
+    fn nobody_starves_in_a_policy_with_turns(
+        (sizes, processors) in crowd(),
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>(), any::<bool>()), 0..200),
+        masters in any::<bool>(),
+    ) {
         for name in ["sw-dss", "ssw-dss", "gang", "rr"] {
             let mut apps = requests(&sizes);
             let number = apps.len();
@@ -227,17 +253,26 @@ proptest! {
             // For how many quanta each has waited, and how many it may.
             let mut waits: BTreeMap<AppId, (usize, usize)> = apps.iter().map(|app| (app.id, (0, number))).collect();
             let mut cause = Cause::Arrival;
+            let mut changes = changes.iter();
             for turn in 0..3 * number {
-                let decision = policy.decide(&snapshot(&apps, processors, cause, masters));
+                let mut decision = policy.decide(&snapshot(&apps, processors, cause, masters));
                 prop_assert_eq!(decision.check(&snapshot(&apps, processors, cause, masters)), Ok(()));
-                let run = running(&decision);
+                let (all, mut run) = (apps.len(), running(&decision));
+                for (who, request, in_mid_quantum) in changes.by_ref().take(number) {
+                    who.get_mut(&mut apps).request = 1 + request.index(2 * processors as usize) as u32;
+                    if *in_mid_quantum {
+                        decision = policy.decide(&snapshot(&apps, processors, Cause::Request, masters));
+                        // Who is cut short had a turn, who is pulled in, too.
+                        run.extend(running(&decision));
+                    }
+                }
                 // One processor and masters that always run: all share it, and that is their turn.
                 let all_share = run.is_empty() && processors == 1 && masters;
                 for (app, (waited, may)) in &mut waits {
                     *waited += 1;
                     prop_assert!(*waited <= *may, "{name}: {app} waits for {waited} quanta");
                     if all_share || run.contains(app) {
-                        (*waited, *may) = (0, number + 2 * number);
+                        (*waited, *may) = (0, all);
                     }
                 }
                 if turn < 2 * number {
