@@ -233,9 +233,9 @@ impl Ledger {
         self.policy.parameters()
     }
 
-    /// How many of those who wait may start, by the policy's advice.
-    pub fn admission(&mut self, now: Nanos, queue: &[Waiting]) -> Admission {
-        let views: Vec<AppView> = self.entries.iter().map(Entry::view).collect();
+    /// How many of those who wait may start, by the policy's advice. `started` run without being registered.
+    pub fn admission(&mut self, now: Nanos, started: &[AppView], queue: &[Waiting]) -> Admission {
+        let views: Vec<AppView> = self.entries.iter().map(Entry::view).chain(started.iter().copied()).collect();
         let (quantum, processors) = (self.quantum, self.processors());
         let snapshot = Snapshot { now, quantum, processors, apps: &views, cause: Cause::Arrival, master_always: true };
         self.policy.admission(&snapshot, queue)

@@ -254,3 +254,26 @@ fn a_level_that_rises_starts_who_waits_and_a_killed_one_leaves_the_queue() {
     }
     assert_eq!(say(&manager, &["mpl", "many"]).status.code(), Some(2));
 }
+
+#[test]
+fn pdpa_keeps_its_level_until_somebody_has_waited_for_too_long() {
+    let manager = Manager::start(&["--policy", "pdpa"]);
+    done(&manager, &["policy", "level=1", "max-level=1", "max-wait=1h"]);
+    // Programs that never register count, too.
+    let mut children = vec![submitted(&manager)];
+    eventually("the first runs", || (queue(&manager).queue.running == 1).then_some(()));
+    children.push(submitted(&manager));
+    eventually("the second waits", || (queue(&manager).places.len() == 1).then_some(()));
+    // Something happens, and it waits all the same.
+    done(&manager, &["policy", "max-wait=2h"]);
+    assert_eq!((queue(&manager).queue.running, queue(&manager).places.len()), (1, 1));
+    done(&manager, &["policy", "max-wait=500ms"]);
+    eventually("the second runs", || (queue(&manager).queue.running == 2).then_some(()));
+    // The next one waits for as long, and no longer, although nothing happens.
+    children.push(submitted(&manager));
+    eventually("the third runs", || (queue(&manager).queue.running == 3).then_some(()));
+    for child in &mut children {
+        drop(child.stdin.take());
+        assert!(child.wait().unwrap().success());
+    }
+}

@@ -36,6 +36,8 @@ pub(super) struct Connection {
     pub(super) watched: bool,
     /// The process said that it is about to become a program.
     pub(super) announced: bool,
+    /// Processors that it asked for when it was submitted; 1 if it was not.
+    pub(super) request: u32,
     /// It may be managed by its threads' masks when it does not register.
     pub(super) attach: bool,
     /// When it is looked at again, for that.
@@ -85,6 +87,7 @@ impl Server {
                     pidfd,
                     watched: false,
                     announced: false,
+                    request: 1,
                     attach: false,
                     look: None,
                     program: None,

@@ -3,7 +3,8 @@
 //! # Protocol
 //! 1. A process says `submit` and waits on its connection. It is told how many are before it.
 //! 2. In each pass as many from the front of the queue are admitted as the level leaves room for and the policy advises
-//!    (`Policy::admission`). An admitted process counts as running until it ends, whether or not it registers.
+//!    (`Policy::admission`, whose number stands: it keeps its own level, and lets in beyond it who has waited too long).
+//!    An admitted process counts as running until it ends, whether or not it registers.
 //! 3. It hears `admitted` and becomes its program. Who is cancelled hears a refusal instead.
 //!
 //! # Invariants
@@ -16,7 +17,7 @@
 use std::collections::BTreeSet;
 
 use arena::message::{FromManager, Queue, QueuedStatus, RefusedCode, WAITING_PER_PACKET};
-use policies::{AppId, Waiting};
+use policies::{AppId, AppView, Waiting};
 
 use super::Server;
 use crate::escape::escape;
@@ -89,21 +90,29 @@ impl Server {
             .iter()
             .map(|place| Waiting { id: AppId(place.serial), request: place.request, since: place.since })
             .collect();
-        let advice = self.ledger.admission(now, &waiting);
+        let advice = self.ledger.admission(now, &self.started(), &waiting);
         self.admit_again = advice.next;
-        let room = |level: Option<u32>| level.map_or(u32::MAX, |level| level.saturating_sub(running));
-        let mut admit = advice.admit.min(room(advice.level)).min(room(self.level));
+        let mut admit = advice.admit.min(self.level.map_or(u32::MAX, |level| level.saturating_sub(running)));
         if running == 0 && self.level != Some(0) {
             admit = admit.max(1);
         }
         for _ in 0..admit {
             let Some(place) = self.queue.pop_front() else { break };
             if let Some(connection) = self.connections.get_mut(&place.serial) {
-                connection.announced = true;
+                (connection.announced, connection.request) = (true, place.request);
                 tracing::info!(pid = connection.peer.pid.0, label = place.label, "a program may start");
             }
             self.say(place.serial, vec![FromManager::Admitted]);
         }
+    }
+
+    /// Processes that run and have not registered, for the policy; each counts once.
+    fn started(&self) -> Vec<AppView> {
+        let programs = self.connections.values().filter(|it| it.program.is_some()).map(|it| it.peer.pid);
+        let mut known: BTreeSet<_> = programs.chain(self.attached.values().map(|it| it.pid)).collect();
+        let announced = self.connections.values().filter(|it| it.announced && it.program.is_none());
+        let started = announced.filter(|it| known.insert(it.peer.pid));
+        started.map(|it| AppView::new(AppId(it.serial), it.request)).collect()
     }
 
     /// Processes that run: registered, announced or admitted; each counts once.
