@@ -15,6 +15,7 @@
 //!     a younger one.
 //! P2  A construct's closure lives until the construct is completed: the overlap owns it, whatever becomes of the handle.
 //!     What it borrows lives longer than the overlap, which completes all, also while it unwinds.
+//! P3  A panic is the overlap's until its construct is joined: a handle that is dropped, or forgotten, loses none.
 //!
 //! # Papers
 //! P1 sections 3.1.1 and 3.2: several parallel constructs may be open at once, on both structures; DJS and PJV stand with
@@ -66,8 +67,7 @@ pub struct Overlap<'scope, 'env: 'scope> {
     open: RefCell<VecDeque<Rc<dyn Construct>>>,
     /// The master is at its own part of the oldest.
     is_inside: Cell<bool>,
-    /// The first panic of a construct that nobody joins by itself.
-    panic: FirstPanic,
+    panics: Panics,
     /// As in [`std::thread::Scope`].
     scope: PhantomData<&'scope mut &'scope ()>,
     env: PhantomData<&'env mut &'env ()>,
@@ -85,16 +85,42 @@ pub struct Pending<'scope> {
     /// `None`: joined.
     construct: Option<Rc<dyn Construct>>,
     overlap: *const (),
-    /// `complete` and `keep_panic` of the overlap, whose other lifetime is of no interest here.
+    /// `complete` of the overlap, whose other lifetime is of no interest here.
     complete: unsafe fn(*const (), u64),
-    keep: unsafe fn(*const (), Payload),
+    /// The overlap's.
+    panics: &'scope Panics,
     number: u64,
-    scope: PhantomData<&'scope ()>,
 }
 
 impl fmt::Debug for Pending<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Pending").field("number", &self.number).finish_non_exhaustive()
+    }
+}
+
+/// What became of the completed constructs of one overlap.
+#[derive(Default)]
+struct Panics {
+    /// The first panic of a construct that nobody joins by itself.
+    first: FirstPanic,
+    /// Those of the constructs, by number, that had a handle when they were completed: whether it was forgotten shows when the
+    /// overlap ends.
+    unclaimed: RefCell<Vec<(u64, Payload)>>,
+}
+
+impl Panics {
+    /// What `number` left, for who joins it.
+    fn claim(&self, number: u64) -> Option<Payload> {
+        let mut unclaimed = self.unclaimed.borrow_mut();
+        let at = unclaimed.iter().position(|&(other, _)| other == number)?;
+        Some(unclaimed.remove(at).1)
+    }
+
+    /// What nobody joined: the overlap is over.
+    fn take(&self) -> Option<Payload> {
+        let unclaimed = self.unclaimed.take();
+        unclaimed.into_iter().for_each(|(_, payload)| self.first.keep(payload));
+        self.first.take()
     }
 }
 
@@ -157,7 +183,11 @@ impl<'scope> Overlap<'scope, '_> {
     /// construct may wait for each other, and a construct must not wait for a younger one.
     ///
     /// When [`OPEN`] are open, the oldest is completed first. Cost: an allocation, and the line or lines of a fork.
+    ///
+    /// # Panics
+    /// In a forked child of the process that entered the overlap: the members that were to run `body` exist there only.
     pub fn fork<F: Fn(Member) + Sync + 'scope>(&'scope self, body: F) -> Pending<'scope> {
+        self.assert_own();
         while self.open.borrow().len() >= OPEN {
             self.complete_oldest();
         }
@@ -176,10 +206,8 @@ impl<'scope> Overlap<'scope, '_> {
             overlap: ptr::from_ref(self).cast(),
             // SAFETY: - called with this overlap, by `Pending`, which does not outlive `'scope`.
             complete: |overlap, number| unsafe { &*overlap.cast::<Overlap<'_, '_>>() }.complete(number),
-            // SAFETY: - as above.
-            keep: |overlap, payload| unsafe { &*overlap.cast::<Overlap<'_, '_>>() }.panic.keep(payload),
+            panics: &self.panics,
             number,
-            scope: PhantomData,
         }
     }
 
@@ -209,16 +237,20 @@ impl<'scope> Overlap<'scope, '_> {
         // Its part may have forked, and this be the child.
         self.assert_own();
         self.wait_for_slaves();
+        let number = self.leader.borrow().oldest();
         self.leader.borrow_mut().record_oldest();
         self.open.borrow_mut().pop_front();
-        if Rc::strong_count(&construct) == 1
-            && let Some(payload) = construct.take_panic()
-        {
-            self.panic.keep(payload);
+        if let Some(payload) = construct.take_panic() {
+            if Rc::strong_count(&construct) == 1 {
+                // The handle was dropped.
+                self.panics.first.keep(payload);
+            } else {
+                self.panics.unclaimed.borrow_mut().push((number, payload));
+            }
         }
         // The program's: what the closure captured may panic as it is dropped.
         if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(construct))) {
-            self.panic.keep(payload);
+            self.panics.first.keep(payload);
         }
     }
 
@@ -226,7 +258,7 @@ impl<'scope> Overlap<'scope, '_> {
         assert!(
             !self.is_parents(),
             "overlap: the members are threads of the process that forked this one, and exist there only; let a forked child \
-             end, or exec, before it joins what was forked in its parent"
+             end, exec, or leave the overlap of its parent, before it forks or joins in it"
         );
     }
 
@@ -273,7 +305,10 @@ impl Pending<'_> {
     pub fn join(mut self) {
         // SAFETY: - the overlap lives as long as `'scope`.
         unsafe { (self.complete)(self.overlap, self.number) };
-        if let Some(payload) = self.construct.take().and_then(|construct| construct.take_panic()) {
+        let payload = self.panics.claim(self.number);
+        // What the closure captured may panic as well.
+        drop(self.construct.take());
+        if let Some(payload) = payload {
             resume_unwind(payload);
         }
     }
@@ -281,13 +316,9 @@ impl Pending<'_> {
 
 impl Drop for Pending<'_> {
     fn drop(&mut self) {
-        // One that is open still keeps its panic itself, for who completes it.
-        let Some(construct) = self.construct.take().filter(|construct| Rc::strong_count(construct) == 1) else {
-            return;
-        };
-        if let Some(payload) = construct.take_panic() {
-            // SAFETY: - as in `join`.
-            unsafe { (self.keep)(self.overlap, payload) };
+        // One that is open has left none yet.
+        if let Some(payload) = self.panics.claim(self.number) {
+            self.panics.first.keep(payload);
         }
     }
 }
@@ -366,14 +397,14 @@ where
         leader: RefCell::new(Leader::new(&host.constructs)),
         open: RefCell::default(),
         is_inside: Cell::new(false),
-        panic: FirstPanic::default(),
+        panics: Panics::default(),
         scope: PhantomData,
         env: PhantomData,
     };
     // The caller gets the panic before it sees what the closure captured.
     let result = catch_unwind(AssertUnwindSafe(|| body(&overlap)));
     overlap.end();
-    let result = match (result, overlap.panic.take()) {
+    let result = match (result, overlap.panics.take()) {
         (Ok(value), Some(payload)) => {
             crate::panics::discard(value);
             Err(payload)

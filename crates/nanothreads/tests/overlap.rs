@@ -1,7 +1,7 @@
 //! Several regions of one master open at once: what each computes, in which order, and what becomes of panics.
 #![cfg(not(loom))]
 
-use nanothreads::{Member, Overlap, Supply, Team, TeamError, join, par_for, scope};
+use nanothreads::{Member, Overlap, Pending, Supply, Team, TeamError, join, par_for, scope};
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
 use std::sync::Mutex;
@@ -154,19 +154,22 @@ fn a_panic_reaches_who_joins_the_construct_or_the_end_of_the_overlap() {
                 assert_eq!(payload.downcast_ref::<u32>(), Some(&who));
                 good.join();
             });
-            // Dropped while it is open, and kept until it is done.
-            for keeps in [false, true] {
+            // Dropped or forgotten, while it is open and when it is done.
+            for (keeps, forgets) in [(false, false), (true, false), (false, true), (true, true)] {
                 let outcome = catch_unwind(AssertUnwindSafe(|| {
                     team.overlap(|o| {
-                        let bad = o.fork(work);
-                        let bad = keeps.then_some(bad);
+                        let lose = |bad: Option<Pending<'_>>| if forgets { std::mem::forget(bad) } else { drop(bad) };
+                        let mut bad = Some(o.fork(work));
+                        if !keeps {
+                            lose(bad.take());
+                        }
                         o.fork(fine).join();
-                        drop(bad);
+                        lose(bad);
                     });
                 }));
-                assert_eq!(outcome.expect_err("planted").downcast_ref::<u32>(), Some(&who));
+                assert_eq!(outcome.expect_err("planted").downcast_ref::<u32>(), Some(&who), "{keeps} {forgets}");
             }
-            assert_eq!(ran.into_inner(), 6 * team.size());
+            assert_eq!(ran.into_inner(), 10 * team.size());
         }
     }
 }
