@@ -54,18 +54,24 @@ fn next_length(planned: usize, length: usize, spent: u64, target: u64) -> usize 
 
 /// Runs the beginning of a loop of `length` iterations on the caller until a microsecond is over, and returns how many
 /// that were: a loop that is over by then needs no team. A loop of few iterations for each of `members` is not begun.
-pub(super) fn begin_alone(length: usize, members: usize, mut run: impl FnMut(usize, usize)) -> usize {
+pub(super) fn begin_alone(length: usize, members: usize, run: impl FnMut(usize, usize)) -> usize {
     if length < members.saturating_mul(FEW) {
         return 0;
     }
     let start = Ticks::now();
     let target = Ticks::about_us(TARGET_US);
-    let (mut done, mut chunk) = (0, 1);
+    run_doubling(length, || start.elapsed_ticks() >= target, run)
+}
+
+/// Runs chunks of 1, 2, 4, ... iterations of `length`, until `is_over` after one of them, and returns how many that were.
+/// The lengths saturate: chunks that cost nothing double as often as `usize` has bits.
+fn run_doubling(length: usize, is_over: impl Fn() -> bool, mut run: impl FnMut(usize, usize)) -> usize {
+    let (mut done, mut chunk) = (0_usize, 1_usize);
     loop {
-        let end = length.min(done + chunk);
+        let end = length.min(done.saturating_add(chunk));
         run(done, end);
-        (done, chunk) = (end, chunk * 2);
-        if done == length || start.elapsed_ticks() >= target {
+        (done, chunk) = (end, chunk.saturating_mul(2));
+        if done == length || is_over() {
             return done;
         }
     }
@@ -115,5 +121,23 @@ mod tests {
             expected = end;
         });
         assert_eq!(done, expected);
+    }
+
+    #[test]
+    fn lengths_saturate_in_a_loop_as_long_as_can_be() {
+        for length in [usize::MAX, usize::MAX - 1, usize::MAX / 2 + 2] {
+            let mut expected = 0;
+            let done = run_doubling(
+                length,
+                || false,
+                |begin, end| {
+                    assert!(begin == expected && end > begin);
+                    expected = end;
+                },
+            );
+            assert_eq!((done, expected), (length, length));
+        }
+        // Of iterations that cost nothing, by the loop as well.
+        assert_eq!(settle(1, 200, 0), usize::MAX);
     }
 }
