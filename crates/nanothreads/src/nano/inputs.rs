@@ -14,8 +14,15 @@
 //! I2  `restore` is called only by whom `release` told that it was the last: nobody else holds a share then.
 //!
 //! # Orderings
-//! `release` is a Release (what the holder of the share did) and an Acquire (the last one sees what all others did); all
-//! accesses between are read-modify-writes, so that each release stays visible to the last one.
+//! `release` is a Release (what the holder of the share did) and an Acquire (the last one sees what all others did). Adding
+//! and releasing are read-modify-writes, so between two plain stores each release stays visible to the last one.
+//!
+//! The near forms load, and store plainly (`restore` does, too); `is_only` carries these:
+//! A1  Who holds `own` shares and reads `own` reads the last write: by I1 any other share keeps the counter above it until it
+//!     is released. So its Acquire sees every release since the last store, as a `release` of the last share would have.
+//! A2  A plain store ends the releases before it as something to read from. Who stores has acquired them (A1, or a `release`
+//!     that was the last), and passes them on with its own share: it is the last one itself, or the last one reads its
+//!     `release` or a later one.
 
 use platform::sync::atomic::{
     AtomicUsize,
@@ -67,7 +74,7 @@ impl Inputs {
     #[inline]
     pub fn add_near(&self, own: usize, count: usize) {
         if self.is_only(own) {
-            // ORDERING: Relaxed - nobody else holds a share: nobody else writes.
+            // ORDERING: Relaxed - nobody else holds a share: nobody else writes; what was released is acquired (A2).
             self.0.store(own + count, Relaxed);
         } else {
             self.add(count);
@@ -77,14 +84,14 @@ impl Inputs {
     /// Makes the counter whose last share was given up hold one share again (I2).
     #[inline]
     pub fn restore(&self) {
-        // ORDERING: Relaxed - nobody else looks at the counter now (I2).
+        // ORDERING: Relaxed - nobody else looks at the counter now (I2); what was released is acquired (A2).
         self.0.store(1, Relaxed);
     }
 
     /// True when the caller's `count` shares are the only ones: nothing is left to wait for.
     #[inline]
     pub fn is_only(&self, count: usize) -> bool {
-        // ORDERING: Acquire - may stand for the wait; pairs with `release`.
+        // ORDERING: Acquire - may stand for the wait, and for a `release` of the last share (A1); pairs with `release`.
         self.0.load(Acquire) == count
     }
 

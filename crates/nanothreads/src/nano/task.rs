@@ -54,6 +54,11 @@ impl<'a, 'scope> Task<'a, 'scope> {
 
     /// The task starts when `predecessor` is finished.
     ///
+    /// A task is finished after its children, so what the creator of this task waits for must not be waited for here. Only
+    /// the direct case is found (below). A task A whose child depends on B, where B depends on A, waits for ever: B for the
+    /// end of A, A for its child, the child for B. So do longer rings of that kind, and nothing reports them: let
+    /// children depend on siblings, or on tasks that do not depend on their creator or its ancestors.
+    ///
     /// # Panics
     /// If `predecessor` is not finished and belongs to another scope, or is the creator or one of its ancestors, which
     /// wait for this task.
