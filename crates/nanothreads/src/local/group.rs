@@ -1,7 +1,7 @@
 //! The virtual processors of one master at one depth.
 
-use super::Root;
 use super::supplied::Supplied;
+use super::{Need, Root};
 use crate::engine_state::{engine, new_generation};
 use crate::placement;
 use crate::vp::Vp;
@@ -60,6 +60,15 @@ impl Group {
     pub(super) fn first(&self, size: usize) -> *const [&'static Vp] {
         let members: &[&'static Vp] = &self.members[..size - 1];
         members
+    }
+
+    /// How many members a team that is no root's may have: what an exact team added is above what the program has.
+    #[inline]
+    pub(super) fn within(&self, need: Need) -> usize {
+        match need {
+            Need::Exact => self.members.len(),
+            Need::Available => self.lent,
+        }
     }
 
     /// Takes unused or new virtual processors until the group has `wanted`; true when any came.

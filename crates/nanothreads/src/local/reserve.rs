@@ -19,7 +19,7 @@ impl Local {
         } else {
             let generation = self.root_generation();
             self.with_group(|group| {
-                group.members.len() >= size - 1
+                group.within(need) >= size - 1
                     && group.generation == generation
                     && group.reservation() != Reservation::NONE
             })
@@ -78,7 +78,8 @@ impl Local {
                 group.lent = 0;
                 group.generation = generation;
             }
-            let missing = (size - 1).saturating_sub(group.members.len());
+            // An exact team may have had others, for which there is no processor.
+            let missing = (size - 1).saturating_sub(group.within(need));
             if missing > 0 {
                 let borrowed = self.borrow(missing, group.lent);
                 group.lent += borrowed.len();
@@ -87,7 +88,7 @@ impl Local {
             if need == Need::Exact {
                 group.grow(size - 1);
             }
-            group.members.len().min(size - 1) + 1
+            group.within(need).min(size - 1) + 1
         })
     }
 
