@@ -25,6 +25,7 @@ pub mod constructs;
 
 use crate::engine_state::{Engine, engine};
 use crate::fork_join;
+use crate::forked;
 use crate::local::local;
 use crate::panics::{FirstPanic, NoUnwinding, Payload};
 use crate::patience;
@@ -339,6 +340,9 @@ impl Host {
             let Some((work, data)) = found.and_then(Part::work) else { return };
             // SAFETY: - P2, and `fork` supplied a work that may be called with it on any member.
             unsafe { work(data, member) };
+            if !ptr::eq(self.engine, engine()) {
+                forked::end_child_of_slave();
+            }
             // SAFETY: - this is the slave, which is done with what it found last.
             unsafe { follower.arrive(&self.constructs) };
             self.arrivals.notify_all();

@@ -8,12 +8,15 @@
 //! 3. `ordered`: a token ([`Turns`]) that goes round from member to member; made anew for each region that uses it.
 //! 4. A member that panics raises the flag and wakes all who wait at 1 and 3; those leave their bodies by unwinding. The
 //!    meeting is then thrown away: its rounds are not those of all members.
+//! 5. A child that the body forked leaves the meeting alone: other threads of its parent had arrived at some of its rounds, or
+//!    were at work on it.
 //!
 //! # Papers
 //! The constructs are those of P0 section 2 (`barrier`, `single`, `master`), on the engine's own barrier.
 
 use crate::barrier::Barrier;
 use crate::engine;
+use crate::engine_state::{self, Engine};
 use crate::groups::within;
 use crate::local::local;
 use crate::loops::static_block;
@@ -30,6 +33,7 @@ use std::cell::Cell;
 use std::fmt;
 use std::num::NonZeroUsize;
 use std::ops::Range;
+use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
@@ -190,11 +194,12 @@ impl Team {
     /// the calling thread has not run it before, and the system refuses threads.
     pub fn run<F: Fn(&TeamMember<'_>) + Sync>(&self, body: F) {
         let team = self.reserve();
-        let mut meeting = match self.meeting.take() {
+        let meeting = match self.meeting.take() {
             Some(meeting) if meeting.barrier.size() == team.size() => meeting,
             _ => Box::new(Meeting::new(team.size())),
         };
-        let shared = &*meeting;
+        let held = Held { meeting: Some(meeting), engine: engine_state::engine() };
+        let shared = held.meeting();
         region::run_team_in(Concurrency::Promised, &team, |member| {
             let wake = || shared.wake_all();
             let guard = shared.stop.raise_on_unwind(wake);
@@ -203,8 +208,7 @@ impl Team {
             });
             guard.disarm();
         });
-        meeting.reset();
-        self.meeting.set(Some(meeting));
+        self.meeting.set(held.after_join());
     }
 
     /// As [`Team::run`], and returns what the members return, in their order.
@@ -289,6 +293,42 @@ struct Meeting {
     /// What a single hands to all.
     handed: Mutex<Option<Box<dyn Any + Send>>>,
     turns: OnceLock<Turns>,
+}
+
+/// A meeting while a region uses it.
+struct Held {
+    meeting: Option<Box<Meeting>>,
+    /// In a child that is forked inside, another one rules.
+    engine: &'static Engine,
+}
+
+impl Held {
+    fn meeting(&self) -> &Meeting {
+        self.meeting.as_ref().expect("taken when the region is over")
+    }
+
+    /// For the next region, after the join; none in a child that was forked inside.
+    fn after_join(mut self) -> Option<Box<Meeting>> {
+        if self.is_parents() {
+            return None;
+        }
+        let mut meeting = self.meeting.take()?;
+        meeting.reset();
+        Some(meeting)
+    }
+
+    fn is_parents(&self) -> bool {
+        !ptr::eq(self.engine, engine_state::engine())
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if self.is_parents() {
+            // Other threads of the parent may have been amid something when this copy was made.
+            std::mem::forget(self.meeting.take());
+        }
+    }
 }
 
 impl Meeting {

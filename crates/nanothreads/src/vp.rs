@@ -8,6 +8,7 @@ use crate::channel::{Attachment, TeamRing};
 use crate::config::Waiting;
 use crate::engine_state::engine;
 use crate::following::{self, Following};
+use crate::forked;
 use crate::local::{self, Local, Root};
 use crate::membership::{Carrier, Membership};
 use crate::open_ring::OpenRing;
@@ -223,7 +224,7 @@ impl Vp {
                     progress.line = number;
                     progress.crowd = descriptor.crowd;
                     let carrier = Some(Carrier::Line(self));
-                    local.run(descriptor.membership(carrier), descriptor.work, descriptor.data);
+                    run_part(local, descriptor.membership(carrier), descriptor.work, descriptor.data);
                     // SAFETY: - polled above by this thread, the slot\'s virtual processor, and run.
                     unsafe { self.slot.finish(number) };
                     self.rare().join.notify_all();
@@ -236,7 +237,7 @@ impl Vp {
                     self.rare().join.notify_all();
                 }
                 Found::Offer(offered) => {
-                    local.run(Membership::OUTSIDE, offered.work, offered.data);
+                    run_part(local, Membership::OUTSIDE, offered.work, offered.data);
                     // SAFETY: - polled above by this thread, the ring\'s virtual processor, and run.
                     unsafe { self.open.finish(progress.ticket) };
                     progress.ticket += 1;
@@ -248,7 +249,7 @@ impl Vp {
 
     fn run_broadcast(&'static self, local: &Local, region: &Region) {
         let attachment = || self.attachment().as_ref().expect("what was found was broadcast to somebody attached");
-        local.run(attachment().membership(region, self), region.work, region.data);
+        run_part(local, attachment().membership(region, self), region.work, region.data);
         attachment().gather_flock(local, region.size, region.crowd);
     }
 
@@ -536,6 +537,15 @@ impl Vp {
     pub(crate) fn is_on(&self, cpu: CpuId) -> bool {
         // ORDERING: Relaxed - a hint.
         self.rare().cpu.load(Relaxed) == cpu.0
+    }
+}
+
+/// Runs `work` on a virtual processor. One that is none afterwards is the child of a fork that `work` did.
+#[inline]
+fn run_part(local: &Local, membership: Membership, work: Work, data: *const ()) {
+    local.run(membership, work, data);
+    if local.vp().is_none() {
+        forked::end_child_of_slave();
     }
 }
 

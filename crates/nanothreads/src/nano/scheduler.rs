@@ -78,11 +78,10 @@ unsafe impl Sync for Scheduler {}
 
 #[cold]
 fn end_child() -> ! {
-    eprintln!(
-        "nanos: this process was forked inside a task and goes on with its parent's tasks, whose threads it does not have; a \
-         forked child must end, or exec, before it leaves or waits in the task that it was forked in. The child ends"
-    );
-    std::process::abort();
+    crate::forked::end_child(
+        "this process was forked inside a task and goes on with its parent's tasks, whose threads it does not have; a forked \
+         child must end, or exec, before it leaves or waits in the task that it was forked in",
+    )
 }
 
 impl Scheduler {

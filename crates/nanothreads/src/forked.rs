@@ -1,0 +1,30 @@
+//! Children of a fork that go on where only their parent can.
+//!
+//! A child has one thread, the one that forked. What its parent's other threads hold, wait for or would do is not there: a
+//! child that needs it would wait for ever. Where there is somebody to tell, it is told by a panic; where there is nobody, it
+//! is ended here, with a word.
+
+use std::fs::File;
+use std::io::Write;
+use std::mem::ManuallyDrop;
+use std::os::fd::FromRawFd;
+
+/// Ends the process, the child of a fork, with a report of what it was forked in and of what it cannot have.
+#[cold]
+pub(crate) fn end_child(report: &str) -> ! {
+    // SAFETY: - the descriptor is only borrowed: never closed. If nobody has it, the write fails.
+    let mut stderr = ManuallyDrop::new(unsafe { File::from_raw_fd(2) });
+    // Past the lock of `std::io::stderr`, which a thread of the parent may have held. Nobody is left to be told of a failure.
+    let _ = stderr.write_all(format!("nanos: {report}. The child ends\n").as_bytes());
+    std::process::abort();
+}
+
+/// In the child of a virtual processor whose part is over: its master is a thread of the parent.
+#[cold]
+pub(crate) fn end_child_of_slave() -> ! {
+    end_child(
+        "this process was forked in a slave's part of a region, or in work that was offered to a virtual processor, and goes \
+         on behind it, where its master, a thread of its parent, would be; a forked child must end, or exec, before it \
+         leaves the part that it was forked in",
+    )
+}

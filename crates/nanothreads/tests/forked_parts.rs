@@ -1,0 +1,155 @@
+//! Processes that are forked inside a member's part and go on behind it (D13). One test: what it forks would otherwise be a
+//! copy of a process in which another test is at work.
+#![cfg(all(not(loom), unix))]
+
+use nanothreads::{Supply, Team, groups, on_each_vp};
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::FromRawFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{
+    AtomicI32, AtomicU32,
+    Ordering::{AcqRel, Acquire, Relaxed},
+};
+
+/// Seconds after which a child that waits for ever ends, by `SIGALRM`.
+const PATIENCE: u32 = 20;
+
+/// Forks; the child ends if it hangs.
+fn forked() -> i32 {
+    // SAFETY: - what the child does is what this test is about; it ends by `_exit`, or is ended.
+    let pid = unsafe { libc::fork() };
+    assert!(pid >= 0, "fork failed: {}", std::io::Error::last_os_error());
+    if pid == 0 {
+        // SAFETY: - takes no pointers.
+        unsafe { libc::alarm(PATIENCE) };
+    }
+    pid
+}
+
+fn status_of(pid: i32) -> i32 {
+    let mut status = 0;
+    // SAFETY: - `status` outlives the call; `pid` is our child.
+    assert_eq!(unsafe { libc::waitpid(pid, &raw mut status, 0) }, pid);
+    status
+}
+
+/// Forks a child that leaves the part that it was forked in: it must be ended, with a report.
+fn child_that_leaves_is_ended() {
+    let mut ends = [0; 2];
+    // SAFETY: - `ends` has room for two descriptors.
+    assert_eq!(unsafe { libc::pipe(ends.as_mut_ptr()) }, 0);
+    let [reads, writes] = ends;
+    let pid = forked();
+    if pid == 0 {
+        // SAFETY: - descriptors of this process; its reports go to the parent.
+        unsafe { libc::dup2(writes, 2) };
+        return;
+    }
+    // SAFETY: - made above, and closed by nobody else.
+    drop(unsafe { File::from_raw_fd(writes) });
+    // SAFETY: - as above.
+    let mut reader = unsafe { File::from_raw_fd(reads) };
+    let status = status_of(pid);
+    let mut report = String::new();
+    reader.read_to_string(&mut report).expect("the child's report");
+    assert_eq!(status & 0x7f, libc::SIGABRT, "status {status:#x}, report: {report:?}");
+    assert!(report.contains("must end, or exec") && report.contains("The child ends"), "{report:?}");
+}
+
+fn threads(team: &Team) -> u32 {
+    let count = AtomicU32::new(0);
+    team.run(|member| {
+        count.fetch_add(1, AcqRel);
+        member.barrier();
+        assert_eq!(count.load(Acquire), member.size() as u32, "the barrier let somebody through");
+        member.barrier();
+    });
+    count.into_inner()
+}
+
+/// A child of the master, forked while the others are at a barrier, that leaves the region (by a panic or without).
+fn kept_team_works_in_the_child(team: &Team, panics: bool) {
+    let (arriving, child) = (AtomicU32::new(0), AtomicI32::new(-1));
+    let outcome = catch_unwind(AssertUnwindSafe(|| {
+        team.run(|member| {
+            if member.id() == 0 {
+                while arriving.load(Acquire) != 2 {
+                    std::thread::yield_now();
+                }
+                // They have arrived soon; if not, less is tested.
+                (0..1_000).for_each(|_| std::thread::yield_now());
+                child.store(forked(), Relaxed);
+                if child.load(Relaxed) == 0 {
+                    if panics {
+                        std::panic::resume_unwind(Box::new("the child's"));
+                    }
+                    return;
+                }
+            } else {
+                arriving.fetch_add(1, AcqRel);
+            }
+            member.barrier();
+        });
+    }));
+    let pid = child.into_inner();
+    if pid == 0 {
+        let is_right = outcome.is_err() == panics && (0..5).all(|_| threads(team) == 3);
+        // SAFETY: - ends the child without the parent's destructors.
+        unsafe { libc::_exit(i32::from(!is_right)) }
+    }
+    assert!(outcome.is_ok());
+    assert_eq!(status_of(pid), 0, "the child's own regions (panicked before: {panics})");
+    assert_eq!(threads(team), 3, "the parent's team is untouched");
+}
+
+#[test]
+fn a_child_behind_its_part_has_kept_teams_of_its_own_or_is_ended_where_its_master_would_be() {
+    let team = Team::exact(3).expect("threads");
+    for panics in [false, true, false] {
+        kept_team_works_in_the_child(&team, panics);
+    }
+    for supply in [Supply::Local, Supply::Global] {
+        let team = Team::exact(3).expect("threads").supplied(supply);
+        for forking in 1..3 {
+            team.run(|member| {
+                if member.id() == forking {
+                    child_that_leaves_is_ended();
+                }
+            });
+            team.overlap(|o| {
+                o.fork(|member| {
+                    if member.id as usize == forking {
+                        child_that_leaves_is_ended();
+                    }
+                })
+                .join();
+            });
+        }
+        // The child leaves an inner region alone, then is behind the part of the outer one.
+        team.run(|member| {
+            if member.id() == 1 {
+                Team::exact(2).expect("threads").run(|inner| {
+                    if inner.id() == 0 {
+                        child_that_leaves_is_ended();
+                    }
+                });
+            }
+        });
+        assert_eq!(threads(&team), 3);
+    }
+    team.install(|| {
+        groups().equal(2).run(|group| {
+            if group.index() == 1 {
+                child_that_leaves_is_ended();
+            }
+        });
+    });
+    let offered = AtomicU32::new(0);
+    on_each_vp(|_| {
+        if offered.fetch_add(1, Relaxed) == 0 {
+            child_that_leaves_is_ended();
+        }
+    });
+    assert_eq!(threads(&team), 3, "the parent goes on");
+}
