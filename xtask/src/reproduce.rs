@@ -101,6 +101,15 @@ struct Answer<'a> {
     /// The least and the most ratio with each parameter of the native model 25 % off, and the parameter that did most.
     range: (f64, f64),
     strongest: String,
+    /// The ratio with each parameter 25 % off, in the order in which the simulator tries them.
+    changes: Vec<Changed>,
+}
+
+/// The ratio with one parameter of the native model changed.
+struct Changed {
+    parameter: String,
+    factor: f64,
+    ratio: f64,
 }
 
 pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()> {
@@ -123,7 +132,7 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()
         answers.push(answer(row, report)?);
     }
     ensure!(!answers.is_empty(), "no workload begins with {:?}", options.only);
-    print!("{}", table(&answers));
+    print!("{}\n{}", table(&answers), changes(&answers));
     if let Some(path) = &options.csv {
         std::fs::write(path, csv(&answers)).with_context(|| format!("cannot write {}", path.display()))?;
     }
@@ -214,15 +223,17 @@ fn answer<'a>(row: &'a Row, report: &Report) -> anyhow::Result<Answer<'a>> {
     let times = [measure(&native.measures, &native.programs)?, measure(&managed.measures, &managed.programs)?];
     let ratio = times[0] / times[1];
     let (mut range, mut strongest, mut most) = ((ratio, ratio), "none".to_owned(), 0.01);
+    let mut changes = Vec::new();
     for (off, on) in native.sensitivity.iter().zip(&managed.sensitivity) {
         let varied = measure(&off.measures, &off.programs)? / measure(&on.measures, &on.programs)?;
         range = (range.0.min(varied), range.1.max(varied));
+        changes.push(Changed { parameter: off.parameter.clone(), factor: off.factor, ratio: varied });
         if (varied / ratio).ln().abs() > most {
             most = (varied / ratio).ln().abs();
             strongest = format!("{} x {}", off.parameter, off.factor);
         }
     }
-    Ok(Answer { row, native: times[0], managed: times[1], range, strongest })
+    Ok(Answer { row, native: times[0], managed: times[1], range, strongest, changes })
 }
 
 impl Answer<'_> {
@@ -328,14 +339,47 @@ fn table(answers: &[Answer<'_>]) -> String {
     text
 }
 
-fn csv(answers: &[Answer<'_>]) -> String {
+/// What each parameter of the native model, 25 % less and more, makes of each ratio, in per cent of it.
+fn changes(answers: &[Answer<'_>]) -> String {
     let mut text =
-        "table,workload,copies,program,policy,published_ratio,simulated_ratio,least,most,most_by\n".to_owned();
+        "what 25 % less and 25 % more of each parameter of the native model change of the ratio, in %\n".to_owned();
+    let _infallible =
+        write!(text, "{:<11} {:<14} {:>6} {:<8} {:>6} |", "table", "program", "copies", "policy", "ratio");
+    for change in answers.first().map_or(&[][..], |answer| &answer.changes) {
+        let head = format!("{} x{}", change.parameter, change.factor);
+        let _infallible = write!(text, " {head:>17}");
+    }
+    text.push('\n');
+    for answer in answers {
+        let row = answer.row;
+        let _infallible = write!(
+            text,
+            "{:<11} {:<14} {:>6} {:<8} {:>6.2} |",
+            row.table,
+            row.program,
+            row.copies,
+            row.policy,
+            answer.simulated()
+        );
+        for change in &answer.changes {
+            let _infallible = write!(text, " {:>+17.1}", 100.0 * (change.ratio / answer.simulated() - 1.0));
+        }
+        text.push('\n');
+    }
+    text
+}
+
+fn csv(answers: &[Answer<'_>]) -> String {
+    let mut text = "table,workload,copies,program,policy,published_ratio,simulated_ratio,least,most,most_by".to_owned();
+    for change in answers.first().map_or(&[][..], |answer| &answer.changes) {
+        let _infallible = write!(text, ",{}_x{}", change.parameter, change.factor);
+    }
+    text.push('\n');
     for answer in answers {
         let row = answer.row;
         let _infallible = writeln!(
             text,
-            "{},{},{},{},{},{:.4},{:.4},{:.4},{:.4},{}",
+            "{},{},{},{},{},{:.4},{:.4},{:.4},{:.4},{}{}",
             row.table,
             row.workload,
             row.copies,
@@ -345,7 +389,8 @@ fn csv(answers: &[Answer<'_>]) -> String {
             answer.simulated(),
             answer.range.0,
             answer.range.1,
-            answer.strongest
+            answer.strongest,
+            answer.changes.iter().map(|change| format!(",{:.4}", change.ratio)).collect::<String>()
         );
     }
     text
@@ -358,7 +403,10 @@ mod tests {
     const LINE: &str = "P2,Table 3,p2-table3,1,workload,makespan,pdpa,606,132,yes gain,waiting, and more";
 
     fn answer_of(row: &Row, native: f64) -> Answer<'_> {
-        Answer { row, native, managed: 1.0, range: (native, native), strongest: String::new() }
+        let changed =
+            |factor: f64| Changed { parameter: "slice".to_owned(), factor, ratio: native * (1.0 + factor) / 2.0 };
+        let changes = vec![changed(0.75), changed(1.25)];
+        Answer { row, native, managed: 1.0, range: (native, native), strongest: String::new(), changes }
     }
 
     #[test]
@@ -369,6 +417,19 @@ mod tests {
         for (from, to) in [("makespan", "total"), ("606", "x"), ("yes gain", "perhaps"), (",waiting, and more", "")] {
             assert!(row(&LINE.replace(from, to)).is_err(), "{to}");
         }
+    }
+
+    #[test]
+    fn each_parameters_change_is_printed_for_each_row() {
+        let row = row(LINE).expect("it is a row");
+        let (table, values) = (changes(&[answer_of(&row, 4.0)]), csv(&[answer_of(&row, 4.0)]));
+        assert!(table.contains("slice x0.75") && table.contains("slice x1.25"), "{table}");
+        // 4.0 x 0.875 and 4.0 x 1.125.
+        assert!(table.contains("-12.5") && table.contains("+12.5"), "{table}");
+        assert!(
+            values.contains("most_by,slice_x0.75,slice_x1.25\n") && values.ends_with(",3.5000,4.5000\n"),
+            "{values}"
+        );
     }
 
     #[test]
