@@ -101,6 +101,13 @@ pub enum Control {
         #[serde(default)]
         settings: BTreeMap<String, String>,
     },
+    /// The share of a program relative to others.
+    Weight {
+        /// Its process.
+        pid: i32,
+        /// The weight, times 1000.
+        thousandths: u32,
+    },
     /// How many programs may run at once.
     Level {
         /// Their number; `None`: any.
@@ -311,8 +318,15 @@ pub struct ProgramStatus {
     /// The speedup that it reported last, smoothed, and on how many processors.
     #[serde(default)]
     pub speedup: Option<(f64, u32)>,
+    /// Its share relative to others.
+    #[serde(default = "usual_weight")]
+    pub weight: f64,
     /// How long it has been registered.
     pub age_ns: u64,
+}
+
+fn usual_weight() -> f64 {
+    1.0
 }
 
 /// A packet that is no message.
@@ -457,6 +471,7 @@ mod tests {
             preempted: u32::MAX,
             squeezes: u64::MAX,
             speedup: Some((1.0 / 3.0, u32::MAX)),
+            weight: 0.001,
             age_ns: u64::MAX,
         };
         let one = encode(&FromManager::Programs(Programs { programs: vec![program.clone()] })).unwrap().len();

@@ -28,6 +28,7 @@ pub fn set(args: &SetArgs) -> Result<(), Error> {
     let control = match args.what {
         Setting::Quantum { time } => Control::Quantum { quantum_ns: ns(time) },
         Setting::Grace { time } => Control::Grace { grace_ns: ns(time) },
+        Setting::Weight { pid, weight } => Control::Weight { pid, thousandths: weight.thousandths() },
     };
     Ok(change(&socket::to_ask(args.socket.as_deref())?, control)?)
 }

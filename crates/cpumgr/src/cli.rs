@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use platform::affinity::CpuSet;
-use policies::DEFAULT_POLICY;
+use policies::{DEFAULT_POLICY, Smt};
 
-use crate::{duration, limits, simulate};
+use crate::limits::{self, Weight};
+use crate::{duration, simulate};
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -160,6 +161,15 @@ pub enum Setting {
         #[arg(value_parser = grace)]
         time: Duration,
     },
+    /// The share of one program relative to others, 0.001 to 1000; 1 unless changed. dss and those that build on it heed it.
+    Weight {
+        /// Its process.
+        #[arg(value_parser = clap::value_parser!(i32).range(1..))]
+        pid: i32,
+        /// The weight.
+        #[arg(value_parser = weight)]
+        weight: Weight,
+    },
 }
 
 /// What a manager can be told.
@@ -181,6 +191,10 @@ pub struct DaemonArgs {
     /// How many programs may run at once: `submit` holds the others back; a number or `any` [default: any].
     #[arg(long, value_name = "N", value_parser = level)]
     pub mpl: Option<Level>,
+    /// In which order the hardware threads of a core are filled: `spread` takes whole cores first, `pack` both threads of
+    /// one.
+    #[arg(long, value_enum, default_value_t = Threads::Spread)]
+    pub smt: Threads,
     /// The processors to manage, as 0-3,8 [default: all that this process may use].
     #[arg(long, value_name = "LIST", value_parser = cpus)]
     pub cpus: Option<CpuSet>,
@@ -229,6 +243,9 @@ pub struct RunArgs {
     /// is managed.
     #[arg(long)]
     pub no_attach: bool,
+    /// Its share relative to others, 0.001 to 1000; 1 unless changed. dss and the policies that build on it heed it.
+    #[arg(long, value_name = "WEIGHT", value_parser = weight)]
+    pub weight: Option<Weight>,
     /// The program and its arguments.
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM [ARGS]...")]
     pub command: Vec<OsString>,
@@ -244,6 +261,25 @@ pub struct StatusArgs {
     /// As one JSON object.
     #[arg(long)]
     pub json: bool,
+}
+
+/// In which order the hardware threads of a core are filled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Threads {
+    /// Whole cores first, siblings of busy threads last.
+    Spread,
+    /// Siblings of busy threads before idle cores.
+    Pack,
+}
+
+impl Threads {
+    /// As the placement has it.
+    pub fn smt(self) -> Smt {
+        match self {
+            Self::Spread => Smt::Spread,
+            Self::Pack => Smt::Pack,
+        }
+    }
 }
 
 /// Whether the drop-in library is preloaded.
@@ -282,6 +318,10 @@ fn level(text: &str) -> Result<Level, String> {
     text.parse().map(Level::AtMost).map_err(|_| "it is a number of programs, or `any`".into())
 }
 
+fn weight(text: &str) -> Result<Weight, String> {
+    limits::weight(text).ok_or_else(|| "a weight is a number from 0.001 to 1000".to_owned())
+}
+
 fn grace(text: &str) -> Result<Duration, duration::DurationError> {
     let possible = limits::grace();
     duration::parse_within(text, Duration::from_nanos(*possible.start()), Duration::from_nanos(*possible.end()))
@@ -318,11 +358,23 @@ mod tests {
 
     #[test]
     fn wrong_values_are_named() {
-        for (option, value) in [("--quantum", "fast"), ("--quantum", "1us"), ("--cpus", "1-x"), ("--idle-exit", "soon")]
+        for (option, value) in
+            [("--smt", "both"), ("--quantum", "fast"), ("--quantum", "1us"), ("--cpus", "1-x"), ("--idle-exit", "soon")]
         {
             let error = Cli::try_parse_from(["cpumgr", "daemon", option, value]).unwrap_err();
             let text = error.to_string();
             assert!(error.exit_code() == 2 && text.contains(option) && text.contains(value), "{text}");
+        }
+    }
+
+    #[test]
+    fn weights_are_read_in_thousandths() {
+        let cli = Cli::try_parse_from(["cpumgr", "run", "--weight", "2.5", "prog"]).unwrap();
+        let Command::Run(run) = cli.command else { panic!("not run") };
+        assert_eq!(run.weight.map(|weight| (weight.thousandths(), weight.number())), Some((2500, 2.5)));
+        for bad in ["0", "0.0004", "-1", "1001", "nan", "inf", "much"] {
+            let error = Cli::try_parse_from(["cpumgr", "set", "weight", "7", "--", bad]).unwrap_err().to_string();
+            assert!(error.contains("0.001 to 1000"), "{bad}: {error}");
         }
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use platform::affinity::CpuSet;
 
-use crate::cli::{DaemonArgs, IdleExit, Level};
+use crate::cli::{DaemonArgs, IdleExit, Level, Threads};
 use crate::error::Error;
 use crate::instance::Instance;
 use crate::kernel::Linux;
@@ -40,6 +40,8 @@ pub struct Options {
     pub grace: Duration,
     /// How many programs may run at once; `None`: any number.
     pub level: Option<u32>,
+    /// In which order the hardware threads of a core are filled.
+    pub smt: Threads,
     /// The processors that it manages; `None`: all that it may use.
     pub cpus: Option<CpuSet>,
     /// How long it stays without programs; `None`: for ever.
@@ -71,6 +73,7 @@ impl Options {
             quantum: args.quantum,
             grace: args.grace,
             level: args.mpl.and_then(Level::number),
+            smt: args.smt,
             cpus: args.cpus.clone(),
             idle_exit,
             trace: args.trace.as_deref().map(absolute).transpose()?,
@@ -121,7 +124,8 @@ pub fn serve(options: &Options, ready: impl FnOnce()) -> Result<Ended, Error> {
     let quantum = u64::try_from(options.quantum.as_nanos()).unwrap_or(u64::MAX);
     let socket = instance.socket().display().to_string();
     tracing::info!(socket, policy = policy.name(), quantum = ?options.quantum, %cpus, "the manager begins");
-    let ledger = Ledger::new(machine, quantum, policy);
+    let mut ledger = Ledger::new(machine, quantum, policy);
+    ledger.set_smt(options.smt.smt());
     let server = Server::new(Setup {
         instance,
         listener,

@@ -14,6 +14,9 @@
 //!   grant, unless the program asks for less.
 //! - L4 Under a decision that binds nothing (`none`) L2 and L3 are void: everybody holds all processors.
 //!
+//! Masters always run here: a program must be told that it lost a processor, and its master is who hears it (L1). Policies
+//! without that (`master_always = false`, the papers' gang experiments) are for the simulator.
+//!
 //! # Not here
 //! Telling the programs: `server`. How many: crate `policies`.
 
@@ -22,7 +25,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use policies::speedups::{Refused, Sample};
 use policies::{
     Admission, AppId, AppView, Cause, Decision, Equip, Machine, Nanos, Parameter, ParameterError, Placement, Policy,
-    Snapshot, Speedup, Speedups, Value, Waiting,
+    Smt, Snapshot, Speedup, Speedups, Value, Waiting,
 };
 
 /// The longest time for which a processor is not taken (M4).
@@ -64,6 +67,8 @@ struct Entry {
     max: u32,
     /// Processors below which it gains nothing from running.
     lowest: u32,
+    /// Its share relative to others.
+    weight: f64,
     /// It gave processors back and wants no more than these until it says so.
     kept: Option<u32>,
     /// What it measured last.
@@ -118,6 +123,7 @@ impl Ledger {
             request,
             max,
             lowest: 1,
+            weight: 1.0,
             kept: None,
             speedup: None,
             holding: Holding::default(),
@@ -140,6 +146,25 @@ impl Ledger {
             return false;
         };
         std::mem::replace(&mut entry.lowest, lowest) != lowest
+    }
+
+    /// The share of a program relative to others, within the range of policies; true when that is new.
+    pub fn set_weight(&mut self, app: AppId, weight: f64) -> bool {
+        let Some(entry) = self.entries.iter_mut().find(|entry| entry.id == app) else {
+            return false;
+        };
+        // Set and never computed: equal is equal.
+        std::mem::replace(&mut entry.weight, weight).to_bits() != weight.to_bits()
+    }
+
+    /// The share of a program relative to others.
+    pub fn weight(&self, app: AppId) -> Option<f64> {
+        self.entries.iter().find(|entry| entry.id == app).map(|entry| entry.weight)
+    }
+
+    /// In which order hardware threads are filled from now on; who holds processors keeps them.
+    pub fn set_smt(&mut self, smt: Smt) {
+        self.placement.set_smt(smt);
     }
 
     /// A program called `name` reported how long the same work took on numbers of processors. What is known of it under
@@ -478,6 +503,7 @@ impl Entry {
             allocated: self.holding.number(),
             cpu_time: self.cpu_time,
             min: self.lowest.min(max),
+            weight: self.weight,
             speedup: self.speedup,
             ..AppView::new(self.id, self.request.max(1))
         }

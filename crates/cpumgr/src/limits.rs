@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 use std::sync::OnceLock;
 
-use policies::{Needs, Policy, Registry, UnknownPolicy};
+use policies::{MAX_WEIGHT, MIN_WEIGHT, Needs, Policy, Registry, UnknownPolicy};
 
 /// Quanta in ns: a decision and its publishing take some 10 us, and a person waits for the longest.
 pub fn quantum() -> RangeInclusive<u64> {
@@ -13,6 +13,35 @@ pub fn quantum() -> RangeInclusive<u64> {
 /// Graces in ns: zero squeezes at once.
 pub fn grace() -> RangeInclusive<u64> {
     0..=10_000_000_000
+}
+
+/// The share of a program relative to others, in thousandths: as exact as it has to be, and the same on both sides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Weight(u32);
+
+impl Weight {
+    /// So many thousandths; `None` when policies take no such weight.
+    pub fn of(thousandths: u32) -> Option<Self> {
+        let weight = Self(thousandths);
+        (MIN_WEIGHT..=MAX_WEIGHT).contains(&weight.number()).then_some(weight)
+    }
+
+    /// As a message carries it.
+    pub fn thousandths(self) -> u32 {
+        self.0
+    }
+
+    /// As policies see it.
+    pub fn number(self) -> f64 {
+        f64::from(self.0) / 1000.0
+    }
+}
+
+/// The weight that is written so.
+pub fn weight(text: &str) -> Option<Weight> {
+    let thousandths = (text.parse::<f64>().ok()? * 1000.0).round();
+    // In range a cast is exact; out of it, and for what is no number, it saturates and is refused.
+    Weight::of(thousandths as u32)
 }
 
 /// The policies of this process; set once, by [`crate::run`].

@@ -10,10 +10,12 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use arena::client::{ConnectError, Connection, SOCKET_VARIABLE};
-use arena::message::{FromManager, ToManager};
+use arena::message::{Control, FromManager, ToManager};
+use platform::process;
 use policies::DEFAULT_POLICY;
 
-use crate::cli::{Preload, RunArgs};
+use crate::administration;
+use crate::cli::{Preload, RunArgs, Threads};
 use crate::daemon::{BACKGROUND_IDLE, Options, background};
 use crate::error::{CANCELLED, Error, RUNNING, is_absent};
 use crate::preload::{self, Program};
@@ -105,7 +107,10 @@ fn ensure_manager(socket: &Path, args: &RunArgs, when: Start, warn: &impl Fn(&st
             Start::InTurn => submit(socket, args, &mut begin),
         };
         match said {
-            Ok(()) => return Ok(()),
+            Ok(()) => {
+                weigh(socket, args, warn);
+                return Ok(());
+            }
             Err(ConnectError::Unreachable { source, .. }) if is_absent(source) => {
                 if start_lock.is_none() {
                     // Another starter may have been faster: ask again under the lock, and only then start.
@@ -131,6 +136,7 @@ fn start(socket: &Path, policy: &str) -> Result<(), Error> {
         policy: policy.to_owned(),
         quantum: QUANTUM,
         grace: GRACE,
+        smt: Threads::Spread,
         cpus: None,
         idle_exit: Some(BACKGROUND_IDLE),
         level: None,
@@ -194,6 +200,15 @@ fn submit(socket: &Path, args: &RunArgs, begin: &mut Instant) -> Result<(), Conn
         FromManager::Admitted => Ok(()),
         FromManager::Refused(refused) => Err(ConnectError::Refused { path: socket.to_owned(), refused }),
         other => Err(connection.broken(format!("it answered a submission with {other:?}"))),
+    }
+}
+
+/// Tells the manager the weight of this process, if it is given one.
+fn weigh(socket: &Path, args: &RunArgs, warn: &impl Fn(&str)) {
+    let Some(weight) = args.weight else { return };
+    let control = Control::Weight { pid: process::current_pid().0, thousandths: weight.thousandths() };
+    if let Err(error) = administration::change(socket, control) {
+        warn(&format!("{error}; the program runs with the usual weight"));
     }
 }
 

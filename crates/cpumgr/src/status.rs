@@ -227,6 +227,7 @@ mod tests {
             preempted: 1,
             squeezes: 3,
             speedup: Some((1.5, 2)),
+            weight: 1.0,
             age_ns: 61_000_000_000,
         };
         let status = Status {

@@ -154,6 +154,26 @@ fn quantum_grace_and_policy_change_while_programs_run() {
 }
 
 #[test]
+fn a_weight_is_set_by_process() {
+    let manager = Manager::start(&["--policy", "dss"]);
+    let program = manager.program(1, 1);
+    let pid = program.pid().to_string();
+    let weight = |manager: &Manager| manager.status().programs[0].weight;
+    assert_eq!(weight(&manager), 1.0);
+    let output = control(&manager, &["set", "weight", &pid, "2.5"]);
+    assert!(output.status.success(), "{}", errors(&output));
+    assert_eq!(weight(&manager), 2.5);
+    // Init is nobody's program.
+    let output = control(&manager, &["set", "weight", "1", "2"]);
+    assert!(
+        output.status.code() == Some(6) && errors(&output).contains("process 1 is no program"),
+        "{}",
+        errors(&output)
+    );
+    assert_eq!(weight(&manager), 2.5);
+}
+
+#[test]
 fn what_cannot_be_is_refused_and_changes_nothing() {
     let manager = Manager::start(&["--policy", "cluster"]);
     let before = manager.status().status;
@@ -164,6 +184,7 @@ fn what_cannot_be_is_refused_and_changes_nothing() {
         (&["policy", "equip", "dss"], 2, "second policy"),
         (&["set", "quantum", "1us"], 2, "1us"),
         (&["set", "grace", "1h"], 2, "1h"),
+        (&["set", "weight", "1", "0"], 2, "0.001 to 1000"),
     ] {
         let output = control(&manager, words);
         let text = errors(&output);

@@ -227,7 +227,7 @@ fn a_program_under_run_registers_and_is_not_the_managers_parent() {
     let dir = tempfile::tempdir().unwrap();
     let _end = EndManagers(dir.path());
     let mut command = run(dir.path());
-    command.arg("--").arg(std::env::current_exe().unwrap()).args(Program::arguments());
+    command.args(["--weight", "2.5", "--"]).arg(std::env::current_exe().unwrap()).args(Program::arguments());
     // Empty: the program takes the socket that `run` names.
     command.env("CPUMGR_TEST_PROGRAM", "");
     let mut program = Program::launch(command, 1, 1).unwrap();
@@ -238,6 +238,7 @@ fn a_program_under_run_registers_and_is_not_the_managers_parent() {
     assert_ne!(parent, program.pid());
     let report = cpumgr::status::Report::ask(&dir.path().join("m/app.sock")).unwrap();
     assert_eq!(report.programs[0].pid.cast_unsigned(), program.pid());
+    assert_eq!(report.programs[0].weight, 2.5, "it was announced with it");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use cpumgr::simulate::paraver;
 use cpumgr::simulate::{FileError, parse};
 use policies::sim::{Options, SimError, Workload, simulate};
-use policies::{Needs, Registry};
+use policies::{Needs, Registry, Value};
 
 /// Files with more executions are read and not run: each is bounded, all of them together take long.
 const MOST_EXECUTIONS: u64 = 300;
@@ -35,8 +35,30 @@ impl Dice {
     }
 }
 
-/// Small files with every table and key.
-pub(crate) const SEEDS: [&str; 2] = [
+/// What the file of a request pattern holds: comments of the workload that begin so, so that mutations reach both.
+const PATTERN_FILE: &str = "#| ";
+
+/// Small files with every table and key, and every parameter of every policy there is.
+pub(crate) fn seeds() -> Vec<String> {
+    let registry = Registry::with_builtin_for(Needs::EVERYTHING);
+    let mut every = SEEDS[1].to_owned();
+    for name in registry.names().into_iter().filter(|name| !SEEDS[1].contains(&format!("[parameters.{name}]"))) {
+        let parameters = registry.create(name).map(|policy| policy.parameters()).unwrap_or_default();
+        every.push_str(&format!("[parameters.{name}]\n"));
+        for parameter in parameters {
+            let value = match parameter.default {
+                time @ Value::Time(_) => format!("\"{time}\""),
+                // With a point, to be of the same kind when it is read.
+                Value::Number(number) => format!("{number:?}"),
+                other => other.to_string(),
+            };
+            every.push_str(&format!("{} = {value}\n", parameter.key));
+        }
+    }
+    SEEDS.iter().map(|seed| (*seed).to_owned()).chain([every]).collect()
+}
+
+const SEEDS: [&str; 3] = [
     r#"name = "seed"
 jobs = [{ program = "a", copies = 3, repetitions = 2, until = "1s" }, { program = "b", arrival = "20ms", every = "5ms" }]
 switches = [{ at = "30ms", policy = "equip" }]
@@ -98,6 +120,23 @@ iterations = 6
 phases = [{ parallel = "12ms", regions = 3 }]
 curve = { amdahl = { serial = 0.2 } }
 "#,
+    r#"name = "pattern"
+#| 2
+#| 4 # both
+#| # nothing
+#| 1
+jobs = [{ program = "d", copies = 3, repetitions = 2 }]
+machine = { processors = 4, per_core = 2 }
+[manager]
+policy = "batch"
+smt = "pack"
+[programs.d]
+request = 4
+pattern = { file = "requests" }
+iterations = 5
+phases = [{ parallel = "8ms", regions = 2 }, { serial = "1ms" }]
+curve = { speedups = [[1, 1.0], [4, 3.5]] }
+"#,
 ];
 
 /// Values that find limits.
@@ -131,11 +170,11 @@ const VALUES: [&str; 26] = [
 ];
 
 /// A mutation of one of the seeds, or of what came before.
-fn mutate(text: &str, dice: &mut Dice) -> String {
+fn mutate(text: &str, seeds: &[String], dice: &mut Dice) -> String {
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
     for _ in 0..=dice.below(3) {
         if lines.is_empty() {
-            lines = SEEDS[0].lines().map(str::to_owned).collect();
+            lines = dice.one_of(seeds).lines().map(str::to_owned).collect();
         }
         let at = dice.below(lines.len());
         match dice.below(7) {
@@ -146,7 +185,7 @@ fn mutate(text: &str, dice: &mut Dice) -> String {
                 lines.swap(at, other);
             }
             3 => {
-                let seed: Vec<&str> = dice.one_of(&SEEDS).lines().collect();
+                let seed: Vec<&str> = dice.one_of(seeds).lines().collect();
                 lines.insert(at, (*dice.one_of(&seed)).to_owned());
             }
             4 => {
@@ -212,14 +251,20 @@ pub(crate) fn examine(text: &str, policy: usize, planted: bool) -> Result<Came, 
 
 fn examine_inside(text: &str, policy: usize, planted: bool) -> Result<Came, String> {
     let registry = Registry::with_builtin_for(Needs::EVERYTHING);
-    let nothing =
-        |name: &str| Err(FileError::Unreadable { path: PathBuf::from(name), source: std::io::Error::other("no") });
-    let read = parse(Path::new("w.toml"), text, &registry, nothing);
+    let pattern: String = text
+        .lines()
+        .filter_map(|line| line.strip_prefix(PATTERN_FILE))
+        .fold(String::new(), |all, line| all + line + "\n");
+    let load = |name: &str| match name {
+        "requests" => Ok(pattern.clone()),
+        _ => Err(FileError::Unreadable { path: PathBuf::from(name), source: std::io::Error::other("no") }),
+    };
+    let read = parse(Path::new("w.toml"), text, &registry, load);
     let workload: Workload = match read {
         Ok(workload) => workload,
         Err(error) => match toml::from_str(text) {
             Ok(unchecked) if planted => unchecked,
-            _ => return refused(text, &error),
+            _ => return refused(text, &pattern, &error),
         },
     };
     let executions: u64 =
@@ -248,15 +293,17 @@ fn examine_inside(text: &str, policy: usize, planted: bool) -> Result<Came, Stri
 }
 
 /// A refusal names the file and a line of it, in one line of text.
-fn refused(text: &str, error: &FileError) -> Result<Came, String> {
+fn refused(text: &str, pattern: &str, error: &FileError) -> Result<Came, String> {
     let message = error.to_string();
     match error {
-        FileError::Wrong { line, message: said, .. } => {
+        FileError::Wrong { path, line, message: said } => {
+            let text = if path == Path::new("requests") { pattern } else { text };
             let lines = text.lines().count().max(1);
             let well = (1..=lines + 1).contains(line) && !said.is_empty() && !message.contains('\n');
             if well { Ok(Came::Refused) } else { Err(format!("a bad refusal: {message:?} for {lines} lines")) }
         }
-        _ => Ok(Came::Refused),
+        // What a line of the workload names is told with that line.
+        _ => Err(format!("a bad refusal: {message:?} names no line")),
     }
 }
 
@@ -268,13 +315,14 @@ pub(crate) fn search(
     mut go_on: impl FnMut() -> bool,
 ) -> Result<u64, (String, String)> {
     let mut dice = Dice(seed);
-    let mut corpus: Vec<String> = SEEDS.iter().map(|seed| (*seed).to_owned()).collect();
+    let seeds = seeds();
+    let mut corpus = seeds.clone();
     let mut ran = 0;
     for round in 0..rounds {
         if !go_on() {
             break;
         }
-        let text = mutate(&dice.one_of(&corpus).clone(), &mut dice);
+        let text = mutate(&dice.one_of(&corpus).clone(), &seeds, &mut dice);
         match examine(&text, round as usize, planted) {
             Ok(Came::Ran) => {
                 ran += 1;
@@ -282,7 +330,7 @@ pub(crate) fn search(
                 if corpus.len() < 64 {
                     corpus.push(text);
                 } else {
-                    let at = SEEDS.len() + dice.below(corpus.len() - SEEDS.len());
+                    let at = seeds.len() + dice.below(corpus.len() - seeds.len());
                     corpus[at] = text;
                 }
             }

@@ -17,6 +17,7 @@ use std::process::{Command, Stdio};
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 
 use super::Options;
+use crate::cli::Threads;
 use crate::error::{Error, FAILED};
 use crate::instance::{beside, prepare_directory};
 
@@ -118,6 +119,13 @@ fn arguments(options: &Options) -> Vec<std::ffi::OsString> {
     push("--socket", options.socket.clone().into());
     push("--policy", options.policy.clone().into());
     push("--quantum", format!("{}us", options.quantum.as_micros()).into());
+    push("--grace", format!("{}us", options.grace.as_micros()).into());
+    if let Some(level) = options.level {
+        push("--mpl", level.to_string().into());
+    }
+    if options.smt == Threads::Pack {
+        push("--smt", "pack".into());
+    }
     if let Some(cpus) = &options.cpus {
         push("--cpus", cpus.to_string().into());
     }
@@ -179,5 +187,28 @@ fn keep_descriptors_from_children() {
         // EBADF, see above.
         let _marked = fcntl(fd, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC));
         debug_assert_eq!(fd.as_raw_fd(), number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::cli::{Cli, Command};
+
+    #[test]
+    fn a_manager_in_the_background_has_the_options_of_its_starter() {
+        let words =
+            ["cpumgr", "daemon", "--background", "--policy", "equip", "--quantum", "50ms", "--grace", "7ms", "--mpl"];
+        let words =
+            [&words[..], &["3", "--smt", "pack", "--cpus", "0-1", "--idle-exit", "9s", "--trace", "/t"]].concat();
+        let of = |words: Vec<std::ffi::OsString>| {
+            let Command::Daemon(args) = Cli::try_parse_from(words).unwrap().command else { panic!("not daemon") };
+            Options::of(&args, Path::new("/s")).unwrap()
+        };
+        let options = of(words.iter().map(Into::into).collect());
+        let passed = ["cpumgr".into(), "daemon".into()].into_iter().chain(arguments(&options)).collect();
+        assert_eq!(format!("{:?}", of(passed)), format!("{options:?}"));
     }
 }

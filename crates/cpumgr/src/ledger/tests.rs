@@ -32,6 +32,33 @@ fn a_program_alone_gets_what_it_asks_for_and_is_dedicated() {
 }
 
 #[test]
+fn a_weighted_program_has_its_share() {
+    let mut ledger = ledger(8, "dss");
+    for app in [1, 2] {
+        ledger.arrive(AppId(app), 8, 8);
+    }
+    ledger.decide(0, Cause::Arrival);
+    assert_eq!((cpus(&ledger, 1).len(), cpus(&ledger, 2).len()), (4, 4));
+    assert!(ledger.set_weight(AppId(1), 3.0) && !ledger.set_weight(AppId(1), 3.0) && !ledger.set_weight(AppId(9), 3.0));
+    ledger.decide(MAX_HOLD, Cause::Administration);
+    assert_eq!((cpus(&ledger, 1).len(), cpus(&ledger, 2).len()), (6, 2));
+    assert_eq!((ledger.weight(AppId(1)), ledger.weight(AppId(2))), (Some(3.0), Some(1.0)));
+}
+
+#[test]
+fn hardware_threads_are_packed_when_that_is_asked_for() {
+    let cores = |id: u32| MachineCpu { id, core: id / 2, llc: 0, node: 0 };
+    let machine = Machine::new((0..8).map(cores).collect());
+    for (smt, has) in [(Smt::Spread, [0, 2]), (Smt::Pack, [0, 1])] {
+        let mut ledger = Ledger::new(machine.clone(), 100 * MS, Registry::with_builtin().create("equip").unwrap());
+        ledger.set_smt(smt);
+        ledger.arrive(AppId(1), 2, 2);
+        ledger.decide(0, Cause::Arrival);
+        assert_eq!(cpus(&ledger, 1), has);
+    }
+}
+
+#[test]
 fn a_program_that_wants_more_than_the_machine_is_dedicated_when_alone() {
     let mut ledger = ledger(2, "dss-ts");
     ledger.arrive(AppId(1), 9, 9);

@@ -176,6 +176,7 @@ impl Server {
         let waited = self.reactor.add(&attached.pidfd, serial, Role::Process);
         waited.map_err(|error| format!("process {pid} cannot be attached: {error}"))?;
         self.ledger.arrive(AppId(serial), attached.count, attached.max);
+        self.ledger.set_weight(AppId(serial), self.weight_of(pid));
         tracing::info!(pid = pid.0, name = attached.name, threads = attached.count, "a process is attached");
         self.attached.insert(serial, attached);
         self.cause = Some(Cause::Arrival);
@@ -301,6 +302,7 @@ impl Server {
                 preempted: 0,
                 squeezes: 0,
                 speedup: None,
+                weight: self.ledger.weight(app)?,
                 age_ns: now.saturating_sub(attached.arrived),
             })
         };

@@ -42,6 +42,8 @@ pub(super) struct Connection {
     pub(super) attach: bool,
     /// When it is looked at again, for that.
     pub(super) look: Option<Look>,
+    /// The share of its program relative to others.
+    pub(super) weight: f64,
     /// What it registered.
     pub(super) program: Option<Program>,
 }
@@ -56,6 +58,11 @@ impl Connection {
     pub(super) fn say_goodbye(&self) {
         // Who has not read so much as this does not need it: the connection ends.
         let _put = self.put(Answer::Messages(vec![FromManager::Leaving]));
+    }
+
+    /// Its process is a program, or said that it is going to be one.
+    pub(super) fn is_program(&self) -> bool {
+        self.announced || self.program.is_some()
     }
 
     /// It has closed its end, by exec: its process lives on.
@@ -90,6 +97,7 @@ impl Server {
                     request: 1,
                     attach: false,
                     look: None,
+                    weight: 1.0,
                     program: None,
                 };
                 self.connections.insert(serial, connection);
@@ -166,6 +174,7 @@ impl Server {
             // It is there: found a moment ago.
             let _detached: Result<(), String> = self.detach(pid);
         }
+        let weight = self.weight_of(pid);
         // The same process on another connection: it became another program by exec, or its library was loaded anew.
         // The old registration is nobody's any more.
         let before = self.connections.values().find(|it| it.peer.pid == pid && it.program.is_some());
@@ -191,6 +200,8 @@ impl Server {
         };
         let request = program.areas.request();
         self.ledger.arrive(AppId(serial), request.requested, program.max);
+        self.ledger.set_weight(AppId(serial), weight);
+        connection.weight = weight;
         if let Some(held) = &register.held {
             self.ledger.held_before(AppId(serial), &held.cpus);
         }

@@ -2,10 +2,10 @@
 
 use arena::message::{Control, FromManager, RefusedCode};
 use platform::process::Pid;
-use policies::{Cause, Value};
+use policies::{AppId, Cause, Value};
 
 use super::Server;
-use crate::limits;
+use crate::limits::{self, Weight};
 
 impl Server {
     /// Does what a control message says, or says why not. The manager's user and the superuser may control everything;
@@ -23,6 +23,7 @@ impl Server {
                 let settings = settings.iter().map(|(key, value)| (key.as_str(), value.as_str()));
                 self.change_policy(name.as_deref(), settings, now)
             }
+            Control::Weight { pid, thousandths } => self.change_weight(Pid(pid), thousandths),
             Control::Level { level } => {
                 self.change_level(level);
                 Ok(())
@@ -51,6 +52,38 @@ impl Server {
         self.cause = self.cause.or(Some(Cause::Administration));
         tracing::info!(quantum, "another quantum");
         Ok(())
+    }
+
+    /// The weight of a process that is a program, or said that it is going to be one. It keeps it when it becomes another
+    /// program by exec.
+    fn change_weight(&mut self, pid: Pid, thousandths: u32) -> Result<(), String> {
+        let weight = Weight::of(thousandths)
+            .ok_or_else(|| format!("a weight is 1 to 1000000 thousandths, not {thousandths}"))?
+            .number();
+        let mut apps = Vec::new();
+        let announced = self.connections.values_mut().filter(|it| it.peer.pid == pid && it.is_program());
+        for connection in announced {
+            connection.weight = weight;
+            apps.push(connection.serial);
+        }
+        apps.extend(self.attached.iter().filter(|(_, attached)| attached.pid == pid).map(|(serial, _)| *serial));
+        if apps.is_empty() {
+            return Err(format!("process {pid} is no program of this manager; `cpumgr status` shows who is"));
+        }
+        for serial in apps {
+            // Who is only announced has no entry yet.
+            let _changed: bool = self.ledger.set_weight(AppId(serial), weight);
+        }
+        self.cause = self.cause.or(Some(Cause::Administration));
+        tracing::info!(pid = pid.0, weight, "another weight");
+        Ok(())
+    }
+
+    /// The weight that was set for a process; 1 unless somebody did.
+    pub(super) fn weight_of(&self, pid: Pid) -> f64 {
+        // The newest connection that says so.
+        let programs = self.connections.values().filter(|it| it.peer.pid == pid && it.is_program());
+        programs.max_by_key(|it| it.serial).map_or(1.0, |it| it.weight)
     }
 
     fn change_grace(&mut self, grace: u64) -> Result<(), String> {

@@ -36,6 +36,7 @@ impl Server {
                     preempted: program.reclaim.preempted(),
                     squeezes: program.reclaim.squeezes(),
                     speedup: self.ledger.speedup(app).map(|it| (it.speedup, it.processors)),
+                    weight: self.ledger.weight(app)?,
                     age_ns: now.saturating_sub(program.arrived),
                 })
             })

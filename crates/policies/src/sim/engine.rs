@@ -158,7 +158,7 @@ impl<'w> Engine<'w> {
             options,
             machine: workload.machine.machine(),
             policy,
-            placement: Placement::new(),
+            placement: Placement::with_smt(workload.manager.smt),
             decision: Decision::default(),
             speedups: Speedups::new(),
             now: 0,

@@ -16,7 +16,7 @@ use super::native::Native;
 use super::program::{MOST_PROCESSORS, Program};
 use super::span::Span;
 use crate::parameter::{self, Settings};
-use crate::placement::{Machine, MachineCpu};
+use crate::placement::{Machine, MachineCpu, Smt};
 use crate::policy::Policy;
 use crate::registry::{DEFAULT_POLICY, Registry};
 
@@ -123,11 +123,19 @@ pub struct ManagerSpec {
     pub level: Option<u32>,
     /// Whether every program that runs keeps its master running.
     pub master_always: bool,
+    /// In which order the hardware threads of a core are filled.
+    pub smt: Smt,
 }
 
 impl Default for ManagerSpec {
     fn default() -> Self {
-        Self { policy: DEFAULT_POLICY.to_owned(), quantum: Span::from_ms(100), level: None, master_always: true }
+        Self {
+            policy: DEFAULT_POLICY.to_owned(),
+            quantum: Span::from_ms(100),
+            level: None,
+            master_always: true,
+            smt: Smt::Spread,
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use policies::sim::{
     Activity, Curve, Job, MachineSpec, Native, Options, Outcome, Pattern, Phase, Program, SimError, Span, Switch,
     Timeline, Waits, Workload, simulate,
 };
-use policies::{AppView, Decision, Nanos, Policy, Registry, Snapshot};
+use policies::{AppView, Decision, Nanos, Policy, Registry, Smt, Snapshot};
 use proptest::prelude::*;
 
 use crate::support::all;
@@ -128,6 +128,21 @@ fn the_kernel_shares_fairly_among_long_regions_and_lets_short_ones_wait() {
     assert_eq!(with(program(4, 8_000, 2_000)), [18_000, 18_000]);
     // Teams that block: 2 x 1 ms.
     assert_eq!(with(Program { waiting: Waits::Block, ..program(4, 8_000, 2_000) }), [4000, 4000]);
+}
+
+#[test]
+fn hardware_threads_are_filled_as_the_workload_says() {
+    // Four cores of two: a program of two threads has two cores, or both threads of one.
+    let taken = |smt: Smt| {
+        let mut work = workload(8, &[("a", program(2, 80, 1))], vec![Job::new("a", 1, 1)]);
+        (work.machine.per_core, work.machine.per_cache, work.manager.smt) = (2, Some(8), smt);
+        let tracks = run(&work, "equip").timeline.expect("it was asked for").tracks;
+        let mut cpus: Vec<u32> =
+            tracks[0].virtual_processors.iter().flatten().filter_map(|interval| interval.cpu).collect();
+        cpus.sort_unstable();
+        cpus
+    };
+    assert_eq!((taken(Smt::Spread), taken(Smt::Pack)), (vec![0, 2], vec![0, 1]));
 }
 
 #[test]
