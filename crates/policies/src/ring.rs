@@ -24,6 +24,13 @@ impl Ring {
         self.0 = others.into_iter().chain(passed).collect();
     }
 
+    /// These come first, in this order.
+    pub(crate) fn lead(&mut self, apps: &[AppId]) {
+        let leads: HashSet<AppId> = apps.iter().copied().collect();
+        self.0.retain(|app| !leads.contains(app));
+        apps.iter().rev().for_each(|app| self.0.push_front(*app));
+    }
+
     /// Who left goes out, who came joins at the end. Returns the places in the snapshot, in the order of the list.
     pub(crate) fn renew(&mut self, snapshot: &Snapshot<'_>) -> Vec<usize> {
         let at: HashMap<AppId, usize> = snapshot.apps.iter().enumerate().map(|(i, app)| (app.id, i)).collect();

@@ -29,8 +29,15 @@
 //! - The manager's quantum ends no turn; turns end by [`Decision::next`].
 //! - While all fit into one gang nobody waits, all run under `dss`, and nothing is counted. Newcomers begin one cycle's
 //!   worth below the level.
+//!
+//! # Nobody starves
+//! Who had much on credit, or whose count jumped, sits out until the level has passed it. Whoever has been without
+//! processors of its own for n x L when a gang ends (n applications that take turns; L the longest gang, at least a
+//! quantum) is forgiven what it has above the level and leads the next gang, those first who have waited longest. Each
+//! gang lasts at most L and serves one of them, and nobody who comes later stands before them: so whatever requests do,
+//! nobody waits for more than 2 n x L.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use crate::decision::Decision;
 use crate::parameter::{ParameterError, configurable, parameters};
@@ -71,6 +78,8 @@ struct Account {
     /// Its CPU time when it was last looked at.
     seen: Nanos,
     service: Service,
+    /// Until when it had processors of its own, or when it came.
+    ran: Nanos,
 }
 
 /// An application that runs.
@@ -104,6 +113,9 @@ pub struct VtqDss {
     gang_ends: Nanos,
     /// Over whom the window passes when the gang ends: they stand first in the ring.
     window: BTreeSet<AppId>,
+    /// When the last decision was made, and who has processors of its own by it.
+    decided: Nanos,
+    running: HashSet<AppId>,
 }
 
 impl VtqDss {
@@ -132,13 +144,37 @@ impl VtqDss {
         let begin = self.level - self.worth;
         let mut accounts = HashMap::with_capacity(snapshot.apps.len());
         for app in snapshot.apps {
-            let mut account =
-                self.accounts.get(&app.id).copied().unwrap_or(Account { seen: app.cpu_time, service: begin });
+            let fresh = Account { seen: app.cpu_time, service: begin, ran: snapshot.now };
+            let mut account = self.accounts.get(&app.id).copied().unwrap_or(fresh);
+            if snapshot.now > self.decided && self.running.contains(&app.id) {
+                account.ran = snapshot.now;
+            }
             account.service += service(app, app.cpu_time.saturating_sub(account.seen));
             account.seen = app.cpu_time;
             accounts.insert(app.id, account);
         }
         self.accounts = accounts;
+        self.decided = snapshot.now;
+    }
+
+    /// Who has waited too long (of those at these places) has a turn to come and leads the ring. True if there is one.
+    fn hurry(&mut self, snapshot: &Snapshot<'_>, turns: &[usize]) -> bool {
+        let longest = self.parameters.longest.max(self.parameters.shortest).max(snapshot.quantum);
+        let patience = longest.saturating_mul(turns.len() as u64);
+        let begin = self.level - self.worth;
+        let mut late: Vec<(Nanos, AppId)> = Vec::new();
+        for app in turns.iter().map(|&i| snapshot.apps[i].id) {
+            if let Some(account) = self.accounts.get_mut(&app)
+                && snapshot.now.saturating_sub(account.ran) >= patience
+            {
+                account.service = account.service.min(begin);
+                late.push((account.ran, app));
+            }
+        }
+        // Stable: of those who wait since the same time the first in the ring.
+        late.sort_by_key(|(ran, _)| *ran);
+        self.ring.lead(&late.iter().map(|(_, app)| *app).collect::<Vec<_>>());
+        !late.is_empty()
     }
 
     /// Everybody begins with the same.
@@ -283,6 +319,9 @@ impl VtqDss {
         }
         let mut held: u64 = self.turns.iter().map(|turn| u64::from(turn.processors)).sum();
         if held > u64::from(processors) {
+            // Who has waited longest keeps its turn.
+            let ran = |app: AppId| self.accounts.get(&app).map_or(0, |account| account.ran);
+            self.turns.sort_by_key(|turn| ran(turn.app));
             self.turns.truncate(processors as usize);
             let parts = turn::divide(snapshot, self.turns.iter().map(|turn| turn.at).collect(), processors);
             self.turns.sort_by_key(|turn| turn.at);
@@ -396,6 +435,7 @@ impl Policy for VtqDss {
         let processors = if all_fit { snapshot.processors } else { turn::capacity(snapshot, self.parameters.masters) };
         if all_fit || processors == 0 {
             self.rest();
+            self.running = snapshot.apps.iter().map(|app| app.id).collect();
             let parts = if all_fit { turn::divide(snapshot, order.clone(), processors) } else { Vec::new() };
             return turn::decision(snapshot, &parts, order);
         }
@@ -417,6 +457,10 @@ impl Policy for VtqDss {
             self.ring.pass(passed);
             turns.rotate_left(order[..passed].iter().filter(|&&i| !always[i]).count());
             order.rotate_left(passed);
+            if self.hurry(snapshot, &turns) {
+                order = self.ring.renew(snapshot);
+                turns = order.iter().copied().filter(|&i| !always[i]).collect();
+            }
             self.begin_gang(snapshot, &turns, processors);
         }
         self.fill(snapshot, &turns, processors);
@@ -426,6 +470,7 @@ impl Policy for VtqDss {
         let in_turn = self.turns.iter().map(|turn| (turn.at, turn.processors));
         let parts: Vec<(usize, u32)> = all_the_time.chain(in_turn).collect();
         let running: BTreeSet<usize> = parts.iter().map(|(i, _)| *i).collect();
+        self.running = running.iter().map(|&i| snapshot.apps[i].id).collect();
         let below = |i: &usize| !running.contains(i) && self.is_below(snapshot.apps[*i].id);
         let repository: Vec<usize> = order.iter().copied().filter(below).collect();
         let mut decision = turn::decision(snapshot, &parts, repository.into_iter().chain(running.iter().copied()));

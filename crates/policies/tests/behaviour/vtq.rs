@@ -1,6 +1,6 @@
 //! `vtq-dss`: equal CPU time, whatever the requests.
 
-use policies::{AppId, AppView, Cause, Decision, Nanos, Policy, Snapshot};
+use policies::{AppId, AppView, Cause, Decision, Nanos, Policy, Snapshot, Value};
 use proptest::prelude::*;
 
 use crate::support::{create, numbers, requests};
@@ -94,6 +94,15 @@ fn saturated() -> impl Strategy<Value = (Vec<u32>, u32)> {
         .prop_filter("the load is beyond 1.5", |(sizes, p)| 2 * sizes.iter().sum::<u32>() > 3 * p)
 }
 
+/// Who had processors of its own until now.
+fn note(last: &mut [Nanos], had: &Decision, now: Nanos) {
+    for (last, allocation) in last.iter_mut().zip(&had.allocations) {
+        if !allocation.shared && allocation.processors > 0 {
+            *last = now;
+        }
+    }
+}
+
 #[test]
 fn an_application_on_more_processors_has_a_shorter_turn() {
     // P = 12, load 1.5. Equal shares are 3, so that the first takes no turns: 2 all the time. 10 remain for requests
@@ -137,6 +146,27 @@ fn without_waiting_there_are_no_turns() {
     assert_eq!((numbers(&run.decision), run.decision.next), (vec![4, 4], None));
 }
 
+/// What the policy promises at most: twice the number of applications times the longest gang (500 ms as it stands).
+fn longest_wait(apps: &[AppView]) -> Nanos {
+    2 * apps.len() as u64 * 500 * MS
+}
+
+#[test]
+fn a_count_that_jumps_keeps_nobody_waiting_beyond_the_bound() {
+    let mut run = Run::new(requests(&[4, 4, 4]), 4, false);
+    run.step();
+    // What the operating system counts for the first one leaps by 100 seconds.
+    run.apps[0].cpu_time += 100_000 * MS;
+    let mut last = run.now;
+    while run.now < 20_000 * MS {
+        run.step();
+        assert!(run.now - last <= longest_wait(&run.apps), "it waits since {last} at {}", run.now);
+        if run.decision.allocations[0].processors > 0 {
+            last = run.now;
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(16))]
 
@@ -148,6 +178,42 @@ proptest! {
         let mut run = Run::new(requests(&sizes), processors, masters);
         run.cycles(100);
         prop_assert!(run.spread() < 0.1, "spread {} of {sizes:?} on {processors}", run.spread());
+    }
+
+    /// Requests that change at random: everybody has processors of its own again within the bound.
+    #[test]
+    fn nobody_starves_when_requests_change(
+        sizes in prop::collection::vec(1..40_u32, 2..14),
+        processors in 2..24_u32,
+        masters in any::<bool>(),
+        short_gangs in any::<bool>(),
+        changes in prop::collection::vec((any::<prop::sample::Index>(), 1..40_u32, 0..120_u64), 300),
+    ) {
+        let mut run = Run::new(requests(&sizes), processors, masters);
+        let mut bound = longest_wait(&run.apps);
+        if short_gangs {
+            // Then a quantum of 100 ms counts.
+            run.policy.configure("longest", &Value::Time(20 * MS)).expect("it is a time");
+            bound /= 5;
+        }
+        let mut last = vec![0; sizes.len()];
+        for (who, request, after) in changes {
+            let change = run.now + after * MS;
+            while let Some(next) = run.decision.next.filter(|next| *next < change) {
+                run.pass(next - run.now);
+                let had = run.decision.clone();
+                note(&mut last, &had, run.now);
+                run.decide(Cause::Timer);
+            }
+            run.pass(change - run.now);
+            let had = run.decision.clone();
+            note(&mut last, &had, run.now);
+            who.get_mut(&mut run.apps).request = request;
+            run.decide(Cause::Request);
+            for (app, last) in run.apps.iter().zip(&last) {
+                prop_assert!(run.now - last <= bound, "{} waits since {last} at {} ({bound})", app.id, run.now);
+            }
+        }
     }
 
     /// Any requests: nobody lacks more than two quanta x P against an equal share of what all received, as far as its
