@@ -73,7 +73,7 @@ pub struct Managed {
 /// let mut values = vec![1.0_f64; 1_000];
 /// for step in 0..10 {
 ///     nanothreads::iteration();
-///     nanothreads::par_chunks_mut(&mut values, 100).run(|chunk, _| chunk.iter_mut().for_each(|value| *value += 1.0));
+///     nanothreads::par_chunks_mut(&mut values, 100).run(|_, chunk| chunk.iter_mut().for_each(|value| *value += 1.0));
 /// }
 /// ```
 pub fn iteration() {

@@ -6,20 +6,23 @@
 //!
 //! # Decisions
 //! - A request beyond the machine counts as the whole machine.
-//! - When applications, requests or processors change, the matrix is packed again: in the order of who has waited
-//!   longest for a turn, in mid-quantum behind those who have it. So applications move up into rows with room and empty
-//!   rows go.
+//! - When applications, requests or processors change, the matrix is packed again in the order of who has waited longest
+//!   for a turn. So applications move up into rows with room and empty rows go. In mid-quantum those who have the turn
+//!   come first in its row; who does not fit there any more stands in the other rows where its place in the order is,
+//!   and not before others who have waited longer.
 //! - Where masters always run, rows share what is left beside the processors kept for masters outside their turn.
 //! - Minima and weights play no part. The work-list: who is in other rows, in the order of turns, then who was cut.
 //!
 //! # Nobody starves
-//! Invariant: the first of the ring, who has waited longest, leads the first row. When packed again it comes first; when
-//! not, the next row is led by the first application that is in no earlier row, which is the first of the ring after
-//! those of the earlier rows went to its end. So at each end of a quantum an application either runs, or one that stood
-//! before it in the ring went behind it or left; nobody comes in before it. Hence, however requests change, nobody
-//! waits for more than n - 1 quanta for its turn, n being the number of applications when it came or had its last turn.
+//! Invariant: the first of the ring, who has waited longest, leads the first row, unless the first of the ring left in
+//! this quantum. When packed again at the end of a quantum it comes first, and in mid-quantum it has the turn already;
+//! when not packed again, the next row is led by the first application of the ring's order that is in no earlier row, which
+//! is the first of the ring after those of the earlier rows went to its end. So in each quantum an application either
+//! runs, or one that stood before it in the ring goes behind it or leaves; nobody comes in before it. Hence, however requests
+//! change, nobody waits for more than n - 1 quanta for its turn, n being the number of applications when it came or had
+//! its last turn.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 
 use crate::decision::Decision;
 use crate::parameter::{ParameterError, configurable, parameters};
@@ -69,10 +72,29 @@ impl Gang {
         Ok(Self { parameters, ..Self::default() })
     }
 
-    /// Rows of at most so many processors for applications in this order.
-    fn pack(snapshot: &Snapshot<'_>, order: impl Iterator<Item = usize>, processors: u32) -> VecDeque<Vec<AppId>> {
-        let mut rows: Vec<(u32, Vec<AppId>)> = Vec::new();
-        for app in order.map(|i| &snapshot.apps[i]) {
+    /// Rows of at most so many processors for applications in this order; in the first row those come first who have
+    /// the turn.
+    fn pack(
+        snapshot: &Snapshot<'_>,
+        order: &[usize],
+        has_turn: &BTreeSet<AppId>,
+        processors: u32,
+    ) -> VecDeque<Vec<AppId>> {
+        let mut left = processors;
+        let mut running = Vec::new();
+        let (first, then): (Vec<usize>, Vec<usize>) =
+            order.iter().partition(|&&i| has_turn.contains(&snapshot.apps[i].id));
+        for app in first.into_iter().chain(then).map(|i| &snapshot.apps[i]) {
+            let size = app.wants().min(processors);
+            if size <= left {
+                left -= size;
+                running.push(app.id);
+            }
+        }
+        let runs: HashSet<AppId> = running.iter().copied().collect();
+        // Nobody else has room in the first row.
+        let mut rows: Vec<(u32, Vec<AppId>)> = vec![(0, running)];
+        for app in order.iter().map(|&i| &snapshot.apps[i]).filter(|app| !runs.contains(&app.id)) {
             let size = app.wants().min(processors);
             match rows.iter_mut().find(|(left, _)| *left >= size) {
                 Some((left, row)) => {
@@ -114,9 +136,7 @@ impl Policy for Gang {
             if quantum_ended {
                 has_turn.clear();
             }
-            let (first, then): (Vec<usize>, Vec<usize>) =
-                order.iter().partition(|&&i| has_turn.contains(&snapshot.apps[i].id));
-            self.rows = Self::pack(snapshot, first.into_iter().chain(then), processors);
+            self.rows = Self::pack(snapshot, &order, &has_turn, processors);
             self.packed = Some((processors, wants().collect()));
         }
         let at: HashMap<AppId, usize> = order.iter().map(|&i| (snapshot.apps[i].id, i)).collect();
