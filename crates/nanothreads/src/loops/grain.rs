@@ -41,11 +41,12 @@ impl Grain {
 }
 
 /// The length of the next chunk after one of `length` iterations took `spent`, when `planned` was the length to take.
+/// More than half of that is the whole of it: long loops are dealt in units, and what is planned is rounded down to them.
 fn next_length(planned: usize, length: usize, spent: u64, target: u64) -> usize {
     if spent >= target.saturating_mul(TOO_LONG) {
         let scaled = length as u128 * u128::from(target) / u128::from(spent);
         usize::try_from(scaled).map_or(planned, |scaled| scaled.max(1))
-    } else if spent < target && length >= planned {
+    } else if spent < target && length > planned / 2 {
         planned.saturating_mul(2)
     } else {
         planned
@@ -107,6 +108,8 @@ mod tests {
     #[test]
     fn a_short_last_chunk_teaches_nothing() {
         assert_eq!(next_length(64, 3, 5, 1000), 64);
+        // But one that was rounded down to a unit of 3 does.
+        assert_eq!(next_length(5, 3, 5, 1000), 10);
     }
 
     #[test]
