@@ -1,6 +1,8 @@
 //! The crates that others depend on, packed and built from what was packed; and that they need no library of the system.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::{SystemTime, UNIX_EPOCH};
+use std::{fs, process};
 
 use anyhow::{Context, bail};
 use serde::Deserialize;
@@ -31,8 +33,13 @@ pub(crate) fn run(workspace: &Workspace) -> anyhow::Result<()> {
         println!("skipped: packing together needs cargo 1.{LEAST_MINOR}, this is {}", version.trim());
         return Ok(());
     }
-    let mut command = workspace.cargo(["package", "--offline", "--allow-dirty"]);
-    must_succeed(command.args(PACKED.iter().flat_map(|package| ["-p", package])))
+    // A folder that was never there before: cargo keeps what it once unpacked from a place, and would build that again.
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).context("the clock stands before 1970")?;
+    let folder = workspace.target.join(format!("packed-{}-{}", process::id(), now.as_nanos()));
+    let mut command = workspace.cargo(["package", "--offline", "--allow-dirty", "--target-dir"]);
+    let packed = must_succeed(command.arg(&folder).args(PACKED.iter().flat_map(|package| ["-p", package])));
+    fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))?;
+    packed
 }
 
 /// Reads "cargo 1.95.0 (...)".
