@@ -16,11 +16,11 @@
 //! # Nobody starves
 //! Invariant: the first of the ring, who has waited longest, leads the first row, unless the first of the ring left in
 //! this quantum. When packed again at the end of a quantum it comes first, and in mid-quantum it has the turn already;
-//! when not packed again, the next row is led by the first application of the ring's order that is in no earlier row, which
-//! is the first of the ring after those of the earlier rows went to its end. So in each quantum an application either
-//! runs, or one that stood before it in the ring goes behind it or leaves; nobody comes in before it. Hence, however requests
-//! change, nobody waits for more than n - 1 quanta for its turn, n being the number of applications when it came or had
-//! its last turn.
+//! when not packed again, the next row is led by the first application of the ring's order that is in no earlier row,
+//! which is the first of the ring after those of the earlier rows went to its end. So in each quantum an application
+//! either runs, or one that stood before it in the ring goes behind it or leaves; nobody comes in before it. Hence,
+//! however requests change, nobody waits for more than n - 1 quanta for its turn, n being the number of applications
+//! when it came or had its last turn.
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 
