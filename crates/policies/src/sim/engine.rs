@@ -9,7 +9,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
-use super::instance::{Instance, NEVER, Place, Start};
+use super::instance::{Instance, NEVER, Start};
 use super::outcome::{Execution, Outcome};
 use super::timeline::Timeline;
 use super::workload::{Fault, Workload, has_level};
@@ -21,8 +21,8 @@ use crate::registry::Registry;
 use crate::snapshot::{AppId, AppView, Cause, Nanos, Snapshot};
 use crate::speedups::{Sample, Speedups};
 
-/// What a processor costs that lies under a cache of which the program has another processor, against a far one.
-const NEAR: f64 = 0.25;
+mod moves;
+
 /// So many decisions in a row without progress of anybody: the policy lets everybody starve.
 const MOST_IDLE: u32 = 10_000;
 
@@ -427,53 +427,6 @@ impl<'w> Engine<'w> {
         Ok(())
     }
 
-    /// Programs get what was decided.
-    fn follow(&mut self) {
-        let placed = self.placement.place(&self.machine, &self.decision);
-        let mut sharers: BTreeMap<u32, u32> = BTreeMap::new();
-        for ((_, cpus), allocation) in placed.iter().zip(&self.decision.allocations) {
-            if allocation.shared {
-                cpus.iter().for_each(|&cpu| *sharers.entry(cpu).or_insert(0) += 1);
-            }
-        }
-        for ((instance, (_, cpus)), allocation) in self.running.iter_mut().zip(placed).zip(&self.decision.allocations) {
-            if instance.allocated != allocation.processors {
-                self.outcome.reallocations += 1;
-                instance.allocated = allocation.processors;
-            }
-            if self.decision.unbound {
-                (instance.place, instance.cpus) = (Place::Unbound, Vec::new());
-                continue;
-            }
-            let refill = instance.program.refill.ns();
-            let cold = coldness(&self.machine, &self.used_by, instance, &cpus);
-            let moved = instance.was_on.iter().zip(&cpus).filter(|(before, now)| before != now).count();
-            self.outcome.migrations += moved as u64;
-            let stall = (refill * cold).round() as Nanos;
-            if stall > 0 {
-                instance.stalled_until = instance.stalled_until.max(self.now + stall);
-            }
-            for (vp, &cpu) in cpus.iter().enumerate() {
-                self.used_by.insert(cpu, instance.id);
-                match instance.was_on.get_mut(vp) {
-                    Some(slot) => *slot = cpu,
-                    None => instance.was_on.push(cpu),
-                }
-            }
-            instance.place = match (allocation.shared, cpus.first()) {
-                (_, None) => Place::Nowhere,
-                (false, _) => Place::Own,
-                (true, Some(cpu)) => {
-                    let sharers = sharers.get(cpu).copied().unwrap_or(1);
-                    // The kernel gives them slices in turn, each with a cold cache.
-                    let refilled = if sharers > 1 { 1.0 + refill / self.workload.native.slice.ns() } else { 1.0 };
-                    Place::Shared(1.0 / f64::from(sharers) / refilled)
-                }
-            };
-            instance.cpus = cpus;
-        }
-    }
-
     /// Computes all speeds anew.
     fn plan(&mut self) {
         self.running.iter_mut().for_each(Instance::settle);
@@ -502,23 +455,4 @@ fn rank(cause: Cause) -> u32 {
         Cause::Timer => 6,
         Cause::Quantum => 7,
     }
-}
-
-/// How much of its refill time a program pays when it moves from what it has to `cpus`; 0 to 1.
-fn coldness(machine: &Machine, used_by: &BTreeMap<u32, AppId>, instance: &Instance<'_>, cpus: &[u32]) -> f64 {
-    if instance.was_on.is_empty() || instance.program.refill.0 == 0 || instance.cpus == cpus || cpus.is_empty() {
-        return 0.0;
-    }
-    let cache = |id: u32| machine.cpus.get(id as usize).map(|cpu| cpu.llc);
-    let fresh = |cpu: &&u32| used_by.get(cpu) != Some(&instance.id);
-    let mut warm: Vec<u32> = cpus.iter().filter(|cpu| !fresh(cpu)).filter_map(|&cpu| cache(cpu)).collect();
-    warm.sort_unstable();
-    let cost = |cpu: &u32| match cache(*cpu) {
-        Some(llc) if warm.binary_search(&llc).is_ok() => NEAR,
-        _ => 1.0,
-    };
-    let gained = cpus.iter().filter(fresh).map(cost).fold(0.0, f64::max);
-    let lost = instance.cpus.iter().filter(|cpu| !cpus.contains(cpu)).count();
-    let lost = lost as f64 / (instance.cpus.len() as f64).max(1.0);
-    gained.max(lost)
 }
