@@ -14,6 +14,7 @@
 //! P1 section 2 and P0 section 2 (F2, F8): upper levels of a parallel program are nano-threads, the deepest one uses work
 //! descriptors ([`par_for`](crate::par_for()), [`join`](fn@crate::join)).
 
+pub mod addresses;
 pub mod cell;
 pub mod completion;
 pub mod depend;

@@ -10,10 +10,9 @@
 //! A table belongs to the handle of one creator, on its thread: no lock. Tasks are told apart from finished ones by their
 //! closed list of successors.
 
+use crate::nano::addresses::Addresses;
 use crate::nano::descriptor::{Nano, NanoPtr};
 use crate::nano::exclusive::Turnstile;
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
 /// How a task uses a value.
@@ -39,7 +38,7 @@ impl Access {
 /// See the module head.
 #[derive(Default)]
 pub(crate) struct Table {
-    values: HashMap<usize, Value, BuildHasherDefault<AddressHasher>>,
+    values: Addresses<Value>,
     /// Size of `values` at which those that nobody uses any more are dropped.
     sweep_at: usize,
 }
@@ -134,26 +133,4 @@ impl Value {
 /// True when a task that depends on `member` has to know it: it is not finished, or failed.
 fn is_needed(member: &Nano) -> bool {
     !member.is_finished() || member.is_skipped()
-}
-
-/// Spreads addresses, whose low bits are all alike.
-#[derive(Default)]
-struct AddressHasher(u64);
-
-impl Hasher for AddressHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.write_usize(usize::from(byte));
-        }
-    }
-
-    fn write_usize(&mut self, number: usize) {
-        // Fibonacci hashing: the high half of the product is well mixed; the table takes bits from both ends.
-        let product = (self.0 ^ number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        self.0 = product ^ (product >> 32);
-    }
 }

@@ -5,8 +5,7 @@
 
 use super::{Explicit, TaskRef};
 use crate::team::Team;
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
+use nanothreads::engine::Addresses;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{
     AtomicPtr, AtomicU32,
@@ -40,27 +39,7 @@ struct Users {
 
 /// See the module head.
 #[derive(Default)]
-pub(crate) struct Table(HashMap<usize, Users, BuildHasherDefault<AddressHasher>>);
-
-/// Spreads addresses over a table's buckets. The program chooses its addresses itself: there is nobody to defend against.
-#[derive(Default)]
-struct AddressHasher(u64);
-
-impl Hasher for AddressHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.write_usize((*byte).into()));
-    }
-
-    fn write_usize(&mut self, address: usize) {
-        // An odd number without pattern (2^64 / golden ratio); the best bits are the upper ones, the table takes both ends.
-        let mixed = (self.0 ^ address as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        self.0 = mixed ^ (mixed >> 32);
-    }
-}
+pub(crate) struct Table(Addresses<Users>);
 
 /// A task's place in the order.
 pub(super) struct Node {
