@@ -38,21 +38,20 @@ use std::ffi::c_void;
 use std::ptr;
 use std::sync::LazyLock;
 
+mod claim;
 mod group;
 mod lead;
 mod reserve;
 mod supplied;
 mod visit;
 
+use claim::Claim;
 use group::Group;
 pub(crate) use group::Reservation;
 pub(crate) use visit::Place;
 
 /// A root, as the masters that borrow from it see it.
 pub(crate) type Root = Lender<&'static Vp>;
-
-/// Regions between two looks at the clock for [`TeamSizer::refresh`](crate::sizer::TeamSizer::refresh).
-const FORKS_PER_LOOK: u32 = 16;
 
 /// No depth at all.
 const NOWHERE: usize = usize::MAX;
@@ -90,17 +89,8 @@ pub(crate) struct Local {
     is_vp: Cell<bool>,
     /// The virtual processor that the thread is.
     vp: Cell<Option<&'static Vp>>,
-    /// Counted among the engine's masters.
-    enrolled: Cell<bool>,
-    /// Processors that this master's next or open region took, when there are several masters.
-    claimed: Cell<usize>,
-    /// What this master's last region could have used.
-    wanted: Cell<usize>,
+    claim: Claim,
     counters: Cell<&'static Counters>,
-    /// Which region the thread forks next, if somebody said so.
-    region: Cell<usize>,
-    /// Regions forked, to look at mask and quota now and then.
-    forks: Cell<u32>,
 }
 
 thread_local! {
@@ -117,7 +107,7 @@ static AT_END: LazyLock<Option<EndOfThread>> = LazyLock::new(|| EndOfThread::new
 /// - `local` was leaked by `create` for the calling thread, which ends: no region is open.
 unsafe extern "C" fn retire(local: *mut c_void) {
     // SAFETY: - caller's contract. Still in place while a sizer is told.
-    unsafe { &*local.cast::<Local>() }.leave_masters();
+    unsafe { &*local.cast::<Local>() }.claim.end();
     CURRENT.set(ptr::null());
     // SAFETY: - caller's contract; nobody else refers to it any more.
     let local = unsafe { Box::from_raw(local.cast::<Local>()) };
@@ -200,12 +190,8 @@ impl Local {
             presence: Presence::new(),
             is_vp: Cell::new(is_vp),
             vp: Cell::new(None),
-            enrolled: Cell::new(false),
-            claimed: Cell::new(0),
-            wanted: Cell::new(0),
+            claim: Claim::default(),
             counters: Cell::new(engine().counters().take()),
-            region: Cell::new(0),
-            forks: Cell::new(0),
         }
     }
 
@@ -247,12 +233,6 @@ impl Local {
     /// The virtual processor that this thread is; none on threads of the program.
     pub(crate) fn vp(&self) -> Option<&'static Vp> {
         self.vp.get()
-    }
-
-    /// Says which region the thread forks next.
-    #[inline]
-    pub(crate) fn identify_region(&self, region: usize) {
-        self.region.set(region);
     }
 
     /// What this thread counts for [`statistics`](crate::statistics).
@@ -312,83 +292,6 @@ impl Local {
     /// True for a thread of the program outside any region, one of one thread included.
     pub(crate) fn is_outside_regions(&self) -> bool {
         self.is_outermost() && self.membership.get().level == 0
-    }
-
-    /// How many threads a region may have that could use `wanted`: what the program has now, less what other masters'
-    /// regions use (D6). Cost with one master: two loads.
-    #[inline]
-    pub(crate) fn grant(&self, wanted: usize) -> usize {
-        let engine = engine();
-        let forks = self.forks.get().wrapping_add(1);
-        self.forks.set(forks);
-        if forks.is_multiple_of(FORKS_PER_LOOK) {
-            engine.sizer().refresh();
-        }
-        if self.is_outermost() {
-            if !self.enrolled.get() {
-                self.enrolled.set(true);
-                engine.enroll_master();
-            }
-            if self.wanted.get() != wanted {
-                engine.want(self.wanted.replace(wanted), wanted);
-            }
-            self.unclaim();
-            let region = self.region.take();
-            let most = engine.managed().map_or(usize::MAX, |managed| managed.at_fork(wanted, region));
-            if !engine.has_one_master() {
-                let taken = engine.claim(wanted.min(most));
-                self.claimed.set(taken);
-                return taken;
-            }
-            return wanted.min(engine.sizer().limit()).min(most).max(1);
-        }
-        wanted.min(self.limit()).max(1)
-    }
-
-    /// Before a region of `size` threads, more than one: its crowd (see [`Membership::crowd`]).
-    #[inline]
-    pub(crate) fn occupy(&self, size: u32) -> u32 {
-        self.counters().forked(size);
-        if let Some(managed) = engine().managed()
-            && self.is_outermost()
-        {
-            managed.forked(size);
-        }
-        self.crowd_of(size)
-    }
-
-    /// Before `size` threads of this master work: how many work then.
-    #[inline]
-    pub(crate) fn crowd_of(&self, size: u32) -> u32 {
-        if !self.is_outermost() {
-            return match self.head() {
-                Some(head) => head.crowd(size),
-                None => self.membership.get().crowd.saturating_mul(size),
-            };
-        }
-        let engine = engine();
-        if engine.has_one_master() {
-            return size;
-        }
-        let size_now = size as usize;
-        u32::try_from(engine.occupy(self.claimed.replace(size_now), size_now)).unwrap_or(u32::MAX).max(size)
-    }
-
-    /// After the join of a region: what an outermost one took is free again.
-    #[inline]
-    pub(crate) fn settle(&self) {
-        if self.is_outermost() {
-            self.unclaim();
-        }
-    }
-
-    /// Gives back what the last region of this master took.
-    #[inline]
-    fn unclaim(&self) {
-        let taken = self.claimed.take();
-        if taken != 0 {
-            engine().unclaim(taken);
-        }
     }
 
     /// Runs `work` as a member.
@@ -491,15 +394,6 @@ impl Local {
         result
     }
 
-    /// The thread forks no more.
-    fn leave_masters(&self) {
-        self.unclaim();
-        if self.enrolled.take() {
-            engine().want(self.wanted.take(), 0);
-            engine().dismiss_master();
-        }
-    }
-
     /// Gives all that the thread reserved back.
     fn retire(self) {
         engine().counters().give_back(self.counters());
@@ -515,9 +409,7 @@ impl Local {
         // SAFETY: - called in the child of a fork, by the thread that owns the state.
         let groups = unsafe { &mut *self.groups.get() };
         std::mem::take(groups).into_iter().for_each(std::mem::forget);
-        self.enrolled.set(false);
-        self.claimed.set(0);
-        self.wanted.set(0);
+        self.claim.forget();
         self.counters.set(engine().counters().take());
         // Regions that were open in the parent cannot be joined here: their other members do not exist.
         self.depth.set(0);

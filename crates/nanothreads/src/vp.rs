@@ -7,19 +7,17 @@ use crate::arrival::Arrival;
 use crate::channel::{Attachment, TeamRing};
 use crate::config::Waiting;
 use crate::engine_state::engine;
-use crate::following::{self, Following};
 use crate::forked;
 use crate::local::{self, Local, Root};
 use crate::membership::{Carrier, Membership};
 use crate::open_ring::OpenRing;
 use crate::panics::NoUnwinding;
 use crate::patience::{self, Advice};
-use crate::placement;
 use crate::sleeper::Sleeper;
 use crate::slot::{Slot, Supplied};
 use crate::team::{Region, Work};
 use crate::wait_point::{Look, WaitPoint};
-use platform::affinity::{self, CpuId, CpuSet, Tid};
+use platform::affinity::CpuId;
 use platform::clock::Ticks;
 use platform::membarrier;
 use platform::pthread::Pthread;
@@ -27,12 +25,12 @@ use platform::sync::CachePadded;
 use std::cell::{Cell, UnsafeCell};
 use std::fmt;
 use std::ptr;
-use std::sync::OnceLock;
-use std::sync::atomic::{
-    AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicUsize,
-    Ordering::{Acquire, Relaxed, Release},
-};
+use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 use std::thread;
+
+mod station;
+
+use station::Station;
 
 /// The work of one member of a region, as it stands in the supply line.
 #[derive(Clone, Copy, Debug)]
@@ -73,9 +71,6 @@ const _: () = assert!(size_of::<WorkDescriptor>() <= 40, "descriptor and both nu
 
 /// Stack of a virtual processor unless the configuration says otherwise.
 const STACK: usize = 8 << 20;
-
-/// No processor.
-const NOWHERE: u32 = u32::MAX;
 
 /// Room for a result on the arrival line: as much as on the supply line.
 type Place = [u64; 5];
@@ -137,26 +132,7 @@ pub(crate) struct Rare {
     offers: WaitPoint,
     /// The ring of `attachment`, to be compared. Writer: this VP.
     follows: AtomicPtr<TeamRing>,
-    /// The kernel thread, set by its creator.
-    thread: OnceLock<Pthread>,
-    /// The same as the kernel numbers it; 0 until it runs.
-    tid: AtomicI32,
-    /// The processor that it was bound to, or [`NOWHERE`].
-    cpu: AtomicU32,
-    /// A manager's grant or the program's wish bound it: no soft placement.
-    bound: AtomicBool,
-    /// A master placed the VP softly: it frees itself when it runs.
-    placed: AtomicBool,
-    /// The processor where it is to wake, or [`NOWHERE`].
-    home: AtomicU32,
-    /// The processor where it fell asleep.
-    slept_on: AtomicU32,
-    number: usize,
-    /// Its seat under a manager ([`crate::managed`]), and the grant that it follows.
-    seat: AtomicUsize,
-    following: Following,
-    /// The epoch in which somebody helped it last.
-    helped: AtomicU32,
+    station: Station,
 }
 
 impl Vp {
@@ -171,17 +147,7 @@ impl Vp {
                 join: WaitPoint::new(),
                 offers: WaitPoint::new(),
                 follows: AtomicPtr::new(ptr::null_mut()),
-                thread: OnceLock::new(),
-                tid: AtomicI32::new(0),
-                cpu: AtomicU32::new(NOWHERE),
-                bound: AtomicBool::new(false),
-                placed: AtomicBool::new(home.is_some()),
-                home: AtomicU32::new(NOWHERE),
-                slept_on: AtomicU32::new(NOWHERE),
-                number,
-                seat: AtomicUsize::new(number),
-                following: Following::unknown(),
-                helped: AtomicU32::new(following::NONE),
+                station: Station::new(number, home.is_some()),
             })),
         }));
         let started = thread::Builder::new()
@@ -195,13 +161,7 @@ impl Vp {
         };
         // SAFETY: - `main` never returns.
         let thread = unsafe { Pthread::of(&handle) };
-        // The new thread inherited the creator's mask, which may be that of a bound virtual processor, and would start
-        // on the creator's processor. A refusal costs speed, not correctness.
-        let _ = match home {
-            Some(cpu) => thread.set_affinity(&CpuSet::single(cpu)),
-            None => thread.set_affinity(engine().mask()),
-        };
-        vp.rare().thread.set(thread).expect("set once, by the creator");
+        vp.station().begin(thread, home);
         // Detached: the thread ends with the process.
         Some(vp)
     }
@@ -210,9 +170,7 @@ impl Vp {
     fn main(&'static self) -> ! {
         // Its master waits for it.
         let _guard = NoUnwinding::enter();
-        let tid = affinity::current_tid();
-        // ORDERING: Release - pairs with `tid`: who changes its seat publishes it there, or finds none and leaves that to it.
-        self.rare().tid.store(tid.0, Release);
+        let tid = self.station().runs();
         let local = local::adopt(self);
         engine().sizer().enlist(self.seat(), tid);
         let mut progress = Progress { line: 0, ticket: 0, crowd: 1 };
@@ -225,20 +183,20 @@ impl Vp {
                     progress.crowd = descriptor.crowd;
                     let carrier = Some(Carrier::Line(self));
                     run_part(local, descriptor.membership(carrier), descriptor.work, descriptor.data);
-                    // SAFETY: - polled above by this thread, the slot\'s virtual processor, and run.
+                    // SAFETY: - polled above by this thread, the slot's virtual processor, and run.
                     unsafe { self.slot.finish(number) };
                     self.rare().join.notify_all();
                 }
                 Found::Broadcast(region) => {
                     progress.crowd = region.crowd;
                     self.run_broadcast(local, &region);
-                    // SAFETY: - this thread is the line\'s virtual processor; it ran its part, and gathered its flock.
+                    // SAFETY: - this thread is the line's virtual processor; it ran its part, and gathered its flock.
                     unsafe { self.arrival.arrive() };
                     self.rare().join.notify_all();
                 }
                 Found::Offer(offered) => {
                     run_part(local, Membership::OUTSIDE, offered.work, offered.data);
-                    // SAFETY: - polled above by this thread, the ring\'s virtual processor, and run.
+                    // SAFETY: - polled above by this thread, the ring's virtual processor, and run.
                     unsafe { self.open.finish(progress.ticket) };
                     progress.ticket += 1;
                     self.rare().offers.notify_all();
@@ -286,8 +244,7 @@ impl Vp {
 
     /// Sleeps until `look` says `Ready`. `lingers_since`: it spun for [`patience::SHORT`] before that.
     fn sleep(&self, mut look: impl FnMut() -> Look, lingers_since: Option<Ticks>) {
-        // ORDERING: Relaxed - a hint for wakers.
-        self.rare().slept_on.store(affinity::current_cpu().0, Relaxed);
+        self.station().note_bed();
         let Some(managed) = engine().managed() else {
             return self.bed.sleep_until(look, Rare::before_wake);
         };
@@ -384,12 +341,14 @@ impl Vp {
         self.slot.is_joined()
     }
 
-    /// Where the VP sleeps, for a waker that also says where it should wake (D2): on its home, unless it is bound.
+    /// Where the VP sleeps, for a waker that also says where it should wake (D2).
     pub(crate) fn bed(&'static self) -> &'static Sleeper<Rare> {
-        let home = if self.is_bound() { None } else { placement::home(self.rare().number) };
-        // ORDERING: Relaxed - whoever wakes the VP learnt of it from the caller (V1).
-        self.rare().home.store(home.map_or(NOWHERE, |cpu| cpu.0), Relaxed);
+        self.station().note_home();
         &self.bed
+    }
+
+    fn station(&self) -> &Station {
+        &self.rare().station
     }
 
     fn rare(&self) -> &Rare {
@@ -428,11 +387,6 @@ impl Vp {
         &self.rare().offers
     }
 
-    /// The number under which the VP was created.
-    pub(crate) fn number(&self) -> usize {
-        self.rare().number
-    }
-
     /// Leaves a member's result in the supply line.
     ///
     /// # Safety
@@ -452,92 +406,6 @@ impl Vp {
         // SAFETY: - caller's contract.
         unsafe { self.slot.take() }
     }
-
-    /// Ends a soft placement, on the VP itself. Cost: one load of a line that is rarely written.
-    #[inline]
-    fn settle(&self) {
-        // ORDERING: Acquire - pairs with the Release in `place`.
-        if self.rare().placed.load(Acquire) {
-            // ORDERING: Relaxed - the master that sets it again does so after this region is joined.
-            self.rare().placed.store(false, Relaxed);
-            let _ = affinity::set_affinity(None, engine().mask());
-        }
-    }
-
-    /// Binds the VP to `cpus`.
-    pub(crate) fn bind(&self, cpus: &CpuSet) {
-        let only = if cpus.len() == 1 { cpus.first() } else { None };
-        self.restrict(cpus, only.map_or(NOWHERE, |cpu| cpu.0), true);
-    }
-
-    /// Lets the VP run anywhere in the program's mask again.
-    pub(crate) fn unbind(&self) {
-        self.restrict(engine().mask(), NOWHERE, false);
-    }
-
-    fn restrict(&self, cpus: &CpuSet, cpu: u32, bound: bool) {
-        let Some(thread) = self.rare().thread.get() else { return };
-        // ORDERING: Relaxed - read by this VP's master, which is the only one that binds it.
-        self.rare().placed.store(false, Relaxed);
-        self.rare().cpu.store(cpu, Relaxed);
-        self.rare().bound.store(bound, Relaxed);
-        // A grant whose processor went offline is corrected by the manager's next grant.
-        let _ = thread.set_affinity(cpus);
-    }
-
-    /// Its number for a manager.
-    pub(crate) fn seat(&self) -> usize {
-        // ORDERING: Relaxed - changed by its master while it has no work.
-        self.rare().seat.load(Relaxed)
-    }
-
-    pub(crate) fn set_seat(&self, seat: usize) {
-        // ORDERING: Relaxed - as above.
-        self.rare().seat.store(seat, Relaxed);
-    }
-
-    /// False while its creator has not put it where it begins: then it cannot be bound yet.
-    pub(crate) fn can_be_bound(&self) -> bool {
-        self.rare().thread.get().is_some()
-    }
-
-    /// Its kernel thread, once that runs.
-    pub(crate) fn tid(&self) -> Option<Tid> {
-        // ORDERING: Acquire - pairs with the Release in `main`.
-        let tid = self.rare().tid.load(Acquire);
-        (tid != 0).then_some(Tid(tid))
-    }
-
-    /// The grant by which the VP was put where it is.
-    #[inline]
-    pub(crate) fn following(&self) -> &Following {
-        &self.rare().following
-    }
-
-    /// True for the first who helps the VP in this epoch.
-    pub(crate) fn take_help(&self, epoch: u32) -> bool {
-        // ORDERING: Relaxed - the swap alone decides.
-        self.rare().helped.swap(epoch, Relaxed) != epoch
-    }
-
-    /// True when the VP has fixed processors.
-    pub(crate) fn is_bound(&self) -> bool {
-        // ORDERING: Relaxed - a hint.
-        self.rare().bound.load(Relaxed)
-    }
-
-    /// The processor that the VP is bound to, if it is exactly one.
-    pub(crate) fn cpu(&self) -> Option<CpuId> {
-        // ORDERING: Relaxed - a hint.
-        let cpu = self.rare().cpu.load(Relaxed);
-        (cpu != NOWHERE).then_some(CpuId(cpu))
-    }
-
-    /// True when the VP is bound to exactly `cpu`.
-    pub(crate) fn is_on(&self, cpu: CpuId) -> bool {
-        // ORDERING: Relaxed - a hint.
-        self.rare().cpu.load(Relaxed) == cpu.0
-    }
 }
 
 /// Runs `work` on a virtual processor. One that is none afterwards is the child of a fork that `work` did.
@@ -552,12 +420,16 @@ fn run_part(local: &Local, membership: Membership, work: Work, data: *const ()) 
 /// What it is at; see [`report`](crate::engine::report).
 impl fmt::Display for Vp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Rare { number, follows, .. } = self.rare();
         let state = if self.may_sleep() { "asleep" } else { "awake" };
         let [supplied, claimed, done] = self.slot.numbers();
         // ORDERING: Relaxed - compared by who reads the report.
-        let ring = follows.load(Relaxed);
-        write!(f, "vp {number}: {state}, line {supplied}/{claimed}/{done}, arrivals {}, ", self.arrival.count())?;
+        let ring = self.rare().follows.load(Relaxed);
+        write!(
+            f,
+            "vp {}: {state}, line {supplied}/{claimed}/{done}, arrivals {}, ",
+            self.number(),
+            self.arrival.count()
+        )?;
         write!(f, "follows {ring:p}, bound to {:?}", self.cpu())
     }
 }
@@ -566,25 +438,6 @@ impl Rare {
     /// What whoever wakes the VP does first.
     pub(crate) fn before_wake(&self) {
         local::local().counters().woke();
-        self.place();
-    }
-
-    /// Puts the (sleeping) VP on its home until it runs: this kernel packs woken threads on the waker's processor for
-    /// milliseconds (D2). One that fell asleep there wakes there as well, if nobody else runs there: no system call. A VP
-    /// that the program bound itself is left alone.
-    fn place(&self) {
-        // ORDERING: Relaxed - see `bed` and `next_work`; hints.
-        let home = self.home.load(Relaxed);
-        let is_ours = self.placed.load(Relaxed);
-        if home == NOWHERE || self.slept_on.load(Relaxed) == home {
-            return;
-        }
-        let Some(thread) = self.thread.get() else { return };
-        if is_ours || thread.affinity().is_ok_and(|mask| mask == *engine().mask()) {
-            // ORDERING: Release - pairs with `settle`.
-            self.placed.store(true, Release);
-            // Placement is a hint: a processor that went offline in the meantime costs speed, not correctness.
-            let _ = thread.set_affinity(&CpuSet::single(CpuId(home)));
-        }
+        self.station.place();
     }
 }

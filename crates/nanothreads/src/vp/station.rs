@@ -1,0 +1,209 @@
+//! The station of a virtual processor: its kernel thread, the processors where that may run, and whom it follows there.
+//!
+//! Three can put it somewhere: the program's own wish or a manager's grant binds it ([`Vp::bind`], [`Vp::unbind`]), and who
+//! wakes it places it softly, until it runs ([`Station::place`], [`Vp::settle`]).
+
+use super::Vp;
+use crate::engine_state::engine;
+use crate::following::{self, Following};
+use crate::placement;
+use platform::affinity::{self, CpuId, CpuSet, Tid};
+use platform::pthread::Pthread;
+use std::sync::OnceLock;
+use std::sync::atomic::{
+    AtomicBool, AtomicI32, AtomicU32, AtomicUsize,
+    Ordering::{Acquire, Relaxed, Release},
+};
+
+/// No processor.
+const NOWHERE: u32 = u32::MAX;
+
+/// See the module head. Rarely written.
+#[derive(Debug)]
+pub(super) struct Station {
+    /// The kernel thread, set by its creator.
+    thread: OnceLock<Pthread>,
+    /// The same as the kernel numbers it; 0 until it runs.
+    tid: AtomicI32,
+    /// The processor that it was bound to, or [`NOWHERE`].
+    cpu: AtomicU32,
+    /// A manager's grant or the program's wish bound it: no soft placement.
+    bound: AtomicBool,
+    /// A master placed the VP softly: it frees itself when it runs.
+    placed: AtomicBool,
+    /// The processor where it is to wake, or [`NOWHERE`].
+    home: AtomicU32,
+    /// The processor where it fell asleep.
+    slept_on: AtomicU32,
+    number: usize,
+    /// Its seat under a manager ([`crate::managed`]), and the grant that it follows.
+    seat: AtomicUsize,
+    following: Following,
+    /// The epoch in which somebody helped it last.
+    helped: AtomicU32,
+}
+
+impl Station {
+    /// That of virtual processor `number`, which has no thread yet. `placed`: it is about to be placed softly.
+    pub(super) fn new(number: usize, placed: bool) -> Self {
+        Self {
+            thread: OnceLock::new(),
+            tid: AtomicI32::new(0),
+            cpu: AtomicU32::new(NOWHERE),
+            bound: AtomicBool::new(false),
+            placed: AtomicBool::new(placed),
+            home: AtomicU32::new(NOWHERE),
+            slept_on: AtomicU32::new(NOWHERE),
+            number,
+            seat: AtomicUsize::new(number),
+            following: Following::unknown(),
+            helped: AtomicU32::new(following::NONE),
+        }
+    }
+
+    /// `thread` was created; it begins on processor `home`.
+    pub(super) fn begin(&self, thread: Pthread, home: Option<CpuId>) {
+        // The new thread inherited the creator's mask, which may be that of a bound virtual processor, and would start
+        // on the creator's processor. A refusal costs speed, not correctness.
+        let _ = match home {
+            Some(cpu) => thread.set_affinity(&CpuSet::single(cpu)),
+            None => thread.set_affinity(engine().mask()),
+        };
+        self.thread.set(thread).expect("set once, by the creator");
+    }
+
+    /// The calling thread is the VP, and runs.
+    pub(super) fn runs(&self) -> Tid {
+        let tid = affinity::current_tid();
+        // ORDERING: Release - pairs with `tid`: who changes its seat publishes it there, or finds none and leaves that to it.
+        self.tid.store(tid.0, Release);
+        tid
+    }
+
+    /// The VP, which calls, falls asleep.
+    pub(super) fn note_bed(&self) {
+        // ORDERING: Relaxed - a hint for wakers.
+        self.slept_on.store(affinity::current_cpu().0, Relaxed);
+    }
+
+    /// The VP may be woken now: on its home, unless it is bound.
+    pub(super) fn note_home(&self) {
+        // ORDERING: Relaxed - as in `is_bound`.
+        let home = if self.bound.load(Relaxed) { None } else { placement::home(self.number) };
+        // ORDERING: Relaxed - whoever wakes the VP learnt of it from the caller (V1).
+        self.home.store(home.map_or(NOWHERE, |cpu| cpu.0), Relaxed);
+    }
+
+    /// Puts the (sleeping) VP on its home until it runs: this kernel packs woken threads on the waker's processor for
+    /// milliseconds (D2). One that fell asleep there wakes there as well, if nobody else runs there: no system call. A VP
+    /// that the program bound itself is left alone.
+    pub(super) fn place(&self) {
+        // ORDERING: Relaxed - see `note_home` and `note_bed`; hints.
+        let home = self.home.load(Relaxed);
+        let is_ours = self.placed.load(Relaxed);
+        if home == NOWHERE || self.slept_on.load(Relaxed) == home {
+            return;
+        }
+        let Some(thread) = self.thread.get() else { return };
+        if is_ours || thread.affinity().is_ok_and(|mask| mask == *engine().mask()) {
+            // ORDERING: Release - pairs with `settle`.
+            self.placed.store(true, Release);
+            // Placement is a hint: a processor that went offline in the meantime costs speed, not correctness.
+            let _ = thread.set_affinity(&CpuSet::single(CpuId(home)));
+        }
+    }
+
+    fn restrict(&self, cpus: &CpuSet, cpu: u32, bound: bool) {
+        let Some(thread) = self.thread.get() else { return };
+        // ORDERING: Relaxed - read by this VP's master, which is the only one that binds it.
+        self.placed.store(false, Relaxed);
+        self.cpu.store(cpu, Relaxed);
+        self.bound.store(bound, Relaxed);
+        // A grant whose processor went offline is corrected by the manager's next grant.
+        let _ = thread.set_affinity(cpus);
+    }
+}
+
+impl Vp {
+    /// The number under which the VP was created.
+    pub(crate) fn number(&self) -> usize {
+        self.station().number
+    }
+
+    /// Ends a soft placement, on the VP itself. Cost: one load of a line that is rarely written.
+    #[inline]
+    pub(super) fn settle(&self) {
+        let placed = &self.station().placed;
+        // ORDERING: Acquire - pairs with the Release in `place`.
+        if placed.load(Acquire) {
+            // ORDERING: Relaxed - the master that sets it again does so after this region is joined.
+            placed.store(false, Relaxed);
+            let _ = affinity::set_affinity(None, engine().mask());
+        }
+    }
+
+    /// Binds the VP to `cpus`.
+    pub(crate) fn bind(&self, cpus: &CpuSet) {
+        let only = if cpus.len() == 1 { cpus.first() } else { None };
+        self.station().restrict(cpus, only.map_or(NOWHERE, |cpu| cpu.0), true);
+    }
+
+    /// Lets the VP run anywhere in the program's mask again.
+    pub(crate) fn unbind(&self) {
+        self.station().restrict(engine().mask(), NOWHERE, false);
+    }
+
+    /// Its number for a manager.
+    pub(crate) fn seat(&self) -> usize {
+        // ORDERING: Relaxed - changed by its master while it has no work.
+        self.station().seat.load(Relaxed)
+    }
+
+    pub(crate) fn set_seat(&self, seat: usize) {
+        // ORDERING: Relaxed - as above.
+        self.station().seat.store(seat, Relaxed);
+    }
+
+    /// False while its creator has not put it where it begins: then it cannot be bound yet.
+    pub(crate) fn can_be_bound(&self) -> bool {
+        self.station().thread.get().is_some()
+    }
+
+    /// Its kernel thread, once that runs.
+    pub(crate) fn tid(&self) -> Option<Tid> {
+        // ORDERING: Acquire - pairs with the Release in `Station::runs`.
+        let tid = self.station().tid.load(Acquire);
+        (tid != 0).then_some(Tid(tid))
+    }
+
+    /// The grant by which the VP was put where it is.
+    #[inline]
+    pub(crate) fn following(&self) -> &Following {
+        &self.station().following
+    }
+
+    /// True for the first who helps the VP in this epoch.
+    pub(crate) fn take_help(&self, epoch: u32) -> bool {
+        // ORDERING: Relaxed - the swap alone decides.
+        self.station().helped.swap(epoch, Relaxed) != epoch
+    }
+
+    /// True when the VP has fixed processors.
+    pub(crate) fn is_bound(&self) -> bool {
+        // ORDERING: Relaxed - a hint.
+        self.station().bound.load(Relaxed)
+    }
+
+    /// The processor that the VP is bound to, if it is exactly one.
+    pub(crate) fn cpu(&self) -> Option<CpuId> {
+        // ORDERING: Relaxed - a hint.
+        let cpu = self.station().cpu.load(Relaxed);
+        (cpu != NOWHERE).then_some(CpuId(cpu))
+    }
+
+    /// True when the VP is bound to exactly `cpu`.
+    pub(crate) fn is_on(&self, cpu: CpuId) -> bool {
+        // ORDERING: Relaxed - a hint.
+        self.station().cpu.load(Relaxed) == cpu.0
+    }
+}
