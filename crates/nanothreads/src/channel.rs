@@ -61,8 +61,9 @@ unsafe fn from_words(words: [Word; WORDS]) -> Region {
     }
 }
 
-/// The master's side.
+/// The master's side. On lines of its own, since it writes them in each region.
 #[derive(Debug)]
+#[repr(align(128))]
 pub(crate) struct Channel {
     ring: Arc<TeamRing>,
     /// Number of the next work.

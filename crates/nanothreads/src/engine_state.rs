@@ -12,6 +12,7 @@ use crate::sizer::{self, TeamSizer};
 use crate::source::{Origin, Source};
 use crate::vp::Vp;
 use platform::affinity::{self, CpuSet};
+use platform::sync::CachePadded;
 use std::ptr;
 use std::sync::atomic::{
     AtomicPtr, AtomicU64, AtomicUsize,
@@ -19,7 +20,9 @@ use std::sync::atomic::{
 };
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// See the module head.
+/// See the module head. On lines of its own: all threads that fork or wait read it, and what the allocator would put beside
+/// it somebody may be writing.
+#[repr(align(128))]
 pub(crate) struct Engine {
     config: OnceLock<Config>,
     /// Leaked, for forked children go on with the one that the program set.
@@ -42,7 +45,8 @@ pub(crate) struct Engine {
     counters: Blocks,
 }
 
-static ENGINE: AtomicPtr<Engine> = AtomicPtr::new(ptr::null_mut());
+/// On a line of its own, as the engine.
+static ENGINE: CachePadded<AtomicPtr<Engine>> = CachePadded::new(AtomicPtr::new(ptr::null_mut()));
 
 /// Numbers that are never given twice: generations of lending.
 static GENERATIONS: AtomicU64 = AtomicU64::new(1);

@@ -65,8 +65,10 @@ pub(crate) enum Need {
     Available,
 }
 
-/// The calling thread's state; see the module head.
+/// The calling thread's state; see the module head. On lines of its own: each fork writes it, and what the allocator would
+/// put beside it other threads may be reading in each region (a round trip each time).
 #[derive(Debug)]
+#[repr(align(128))]
 pub(crate) struct Local {
     membership: Cell<Membership>,
     /// Open regions of more than one thread that this thread is the master of.

@@ -91,7 +91,8 @@ impl ParFor {
     /// # Panics
     /// With the payload of the first iteration that panics; chunks not started by then are skipped.
     pub fn run<F: Fn(usize) + Sync>(self, body: F) {
-        self.run_chunks(|chunk| chunk.for_each(&body));
+        // The body moves along: what the slaves need is in one place.
+        self.run_chunks(move |chunk| chunk.for_each(&body));
     }
 
     /// Runs `body` once for each chunk of the range. Chunks are not empty.

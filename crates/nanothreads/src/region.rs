@@ -6,6 +6,8 @@ use crate::team::{Concurrency, Member, Team};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 
+/// On lines of its own: the slaves fetch as few as the captures fill, and none that the master writes meanwhile.
+#[repr(C, align(64))]
 struct Region<F> {
     body: F,
     /// The first panic of any member.

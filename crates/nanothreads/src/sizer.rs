@@ -113,8 +113,9 @@ mod seal {
 
 pub(crate) use seal::Seal;
 
-/// Always the same size.
+/// Always the same size. On a line of its own: threads that fork or wait read it.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(128))]
 pub struct Fixed(usize);
 
 impl Fixed {
@@ -134,8 +135,10 @@ impl TeamSizer for Fixed {
     }
 }
 
-/// What the affinity mask and the cgroup quota allow; looked up again while the program runs.
+/// What the affinity mask and the cgroup quota allow; looked up again while the program runs. On a line of its own: threads
+/// that fork or wait read it.
 #[derive(Debug)]
+#[repr(align(128))]
 pub struct MaskAndQuota {
     limit: AtomicUsize,
     looked_ns: AtomicU64,

@@ -200,7 +200,8 @@ impl Team {
         };
         let held = Held { meeting: Some(meeting), engine: engine_state::engine() };
         let shared = held.meeting();
-        region::run_team_in(Concurrency::Promised, &team, |member| {
+        // The body moves along: what the slaves need is in one place.
+        region::run_team_in(Concurrency::Promised, &team, move |member| {
             let wake = || shared.wake_all();
             let guard = shared.stop.raise_on_unwind(wake);
             unless_abandoned(|| {
@@ -342,12 +343,20 @@ impl Meeting {
         }
     }
 
-    /// For the next region, after a join.
+    /// For the next region, after a join. Writes only what was used: the members have these lines in their caches.
     fn reset(&mut self) {
-        *self.singles.get_mut() = 0;
-        self.turns.take();
+        let singles = self.singles.get_mut();
+        if *singles != 0 {
+            *singles = 0;
+        }
+        if self.turns.get().is_some() {
+            self.turns.take();
+        }
         // The program's: its destructor may panic, hence last.
-        self.handed.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        let handed = self.handed.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if handed.is_some() {
+            handed.take();
+        }
     }
 
     fn wake_all(&self) {

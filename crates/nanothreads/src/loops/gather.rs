@@ -10,7 +10,7 @@ use crate::panics::FirstPanic;
 use crate::slot::Slot;
 use crate::team::{Concurrency, Member, Team};
 use crate::vp::WorkDescriptor;
-use platform::sync::HandCell;
+use platform::sync::{CachePadded, HandCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 
@@ -31,13 +31,14 @@ where
     gathered.into_iter()
 }
 
-/// A region whose members return something.
+/// A region whose members return something. On lines of its own, as those of [`crate::region`].
+#[repr(C, align(64))]
 struct Returning<F, T> {
     body: F,
-    /// What member 0 returned: it is at home.
-    own: HandCell<Option<T>>,
     /// The first panic of any member.
     panic: FirstPanic,
+    /// What member 0 returned: it is at home. Written while the others may still be fetching what stands before.
+    own: CachePadded<HandCell<Option<T>>>,
 }
 
 // SAFETY: - `own` is touched by member 0 and, after the join, by the same thread.
@@ -46,7 +47,7 @@ unsafe impl<F: Sync, T: Send> Sync for Returning<F, T> {}
 
 impl<F: Fn(Member) -> Option<T>, T> Returning<F, T> {
     fn new(body: F) -> Self {
-        Self { body, own: HandCell::new(None), panic: FirstPanic::default() }
+        Self { body, panic: FirstPanic::default(), own: CachePadded::new(HandCell::new(None)) }
     }
 
     /// What `member` returns; `None` when it panics.
