@@ -14,7 +14,7 @@ const MS: u64 = 1_000_000;
 thread_local! {
     /// One pair for all runs: making them takes longer than a run.
     static AREAS: (ProgramAreas, ProgramDescriptors) = {
-        let stated = CheckedRequest { requested: 2, max: 4, fixed_team: false, lowest: 1, released_ns: 0 };
+        let stated = CheckedRequest { requested: 2, max: 4, fixed_team: false, serial: false, lowest: 1, released_ns: 0 };
         ProgramAreas::create(1, stated, 2 * MS, 0).expect("memory for two areas")
     };
 }

@@ -133,9 +133,27 @@ impl Client {
         self.tie.global.state.waiting() > 0
     }
 
+    /// Whether the policy decides by what programs report of their speedups ([`Client::report`]). One load.
+    #[inline]
+    pub fn wants_reports(&self) -> bool {
+        self.tie.global.state.reports()
+    }
+
     /// Says how many processors this program wants now. Rings the manager (some system calls) only when the number
     /// changes; the answer is a later grant.
     pub fn request(&self, processors: u32) {
+        self.up.request.set_serial(false);
+        self.ask(processors);
+    }
+
+    /// Says that one processor is enough for now, in a serial phase, after which [`Client::request`] comes again. Who else wants
+    /// the others has them; as long as nobody does they stay in the grant.
+    pub fn request_one_for_now(&self) {
+        self.up.request.set_serial(true);
+        self.ask(1);
+    }
+
+    fn ask(&self, processors: u32) {
         let processors = processors.clamp(1, MAX_CPUS);
         self.tie.want(processors);
         if self.up.request.ask(processors) {

@@ -60,6 +60,7 @@ pub struct StateLine {
     waiting: AtomicU32,
     queued: AtomicU32,
     policy: [AtomicU64; NAME_WORDS],
+    reports: AtomicU32,
 }
 
 /// One copy of the numbers.
@@ -74,6 +75,8 @@ pub struct State {
     pub waiting: u32,
     /// Programs that wait to be started.
     pub queued: u32,
+    /// The policy decides by what programs report of their speedups: who reports nothing gets little.
+    pub reports: bool,
 }
 
 impl StateLine {
@@ -84,6 +87,7 @@ impl StateLine {
             (&self.programs, state.programs),
             (&self.waiting, state.waiting),
             (&self.queued, state.queued),
+            (&self.reports, u32::from(state.reports)),
         ];
         for (word, value) in words {
             // ORDERING: Relaxed - numbers on their own; who acts on one reads nothing else that the manager wrote.
@@ -95,12 +99,13 @@ impl StateLine {
 
     /// The numbers, each on its own.
     pub fn get(&self) -> State {
-        // ORDERING: Relaxed, all four - numbers on their own.
+        // ORDERING: Relaxed, all five - numbers on their own.
         State {
             processors: self.processors.load(Ordering::Relaxed),
             programs: self.programs.load(Ordering::Relaxed),
             waiting: self.waiting.load(Ordering::Relaxed),
             queued: self.queued.load(Ordering::Relaxed),
+            reports: self.reports(),
         }
     }
 
@@ -109,6 +114,13 @@ impl StateLine {
     pub fn waiting(&self) -> u32 {
         // ORDERING: Relaxed - a hint: who releases a processor that nobody wants any more gets it back.
         self.waiting.load(Ordering::Relaxed)
+    }
+
+    /// Whether the policy decides by reported speedups. One load.
+    #[inline]
+    pub fn reports(&self) -> bool {
+        // ORDERING: Relaxed - a hint: who measures for nothing has lost a little time.
+        self.reports.load(Ordering::Relaxed) != 0
     }
 
     /// The manager's side: the policy's name, cut after [`MAX_POLICY`] bytes.
@@ -193,8 +205,8 @@ mod tests {
     #[test]
     fn numbers_come_back() {
         let line = StateLine::default();
-        let state = State { processors: 8, programs: 3, waiting: 2, queued: 1 };
+        let state = State { processors: 8, programs: 3, waiting: 2, queued: 1, reports: true };
         line.set(state);
-        assert_eq!((line.get(), line.waiting()), (state, 2));
+        assert_eq!((line.get(), line.waiting(), line.reports()), (state, 2, true));
     }
 }

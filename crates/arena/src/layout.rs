@@ -152,6 +152,9 @@ pub struct RequestLine {
 /// The program's teams have a fixed size: it gains nothing from processors beyond its request and cannot use fewer
 /// without sharing.
 pub const FLAG_FIXED_TEAM: u32 = 1;
+/// The request is low because the program is in a serial phase: it will want more again in a moment, and what it holds may stay
+/// where it is as long as nobody else wants it.
+pub const FLAG_SERIAL: u32 = 2;
 
 /// One copy of the request line, each word read once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -179,6 +182,17 @@ impl RequestLine {
         // ORDERING(request.read). Acquire: the watcher, which writes the number of another thread into new areas, sees
         // what that thread wanted (`client::registration`). The doorbell's system call comes after it.
         self.requested.swap(processors, Ordering::AcqRel) != processors
+    }
+
+    /// The program's side: whether the next request is that of a serial phase ([`FLAG_SERIAL`]).
+    #[inline]
+    pub fn set_serial(&self, serial: bool) {
+        // ORDERING: Relaxed, both - only this process writes the word, under its own lock; `ask` publishes it.
+        let flags = self.flags.load(Ordering::Relaxed);
+        let now = if serial { flags | FLAG_SERIAL } else { flags & !FLAG_SERIAL };
+        if now != flags {
+            self.flags.store(now, Ordering::Relaxed);
+        }
     }
 
     /// The program's side: the fewest processors with which it can do something; true when that is new.

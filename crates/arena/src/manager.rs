@@ -14,7 +14,7 @@ use crate::area::Area;
 use crate::global::{GLOBAL_SIZE, Global, State};
 use crate::grant::{Grant, MAX_CPUS};
 use crate::header::Kind;
-use crate::layout::{DOWN_SIZE, Down, FLAG_FIXED_TEAM, MAX_VPS, Request, UP_SIZE, Up, Verdict, VpState};
+use crate::layout::{DOWN_SIZE, Down, FLAG_FIXED_TEAM, FLAG_SERIAL, MAX_VPS, Request, UP_SIZE, Up, Verdict, VpState};
 use crate::message::Register;
 use crate::report::Report;
 
@@ -104,6 +104,8 @@ pub struct CheckedRequest {
     pub max: u32,
     /// Its teams have a fixed size.
     pub fixed_team: bool,
+    /// It is in a serial phase, and will want more again in a moment.
+    pub serial: bool,
     /// Processors below which it gains nothing from running.
     pub lowest: u32,
     /// When it released a processor last, as it says.
@@ -119,6 +121,7 @@ impl CheckedRequest {
             requested,
             max,
             fixed_team: request.flags & FLAG_FIXED_TEAM != 0,
+            serial: request.flags & FLAG_SERIAL != 0,
             lowest: request.lowest.clamp(1, requested),
             released_ns: request.released_ns,
         }
@@ -274,7 +277,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn stated() -> CheckedRequest {
-        CheckedRequest { requested: 3, max: 8, fixed_team: true, lowest: 1, released_ns: 0 }
+        CheckedRequest { requested: 3, max: 8, fixed_team: true, serial: false, lowest: 1, released_ns: 0 }
     }
 
     #[test]

@@ -106,7 +106,8 @@ fn the_bytes_of_a_request_are_pinned() {
     request.ask(3);
     request.set_lowest(2);
     request.note_release(0x55);
-    assert_eq!(words(&request, [0, 8, 16]), [3, 2 << 32, 0x55]);
+    request.set_serial(true);
+    assert_eq!(words(&request, [0, 8, 16]), [3, 2 | 2 << 32, 0x55]);
     let released = ReleaseLine::default();
     released.add(CpuId(64));
     assert_eq!(words(&released, [0, 8]), [0, 1]);
@@ -130,10 +131,10 @@ fn the_bytes_of_the_global_page_are_pinned() {
     let global = Global::default();
     global.life.beat(0x11);
     global.life.set_quantum_ns(0x22);
-    global.state.set(State { processors: 1, programs: 2, waiting: 3, queued: 4 });
+    global.state.set(State { processors: 1, programs: 2, waiting: 3, queued: 4, reports: true });
     global.state.set_policy("equip");
     let name = u64::from_le_bytes(*b"equip\0\0\0");
-    assert_eq!(words(&global, [128, 136, 256, 264, 272]), [0x11, 0x22, 1 | 2 << 32, 3 | 4 << 32, name]);
+    assert_eq!(words(&global, [128, 136, 256, 264, 272, 304]), [0x11, 0x22, 1 | 2 << 32, 3 | 4 << 32, name, 1]);
 }
 
 #[test]

@@ -13,6 +13,8 @@
 //! - L3 A processor of its own is taken from a living program no earlier than `min(10 ms, quantum / 4)` after its
 //!   grant, unless the program asks for less.
 //! - L4 Under a decision that binds nothing (`none`) L2 and L3 are void: everybody holds all processors.
+//! - L5 What a program in a serial phase held before, and nobody else gets, stays in its holding: its next region finds it
+//!   there. It does not count as received.
 //!
 //! Masters always run here: a program must be told that it lost a processor, and its master is who hears it (L1). Policies
 //! without that (`master_always = false`, the papers' gang experiments) are for the simulator.
@@ -69,11 +71,15 @@ struct Entry {
     lowest: u32,
     /// Its share relative to others.
     weight: f64,
+    /// It wants little because it is in a serial phase.
+    serial: bool,
     /// It gave processors back and wants no more than these until it says so.
     kept: Option<u32>,
     /// What it measured last.
     speedup: Option<Speedup>,
     holding: Holding,
+    /// The last so many processors of the holding are idle (L5).
+    idle: usize,
     /// Since when it holds each processor.
     since: BTreeMap<u32, Nanos>,
     /// Processor time that it was allocated.
@@ -124,6 +130,8 @@ impl Ledger {
             max,
             lowest: 1,
             weight: 1.0,
+            serial: false,
+            idle: 0,
             kept: None,
             speedup: None,
             holding: Holding::default(),
@@ -245,6 +253,11 @@ impl Ledger {
         self.policy = policy;
     }
 
+    /// Whether the policy in force decides by reported speedups.
+    pub fn wants_reports(&self) -> bool {
+        self.policy.needs().reports
+    }
+
     /// Changes a parameter of the policy in force.
     ///
     /// # Errors
@@ -282,6 +295,14 @@ impl Ledger {
         let changed = entry.request != request;
         entry.request = request;
         changed
+    }
+
+    /// Whether a program asks for little because it is in a serial phase: what it holds stays where it is then, as long as nobody
+    /// gets it (L5).
+    pub fn set_serial(&mut self, app: AppId, serial: bool) {
+        if let Some(entry) = self.entries.iter_mut().find(|entry| entry.id == app) {
+            entry.serial = serial;
+        }
     }
 
     /// Asks the policy, places, and settles. Returns what changed.
@@ -390,6 +411,7 @@ impl Ledger {
         let kept = self.kept(now, &sharers);
         self.hold_ends = kept.values().flat_map(|kept| kept.values()).copied().min();
         let keeper: BTreeSet<u32> = kept.values().flat_map(|kept| kept.keys()).copied().collect();
+        let given: BTreeSet<u32> = self.target.values().flatten().chain(&keeper).copied().collect();
         let unsatisfied: BTreeSet<AppId> = self.unsatisfied();
 
         let mut changes = Vec::new();
@@ -408,6 +430,12 @@ impl Ledger {
             }
             cpus.extend(kept.into_iter().flat_map(BTreeMap::keys));
             let mut shared = sharers.contains(&entry.id) && !waits_to_share;
+            entry.idle = 0;
+            if entry.serial && !shared && !entry.holding.shared {
+                let own = cpus.len();
+                cpus.extend(entry.holding.cpus.iter().filter(|cpu| !given.contains(cpu)));
+                entry.idle = cpus.len() - own;
+            }
             if cpus.is_empty() {
                 // L1: on the processor that it is going to have, or on any when the policy gives it none.
                 cpus.push(target.first().copied().unwrap_or(self.machine.cpus[0].id));
@@ -423,6 +451,7 @@ impl Ledger {
     /// Nobody is bound: everybody may run everywhere, on as many processors as the policy says.
     fn settle_unbound(&mut self, now: Nanos) -> Vec<Change> {
         self.hold_ends = None;
+        self.entries.iter_mut().for_each(|entry| entry.idle = 0);
         let cpus: Vec<u32> = self.machine.cpus.iter().map(|cpu| cpu.id).collect();
         let alone = self.entries.len() == 1;
         let entries = self.entries.iter_mut().zip(&self.decision.allocations);
@@ -467,11 +496,11 @@ impl Ledger {
         let passed = now.saturating_sub(self.accounted_until);
         self.accounted_until = self.accounted_until.max(now);
         let mut users: BTreeMap<u32, u64> = BTreeMap::new();
-        for cpu in self.entries.iter().flat_map(|entry| &entry.holding.cpus) {
+        for cpu in self.entries.iter().flat_map(Entry::used) {
             *users.entry(*cpu).or_default() += 1;
         }
         for entry in &mut self.entries {
-            let received: Nanos = entry.holding.cpus.iter().map(|cpu| passed / users[cpu]).sum();
+            let received: Nanos = entry.used().iter().map(|cpu| passed / users[cpu]).sum();
             entry.cpu_time = entry.cpu_time.saturating_add(received);
         }
     }
@@ -495,12 +524,18 @@ impl Entry {
         Some(Change { app: self.id, holding })
     }
 
+    /// What it holds, without what is idle in its serial phase (L5).
+    fn used(&self) -> &[u32] {
+        let cpus = &self.holding.cpus;
+        &cpus[..cpus.len() - self.idle]
+    }
+
     fn view(&self) -> AppView {
         // What it gave back limits what it can use; its share is still that of its request.
         let max = self.max.min(self.kept.unwrap_or(u32::MAX)).max(1);
         AppView {
             max,
-            allocated: self.holding.number(),
+            allocated: self.holding.unbound.unwrap_or(u32::try_from(self.used().len()).unwrap_or(u32::MAX)),
             cpu_time: self.cpu_time,
             min: self.lowest.min(max),
             weight: self.weight,

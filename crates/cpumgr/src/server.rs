@@ -271,6 +271,7 @@ impl Server {
         let app = AppId(serial);
         let request = program.areas.request();
         program.fixed_team = request.fixed_team;
+        self.ledger.set_serial(app, request.serial);
         let asked = self.ledger.ask(app, request.requested) | self.ledger.set_lowest(app, request.lowest);
         let released: Vec<u32> = program.areas.released().iter().map(|cpu| cpu.0).collect();
         let resumed = released.is_empty() && self.ledger.resume(app);
@@ -356,6 +357,7 @@ impl Server {
             programs: number(self.programs()),
             waiting: number(self.ledger.waiting()),
             queued: number(self.queue.len()),
+            reports: self.ledger.wants_reports(),
         });
     }
 

@@ -223,3 +223,38 @@ fn what_a_program_forks_and_executes_is_not_confined_to_its_grant() {
     eventually("the child is gone", || (registered() == 1).then_some(()));
     program.until_regions_have(1);
 }
+
+#[test]
+fn the_manager_learns_the_speedup_of_programs_of_known_serial_shares() {
+    let Some(cpus) = two_processors() else { return };
+    let manager = Manager::start(&["--cpus", &cpus, "--policy", "pdpa"]);
+    let Some(compiled) = Compiled::new(&manager, "shares") else { return };
+    for percent in [0, 10, 50] {
+        let mut command = compiled.command(&manager);
+        let program = Killed(command.arg(percent.to_string()).spawn().unwrap());
+        let pid = i32::try_from(program.0.id()).unwrap();
+        // Amdahl's law.
+        let expected = 2.0 / (1.0 + f64::from(percent) / 100.0);
+        let mut last = None;
+        eventually(&format!("{percent} % are serial: the speedup is {expected}"), || {
+            let speedup = manager.status().programs.into_iter().find(|program| program.pid == pid)?.speedup;
+            if speedup != last {
+                println!("{percent} % are serial: {speedup:?}");
+                last = speedup;
+            }
+            let (speedup, processors) = speedup?;
+            assert_eq!(processors, 2);
+            ((speedup / expected - 1.0).abs() < 0.1).then_some(())
+        });
+    }
+}
+
+/// A program that runs for ever.
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        self.0.kill().expect("a child can be killed");
+        self.0.wait().expect("a child can be waited for");
+    }
+}

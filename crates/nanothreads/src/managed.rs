@@ -52,6 +52,9 @@ mod wishes;
 
 pub(crate) use seats::let_go;
 
+/// Regions between two looks whether the policy wants to know what processors bring.
+const UNASKED: u32 = 64;
+
 /// What the processor manager grants; mask and quota when the manager is gone (D5: the program runs on).
 #[derive(Debug)]
 pub struct Managed {
@@ -140,8 +143,14 @@ impl Managed {
         }
     }
 
-    /// Asks the analyzer, where there is something to analyze: one master, which has processors of its own.
+    /// Asks the analyzer, where there is something to analyze: one master, which has processors of its own, under a policy
+    /// that decides by what is reported.
     fn analyze(&self, ask: impl FnOnce(&mut Analyzer) -> Advice) -> usize {
+        if !self.client.wants_reports() {
+            // ORDERING: Relaxed - as in `at_fork`.
+            self.rest.store(UNASKED, Relaxed);
+            return usize::MAX;
+        }
         let grant = self.client.grant();
         if !self.client.is_alive() || grant.processors <= analyzer::BASE || !engine().has_one_master() {
             return usize::MAX;

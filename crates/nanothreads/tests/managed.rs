@@ -2,12 +2,14 @@
 #![cfg(not(loom))]
 #![expect(clippy::unwrap_used, reason = "a step of a test that fails is a failed test, in the helpers, too")]
 
+use arena::global::State;
 use arena::layout::{Verdict, VpState};
-use nanothreads::Team;
+use nanothreads::{Team, broadcast};
 use platform::affinity::{CpuId, CpuSet, Tid, current_tid, set_affinity};
 use script::{Script, eventually, mask_of, with_script};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Barrier, Mutex};
+use std::time::{Duration, Instant};
 
 mod script;
 
@@ -196,5 +198,39 @@ fn with_several_masters_every_virtual_processor_may_use_the_whole_grant() {
         });
         // The other one may need a moment to end.
         second_thread_comes_to(&on(b));
+    });
+}
+
+/// Threads of the next iteration's regions, of which each takes a moment.
+fn sizes_of_an_iteration() -> [u32; 2] {
+    let region = || {
+        let size = AtomicU32::new(0);
+        broadcast(|member| {
+            let begin = Instant::now();
+            while begin.elapsed() < Duration::from_micros(100) {}
+            size.store(member.size, Relaxed);
+        });
+        size.into_inner()
+    };
+    [region(), region()]
+}
+
+#[test]
+fn speedups_are_measured_where_the_policy_asks_for_them_only() {
+    with_script(|script| {
+        eventually("regions of two threads", || sizes_of_an_iteration() == [2, 2]);
+        let begin = Instant::now();
+        while begin.elapsed() < Duration::from_millis(300) {
+            assert_eq!(sizes_of_an_iteration(), [2, 2], "nobody asked for a measurement");
+        }
+        let before = script.areas.report();
+        script.page.set_state(State { reports: true, ..State::default() });
+        eventually("a region on one processor", || sizes_of_an_iteration() == [1, 1]);
+        eventually("a report", || {
+            sizes_of_an_iteration();
+            script.areas.report() != before
+        });
+        let report = script.areas.report().unwrap();
+        assert_eq!((report.processors, report.base_processors), (2, 1));
     });
 }

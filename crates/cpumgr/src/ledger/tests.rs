@@ -162,6 +162,34 @@ fn a_program_that_asks_for_less_gives_back_at_once() {
 }
 
 #[test]
+fn a_program_in_a_serial_phase_keeps_what_nobody_else_gets() {
+    let mut ledger = ledger(4, "equip");
+    ledger.arrive(AppId(1), 4, 4);
+    ledger.decide(0, Cause::Arrival);
+    let held = cpus(&ledger, 1);
+    ledger.set_serial(AppId(1), true);
+    ledger.ask(AppId(1), 1);
+    assert_eq!(ledger.decide(20 * MS, Cause::Request), []);
+    // Another one comes: it gets what it wants of them, at once.
+    ledger.arrive(AppId(2), 2, 2);
+    ledger.decide(50 * MS, Cause::Arrival);
+    assert_eq!((cpus(&ledger, 1).len(), cpus(&ledger, 2).len()), (2, 2));
+    assert_eq!(cpus(&ledger, 1)[0], held[0]);
+    // Four for 20 ms, then one.
+    assert_eq!(ledger.entries[0].cpu_time, 4 * 20 * MS + 30 * MS);
+    // Its region comes: what is left is there.
+    ledger.set_serial(AppId(1), false);
+    ledger.ask(AppId(1), 4);
+    let before = cpus(&ledger, 1);
+    ledger.decide(51 * MS, Cause::Request);
+    assert_eq!(cpus(&ledger, 1), before);
+    // A phase that asks for less for good gives back at once.
+    ledger.ask(AppId(1), 1);
+    ledger.decide(52 * MS, Cause::Request);
+    assert_eq!(cpus(&ledger, 1).len(), 1);
+}
+
+#[test]
 fn what_is_given_back_goes_to_who_waits_and_only_that() {
     let mut ledger = ledger(6, "dss");
     for app in [1, 2] {

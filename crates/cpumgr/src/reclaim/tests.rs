@@ -76,7 +76,8 @@ struct Bench {
 impl Bench {
     /// A program with `vps` virtual processors beside its initial thread, number i on processor i of 0-7.
     fn new(vps: usize) -> Self {
-        let stated = CheckedRequest { requested: 8, max: 8, fixed_team: false, lowest: 1, released_ns: 0 };
+        let stated =
+            CheckedRequest { requested: 8, max: 8, fixed_team: false, serial: false, lowest: 1, released_ns: 0 };
         let (areas, program) = ProgramAreas::create(1, stated, 2, 0).unwrap();
         let own = process::current_pid();
         let threads = Threads::of(own, process::pidfd_open(own).unwrap()).unwrap();

@@ -1,14 +1,15 @@
 //! SelfAnalyzer: measures, while the program runs, how much faster it is on its processors than on [`BASE`] (M15).
 //!
 //! # Protocol
-//! For the only master, at each outermost region that it forks:
+//! Where the policy decides by what is reported (pdpa), for the only master, at each outermost region that it forks:
 //! 1. *Look*: the region goes to the detector (`period.rs`) until a loop is found. A program that says where its iterations
 //!    begin ([`iteration`](crate::iteration)) is not guessed at.
-//! 2. *Base*: what a loop takes on [`BASE`] processors is measured once, at first: regions get no more meanwhile. One sample
-//!    before that tells whether it takes longer than [`MOST_BASE`], which no program should pay.
+//! 2. *Base*: what a loop takes on [`BASE`] processors is measured once: regions get no more meanwhile. One sample before that
+//!    tells what it will cost: no program pays more than [`SHARE`] of the time that it has run for so far, nor for iterations
+//!    longer than [`MOST_BASE`].
 //! 3. *Time*: iterations are timed on what the program has. A *sample* is as many whole iterations as take [`SAMPLE`]; one in
 //!    which a region had another number of threads than the others is thrown away.
-//! 4. *Report*: the median of the last [`SAMPLES`] on one number of processors goes to the manager together with the base's,
+//! 4. *Report*: the shortest but one of the last [`SAMPLES`] on one number of processors goes to the manager together with the base's,
 //!    times and not a speedup: the manager divides, checks, and smooths.
 //! 5. *Rest*, for as many regions as took [`REST`] before: a fork costs a load and a store then. Again from 1; a loop whose
 //!    base is known goes from 1 to 3.
@@ -16,11 +17,12 @@
 //! A program whose teams have sizes of their own cannot be measured on fewer: it is left alone for a long rest.
 //!
 //! # Noise
-//! A sample that another program or the system disturbed is an outlier, and the median of five does not see two of them. Where
-//! even the middle ones differ by more than [`SPREAD`], the iterations are not alike, and nothing is reported.
+//! What disturbs makes a sample longer, never shorter: of five, two may be disturbed as much as they like. Where even the three
+//! shortest differ by more than [`SPREAD`], the iterations are not alike, or all are disturbed, and nothing is reported.
 //!
 //! # Papers
-//! P2 section 4.4. There the base is up to four processors, and Amdahl's law is used to go on to one; here it is one.
+//! P2 section 4.4. There the base is up to four processors, measured in the first iterations, and Amdahl's law is used to go
+//! on to one; here it is one, and measured when the program has run for long enough to bear it.
 
 use arena::client::Client;
 use period::{Loop, Period};
@@ -34,14 +36,20 @@ pub(super) const BASE: u32 = 1;
 const SAMPLE: u64 = 2_000_000;
 /// Samples of a measurement.
 const SAMPLES: usize = 5;
-/// A measurement of iterations as long as this needs no others to be believed.
+/// Of iterations as long as this two that agree are enough.
 const LONG: u64 = 100_000_000;
 /// The longest iteration, in nanoseconds on [`BASE`] processors, for which a base is measured.
 const MOST_BASE: u64 = 500_000_000;
-/// How much the second and the fourth of five samples may differ.
+/// The part of its time that a program spends on [`BASE`] processors at most: one of so many.
+const SHARE: u64 = 10;
+/// Loops whose bases are remembered.
+const BASES: usize = 8;
+/// How much the shortest and the third of five samples may differ.
 const SPREAD: f64 = 1.2;
 /// Nanoseconds between a report and the next measurement.
 const REST: u64 = 100_000_000;
+/// Nanoseconds after samples that did not agree.
+const VAIN_REST: u64 = 1_000_000_000;
 /// Regions in which no loop is found before the search rests.
 const VAIN: u32 = 4_096;
 /// Samples in a row that are of no use before the analyzer rests.
@@ -120,8 +128,12 @@ pub(super) struct Analyzer {
     size: u32,
     /// The loop whose base may be measured.
     probed: Option<Loop>,
-    /// The loop whose base is known, and its time.
-    base: Option<(Loop, u64)>,
+    /// The loops whose bases are known, and their times; the youngest last.
+    bases: Vec<(Loop, u64)>,
+    /// When the first iteration began.
+    began: Option<u64>,
+    /// Nanoseconds that bases took, as expected before.
+    spent: u64,
 }
 
 /// The loop of a program that says where its iterations begin.
@@ -140,7 +152,9 @@ impl Analyzer {
             times: Vec::with_capacity(SAMPLES),
             size: 0,
             probed: None,
-            base: None,
+            bases: Vec::with_capacity(BASES),
+            began: None,
+            spent: 0,
         }
     }
 
@@ -204,9 +218,27 @@ impl Analyzer {
         self.times.clear();
     }
 
+    /// What the loop that is timed takes on the base, if that is known.
+    fn base(&self) -> Option<u64> {
+        let (timed, _) = self.timed?;
+        self.bases.iter().find(|(known, _)| *known == timed).map(|(_, time)| *time)
+    }
+
     /// True when the base is what has to be measured now.
     fn wants_base(&self) -> bool {
-        self.timed.is_some_and(|(timed, _)| self.base.is_none_or(|(known, _)| known != timed))
+        self.timed.is_some() && self.base().is_none()
+    }
+
+    /// Whether a loop may be measured on the base that takes `on_base` there; what that will cost counts as spent.
+    fn affords(&mut self, on_base: u64, now: u64) -> bool {
+        let samples = if on_base >= LONG { 2 } else { SAMPLES as u64 };
+        let spent = self.spent.saturating_add(on_base.max(SAMPLE).saturating_mul(samples));
+        let lived = now.saturating_sub(self.began.unwrap_or(now));
+        let can = on_base <= MOST_BASE && spent <= lived / SHARE;
+        if can {
+            self.spent = spent;
+        }
+        can
     }
 
     fn advise(&self) -> Advice {
@@ -214,9 +246,18 @@ impl Analyzer {
         Advice { most: (is_probed && self.wants_base()).then_some(BASE), ..Advice::default() }
     }
 
+    /// A rest of about so long, at the pace since the last one. `now` is later than the first iteration.
+    fn rests_for(&mut self, nanoseconds: u64, now: u64) -> Advice {
+        let (since, regions_then) = self.since.unwrap_or((now, self.regions));
+        let regions =
+            u64::from(self.regions - regions_then).saturating_mul(nanoseconds) / now.saturating_sub(since).max(1);
+        self.rests(u32::try_from(regions).unwrap_or(u32::MAX).clamp(1, LONG_REST))
+    }
+
     fn rests(&mut self, regions: u32) -> Advice {
         self.period.begin_again();
         self.forget_times();
+        self.probed = None;
         self.timed = if self.explicit { Some((SAID, 0)) } else { None };
         (self.looked, self.regions, self.since) = (0, 0, None);
         Advice { rest: regions, ..Advice::default() }
@@ -224,8 +265,8 @@ impl Analyzer {
 
     /// An iteration ends here, if one was timed, and the next one begins.
     fn iteration_begins(&mut self, now: u64) -> Advice {
-        let regions = self.regions;
-        let (since, regions_then) = *self.since.get_or_insert((now, regions));
+        self.began.get_or_insert(now);
+        self.since.get_or_insert((now, self.regions));
         let Some(sample) = &mut self.sample else {
             self.sample = Some(Sample::begin(now));
             return self.advise();
@@ -241,9 +282,12 @@ impl Analyzer {
         if self.wants_base() && size != BASE {
             let timed = self.timed.map(|(timed, _)| timed);
             if self.probed != timed {
-                self.probed = timed;
                 let on_base = (taken / done.iterations).saturating_mul(u64::from(size));
-                return if on_base > MOST_BASE { self.rests(LONG_REST) } else { self.advise() };
+                if !self.affords(on_base, now) {
+                    return self.rests_for(REST, now);
+                }
+                self.probed = timed;
+                return self.advise();
             }
             // The first region of a sample may have been forked before it was asked for less; a team of a size of its own
             // never is smaller.
@@ -259,38 +303,39 @@ impl Analyzer {
         let Some(time) = self.measured() else {
             // They do not agree. No program stays on the base's processors for want of a number.
             self.looked += u32::from(enough);
-            return if self.looked >= DISAGREED { self.rests(LONG_REST) } else { self.advise() };
+            return if self.looked >= DISAGREED { self.rests_for(VAIN_REST, now) } else { self.advise() };
         };
         self.times.clear();
-        if self.wants_base() {
-            self.base = self.timed.map(|(timed, _)| (timed, time));
+        let Some(base_time) = self.base() else {
+            if self.bases.len() == BASES {
+                self.bases.remove(0);
+            }
+            self.bases.extend(self.timed.map(|(timed, _)| (timed, time)));
             self.sample = None;
             return Advice::default();
-        }
-        let Some((_, base_time)) = self.base else { return self.advise() };
-        let spent = now.saturating_sub(since).max(1);
-        let rest = u64::from(regions - regions_then) * REST / spent;
+        };
         let report = (size > BASE).then_some(Measured { processors: size, time, base_time });
-        Advice { report, ..self.rests(u32::try_from(rest).unwrap_or(u32::MAX)) }
+        Advice { report, ..self.rests_for(REST, now) }
     }
 
-    /// The median of the samples, once there are enough that agree. A number of them that do not is thrown away.
+    /// The time of the undisturbed samples, once there are enough that agree. The oldest of others is thrown away.
     fn measured(&mut self) -> Option<u64> {
-        if let [only] = self.times[..]
-            && only >= LONG
+        if let [.., one, other] = self.times[..]
+            && one.min(other) >= LONG
+            && one.max(other) as f64 <= one.min(other) as f64 * SPREAD
         {
-            return Some(only);
+            return Some(one.min(other));
         }
         if self.times.len() < SAMPLES {
             return None;
         }
         let mut sorted = self.times.clone();
         sorted.sort_unstable();
-        let agree = sorted[SAMPLES - 2] as f64 <= sorted[1] as f64 * SPREAD;
+        let agree = sorted[SAMPLES / 2] as f64 <= sorted[0] as f64 * SPREAD;
         if !agree {
             self.times.remove(0);
         }
-        agree.then_some(sorted[SAMPLES / 2])
+        agree.then_some(sorted[1])
     }
 }
 
@@ -305,13 +350,15 @@ mod tests {
         analyzer: Analyzer,
         rest: u32,
         reports: Vec<Measured>,
+        /// Nanoseconds of regions that had less than was granted.
+        on_base: u64,
         /// What disturbs: nanoseconds to add to an iteration, by its number.
         noise: fn(u64) -> u64,
     }
 
     impl Program {
         fn new(noise: fn(u64) -> u64) -> Self {
-            Self { now: 1, analyzer: Analyzer::new(), rest: 0, reports: Vec::new(), noise }
+            Self { now: 1, analyzer: Analyzer::new(), rest: 0, reports: Vec::new(), on_base: 0, noise }
         }
 
         /// Threads that the next region gets out of `granted`.
@@ -331,13 +378,19 @@ mod tests {
             size
         }
 
+        /// A region of `work` nanoseconds.
+        fn region(&mut self, region: usize, work: u64, granted: u32) {
+            let size = self.fork(region, granted);
+            self.now += work / u64::from(size);
+            self.on_base += if size < granted { work / u64::from(size) } else { 0 };
+        }
+
         /// `count` iterations of `work` nanoseconds in three regions, of which `serial` parts of 100 are serial.
         fn run(&mut self, count: u64, work: u64, serial: u64, granted: u32) {
             for number in 0..count {
                 self.now += work * serial / 100 + (self.noise)(number);
                 for region in [11, 12, 11] {
-                    let size = u64::from(self.fork(region, granted));
-                    self.now += work * (100 - serial) / 100 / 3 / size;
+                    self.region(region, work * (100 - serial) / 100 / 3, granted);
                 }
             }
         }
@@ -349,12 +402,15 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
         fn the_speedup_of_known_serial_shares_is_found(
             serial in prop::sample::select(vec![0_u64, 10, 50]), granted in 2_u32..16, work in 20_000_u64..20_000_000,
         ) {
             let mut program = Program::new(|_| 0);
-            program.run(60_000_000 * u64::from(granted) / work + 60, work, serial, granted);
+            // Until it has run for long enough to pay for the base, and for some reports more.
+            let bearable = SHARE * (work.max(SAMPLE) + work) * SAMPLES as u64;
+            program.run((bearable + 200_000_000) * u64::from(granted) / work + 60, work, serial, granted);
             let serial = serial as f64 / 100.0;
             let expected = 1.0 / (serial + (1.0 - serial) / f64::from(granted));
             let error = (program.speedup() / expected - 1.0).abs();
@@ -381,6 +437,41 @@ mod tests {
     }
 
     #[test]
+    fn the_base_costs_a_tenth_of_a_programs_time_at_most() {
+        for work in [100_000, 3_000_000, 40_000_000, 400_000_000] {
+            let mut program = Program::new(|_| 0);
+            // Many loops one after the other, each of them new: their bases are all that there is to measure.
+            for first in 0..40 {
+                for _ in 0..10_000_000_000 / work {
+                    for region in [3 * first, 3 * first + 1, 3 * first] {
+                        program.region(region, work / 3, 8);
+                    }
+                }
+            }
+            assert!(!program.reports.is_empty(), "nothing was measured of iterations of {work}");
+            let Program { on_base, now, .. } = program;
+            // A sample too many is the one that begins before it is known that the base is.
+            assert!(on_base <= now / 9, "{on_base} of {now} for iterations of {work}");
+        }
+    }
+
+    #[test]
+    fn loops_that_take_turns_have_their_bases_measured_once() {
+        let mut program = Program::new(|_| 0);
+        program.run(4_000, 3_000_000, 0, 4);
+        let before = program.on_base;
+        for turn in 0..200 {
+            for _ in 0..50 {
+                for region in if turn % 2 == 0 { [21, 22, 21] } else { [31, 32, 33] } {
+                    program.region(region, 1_000_000, 4);
+                }
+            }
+        }
+        let bases = (program.on_base - before) / 3_000_000;
+        assert!((10..30).contains(&bases), "{bases} iterations for two bases of five");
+    }
+
+    #[test]
     fn teams_with_a_size_of_their_own_are_left_alone() {
         let mut analyzer = Analyzer::new();
         let mut now = 0;
@@ -400,7 +491,7 @@ mod tests {
         let mut program = Program::new(|number| 100_000 << (number * 5 % 13));
         program.run(5_000, 3_000_000, 0, 8);
         assert_eq!(program.reports, []);
-        assert!(program.rest > 0, "it is still being measured");
+        assert!(program.on_base <= program.now / SHARE, "{} of {}", program.on_base, program.now);
     }
 
     #[test]

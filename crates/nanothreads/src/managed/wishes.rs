@@ -6,10 +6,10 @@
 //!   at once. It spun for [`SHORT`](crate::patience::SHORT) before.
 //! - W2 Where nobody does, the VP of seat 1 takes the request down to the masters, if there was no work for [`SERIAL`]: a
 //!   program that comes later finds processors that nobody uses. It spun for [`HOT`](crate::patience::HOT) before, and the
-//!   processors stay the program's until somebody comes.
+//!   processors stay in the grant until somebody comes ([`Client::request_one_for_now`]).
 //!
-//! The master's next fork (or a VP that finds work after all) lets it *rise*: it asks for all again, and after W2, where
-//! most likely nobody took the processors, it waits for the answer, at most [`ANSWER`].
+//! The master's next fork (or a VP that finds work after all) lets it *rise*: it asks for all again, and where somebody came and
+//! went meanwhile it waits for the answer, at most [`ANSWER`].
 //!
 //! # Races
 //! A (a VP) lowers while B (the master) forks and does not see it: the region's work is in A's line before B looks whether A
@@ -83,7 +83,7 @@ impl Wishes {
             Lease::Dedicated if seat == 1 && state.wanted > 1 && since.elapsed_ticks() >= Ticks::about_us(SERIAL) => {
                 state.fell = true;
                 self.down.store(true, Relaxed);
-                client.request(1);
+                client.request_one_for_now();
             }
             Lease::Dedicated | Lease::Unmanaged => {}
         }

@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test file uses a part of this")]
 
 use arena::client::{Client, Hello};
+use arena::global::State;
 use arena::manager::{CheckedRequest, GlobalPage, ProgramAreas};
 use arena::message::{self, FromManager, MAX_MESSAGE, Registered, ToManager};
 use nanothreads::builder;
@@ -25,6 +26,8 @@ const QUANTUM_NS: u64 = 100_000_000;
 /// See the module head.
 pub(crate) struct Script {
     pub(crate) areas: ProgramAreas,
+    /// The page of all programs.
+    pub(crate) page: Arc<GlobalPage>,
     /// Two processors that this process may use.
     pub(crate) cpus: [CpuId; 2],
     /// What it may use.
@@ -76,6 +79,8 @@ impl Script {
         let (mut areas, descriptors) = ProgramAreas::create(1, stated, 2_000_000, 0).expect("areas");
         areas.publish(&[first, second], true, false);
         let global = GlobalPage::create(monotonic_ns(), &whole, QUANTUM_NS, "script").expect("a page");
+        let page = Arc::new(global);
+        let global = Arc::clone(&page);
         let doorbell = Doorbell::new().expect("a doorbell");
         let [down, up] = descriptors.in_order();
         let answer = message::encode(&FromManager::Registered(Registered { slot: 1 })).expect("an answer");
@@ -91,7 +96,7 @@ impl Script {
             }
         });
         let cpus = [first, second];
-        Some(Self { areas, cpus, whole, socket: Some(socket), _doorbell: doorbell, beats })
+        Some(Self { areas, page, cpus, whole, socket: Some(socket), _doorbell: doorbell, beats })
     }
 
     /// Grants these.
@@ -114,6 +119,7 @@ pub(crate) fn with_script(test: impl FnOnce(&mut Script) + Send + 'static) {
     let cpus = script.cpus;
     script.grant(&cpus, true);
     script.areas.set_preempted(0);
+    script.page.set_state(State::default());
     let script = &mut *script;
     // Its virtual processors are given back when it ends.
     let outcome = thread::scope(|scope| scope.spawn(|| test(script)).join());

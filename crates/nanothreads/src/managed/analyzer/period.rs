@@ -3,7 +3,8 @@
 //! A program that iterates forks the same regions in the same order, again and again. For each possible period the
 //! detector counts for how many regions in a row each was the one a period ago; the shortest period that held for two
 //! rounds more (three in all) is the loop. A loop in a loop looks like a shorter period for a while: a period that broke
-//! once has to hold for twice as many rounds the next time.
+//! once has to hold for twice as many rounds the next time. What consists of rounds of a shorter period is no period of its
+//! own: it would be another loop each time that the shorter one broke.
 //!
 //! # Papers
 //! SelfAnalyzer (P2 section 4.4) finds it by interposing the parallelizing compiler's calls; the regions of an OpenMP
@@ -73,11 +74,16 @@ impl Period {
             let held = &mut self.held[length - 1];
             let matches = self.count >= length && self.regions[(self.count - length) % LONGEST] == region;
             *held = if matches { *held + 1 } else { 0 };
-            if *held >= (self.rounds[length - 1] * length as u32).max(FEWEST) {
+            if *held >= (self.rounds[length - 1] * length as u32).max(FEWEST) && !self.is_repeated(length) {
                 self.found = Some(Loop { length, identity: 0 });
                 return;
             }
         }
+    }
+
+    /// Whether the last `length` regions consist of rounds of a shorter period, of which `held` is known already.
+    fn is_repeated(&self, length: usize) -> bool {
+        (1..=length / 2).any(|part| length.is_multiple_of(part) && self.held[part - 1] as usize >= length - part)
     }
 
     /// The region so many before the next one.
@@ -109,6 +115,17 @@ mod tests {
         let outer: Vec<usize> = std::iter::once(1).chain(std::iter::repeat_n(2, 12)).collect();
         let found = follow(&mut period, std::iter::repeat_n(outer, 40).flatten());
         assert_eq!(found, Some(13));
+    }
+
+    #[test]
+    fn rounds_of_a_loop_that_ended_before_are_no_loop_of_their_own() {
+        let mut period = Period::new();
+        for _ in 0..50 {
+            for (regions, rounds) in [([1, 2, 1], 60), ([3, 4, 5], 60)] {
+                let found = follow(&mut period, std::iter::repeat_n(regions, rounds).flatten());
+                assert_eq!(found, Some(3));
+            }
+        }
     }
 
     #[test]
