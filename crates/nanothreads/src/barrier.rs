@@ -6,6 +6,7 @@
 //! one line out and one back for each member, as a region is ([`crate::slot`]). Above nine members it writes one word
 //! that all of them read: then it stores once, and the members' misses overlap. The others wait for that (B4). Waiting
 //! members call `help`.
+//! Two members have a protocol of their own ([`pair`]): without work to finish nobody releases anybody.
 //!
 //! # Orderings
 //! B1 Release with B2 Acquire: what a member did before the barrier is seen by member 0. B3 Release with B4 Acquire: what
@@ -16,9 +17,12 @@
 //! ([`WaitPoint::for_many`]): the release costs member 0 one system call for two threads, not for all. Who makes new work that a waiting member could help with
 //! calls [`Barrier::stir`].
 
+pub mod pair;
+
 use crate::local::local;
 use crate::patience;
 use crate::wait_point::{Look, WaitPoint};
+use pair::Pair;
 use platform::sync::CachePadded;
 use platform::sync::atomic::{
     AtomicU64,
@@ -40,7 +44,12 @@ struct Line {
 /// See the module head.
 #[derive(Debug)]
 pub struct Barrier {
+    /// The protocol of barriers of two; the lines are those of all others.
+    pair: Option<Box<Pair>>,
     lines: Box<[CachePadded<Line>]>,
+    /// How many rounds each member has arrived at. Nobody else reads them: a member that looked into its arrival would wait
+    /// for that line to come back from who read it last (a cache that is asked for a written line gives it away whole).
+    rounds: Box<[CachePadded<AtomicU64>]>,
     /// Last round that is over, in larger barriers. Writer: member 0.
     release: CachePadded<AtomicU64>,
     gathering: CachePadded<WaitPoint>,
@@ -57,7 +66,9 @@ impl Barrier {
     /// A barrier for members 0..`size`.
     pub fn new(size: usize) -> Self {
         Self {
+            pair: (size == 2).then(Box::default),
             lines: (0..size).map(|_| CachePadded::new(Line::new())).collect(),
+            rounds: (0..size).map(|_| CachePadded::new(AtomicU64::new(0))).collect(),
             release: CachePadded::new(AtomicU64::new(0)),
             gathering: CachePadded::new(WaitPoint::new()),
             released: CachePadded::new(WaitPoint::for_many()),
@@ -72,12 +83,16 @@ impl Barrier {
     /// Waits for all members. Call it from each member once a round, with its own number.
     #[inline]
     pub fn wait(&self, id: usize) {
-        self.wait_with(id, || false, || true);
+        self.wait_with(id, false, || false, || true);
     }
 
     /// Waits for all members and until `complete` holds (member 0 asks, after all have arrived). Meanwhile calls `help`,
-    /// which says whether it did something.
-    pub fn wait_with(&self, id: usize, mut help: impl FnMut() -> bool, complete: impl Fn() -> bool) {
+    /// which says whether it did something. `has_work`: this member knows of something that `complete` or its effects are
+    /// needed for; where no member does, `complete` need not be asked.
+    pub fn wait_with(&self, id: usize, has_work: bool, mut help: impl FnMut() -> bool, complete: impl Fn() -> bool) {
+        if let Some(pair) = &self.pair {
+            return self.meet(pair, id, has_work, help, complete);
+        }
         let size = self.size();
         if size == 1 {
             while !complete() {
@@ -110,9 +125,59 @@ impl Barrier {
         }
     }
 
+    /// The barrier of two: as [`wait_with`](Self::wait_with).
+    #[inline]
+    fn meet(
+        &self,
+        pair: &Pair,
+        id: usize,
+        has_work: bool,
+        mut help: impl FnMut() -> bool,
+        complete: impl Fn() -> bool,
+    ) {
+        let round = pair.arrive(id, self.next_round(id), has_work);
+        self.wake_other(id);
+        let is_over = || pair.is_over(round);
+        let may_close = || id == 0 && pair.is_met(round);
+        if is_over() {
+            return;
+        }
+        let soon = || is_over() || may_close();
+        let met = soon() || patience::holds_soon(local().membership().crowd, soon);
+        // Who has arrived may have left tasks behind: those come first, with all the rules of waiting.
+        if !(met && (is_over() || complete())) {
+            let done = || is_over() || (may_close() && complete());
+            self.wait_at(self.point(id), || if done() { Look::Ready } else { look_after(&mut help) });
+        }
+        if id == 0 && !is_over() {
+            pair.close(round);
+            self.released.notify_all();
+        }
+    }
+
+    /// Where member `id` of two sleeps.
+    fn point(&self, id: usize) -> &WaitPoint {
+        if id == 0 { &self.gathering } else { &self.released }
+    }
+
+    /// Member `id` of two has arrived.
+    #[inline]
+    fn wake_other(&self, id: usize) {
+        self.point(1 - id).notify_all();
+    }
+
     /// Waits for all members, unless `gone` comes to hold first: then false, and this round never ends. Who makes `gone`
     /// hold calls [`Barrier::stir`].
     pub(crate) fn wait_unless(&self, id: usize, gone: impl Fn() -> bool) -> bool {
+        if let Some(pair) = &self.pair {
+            let round = pair.arrive(id, self.next_round(id), false);
+            self.wake_other(id);
+            let is_over = || pair.is_over(round);
+            if !is_over() && !patience::holds_soon(local().membership().crowd, is_over) {
+                self.wait_at(self.point(id), || (is_over() || gone()).into());
+            }
+            return is_over();
+        }
         let size = self.size();
         let round = self.arrive(id);
         let mut awaited = 1;
@@ -145,13 +210,20 @@ impl Barrier {
         self.released.notify_all();
     }
 
+    /// Counts the rounds of member `id`.
+    #[inline]
+    fn next_round(&self, id: usize) -> u64 {
+        // ORDERING: Relaxed, both - the member's own word.
+        let round = self.rounds[id].load(Relaxed) + 1;
+        self.rounds[id].store(round, Relaxed);
+        round
+    }
+
     /// Step B1. Returns the round.
     pub fn arrive(&self, id: usize) -> u64 {
-        let own = &self.lines[id].arrived;
-        // ORDERING: Relaxed - the member's own word.
-        let round = own.load(Relaxed) + 1;
+        let round = self.next_round(id);
         // ORDERING: Release (B1) - pairs with B2.
-        own.store(round, Release);
+        self.lines[id].arrived.store(round, Release);
         if id != 0 {
             self.gathering.notify_all();
         }

@@ -11,6 +11,7 @@ use loom::sync::atomic::{
 };
 use loom::thread;
 use nanothreads::barrier::Barrier;
+use nanothreads::barrier::pair::Pair;
 use nanothreads::slot::{Slot, Supplied};
 use nanothreads::wait_point::{Look, WaitPoint};
 use planted::{explore, is_refuted};
@@ -233,6 +234,58 @@ fn a_barrier_shows_each_member_what_the_other_wrote() {
 #[test]
 fn a_barrier_that_opens_early_is_caught() {
     is_refuted("a_barrier_that_opens_early_is_caught", || meet_at_barrier(false));
+}
+
+/// Two rounds; in the first one member 1 knows of work, which member 0 does. `says_so`: and tells; `is_ahead`: member 1
+/// arrives before it has written what the round shows.
+fn meet_in_pairs(says_so: bool, is_ahead: bool) {
+    let shared = Arc::new((Pair::new(), [AtomicU64::new(0), AtomicU64::new(0)], AtomicBool::new(false)));
+    let meet = move |shared: &(Pair, [AtomicU64; 2], AtomicBool), id: usize| {
+        let (pair, values, is_done) = shared;
+        for number in 1..=2 {
+            let has_work = id == 1 && number == 1;
+            let write = || values[id].store(number, Relaxed);
+            if !is_ahead || id == 0 {
+                write();
+            }
+            let round = pair.arrive(id, number, has_work && says_so);
+            if is_ahead && id == 1 {
+                write();
+            }
+            while !pair.is_over(round) {
+                if id == 0 && pair.is_met(round) && !pair.is_over(round) {
+                    is_done.store(true, Relaxed);
+                    pair.close(round);
+                    break;
+                }
+                thread::yield_now();
+            }
+            let seen = values[1 - id].load(Relaxed);
+            assert!(seen >= number, "what the other wrote before the barrier is not seen");
+            assert!(is_done.load(Relaxed), "a member left before the work was complete");
+        }
+    };
+    let other = {
+        let shared = Arc::clone(&shared);
+        thread::spawn(move || meet(&shared, 1))
+    };
+    meet(&shared, 0);
+    other.join().unwrap();
+}
+
+#[test]
+fn two_meet_see_what_the_other_wrote_and_wait_for_work_that_one_knows_of() {
+    explore(|| meet_in_pairs(true, false));
+}
+
+#[test]
+fn a_member_of_a_pair_that_hides_its_work_is_caught() {
+    is_refuted("a_member_of_a_pair_that_hides_its_work_is_caught", || meet_in_pairs(false, false));
+}
+
+#[test]
+fn a_member_of_a_pair_that_arrives_ahead_of_its_writes_is_caught() {
+    is_refuted("a_member_of_a_pair_that_arrives_ahead_of_its_writes_is_caught", || meet_in_pairs(true, true));
 }
 
 #[test]

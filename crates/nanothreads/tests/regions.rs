@@ -219,12 +219,33 @@ fn a_barrier_orders_what_members_wrote() {
 #[test]
 fn members_that_wait_at_a_barrier_help_until_the_work_is_complete() {
     four();
-    let barrier = Barrier::new(3);
-    let left = AtomicUsize::new(100);
-    on(3, |member| {
-        let help = || left.fetch_update(Relaxed, Relaxed, |n| n.checked_sub(1)).is_ok();
-        barrier.wait_with(member.id as usize, help, || left.load(Relaxed) == 0);
-        assert_eq!(left.load(Relaxed), 0);
+    for size in [2, 3] {
+        let barrier = Barrier::new(size);
+        let left = AtomicUsize::new(100);
+        on(size, |member| {
+            let help = || left.fetch_update(Relaxed, Relaxed, |n| n.checked_sub(1)).is_ok();
+            barrier.wait_with(member.id as usize, true, help, || left.load(Relaxed) == 0);
+            assert_eq!(left.load(Relaxed), 0);
+        });
+    }
+}
+
+#[test]
+fn work_that_one_of_two_knows_of_keeps_both_at_the_barrier() {
+    four();
+    let barrier = Barrier::new(2);
+    let left = AtomicUsize::new(0);
+    on(2, |member| {
+        let id = member.id as usize;
+        for round in 0..400 {
+            // By turns nobody, member 0, member 1 and both know of some.
+            let has_work = round >> id & 1 == 1;
+            left.fetch_add(if has_work { 5 } else { 0 }, Relaxed);
+            let help = || left.fetch_update(Relaxed, Relaxed, |n| n.checked_sub(1)).is_ok();
+            barrier.wait_with(id, has_work, help, || left.load(Relaxed) == 0);
+            assert_eq!(left.load(Relaxed), 0, "round {round}");
+            barrier.wait(id);
+        }
     });
 }
 

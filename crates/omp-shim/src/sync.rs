@@ -17,10 +17,13 @@ pub(crate) fn barrier(frame: &Frame) {
         end_construct(frame);
         return task::finish_all(frame);
     }
-    if !team.tasks.are_unused() {
+    let has_tasks = !team.tasks.are_unused();
+    if has_tasks {
         // Before the others are waited for: they may be waiting for these.
         task::run_own(frame);
     }
+    // ORDERING: Relaxed - who cancelled sees it, and says so; the others see it by its arrival.
+    let has_work = has_tasks || team.construct_cancelled.load(Relaxed);
     let complete = || {
         // Asked by one member when all have arrived.
         let complete = team.tasks.all_complete(frame.size);
@@ -30,7 +33,7 @@ pub(crate) fn barrier(frame: &Frame) {
         }
         complete
     };
-    team.barrier().wait_with(frame.id as usize, || task::run_any(frame), complete);
+    team.barrier().wait_with(frame.id as usize, has_work, || task::run_any(frame), complete);
 }
 
 fn end_construct(frame: &Frame) {
