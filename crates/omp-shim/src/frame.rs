@@ -8,7 +8,7 @@
 
 use crate::icv::Icvs;
 use crate::root;
-use crate::task::Task;
+use crate::task::{Tally, Task};
 use crate::team::Team;
 use crate::tls;
 use crate::worksharing::Progress;
@@ -32,6 +32,8 @@ pub(crate) struct Frame {
     progress: UnsafeCell<Progress>,
     /// Looks for a task that found none since the last one that did.
     pub(crate) vain_looks: Cell<u32>,
+    /// Tasks that it has completed for others and not told them yet.
+    pub(crate) tally: Tally,
     /// Tasks that the thread may create before it looks whether there are enough; below 0: tasks that it runs itself
     /// before it looks again.
     pub(crate) task_room: Cell<i32>,
@@ -56,6 +58,7 @@ impl Frame {
             singles: Cell::new(team.singles_met()),
             progress: UnsafeCell::new(Progress::NONE),
             vain_looks: Cell::new(0),
+            tally: Tally::new(),
             task_room: Cell::new(0),
             promised: Cell::new(false),
         }

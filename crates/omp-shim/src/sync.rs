@@ -56,6 +56,7 @@ pub(crate) fn cancellable_barrier(frame: &Frame) -> bool {
                 cancelled() || team.tasks.all_complete(frame.size)
             });
             if cancelled() {
+                frame.tally.tell(frame);
                 return true;
             }
             // ORDERING: Relaxed - published by the release.
@@ -68,6 +69,8 @@ pub(crate) fn cancellable_barrier(frame: &Frame) -> bool {
             cancelled() || team.cancel_barrier.is_over(round)
         }),
     }
+    // Who leaves early may have kept something.
+    frame.tally.tell(frame);
     cancelled()
 }
 

@@ -15,15 +15,19 @@
 //!     and in a cycle of such waits each task would be younger than itself. What an event releases, whoever fulfills it,
 //!     stands in the queue that nobody owns.
 
+mod completion;
 mod depend;
 mod group;
 mod included;
+mod memory;
+mod pool;
 mod queue;
 pub(crate) mod reduction;
 pub(crate) mod taskloop;
 mod urgent;
 mod wait;
 
+pub(crate) use completion::Tally;
 pub(crate) use depend::{Access, Dependence};
 pub(crate) use group::{Group, close_group, new_group, open_group};
 pub(crate) use queue::Queues;
@@ -32,9 +36,11 @@ pub(crate) use wait::{finish_all, run_any, run_own, wait_for_children, wait_for_
 use crate::frame::Frame;
 use crate::icv::{Icvs, settings};
 use crate::team::{Body, Team};
+use completion::complete;
 use depend::{Node, Table};
-use included::{lasting_task, resume, run_included};
-use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use included::{resume, run_included};
+use memory::{CHILD, Memory, REFERENCE, TaskRef, allocate};
+use std::alloc::Layout;
 use std::cell::Cell;
 use std::ffi::c_void;
 use std::ptr::{self, NonNull};
@@ -59,38 +65,23 @@ pub(crate) struct Task {
     lasting: Cell<*const Task>,
     /// The innermost group that the task's code is in.
     group: Cell<*const Group>,
-    /// Low half: references to the memory. High half: children that are not complete.
-    links: AtomicU64,
     /// Dependences among its children; null before the first.
     table: Cell<*mut Table>,
+    /// Low half: references to the memory. High half: children that are not complete.
+    links: AtomicU64,
 }
 
-/// Where a task's memory comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Memory {
-    /// A member's frame: an implicit task.
-    Frame,
-    /// The stack of the thread that creates it: an included task, which nobody else has heard of.
-    Stack,
-    /// The heap, because it turned out to have children: see `included`.
-    Heap,
-    /// An [`Explicit`].
-    Explicit,
-}
-
-const REFERENCE: u64 = 1;
-const CHILD: u64 = 1 << 32;
-
-/// An explicit task. Its argument block stands behind it in the same allocation.
+/// An explicit task. Its edges and its argument block stand behind it in the same allocation.
 #[repr(C)]
 pub(crate) struct Explicit {
     task: Task,
+    /// Beside the task's links, which are touched with it.
+    node: Node,
     body: Body,
     data: *mut c_void,
     layout: Layout,
     /// The group that counts it.
     counted_by: *const Group,
-    node: Node,
     /// Bits of `event`.
     event: AtomicU8,
     detached: bool,
@@ -163,8 +154,8 @@ impl Task {
             origin: 0,
             lasting: Cell::new(ptr::null()),
             group: Cell::new(group),
-            links: AtomicU64::new(REFERENCE),
             table: Cell::new(ptr::null_mut()),
+            links: AtomicU64::new(REFERENCE),
         }
     }
 
@@ -179,8 +170,8 @@ impl Task {
             origin: 0,
             lasting: Cell::new(ptr::null()),
             group: parent.group.clone(),
-            links: AtomicU64::new(REFERENCE),
             table: Cell::new(ptr::null_mut()),
+            links: AtomicU64::new(REFERENCE),
         }
     }
 
@@ -233,84 +224,6 @@ impl Task {
             drop(unsafe { Box::from_raw(table) });
         }
     }
-}
-
-/// A counted reference to an explicit task's memory.
-pub(crate) struct TaskRef(NonNull<Explicit>);
-
-impl TaskRef {
-    fn new(task: &Explicit) -> Self {
-        // ORDERING: Relaxed - the caller has a reference already.
-        task.task.links.fetch_add(REFERENCE, Relaxed);
-        Self(NonNull::from(task))
-    }
-
-    fn get(&self) -> &Explicit {
-        // SAFETY: - the reference keeps the memory.
-        unsafe { self.0.as_ref() }
-    }
-}
-
-impl Drop for TaskRef {
-    fn drop(&mut self) {
-        // SAFETY: - this reference was counted by `new`.
-        unsafe { release(&raw const (*self.0.as_ptr()).task) };
-    }
-}
-
-/// Gives one reference back; frees the task, and then its ancestors, when it was the last (T5).
-///
-/// # Safety
-/// - The caller owns one reference to `task`.
-unsafe fn release(mut task: *const Task) {
-    // SAFETY: - the caller's reference, then that of the child that was just freed.
-    while let (true, before) = unsafe { let_go(task, REFERENCE) } {
-        if before.parent.is_null() {
-            return;
-        }
-        task = before.parent;
-    }
-}
-
-/// What a task was before it was let go.
-struct Before {
-    links: u64,
-    parent: *const Task,
-}
-
-/// Subtracts `share` of a task's links; frees its memory, and says so, when that was the last reference. Then the caller
-/// owns the reference to its parent.
-///
-/// # Safety
-/// - The caller owns what it subtracts.
-#[inline]
-unsafe fn let_go(task: *const Task, share: u64) -> (bool, Before) {
-    // SAFETY: - what the caller owns keeps it alive.
-    let this = unsafe { &*task };
-    let (parent, memory) = (this.parent, this.memory);
-    // ORDERING: AcqRel - the one who frees sees what all others did with it; `has_children` sees what the child did.
-    let links = this.links.fetch_sub(share, AcqRel);
-    let references = |links: u64| links % CHILD;
-    let is_last = references(share) != 0 && references(links) == references(share);
-    if is_last {
-        match memory {
-            // It has no memory of its own, nor a reference to its parent.
-            Memory::Frame | Memory::Stack => return (false, Before { links, parent }),
-            // SAFETY: - made by `promote` with `Box`, and nobody refers to it any more.
-            Memory::Heap => drop(unsafe { Box::from_raw(task.cast_mut()) }),
-            Memory::Explicit => {
-                let explicit = task.cast::<Explicit>().cast_mut();
-                // SAFETY: - explicit tasks start with their `Task` (repr(C)), and nobody refers to this one any more.
-                let layout = unsafe { (*explicit).layout };
-                // SAFETY: - as above; allocated with this layout in `allocate`.
-                unsafe {
-                    ptr::drop_in_place(explicit);
-                    dealloc(explicit.cast(), layout);
-                }
-            }
-        }
-    }
-    (is_last, Before { links, parent })
 }
 
 /// Creates a task, and runs it at once where it must not or need not wait.
@@ -374,66 +287,7 @@ fn create_detached(frame: &Frame, request: &Request<'_>, included: bool) {
 /// True when nothing that is not done comes before a child with these dependences.
 fn is_ready(frame: &Frame, dependences: &[Dependence]) -> bool {
     let task = frame.task();
-    dependences.is_empty() || task.table.get().is_null() || depend::predecessors(task.table(), dependences).is_empty()
-}
-
-/// Makes the task and counts it (T1).
-fn allocate<'a>(frame: &Frame, request: &Request<'_>) -> &'a Explicit {
-    let parent = lasting_task(frame);
-    let (layout, offset) = Layout::new::<Explicit>().extend(request.block).unwrap_or_else(|_| {
-        crate::message::fatal(&format!("a task's argument block of {} bytes is too large", request.block.size()))
-    });
-    // SAFETY: - the layout is not empty.
-    let memory = unsafe { alloc(layout) };
-    if memory.is_null() {
-        handle_alloc_error(layout);
-    }
-    // SAFETY: - `offset` lies in the allocation.
-    let block: *mut c_void = unsafe { memory.add(offset) }.cast();
-    let task = memory.cast::<Explicit>();
-    let fresh = Explicit {
-        task: Task {
-            icvs: parent.icvs.clone(),
-            parent,
-            depth: parent.depth + 1,
-            memory: Memory::Explicit,
-            is_final: request.is_final || parent.is_final,
-            origin: 0,
-            lasting: Cell::new(ptr::null()),
-            group: parent.group.clone(),
-            links: AtomicU64::new(REFERENCE),
-            table: Cell::new(ptr::null_mut()),
-        },
-        body: request.body,
-        data: block,
-        layout,
-        counted_by: parent.group.get(),
-        node: Node::new(frame.team(), !request.dependences.is_empty() || request.event.is_some()),
-        event: AtomicU8::new(0),
-        detached: request.event.is_some(),
-        priority: priority(request),
-    };
-    // SAFETY: - fresh memory of the right layout.
-    unsafe { task.write(fresh) };
-    if let Some(place) = request.event {
-        // SAFETY: - the compiled code passes a place for the handle, and begins the argument block with it.
-        unsafe {
-            place.write(task.cast());
-            if !request.data.is_null() {
-                request.data.cast::<*mut c_void>().write(task.cast());
-            }
-        }
-    }
-    // SAFETY: - fresh memory behind the task, of the request's layout.
-    unsafe { request.fill(block) };
-    // ORDERING: Relaxed - queues and tables publish the task; the counts only have to be up before that.
-    parent.links.fetch_add(CHILD | REFERENCE, Relaxed);
-    if let Some(group) = parent.group() {
-        group.count_created();
-    }
-    frame.team().tasks.count_created(frame.id);
-    // SAFETY: - just written; alive until it is complete.
-    unsafe { &*task }
+    dependences.is_empty() || task.table.get().is_null() || depend::is_ready(task.table(), dependences)
 }
 
 /// What the task's `priority` clause comes to.
@@ -447,15 +301,33 @@ fn priority(request: &Request<'_>) -> u32 {
 
 /// Runs a task's body (T3) and completes it unless its event is still to come.
 fn execute(frame: &Frame, task: &Explicit) {
-    let team = frame.team();
+    if run(frame, task) {
+        complete(frame.team(), Some(frame.id), false, task);
+    }
+}
+
+/// As [`execute`], for who has nothing else to do: what its end means for parent, group and team is told later, together
+/// with that of others ([`Tally`]).
+fn execute_helping(frame: &Frame, task: &Explicit) {
+    frame.tally.tell_before(frame, task);
+    if run(frame, task) {
+        if task.detached {
+            complete(frame.team(), Some(frame.id), false, task);
+        } else {
+            frame.tally.complete(frame, task);
+        }
+    }
+}
+
+/// Runs a task's body (T3), unless its group is cancelled; true when the task is to be completed now: no event is to come.
+fn run(frame: &Frame, task: &Explicit) -> bool {
     // SAFETY: - the group counts this task, so it is still open.
-    if is_cancelled(team, unsafe { task.counted_by.as_ref() }) {
+    if is_cancelled(frame.team(), unsafe { task.counted_by.as_ref() }) {
         // ORDERING: AcqRel - as below.
         if task.detached && task.event.fetch_or(DISCARDED, AcqRel) & FULFILLED == 0 {
             std::mem::forget(TaskRef::new(task));
         }
-        complete(team, Some(frame.id), false, task);
-        return;
+        return true;
     }
     let before = frame.swap_task(&raw const task.task);
     // SAFETY: - the compiled code's body with its argument block, once.
@@ -463,9 +335,7 @@ fn execute(frame: &Frame, task: &Explicit) {
     resume(frame, before);
     task.task.drop_table();
     // ORDERING: AcqRel - either this thread or the fulfilling one sees both bits, and completes the task.
-    if !task.detached || task.event.fetch_or(BODY_DONE, AcqRel) & FULFILLED != 0 {
-        complete(team, Some(frame.id), false, task);
-    }
+    !task.detached || task.event.fetch_or(BODY_DONE, AcqRel) & FULFILLED != 0
 }
 
 /// `omp_fulfill_event`: may come from any thread of the process.
@@ -480,47 +350,6 @@ pub(crate) unsafe fn fulfill(handle: *mut c_void, frame: &Frame) {
         let team = task.node.team();
         let id = ptr::eq(team, frame.team()).then_some(frame.id);
         complete(team, id, true, task);
-    }
-}
-
-/// T4. Wakes waiting members only when there may be something new for them. `by_event`: not at the end of the body.
-fn complete(team: &Team, id: Option<u32>, by_event: bool, task: &Explicit) {
-    // A stranger outlives the team's last task in here: the team waits for it before its memory goes.
-    let _visit = id.is_none().then(|| team.tasks.visit());
-    let mut news = task.node.is_watched();
-    let mut released = false;
-    task.node.finish(|successor| {
-        match id {
-            Some(id) if !by_event => team.tasks.push(id, successor),
-            _ => team.tasks.push_unowned(successor),
-        }
-        released = true;
-    });
-    if task.detached {
-        team.tasks.count_fulfilled();
-    }
-    // SAFETY: - counted by the group, so the group is open until the next line has run.
-    if let Some(group) = unsafe { task.counted_by.as_ref() } {
-        news |= group.count_complete();
-    }
-    let parent = task.task.parent;
-    // SAFETY: - the reference that the task was made with.
-    let is_gone = unsafe { let_go(&raw const task.task, REFERENCE) }.0;
-    // One subtraction for the child and, when its memory is gone, its reference.
-    // SAFETY: - I1: the parent outlives its children; the reference, if any, was the child's.
-    let (parent_is_gone, before) = unsafe { let_go(parent, if is_gone { CHILD | REFERENCE } else { CHILD }) };
-    news |= before.links < 2 * CHILD;
-    if parent_is_gone && !before.parent.is_null() {
-        // SAFETY: - the parent's own reference to its parent.
-        unsafe { release(before.parent) };
-    }
-    // Who still has tasks in its queue has not completed the last one.
-    let may_be_last = id.is_none_or(|id| team.tasks.has_none(id));
-    team.tasks.count_complete(id);
-    if may_be_last || released {
-        team.stir();
-    } else if news {
-        team.wait.notify_all();
     }
 }
 

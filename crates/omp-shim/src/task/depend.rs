@@ -3,9 +3,11 @@
 //! The table belongs to the parent and is used only by the thread that runs it. A child's [`Node`] counts the
 //! predecessors that are not done and lists the successors that wait for it; both ends may be on different threads.
 
-use super::{Explicit, TaskRef};
+use super::Explicit;
+use super::memory::TaskRef;
 use crate::team::Team;
 use nanothreads::engine::Addresses;
+use std::cell::Cell;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{
     AtomicPtr, AtomicU32,
@@ -43,27 +45,41 @@ pub(crate) struct Table(Addresses<Users>);
 
 /// A task's place in the order.
 pub(super) struct Node {
-    /// Predecessors that are not done, and one until registration is over.
-    missing: AtomicU32,
     /// A stack of the tasks that wait for this one; [`DONE`] once it is done.
     successors: AtomicPtr<Edge>,
+    /// Predecessors that are not done, and one until registration is over.
+    missing: AtomicU32,
+    /// Places at `edges` that are free: for its creator alone.
+    room: Cell<u32>,
+    /// Memory for edges, behind the task: one for each of its dependences.
+    edges: *mut Edge,
+    team: *const Team,
     /// Somebody may ask whether the task is done: it has dependences or an event.
     watched: bool,
-    team: *const Team,
 }
 
-/// One waiting task.
-struct Edge {
-    task: TaskRef,
+/// One waiting task, in its predecessor's list. It waits at least as long as it stands there, so it is alive.
+pub(super) struct Edge {
+    task: NonNull<Explicit>,
     next: *mut Edge,
+    /// Not in the waiting task's own memory: it has more predecessors than dependences.
+    is_boxed: bool,
 }
 
 /// Marks the end of a node's life; never followed.
 const DONE: *mut Edge = ptr::without_provenance_mut(1);
 
 impl Node {
-    pub(super) fn new(team: &Team, watched: bool) -> Self {
-        Self { missing: AtomicU32::new(1), successors: AtomicPtr::new(ptr::null_mut()), watched, team }
+    /// A task of `team`; `edges` is memory for `room` of them.
+    pub(super) fn new(team: &Team, watched: bool, edges: *mut Edge, room: usize) -> Self {
+        Self {
+            successors: AtomicPtr::new(ptr::null_mut()),
+            missing: AtomicU32::new(1),
+            room: Cell::new(u32::try_from(room).unwrap_or(u32::MAX)),
+            edges,
+            team,
+            watched,
+        }
     }
 
     /// The team that the task belongs to.
@@ -82,22 +98,58 @@ impl Node {
         self.successors.load(Acquire) == DONE
     }
 
+    /// An edge of `task`, which this node is of.
+    fn new_edge(&self, task: NonNull<Explicit>, next: *mut Edge) -> *mut Edge {
+        let room = self.room.get();
+        if room == 0 {
+            return Box::into_raw(Box::new(Edge { task, next, is_boxed: true }));
+        }
+        self.room.set(room - 1);
+        // SAFETY: - a place in the task's memory that was free.
+        let edge = unsafe { self.edges.add(room as usize - 1) };
+        // SAFETY: - as above.
+        unsafe { edge.write(Edge { task, next, is_boxed: false }) };
+        edge
+    }
+
+    /// Frees an edge that `new_edge` made last.
+    ///
+    /// # Safety
+    /// - It stands in no list.
+    unsafe fn drop_edge(&self, edge: *mut Edge) {
+        // SAFETY: - caller's contract: alive and ours.
+        if unsafe { (*edge).is_boxed } {
+            // SAFETY: - made with `Box`.
+            drop(unsafe { Box::from_raw(edge) });
+        } else {
+            self.room.set(self.room.get() + 1);
+        }
+    }
+
     /// Makes `task` wait for this one; false when it is done already.
     fn add(&self, task: &Explicit) -> bool {
-        let edge = Box::into_raw(Box::new(Edge { task: TaskRef::new(task), next: ptr::null_mut() }));
         // ORDERING: Acquire - what the task did, when it is done; pairs with `finish`.
         let mut head = self.successors.load(Acquire);
-        while head != DONE {
-            // SAFETY: - not published yet.
-            unsafe { (*edge).next = head };
-            // ORDERING: Release - publishes the edge; pairs with `finish`.
+        if head == DONE {
+            return false;
+        }
+        // ORDERING: Relaxed - registration's own count keeps it above 0 until the end; the edge publishes it.
+        task.node.missing.fetch_add(1, Relaxed);
+        let edge = task.node.new_edge(NonNull::from(task), head);
+        loop {
+            // ORDERING: Release - publishes the edge; pairs with `finish`. Acquire - as above.
             match self.successors.compare_exchange_weak(head, edge, Release, Acquire) {
                 Ok(_) => return true,
+                Err(DONE) => break,
                 Err(now) => head = now,
             }
+            // SAFETY: - not published yet.
+            unsafe { (*edge).next = head };
         }
+        // ORDERING: Relaxed - as above.
+        task.node.missing.fetch_sub(1, Relaxed);
         // SAFETY: - not published.
-        drop(unsafe { Box::from_raw(edge) });
+        unsafe { task.node.drop_edge(edge) };
         false
     }
 
@@ -109,10 +161,15 @@ impl Node {
         // ORDERING: AcqRel - sees the edges of `add`; shows what the task did to `add` and `is_finished`.
         let mut edge = self.successors.swap(DONE, AcqRel);
         while !edge.is_null() {
-            // SAFETY: - made by `add`, taken out of the list once.
-            let Edge { task, next } = *unsafe { Box::from_raw(edge) };
-            if task.get().node.has_one_less() {
-                ready(NonNull::from(task.get()));
+            // SAFETY: - made by `add`, taken out of the list once; its task waits until the count below.
+            let Edge { task, next, is_boxed } = unsafe { edge.read() };
+            if is_boxed {
+                // SAFETY: - made with `Box`, and nobody's any more.
+                drop(unsafe { Box::from_raw(edge) });
+            }
+            // SAFETY: - the task waits, so it is alive; the edge in its memory is not looked at after this.
+            if unsafe { task.as_ref() }.node.has_one_less() {
+                ready(task);
             }
             edge = next;
         }
@@ -125,61 +182,61 @@ impl Node {
     }
 }
 
-impl Table {
-    /// The tasks that a user of `dependence` comes after.
-    fn before(&self, dependence: &Dependence) -> impl Iterator<Item = &TaskRef> {
-        let users = self.0.get(&dependence.address);
-        let readers = match dependence.access {
-            Access::Read => &[][..],
-            Access::Write => users.map_or(&[][..], |users| &users.readers),
-        };
-        users.and_then(|users| users.writer.as_ref()).into_iter().chain(readers)
+impl Users {
+    /// The tasks that a user with this access comes after.
+    fn before(&self, access: Access) -> impl Iterator<Item = &Explicit> {
+        let readers = if access == Access::Read { &[][..] } else { &self.readers };
+        self.writer.iter().chain(readers).map(TaskRef::get)
     }
 
-    fn note(&mut self, task: &Explicit, dependence: &Dependence) {
-        let users = self.0.entry(dependence.address).or_default();
-        match dependence.access {
+    /// `task`, which nobody has heard of yet, is the last user now.
+    fn note(&mut self, task: &Explicit, access: Access) {
+        match access {
             Access::Write => {
-                users.readers.clear();
-                users.writer = Some(TaskRef::new(task));
+                self.readers.clear();
+                self.writer = Some(TaskRef::to_fresh(task));
             }
             Access::Read => {
-                if users.readers.len() == users.readers.capacity() {
-                    users.readers.retain(|reader| !reader.get().node.is_finished());
+                if self.readers.len() == self.readers.capacity() {
+                    self.readers.retain(|reader| !reader.get().node.is_finished());
                 }
-                users.readers.push(TaskRef::new(task));
+                self.readers.push(TaskRef::to_fresh(task));
             }
         }
     }
 }
 
-/// Registers a child; true when it can run at once.
+impl Table {
+    /// The children that are not done and that a task with `dependences` comes after.
+    fn open<'a>(&'a self, dependences: &'a [Dependence]) -> impl Iterator<Item = &'a Explicit> {
+        let users =
+            |dependence: &Dependence| self.0.get(&dependence.address).map(|users| users.before(dependence.access));
+        dependences.iter().filter_map(users).flatten().filter(|task| !task.node.is_finished())
+    }
+}
+
+/// Registers a child, which nobody has heard of yet; true when it can run at once.
 pub(super) fn register(table: &mut Table, task: &Explicit, dependences: &[Dependence]) -> bool {
+    let mut waits = false;
     for dependence in dependences {
-        for predecessor in table.before(dependence) {
-            let predecessor = predecessor.get();
-            if std::ptr::eq(predecessor, task) {
-                continue;
-            }
-            // ORDERING: Relaxed - registration's own count keeps it above 0 until the end.
-            task.node.missing.fetch_add(1, Relaxed);
-            if !predecessor.node.add(task) {
-                task.node.missing.fetch_sub(1, Relaxed);
+        let users = table.0.entry(dependence.address).or_default();
+        for predecessor in users.before(dependence.access) {
+            // It uses the address twice.
+            if !ptr::eq(predecessor, task) {
+                waits |= predecessor.node.add(task);
             }
         }
+        users.note(task, dependence.access);
     }
-    for dependence in dependences {
-        table.note(task, dependence);
-    }
-    task.node.has_one_less()
+    !waits || task.node.has_one_less()
+}
+
+/// True when a child with `dependences` could run at once.
+pub(super) fn is_ready(table: &Table, dependences: &[Dependence]) -> bool {
+    table.open(dependences).next().is_none()
 }
 
 /// The children that are not done and that a task with `dependences` would come after.
 pub(super) fn predecessors(table: &Table, dependences: &[Dependence]) -> Vec<TaskRef> {
-    dependences
-        .iter()
-        .flat_map(|dependence| table.before(dependence))
-        .filter(|task| !task.get().node.is_finished())
-        .map(|task| TaskRef::new(task.get()))
-        .collect()
+    table.open(dependences).map(TaskRef::new).collect()
 }

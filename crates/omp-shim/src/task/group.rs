@@ -29,10 +29,10 @@ impl Group {
         self.pending.fetch_add(1, Relaxed);
     }
 
-    /// One task less; true when none is left. The group may be gone when this returns.
-    pub(super) fn count_complete(&self) -> bool {
+    /// `count` tasks less; true when none is left. The group may be gone when this returns.
+    pub(super) fn count_complete(&self, count: u32) -> bool {
         // ORDERING: Release - pairs with `is_done`.
-        self.pending.fetch_sub(1, Release) == 1
+        self.pending.fetch_sub(count, Release) == count
     }
 
     fn is_done(&self) -> bool {

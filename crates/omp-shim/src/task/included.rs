@@ -1,7 +1,8 @@
 //! Tasks that their creator runs at once, on its stack: undeferred ones, final ones, and those of a team that has enough.
 //! They cost no memory and no count, because they are complete before anybody could ask for them.
 
-use super::{Memory, REFERENCE, Request, Task, release};
+use super::memory::{Memory, REFERENCE, release};
+use super::{Request, Task};
 use crate::frame::Frame;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::cell::Cell;
@@ -89,8 +90,8 @@ fn promote(task: &Task) -> *const Task {
         origin: task.identity(),
         lasting: Cell::new(ptr::null()),
         group: task.group.clone(),
-        links: AtomicU64::new(REFERENCE),
         table: Cell::new(ptr::null_mut()),
+        links: AtomicU64::new(REFERENCE),
     }));
     // SAFETY: - it is alive, as above; this reference keeps it for the descendants' sake (I1).
     // ORDERING: Relaxed - the parent's own thread.

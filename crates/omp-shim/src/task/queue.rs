@@ -5,6 +5,7 @@
 //! at the other (the oldest first: the largest piece of work).
 
 use super::Explicit;
+use super::pool::{Shelf, Store};
 use super::urgent::Urgent;
 use crossbeam_deque::{Injector, Steal, Stealer, Worker};
 use platform::sync::CachePadded;
@@ -53,6 +54,9 @@ pub(crate) struct Queues {
     urgent: Urgent,
     /// One for each deque.
     counters: UnsafeCell<Vec<CachePadded<Counters>>>,
+    /// Likewise.
+    shelves: UnsafeCell<Vec<CachePadded<Shelf>>>,
+    store: Store,
     /// Tasks completed by threads that are not of the team.
     completed_elsewhere: AtomicU64,
     /// Threads that are not of the team and complete a task of it just now: see [`Visit`].
@@ -74,7 +78,7 @@ impl Drop for Visit<'_> {
 }
 
 // SAFETY: - the vector changes between regions only (`make_room`).
-//         - `own` is used by the member alone that the deque belongs to; `others` is made to be shared.
+//         - `own` is used by the member alone that the deque belongs to, shelves likewise; `others` is made to be shared.
 unsafe impl Sync for Queues {}
 
 impl Queues {
@@ -85,6 +89,8 @@ impl Queues {
             unowned: CachePadded::new(Injector::new()),
             urgent: Urgent::default(),
             counters: UnsafeCell::new(Vec::new()),
+            shelves: UnsafeCell::new(Vec::new()),
+            store: Store::default(),
             completed_elsewhere: AtomicU64::new(0),
             visitors: AtomicU32::new(0),
             detached: AtomicU32::new(0),
@@ -96,11 +102,14 @@ impl Queues {
     pub(crate) fn make_room(&self, members: usize) {
         // SAFETY: - between regions: only the primary thread looks here.
         let (deques, counters) = unsafe { (&mut *self.deques.get(), &mut *self.counters.get()) };
+        // SAFETY: - as above.
+        let shelves = unsafe { &mut *self.shelves.get() };
         while deques.len() < members {
             let own = Worker::new_lifo();
             let others = own.stealer();
             deques.push(CachePadded::new(Deque { own, others }));
             counters.push(CachePadded::default());
+            shelves.push(CachePadded::default());
         }
     }
 
@@ -261,6 +270,25 @@ impl Queues {
         None
     }
 
+    fn shelf(&self, id: u32) -> &Shelf {
+        // SAFETY: - the vector does not change during a region.
+        unsafe { &(&*self.shelves.get())[id as usize] }
+    }
+
+    /// Memory for a task that member `id`, the caller, creates.
+    pub(super) fn take_block(&self, id: u32) -> *mut u8 {
+        self.shelf(id).take(&self.store)
+    }
+
+    /// Takes the memory of a task back that member `id`, the caller, frees.
+    ///
+    /// # Safety
+    /// - It came from `take_block`, of this or another team, and nobody uses it any more.
+    pub(super) unsafe fn give_block(&self, id: u32, block: *mut u8) {
+        // SAFETY: - caller's contract.
+        unsafe { self.shelf(id).give(block, &self.store) };
+    }
+
     fn steal_unowned(&self) -> Option<NonNull<Explicit>> {
         if self.unowned.is_empty() { None } else { steal(|| self.unowned.steal()) }
     }
@@ -281,17 +309,18 @@ impl Queues {
         }
     }
 
-    /// Member `id` (or a thread that is none) completes a task: the last thing that touches its region.
-    pub(crate) fn count_complete(&self, id: Option<u32>) {
+    /// Member `id` (or a thread that is none) completes `count` tasks: the last thing that touches their region.
+    pub(super) fn count_complete(&self, id: Option<u32>, count: u32) {
+        let count = u64::from(count);
         match id {
             Some(id) => {
                 let completed = &self.counters(id).completed;
                 // ORDERING: Release - pairs with `all_complete`. One writer.
-                completed.store(completed.load(Relaxed) + 1, Release);
+                completed.store(completed.load(Relaxed) + count, Release);
             }
             None => {
                 // ORDERING: Release - pairs with `all_complete`.
-                self.completed_elsewhere.fetch_add(1, Release);
+                self.completed_elsewhere.fetch_add(count, Release);
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Waiting for tasks, and running some meanwhile (I3 of the parent module).
 
-use super::{Dependence, Explicit, Task, depend, execute};
+use super::{Dependence, Explicit, Task, depend, execute, execute_helping};
 use crate::frame::Frame;
 use nanothreads::engine;
 use std::ptr::NonNull;
@@ -84,9 +84,11 @@ pub(crate) fn run_any(frame: &Frame) -> bool {
         Some(task) => {
             frame.vain_looks.set(0);
             // SAFETY: - taken out of the queue: this thread alone runs it.
-            execute(frame, unsafe { task.as_ref() });
+            execute_helping(frame, unsafe { task.as_ref() });
             true
         }
+        // Others may wait for what is kept; and there may be more tasks after that.
+        None if frame.tally.tell(frame) => true,
         // The counts are in lines that those write who create tasks: looked at only now.
         None if tasks.all_complete(frame.size) => false,
         None => {
