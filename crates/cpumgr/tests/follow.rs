@@ -258,3 +258,36 @@ impl Drop for Killed {
         self.0.wait().expect("a child can be waited for");
     }
 }
+
+/// A program whose second thread never waits, and a manager that squeezes nobody before the test is over: who moves does so by
+/// itself, between two pieces of its work.
+fn leaves_its_processor_between_two_pieces(pieces: &str) {
+    let Some(cpus) = two_processors() else { return };
+    let manager = Manager::start(&["--cpus", &cpus, "--grace", "10s"]);
+    let Some(compiled) = Compiled::new(&manager, "chunks") else { return };
+    let Some(other) = Compiled::new(&manager, "obey") else { return };
+    let mut command = compiled.command(&manager);
+    command.arg(pieces);
+    let mut child = command.spawn().unwrap();
+    let mut output = BufReader::new(child.stdout.take().unwrap());
+    let mut line = || {
+        let mut line = String::new();
+        output.read_line(&mut line).unwrap();
+        line.trim_end().to_owned()
+    };
+    assert_eq!(line(), "ready");
+    let other = Obedient::start(&other, &manager);
+    assert_eq!(line(), "moved");
+    assert!(child.wait().unwrap().success());
+    drop(other);
+}
+
+#[test]
+fn a_thread_that_is_asked_for_its_processor_leaves_it_between_two_chunks_of_a_loop() {
+    leaves_its_processor_between_two_pieces("loop");
+}
+
+#[test]
+fn a_thread_that_is_asked_for_its_processor_leaves_it_between_two_tasks() {
+    leaves_its_processor_between_two_pieces("tasks");
+}

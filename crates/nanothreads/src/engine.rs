@@ -20,6 +20,7 @@
 use crate::engine_state::engine;
 use crate::local::local;
 use crate::patience;
+use crate::safe_point;
 use crate::wait_point::Look;
 
 pub use crate::barrier::Barrier;
@@ -89,6 +90,14 @@ pub fn wait(point: &WaitPoint, mut done: impl FnMut() -> bool) {
 pub fn patience() -> u64 {
     let local = local();
     patience::limit(local, local.membership().crowd)
+}
+
+/// To be called between two pieces of work that the calling thread does for a region (chunks of a loop, tasks), where it holds
+/// nothing and nobody waits for just this thread: it follows what a manager granted meanwhile. Cost: four loads, and one
+/// that is thread-local; two loads without a manager.
+#[inline]
+pub fn between_pieces() {
+    safe_point::between_pieces();
 }
 
 /// As [`wait`], for looks that may make progress.

@@ -199,6 +199,12 @@ impl Engine {
         self.sizer().managed()
     }
 
+    /// The same, where the program has asked for a team before: looks for no manager. Cost: a load.
+    #[inline]
+    pub(crate) fn managed_already(&self) -> Option<&'static Managed> {
+        self.sizer.get().and_then(Source::managed)
+    }
+
     /// True when a manager was found at start.
     pub(crate) fn is_managed(&self) -> bool {
         self.sizer().origin() == Origin::Manager

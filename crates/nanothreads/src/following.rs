@@ -17,6 +17,11 @@
 //! *A grant in between.* A stores 4, the manager publishes 5, A reads 5's place. The next F1 compares 4 with 5, and A goes to the
 //! same place again.
 //!
+//! # Helping
+//! A VP that was squeezed gets one helper in one epoch ([`Helped`]): the first who asks. It puts the VP on its own processor, as
+//! anybody else does (G1, G2), so that the VP finds its own place at its next F1. The mark is a swap: of two that read it first
+//! and wrote it then, both would give their processor away for one VP, and another squeezed one would go without.
+//!
 //! # Orderings
 //! Relaxed, all: the kernel binds a thread under a lock of that thread, so that who binds it second sees (and in the order of
 //! `epoch` follows) what the first one stored before.
@@ -63,5 +68,28 @@ impl Following {
         put();
         // ORDERING: Relaxed - see the module head.
         self.0.store(UNKNOWN, Relaxed);
+    }
+}
+
+/// Whether a VP was helped in an epoch; see the module head.
+#[derive(Debug)]
+pub struct Helped(AtomicU32);
+
+impl Default for Helped {
+    fn default() -> Self {
+        Self::never()
+    }
+}
+
+impl Helped {
+    /// By nobody yet.
+    pub fn never() -> Self {
+        Self(AtomicU32::new(NONE))
+    }
+
+    /// True for the first who asks in this epoch: the VP is its to help.
+    pub fn take(&self, epoch: u32) -> bool {
+        // ORDERING: Relaxed - the swap alone decides.
+        self.0.swap(epoch, Relaxed) != epoch
     }
 }

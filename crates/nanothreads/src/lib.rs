@@ -32,9 +32,10 @@
 //! | teams | [`broadcast`], [`Team`] and its [`TeamMember`] |
 //! | several regions of one master at once | [`Team::overlap`]: [`mod@overlap`] |
 //! | storage for each thread | [`PerVp`] |
+//! | starting programs and threads in a region | [`unbound`] |
 //! | settings and numbers | [`builder()`], [`configure`], [`statistics()`] |
 //! | for language runtimes | [`engine`] |
-//! | building blocks with their protocols | [`slot`], [`ring`], [`open_ring`], [`arrival`], [`lending`], [`wait_point`], [`sleeper`], [`barrier`], [`following`] |
+//! | building blocks with their protocols | [`slot`], [`ring`], [`open_ring`], [`arrival`], [`lending`], [`wait_point`], [`sleeper`], [`barrier`], [`following`], [`wishes`] |
 //! | rules | of waiting: [`patience`]; of team sizes: [`sizer`]; of supply: [`supply`] |
 
 pub mod arrival;
@@ -49,6 +50,7 @@ pub mod following;
 mod fork_join;
 mod forked;
 pub mod groups;
+mod inheritance;
 pub mod join;
 pub mod lending;
 mod load;
@@ -69,6 +71,7 @@ mod presence;
 mod region;
 mod report;
 pub mod ring;
+mod safe_point;
 mod scope;
 pub mod sizer;
 pub mod sleeper;
@@ -80,10 +83,12 @@ mod team;
 mod teams;
 mod vp;
 pub mod wait_point;
+pub mod wishes;
 
 pub use builder::{BuildError, Builder, builder};
 pub use config::{Config, Waiting};
 pub use groups::{Group, Groups, groups};
+pub use inheritance::unbound;
 pub use join::join;
 pub use loops::{
     Alpha, Cross, Doacross, Order, ParChunksMut, ParFor, ParFor2d, ParFor3d, Pipeline, Pipeline2d, Schedule, Sections,

@@ -92,6 +92,8 @@ pub(crate) struct Local {
     /// The virtual processor that the thread is.
     vp: Cell<Option<&'static Vp>>,
     claim: Claim,
+    /// The grant's epoch when the thread last looked between two pieces of its work.
+    worked_under: Cell<u32>,
     counters: Cell<&'static Counters>,
 }
 
@@ -193,6 +195,7 @@ impl Local {
             is_vp: Cell::new(is_vp),
             vp: Cell::new(None),
             claim: Claim::default(),
+            worked_under: Cell::new(0),
             counters: Cell::new(engine().counters().take()),
         }
     }
@@ -235,6 +238,12 @@ impl Local {
     /// The virtual processor that this thread is; none on threads of the program.
     pub(crate) fn vp(&self) -> Option<&'static Vp> {
         self.vp.get()
+    }
+
+    /// The grant's epoch when the thread last looked between two pieces of its work; 0 before.
+    #[inline]
+    pub(crate) fn worked_under(&self) -> &Cell<u32> {
+        &self.worked_under
     }
 
     /// What this thread counts for [`statistics`](crate::statistics).

@@ -7,10 +7,10 @@
 //! With several masters nobody knows whose thread i runs when: then every VP may run on all granted processors (D6).
 //!
 //! # Where a thread changes its place (D1)
-//! A new grant has a new epoch. Threads look for one at *safe points* only: where they wait (idle, at a join or barrier, for
-//! tasks), before the first sleep or yield and now and then while they spin; and the master at each fork.
-//! - P1 A waiting VP binds itself to its new place ([`Managed::at_safe_point`]). A VP that was asked thereby leaves the
-//!   processor that was taken; in a team that is too large now it goes on waiting by yields.
+//! A new grant has a new epoch. Threads look for one at *safe points* only ([`safe_point`](crate::safe_point)): where they wait,
+//! between two pieces of work, and the master at each fork.
+//! - P1 The VP binds itself to its new place ([`Managed::at_safe_point`], [`Managed::between_pieces`]). A VP that was asked
+//!   thereby leaves the processor that was taken; in a team that is too large now it waits by yields.
 //! - P2 The master binds those that sleep, before it wakes them, which costs a tenth of what a running thread's migration
 //!   costs; and it moves itself to seat 0, by binding itself there and at once to its own mask again: it is never *kept*
 //!   anywhere (D2), and what it forks with another process inherits its mask.
@@ -22,7 +22,7 @@
 //! # Measuring (`managed/analyzer.rs`)
 //! See there.
 //!
-//! # Asking and giving back (`managed/wishes.rs`) and helping (`managed/help.rs`)
+//! # Asking and giving back ([`wishes`](crate::wishes)) and helping (`managed/help.rs`)
 //! See there.
 //!
 //! # Papers
@@ -32,9 +32,10 @@
 
 use crate::engine_state::engine;
 use crate::following;
-use crate::local::local;
+use crate::local::{Local, local};
 use crate::sizer::{Lease, MaskAndQuota, Seal, TeamSizer};
 use crate::vp::Vp;
+use crate::wishes::Wishes;
 use analyzer::{Advice, Analyzer};
 use arena::client::Client;
 use arena::layout::VpState;
@@ -43,12 +44,11 @@ use platform::affinity::{CpuId, CpuSet, Tid};
 use platform::clock::{Ticks, monotonic_ns};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use wishes::Wishes;
+use std::time::Duration;
 
 mod analyzer;
 mod help;
 mod seats;
-mod wishes;
 
 pub(crate) use seats::let_go;
 
@@ -181,19 +181,29 @@ impl Managed {
         }
     }
 
-    /// An idle VP looked before it sleeps and found nothing. `lingers_since`: it spun for [`patience::SHORT`] before that.
+    /// The calling thread is between two pieces of its work ([`crate::safe_point`]).
+    #[inline]
+    pub(crate) fn between_pieces(&self, local: &Local) {
+        let epoch = self.client.grant().epoch;
+        if local.worked_under().replace(epoch) != epoch {
+            self.goes_on(local);
+        }
+    }
+
+    /// An idle VP looked before it sleeps and found nothing.
     #[cold]
-    pub(crate) fn falls_asleep(&self, vp: &Vp, lingers_since: Option<Ticks>) {
-        if !self.client.is_alive() {
-            return;
+    pub(crate) fn falls_asleep(&self, vp: &Vp) {
+        self.client.set_vp_state(vp.seat(), VpState::Parked);
+    }
+
+    /// It has found nothing for `idle` ticks. Returns after which time it should say so again, while it sleeps.
+    #[cold]
+    pub(crate) fn idles(&self, vp: &Vp, idle: u64) -> Option<Duration> {
+        if !self.client.is_alive() || !engine().has_one_master() {
+            return None;
         }
-        let seat = vp.seat();
-        self.client.set_vp_state(seat, VpState::Parked);
-        if engine().has_one_master()
-            && let Some(since) = lingers_since
-        {
-            self.wishes.lower(&self.client, seat, self.lease(), since);
-        }
+        let idle_us = idle / Ticks::about_us(1).max(1);
+        self.wishes.lower(&self.client, vp.seat(), self.lease(), idle_us).map(Duration::from_micros)
     }
 
     /// It found something.

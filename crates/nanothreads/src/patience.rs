@@ -29,6 +29,7 @@ use crate::config::Waiting;
 use crate::engine_state::engine;
 use crate::load::HOLE;
 use crate::local::Local;
+use crate::safe_point;
 use crate::sizer::Lease;
 use crate::wait_point::{Look, WaitPoint};
 use platform::clock::Ticks;
@@ -164,7 +165,7 @@ pub(crate) fn wait_by<A: Into<Advice>, L: FnMut() -> Look>(
             Look::Pending => {}
         }
         if std::mem::take(&mut hands_over) {
-            safe_point(local);
+            safe_point::while_waiting(local);
             if hand_over(SHORT, &mut look) {
                 return;
             }
@@ -176,7 +177,7 @@ pub(crate) fn wait_by<A: Into<Advice>, L: FnMut() -> Look>(
         if !looks.is_multiple_of(LOOKS_PER_READING) {
             continue;
         }
-        safe_point(local);
+        safe_point::while_waiting(local);
         let now = Ticks::now();
         if let Some(last) = last_reading.replace(now)
             && now.since(last) > Ticks::about_us(HOLE)
@@ -205,14 +206,6 @@ pub(crate) fn wait_by<A: Into<Advice>, L: FnMut() -> Look>(
     sleep(look);
     if let Some(begin) = started {
         local.waited(begin.elapsed_ticks());
-    }
-}
-
-/// The thread waits: here it follows its program's grant (D1).
-#[inline]
-fn safe_point(local: &Local) {
-    if let Some(managed) = engine().managed() {
-        managed.at_safe_point(local.vp());
     }
 }
 

@@ -34,6 +34,7 @@ use platform::sync::atomic::{
     Ordering::{AcqRel, Relaxed},
 };
 use std::ptr;
+use std::time::Duration;
 
 const AWAKE: u32 = 0;
 const ASLEEP: u32 = 1;
@@ -58,7 +59,17 @@ impl<T> Sleeper<T> {
 
     /// Sleeps until `look` says `Ready`, looking at least once before each sleep; then wakes those that its waker left to
     /// it, calling `prepare` for each before. For the one thread that sleeps here.
-    pub fn sleep_until(&self, mut look: impl FnMut() -> Look, prepare: fn(&T)) {
+    pub fn sleep_until(&self, look: impl FnMut() -> Look, prepare: fn(&T)) {
+        self.sleep_with_alarm(look, || None, prepare);
+    }
+
+    /// The same; `alarm`, asked before each sleep, says after which time to look again at the latest.
+    pub fn sleep_with_alarm(
+        &self,
+        mut look: impl FnMut() -> Look,
+        alarm: impl Fn() -> Option<Duration>,
+        prepare: fn(&T),
+    ) {
         let mut is_first = true;
         loop {
             // ORDERING: AcqRel (W1) - pairs with V1.
@@ -73,6 +84,7 @@ impl<T> Sleeper<T> {
                 Look::Progress => continue,
                 Look::Pending => {}
             }
+            let limit = [limit, alarm()].into_iter().flatten().min();
             let _ = self.asleep.wait(ASLEEP, limit);
             // Most often somebody made the condition true: then there is no need to prepare another sleep.
             if look() == Look::Ready {

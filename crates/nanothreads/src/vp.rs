@@ -13,6 +13,7 @@ use crate::membership::{Carrier, Membership};
 use crate::open_ring::OpenRing;
 use crate::panics::NoUnwinding;
 use crate::patience::{self, Advice};
+use crate::safe_point;
 use crate::sleeper::Sleeper;
 use crate::slot::{Slot, Supplied};
 use crate::team::{Region, Work};
@@ -218,6 +219,7 @@ impl Vp {
             if let Some(found) = self.look(progress) {
                 return found;
             }
+            safe_point::while_waiting(local);
             let (line, ticket) = (progress.line, progress.ticket);
             let mut broadcast = None;
             let look = || {
@@ -248,16 +250,27 @@ impl Vp {
         let Some(managed) = engine().managed() else {
             return self.bed.sleep_until(look, Rare::before_wake);
         };
+        // Who spun has had nothing to do for so long already.
+        let (since, before) = match lingers_since {
+            Some(since) => (since, Ticks::about_us(patience::SHORT)),
+            None => (Ticks::now(), 0),
+        };
         let mut is_told = false;
+        let mut says_so_again = true;
+        let alarm = Cell::new(None);
         let tell = || {
             let seen = look();
-            if seen == Look::Pending && !is_told {
-                is_told = true;
-                managed.falls_asleep(self, lingers_since);
+            if seen == Look::Pending && says_so_again {
+                if !is_told {
+                    is_told = true;
+                    managed.falls_asleep(self);
+                }
+                alarm.set(managed.idles(self, before + since.elapsed_ticks()));
+                says_so_again = alarm.get().is_some();
             }
             seen
         };
-        self.bed.sleep_until(tell, Rare::before_wake);
+        self.bed.sleep_with_alarm(tell, || alarm.get(), Rare::before_wake);
         if is_told {
             managed.is_awake(self);
         }

@@ -1,13 +1,13 @@
-//! A model of two threads that bind a third one, on the shipped type.
-//! `RUSTFLAGS="--cfg loom" cargo test --release --test loom_following`. It has a twin with a planted bug that loom must find.
+//! Models of two threads that bind a third one, on the shipped types.
+//! `RUSTFLAGS="--cfg loom" cargo test --release --test loom_following`. Each has a twin with a planted bug that loom must find.
 #![cfg(loom)]
 
 mod planted;
 
-use loom::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use loom::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
 use loom::sync::{Arc, Mutex};
 use loom::thread;
-use nanothreads::following::{Following, NONE};
+use nanothreads::following::{Following, Helped, NONE};
 use planted::{explore, is_refuted};
 
 /// Epochs of grants.
@@ -74,4 +74,64 @@ fn who_is_let_go_when_the_manager_dies_is_nowhere_in_the_end() {
 #[test]
 fn who_is_told_before_it_is_put_elsewhere_is_caught() {
     is_refuted("who_is_told_before_it_is_put_elsewhere_is_caught", || followed(SECOND, false));
+}
+
+/// The processors of two helpers, as places.
+const HELPERS: [u32; 2] = [101, 102];
+
+/// What decides who helps: the shipped mark, or the planted one, which is read and then written.
+trait Mark: Send + Sync + 'static {
+    fn take(&self, epoch: u32) -> bool;
+}
+
+impl Mark for Helped {
+    fn take(&self, epoch: u32) -> bool {
+        Helped::take(self, epoch)
+    }
+}
+
+struct ReadFirst(AtomicU32);
+
+impl Mark for ReadFirst {
+    fn take(&self, epoch: u32) -> bool {
+        let is_mine = self.0.load(Relaxed) != epoch;
+        self.0.store(epoch, Relaxed);
+        is_mine
+    }
+}
+
+/// Two threads that wait find the same squeezed virtual processor, which comes to a safe point at the same time: one of them
+/// helps, and at its next safe point the helped one is in its own place again.
+fn helped(mark: impl Mark) {
+    let model = Arc::new((
+        Model { following: Following::unknown(), grant: AtomicU32::new(FIRST), place: Mutex::new(NONE) },
+        mark,
+        AtomicUsize::new(0),
+    ));
+    let helpers = HELPERS.map(|processor| {
+        let model = Arc::clone(&model);
+        thread::spawn(move || {
+            let (vp, mark, helps) = &*model;
+            if mark.take(FIRST) {
+                vp.following.put_elsewhere(|| *vp.place.lock().unwrap() = processor);
+                helps.fetch_add(1, Relaxed);
+            }
+        })
+    });
+    let (vp, _, helps) = &*model;
+    vp.look();
+    helpers.into_iter().for_each(|helper| helper.join().unwrap());
+    assert_eq!(helps.load(Relaxed), 1, "one processor for one squeezed virtual processor");
+    vp.look();
+    assert_eq!(*vp.place.lock().unwrap(), FIRST);
+}
+
+#[test]
+fn who_was_squeezed_is_helped_by_one_and_finds_its_place_again() {
+    explore(|| helped(Helped::never()));
+}
+
+#[test]
+fn a_mark_that_is_read_before_it_is_written_is_caught() {
+    is_refuted("a_mark_that_is_read_before_it_is_written_is_caught", || helped(ReadFirst(AtomicU32::new(NONE))));
 }

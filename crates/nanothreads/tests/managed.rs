@@ -4,9 +4,10 @@
 
 use arena::global::State;
 use arena::layout::{Verdict, VpState};
-use nanothreads::{Team, broadcast};
+use nanothreads::{Member, Schedule, Team, broadcast, par_for};
 use platform::affinity::{CpuId, CpuSet, Tid, current_tid, set_affinity};
 use script::{Script, eventually, mask_of, with_script};
+use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Barrier, Mutex};
 use std::time::{Duration, Instant};
@@ -93,6 +94,108 @@ fn a_thread_that_waits_inside_a_region_follows_a_new_grant() {
     });
 }
 
+/// What the second thread of a region does with each piece of its work: sees where it is, and lets the script grant something
+/// else, until it has moved there and back, without a wait: the others wait for that, so there is always a next piece.
+struct Mover<'a> {
+    script: Mutex<&'a mut Script>,
+    /// Where it shall be at its next piece.
+    expected: Mutex<Option<CpuSet>>,
+    moves: AtomicU32,
+}
+
+impl<'a> Mover<'a> {
+    fn new(script: &'a mut Script) -> Self {
+        Self { script: Mutex::new(script), expected: Mutex::new(None), moves: AtomicU32::new(0) }
+    }
+
+    fn piece(&self) {
+        if Member::current().id != 1 {
+            return eventually("the second thread has moved there and back", || self.moves.load(Relaxed) >= 2);
+        }
+        if self.moves.load(Relaxed) >= 2 {
+            return;
+        }
+        let mut script = self.script.lock().unwrap();
+        let [a, b] = script.cpus;
+        let here = mask_of(current_tid());
+        let mut expected = self.expected.lock().unwrap();
+        match expected.take() {
+            // A chunk may be several pieces.
+            Some(place) if here != place => return *expected = Some(place),
+            Some(_) => _ = self.moves.fetch_add(1, Relaxed),
+            None => {}
+        }
+        if here == on(b) {
+            script.grant(&[a], false);
+            *expected = Some(on(a));
+        } else {
+            script.grant(&[a, b], false);
+            *expected = Some(on(b));
+        }
+    }
+}
+
+#[test]
+fn a_thread_at_work_in_a_loop_follows_a_new_grant_between_two_chunks() {
+    let one = NonZeroUsize::MIN;
+    for schedule in [
+        Schedule::StaticChunks(one),
+        Schedule::Dynamic(one),
+        Schedule::Guided(one),
+        Schedule::Trapezoid,
+        Schedule::Factoring,
+        Schedule::Affinity,
+        Schedule::Auto,
+    ] {
+        with_script(move |script| {
+            let [_, b] = script.cpus;
+            second_thread_comes_to(&on(b));
+            let team = Team::exact(2).unwrap();
+            let mover = Mover::new(script);
+            // Few enough for `Auto` not to begin on the master alone.
+            team.install(|| par_for(0..60).schedule(schedule).run(|_| mover.piece()));
+            assert!(mover.moves.into_inner() >= 2, "{schedule:?}");
+        });
+    }
+}
+
+#[test]
+fn a_thread_at_work_on_tasks_follows_a_new_grant_between_two_of_them() {
+    with_script(|script| {
+        let [_, b] = script.cpus;
+        second_thread_comes_to(&on(b));
+        let team = Team::exact(2).unwrap();
+        let mover = Mover::new(script);
+        team.install(|| {
+            nanothreads::scope(|scope| {
+                for _ in 0..400 {
+                    scope.spawn(|_| mover.piece());
+                }
+            });
+        });
+        assert!(mover.moves.into_inner() >= 2);
+    });
+}
+
+#[test]
+fn a_thread_that_steals_halves_follows_a_new_grant_between_two_of_them() {
+    fn halves(mover: &Mover<'_>, depth: u32) {
+        if depth == 0 {
+            return mover.piece();
+        }
+        nanothreads::join(|| halves(mover, depth - 1), || mover.piece());
+    }
+    with_script(|script| {
+        let [_, b] = script.cpus;
+        second_thread_comes_to(&on(b));
+        let team = Team::exact(2).unwrap();
+        let mover = Mover::new(script);
+        // The first half is the master's, and waits; each half that it offered on the way there is stolen.
+        team.install(|| halves(&mover, 20));
+        assert!(mover.moves.into_inner() >= 2);
+    });
+}
+
 #[test]
 fn an_idle_virtual_processor_gives_its_processor_back_where_others_want_it_and_the_next_fork_takes_it_again() {
     with_script(|script| {
@@ -140,6 +243,64 @@ fn a_request_falls_in_a_serial_phase_and_rises_at_the_next_region() {
             manager.join().unwrap();
         });
         assert!(asks.into_inner());
+    });
+}
+
+#[test]
+fn a_request_falls_in_a_serial_phase_of_a_program_whose_threads_do_not_spin() {
+    with_script(|script| {
+        // More threads than processors: they sleep at once, and come back by the clock to say so.
+        let team = Team::exact(3).unwrap();
+        let seen_inside = |script: &Script| {
+            team.map(|member| {
+                let requested = script.areas.request().requested;
+                member.barrier();
+                requested
+            })
+        };
+        assert_eq!(seen_inside(script), [3; 3]);
+        eventually("the request falls", || script.areas.request().requested == 1);
+        assert_eq!(seen_inside(script), [3; 3], "it rises at the next region");
+    });
+}
+
+/// The mask of a child, started without `fork`'s handlers, as it sees it.
+fn mask_of_a_child() -> String {
+    let output = std::process::Command::new("grep").args(["Cpus_allowed_list", "/proc/self/status"]).output().unwrap();
+    String::from_utf8(output.stdout).unwrap().split_whitespace().last().unwrap().to_owned()
+}
+
+#[test]
+fn what_a_bound_thread_starts_unbound_has_the_mask_of_the_program_and_the_thread_goes_back() {
+    with_script(|script| {
+        let [_, b] = script.cpus;
+        second_thread_comes_to(&on(b));
+        let team = Team::exact(2).unwrap();
+        let seen = team.map(|_| {
+            let mask = nanothreads::unbound(mask_of_a_child);
+            let own = nanothreads::unbound(|| mask_of(current_tid()));
+            (mask, own, mask_of(current_tid()))
+        });
+        let whole = script.whole.clone();
+        let of_program = mask_of_a_child();
+        assert_eq!(seen[0], (of_program.clone(), whole.clone(), whole.clone()));
+        assert_eq!(seen[1], (of_program, whole, on(b)));
+    });
+}
+
+#[test]
+fn a_bound_thread_that_is_unbound_while_the_grant_changes_follows_it_afterwards() {
+    with_script(|script| {
+        let [a, b] = script.cpus;
+        second_thread_comes_to(&on(b));
+        let team = Team::exact(2).unwrap();
+        let script = Mutex::new(script);
+        team.run(|member| {
+            if member.id() == 1 {
+                nanothreads::unbound(|| script.lock().unwrap().grant(&[b, a], true));
+            }
+        });
+        second_thread_comes_to(&on(a));
     });
 }
 

@@ -40,6 +40,7 @@ use completion::complete;
 use depend::{Node, Table};
 use included::{resume, run_included};
 use memory::{CHILD, Memory, REFERENCE, TaskRef, allocate};
+use nanothreads::engine;
 use std::alloc::Layout;
 use std::cell::Cell;
 use std::ffi::c_void;
@@ -328,6 +329,9 @@ fn run(frame: &Frame, task: &Explicit) -> bool {
             std::mem::forget(TaskRef::new(task));
         }
         return true;
+    }
+    if frame.size > 1 {
+        engine::between_pieces();
     }
     let before = frame.swap_task(&raw const task.task);
     // SAFETY: - the compiled code's body with its argument block, once.

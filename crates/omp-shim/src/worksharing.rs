@@ -255,8 +255,14 @@ pub(crate) fn next(frame: &Frame) -> Option<(u64, u64)> {
             progress.round += 1;
             static_share(space.trips, schedule.chunk, threads, u64::from(frame.id), round)
         }
-        Kind::Dynamic => take_dynamic(&construct.next, space.trips, schedule.chunk.max(1), threads),
-        Kind::Guided => take_guided(&construct.next, space.trips, schedule.chunk.max(1), threads),
+        Kind::Dynamic => {
+            between_chunks(frame);
+            take_dynamic(&construct.next, space.trips, schedule.chunk.max(1), threads)
+        }
+        Kind::Guided => {
+            between_chunks(frame);
+            take_guided(&construct.next, space.trips, schedule.chunk.max(1), threads)
+        }
     };
     match chunk {
         Some(chunk) => {
@@ -268,6 +274,15 @@ pub(crate) fn next(frame: &Frame) -> Option<(u64, u64)> {
             progress.chunk = 0..0;
             None
         }
+    }
+}
+
+/// The thread has done its last chunk of a loop that is dealt out, and has not taken the next one: there it follows what a
+/// manager granted meanwhile. Where it has a fixed share the compiler's code takes it at once, most often without a call.
+#[inline]
+fn between_chunks(frame: &Frame) {
+    if frame.size > 1 {
+        engine::between_pieces();
     }
 }
 

@@ -31,6 +31,7 @@ use crate::local::local;
 use crate::nano::ready::idle::Idle;
 use crate::nearness::Nearness;
 use crate::patience;
+use crate::safe_point;
 use crate::vp::Vp;
 use crate::wait_point::{Look, WaitPoint};
 use platform::clock::Ticks;
@@ -239,6 +240,7 @@ impl<'a> Seat<'a> {
             }
         }
         self.end(tag);
+        safe_point::between_pieces();
         self.wait(|| {
             // ORDERING: Acquire - pairs with the Release in `end_region`.
             let has_ended = || course.ended.load(Acquire);
@@ -309,6 +311,7 @@ impl<'a> Seat<'a> {
         let start = Ticks::now();
         self.run(frame);
         self.end(outer);
+        safe_point::between_pieces();
         self.rest_after(start.elapsed_ticks(), is_over);
         Look::Progress
     }

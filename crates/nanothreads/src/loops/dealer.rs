@@ -7,6 +7,7 @@ use super::schedule::{Factoring, Schedule, Trapezoid, guided_chunk, safe_chunk, 
 use super::stop::Stop;
 use crate::local::local;
 use crate::region;
+use crate::safe_point;
 use crate::team::Team;
 use platform::sync::CachePadded;
 use std::ops::{ControlFlow, Range};
@@ -130,6 +131,7 @@ impl Dealer {
     /// behind this chunk is wanted; the member then gets none of them, and others as before.
     pub(super) fn deal(&self, id: usize, mut take: impl FnMut(Range<usize>) -> ControlFlow<()>) {
         let take = |chunk: Range<usize>| {
+            safe_point::between_pieces();
             if self.stop.is_raised() {
                 return ControlFlow::Break(());
             }

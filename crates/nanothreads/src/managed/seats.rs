@@ -2,6 +2,7 @@
 
 use super::{Managed, Place};
 use crate::engine_state::engine;
+use crate::local::Local;
 use crate::placement;
 use crate::sizer::TeamSizer;
 use crate::vp::Vp;
@@ -45,6 +46,17 @@ impl Managed {
             Place::Among(cpus) => vp.bind(&cpus),
             Place::Anywhere => vp.unbind(),
         });
+    }
+
+    /// P1: the calling thread, which is at work, has not seen this grant there yet. A master sits down, as at a fork.
+    #[cold]
+    pub(super) fn goes_on(&self, local: &Local) {
+        match local.vp() {
+            Some(vp) if !vp.following().is(self.epoch()) => self.follow(vp),
+            Some(_) => {}
+            None if engine().has_one_master() => self.sit_down(),
+            None => {}
+        }
     }
 
     /// P2: thread i of the calling master's teams is `members[i - 1]`; all of them are idle. Those that are awake follow by

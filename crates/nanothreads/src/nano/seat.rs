@@ -13,6 +13,7 @@ use crate::nano::node::{Node, Phase};
 use crate::nano::pool::Shelf;
 use crate::nano::ready::local::{Local, steal};
 use crate::nano::scheduler::Scheduler;
+use crate::safe_point;
 use crate::scope;
 use crate::wait_point::Look;
 use crossbeam_deque::Stealer;
@@ -384,6 +385,7 @@ impl<'a> Seat<'a> {
     pub(super) fn run_here(self, nano: NanoPtr, carrier: Option<&Carrier>) -> Option<NanoPtr> {
         // SAFETY: - I1: taken from a queue.
         let this = unsafe { nano.get() };
+        safe_point::between_pieces();
         self.prepare_for(nano);
         #[expect(clippy::cast_possible_truncation, reason = "teams have less than 2^32 members")]
         this.node.start(self.index as u32);

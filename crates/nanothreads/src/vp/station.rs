@@ -5,7 +5,7 @@
 
 use super::Vp;
 use crate::engine_state::engine;
-use crate::following::{self, Following};
+use crate::following::{Following, Helped};
 use crate::placement;
 use platform::affinity::{self, CpuId, CpuSet, Tid};
 use platform::pthread::Pthread;
@@ -39,8 +39,7 @@ pub(super) struct Station {
     /// Its seat under a manager ([`crate::managed`]), and the grant that it follows.
     seat: AtomicUsize,
     following: Following,
-    /// The epoch in which somebody helped it last.
-    helped: AtomicU32,
+    helped: Helped,
 }
 
 impl Station {
@@ -57,7 +56,7 @@ impl Station {
             number,
             seat: AtomicUsize::new(number),
             following: Following::unknown(),
-            helped: AtomicU32::new(following::NONE),
+            helped: Helped::never(),
         }
     }
 
@@ -184,8 +183,7 @@ impl Vp {
 
     /// True for the first who helps the VP in this epoch.
     pub(crate) fn take_help(&self, epoch: u32) -> bool {
-        // ORDERING: Relaxed - the swap alone decides.
-        self.station().helped.swap(epoch, Relaxed) != epoch
+        self.station().helped.take(epoch)
     }
 
     /// True when the VP has fixed processors.
