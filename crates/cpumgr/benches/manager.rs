@@ -1,9 +1,11 @@
 //! The manager's latencies and its cost, beside a bare chain of eventfd and futex in the same run.
 //!
 //! `cargo bench -p cpumgr --bench manager [-- NAME...]` with names of `read`, `requests`, `pass`, `flood`, `squeeze`,
-//! `kill`, `steady`, `idle`, `many`. Each value that has a bar is printed beside it. Needs two processors and a quiet machine.
+//! `kill`, `steady`, `idle`, `many`, `pairs`. Each value that has a bar is printed beside it. Needs two processors and a quiet machine.
 #![allow(clippy::unwrap_used, reason = "a bench that cannot go on fails")]
 
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -29,7 +31,7 @@ fn main() {
     let Some(cpus) = two_processors() else { return };
     let named: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
     let wanted = |name: &str| named.is_empty() || named.iter().any(|it| it == name);
-    let parts: [(&str, Part); 9] = [
+    let parts: [(&str, Part); 10] = [
         ("read", read),
         ("requests", requests),
         ("pass", pass),
@@ -39,6 +41,7 @@ fn main() {
         ("steady", steady),
         ("idle", idle),
         ("many", many),
+        ("pairs", pairs),
     ];
     for (name, part) in parts.into_iter().filter(|(name, _)| wanted(name)) {
         println!("## {name}");
@@ -299,4 +302,66 @@ fn many(cpus: &str) {
     let (percent, turns) = cost(&manager, Duration::from_secs(5));
     println!("{:44} {percent:.4} % of a processor, {turns} wakeups in 5s", "512 programs, all share");
     drop(programs);
+}
+
+/// `tests/c/pairs.c` on the drop-in library.
+struct Pairs {
+    program: PathBuf,
+    shim: PathBuf,
+}
+
+impl Pairs {
+    /// `None`, with a printed reason, where it cannot be made.
+    fn new(folder: &Path) -> Option<Self> {
+        let shim = Path::new(env!("CARGO_TARGET_TMPDIR")).parent()?.join("shim");
+        if !shim.join("libgomp.so.1").exists() {
+            println!("bar unmet: no {}/libgomp.so.1 (run `cargo xtask shim`)", shim.display());
+            return None;
+        }
+        let program = folder.join("pairs");
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/pairs.c");
+        let gcc = Command::new("gcc").args(["-O1", "-fopenmp"]).arg(source).arg("-o").arg(&program).status();
+        if !gcc.is_ok_and(|status| status.success()) {
+            println!("bar unmet: gcc does not compile pairs.c here");
+            return None;
+        }
+        Some(Self { program, shim })
+    }
+
+    /// Seconds that copies take, each its own, all at once. Without a manager: libgomp.
+    fn run(&self, manager: Option<&Manager>, copies: usize, arguments: &[String]) -> Vec<f64> {
+        let mut command = Command::new(&self.program);
+        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped());
+        if let Some(manager) = manager {
+            command.env("LD_LIBRARY_PATH", &self.shim).env("NANOS_CPUMGR", manager.socket());
+        }
+        let children: Vec<_> = (0..copies).map(|_| command.spawn().unwrap()).collect();
+        let said = |child: std::process::Child| String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap();
+        children.into_iter().map(|child| said(child).trim().parse().unwrap()).collect()
+    }
+}
+
+/// Programs whose regions all say `num_threads(2)`, beside as many that do the same on one thread.
+fn pairs(cpus: &str) {
+    const REGIONS: usize = 40_000;
+    const ROUNDS: usize = 5;
+    let manager = Manager::start(&["--cpus", cpus]);
+    let Some(pairs) = Pairs::new(manager.dir.path()) else { return };
+    let steps = pairs.run(None, 1, &["calibrate".into()])[0];
+    let arguments = |threads: usize| [threads.to_string(), REGIONS.to_string(), steps.to_string()];
+    let mean = |times: Vec<f64>| times.iter().sum::<f64>() / times.len() as f64;
+    let median = |mut ratios: Vec<f64>| {
+        ratios.sort_by(f64::total_cmp);
+        println!("{:44} {:.3} to {:.3}, n {ROUNDS}", "", ratios[0], ratios[ROUNDS - 1]);
+        ratios[ROUNDS / 2]
+    };
+    for copies in [2, 4] {
+        let ratio = |_| {
+            let of = |threads| mean(pairs.run(Some(&manager), copies, &arguments(threads)));
+            of(2) / of(1)
+        };
+        bar(&format!("num_threads(2), {copies} copies, to one thread"), median((0..ROUNDS).map(ratio).collect()), 1.25);
+    }
+    let alone = |_| mean(pairs.run(Some(&manager), 1, &arguments(2))) / mean(pairs.run(None, 1, &arguments(2)));
+    bar("num_threads(2), alone, to libgomp", median((0..ROUNDS).map(alone).collect()), 1.0);
 }
