@@ -21,7 +21,7 @@ use std::ptr;
 use std::slice;
 
 /// What the tables' layout is; to be raised with every change to it or to what its functions mean.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// The note's type.
 const TYPE: u32 = 1;
 const NAME: &[u8; 6] = b"NANOS\0";
@@ -31,6 +31,7 @@ const NAME: &[u8; 6] = b"NANOS\0";
 struct Table {
     version: u32,
     is_managed: extern "C" fn() -> bool,
+    is_in_team: extern "C" fn() -> bool,
     processors: extern "C" fn() -> usize,
     largest_team: extern "C" fn() -> usize,
     grant_for: extern "C" fn(usize) -> usize,
@@ -44,6 +45,7 @@ struct Table {
 static TABLE: Table = Table {
     version: VERSION,
     is_managed: table_is_managed,
+    is_in_team: table_is_in_team,
     processors: table_processors,
     largest_team: table_largest_team,
     grant_for: table_grant_for,
@@ -54,6 +56,10 @@ static TABLE: Table = Table {
 
 extern "C" fn table_is_managed() -> bool {
     engine::is_managed()
+}
+
+extern "C" fn table_is_in_team() -> bool {
+    Member::current().size > 1
 }
 
 extern "C" fn table_processors() -> usize {
@@ -202,6 +208,17 @@ impl Host {
         match self {
             Self::Own => engine::is_managed(),
             Self::Older(older) => (older.0.is_managed)(),
+            Self::Nobody => false,
+        }
+    }
+
+    /// True when the calling thread is a member of a team of several threads, whoever forked it: this copy, another one,
+    /// or a program that uses the engine itself.
+    #[inline]
+    pub(crate) fn is_in_team(self) -> bool {
+        match self {
+            Self::Own => Member::current().size > 1,
+            Self::Older(older) => (older.0.is_in_team)(),
             Self::Nobody => false,
         }
     }

@@ -121,11 +121,11 @@ enum Need {
 fn team_size(frame: &Frame, icvs: &Icvs, asked: u32) -> (u32, Need) {
     let wanted = if asked == 0 { icvs.num_threads } else { asked };
     let is_promised = asked == 0 && frame.promised.take();
-    let team = frame.team();
-    if wanted <= 1 || team.active_level() >= icvs.max_active_levels {
+    let level = active_level(frame);
+    if wanted <= 1 || level >= icvs.max_active_levels {
         return (1, Need::Exact);
     }
-    let outermost = team.active_level() == 0;
+    let outermost = level == 0;
     let granted = if outermost || icvs.dynamic {
         u32::try_from(settings().host.grant_for(wanted as usize)).unwrap_or(wanted)
     } else {
@@ -147,7 +147,15 @@ fn team_size(frame: &Frame, icvs: &Icvs, asked: u32) -> (u32, Need) {
 /// True when a region is active by what it asks for.
 fn is_active(frame: &Frame, icvs: &Icvs, asked: u32) -> bool {
     let wanted = if asked == 0 { icvs.num_threads } else { asked };
-    wanted > 1 && icvs.thread_limit > 1 && frame.team().active_level() < icvs.max_active_levels
+    wanted > 1 && icvs.thread_limit > 1 && active_level(frame) < icvs.max_active_levels
+}
+
+/// Active levels around the caller. A thread that is outside all regions of this copy of the library, but in a team of
+/// another copy (or of a program that uses the engine itself), is at the first one: its processors are taken (D12).
+#[inline]
+fn active_level(frame: &Frame) -> u32 {
+    let team = frame.team();
+    team.active_level() + u32::from(team.is_of_thread() && settings().host.is_in_team())
 }
 
 /// `size` within the thread limit of the contention group; the second value is what was taken from the limit.

@@ -1,7 +1,7 @@
 //! Initial tasks: what a program thread has before and outside any region. Made at its first call, freed at its end.
 
 use crate::frame::Frame;
-use crate::icv::settings;
+use crate::icv::{Icvs, settings};
 use crate::team::Team;
 use crate::tls;
 use std::cell::Cell;
@@ -35,7 +35,7 @@ thread_local! {
 /// Makes the calling thread's initial frame.
 #[cold]
 pub(crate) fn create<'a>() -> &'a Frame {
-    let root = Box::into_raw(new_root(settings().initial(), 0, 1));
+    let root = Box::into_raw(new_root(settings().initial(), Team::of_thread));
     // Fails only while the thread's other destructors run: then the frame is leaked.
     let _ = GUARD.try_with(|guard| guard.0.set(root));
     // SAFETY: - just leaked; freed only at the thread's end.
@@ -44,16 +44,16 @@ pub(crate) fn create<'a>() -> &'a Frame {
     frame
 }
 
-fn new_root(icvs: crate::icv::Icvs, number: u32, count: u32) -> Box<Root> {
-    let team = Box::new(Team::initial(icvs, number, count));
+fn new_root(icvs: Icvs, team: impl FnOnce(Icvs) -> Team) -> Box<Root> {
+    let team = Box::new(team(icvs));
     let root = Box::new(Root { frame: Frame::new(&team, 0, icvs), _team: team });
     root.frame.settle();
     root
 }
 
 /// Runs `body` in a fresh initial task, as team `number` of a league of `count`.
-pub(crate) fn with_initial(icvs: crate::icv::Icvs, number: u32, count: u32, body: impl FnOnce()) {
-    let root = new_root(icvs, number, count);
+pub(crate) fn with_initial(icvs: Icvs, number: u32, count: u32, body: impl FnOnce()) {
+    let root = new_root(icvs, |icvs| Team::initial(icvs, number, count));
     let before = tls::set(&raw const root.frame);
     body();
     crate::task::finish_all(&root.frame);

@@ -48,6 +48,8 @@ pub(crate) struct Team {
     pub(crate) cancel_barrier: CachePadded<CancelBarrier>,
     /// Threads of the contention group, when this is its initial team.
     threads: AtomicU32,
+    /// What a thread has outside all regions of this copy of the library.
+    is_of_thread: bool,
 }
 
 /// What a region is.
@@ -198,7 +200,15 @@ impl Team {
             construct_cancelled: AtomicBool::new(false),
             cancel_barrier: CachePadded::default(),
             threads: AtomicU32::new(1),
+            is_of_thread: false,
         }
+    }
+
+    /// The team that a thread has outside all regions of this copy of the library.
+    pub(crate) fn of_thread(icvs: Icvs) -> Self {
+        let mut team = Self::initial(icvs, 0, 1);
+        team.is_of_thread = true;
+        team
     }
 
     /// The team of an initial task: team `number` of a league of `count`.
@@ -226,6 +236,12 @@ impl Team {
     #[inline]
     pub(crate) fn active_level(&self) -> u32 {
         self.orders.active_level.get()
+    }
+
+    /// True for the team that a thread has outside all regions of this copy of the library.
+    #[inline]
+    pub(crate) fn is_of_thread(&self) -> bool {
+        self.is_of_thread
     }
 
     /// The frame of the thread that forked.

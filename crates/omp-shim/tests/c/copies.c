@@ -1,5 +1,5 @@
 /* Two copies of the library under the paths in the arguments, each loaded locally: the second one's members are the threads
- * of the first one's pool. */
+ * of the first one's pool, and a region of one inside a region of the other is a nested one. */
 #include "check.h"
 #include <dlfcn.h>
 #include <pthread.h>
@@ -21,6 +21,24 @@ static void member(void *argument) {
   CHECK_EQUAL(copy->num_threads(), SIZE);
   copy->threads[copy->thread_num()] = pthread_self();
   __atomic_fetch_add(&copy->ran, 1, __ATOMIC_RELAXED);
+}
+
+/* The sizes of regions of `inner`'s without and with a number, inside a team of the other copy. */
+static struct copy *inner;
+static int nested;
+
+static void count(void *size) {
+  if (inner->thread_num() == 0) __atomic_store_n((int *)size, inner->num_threads(), __ATOMIC_RELAXED);
+}
+
+static void outer(void *unused) {
+  (void)unused;
+  for (unsigned threads = 0; threads <= 3; threads += 3) {
+    int size = 0;
+    inner->fork(count, &size, threads, 0);
+    CHECK_EQUAL(size, 1);
+    __atomic_fetch_add(&nested, 1, __ATOMIC_RELAXED);
+  }
 }
 
 static void load(struct copy *copy, const char *path) {
@@ -48,6 +66,16 @@ int main(int count, char **arguments) {
       CHECK_EQUAL(copies[i].num_threads(), 1);
     }
     for (int i = 0; i < SIZE; i++) CHECK(pthread_equal(copies[0].threads[i], copies[1].threads[i]));
+  }
+  for (int i = 0; i < 2; i++) {
+    inner = &copies[1 - i];
+    nested = 0;
+    copies[i].fork(outer, NULL, SIZE, 0);
+    CHECK_EQUAL(nested, 2 * SIZE);
+    /* Outside again. */
+    inner->ran = 0;
+    inner->fork(member, inner, SIZE, 0);
+    CHECK_EQUAL(inner->ran, SIZE);
   }
   puts("ok");
   return 0;
