@@ -5,8 +5,8 @@
 //! has not used up its quantum. A turn ends when the application reaches the level: on many processors that is sooner.
 //! Its processors then go to the first fitting application of the repository, which are those outside the gang that are
 //! below the level, until the gang ends; then to the running ones; what is left even then to those that have received
-//! least, on credit. When a gang ends and nobody is below the level, it rises by one cycle's worth: everybody has a
-//! quantum again, less what it had on credit.
+//! least, on credit, for a cycle's worth each. When a gang ends and nobody is below the level, it rises by one cycle's
+//! worth: everybody has a quantum again, less what it had on credit.
 //!
 //! A gang is the longest run of neighbours that are below the level and whose requests add up to at most load x P. It
 //! ends when the turns of all of its applications have ended, at the latest after the longest quantum.
@@ -20,8 +20,9 @@
 //! - Who cannot use its part for a while does not save it up: one quantum x P is the most that it can be behind.
 //! - Who is below the level when a gang ends, goes on in the next one, behind the first of the next gang and as far as
 //!   requests fit, with all that it asks for.
-//! - What one has on credit, and a request little above the equal share, which would have to run nearly always, let
-//!   another lack more than one quantum x P; the tests hold it below two for requests 30 % above the equal share.
+//! - Credit is given in slices, each to who has received least by then: with one slice for as long as the gang lasts a
+//!   single application was ahead by several quanta of the machine, which all others lacked. So nobody lacks more than
+//!   one quantum x P.
 //! - An application fits into x processors when its request is at most load x x, the measure of the gangs. When none
 //!   fits, the first one takes what is left.
 //! - A turn that has begun keeps its processors until it ends, and lasts at least the shortest quantum; what it then
@@ -378,8 +379,10 @@ impl VtqDss {
         for turn in turns.iter_mut().filter(|turn| turn.ends <= now) {
             let quantum = self.quantum(&snapshot.apps[turn.at], turn.goal, turn.processors);
             turn.ends = if quantum == 0 {
-                // On credit, until the gang ends.
-                self.gang_ends
+                // On credit, for another cycle's worth: then it is the turn of who has received less.
+                let app = &snapshot.apps[turn.at];
+                let worth = self.quantum(app, self.service_of(app.id) + self.worth, turn.processors);
+                self.gang_ends.min(now.saturating_add(worth.max(self.parameters.shortest)))
             } else {
                 now.saturating_add(quantum.max(PLAN_AGAIN)).max(turn.began.saturating_add(self.parameters.shortest))
             };

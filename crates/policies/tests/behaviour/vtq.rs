@@ -167,6 +167,45 @@ fn a_count_that_jumps_keeps_nobody_waiting_beyond_the_bound() {
     }
 }
 
+/// How far anybody was behind at the end of any of so many steps, in quanta of the whole machine: an application is due
+/// an equal share of what all received, as far as its request goes.
+fn most_lag(sizes: &[u32], processors: u32, masters: bool, steps: usize) -> f64 {
+    let mut run = Run::new(requests(sizes), processors, masters);
+    let mut due = vec![0.0_f64; sizes.len()];
+    let mut most = 0.0_f64;
+    for _ in 0..steps {
+        let (now, before): (Nanos, Vec<Nanos>) = (run.now, run.apps.iter().map(|app| app.cpu_time).collect());
+        run.step();
+        let time = (run.now - now) as f64;
+        let received: f64 = run.apps.iter().zip(&before).map(|(app, before)| (app.cpu_time - before) as f64).sum();
+        let (mut low, mut high) = (0.0, time * f64::from(processors));
+        for _ in 0..50 {
+            let level = (low + high) / 2.0;
+            let sum: f64 = sizes.iter().map(|&r| level.min(time * f64::from(r))).sum();
+            if sum < received { low = level } else { high = level }
+        }
+        for ((due, &size), app) in due.iter_mut().zip(sizes).zip(&run.apps) {
+            *due += high.min(time * f64::from(size));
+            most = most.max(*due - app.cpu_time as f64);
+        }
+    }
+    most / (QUANTUM * u64::from(processors)) as f64
+}
+
+#[test]
+fn long_gangs_of_small_requests_put_nobody_ahead_by_more_than_a_quantum() {
+    // A request of 1 makes its gang last for 500 ms. Were all the other processors one application's for so long, others
+    // would lag by 2.4 quanta of the machine in the end; the share of each is just below one processor.
+    let sizes = [1, 9, 26, 29, 33, 26, 35, 38, 34, 6, 26, 25, 33, 8, 30, 22, 26, 26, 29, 32, 31, 5];
+    // Requests of one to twelve times the equal share, one of them just above it; in gangs of one on two processors.
+    let just_above = [32, 8, 6, 1, 33, 20, 12, 27, 7, 31, 32, 27];
+    let narrow = [18, 14, 4, 33, 28, 8, 5, 4, 20, 29, 37, 4, 31, 26, 10, 38, 6];
+    for (sizes, processors, masters) in [(&sizes[..], 22, true), (&just_above, 12, true), (&narrow, 2, false)] {
+        let most = most_lag(sizes, processors, masters, 800);
+        assert!(most < 0.8, "{most} quanta of the machine with {sizes:?} on {processors}");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(16))]
 
@@ -216,38 +255,15 @@ proptest! {
         }
     }
 
-    /// Any requests: nobody lacks more than two quanta x P against an equal share of what all received, as far as its
-    /// own request allows; requests less than 30 % above the equal share apart. Two, not one: what others had on credit counts against it.
+    /// Any requests: nobody lacks more than a quantum of the machine.
     #[test]
-    fn nobody_lags_by_more_than_two_quanta_of_the_machine(
+    fn nobody_lags_by_more_than_one_quantum_of_the_machine(
         sizes in prop::collection::vec(1..40_u32, 2..24),
         processors in 2..64_u32,
         masters in any::<bool>(),
     ) {
         prop_assume!(2 * sizes.iter().sum::<u32>() > 3 * processors || sizes.len() as u32 > processors);
-        let mut run = Run::new(requests(&sizes), processors, masters);
-        // What everybody is due: an equal share of what was handed out, nobody more than its request.
-        let mut due = vec![0.0_f64; sizes.len()];
-        // Who had to run nearly always at some time; not held to the bound, see the decisions of the policy.
-        let mut near = vec![false; sizes.len()];
-        for _ in 0..800 {
-            let (now, before): (Nanos, Vec<Nanos>) = (run.now, run.apps.iter().map(|app| app.cpu_time).collect());
-            run.step();
-            let time = (run.now - now) as f64;
-            let received: f64 = run.apps.iter().zip(&before).map(|(app, before)| (app.cpu_time - before) as f64).sum();
-            let (mut low, mut high) = (0.0, time * f64::from(processors));
-            for _ in 0..50 {
-                let level = (low + high) / 2.0;
-                let sum: f64 = sizes.iter().map(|&r| level.min(time * f64::from(r))).sum();
-                if sum < received { low = level } else { high = level }
-            }
-            for (((due, near), &size), app) in due.iter_mut().zip(&mut near).zip(&sizes).zip(&run.apps) {
-                *near |= high < time * f64::from(size) && high * 1.3 > time * f64::from(size);
-                *due += high.min(time * f64::from(size));
-                let lag = *due - app.cpu_time as f64;
-                let bound = (2 * QUANTUM * u64::from(processors)) as f64;
-                prop_assert!(*near || lag <= bound, "{} ({size}) lags by {} quanta of the machine", app.id, lag / bound);
-            }
-        }
+        let most = most_lag(&sizes, processors, masters, 800);
+        prop_assert!(most <= 1.0, "{most} quanta of the machine");
     }
 }
