@@ -72,20 +72,20 @@ fn gang_lets_rows_alternate_in_which_requests_are_whole() {
     }
 }
 
-/// Programs in a window of the sliding policies, when four want half of the machine each: requests in a window are at
-/// most 1.5 times the processors beside the masters' one. 2: 1 processor, at most 1, 1 program; 8: 7, 10, 2 programs.
-fn width(p: u32) -> usize {
-    let processors = p - 1;
-    let limit = processors * 3 / 2;
-    ((limit / (p / 2)).min(processors) as usize).clamp(1, 3)
+/// What each of four programs asks for under the sliding policies, just above half of the machine, and how many of them
+/// a window has: their requests are at most 1.5 times P, and each has a processor beside the masters' one. 2: (2, 1);
+/// 8: (5, 2).
+fn window(p: u32) -> (u32, usize) {
+    let request = p / 2 + 1;
+    (request, (p * 3 / 2 / request).min(p - 1) as usize)
 }
 
 #[test]
 fn sw_dss_moves_its_window_to_the_neighbouring_gang() {
     let Some(stage) = stage(&["equip"], TURN) else { return };
     let p = stage.processors();
-    let (programs, moments) = watch(&stage, &["sw-dss"], &[p / 2; 4], 16);
-    let width = width(p);
+    let (request, width) = window(p);
+    let (programs, moments) = watch(&stage, &["sw-dss"], &[request; 4], 16);
     if 4 % width != 0 {
         println!("skipped: windows of {width} do not divide four programs");
         return;
@@ -93,7 +93,7 @@ fn sw_dss_moves_its_window_to_the_neighbouring_gang() {
     let windows: Vec<Vec<usize>> = (0..4 / width).map(|gang| (gang * width..(gang + 1) * width).collect()).collect();
     assert_round(&moments, &groups(&programs, &windows));
     // dss inside: all that is there beside the masters' processor, as far as it is wanted.
-    let wanted = (width as u32 * (p / 2)).min(p - 1) as usize;
+    let wanted = (width as u32 * request).min(p - 1) as usize;
     for now in &moments {
         let own: usize = pids(&programs).iter().map(|pid| now.own(*pid)).sum();
         assert_eq!(own, wanted, "{now:?}");
@@ -104,9 +104,10 @@ fn sw_dss_moves_its_window_to_the_neighbouring_gang() {
 fn ssw_dss_moves_its_window_by_one_program() {
     let Some(stage) = stage(&["equip"], TURN) else { return };
     let p = stage.processors();
-    let (programs, moments) = watch(&stage, &["ssw-dss"], &[p / 2; 4], 16);
+    let (request, width) = window(p);
+    let (programs, moments) = watch(&stage, &["ssw-dss"], &[request; 4], 16);
     let windows: Vec<Vec<usize>> =
-        (0..4).map(|first| (first..first + width(p)).map(|place| place % 4).collect()).collect();
+        (0..4).map(|first| (first..first + width).map(|place| place % 4).collect()).collect();
     assert_round(&moments, &groups(&programs, &windows));
 }
 
