@@ -300,6 +300,27 @@ fn beside_another_version_of_itself_the_library_runs_serially_and_says_so_once()
     std::fs::remove_file(other).unwrap();
 }
 
+/// What `cpumgr run --preload` makes of a shell script: each of its commands loads the library, needed or not.
+#[test]
+fn who_inherits_the_preload_and_needs_none_of_it_is_what_it_was() {
+    let Some(shim) = shim() else { return };
+    // Of the last command: its threads, its descriptors, where it may run, and what it is blocked from.
+    let state = "grep -E '^(Threads|Cpus_allowed_list|Sig[A-Z]+|Seccomp):' /proc/self/status; ls /proc/self/fd; exit 7";
+    let run = |preload: Option<&Path>, script: &str| {
+        let mut command = clean("sh", None);
+        // A manager to look for: whoever used the library would say that there is none.
+        command.args(["-c", script]).env("NANOS_CPUMGR", fresh("no-manager"));
+        command.envs(preload.map(|library| ("LD_PRELOAD", library)));
+        finish(command)
+    };
+    let library = shim.join("libgomp.so.1");
+    let maps = run(Some(&library), "cat /proc/self/maps | grep libgomp; true");
+    assert!(!maps.stdout.is_empty(), "the children load it");
+    let (without, with) = (run(None, state), run(Some(&library), state));
+    assert!(String::from_utf8_lossy(&with.stdout).contains("Threads:\t1\n"), "{with:?}");
+    assert_eq!(with, without);
+}
+
 #[test]
 fn a_program_ends_well_while_threads_wait() {
     for way in ["return", "exit", "_exit", "thread", "region"] {
