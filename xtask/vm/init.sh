@@ -8,6 +8,8 @@ busybox --install -s /bin
 mount -t sysfs sys /sys
 mount -t devtmpfs dev /dev
 mount -t tmpfs tmp /tmp
+# For the manager's fences; a kernel without control groups skips their tests.
+mount -t cgroup2 cgroup /sys/fs/cgroup || true
 # Nothing but the programs moves memory.
 [ ! -e /proc/sys/kernel/numa_balancing ] || echo 0 > /proc/sys/kernel/numa_balancing
 echo "@up $(nproc) processors, $(ls -d /sys/devices/system/node/node[0-9]* | wc -l) nodes"

@@ -206,6 +206,10 @@ pub struct DaemonArgs {
     /// one user that trust each other.
     #[arg(long, conflicts_with = "system")]
     pub domain: bool,
+    /// A control group that is the manager's to change (with systemd: of a unit with Delegate=cpuset). Programs that bind
+    /// themselves back to processors that were taken are put into groups below it, whose cpuset they cannot leave.
+    #[arg(long, value_name = "DIRECTORY")]
+    pub fence: Option<PathBuf>,
     /// Ends when no program was there for so long, or `never` [default: never; 10s with --background].
     #[arg(long, value_name = "TIME", value_parser = idle_exit)]
     pub idle_exit: Option<IdleExit>,

@@ -8,6 +8,7 @@ use platform::affinity::CpuSet;
 
 use crate::cli::{DaemonArgs, IdleExit, Level, Threads};
 use crate::error::Error;
+use crate::fence::Fences;
 use crate::instance::Instance;
 use crate::kernel::Linux;
 use crate::ledger::Ledger;
@@ -54,6 +55,8 @@ pub struct Options {
     pub system: bool,
     /// Programs may pass processors to each other.
     pub domain: bool,
+    /// The control group below which programs that do not obey are fenced in.
+    pub fence: Option<PathBuf>,
 }
 
 impl Options {
@@ -80,6 +83,7 @@ impl Options {
             widen: args.widen,
             system: args.system,
             domain: args.domain,
+            fence: args.fence.as_deref().map(absolute).transpose()?,
         })
     }
 }
@@ -112,6 +116,8 @@ pub fn serve(options: &Options, ready: impl FnOnce()) -> Result<Ended, Error> {
     if options.system {
         instance.open_to_everybody()?;
     }
+    // With the socket: nobody else with this one has fences now.
+    let fences = options.fence.as_deref().map(Fences::below).transpose()?;
     let trace = match &options.trace {
         Some(path) => Some(Trace::create(path).map_err(|source| Error::Io {
             what: "cannot write the trace",
@@ -139,6 +145,7 @@ pub fn serve(options: &Options, ready: impl FnOnce()) -> Result<Ended, Error> {
         level: options.level,
         public: options.system,
         domain: options.domain,
+        fences,
     })?;
     ready();
     Ok(server.run()?)

@@ -16,6 +16,7 @@ pub mod daemon;
 pub mod duration;
 pub mod error;
 pub mod escape;
+pub mod fence;
 pub mod instance;
 pub mod kernel;
 pub mod ledger;

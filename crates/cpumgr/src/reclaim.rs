@@ -54,13 +54,23 @@ pub struct Reclaim {
     next_index: usize,
     squeezed: BTreeMap<i32, Squeezed>,
     squeezes: u64,
+    /// Step 5: when to look, and for whom on which processors.
+    second_look: Option<(u64, CpuSet)>,
 }
 
 impl Reclaim {
     /// Nothing is reclaimed of process `pid` yet.
     pub fn new(pid: Pid, threads: Threads) -> Self {
         let initial = Tid(pid.0);
-        Self { initial, threads, taken: BTreeMap::new(), next_index: 0, squeezed: BTreeMap::new(), squeezes: 0 }
+        Self {
+            initial,
+            threads,
+            taken: BTreeMap::new(),
+            next_index: 0,
+            squeezed: BTreeMap::new(),
+            squeezes: 0,
+            second_look: None,
+        }
     }
 
     /// The program held `before` and holds `now`: step 1, and step 4 for those who were squeezed.
@@ -84,6 +94,10 @@ impl Reclaim {
             }
         }
         self.next_index = 0;
+        if before != now {
+            // Looked at after its next squeeze.
+            self.second_look = None;
+        }
         for index in now.len()..before.len() {
             areas.judge(index, Verdict::Asked);
         }
@@ -97,9 +111,32 @@ impl Reclaim {
         self.tell(areas);
     }
 
-    /// When the next grace is over.
+    /// When the next grace is over, or a squeezed program is to be looked at again.
     pub fn deadline(&self) -> Option<u64> {
-        self.taken.values().min().copied()
+        let again = self.second_look.as_ref().map(|(at, _)| *at);
+        self.taken.values().copied().chain(again).min()
+    }
+
+    /// Step 5: looks again at `at` whether those who are squeezed now keep off the processors that they lost; never, when
+    /// nobody is.
+    pub fn look_again(&mut self, at: u64, kept: &[u32], managed: &CpuSet) {
+        if self.preempted() > 0 {
+            let kept: CpuSet = kept.iter().copied().map(CpuId).collect();
+            self.second_look = Some((at, managed.difference(&kept)));
+        }
+    }
+
+    /// Step 5: true when it is time to look, and a thread that was squeezed may run again where it was squeezed from.
+    pub fn is_defied(&mut self, kernel: &dyn Kernel, now: u64) -> bool {
+        let Some((_, lost)) = self.second_look.take_if(|(at, _)| *at <= now) else { return false };
+        let is_back =
+            |tid: i32| self.threads.mask(kernel, Tid(tid)).is_ok_and(|it| it.is_some_and(|it| !it.is_disjoint(&lost)));
+        self.squeezed.iter().any(|(tid, one)| one.pressed && is_back(*tid))
+    }
+
+    /// The program's threads.
+    pub fn threads(&self) -> &Threads {
+        &self.threads
     }
 
     /// Step 3, for the processors whose grace is over. `kept` is what the program holds.

@@ -145,6 +145,7 @@ fn start(socket: &Path, policy: &str) -> Result<(), Error> {
         widen: true,
         system: false,
         domain: false,
+        fence: None,
     };
     match background::start_apart(&options) {
         // The one before is about to end, or somebody started one by hand: the next round finds out.

@@ -27,16 +27,19 @@ use platform::{SysError, SysResult};
 use policies::{AppId, Cause};
 
 use crate::api::{Api, CALLS, Doorman, Serials};
+use crate::fence::Fences;
 use crate::instance::Instance;
 use crate::kernel::Kernel;
 use crate::ledger::{Change, Ledger};
-use crate::reactor::{Event, Interest, Reactor, Role};
+use crate::reactor::{Event, Reactor, Role};
 use crate::trace::{self, Trace};
 
 mod attached;
 mod connection;
 mod control;
 mod domain;
+mod doorbell;
+mod fencing;
 mod program;
 mod queue;
 mod report;
@@ -75,6 +78,8 @@ pub struct Setup {
     pub public: bool,
     /// Programs may pass processors to each other.
     pub domain: bool,
+    /// Where programs that do not obey are fenced in.
+    pub fences: Option<Fences>,
 }
 
 /// Why the scheduler ended.
@@ -111,6 +116,7 @@ pub struct Server {
     serials: Serials,
     /// What programs that pass processors to each other share.
     domain: Option<domain::Domain>,
+    fences: Option<Fences>,
     /// Connections that get their answer after the next decision.
     arrived: Vec<u64>,
     /// Connections to be taken down at the end of the pass.
@@ -148,6 +154,7 @@ impl Server {
             api,
             serials,
             domain,
+            fences: setup.fences,
             doorman,
             reactor: setup.reactor,
             ledger: setup.ledger,
@@ -242,83 +249,6 @@ impl Server {
         }
     }
 
-    /// A program rang: look at its request, unless it rings too often.
-    fn rung(&mut self, serial: u64, now: u64) {
-        let Some(program) = self.connections.get_mut(&serial).and_then(|it| it.program.as_mut()) else {
-            return;
-        };
-        if !program.bucket.take(now) {
-            program.muted_until = Some(program.bucket.time_of(program::UNMUTE_TOKENS, now));
-            let muted = self.reactor.set(&program.doorbell, serial, Role::Doorbell, Interest::Muted);
-            self.check(serial, muted);
-            return;
-        }
-        if let Err(error) = program.doorbell.clear() {
-            // The program cannot make its eventfd anything else; still, a ring that cannot be taken away must not
-            // wake the scheduler for ever.
-            tracing::warn!(%error, "a doorbell cannot be read");
-            self.doom(serial, "its doorbell is broken");
-            return;
-        }
-        self.look(serial, now);
-    }
-
-    /// Reads what a program says: its request, what it gave back, what it measured.
-    fn look(&mut self, serial: u64, now: u64) {
-        let Some(program) = self.connections.get_mut(&serial).and_then(|it| it.program.as_mut()) else {
-            return;
-        };
-        let app = AppId(serial);
-        let request = program.areas.request();
-        program.fixed_team = request.fixed_team;
-        self.ledger.set_serial(app, request.serial);
-        let asked = self.ledger.ask(app, request.requested) | self.ledger.set_lowest(app, request.lowest);
-        let released: Vec<u32> = program.areas.released().iter().map(|cpu| cpu.0).collect();
-        let resumed = released.is_empty() && self.ledger.resume(app);
-        if asked || resumed {
-            self.cause = self.cause.or(Some(Cause::Request));
-        }
-        let report = program.areas.report().filter(|report| report.sequence != program.reported);
-        if let Some(report) = report {
-            program.reported = report.sequence;
-            let base = (report.base_processors, report.base_ns);
-            let times = [base, (report.processors, report.time_ns)];
-            let possible = report.speedup().filter(|_| report.processors <= program.max);
-            match possible.map(|_| self.ledger.report(app, &program.name, &times, now)) {
-                Some(Ok(())) => self.cause = self.cause.or(Some(Cause::Speedup)),
-                Some(Err(refused)) => {
-                    tracing::debug!(name = program.name, %refused, "a report is not believed");
-                    program.refused_reports += 1;
-                }
-                None => program.refused_reports += 1,
-            }
-        }
-        if !released.is_empty() {
-            let changes = self.ledger.release(app, &released, now);
-            self.publish(changes, now);
-        }
-    }
-
-    /// Lets those be heard again whose time has come.
-    fn unmute(&mut self, now: u64) {
-        let mut failed = Vec::new();
-        for connection in self.connections.values_mut() {
-            let serial = connection.serial;
-            if let Some(program) = &mut connection.program
-                && program.muted_until.is_some_and(|time| time <= now)
-            {
-                program.muted_until = None;
-                // The ring is still in it and comes as an event.
-                if self.reactor.set(&program.doorbell, serial, Role::Doorbell, Interest::Read).is_err() {
-                    failed.push(serial);
-                }
-            }
-        }
-        for serial in failed {
-            self.doom(serial, "the kernel refused to wait for it");
-        }
-    }
-
     /// Decides, publishes, answers, until nothing new happened meanwhile.
     fn finish_pass(&mut self, now: u64) {
         self.bury(now);
@@ -385,15 +315,6 @@ impl Server {
         }
     }
 
-    /// Squeezes those whose grace is over.
-    fn squeeze(&mut self, now: u64) {
-        for program in self.connections.values_mut().filter_map(|it| it.program.as_mut()) {
-            if program.reclaim.deadline().is_some_and(|time| time <= now) {
-                program.reclaim.squeeze(self.kernel.as_ref(), &mut program.areas, &program.told, now);
-            }
-        }
-    }
-
     /// Takes doomed connections down.
     fn bury(&mut self, now: u64) {
         for serial in std::mem::take(&mut self.doomed) {
@@ -407,7 +328,7 @@ impl Server {
         };
         if let Some(mut program) = connection.program.take() {
             program.stop_listening(&self.reactor);
-            program.reclaim.restore(self.kernel.as_ref());
+            program.set_free(self.kernel.as_ref());
             if let Some(domain) = &mut self.domain {
                 domain.leave(serial);
             }
@@ -490,7 +411,7 @@ impl Server {
         self.let_all_go();
         for connection in self.connections.values_mut() {
             if let Some(program) = &mut connection.program {
-                program.reclaim.restore(self.kernel.as_ref());
+                program.set_free(self.kernel.as_ref());
             }
             connection.say_goodbye();
         }

@@ -28,9 +28,9 @@ const LONGEST_PROGRAM: u32 = 150;
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 /// The crates whose tests run in the guest.
 const PACKAGES: [&str; 3] = ["nanothreads", "nanothreads-arena", "nanothreads-platform"];
-/// The manager, and its tests that run in the guest: real programs under every policy.
+/// The manager, and its tests that run in the guest: real programs under every policy, and control groups.
 const MANAGER: &str = "cpumgr";
-const MANAGER_TESTS: &str = "policies";
+const MANAGER_TESTS: [&str; 2] = ["policies", "fence"];
 /// Where the guest has the manager's program, and the variable that tells the tests.
 const MANAGER_PLACE: (&str, &str) = ("CPUMGR_TEST_MANAGER", "bin/cpumgr");
 /// Test programs that have nothing to say in a guest, and why.
@@ -43,7 +43,7 @@ const NOT_RUN: [(&str, &str); 3] = [
 /// Which guest.
 #[derive(Subcommand)]
 pub(crate) enum Guest {
-    /// 8 processors on 4 nodes: the engine's tests and examples, and every policy in the real manager.
+    /// 8 processors on 4 nodes: the engine's tests and examples, and every policy and fences in the real manager.
     Smp(Options),
 }
 
@@ -116,13 +116,15 @@ fn build_static(workspace: &Workspace, wanted: Option<&str>) -> anyhow::Result<V
         artifact::build(command.env("RUSTFLAGS", static_flags()))
     };
     let mut programs = Vec::new();
-    if wanted != Some(MANAGER_TESTS) {
+    if wanted.is_none_or(|wanted| !MANAGER_TESTS.contains(&wanted)) {
         let mut tests = vec!["test", "--no-run", "--lib", "--tests"];
         tests.extend(PACKAGES.iter().flat_map(|package| ["--package", package]));
         programs.extend(build(&tests)?);
         programs.extend(build(&["build", "--package", "nanos", "--examples"])?);
     }
-    programs.extend(build(&["test", "--no-run", "--package", MANAGER, "--test", MANAGER_TESTS])?);
+    let mut tests = vec!["test", "--no-run", "--package", MANAGER];
+    tests.extend(MANAGER_TESTS.iter().flat_map(|test| ["--test", test]));
+    programs.extend(build(&tests)?);
     programs.extend(build(&["build", "--package", MANAGER, "--bin", MANAGER])?);
     Ok(programs)
 }
@@ -148,7 +150,7 @@ fn smp(workspace: &Workspace, options: &Options, needs: &Needs, folder: &Path) -
         let arguments = match name.as_str() {
             "stress" => "--nocapture",
             // Each of them has programs that use all processors.
-            MANAGER_TESTS => "--test-threads=1",
+            name if MANAGER_TESTS.contains(&name) => "--test-threads=1",
             _ => "",
         };
         tasks.push(Task { name, program: path, arguments: arguments.to_owned(), limit: LONGEST_PROGRAM });

@@ -134,6 +134,9 @@ fn arguments(options: &Options) -> Vec<std::ffi::OsString> {
     if let Some(trace) = &options.trace {
         push("--trace", trace.clone().into());
     }
+    if let Some(group) = &options.fence {
+        push("--fence", group.clone().into());
+    }
     if options.system {
         arguments.push("--system".into());
     }
@@ -201,8 +204,11 @@ mod tests {
     fn a_manager_in_the_background_has_the_options_of_its_starter() {
         let words =
             ["cpumgr", "daemon", "--background", "--policy", "equip", "--quantum", "50ms", "--grace", "7ms", "--mpl"];
-        let words =
-            [&words[..], &["3", "--smt", "pack", "--cpus", "0-1", "--idle-exit", "9s", "--trace", "/t"]].concat();
+        let words = [
+            &words[..],
+            &["3", "--smt", "pack", "--cpus", "0-1", "--idle-exit", "9s", "--trace", "/t", "--fence", "/f"],
+        ]
+        .concat();
         let of = |words: Vec<std::ffi::OsString>| {
             let Command::Daemon(args) = Cli::try_parse_from(words).unwrap().command else { panic!("not daemon") };
             Options::of(&args, Path::new("/s")).unwrap()

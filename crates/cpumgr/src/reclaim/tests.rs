@@ -99,6 +99,13 @@ impl Bench {
         std::fs::File::from(up).write_all_at(&tid.0.to_ne_bytes(), 512 + 64 * index as u64).unwrap();
     }
 
+    /// The program says that this one sleeps.
+    fn park(&self, index: usize) {
+        use std::os::unix::fs::FileExt;
+        let up = self.program.in_order()[1].try_clone_to_owned().unwrap();
+        std::fs::File::from(up).write_all_at(&2_u32.to_ne_bytes(), 512 + 64 * index as u64 + 4).unwrap();
+    }
+
     fn give(&mut self, before: &[u32], now: &[u32], grace_ends: u64) {
         let cpus: Vec<CpuId> = now.iter().copied().map(CpuId).collect();
         self.areas.publish(&cpus, false, false);
@@ -156,6 +163,70 @@ fn squeezed_threads_follow_the_grant_and_get_their_masks_back() {
     assert_eq!((bench.mask(1), bench.mask(2)), ("1".into(), "2".into()));
 }
 
+/// M9: a processor that a program gets goes to the virtual processor that used it last, else to one that was squeezed,
+/// else to any other.
+#[test]
+fn a_processor_goes_to_who_used_it_last_then_to_who_was_squeezed_then_to_who_sleeps() {
+    use crate::ledger::{Change, Ledger};
+    use policies::{AppId, Cause, Machine, MachineCpu, Registry};
+    const MS: u64 = 1_000_000;
+    let machine = Machine::new((0..4).map(|id| MachineCpu { id, core: id, llc: 0, node: 0 }).collect());
+    let mut ledger = Ledger::new(machine, 100 * MS, Registry::with_builtin().create("dss").unwrap());
+    let mut bench = Bench::new(3);
+    let mut held: Vec<u32> = Vec::new();
+    let mut follow = |bench: &mut Bench, changes: Vec<Change>, now: u64| {
+        if let Some(change) = changes.into_iter().find(|change| change.app == AppId(1)) {
+            bench.give(&held, &change.holding.cpus, now);
+            held = change.holding.cpus;
+            bench.squeeze(&held, now);
+        }
+        held.clone()
+    };
+    ledger.arrive(AppId(1), 4, 4);
+    assert_eq!(follow(&mut bench, ledger.decide(0, Cause::Arrival), 0), [0, 1, 2, 3]);
+    // Number 3 sleeps, 1 and 2 run when another program comes: 2 is squeezed.
+    bench.park(3);
+    ledger.arrive(AppId(2), 4, 4);
+    assert_eq!(follow(&mut bench, ledger.decide(50 * MS, Cause::Arrival), 50 * MS), [0, 1]);
+    assert_eq!((bench.mask(1), bench.mask(2), bench.mask(3)), ("1".into(), "0-1".into(), "3".into()));
+    // The other one gives processor 3 back, which the other one used last: the squeezed one has it, not the sleeping one.
+    assert_eq!(follow(&mut bench, ledger.release(AppId(2), &[3], 100 * MS), 100 * MS), [0, 1, 3]);
+    assert_eq!((bench.mask(2), bench.reclaim.preempted()), ("3".into(), 0));
+    // Only now there is one for number 3.
+    ledger.leave(AppId(2));
+    assert_eq!(follow(&mut bench, ledger.decide(150 * MS, Cause::Exit), 150 * MS), [0, 1, 3, 2]);
+    // Both lose theirs for a while, and each gets the one that it used last.
+    ledger.ask(AppId(1), 2);
+    assert_eq!(follow(&mut bench, ledger.decide(200 * MS, Cause::Request), 200 * MS), [0, 1]);
+    assert_eq!(bench.mask(2), "0-1");
+    ledger.ask(AppId(1), 4);
+    assert_eq!(follow(&mut bench, ledger.decide(250 * MS, Cause::Request), 250 * MS), [0, 1, 3, 2]);
+    assert_eq!((bench.mask(2), bench.reclaim.preempted()), ("3".into(), 0));
+}
+
+#[test]
+fn who_is_bound_back_after_the_squeeze_defies_it() {
+    let mut bench = Bench::new(2);
+    let managed = set("0-7");
+    bench.give(&[], &[0, 1, 2], 0);
+    bench.give(&[0, 1, 2], &[0, 1], 10);
+    bench.squeeze(&[0, 1], 10);
+    let fake = Rc::clone(&bench.fake);
+    let kernel: &dyn Kernel = &fake;
+    for (mask, defied) in [("0-1", false), ("1", false), ("2", true), ("1-2", true)] {
+        bench.reclaim.look_again(20, &[0, 1], &managed);
+        assert_eq!(bench.reclaim.deadline(), Some(20));
+        fake.masks.borrow_mut().insert(bench.sleepers[1].tid.0, set(mask));
+        assert!(!bench.reclaim.is_defied(kernel, 19), "it has time until then");
+        assert_eq!(bench.reclaim.is_defied(kernel, 20), defied, "{mask}");
+        assert_eq!(bench.reclaim.deadline(), None, "one look");
+    }
+    // Other processors: the next squeeze is another one.
+    bench.reclaim.look_again(30, &[0, 1], &managed);
+    bench.give(&[0, 1], &[0, 1, 2], 25);
+    assert_eq!(bench.reclaim.deadline(), None);
+}
+
 #[test]
 fn a_mask_that_the_program_set_itself_is_its_own_affair() {
     let mut bench = Bench::new(1);
@@ -202,12 +273,7 @@ fn a_thread_of_another_process_is_never_touched() {
 #[test]
 fn who_sleeps_is_not_looked_at() {
     let mut bench = Bench::new(1);
-    let parked = 2_u32.to_ne_bytes();
-    {
-        use std::os::unix::fs::FileExt;
-        let up = bench.program.in_order()[1].try_clone_to_owned().unwrap();
-        std::fs::File::from(up).write_all_at(&parked, 512 + 64 + 4).unwrap();
-    }
+    bench.park(1);
     bench.give(&[], &[0, 1], 0);
     bench.give(&[0, 1], &[0], 10);
     bench.squeeze(&[0], 10);

@@ -14,6 +14,7 @@ use platform::{SysError, SysResult};
 use crate::api::Areas;
 use crate::bucket::Bucket;
 use crate::escape::escape;
+use crate::fence::Fence;
 use crate::kernel::Kernel;
 use crate::ledger::Holding;
 use crate::reactor::Reactor;
@@ -46,6 +47,8 @@ pub(super) struct Program {
     pub(super) muted_until: Option<u64>,
     /// What was taken from it.
     pub(super) reclaim: Reclaim,
+    /// What it cannot leave, since it did not obey.
+    pub(super) fence: Option<Fence>,
     /// What it was told that it holds.
     pub(super) told: Vec<u32>,
     /// The last speed report that was looked at.
@@ -87,6 +90,7 @@ impl Program {
             bucket: Bucket::new(RINGS, RING_NS, now),
             muted_until: None,
             reclaim: Reclaim::new(pid, Threads::of(pid, pidfd)?),
+            fence: None,
             told: Vec::new(),
             reported: 0,
             refused_reports: 0,
@@ -100,15 +104,30 @@ impl Program {
         if let Some(processors) = holding.unbound {
             self.areas.publish_unbound(processors, holding.dedicated, holding.shared);
             // Who was squeezed may run where it ran before.
-            self.reclaim.restore(kernel);
+            self.set_free(kernel);
         } else {
             let cpus: Vec<CpuId> = holding.cpus.iter().copied().map(CpuId).collect();
             self.areas.publish(&cpus, holding.dedicated, holding.shared);
+        }
+        // Before anybody is bound: what it has got must be inside.
+        if let Some(fence) = &mut self.fence
+            && let Err(error) = fence.move_to(&holding.cpus.iter().copied().map(CpuId).collect())
+        {
+            tracing::warn!(name = self.name, %error, "a fence cannot be moved, and is taken away");
+            self.set_free(kernel);
         }
         self.reclaim.published(kernel, &mut self.areas, &self.told, &holding.cpus, grace_ends);
         self.told.clone_from(&holding.cpus);
         // Whoever sleeps for want of a processor, and has one now. After the grant (`park.wake`).
         self.areas.wake(holding.number() as usize);
+    }
+
+    /// Its threads may run where they ran before it was squeezed and fenced in.
+    pub(super) fn set_free(&mut self, kernel: &dyn Kernel) {
+        if let Some(fence) = self.fence.take() {
+            fence.lift(kernel, self.reclaim.threads());
+        }
+        self.reclaim.restore(kernel);
     }
 
     /// What the program gets, once: the areas, which are closed here when they are sent, and copies of the rest.

@@ -368,8 +368,8 @@ pub(crate) fn act_as_a_program() {
             // Binds spinner I as a program does that follows.
             "bind" => {
                 let cpus = CpuSet::parse_list(words[2]).unwrap();
-                set_affinity(Some(tids()[number(1) as usize - 1]), &cpus).unwrap();
-                "bound".into()
+                let bound = set_affinity(Some(tids()[number(1) as usize - 1]), &cpus);
+                if bound.is_ok() { "bound".into() } else { "refused".into() }
             }
             "notice" => {
                 let client = client.as_ref().unwrap();

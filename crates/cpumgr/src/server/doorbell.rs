@@ -1,0 +1,89 @@
+//! Doorbells: a program rings, and the scheduler reads what it says: its request, what it gave back, what it measured.
+//!
+//! Who rings too often is not listened to for a while (V2): its ring stays in the doorbell, and comes as an event when it
+//! is heard again.
+
+use policies::{AppId, Cause};
+
+use super::Server;
+use super::program::UNMUTE_TOKENS;
+use crate::reactor::{Interest, Role};
+
+impl Server {
+    /// A program rang: look at its request, unless it rings too often.
+    pub(super) fn rung(&mut self, serial: u64, now: u64) {
+        let Some(program) = self.connections.get_mut(&serial).and_then(|it| it.program.as_mut()) else {
+            return;
+        };
+        if !program.bucket.take(now) {
+            program.muted_until = Some(program.bucket.time_of(UNMUTE_TOKENS, now));
+            let muted = self.reactor.set(&program.doorbell, serial, Role::Doorbell, Interest::Muted);
+            self.check(serial, muted);
+            return;
+        }
+        if let Err(error) = program.doorbell.clear() {
+            // The program cannot make its eventfd anything else; still, a ring that cannot be taken away must not
+            // wake the scheduler for ever.
+            tracing::warn!(%error, "a doorbell cannot be read");
+            self.doom(serial, "its doorbell is broken");
+            return;
+        }
+        self.look(serial, now);
+    }
+
+    /// Reads what a program says: its request, what it gave back, what it measured.
+    pub(super) fn look(&mut self, serial: u64, now: u64) {
+        let Some(program) = self.connections.get_mut(&serial).and_then(|it| it.program.as_mut()) else {
+            return;
+        };
+        let app = AppId(serial);
+        let request = program.areas.request();
+        program.fixed_team = request.fixed_team;
+        self.ledger.set_serial(app, request.serial);
+        let asked = self.ledger.ask(app, request.requested) | self.ledger.set_lowest(app, request.lowest);
+        let released: Vec<u32> = program.areas.released().iter().map(|cpu| cpu.0).collect();
+        let resumed = released.is_empty() && self.ledger.resume(app);
+        if asked || resumed {
+            self.cause = self.cause.or(Some(Cause::Request));
+        }
+        let report = program.areas.report().filter(|report| report.sequence != program.reported);
+        if let Some(report) = report {
+            program.reported = report.sequence;
+            let base = (report.base_processors, report.base_ns);
+            let times = [base, (report.processors, report.time_ns)];
+            let possible = report.speedup().filter(|_| report.processors <= program.max);
+            match possible.map(|_| self.ledger.report(app, &program.name, &times, now)) {
+                Some(Ok(())) => self.cause = self.cause.or(Some(Cause::Speedup)),
+                Some(Err(refused)) => {
+                    tracing::debug!(name = program.name, %refused, "a report is not believed");
+                    program.refused_reports += 1;
+                }
+                None => program.refused_reports += 1,
+            }
+        }
+        if !released.is_empty() {
+            let changes = self.ledger.release(app, &released, now);
+            self.publish(changes, now);
+        }
+    }
+
+    /// Lets those be heard again whose time has come.
+    pub(super) fn unmute(&mut self, now: u64) {
+        let mut failed = Vec::new();
+        for connection in self.connections.values_mut() {
+            let serial = connection.serial;
+            if let Some(program) = &mut connection.program
+                && program.muted_until.is_some_and(|time| time <= now)
+            {
+                program.muted_until = None;
+                // The ring is still in it and comes as an event.
+                if self.reactor.set(&program.doorbell, serial, Role::Doorbell, Interest::Read).is_err() {
+                    failed.push(serial);
+                }
+            }
+        }
+        for serial in failed {
+            self.doom(serial, "the kernel refused to wait for it");
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! Squeezing those whose grace is over, and fencing in those who do not obey.
+
+use platform::affinity::CpuId;
+
+use super::Server;
+use super::program::Program;
+
+impl Server {
+    /// Steps 3 and 5 of `reclaim`.
+    pub(super) fn squeeze(&mut self, now: u64) {
+        let kernel = self.kernel.as_ref();
+        for connection in self.connections.values_mut() {
+            let (serial, pid) = (connection.serial, connection.peer.pid);
+            let Some(program) = &mut connection.program else { continue };
+            if program.reclaim.deadline().is_none_or(|time| time > now) {
+                continue;
+            }
+            let before = program.reclaim.squeezes();
+            program.reclaim.squeeze(kernel, &mut program.areas, &program.told, now);
+            let Some(fences) = self.fences.as_ref().filter(|_| program.fence.is_none()) else { continue };
+            if program.reclaim.is_defied(kernel, now) {
+                let Program { reclaim, name, told, .. } = program;
+                let held = told.iter().copied().map(CpuId).collect();
+                match fences.put(kernel, (serial, pid, reclaim.threads()), &held) {
+                    Ok(fence) => {
+                        tracing::warn!(pid = pid.0, %name, "a program binds itself to what was taken from it: fenced in");
+                        program.fence = Some(fence);
+                    }
+                    Err(error) => tracing::warn!(pid = pid.0, %name, %error, "a program cannot be fenced in"),
+                }
+            } else {
+                // A grace after a squeeze, and once in a quantum as long as somebody is squeezed.
+                let squeezed = program.reclaim.squeezes() > before;
+                let pause = if squeezed { self.grace } else { self.ledger.quantum().max(self.grace) };
+                program.reclaim.look_again(now + pause, &program.told, &self.cpus);
+            }
+        }
+    }
+}
