@@ -31,7 +31,7 @@ use variants::{NAMES, Pool};
 
 fn main() -> ExitCode {
     let mut engines = regions::engines(regions::count, || regions::counted(2, 1));
-    // What a closure captures is on the forking thread's stack: one more line for the other one to read.
+    // A closure that captures nothing.
     let bare = Engine::new("nanothreads broadcast bare", Runtime::Ours, |row| {
         regions::configure(row);
         let run = || nanothreads::broadcast(|member| regions::count(member.id));

@@ -54,6 +54,7 @@ unsafe fn from_words(words: [Word; WORDS]) -> Region {
     Region {
         work,
         data: words[1].cast_const().cast(),
+        carried: None,
         root: words[2].cast_const().cast::<Root>(),
         size: size as u32,
         level: level_and_crowd as u32,
@@ -96,6 +97,7 @@ impl Channel {
         let region = Region {
             work: accept,
             data: ptr::from_ref(&invitation).cast(),
+            carried: None,
             root: ptr::null(),
             size,
             level: 0,

@@ -42,7 +42,7 @@ pub fn processors() -> usize {
     engine().processors()
 }
 
-/// The most threads that a team may have: 1024, or 8 for each processor if that is more.
+/// The most threads that a team may have: 1024, or 8 for each processor if that is more; never above 32767.
 pub fn largest_team() -> usize {
     engine().largest_team()
 }

@@ -236,7 +236,7 @@ impl Engine {
 
     /// The most threads that a team may have: beyond this a wrong number would only take the machine down.
     pub(crate) fn largest_team(&self) -> usize {
-        (8 * self.processors()).max(1024)
+        (8 * self.processors()).clamp(1024, crate::vp::LARGEST)
     }
 
     /// What a region without a number of its own asks for: all processors, or more when the sizer offers more.

@@ -109,7 +109,7 @@ fn wake_sleepers(members: &[&'static Vp]) {
 pub(crate) unsafe fn supply_lines(members: &[&'static Vp], region: &Region, recoverable: bool) {
     for (vp, id) in members.iter().zip(1..) {
         // SAFETY: - caller's contract.
-        unsafe { vp.supply(region.descriptor(id), recoverable) };
+        unsafe { vp.supply(region.descriptor(id), region.captures(), recoverable) };
     }
 }
 

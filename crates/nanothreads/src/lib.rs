@@ -41,6 +41,7 @@
 pub mod arrival;
 pub mod barrier;
 mod builder;
+mod captures;
 mod channel;
 pub mod config;
 mod counters;

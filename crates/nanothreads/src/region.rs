@@ -1,8 +1,12 @@
 //! A region of the safe API: a closure that runs on each member, with panics carried to the caller.
 
+use crate::captures::Captures;
 use crate::local::local;
-use crate::panics::FirstPanic;
-use crate::team::{Concurrency, Member, Team};
+use crate::membership::Carrier;
+use crate::panics::{FirstPanic, Payload};
+use crate::team::{Carried, Concurrency, Member, Team};
+use std::cell::Cell;
+use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 
@@ -29,7 +33,74 @@ pub(crate) fn run_team<F: Fn(Member) + Sync>(team: &Team, body: F) {
 }
 
 /// As [`run_team`], or with each body on its member's own thread, all at the same time.
+#[inline]
 pub(crate) fn run_team_in<F: Fn(Member) + Sync>(concurrency: Concurrency, team: &Team, body: F) {
+    if Captures::hold::<F>() && team.has_one_line() {
+        run_on_line(concurrency, team, body);
+    } else {
+        run_on_stack(concurrency, team, body);
+    }
+}
+
+/// The master's view of a region whose closure stands in its slave's line.
+struct Home<F> {
+    /// Of an `F`.
+    place: Cell<*const ()>,
+    panic: FirstPanic,
+    body: PhantomData<F>,
+}
+
+/// The region of a closure that fits into the line of the team's only slave.
+fn run_on_line<F: Fn(Member) + Sync>(concurrency: Concurrency, team: &Team, body: F) {
+    let home = Home::<F> { place: Cell::new(ptr::null()), panic: FirstPanic::default(), body: PhantomData };
+    // Whoever panics before the closure is supplied (a kept team that cannot be had any more) leaks it.
+    let carried = Carried { work: call_there::<F>, captures: Captures::of(body), place: &home.place };
+    // SAFETY: - `call_there::<F>` gets the place of the closure, and `call_home::<F>` the master's view of it, which outlive the
+    //           join: nobody supplies the slave before this function has returned; `F: Sync` may be called on many threads at once;
+    //           neither unwinds.
+    //         - the caller looked that there is one line.
+    let joined = unsafe { team.run_with(concurrency, call_home::<F>, ptr::from_ref(&home).cast(), Some(carried)) };
+    // SAFETY: - the closure was moved there, and nobody calls it any more. In a child that it forked this is the child's copy.
+    let body = unsafe { home.place.get().cast::<F>().read() };
+    // In a child that was forked inside, the other thread's panic is the parent's.
+    if let Some(payload) = joined.and_then(|joined| joined.take_panic()) {
+        home.panic.keep(payload);
+    }
+    drop(body);
+    home.panic.pass_on();
+}
+
+/// # Safety
+/// - `data` points to an `F`, in the line of the virtual processor that the member's result would ride on.
+unsafe fn call_there<F: Fn(Member) + Sync>(data: *const (), member: Member) {
+    // SAFETY: - caller's contract.
+    if let Some(payload) = call_body(unsafe { &*data.cast::<F>() }, member) {
+        match local().membership().carrier {
+            Some(Carrier::Line(vp)) => vp.keep_panic(payload),
+            _ => unreachable!("who runs what is carried in a line has that line"),
+        }
+    }
+}
+
+/// # Safety
+/// - `data` points to a live `Home<F>`, whose place is that of an `F`.
+unsafe fn call_home<F: Fn(Member) + Sync>(data: *const (), member: Member) {
+    // SAFETY: - caller's contract.
+    let home = unsafe { &*data.cast::<Home<F>>() };
+    // SAFETY: - caller's contract.
+    if let Some(payload) = call_body(unsafe { &*home.place.get().cast::<F>() }, member) {
+        home.panic.keep(payload);
+    }
+}
+
+/// Calls `body`, and returns what it panics with. Compiled once for all ways to come here.
+#[inline(never)]
+fn call_body<F: Fn(Member)>(body: &F, member: Member) -> Option<Payload> {
+    // The closure's captures are seen again only through the caller, which gets the panic.
+    catch_unwind(AssertUnwindSafe(|| body(member))).err()
+}
+
+fn run_on_stack<F: Fn(Member) + Sync>(concurrency: Concurrency, team: &Team, body: F) {
     let region = Region { body, panic: FirstPanic::default() };
     // SAFETY: - `call::<F>` gets the region, which outlives the join; `F: Sync` may be called on many threads at once;
     //           `call` does not unwind.
@@ -42,8 +113,7 @@ pub(crate) fn run_team_in<F: Fn(Member) + Sync>(concurrency: Concurrency, team: 
 unsafe fn call<F: Fn(Member) + Sync>(data: *const (), member: Member) {
     // SAFETY: - caller's contract.
     let region = unsafe { &*data.cast::<Region<F>>() };
-    // The closure's captures are seen again only through the caller, which gets the panic.
-    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| (region.body)(member))) {
+    if let Some(payload) = call_body(&region.body, member) {
         region.panic.keep(payload);
     }
 }

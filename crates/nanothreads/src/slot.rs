@@ -9,8 +9,11 @@
 //! 3. `finish` (virtual processor): writes the number to `done` with Release (S3).
 //! 4. `is_done` (master): sees it with Acquire (S4), may supply again.
 //!
-//! A result of up to the descriptor's size rides home on the line: between 2 and 3 the virtual processor may `put` it where
-//! the descriptor stood, which nobody reads any more; after 4 the master may `take` it. A reduction of small values thus
+//! Beside the descriptor may stand a *cargo*, which is not copied but used in place, by the virtual processor between 2 and 3 and
+//! by the master from 1 on.
+//!
+//! A result of up to the size of both rides home on the line: between 2 and 3 the virtual processor may `put` it where
+//! they stood, if nobody reads them any more; after 4 the master may `take` it. A reduction of small values thus
 //! moves no line that an empty region would not move.
 //!
 //! # Taking work back
@@ -55,18 +58,28 @@ use platform::sync::atomic::{
 /// Set beside the number of a descriptor that its master may take back.
 const RECOVERABLE: u64 = 1;
 
-/// One supply line of a virtual processor: descriptor `W` out, arrival back.
+/// One supply line of a virtual processor: descriptor `W` out, arrival back. A cargo `C` may travel with the descriptor, to be
+/// used where it stands.
 #[derive(Debug)]
 #[repr(C, align(128))]
-pub struct Slot<W> {
+pub struct Slot<W, C = ()> {
     /// Twice the number of the last supplied descriptor, and [`RECOVERABLE`]. Writer: the master.
     seq: AtomicU64,
-    /// The descriptor. Writer: the master (I2).
-    work: HandCell<W>,
-    /// Number of the last recoverable descriptor that somebody claimed. Both write.
-    claim: AtomicU64,
+    /// The descriptor and its cargo. Writer: the master (I2).
+    load: HandCell<Load<W, C>>,
     /// Number of the last descriptor that is finished or taken back. Writer: who claimed it; else the virtual processor.
     done: AtomicU64,
+    /// Number of the last recoverable descriptor that somebody claimed. Both write. Behind all that every region needs: on the
+    /// next line when that is full.
+    claim: AtomicU64,
+}
+
+/// What the master writes.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+struct Load<W, C> {
+    work: W,
+    cargo: C,
 }
 
 /// What a virtual processor finds in its slot.
@@ -83,12 +96,13 @@ pub enum Supplied<W> {
 // SAFETY: - `seq`, `claim` and `done` are atomic.
 //         - `work` is handed over by the protocol above: written while nobody reads it (I2), read between S2 (and C1, if
 //           it is recoverable) and S3.
-unsafe impl<W: Copy + Send> Sync for Slot<W> {}
+//         - the cargo is written with the descriptor, and until the join read only.
+unsafe impl<W: Copy + Send, C: Copy + Send + Sync> Sync for Slot<W, C> {}
 
 impl<W: Copy> Slot<W> {
     /// An empty slot; `idle` is never handed out.
     pub fn new(idle: W) -> Self {
-        Self { seq: AtomicU64::new(0), work: HandCell::new(idle), claim: AtomicU64::new(0), done: AtomicU64::new(0) }
+        Self::with_room(idle, ())
     }
 
     /// Supplies the next descriptor and returns its number. Cost: stores to one line.
@@ -98,11 +112,33 @@ impl<W: Copy> Slot<W> {
     /// - The last supplied descriptor is joined: `is_joined` is true (I2).
     #[inline]
     pub unsafe fn supply(&self, work: W, recoverable: bool) -> u64 {
+        // SAFETY: - caller's contract.
+        unsafe { self.supply_with(work, (), recoverable) }
+    }
+}
+
+impl<W: Copy, C: Copy> Slot<W, C> {
+    /// An empty slot with room for cargo; neither `idle` nor `empty` is ever handed out.
+    pub fn with_room(idle: W, empty: C) -> Self {
+        Self {
+            seq: AtomicU64::new(0),
+            load: HandCell::new(Load { work: idle, cargo: empty }),
+            done: AtomicU64::new(0),
+            claim: AtomicU64::new(0),
+        }
+    }
+
+    /// As [`Slot::supply`], with `cargo` beside the descriptor.
+    ///
+    /// # Safety
+    /// - As there.
+    #[inline]
+    pub unsafe fn supply_with(&self, work: W, cargo: C, recoverable: bool) -> u64 {
         // ORDERING: Relaxed - the master reads the number that it (or the master before it, whose release of the
         // virtual processor happened before) wrote.
         let next = (self.seq.load(Relaxed) >> 1) + 1;
         // SAFETY: - I1, I2: no other thread touches the descriptor until S1.
-        unsafe { self.work.with_mut(|cell| *cell = work) };
+        unsafe { self.load.with_mut(|load| *load = Load { work, cargo }) };
         // ORDERING: Release (S1) - pairs with S2.
         self.seq.store((next << 1) | if recoverable { RECOVERABLE } else { 0 }, Release);
         next
@@ -126,7 +162,19 @@ impl<W: Copy> Slot<W> {
             return Supplied::TakenBack(number);
         }
         // SAFETY: - S2 saw S1; the master does not write again before S3, for it cannot take this work back (I2).
-        Supplied::Work(number, unsafe { self.work.with(|cell| *cell) })
+        // The cargo is not touched: somebody may be using it already, in ways that allow no plain copy.
+        Supplied::Work(number, unsafe { self.load.with(|load| (*load).work) })
+    }
+
+    /// Calls `body` with the last descriptor's cargo where it stands. Cost: none beyond the line's.
+    ///
+    /// # Safety
+    /// - The caller is the master, between supply and join or right after; or the virtual processor between `poll` and
+    ///   `finish`, before it `put` a result.
+    #[inline]
+    pub unsafe fn with_cargo<R>(&self, body: impl FnOnce(*const C) -> R) -> R {
+        // SAFETY: - I2: nobody writes the load meanwhile (caller's contract). No reference is made to it.
+        unsafe { self.load.with(|load| body(&raw const (*load).cargo)) }
     }
 
     /// True when something was supplied behind descriptor `last`; [`Self::poll`] says what. Cost: one load of a line in the
@@ -178,7 +226,7 @@ impl<W: Copy> Slot<W> {
         assert!(Self::carries::<V>(), "the result is larger than the descriptor's place");
         // SAFETY: - I2: nobody else touches the place before S3; who lost the claim reads nothing.
         //         - it is large enough and aligned (checked above); what is overwritten is a copy, never dropped.
-        unsafe { self.work.with_mut(|place| place.cast::<V>().write(value)) };
+        unsafe { self.load.with_mut(|place| place.cast::<V>().write(value)) };
     }
 
     /// Takes the result that was left for the last descriptor.
@@ -190,12 +238,12 @@ impl<W: Copy> Slot<W> {
     pub unsafe fn take<V: Send>(&self) -> V {
         assert!(Self::carries::<V>(), "the result is larger than the descriptor's place");
         // SAFETY: - S4 saw S3, which is behind the `put` of a `V` (caller's contract).
-        unsafe { self.work.with(|place| place.cast::<V>().read()) }
+        unsafe { self.load.with(|place| place.cast::<V>().read()) }
     }
 
     /// True when a `V` fits where the descriptor stands.
     pub const fn carries<V>() -> bool {
-        size_of::<V>() <= size_of::<W>() && align_of::<V>() <= align_of::<W>()
+        size_of::<V>() <= size_of::<Load<W, C>>() && align_of::<V>() <= align_of::<Load<W, C>>()
     }
 
     /// True when the last supplied descriptor is finished or taken back. For the master. Cost: two loads of one line.
@@ -239,9 +287,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_descriptor_of_forty_bytes_shares_one_line_with_all_numbers() {
-        assert!(std::mem::offset_of!(Slot<[u64; 5]>, done) + 8 <= 64);
-        assert_eq!(std::mem::align_of::<Slot<[u64; 5]>>(), 128);
+    fn descriptor_and_cargo_of_48_bytes_share_one_line_with_what_every_region_needs() {
+        assert!(std::mem::offset_of!(Slot<[u64; 3], [u64; 3]>, done) + 8 <= 64);
+        assert_eq!(std::mem::align_of::<Slot<[u64; 3], [u64; 3]>>(), 128);
+    }
+
+    #[test]
+    fn cargo_is_used_where_it_stands_by_both() {
+        let slot = Slot::with_room(0_u32, 0_u64);
+        // SAFETY: single thread plays both parties in turn.
+        unsafe {
+            let number = slot.supply_with(7, 8, false);
+            let seen = slot.with_cargo(|cargo| cargo);
+            assert_eq!(slot.poll(0), Supplied::Work(number, 7));
+            assert_eq!(slot.with_cargo(|cargo| (cargo, *cargo)), (seen, 8));
+            slot.finish(number);
+        }
     }
 
     #[test]

@@ -15,14 +15,16 @@
 //! P1 section 3 (F1, F3, F4, F6), P0 section 2 (F10). All members are kernel threads: an OpenMP thread's identity is its
 //! thread-local storage (F2's decision).
 
+use crate::captures::Captures;
 use crate::engine_state::engine;
 use crate::fork_join;
 use crate::local::{Local, Need, Reservation, Root, local};
 use crate::membership::{Carrier, Membership};
 use crate::overlap::{self, Overlap};
-use crate::panics::NoUnwinding;
+use crate::panics::{NoUnwinding, Payload};
 use crate::supply::Supply;
-use crate::vp::{Vp, WorkDescriptor};
+use crate::vp::{CARRIED, Vp, WorkDescriptor};
+use std::cell::Cell;
 use std::marker::PhantomData;
 use std::ptr;
 
@@ -53,6 +55,8 @@ pub(crate) enum Concurrency {
 pub(crate) struct Region {
     pub(crate) work: Work,
     pub(crate) data: *const (),
+    /// The data themselves, if they are to stand in the line of the only slave; `data` is that place then.
+    pub(crate) carried: Option<Captures>,
     pub(crate) root: *const Root,
     pub(crate) size: u32,
     pub(crate) level: u32,
@@ -70,8 +74,18 @@ impl Region {
     /// What stands in the line of member `id`.
     #[inline]
     pub(crate) fn descriptor(&self, id: u32) -> WorkDescriptor {
-        let Region { work, data, root, size, level, crowd } = *self;
-        WorkDescriptor { work, data, root, id, size, level, crowd }
+        let Region { work, root, carried, .. } = *self;
+        // Teams have at most `LARGEST` threads.
+        let (id, size) = (id as u16, self.size as u16);
+        let level = self.level.min(u16::MAX.into()) as u16;
+        let crowd = self.crowd.min((CARRIED - 1).into()) as u16 | if carried.is_some() { CARRIED } else { 0 };
+        WorkDescriptor { work, root, id, size, level, crowd }
+    }
+
+    /// What stands beside the descriptor.
+    #[inline]
+    pub(crate) fn captures(&self) -> Captures {
+        self.carried.unwrap_or_else(|| Captures::of(self.data))
     }
 }
 
@@ -198,6 +212,29 @@ impl Team {
     /// - As [`Team::run`].
     #[inline]
     pub(crate) unsafe fn run_in(&self, concurrency: Concurrency, work: Work, data: *const ()) -> Option<Joined<'_>> {
+        // SAFETY: - caller's contract.
+        unsafe { self.run_with(concurrency, work, data, None) }
+    }
+
+    /// True when there is one slave, which gets its work by its line: what is carried has a place then.
+    #[inline]
+    pub(crate) fn has_one_line(&self) -> bool {
+        self.size == 2 && !self.is_global
+    }
+
+    /// As [`Team::run_in`]. With something carried, `work` and `data` are for the master alone.
+    ///
+    /// # Safety
+    /// - As [`Team::run`], and for what is carried as well.
+    /// - Something is carried only where [`Team::has_one_line`].
+    #[inline]
+    pub(crate) unsafe fn run_with(
+        &self,
+        concurrency: Concurrency,
+        work: Work,
+        data: *const (),
+        carried: Option<Carried<'_>>,
+    ) -> Option<Joined<'_>> {
         let local = local();
         let outer = local.membership();
         let (size, level) = (self.size, outer.level + 1);
@@ -209,7 +246,15 @@ impl Team {
             return Some(Joined { members: &[], is_global: false });
         }
         let members = self.members(local);
-        let region = Region { work, data, root: local.root_for_members(), size, level, crowd: local.occupy(size) };
+        let (root, crowd) = (local.root_for_members(), local.occupy(size));
+        let region = match carried {
+            None => Region { work, data, carried: None, root, size, level, crowd },
+            Some(Carried { work, captures, place }) => {
+                let data = members[0].captures();
+                place.set(data);
+                Region { work, data, carried: Some(captures), root, size, level, crowd }
+            }
+        };
         let recoverable = concurrency == Concurrency::Offered && may_be_late(members);
         let channel = if self.is_global && !recoverable { Some(local.channel(size as usize)) } else { None };
         let born_with = engine();
@@ -244,6 +289,15 @@ impl Team {
     }
 }
 
+/// A closure that is to stand in the line of a team's only slave.
+pub(crate) struct Carried<'a> {
+    /// What the slave calls, or the master in its stead, with the place of the closure.
+    pub(crate) work: Work,
+    pub(crate) captures: Captures,
+    /// Is told that place before the master's own work begins.
+    pub(crate) place: &'a Cell<*const ()>,
+}
+
 /// True when somebody may begin so late that the master had better do the work: then it pays a read-modify-write for
 /// each member to be able to (see [`crate::slot`]).
 #[inline]
@@ -275,6 +329,12 @@ impl Joined<'_> {
     /// Members but the master.
     pub(crate) fn count(&self) -> usize {
         self.members.len()
+    }
+
+    /// Takes the panic of a member whose work was carried.
+    #[inline]
+    pub(crate) fn take_panic(&self) -> Option<Payload> {
+        self.members.iter().find_map(|vp| vp.take_panic())
     }
 
     /// Takes what member `id` (not 0) put on its line.

@@ -104,6 +104,9 @@ impl TeamError {
 /// assert_eq!(sum, 499_500);
 /// # Ok::<(), nanothreads::TeamError>(())
 /// ```
+///
+/// On lines of its own: each region writes it, and what stands beside it in the program's memory its members may be reading.
+#[repr(align(128))]
 pub struct Team {
     /// `None`: as many as the program has.
     size: Option<NonZeroUsize>,

@@ -4,18 +4,19 @@
 //! leaked on purpose: a master may look at it after the process began to exit.
 
 use crate::arrival::Arrival;
+use crate::captures::Captures;
 use crate::channel::{Attachment, TeamRing};
 use crate::config::Waiting;
 use crate::engine_state::engine;
 use crate::forked;
-use crate::local::{self, Local, Root};
+use crate::local::{self, Local};
 use crate::membership::{Carrier, Membership};
 use crate::open_ring::OpenRing;
-use crate::panics::NoUnwinding;
+use crate::panics::{FirstPanic, NoUnwinding, Payload};
 use crate::patience::{self, Advice};
 use crate::safe_point;
 use crate::sleeper::Sleeper;
-use crate::slot::{Slot, Supplied};
+use crate::slot::Supplied;
 use crate::team::{Region, Work};
 use crate::wait_point::{Look, WaitPoint};
 use platform::affinity::CpuId;
@@ -26,55 +27,21 @@ use platform::sync::CachePadded;
 use std::cell::{Cell, UnsafeCell};
 use std::fmt;
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering::Relaxed};
 use std::thread;
 
+mod descriptor;
 mod station;
 
+pub(crate) use descriptor::{CARRIED, LARGEST, Line, WorkDescriptor};
+use descriptor::{IDLE, no_work};
 use station::Station;
-
-/// The work of one member of a region, as it stands in the supply line.
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-pub(crate) struct WorkDescriptor {
-    pub(crate) work: Work,
-    pub(crate) data: *const (),
-    pub(crate) root: *const Root,
-    pub(crate) id: u32,
-    pub(crate) size: u32,
-    pub(crate) level: u32,
-    /// Threads that run at the same time as this one for the same root: see [`Membership::crowd`].
-    pub(crate) crowd: u32,
-}
-
-impl WorkDescriptor {
-    /// The member's place in the region.
-    #[inline]
-    fn membership(&self, carrier: Option<Carrier>) -> Membership {
-        Membership { id: self.id, size: self.size, level: self.level, crowd: self.crowd, root: self.root, carrier }
-    }
-}
-
-// SAFETY: - the pointers are handed through a slot to the thread that the fork runs on; `Team::run` keeps what they
-//           point to alive until the join.
-unsafe impl Send for WorkDescriptor {}
-
-/// What stands in a slot before the first supply; never called.
-///
-/// # Safety
-/// - None: it does nothing.
-unsafe fn no_work(_: *const (), _: crate::team::Member) {}
-
-const IDLE: WorkDescriptor =
-    WorkDescriptor { work: no_work, data: ptr::null(), root: ptr::null(), id: 0, size: 1, level: 0, crowd: 1 };
-
-const _: () = assert!(size_of::<WorkDescriptor>() <= 40, "descriptor and both numbers must share one line");
 
 /// Stack of a virtual processor unless the configuration says otherwise.
 const STACK: usize = 8 << 20;
 
 /// Room for a result on the arrival line: as much as on the supply line.
-type Place = [u64; 5];
+type Place = [u64; 6];
 
 /// Work that somebody else than the master supplied: function and argument.
 #[derive(Clone, Copy, Debug)]
@@ -91,7 +58,7 @@ unsafe impl Send for Offered {}
 #[repr(C, align(128))]
 pub(crate) struct Vp {
     /// Supply line; master and this VP.
-    slot: Slot<WorkDescriptor>,
+    slot: Line,
     /// Arrival line of works that were broadcast; written by this VP.
     arrival: Arrival<Place>,
     /// Where broadcasts come from; touched by this VP alone.
@@ -134,13 +101,16 @@ pub(crate) struct Rare {
     /// The ring of `attachment`, to be compared. Writer: this VP.
     follows: AtomicPtr<TeamRing>,
     station: Station,
+    /// The first panic that a part left here ([`Vp::keep_panic`]), and whether there is any.
+    panic: FirstPanic,
+    has_panicked: AtomicBool,
 }
 
 impl Vp {
     /// Starts virtual processor `number` on processor `home`; `None` when the system refuses a thread.
     pub(crate) fn start(number: usize, stack: Option<usize>, home: Option<CpuId>) -> Option<&'static Vp> {
         let vp: &'static Vp = Box::leak(Box::new(Vp {
-            slot: Slot::new(IDLE),
+            slot: Line::with_room(IDLE, Captures::NONE),
             arrival: Arrival::new(),
             attachment: CachePadded::new(UnsafeCell::new(None)),
             open: OpenRing::new(Offered { work: no_work, data: ptr::null() }),
@@ -149,6 +119,8 @@ impl Vp {
                 offers: WaitPoint::new(),
                 follows: AtomicPtr::new(ptr::null_mut()),
                 station: Station::new(number, home.is_some()),
+                panic: FirstPanic::default(),
+                has_panicked: AtomicBool::new(false),
             })),
         }));
         let started = thread::Builder::new()
@@ -181,9 +153,9 @@ impl Vp {
             match found {
                 Found::Line(number, descriptor) => {
                     progress.line = number;
-                    progress.crowd = descriptor.crowd;
+                    progress.crowd = descriptor.crowd();
                     let carrier = Some(Carrier::Line(self));
-                    run_part(local, descriptor.membership(carrier), descriptor.work, descriptor.data);
+                    run_part(local, descriptor.membership(carrier), descriptor.work, self.data_of(&descriptor));
                     // SAFETY: - polled above by this thread, the slot's virtual processor, and run.
                     unsafe { self.slot.finish(number) };
                     self.rare().join.notify_all();
@@ -204,6 +176,46 @@ impl Vp {
                 }
             }
         }
+    }
+
+    /// The data of the work that was polled: they stand in the line, or their address does.
+    #[inline]
+    fn data_of(&self, descriptor: &WorkDescriptor) -> *const () {
+        let place = self.captures();
+        if descriptor.crowd & CARRIED != 0 {
+            return place;
+        }
+        // SAFETY: - the master put an address there, and nobody writes the line before this work is finished.
+        unsafe { *place.cast::<*const ()>() }
+    }
+
+    /// Where captures stand in the line.
+    #[inline]
+    pub(crate) fn captures(&self) -> *const () {
+        // SAFETY: - nothing is read here; who reads is the master or this VP, while there is work.
+        unsafe { self.slot.with_cargo(|cargo| cargo.cast()) }
+    }
+
+    /// Keeps the panic of a part that had no other place for it, until the master looks.
+    #[cold]
+    pub(crate) fn keep_panic(&self, payload: Payload) {
+        self.rare().panic.keep(payload);
+        // ORDERING: Relaxed - read behind the join of this part.
+        self.rare().has_panicked.store(true, Relaxed);
+    }
+
+    /// What was kept since the last look. For the master, after a join.
+    #[inline]
+    pub(crate) fn take_panic(&self) -> Option<Payload> {
+        // ORDERING: Relaxed - written before the arrival that the master has seen.
+        if self.rare().has_panicked.load(Relaxed) { self.take_kept() } else { None }
+    }
+
+    #[cold]
+    fn take_kept(&self) -> Option<Payload> {
+        // ORDERING: Relaxed - this VP has no work now.
+        self.rare().has_panicked.store(false, Relaxed);
+        self.rare().panic.take()
     }
 
     fn run_broadcast(&'static self, local: &Local, region: &Region) {
@@ -325,11 +337,12 @@ impl Vp {
     ///
     /// # Safety
     /// - The caller is this VP's only master, and its last work is joined.
-    /// - What the descriptor points to lives until the join.
+    /// - The captures are the work's data if the descriptor says [`CARRIED`], else their address.
+    /// - What they point to lives until the join.
     #[inline]
-    pub(crate) unsafe fn supply(&self, descriptor: WorkDescriptor, recoverable: bool) {
+    pub(crate) unsafe fn supply(&self, descriptor: WorkDescriptor, captures: Captures, recoverable: bool) {
         // SAFETY: - caller's contract.
-        unsafe { self.slot.supply(descriptor, recoverable) };
+        unsafe { self.slot.supply_with(descriptor, captures, recoverable) };
     }
 
     /// Takes the last supplied work back, if the VP has not begun it: then the master has to run it.

@@ -324,6 +324,50 @@ fn a_last_seen_value_from_before_regions_elsewhere_is_caught() {
     is_refuted("a_last_seen_value_from_before_regions_elsewhere_is_caught", || a_region_elsewhere_between_two(false));
 }
 
+/// The cargo of two regions is used where it stands, by master and virtual processor at once, and taken out by the master
+/// afterwards. `waits` false: planted, the master takes it out and supplies anew before the join.
+fn cargo_is_shared(waits: bool) {
+    let slot = Arc::new(Slot::with_room(0_u64, 0_u64));
+    let vp = {
+        let slot = Arc::clone(&slot);
+        thread::spawn(move || {
+            for number in 1..=2 {
+                let work = loop {
+                    // SAFETY: - this thread is the virtual processor.
+                    match unsafe { slot.poll(number - 1) } {
+                        Supplied::Work(_, work) => break work,
+                        _ => thread::yield_now(),
+                    }
+                };
+                // SAFETY: - polled, and not finished; a `u64` was supplied.
+                assert_eq!(unsafe { slot.with_cargo(|cargo| *cargo) }, work + 1);
+                // SAFETY: - this thread plays the virtual processor, and is done with what it polled.
+                unsafe { slot.finish(number) };
+            }
+        })
+    };
+    for work in [10, 20] {
+        // SAFETY: - one master, which joined the last work (but for the twin).
+        unsafe { slot.supply_with(work, work + 1, false) };
+        // SAFETY: - this thread is the master.
+        assert_eq!(unsafe { slot.with_cargo(|cargo| *cargo) }, work + 1);
+        while waits && !slot.is_joined() {
+            thread::yield_now();
+        }
+    }
+    vp.join().unwrap();
+}
+
+#[test]
+fn cargo_is_used_in_its_place_by_both_until_the_join() {
+    explore(|| cargo_is_shared(true));
+}
+
+#[test]
+fn cargo_that_is_replaced_before_the_join_is_caught() {
+    is_refuted("cargo_that_is_replaced_before_the_join_is_caught", || cargo_is_shared(false));
+}
+
 /// Results of two regions ride on the supply line. `waits` false: planted, the result is taken before the join.
 fn a_result_rides_home(waits: bool) {
     let slot = Arc::new(Slot::new(0_u64));

@@ -1,15 +1,14 @@
 //! Results that members bring to the join: on their arrival lines where they fit, else in places of their own.
 //!
-//! A result of up to 40 bytes costs nothing that the join does not cost: it stands where the descriptor stood, or beside
+//! A result of up to 48 bytes costs nothing that the join does not cost: it stands where the descriptor stood, or beside
 //! the arrival number ([`crate::slot`], [`crate::arrival`]). It is moved by value; the master takes every one that was put
 //! before it runs anything else, so that types with a destructor ride as well.
 
 use super::per_member::Carried;
 use crate::local::local;
 use crate::panics::FirstPanic;
-use crate::slot::Slot;
 use crate::team::{Concurrency, Member, Team};
-use crate::vp::WorkDescriptor;
+use crate::vp::Line;
 use platform::sync::{CachePadded, HandCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
@@ -26,8 +25,7 @@ where
     T: Send,
     F: Fn(Member) -> Option<T> + Sync,
 {
-    let gathered =
-        if Slot::<WorkDescriptor>::carries::<Option<T>>() { on_lines(team, body) } else { in_places(team, body) };
+    let gathered = if Line::carries::<Option<T>>() { on_lines(team, body) } else { in_places(team, body) };
     gathered.into_iter()
 }
 
