@@ -2,7 +2,8 @@
 //!
 //! # Method
 //! 1. A *case* is one construct (an empty region, a loop, a task tree) on each *engine* that has it. What a peer does not
-//!    have, or could not run here, is a row with the reason.
+//!    have, or could not run here, is a row with the reason; one that could not run, or gave wrong results, leaves our bars of
+//!    the case unmet.
 //! 2. The parent runs rounds: each case, each engine, bound and unbound in turn. Each sample is a process of its own, so
 //!    that a peer's spinning threads disturb nobody else.
 //! 3. Before and after each sample the parent measures the round trip of one cache line between the two processors. The

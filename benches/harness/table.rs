@@ -129,7 +129,9 @@ impl Table {
                 if let Some((wrong, why)) = self.closed.get(&key) {
                     lines.push(without(format!("{}: {why}", if *wrong { "WRONG" } else { "none" })));
                 }
-                lines.extend([false, true].into_iter().filter_map(|far| self.line(index, case, engine, row, far)));
+                lines.extend(
+                    [false, true].into_iter().filter_map(|far| self.line(index, case, engine, row, far, options)),
+                );
                 if !self.closed.contains_key(&key) && !self.kept.contains_key(&key) {
                     lines.push(without("none: all samples were dropped".into()));
                 }
@@ -149,7 +151,7 @@ impl Table {
         all.map(|((index, engine, row), (_, why))| (*index, engine.as_str(), *row, why.as_str()))
     }
 
-    fn line(&self, index: usize, case: &Case, engine: &Engine, row: Row, far: bool) -> Option<Line> {
+    fn line(&self, index: usize, case: &Case, engine: &Engine, row: Row, far: bool, options: &Compare) -> Option<Line> {
         let samples = self.samples(index, &engine.name, row, far);
         if samples.is_empty() {
             return None;
@@ -159,8 +161,10 @@ impl Table {
         let per_trip = of(&|s| s.values[0] / s.round_trip);
         let extra = |number: usize| of(&|s| s.values.get(number).copied().unwrap_or(f64::NAN));
         let ours = self.time(index, &case.engines[0].name, row, far);
-        let bar = if engine.name.starts_with("nanothreads") {
-            self.bar(index, case, row, far, (time, per_trip), &extra)
+        let bar = if is_ours(engine) {
+            let bar = self.bar(index, case, row, far, (time, per_trip), &extra);
+            let missing = self.missing(index, case, row, options);
+            if missing.is_empty() || case.bar.is_none() { bar } else { Some(unmet(bar, &missing)) }
         } else {
             None
         };
@@ -176,6 +180,15 @@ impl Table {
             extras: (1..=case.extras.len()).map(extra).collect(),
             bar,
         }))
+    }
+
+    /// Peers of the run that have the construct, but no sample that counts.
+    fn missing<'a>(&self, index: usize, case: &'a Case, row: Row, options: &Compare) -> Vec<&'a str> {
+        let is_missing = |peer: &&Engine| {
+            let is_meant = !is_ours(peer) && peer.make.is_ok() && peer.rows.contains(&row);
+            is_meant && options.wants(case, peer) && !self.kept.contains_key(&(index, peer.name.clone(), row))
+        };
+        case.engines.iter().filter(is_missing).map(|peer| peer.name.as_str()).collect()
     }
 
     /// The bar in words, and whether it is met.
@@ -195,10 +208,11 @@ impl Table {
             }
             Bar::Nanoseconds(limit) => (duration(limit), time <= limit),
             Bar::TimesOfEach(peers) => {
-                let limits = peers.iter().filter_map(|(name, factor)| {
+                let limits = peers.iter().map(|(name, factor)| {
                     Some((format!("{factor} x {name}"), factor * self.time(index, name, row, far)?))
                 });
-                let limits: Vec<(String, f64)> = limits.collect();
+                // Without one of them at this distance nothing can be said.
+                let limits: Vec<(String, f64)> = limits.collect::<Option<_>>()?;
                 let least = limits.iter().map(|(_, limit)| *limit).min_by(f64::total_cmp)?;
                 let words: Vec<String> = limits.into_iter().map(|(words, _)| words).collect();
                 (format!("{} = {}", words.join(", "), duration(least)), time <= least)
@@ -260,6 +274,16 @@ impl Table {
         println!("raw record: {}", path.display());
         Ok(())
     }
+}
+
+fn is_ours(engine: &Engine) -> bool {
+    engine.name.starts_with("nanothreads")
+}
+
+/// A comparison that lacks a peer is not won, whatever the numbers say.
+fn unmet(bar: Option<(String, bool)>, missing: &[&str]) -> (String, bool) {
+    let words = bar.map_or(String::new(), |(words, _)| words + "; ");
+    (format!("{words}bar unmet: peer missing: {}", missing.join(", ")), false)
 }
 
 /// The standard deviation of the samples; 0 for one.
