@@ -6,6 +6,7 @@ use arena::global::State;
 use arena::layout::{Verdict, VpState};
 use nanothreads::{Member, Schedule, Team, broadcast, par_for};
 use platform::affinity::{CpuId, CpuSet, Tid, current_tid, set_affinity};
+use platform::scheduling::run_delay;
 use script::{Script, eventually, mask_of, with_script};
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
@@ -388,10 +389,17 @@ fn speedups_are_measured_where_the_policy_asks_for_them_only() {
         let before = script.areas.report();
         script.page.set_state(State { reports: true, ..State::default() });
         eventually("a region on one processor", || sizes_of_an_iteration() == [1, 1]);
-        eventually("a report", || {
+        let (begin, delay_before) = (Instant::now(), run_delay(current_tid()).unwrap_or_default());
+        while script.areas.report() == before {
             sizes_of_an_iteration();
-            script.areas.report() != before
-        });
+            if begin.elapsed() < Duration::from_secs(10) {
+                continue;
+            }
+            // Samples of 2 ms that agree are rare where others run in between.
+            let delay = run_delay(current_tid()).unwrap_or_default().saturating_sub(delay_before);
+            assert!(delay > begin.elapsed() / 10, "no report in {:?}", begin.elapsed());
+            return println!("skipped: others had our processor for {delay:?} of {:?}", begin.elapsed());
+        }
         let report = script.areas.report().unwrap();
         assert_eq!((report.processors, report.base_processors), (2, 1));
     });
