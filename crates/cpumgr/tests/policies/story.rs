@@ -142,15 +142,20 @@ impl Stage {
         })
     }
 
-    /// The moments from now on, as soon as there are enough.
+    /// The moments from now on, as soon as there are enough. However slow the machine: they only must keep coming.
     pub(crate) fn watch(&self, moments: usize) -> Vec<Moment> {
         let begin = monotonic_ns();
-        eventually("there are enough moments", || {
-            let mut seen = self.moments(begin);
-            // The last one has not ended, and lines of it may be missing.
-            seen.pop();
-            (seen.len() > moments).then_some(seen)
-        })
+        let mut seen = Vec::new();
+        while seen.len() <= moments {
+            let before = seen.len();
+            seen = eventually("there is another moment", || {
+                let mut seen = self.moments(begin);
+                // The last one has not ended, and lines of it may be missing.
+                seen.pop();
+                (seen.len() > before).then_some(seen)
+            });
+        }
+        seen
     }
 }
 
