@@ -1,4 +1,5 @@
-//! Model of the grant: a reader never sees the processors of one epoch with the number of another.
+//! Model of the grant: a reader never sees the processors of one epoch with the number of another. The twins
+//! in which an access orders nothing are refuted.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test --release -p nanothreads-arena --test loom_grant`
 #![cfg(loom)]
@@ -6,6 +7,7 @@
 use loom::sync::Arc;
 use nanothreads_arena::grant::GrantArea;
 use platform::affinity::{CpuId, CpuSet};
+use platform::model::{explore, is_needed};
 
 /// Epoch `e` grants `e` processors, `e` of each word: number and bitmap tell on each other.
 fn processors(epoch: u32) -> CpuSet {
@@ -14,7 +16,7 @@ fn processors(epoch: u32) -> CpuSet {
 
 #[test]
 fn number_and_processors_are_of_one_epoch() {
-    loom::model(|| {
+    explore(|| {
         let area = Arc::new(GrantArea::default());
         let written = Arc::clone(&area);
         let manager = loom::thread::spawn(move || {
@@ -23,9 +25,16 @@ fn number_and_processors_are_of_one_epoch() {
             }
         });
         let (grant, cpus) = area.read_with_cpus();
-        assert_eq!(cpus, processors(grant.epoch));
+        assert_eq!(cpus, processors(grant.epoch), "the processors of another epoch");
         assert_eq!(grant.processors, grant.epoch.max(1));
         manager.join().unwrap();
         assert_eq!(area.read_with_cpus(), (area.read(), processors(3)));
     });
+}
+
+#[test]
+fn each_ordering_of_a_grant_is_needed() {
+    let other = "the processors of another epoch";
+    let tags = [("grant.publish", other), ("grant.read", other), ("grant.reuse", other), ("grant.recheck", other)];
+    is_needed("number_and_processors_are_of_one_epoch", "src/grant.rs", &tags);
 }

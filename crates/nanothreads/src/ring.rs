@@ -135,7 +135,7 @@ impl Follower {
             }
             // ORDERING: Relaxed (B5) - valid only if B6 finds the same number.
             let words = std::array::from_fn(|at| entry.words[at].load(Relaxed));
-            // ORDERING: the Acquire fence keeps B5 before B6; pairs with the Release fence behind B1.
+            // ORDERING: Acquire fence (B6) - keeps B5 before the second look; pairs with the Release fence behind B1.
             fence(Acquire);
             if entry.number.load(Relaxed) != seen {
                 continue;

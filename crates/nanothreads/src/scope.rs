@@ -286,25 +286,18 @@ impl<'scope> Scope<'scope> {
     pub(crate) fn join(&self) -> Option<Payload> {
         self.assert_running();
         let node = self.node();
-        if !node.inputs.is_only(node.own_shares()) {
-            let waiter = self.switchable();
-            node.prepare_wait(waiter);
-            // F8: the creator is its children's successor; it gives up its own share of its counter.
-            if !node.inputs.release(node.own_shares()) {
-                match waiter {
-                    // SAFETY: - it runs now, and this is its stack. Only this thread resumes it, so it does not matter
-                    //           when the last child tells it.
-                    Some(waiter) => unsafe { waiter.get().suspend() },
-                    None => {
-                        // The children use what the caller would free.
-                        let guard = NoUnwinding::enter();
-                        self.seat().work_until(|| node.is_signalled());
-                        guard.leave();
-                    }
-                }
+        let leave = |waiter: Option<NanoPtr>| match waiter {
+            // SAFETY: - it runs now, and this is its stack. Only this thread resumes it, so it does not matter when the last
+            //           child tells it.
+            Some(waiter) => unsafe { waiter.get().suspend() },
+            None => {
+                // The children use what the caller would free.
+                let guard = NoUnwinding::enter();
+                self.seat().work_until(|| node.is_signalled());
+                guard.leave();
             }
-            node.end_wait();
-        }
+        };
+        node.await_children(|| self.switchable(), leave);
         if let Some(table) = &mut *self.table.borrow_mut() {
             table.clear();
         }

@@ -78,6 +78,7 @@ impl<T> Sleeper<T> {
                 self.visit_next(prepare);
             }
             is_first = false;
+            // ORDERING: heavy fence (W2) - pairs with K1.
             let limit = membarrier::heavy_if_due();
             match look() {
                 Look::Ready => break,

@@ -115,6 +115,7 @@ impl WaitPoint {
     /// of a line that nobody writes.
     #[inline]
     pub fn notify_all(&self) {
+        // ORDERING: light fence (N2) - pairs with W3.
         membarrier::light();
         if self.has_sleepers() {
             self.wake_sleepers();

@@ -3,17 +3,15 @@
 //! bug that loom must find.
 #![cfg(loom)]
 
-mod planted;
-
 use loom::sync::Arc;
 use loom::sync::atomic::{
     AtomicU32,
-    Ordering::{Acquire, Relaxed, Release},
+    Ordering::{self, Acquire, Relaxed, Release},
 };
 use loom::thread;
 use nanothreads::lending::Lender;
 use nanothreads::slot::{Slot, Supplied};
-use planted::{explore, is_refuted};
+use platform::model::{RACE, explore, is_needed, is_refuted};
 use platform::sync::HandCell;
 
 /// Plays the virtual processor of `slot` for region `number`, which works on `data`. Which thread plays it changes, so
@@ -105,14 +103,14 @@ fn a_processor_comes_back_from_a_group_with_its_numbers_in_order() {
 
 #[test]
 fn a_group_master_that_arrives_before_its_slave_is_caught() {
-    is_refuted("a_group_master_that_arrives_before_its_slave_is_caught", || {
+    is_refuted("a_group_master_that_arrives_before_its_slave_is_caught", RACE, || {
         take_a_processor_back_from_a_group(false, true);
     });
 }
 
 #[test]
 fn an_arrival_without_release_is_caught() {
-    is_refuted("an_arrival_without_release_is_caught", || take_a_processor_back_from_a_group(true, false));
+    is_refuted("an_arrival_without_release_is_caught", RACE, || take_a_processor_back_from_a_group(true, false));
 }
 
 /// The outer master used the virtual processor before it gave it to the group.
@@ -157,11 +155,18 @@ fn a_group_master_goes_on_from_the_numbers_of_the_outer_master() {
 
 #[test]
 fn a_processor_given_away_before_its_join_is_caught() {
-    is_refuted("a_processor_given_away_before_its_join_is_caught", || give_a_used_processor_to_a_group(false));
+    is_refuted("a_processor_given_away_before_its_join_is_caught", RACE, || give_a_used_processor_to_a_group(false));
+}
+
+#[test]
+fn each_ordering_of_a_line_is_needed_where_masters_change() {
+    let tags = [("S1", RACE), ("S2", RACE), ("S3", RACE), ("S4", RACE)];
+    is_needed("a_processor_comes_back_from_a_group_with_its_numbers_in_order", "src/slot.rs", &tags);
+    is_needed("a_group_master_goes_on_from_the_numbers_of_the_outer_master", "src/slot.rs", &tags);
 }
 
 /// One thing is lent to a member in the first region; in the second one the lender's team has grown over it.
-fn take_back_what_was_lent(looks_at_the_number: bool, supplies_in_order: bool) {
+fn take_back_what_was_lent(looks_at_the_number: bool, supplies_in_order: bool, supply: Ordering) {
     let shared =
         Arc::new((Lender::new(), [SharedCell::new(), SharedCell::new()], AtomicU32::new(0), AtomicU32::new(0)));
     let (lender, things, supplied, arrived) = &*shared;
@@ -189,9 +194,9 @@ fn take_back_what_was_lent(looks_at_the_number: bool, supplies_in_order: bool) {
     }
     if supplies_in_order {
         lender.lend(&[], 1);
-        supplied.store(2, Release);
+        supplied.store(2, supply);
     } else {
-        supplied.store(2, Release);
+        supplied.store(2, supply);
         lender.lend(&[], 1);
     }
     things.iter().for_each(SharedCell::add_one);
@@ -201,15 +206,26 @@ fn take_back_what_was_lent(looks_at_the_number: bool, supplies_in_order: bool) {
 
 #[test]
 fn what_was_lent_is_used_by_one_at_a_time_also_after_the_team_grew() {
-    explore(|| take_back_what_was_lent(true, true));
+    explore(|| take_back_what_was_lent(true, true, Release));
 }
 
 #[test]
 fn a_borrower_that_keeps_what_was_taken_back_is_caught() {
-    is_refuted("a_borrower_that_keeps_what_was_taken_back_is_caught", || take_back_what_was_lent(false, true));
+    is_refuted("a_borrower_that_keeps_what_was_taken_back_is_caught", RACE, || {
+        take_back_what_was_lent(false, true, Release)
+    });
 }
 
 #[test]
 fn a_lender_that_forks_before_it_takes_back_is_caught() {
-    is_refuted("a_lender_that_forks_before_it_takes_back_is_caught", || take_back_what_was_lent(true, false));
+    is_refuted("a_lender_that_forks_before_it_takes_back_is_caught", RACE, || {
+        take_back_what_was_lent(true, false, Release)
+    });
+}
+
+#[test]
+fn a_lender_whose_supply_orders_nothing_is_caught() {
+    is_refuted("a_lender_whose_supply_orders_nothing_is_caught", RACE, || {
+        take_back_what_was_lent(true, true, Relaxed);
+    });
 }

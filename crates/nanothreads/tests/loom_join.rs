@@ -2,15 +2,13 @@
 //! `RUSTFLAGS="--cfg loom" cargo test --release --test loom_join`. Each has a twin with a planted bug that loom must find.
 #![cfg(loom)]
 
-mod planted;
-
 use loom::sync::Arc;
 use loom::thread;
 use nanothreads::join::deque::Deque;
 use nanothreads::join::half::{Frame, Half, Runner, State};
 use nanothreads::nano::ready::idle::Idle;
 use nanothreads::wait_point::{Look, WaitPoint};
-use planted::{explore, is_refuted};
+use platform::model::{DEADLOCK, RACE, explore, is_needed, is_refuted};
 use platform::sync::HandCell;
 use std::mem::ManuallyDrop;
 use std::panic::resume_unwind;
@@ -59,10 +57,9 @@ impl Shared {
     }
 
     /// Takes `number` back, or finds that it is stolen.
-    fn pop(&self, number: usize, fenced: bool) {
+    fn pop(&self, number: usize) {
         // SAFETY: - by the owner, once for each push.
-        let back = unsafe { if fenced { self.deque.pop() } else { self.deque.pop_without_fence() } };
-        if back {
+        if unsafe { self.deque.pop() } {
             self.items[number].run();
         }
     }
@@ -82,11 +79,11 @@ fn thief(shared: &Arc<Shared>, attempts: usize) -> thread::JoinHandle<usize> {
     thread::spawn(move || (0..attempts).filter(|_| shared.steal(None)).count())
 }
 
-fn last_item(thieves: usize, fenced: bool) {
+fn last_item(thieves: usize) {
     let shared = Shared::new();
     shared.push(0);
     let thieves: Vec<_> = (0..thieves).map(|_| thief(&shared, 1)).collect();
-    shared.pop(0, fenced);
+    shared.pop(0);
     for thief in thieves {
         thief.join().unwrap();
     }
@@ -94,29 +91,30 @@ fn last_item(thieves: usize, fenced: bool) {
 
 #[test]
 fn the_last_item_goes_to_the_owner_or_to_one_of_two_thieves() {
-    explore(|| last_item(2, true));
+    explore(|| last_item(2));
 }
 
-fn older_and_newer(fenced: bool) {
+fn older_and_newer() {
     let shared = Shared::new();
     let thief = thief(&shared, 2);
     shared.push(0);
     shared.push(1);
-    shared.pop(1, fenced);
+    shared.pop(1);
     shared.push(2);
-    shared.pop(2, fenced);
-    shared.pop(0, fenced);
+    shared.pop(2);
+    shared.pop(0);
     thief.join().unwrap();
 }
 
 #[test]
 fn each_item_is_taken_once_while_the_owner_pushes_and_pops() {
-    explore(|| older_and_newer(true));
+    explore(older_and_newer);
 }
 
 #[test]
-fn an_owner_without_its_fence_is_caught() {
-    is_refuted("an_owner_without_its_fence_is_caught", || older_and_newer(false));
+fn each_ordering_of_the_deque_is_needed() {
+    let tags = [("D1", RACE), ("D3", RACE), ("D6", RACE), ("D7", RACE)];
+    is_needed("each_item_is_taken_once_while_the_owner_pushes_and_pops", "src/join/deque.rs", &tags);
 }
 
 /// The owner ends work 1 and begins work 2; a thief that waits for work 1 must get nothing of work 2.
@@ -135,13 +133,13 @@ fn two_works(retagged: bool) {
         })
     };
     shared.push(0);
-    shared.pop(0, true);
+    shared.pop(0);
     if retagged {
         // SAFETY: - the owner, whose items are popped or stolen.
         unsafe { shared.deque.retag(2) };
     }
     shared.push(1);
-    shared.pop(1, true);
+    shared.pop(1);
     thief.join().unwrap();
 }
 
@@ -151,8 +149,14 @@ fn a_joiner_gets_nothing_of_what_its_thief_does_next() {
 }
 
 #[test]
+fn a_thief_that_sees_an_item_before_its_owner_published_it_is_caught() {
+    let tags = [("D1", "a part of another work"), ("D7", "a part of another work")];
+    is_needed("a_joiner_gets_nothing_of_what_its_thief_does_next", "src/join/deque.rs", &tags);
+}
+
+#[test]
 fn a_thief_that_keeps_its_tag_is_caught() {
-    is_refuted("a_thief_that_keeps_its_tag_is_caught", || two_works(false));
+    is_refuted("a_thief_that_keeps_its_tag_is_caught", "a part of another work", || two_works(false));
 }
 
 /// How an owner may tell sleepers of an item.
@@ -206,12 +210,12 @@ fn a_member_that_sleeps_is_woken_by_an_item() {
 
 #[test]
 fn an_owner_that_wakes_before_it_pushes_is_caught() {
-    is_refuted("an_owner_that_wakes_before_it_pushes_is_caught", || sleeper(Tell::TooEarly));
+    is_refuted("an_owner_that_wakes_before_it_pushes_is_caught", DEADLOCK, || sleeper(Tell::TooEarly));
 }
 
 #[test]
 fn an_owner_that_looks_for_sleepers_without_a_fence_is_caught() {
-    is_refuted("an_owner_that_looks_for_sleepers_without_a_fence_is_caught", || sleeper(Tell::WithoutFence));
+    is_refuted("an_owner_that_looks_for_sleepers_without_a_fence_is_caught", DEADLOCK, || sleeper(Tell::WithoutFence));
 }
 
 /// A join's second half, in the frame of its joiner: what a thief reaches by a deque or by a claim.
@@ -233,8 +237,6 @@ enum Hand {
     Right,
     /// The closure panics.
     Panicking,
-    /// The thief's last store orders nothing.
-    Unordered,
     /// The joiner takes the result when it sees who runs the half.
     TooEarly,
     /// Two claim by a look and a store.
@@ -272,12 +274,7 @@ impl Frames {
             self.point.notify_all();
         }
         // SAFETY: - the callers got the half.
-        let joiner = unsafe {
-            match hand {
-                Hand::Unordered => Frame::run_unordered(self.half.frame()),
-                _ => Frame::run(self.half.frame()),
-            }
-        };
+        let joiner = unsafe { Frame::run(self.half.frame()) };
         assert_eq!(joiner, 0);
         if hand != Hand::ToldTooEarly {
             self.point.notify_all();
@@ -380,21 +377,23 @@ fn a_panic_of_a_claimed_half_reaches_its_joiner() {
 }
 
 #[test]
-fn a_thief_whose_end_orders_nothing_is_caught() {
-    is_refuted("a_thief_whose_end_orders_nothing_is_caught", || stolen_half(Hand::Unordered));
+fn each_ordering_of_a_half_is_needed() {
+    let tags = [("H1", RACE), ("H2", RACE)];
+    is_needed("a_half_is_run_once_by_its_owner_or_by_a_thief", "src/join/half.rs", &tags);
+    is_needed("a_half_outside_the_deques_is_claimed_once", "src/join/half.rs", &tags);
 }
 
 #[test]
 fn a_joiner_that_takes_the_result_of_a_half_that_runs_is_caught() {
-    is_refuted("a_joiner_that_takes_the_result_of_a_half_that_runs_is_caught", || stolen_half(Hand::TooEarly));
+    is_refuted("a_joiner_that_takes_the_result_of_a_half_that_runs_is_caught", RACE, || stolen_half(Hand::TooEarly));
 }
 
 #[test]
 fn a_claim_by_a_look_is_caught() {
-    is_refuted("a_claim_by_a_look_is_caught", || claimed_half(Hand::ByLook));
+    is_refuted("a_claim_by_a_look_is_caught", RACE, || claimed_half(Hand::ByLook));
 }
 
 #[test]
 fn a_thief_that_wakes_before_it_is_done_is_caught() {
-    is_refuted("a_thief_that_wakes_before_it_is_done_is_caught", || claimed_half(Hand::ToldTooEarly));
+    is_refuted("a_thief_that_wakes_before_it_is_done_is_caught", DEADLOCK, || claimed_half(Hand::ToldTooEarly));
 }

@@ -2,15 +2,13 @@
 //! Each has a twin with a planted bug that loom must find.
 #![cfg(loom)]
 
-mod planted;
-
 use loom::sync::Arc;
 use loom::thread;
 use nanothreads::loops::ranges::{RangeWord, Ranges};
 use nanothreads::loops::stages::Stage;
 use nanothreads::loops::turns::Turns;
 use nanothreads::wait_point::Look;
-use planted::{explore, is_refuted};
+use platform::model::{RACE, explore, is_needed, is_refuted};
 use platform::sync::HandCell;
 use std::num::NonZeroUsize;
 use std::ops::Range;
@@ -84,7 +82,9 @@ fn owner_and_thief_get_each_iteration_once() {
 
 #[test]
 fn a_thief_that_stores_instead_of_exchanging_is_caught() {
-    is_refuted("a_thief_that_stores_instead_of_exchanging_is_caught", || owner_and_thief(false));
+    is_refuted("a_thief_that_stores_instead_of_exchanging_is_caught", "an iteration was dealt twice or never", || {
+        owner_and_thief(false)
+    });
 }
 
 /// Two members run a loop of four iterations: own part first, then from the fullest.
@@ -148,7 +148,9 @@ fn stolen_halves_are_dealt_once() {
 
 #[test]
 fn a_refill_over_what_is_left_is_caught() {
-    is_refuted("a_refill_over_what_is_left_is_caught", || stolen_halves(false));
+    is_refuted("a_refill_over_what_is_left_is_caught", "an iteration was dealt twice or never", || {
+        stolen_halves(false)
+    });
 }
 
 /// Memory that only the token's holder may touch.
@@ -198,8 +200,14 @@ fn ordered_sections_run_in_order_and_no_wake_is_lost() {
 }
 
 #[test]
+fn each_ordering_of_the_token_is_needed() {
+    let tags = [("T1", RACE), ("T2", RACE)];
+    is_needed("ordered_sections_run_in_order_and_no_wake_is_lost", "src/loops/turns.rs", &tags);
+}
+
+#[test]
 fn a_section_that_does_not_wait_for_its_turn_is_caught() {
-    is_refuted("a_section_that_does_not_wait_for_its_turn_is_caught", || ordered_chunks(false));
+    is_refuted("a_section_that_does_not_wait_for_its_turn_is_caught", RACE, || ordered_chunks(false));
 }
 
 /// Two members run two blocks each; the second needs what the first wrote.
@@ -235,6 +243,11 @@ fn a_stage_sees_what_the_stage_before_wrote() {
 }
 
 #[test]
+fn each_ordering_of_a_stage_is_needed() {
+    is_needed("a_stage_sees_what_the_stage_before_wrote", "src/loops/stages.rs", &[("P1", RACE), ("P2", RACE)]);
+}
+
+#[test]
 fn a_stage_that_reports_a_block_before_it_is_done_is_caught() {
-    is_refuted("a_stage_that_reports_a_block_before_it_is_done_is_caught", || two_stages(false));
+    is_refuted("a_stage_that_reports_a_block_before_it_is_done_is_caught", RACE, || two_stages(false));
 }

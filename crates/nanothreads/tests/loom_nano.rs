@@ -2,8 +2,6 @@
 //! `RUSTFLAGS="--cfg loom" cargo test --release --test loom_nano`. Each has a twin with a planted bug that loom must find.
 #![cfg(loom)]
 
-mod planted;
-
 use loom::sync::Arc;
 use loom::sync::atomic::{
     AtomicUsize,
@@ -16,8 +14,8 @@ use nanothreads::nano::ready::idle::Idle;
 use nanothreads::nano::ready::inbox::{Inbox, Item};
 use nanothreads::nano::successors::{Link, Successors};
 use nanothreads::wait_point::{Look, WaitPoint};
-use planted::{explore, explore_within, is_refuted};
 use platform::membarrier;
+use platform::model::{DEADLOCK, RACE, explore, explore_within, is_needed, is_refuted};
 use platform::sync::HandCell;
 use std::ptr;
 
@@ -105,8 +103,16 @@ fn a_successor_starts_once_and_after_both_predecessors() {
 }
 
 #[test]
+fn each_ordering_of_a_list_of_successors_is_needed() {
+    let tags = [("P1", RACE), ("P2", RACE)];
+    is_needed("a_successor_starts_once_and_after_both_predecessors", "src/nano/successors.rs", &tags);
+    is_needed("a_successor_by_descriptor_runs_once_and_after_its_predecessor", "src/nano/successors.rs", &tags);
+    is_needed("who_sees_a_task_finished_sees_what_it_did", "src/nano/successors.rs", &[("P2", RACE), ("P3", RACE)]);
+}
+
+#[test]
 fn a_dependence_that_is_counted_after_the_push_is_caught() {
-    is_refuted("a_dependence_that_is_counted_after_the_push_is_caught", || two_predecessors(false));
+    is_refuted("a_dependence_that_is_counted_after_the_push_is_caught", "started twice", || two_predecessors(false));
 }
 
 /// A creator that waits for its children, as members of a team do: inbox and wait point.
@@ -223,7 +229,7 @@ fn creator_and_children(children: usize, end: End) {
         .collect();
     creator.wait(end);
     for number in 0..children {
-        assert_eq!(creator.results[number].get(), 5);
+        assert_eq!(creator.results[number].get(), 5, "the creator went on too early");
     }
     for thread in threads {
         thread.join().unwrap();
@@ -247,24 +253,26 @@ fn children_that_end_near_their_creator_count_alike() {
 
 #[test]
 fn a_near_end_that_orders_nothing_is_caught() {
-    is_refuted("a_near_end_that_orders_nothing_is_caught", || creator_and_children(2, End::NearRelaxed));
+    is_refuted("a_near_end_that_orders_nothing_is_caught", RACE, || creator_and_children(2, End::NearRelaxed));
 }
 
 #[test]
 fn a_near_add_beside_a_share_of_somebody_else_is_caught() {
-    is_refuted("a_near_add_beside_a_share_of_somebody_else_is_caught", || creator_and_children(2, End::NearTwice));
+    is_refuted("a_near_add_beside_a_share_of_somebody_else_is_caught", "the creator went on too early", || {
+        creator_and_children(2, End::NearTwice)
+    });
 }
 
 #[test]
 fn a_child_that_reports_without_a_fence_leaves_its_creator_asleep() {
-    is_refuted("a_child_that_reports_without_a_fence_leaves_its_creator_asleep", || {
+    is_refuted("a_child_that_reports_without_a_fence_leaves_its_creator_asleep", DEADLOCK, || {
         creator_and_children(1, End::WithoutFence);
     });
 }
 
 #[test]
 fn a_result_after_the_share_is_caught() {
-    is_refuted("a_result_after_the_share_is_caught", || creator_and_children(2, End::TooLate));
+    is_refuted("a_result_after_the_share_is_caught", RACE, || creator_and_children(2, End::TooLate));
 }
 
 /// A nano-thread in an inbox, with something that its pusher hands over.
@@ -330,8 +338,15 @@ fn letters_of_two_pushers_arrive_once_each() {
 }
 
 #[test]
+fn each_ordering_of_an_inbox_is_needed() {
+    let tags = [("B1", RACE), ("B2", RACE)];
+    is_needed("letters_of_two_pushers_arrive_once_each", "src/nano/ready/inbox.rs", &tags);
+    is_needed("a_creator_goes_on_when_its_child_is_done", "src/nano/ready/inbox.rs", &tags);
+}
+
+#[test]
 fn a_pusher_that_keeps_writing_is_caught() {
-    is_refuted("a_pusher_that_keeps_writing_is_caught", || two_pushers(true));
+    is_refuted("a_pusher_that_keeps_writing_is_caught", RACE, || two_pushers(true));
 }
 
 /// How two tasks may find their members.
@@ -399,25 +414,28 @@ fn two_pushes_wake_two_sleepers() {
 }
 
 #[test]
+fn who_pushes_needs_its_fence_before_it_looks_for_sleepers() {
+    is_needed("two_pushes_wake_two_sleepers", "src/nano/ready/idle.rs", &[("K2", DEADLOCK)]);
+}
+
+#[test]
 fn a_sleeper_that_is_counted_for_two_pushes_is_caught() {
-    is_refuted("a_sleeper_that_is_counted_for_two_pushes_is_caught", || two_sleepers(Pushed::WithoutBits));
+    is_refuted("a_sleeper_that_is_counted_for_two_pushes_is_caught", DEADLOCK, || two_sleepers(Pushed::WithoutBits));
 }
 
 #[test]
 fn a_member_that_was_taken_for_a_sleeper_and_keeps_the_wake_is_caught() {
-    is_refuted("a_member_that_was_taken_for_a_sleeper_and_keeps_the_wake_is_caught", || two_sleepers(Pushed::Kept));
+    is_refuted("a_member_that_was_taken_for_a_sleeper_and_keeps_the_wake_is_caught", DEADLOCK, || {
+        two_sleepers(Pushed::Kept)
+    });
 }
 
 /// How members end children of a creator, by the scheduler itself.
 #[derive(Clone, Copy, PartialEq)]
 enum Ends {
     Right,
-    /// What was kept is given up by an access that orders nothing.
-    Unordered,
     /// It is never given up.
     Kept,
-    /// The creator looks at its children by an access that orders nothing.
-    Unseen,
 }
 
 /// A creator on member 0, and members each of which runs `children` in a row: the shares of all but the first are kept.
@@ -438,20 +456,15 @@ fn ends_elsewhere(members: usize, children: usize, ends: Ends) {
                     // SAFETY: - this thread is that member.
                     unsafe { team.0.run(member + 1, task) };
                 }
-                match ends {
-                    Ends::Kept => {}
+                if ends != Ends::Kept {
                     // SAFETY: - as above.
-                    Ends::Unordered => unsafe { team.0.settle_unordered(member + 1) },
-                    // SAFETY: - as above.
-                    Ends::Right | Ends::Unseen => unsafe { team.0.settle(member + 1) },
+                    unsafe { team.0.settle(member + 1) };
                 }
             })
         })
         .collect();
-    if ends != Ends::Unseen || !team.0.is_alone_unordered() {
-        // SAFETY: - the main thread is member 0.
-        unsafe { team.0.wait() };
-    }
+    // SAFETY: - the main thread is member 0.
+    unsafe { team.0.wait() };
     for data in &team.1[..members * children] {
         assert_eq!(data.get(), 5);
     }
@@ -471,18 +484,19 @@ fn children_on_two_members_wake_their_creator_once() {
 }
 
 #[test]
-fn kept_shares_that_are_given_up_without_order_are_caught() {
-    is_refuted("kept_shares_that_are_given_up_without_order_are_caught", || ends_elsewhere(1, 2, Ends::Unordered));
+fn each_ordering_of_a_creators_counter_is_needed() {
+    let tags = [("release", RACE), ("is_only", RACE)];
+    is_needed("children_that_end_near_their_creator_count_alike", "src/nano/inputs.rs", &tags);
+    // The last child does not see that the creator waits.
+    let tags = [("release", "a Running nano-thread holds a share of its own"), ("is_only", RACE)];
+    is_needed("children_whose_shares_are_kept_wake_their_creator_together", "src/nano/inputs.rs", &tags);
+    is_needed("children_on_two_members_wake_their_creator_once", "src/nano/inputs.rs", &tags);
+    is_needed("a_creator_waits_again_with_descriptors_that_come_back", "src/nano/inputs.rs", &tags);
 }
 
 #[test]
 fn kept_shares_that_are_never_given_up_are_caught() {
-    is_refuted("kept_shares_that_are_never_given_up_are_caught", || ends_elsewhere(1, 2, Ends::Kept));
-}
-
-#[test]
-fn a_creator_whose_look_at_its_children_orders_nothing_is_caught() {
-    is_refuted("a_creator_whose_look_at_its_children_orders_nothing_is_caught", || ends_elsewhere(1, 1, Ends::Unseen));
+    is_refuted("kept_shares_that_are_never_given_up_are_caught", DEADLOCK, || ends_elsewhere(1, 2, Ends::Kept));
 }
 
 /// Two rounds of children: the second one's descriptors may be those that member 1 gave back, and the creator's counter is
@@ -546,7 +560,7 @@ fn a_successor_by_descriptor_runs_once_and_after_its_predecessor() {
 }
 
 /// Who sees a task finished uses what it did.
-fn finished(ordered: bool) {
+fn finished() {
     let team = Arc::new((Shipped::new(2), Data::default()));
     let own = Arc::clone(&team);
     // SAFETY: - the main thread is member 0.
@@ -559,7 +573,7 @@ fn finished(ordered: bool) {
             team.0.settle(1);
         })
     };
-    if if ordered { name.is_finished() } else { name.is_finished_unordered() } {
+    if name.is_finished() {
         assert_eq!(team.1.get(), 5);
     }
     // SAFETY: - the main thread is member 0.
@@ -569,10 +583,5 @@ fn finished(ordered: bool) {
 
 #[test]
 fn who_sees_a_task_finished_sees_what_it_did() {
-    explore(|| finished(true));
-}
-
-#[test]
-fn a_look_at_a_finished_task_that_orders_nothing_is_caught() {
-    is_refuted("a_look_at_a_finished_task_that_orders_nothing_is_caught", || finished(false));
+    explore(finished);
 }

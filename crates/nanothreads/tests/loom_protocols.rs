@@ -2,8 +2,6 @@
 //! Each has a twin with a planted bug that loom must find.
 #![cfg(loom)]
 
-mod planted;
-
 use loom::sync::Arc;
 use loom::sync::atomic::{
     AtomicBool, AtomicU64,
@@ -14,8 +12,8 @@ use nanothreads::barrier::Barrier;
 use nanothreads::barrier::pair::Pair;
 use nanothreads::slot::{Slot, Supplied};
 use nanothreads::wait_point::{Look, WaitPoint};
-use planted::{explore, is_refuted};
 use platform::membarrier;
+use platform::model::{DEADLOCK, RACE, explore, is_needed, is_refuted};
 
 fn run_two_regions(master_waits_for_join: bool) {
     let slot = Arc::new(Slot::new(0_u32));
@@ -56,8 +54,14 @@ fn a_supplied_descriptor_is_read_whole_and_once() {
 }
 
 #[test]
+fn each_ordering_of_a_supply_line_is_needed() {
+    let tags = [("S1", RACE), ("S2", RACE), ("S3", RACE), ("S4", RACE)];
+    is_needed("a_supplied_descriptor_is_read_whole_and_once", "src/slot.rs", &tags);
+}
+
+#[test]
 fn a_master_that_does_not_wait_for_the_join_is_caught() {
-    is_refuted("a_master_that_does_not_wait_for_the_join_is_caught", || run_two_regions(false));
+    is_refuted("a_master_that_does_not_wait_for_the_join_is_caught", RACE, || run_two_regions(false));
 }
 
 /// Regions whose second part master and slave contend for: each part is run once, by one of them, and what it wrote is
@@ -98,7 +102,7 @@ fn contend_for_a_start(slave_claims: bool) {
                 thread::yield_now();
             }
         }
-        assert_eq!(ran[number as usize].load(Relaxed), 1);
+        assert_eq!(ran[number as usize].load(Relaxed), 1, "run twice, or not seen");
     }
     slave.join().unwrap();
     assert!(ran[1..].iter().all(|times| times.load(Relaxed) == 1));
@@ -110,8 +114,15 @@ fn a_part_that_both_want_to_start_is_run_once() {
 }
 
 #[test]
+fn each_ordering_of_a_recoverable_supply_is_needed() {
+    let unseen = "run twice, or not seen";
+    let tags = [("S1", RACE), ("S2", RACE), ("S3", unseen), ("S4", unseen)];
+    is_needed("a_part_that_both_want_to_start_is_run_once", "src/slot.rs", &tags);
+}
+
+#[test]
 fn a_slave_that_starts_without_claiming_is_caught() {
-    is_refuted("a_slave_that_starts_without_claiming_is_caught", || contend_for_a_start(false));
+    is_refuted("a_slave_that_starts_without_claiming_is_caught", RACE, || contend_for_a_start(false));
 }
 
 fn sleep_and_wake(with_fence: bool) {
@@ -136,7 +147,7 @@ fn no_wake_is_lost() {
 
 #[test]
 fn a_notifier_without_its_fence_loses_a_wake() {
-    is_refuted("a_notifier_without_its_fence_loses_a_wake", || sleep_and_wake(false));
+    is_refuted("a_notifier_without_its_fence_loses_a_wake", DEADLOCK, || sleep_and_wake(false));
 }
 
 /// Two sleepers with conditions of their own at one place, woken one after the other.
@@ -160,6 +171,13 @@ fn wake_two_in_turn() {
 #[test]
 fn a_wake_for_one_does_not_lose_the_wake_for_another() {
     explore(wake_two_in_turn);
+}
+
+#[test]
+fn each_fence_of_a_wait_point_and_the_order_of_its_epochs_are_needed() {
+    is_needed("no_wake_is_lost", "src/wait_point.rs", &[("N2", DEADLOCK), ("W2", DEADLOCK)]);
+    let tags = [("W1", DEADLOCK), ("N5", DEADLOCK)];
+    is_needed("a_wake_for_one_does_not_lose_the_wake_for_another", "src/wait_point.rs", &tags);
 }
 
 fn supply_to_a_sleeping_slave(with_fence: bool) {
@@ -197,26 +215,30 @@ fn fork_and_join_wake_both_sides() {
 
 #[test]
 fn an_arrival_without_its_fence_leaves_the_master_asleep() {
-    is_refuted("an_arrival_without_its_fence_leaves_the_master_asleep", || supply_to_a_sleeping_slave(false));
+    is_refuted("an_arrival_without_its_fence_leaves_the_master_asleep", DEADLOCK, || supply_to_a_sleeping_slave(false));
 }
 
 fn meet_at_barrier(member_zero_gathers: bool) {
     let shared = Arc::new((Barrier::new(2), [AtomicU64::new(0), AtomicU64::new(0)]));
     let meet = move |shared: &(Barrier, [AtomicU64; 2]), id: usize| {
         let (barrier, values) = shared;
-        values[id].store(1, Relaxed);
-        let round = barrier.arrive(id);
-        if id == 0 {
-            while member_zero_gathers && !barrier.has_arrived(1, round) {
-                thread::yield_now();
+        for round in 1..=2 {
+            values[id].store(round, Relaxed);
+            assert_eq!(barrier.arrive(id), round);
+            if id == 0 {
+                while member_zero_gathers && !barrier.has_arrived(1, round) {
+                    thread::yield_now();
+                }
+                // What `complete` of a barrier looks at.
+                assert!(values[1].load(Relaxed) >= round, "a member passed before all had arrived");
+                barrier.release_round(round);
+            } else {
+                while !barrier.is_released(1, round) {
+                    thread::yield_now();
+                }
             }
-            barrier.release_round(round);
-        } else {
-            while !barrier.is_released(1, round) {
-                thread::yield_now();
-            }
+            assert!(values[1 - id].load(Relaxed) >= round, "a member passed before all had arrived");
         }
-        assert_eq!(values[1 - id].load(Relaxed), 1);
     };
     let other = {
         let shared = Arc::clone(&shared);
@@ -232,8 +254,17 @@ fn a_barrier_shows_each_member_what_the_other_wrote() {
 }
 
 #[test]
+fn each_ordering_of_a_barrier_is_needed() {
+    let early = "a member passed before all had arrived";
+    let tags = [("B1", early), ("B2", early), ("B3", early), ("B4", early)];
+    is_needed("a_barrier_shows_each_member_what_the_other_wrote", "src/barrier.rs", &tags);
+}
+
+#[test]
 fn a_barrier_that_opens_early_is_caught() {
-    is_refuted("a_barrier_that_opens_early_is_caught", || meet_at_barrier(false));
+    is_refuted("a_barrier_that_opens_early_is_caught", "a member passed before all had arrived", || {
+        meet_at_barrier(false)
+    });
 }
 
 /// Two rounds; in the first one member 1 knows of work, which member 0 does. `says_so`: and tells; `is_ahead`: member 1
@@ -279,19 +310,35 @@ fn two_meet_see_what_the_other_wrote_and_wait_for_work_that_one_knows_of() {
 }
 
 #[test]
+fn each_ordering_of_a_pair_is_needed() {
+    let (unseen, early) =
+        ("what the other wrote before the barrier is not seen", "a member left before the work was complete");
+    let tags = [("P1", unseen), ("P2", unseen), ("P3", early), ("P4", early)];
+    is_needed("two_meet_see_what_the_other_wrote_and_wait_for_work_that_one_knows_of", "src/barrier/pair.rs", &tags);
+}
+
+#[test]
 fn a_member_of_a_pair_that_hides_its_work_is_caught() {
-    is_refuted("a_member_of_a_pair_that_hides_its_work_is_caught", || meet_in_pairs(false, false));
+    is_refuted(
+        "a_member_of_a_pair_that_hides_its_work_is_caught",
+        "a member left before the work was complete",
+        || meet_in_pairs(false, false),
+    );
 }
 
 #[test]
 fn a_member_of_a_pair_that_arrives_ahead_of_its_writes_is_caught() {
-    is_refuted("a_member_of_a_pair_that_arrives_ahead_of_its_writes_is_caught", || meet_in_pairs(true, true));
+    is_refuted(
+        "a_member_of_a_pair_that_arrives_ahead_of_its_writes_is_caught",
+        "what the other wrote before the barrier is not seen",
+        || meet_in_pairs(true, true),
+    );
 }
 
 #[test]
 fn acquire_and_release_are_what_loom_checks() {
     // Guards the models themselves: without the pair, loom must see the old value.
-    is_refuted("acquire_and_release_are_what_loom_checks", || {
+    is_refuted("acquire_and_release_are_what_loom_checks", "the store before it is not seen", || {
         let shared = Arc::new((AtomicU64::new(0), AtomicBool::new(false)));
         let writer = {
             let shared = Arc::clone(&shared);
@@ -301,7 +348,7 @@ fn acquire_and_release_are_what_loom_checks() {
             })
         };
         if shared.1.load(Acquire) {
-            assert_eq!(shared.0.load(Relaxed), 1);
+            assert_eq!(shared.0.load(Relaxed), 1, "the store before it is not seen");
         }
         writer.join().unwrap();
         shared.1.store(false, Release);

@@ -3,16 +3,14 @@
 //! find.
 #![cfg(loom)]
 
-mod planted;
-
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use loom::thread;
 use nanothreads::sleeper::{Sleeper, wake};
 use nanothreads::wait_point::Look;
-use planted::{explore, is_refuted};
 use platform::futex::PrivateFutex;
 use platform::membarrier;
+use platform::model::{DEADLOCK, explore, is_needed, is_refuted};
 
 /// A sleeper whose barrier is not due, since it had one before, and a waker. The planted sleeper sleeps as if it had been.
 fn sleep_without_a_barrier(only_for_a_while: bool) {
@@ -48,7 +46,7 @@ fn a_sleeper_whose_barrier_is_not_due_comes_back_by_the_clock() {
 
 #[test]
 fn a_sleeper_that_sleeps_on_without_a_barrier_is_caught() {
-    is_refuted("a_sleeper_that_sleeps_on_without_a_barrier_is_caught", || sleep_without_a_barrier(false));
+    is_refuted("a_sleeper_that_sleeps_on_without_a_barrier_is_caught", DEADLOCK, || sleep_without_a_barrier(false));
 }
 
 /// Nothing to do before a wake.
@@ -70,37 +68,42 @@ impl<const COUNT: usize> Row<COUNT> {
         self.beds[place].sleep_until(|| Look::from(self.conditions[place].load(Relaxed)), nothing);
     }
 
-    /// Makes all conditions true and wakes who may sleep; the planted waker forgets its fence.
-    fn wake_all(&self, with_fence: bool) {
+    /// Makes all conditions true and wakes who may sleep.
+    fn wake_all(&self) {
         for condition in &self.conditions {
             condition.store(true, Relaxed);
         }
-        if with_fence {
-            membarrier::light();
-        }
+        // ORDERING: light fence (K1) - pairs with the sleeper's heavy one.
+        membarrier::light();
         let asleep: Vec<_> = self.beds.iter().copied().filter(|bed| bed.may_sleep()).collect();
         wake(&asleep, nothing);
     }
 }
 
-fn wake_one(with_fence: bool) {
+fn wake_one() {
     let row = Row::<1>::new();
     let sleeper = {
         let row = Arc::clone(&row);
         thread::spawn(move || row.sleep(0))
     };
-    row.wake_all(with_fence);
+    row.wake_all();
     sleeper.join().unwrap();
 }
 
 #[test]
 fn one_sleeper_is_woken() {
-    explore(|| wake_one(true));
+    explore(wake_one);
 }
 
 #[test]
-fn a_waker_without_its_fence_is_caught() {
-    is_refuted("a_waker_without_its_fence_is_caught", || wake_one(false));
+fn the_fences_of_waker_and_sleeper_are_needed() {
+    is_needed("one_sleeper_is_woken", "tests/loom_sleepers.rs", &[("K1", DEADLOCK)]);
+    is_needed("one_sleeper_is_woken", "src/sleeper.rs", &[("W2", DEADLOCK)]);
+    let others = [("K1 of three", DEADLOCK)];
+    is_needed("a_wake_that_was_left_to_somebody_who_is_awake_by_then_is_not_lost", "tests/loom_sleepers.rs", &others);
+    // Who does not ask before it wakes has the exchanges, too.
+    let together = [("W1 and W2", DEADLOCK)];
+    is_needed("a_wake_is_passed_on_by_somebody_who_sleeps_again", "src/sleeper.rs", &together);
 }
 
 /// Three sleepers, the third hung below the first. The first two may leave by themselves at any moment. `passes_on`: the
@@ -117,6 +120,7 @@ fn wake_three(passes_on: bool) {
     for condition in &row.conditions {
         condition.store(true, Relaxed);
     }
+    // ORDERING: light fence (K1 of three) - as above.
     membarrier::light();
     // The second does not sleep; it stands for others that the waker visits.
     let asleep: Vec<_> = [0, 1, 2].into_iter().filter(|&place| row.beds[place].may_sleep() || place == 1).collect();
@@ -142,7 +146,7 @@ fn a_wake_that_was_left_to_somebody_who_is_awake_by_then_is_not_lost() {
 
 #[test]
 fn a_waker_that_forgets_the_branch_of_somebody_awake_is_caught() {
-    is_refuted("a_waker_that_forgets_the_branch_of_somebody_awake_is_caught", || wake_three(false));
+    is_refuted("a_waker_that_forgets_the_branch_of_somebody_awake_is_caught", DEADLOCK, || wake_three(false));
 }
 
 /// The first sleeper has left by itself, and sleeps for something else, when the third is left to it: it must pass the wake

@@ -2,13 +2,10 @@
 //! `RUSTFLAGS="--cfg loom" cargo test --release --test loom_supply`. Each has a twin with a planted bug that loom must find.
 #![cfg(loom)]
 
-mod planted;
-
 use loom::sync::Arc;
 use loom::sync::atomic::{
     AtomicBool, AtomicU64, AtomicUsize,
     Ordering::{Acquire, Relaxed, Release},
-    fence,
 };
 use loom::thread;
 use nanothreads::arrival::{Arrival, LastSeen};
@@ -16,7 +13,7 @@ use nanothreads::open_ring::OpenRing;
 use nanothreads::ring::{Follower, Ring, Word};
 use nanothreads::slot::{Slot, Supplied};
 use nanothreads::wait_point::{Look, WaitPoint};
-use planted::{explore, is_refuted};
+use platform::model::{RACE, explore, is_needed, is_refuted};
 use std::ptr;
 
 fn word(number: usize) -> Word {
@@ -108,7 +105,18 @@ fn a_full_ring_is_written_again_only_when_its_work_is_done() {
 
 #[test]
 fn credit_that_is_given_before_the_work_was_copied_is_caught() {
-    is_refuted("credit_that_is_given_before_the_work_was_copied_is_caught", || three_works_in_a_ring_of_two(false));
+    is_refuted("credit_that_is_given_before_the_work_was_copied_is_caught", RACE, || {
+        three_works_in_a_ring_of_two(false)
+    });
+}
+
+#[test]
+fn each_ordering_of_an_open_ring_is_needed() {
+    let early = "done before it ran";
+    let tags = [("S1", RACE), ("S2", RACE), ("S3", early), ("S4", early)];
+    is_needed("works_of_two_masters_run_once_each_and_are_joined_apart", "src/slot.rs", &tags);
+    let tags = [("S1", RACE), ("S2", RACE), ("S3", RACE), ("S4", RACE)];
+    is_needed("a_full_ring_is_written_again_only_when_its_work_is_done", "src/slot.rs", &tags);
 }
 
 /// The master opens works 1 to 3 in a ring of two entries; the follower takes part in number `part` and is joined for it
@@ -162,9 +170,17 @@ fn two_works_are_open_at_once_for_one_who_was_lapped() {
 }
 
 #[test]
+fn each_ordering_of_a_broadcast_ring_is_needed() {
+    let torn = "a torn work";
+    let tags = [("B1", torn), ("B3", torn), ("B4", torn), ("B6", torn)];
+    is_needed("who_sits_out_skips_without_tearing_or_sleeping_through_its_own", "src/ring.rs", &tags);
+    is_needed("two_works_are_open_at_once_for_one_who_was_lapped", "src/ring.rs", &[("B1", torn), ("B6", torn)]);
+}
+
+#[test]
 fn a_master_that_laps_a_participant_is_caught() {
     // Planted: the follower takes part in 1 and 3, but is joined for 3 alone.
-    is_refuted("a_master_that_laps_a_participant_is_caught", || {
+    is_refuted("a_master_that_laps_a_participant_is_caught", "a work was lost", || {
         let ring = Arc::new(Ring::<2, 2>::new());
         let other = {
             let ring = Arc::clone(&ring);
@@ -186,36 +202,6 @@ fn a_master_that_laps_a_participant_is_caught() {
         }
         other.join().unwrap();
     });
-}
-
-/// The ring's seqlock by itself, with and without the mark that B1 sets.
-fn read_while_written(marks: bool) {
-    let entry = Arc::new((AtomicU64::new(1), AtomicU64::new(10), AtomicU64::new(11)));
-    let writer = {
-        let entry = Arc::clone(&entry);
-        thread::spawn(move || {
-            if marks {
-                entry.0.store(3 | 1 << 63, Relaxed);
-                fence(Release);
-            }
-            entry.1.store(30, Relaxed);
-            entry.2.store(31, Relaxed);
-            entry.0.store(3, Release);
-        })
-    };
-    let seen = entry.0.load(Acquire);
-    let words = (entry.1.load(Relaxed), entry.2.load(Relaxed));
-    fence(Acquire);
-    if entry.0.load(Relaxed) == seen && seen & 1 << 63 == 0 {
-        assert_eq!(words.0 + 1, words.1);
-    }
-    writer.join().unwrap();
-}
-
-#[test]
-fn an_entry_that_is_not_marked_while_it_is_written_is_torn() {
-    explore(|| read_while_written(true));
-    is_refuted("an_entry_that_is_not_marked_while_it_is_written_is_torn", || read_while_written(false));
 }
 
 /// Members 1 (leader) and 2 (its flock) end a region of master 0, which waits for the leader alone; each may sleep.
@@ -279,8 +265,16 @@ fn a_leader_arrives_for_its_flock() {
 }
 
 #[test]
+fn each_ordering_of_an_arrival_is_needed() {
+    let early = "joined before its members were done";
+    is_needed("a_leader_arrives_for_its_flock", "src/arrival.rs", &[("A1", early), ("A2", early)]);
+}
+
+#[test]
 fn a_leader_that_does_not_wait_for_its_flock_is_caught() {
-    is_refuted("a_leader_that_does_not_wait_for_its_flock_is_caught", || join_through_a_leader(false));
+    is_refuted("a_leader_that_does_not_wait_for_its_flock_is_caught", "joined before its members were done", || {
+        join_through_a_leader(false)
+    });
 }
 
 /// A virtual processor takes part in a region of another master between two of this one's.
@@ -321,7 +315,11 @@ fn regions_elsewhere_do_not_count_as_arrivals_here() {
 
 #[test]
 fn a_last_seen_value_from_before_regions_elsewhere_is_caught() {
-    is_refuted("a_last_seen_value_from_before_regions_elsewhere_is_caught", || a_region_elsewhere_between_two(false));
+    is_refuted(
+        "a_last_seen_value_from_before_regions_elsewhere_is_caught",
+        "an arrival elsewhere was taken for one here",
+        || a_region_elsewhere_between_two(false),
+    );
 }
 
 /// The cargo of two regions is used where it stands, by master and virtual processor at once, and taken out by the master
@@ -396,7 +394,7 @@ fn a_result_rides_home(waits: bool) {
             thread::yield_now();
         }
         // SAFETY: - joined (but for the twin), and the member puts a `u64`.
-        assert_eq!(unsafe { slot.take::<u64>() }, work + 1);
+        assert_eq!(unsafe { slot.take::<u64>() }, work + 1, "not what the member put");
     }
     vp.join().unwrap();
 }
@@ -407,6 +405,14 @@ fn a_result_that_rides_on_the_supply_line_comes_home_whole() {
 }
 
 #[test]
+fn each_ordering_of_a_line_is_needed_for_its_result() {
+    let tags = [("S1", RACE), ("S2", RACE), ("S3", RACE), ("S4", RACE)];
+    is_needed("a_result_that_rides_on_the_supply_line_comes_home_whole", "src/slot.rs", &tags);
+}
+
+#[test]
 fn a_result_that_is_taken_before_the_join_is_caught() {
-    is_refuted("a_result_that_is_taken_before_the_join_is_caught", || a_result_rides_home(false));
+    is_refuted("a_result_that_is_taken_before_the_join_is_caught", "not what the member put", || {
+        a_result_rides_home(false)
+    });
 }

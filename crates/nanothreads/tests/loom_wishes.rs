@@ -3,8 +3,6 @@
 //! with a planted bug that loom must find.
 #![cfg(loom)]
 
-mod planted;
-
 use loom::sync::Arc;
 use loom::sync::atomic::{
     AtomicBool, AtomicU32,
@@ -15,12 +13,15 @@ use nanothreads::sizer::Lease;
 use nanothreads::sleeper::{Sleeper, wake};
 use nanothreads::wait_point::Look;
 use nanothreads::wishes::{Asks, SERIAL, Wishes};
-use planted::{explore, is_refuted};
 use platform::affinity::CpuId;
 use platform::membarrier;
+use platform::model::{DEADLOCK, explore, is_needed, is_refuted};
 
 /// What the masters want.
 const WANTED: u32 = 2;
+
+/// What a model says of a region that has less than it wants.
+const DOWN: &str = "a region is out, and the wish is down";
 
 /// What the manager was told last.
 struct Told {
@@ -163,7 +164,7 @@ fn region_while_it_falls(lease: Lease, planted: Planted) {
         wake(&[&model.bed], |()| {});
     }
     vp.join().unwrap();
-    assert!(!model.wishes.are_down(), "a region is out, and the wish is down");
+    assert!(!model.wishes.are_down(), "{DOWN}");
     assert_eq!(model.told.requested.load(Relaxed), WANTED, "the request stays down");
     assert!(!model.told.released.load(Relaxed), "a processor stays given back");
 }
@@ -180,16 +181,21 @@ fn a_processor_that_is_given_back_beside_a_fork_is_wanted_again() {
 
 #[test]
 fn who_lowered_and_does_not_rise_when_it_finds_work_is_caught() {
-    is_refuted("who_lowered_and_does_not_rise_when_it_finds_work_is_caught", || {
+    is_refuted("who_lowered_and_does_not_rise_when_it_finds_work_is_caught", DOWN, || {
         region_while_it_falls(Lease::Dedicated, Planted::StaysDown);
     });
 }
 
 #[test]
 fn who_lowers_behind_its_last_look_is_caught() {
-    is_refuted("who_lowers_behind_its_last_look_is_caught", || {
+    is_refuted("who_lowers_behind_its_last_look_is_caught", DOWN, || {
         region_while_it_falls(Lease::Wanted, Planted::LowersUnseen);
     });
+}
+
+#[test]
+fn who_is_about_to_sleep_needs_its_fence_before_it_lowers() {
+    is_needed("a_request_that_falls_beside_a_fork_rises_again", "src/sleeper.rs", &[("W2", DEADLOCK)]);
 }
 
 /// A virtual processor lowers while the master rises after an earlier fall: what was said last is what the state says.
@@ -220,5 +226,7 @@ fn what_was_said_last_is_what_the_state_says() {
 
 #[test]
 fn who_speaks_outside_the_lock_is_caught() {
-    is_refuted("who_speaks_outside_the_lock_is_caught", || fall_and_rise(Planted::SaysItLater));
+    is_refuted("who_speaks_outside_the_lock_is_caught", "nobody will ever ask again", || {
+        fall_and_rise(Planted::SaysItLater)
+    });
 }

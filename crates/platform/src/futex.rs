@@ -135,7 +135,7 @@ mod kernel {
 #[cfg(loom)]
 mod kernel {
     use super::FutexWait;
-    use loom::sync::atomic::{AtomicU32, Ordering};
+    use crate::sync::atomic::{AtomicU32, Ordering};
     use loom::sync::{Condvar, Mutex};
 
     #[derive(Debug, Default)]

@@ -9,6 +9,8 @@ pub mod fault;
 pub mod fdpass;
 pub mod futex;
 pub mod membarrier;
+#[cfg(loom)]
+pub mod model;
 pub mod page_fault;
 pub mod process;
 pub mod pthread;

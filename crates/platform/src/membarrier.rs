@@ -144,7 +144,7 @@ mod kernel {
 #[cfg(loom)]
 mod kernel {
     use super::INTERVAL;
-    use loom::sync::atomic::{Ordering, fence};
+    use crate::sync::atomic::{Ordering, fence};
     use std::cell::Cell;
     use std::time::Duration;
 
@@ -153,17 +153,20 @@ mod kernel {
     }
 
     /// The waker's side.
+    #[track_caller]
     pub fn light() {
         fence(Ordering::SeqCst);
     }
 
     /// The sleeper's side.
+    #[track_caller]
     pub fn heavy() {
         fence(Ordering::SeqCst);
     }
 
     /// The sleeper's side when it is due, at each thread's first call, third, and so on; nothing in between.
     #[must_use]
+    #[track_caller]
     pub fn heavy_if_due() -> Option<Duration> {
         let calls = CALLS.with(|calls| calls.replace(calls.get() + 1));
         if calls.is_multiple_of(2) {

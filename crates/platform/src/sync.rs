@@ -4,6 +4,9 @@
 pub use crossbeam_utils::CachePadded;
 
 #[cfg(loom)]
+pub mod weakened;
+
+#[cfg(loom)]
 pub use loom::sync::{Arc, Mutex, MutexGuard};
 #[cfg(not(loom))]
 pub use std::sync::{Arc, Mutex, MutexGuard};
@@ -11,7 +14,7 @@ pub use std::sync::{Arc, Mutex, MutexGuard};
 /// Atomic types and fences.
 pub mod atomic {
     #[cfg(loom)]
-    pub use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+    pub use super::weakened::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
     #[cfg(not(loom))]
     pub use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 }

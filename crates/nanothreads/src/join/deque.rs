@@ -178,31 +178,13 @@ impl<T> Deque<T> {
     /// # Safety
     /// - The caller is the owner, and has pushed one item more than it has asked back.
     pub unsafe fn pop(&self) -> bool {
-        // ORDERING: SeqCst (D3) - pairs with D6: see the first race.
-        // SAFETY: - caller's contract.
-        unsafe { self.pop_behind(|| fence(SeqCst)) }
-    }
-
-    /// `pop` without its fence, for the model that shows what the fence is for.
-    ///
-    /// # Safety
-    /// - As `pop`, and no thief is about: without the fence, owner and thief may both get the last item.
-    #[cfg(loom)]
-    pub unsafe fn pop_without_fence(&self) -> bool {
-        // SAFETY: - caller's contract.
-        unsafe { self.pop_behind(|| ()) }
-    }
-
-    /// # Safety
-    /// - As `pop`; `d3` is a sequentially consistent fence if there are thieves.
-    #[inline]
-    unsafe fn pop_behind(&self, d3: impl FnOnce()) -> bool {
         // ORDERING: Relaxed - the owner's own word.
         let after = self.bottom.load(Relaxed);
         let newest = after.wrapping_sub(1);
         // ORDERING: Release (D2) - pairs with D7: a thief that reads this store sees older items all the same.
         self.bottom.store(newest, Release);
-        d3();
+        // ORDERING: SeqCst (D3) - pairs with D6: see the first race.
+        fence(SeqCst);
         // ORDERING: Relaxed - ordered by D3.
         let top = self.top.load(Relaxed);
         let older = newest.wrapping_sub(index_of(top));

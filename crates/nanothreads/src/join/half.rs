@@ -112,20 +112,6 @@ impl Frame {
         joiner
     }
 
-    /// `run` whose H1 orders nothing, for the model that shows what the order is for.
-    ///
-    /// # Safety
-    /// - As `run`, and nobody reads the result.
-    #[cfg(loom)]
-    pub unsafe fn run_unordered(frame: *const Self) -> u32 {
-        // SAFETY: - caller's contract.
-        let joiner = unsafe { Self::call(frame) };
-        // ORDERING: Relaxed - the planted bug.
-        // SAFETY: - not done yet: the joiner waits.
-        unsafe { &*frame }.state.store(DONE, Relaxed);
-        joiner
-    }
-
     /// `claim` that looks and then writes, for the model that shows what the exchange is for.
     #[cfg(loom)]
     pub fn claim_by_look(&self, runner: Runner) -> bool {

@@ -50,15 +50,8 @@ impl Inputs {
     #[inline]
     #[must_use = "whoever gives up the last share has to move the nano-thread on"]
     pub fn release(&self, count: usize) -> bool {
-        // ORDERING: AcqRel - pairs with itself: see the module head.
+        // ORDERING: AcqRel (release) - pairs with itself: see the module head.
         self.0.fetch_sub(count, AcqRel) == count
-    }
-
-    /// [`Self::release`] that orders nothing, for the model that shows what the order is for.
-    #[cfg(loom)]
-    pub fn release_unordered(&self, count: usize) -> bool {
-        // ORDERING: Relaxed - the planted bug.
-        self.0.fetch_sub(count, Relaxed) == count
     }
 
     /// As [`Self::release`], for a counter that was changed here last, most likely. Cost: one load when nobody else holds a
@@ -91,15 +84,8 @@ impl Inputs {
     /// True when the caller's `count` shares are the only ones: nothing is left to wait for.
     #[inline]
     pub fn is_only(&self, count: usize) -> bool {
-        // ORDERING: Acquire - may stand for the wait, and for a `release` of the last share (A1); pairs with `release`.
+        // ORDERING: Acquire (is_only) - may stand for the wait, and for a `release` of the last share (A1); pairs with `release`.
         self.0.load(Acquire) == count
-    }
-
-    /// [`Self::is_only`] that orders nothing, for the model that shows what the order is for.
-    #[cfg(loom)]
-    pub fn is_only_unordered(&self, count: usize) -> bool {
-        // ORDERING: Relaxed - the planted bug.
-        self.0.load(Relaxed) == count
     }
 }
 

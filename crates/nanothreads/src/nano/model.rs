@@ -133,48 +133,20 @@ impl Team {
         unsafe { self.seat(member) }.give_up_held();
     }
 
-    /// [`Self::settle`] that orders nothing, for the model that shows what the order is for.
-    ///
-    /// # Safety
-    /// - As [`Self::run`].
-    pub unsafe fn settle_unordered(&self, member: usize) {
-        // SAFETY: - caller's contract.
-        let seat = unsafe { self.seat(member) };
-        if let Some((node, shares)) = seat.held().take() {
-            // SAFETY: - the shares keep it alive.
-            if unsafe { &*node }.inputs.release_unordered(shares) {
-                // SAFETY: - that was the last share.
-                unsafe { self.scheduler.move_on(Some(seat), node) };
-            }
-        }
-    }
-
-    /// True when the creator has no unfinished child, by a look that orders nothing: for the model that shows what the order
-    /// is for.
-    pub fn is_alone_unordered(&self) -> bool {
-        self.creator.inputs.is_only_unordered(self.creator.own_shares())
-    }
-
-    /// The creator waits for its children.
+    /// The creator waits for its children, as a scope does ([`Node::await_children`]): it only sleeps instead of working.
     ///
     /// # Safety
     /// - As [`Self::spawn`].
     pub unsafe fn wait(&self) {
         // SAFETY: - caller's contract.
         let seat = unsafe { self.seat(0) };
-        let (node, member) = (&self.creator, &self.scheduler.members[0]);
-        if node.inputs.is_only(node.own_shares()) {
-            return;
-        }
-        node.prepare_wait(None);
-        if !node.inputs.release(node.own_shares()) {
-            member.point.sleep_until(|| {
-                // SAFETY: - this member's inbox, on its thread; drained nodes are live until they are delivered.
-                unsafe { member.inbox.drain(|node| seat.deliver(&*node)) };
-                Look::from(node.is_signalled())
+        let sleep = |_| {
+            self.scheduler.members[0].point.sleep_until(|| {
+                seat.receive();
+                Look::from(self.creator.is_signalled())
             });
-        }
-        node.end_wait();
+        };
+        self.creator.await_children(|| None, sleep);
     }
 }
 
@@ -182,10 +154,5 @@ impl Named {
     /// True when the task is finished.
     pub fn is_finished(&self) -> bool {
         self.0.is_finished()
-    }
-
-    /// The same by a look that orders nothing, for the model that shows what the order is for.
-    pub fn is_finished_unordered(&self) -> bool {
-        self.0.successors.is_closed_unordered()
     }
 }

@@ -147,15 +147,23 @@ impl Node {
         1 + self.credits.get()
     }
 
-    /// Prepares a wait: `waiter` is switched away from, or, without one, the caller watches [`Self::is_signalled`].
-    pub(crate) fn prepare_wait(&self, waiter: Option<NanoPtr>) {
+    /// Waits for the children that the owner has created. By the owner's thread; `waiter` says which nano-thread it is, if that
+    /// is to be switched away from. `leave` gives the processor to others, and returns when the node is signalled: to `waiter`,
+    /// or, without one, by [`Self::is_signalled`].
+    #[inline]
+    pub(crate) fn await_children(&self, waiter: impl FnOnce() -> Option<NanoPtr>, leave: impl FnOnce(Option<NanoPtr>)) {
+        if self.inputs.is_only(self.own_shares()) {
+            return;
+        }
+        let waiter = waiter();
         self.waiter.set(waiter);
         self.signalled.set(false);
         self.set_phase(Phase::Waiting);
-    }
-
-    /// Ends a wait: the owner runs again. The counter fell to zero.
-    pub(crate) fn end_wait(&self) {
+        // F8: the creator is its children's successor; it gives up its own share of its counter.
+        if !self.inputs.release(self.own_shares()) {
+            leave(waiter);
+        }
+        // The counter fell to zero: the owner runs again.
         self.credits.set(0);
         self.set_phase(Phase::Running);
         self.inputs.restore();

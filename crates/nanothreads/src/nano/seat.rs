@@ -218,13 +218,19 @@ impl<'a> Seat<'a> {
         found
     }
 
+    /// Delivers what others put into the member's inbox.
+    #[inline]
+    pub(super) fn receive(self) {
+        // SAFETY: - this member's inbox, on its thread; drained nodes are live until they are delivered.
+        unsafe { self.scheduler.members[self.index].inbox.drain(|node| self.deliver(&*node)) };
+    }
+
     /// What to run next; see `ready/README.md` for the order.
     fn pick(self) -> Option<NanoPtr> {
         let scheduler = self.scheduler;
         scheduler.assert_own();
         let own = self.own();
-        // SAFETY: - this member's inbox, on its thread; drained nodes are live until they are delivered.
-        unsafe { scheduler.members[self.index].inbox.drain(|node| self.deliver(&*node)) };
+        self.receive();
         scheduler
             .global
             .pop_above(0)

@@ -126,15 +126,8 @@ impl<T: Copy> Successors<T> {
     /// True when the predecessor is finished; what it did is visible then.
     #[inline]
     pub fn is_closed(&self) -> bool {
-        // ORDERING: Acquire - pairs with P2.
+        // ORDERING: Acquire (P3) - pairs with P2.
         self.head.load(Acquire) == closed_mark()
-    }
-
-    /// [`Self::is_closed`] that orders nothing, for the model that shows what the order is for.
-    #[cfg(loom)]
-    pub fn is_closed_unordered(&self) -> bool {
-        // ORDERING: Relaxed - the planted bug.
-        self.head.load(Relaxed) == closed_mark()
     }
 
     /// True when there is no successor: closing needs no walk.

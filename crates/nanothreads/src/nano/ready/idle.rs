@@ -65,7 +65,7 @@ impl Idle {
     /// loads for 64 members.
     #[inline]
     pub fn wake_one<'p>(&self, candidates: impl Iterator<Item = usize>, point: impl Fn(usize) -> &'p WaitPoint) {
-        // K2.
+        // ORDERING: light fence (K2) - pairs with I2.
         membarrier::light();
         // ORDERING: Relaxed (K3) - ordered behind the push by the light fence.
         if self.words.iter().any(|word| word.load(Relaxed) != 0) {
