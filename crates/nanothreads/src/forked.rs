@@ -4,10 +4,60 @@
 //! child that needs it would wait for ever. Where there is somebody to tell, it is told by a panic; where there is nobody, it
 //! is ended here, with a word.
 
+use crate::engine_state::{Engine, engine};
 use std::fs::File;
 use std::io::Write;
 use std::mem::ManuallyDrop;
+use std::ops::Deref;
 use std::os::fd::FromRawFd;
+use std::ptr;
+
+/// What other threads write until a region is joined. In a child that is forked inside the region they do not exist, and may have
+/// been amid a write when its copy was made: there it is leaked, neither taken nor dropped.
+pub(crate) struct UntilJoin<T> {
+    value: ManuallyDrop<T>,
+    /// In a child another one rules.
+    rules: &'static Engine,
+}
+
+impl<T> UntilJoin<T> {
+    /// Before the region.
+    pub(crate) fn new(value: T) -> Self {
+        Self { value: ManuallyDrop::new(value), rules: engine() }
+    }
+
+    /// True in a child that was forked since.
+    pub(crate) fn is_parents(&self) -> bool {
+        !ptr::eq(self.rules, engine())
+    }
+
+    /// The value, after the join; none in a child.
+    pub(crate) fn after_join(self) -> Option<T> {
+        if self.is_parents() {
+            return None;
+        }
+        let mut this = ManuallyDrop::new(self);
+        // SAFETY: - taken once: `this` is never dropped.
+        Some(unsafe { ManuallyDrop::take(&mut this.value) })
+    }
+}
+
+impl<T> Deref for UntilJoin<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.value
+    }
+}
+
+impl<T> Drop for UntilJoin<T> {
+    fn drop(&mut self) {
+        if !self.is_parents() {
+            // SAFETY: - not taken (`after_join` forgets what it takes from), and not used any more.
+            unsafe { ManuallyDrop::drop(&mut self.value) };
+        }
+    }
+}
 
 /// Ends the process, the child of a fork, with a report of what it was forked in and of what it cannot have.
 #[cold]

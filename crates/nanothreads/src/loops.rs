@@ -23,7 +23,7 @@ mod doacross;
 mod gather;
 mod grain;
 mod ordered;
-mod per_member;
+pub(crate) mod per_member;
 mod pipeline;
 pub mod ranges;
 mod reduce;

@@ -16,7 +16,7 @@
 //! thread-local storage (F2's decision).
 
 use crate::captures::Captures;
-use crate::engine_state::engine;
+use crate::engine_state::{Engine, engine};
 use crate::fork_join;
 use crate::local::{Local, Need, Reservation, Root, local};
 use crate::membership::{Carrier, Membership};
@@ -271,7 +271,7 @@ impl Team {
         local.run(region.membership(0, None), work, data);
         if recoverable {
             // SAFETY: - L1, and supplied as recoverable above.
-            unsafe { run_what_nobody_began(local, members, &region) };
+            unsafe { run_what_nobody_began(local, members, &region, born_with) };
         }
         local.close(depth);
         if !ptr::eq(born_with, engine()) {
@@ -305,14 +305,15 @@ fn may_be_late(members: &[&'static Vp]) -> bool {
     engine().load().is_seen() || members.iter().any(|vp| vp.may_sleep())
 }
 
-/// Takes back and runs the parts of `members` that have not begun.
+/// Takes back and runs the parts of `members` that have not begun; not in a child that one of the parts forked, because its
+/// parent, where `rules` is the engine, runs them.
 ///
 /// # Safety
 /// - The caller is the members' master, and supplied `region` by their lines as recoverable.
-unsafe fn run_what_nobody_began(local: &Local, members: &[&'static Vp], region: &Region) {
+unsafe fn run_what_nobody_began(local: &Local, members: &[&'static Vp], region: &Region, rules: &Engine) {
     for (&vp, id) in members.iter().zip(1..) {
         // SAFETY: - caller's contract.
-        if !vp.is_joined() && unsafe { vp.take_back() } {
+        if ptr::eq(rules, engine()) && !vp.is_joined() && unsafe { vp.take_back() } {
             local.run(region.membership(id, Some(Carrier::Line(vp))), region.work, region.data);
         }
     }

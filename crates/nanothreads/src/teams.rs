@@ -16,9 +16,10 @@
 
 use crate::barrier::Barrier;
 use crate::engine;
-use crate::engine_state::{self, Engine};
+use crate::forked::UntilJoin;
 use crate::groups::within;
 use crate::local::local;
+use crate::loops::per_member::Carried;
 use crate::loops::static_block;
 use crate::loops::stop::{Stop, abandon, unless_abandoned};
 use crate::loops::turns::Turns;
@@ -33,7 +34,6 @@ use std::cell::Cell;
 use std::fmt;
 use std::num::NonZeroUsize;
 use std::ops::Range;
-use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
@@ -196,15 +196,18 @@ impl Team {
     /// [`barrier`](TeamMember::barrier) or for their turn leave their bodies by unwinding. Also when the team is exact,
     /// the calling thread has not run it before, and the system refuses threads.
     pub fn run<F: Fn(&TeamMember<'_>) + Sync>(&self, body: F) {
-        let team = self.reserve();
+        self.run_on(&self.reserve(), body);
+    }
+
+    fn run_on<F: Fn(&TeamMember<'_>) + Sync>(&self, team: &team::Team, body: F) {
         let meeting = match self.meeting.take() {
             Some(meeting) if meeting.barrier.size() == team.size() => meeting,
             _ => Box::new(Meeting::new(team.size())),
         };
-        let held = Held { meeting: Some(meeting), engine: engine_state::engine() };
-        let shared = held.meeting();
+        let held = UntilJoin::new(meeting);
+        let shared: &Meeting = &held;
         // The body moves along: what the slaves need is in one place.
-        region::run_team_in(Concurrency::Promised, &team, move |member| {
+        region::run_team_in(Concurrency::Promised, team, move |member| {
             let wake = || shared.wake_all();
             let guard = shared.stop.raise_on_unwind(wake);
             unless_abandoned(|| {
@@ -212,22 +215,30 @@ impl Team {
             });
             guard.disarm();
         });
-        self.meeting.set(held.after_join());
+        self.meeting.set(held.after_join().map(|mut meeting| {
+            meeting.reset();
+            meeting
+        }));
     }
 
-    /// As [`Team::run`], and returns what the members return, in their order.
+    /// As [`Team::run`], and returns what the members return, in their order. A child that member 0 forks in `body`, and that goes
+    /// on behind it, gets only what member 0 returns: the other members are its parent's.
     ///
     /// # Panics
     /// As [`Team::run`].
     pub fn map<R: Send, F: Fn(&TeamMember<'_>) -> R + Sync>(&self, body: F) -> Vec<R> {
-        let results: Mutex<Vec<(usize, R)>> = Mutex::default();
-        self.run(|member| {
+        let team = self.reserve();
+        let results = UntilJoin::new(Carried::apart(team.size()));
+        self.run_on(&team, |member| {
             let result = body(member);
-            results.lock().unwrap_or_else(PoisonError::into_inner).push((member.id(), result));
+            // SAFETY: - called once for each member of this one region, with its own number.
+            unsafe { results.put(member.id(), Some(result)) };
         });
-        let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
-        results.sort_unstable_by_key(|&(id, _)| id);
-        results.into_iter().map(|(_, result)| result).collect()
+        if results.is_parents() {
+            // SAFETY: - the only thread of a child that is here is member 0.
+            return unsafe { results.take(0) }.into_iter().collect();
+        }
+        results.after_join().into_iter().flat_map(Carried::into_values).collect()
     }
 
     /// Runs `body` on the caller, which may fork several regions on the team before it joins any of them.
@@ -297,42 +308,6 @@ struct Meeting {
     /// What a single hands to all.
     handed: Mutex<Option<Box<dyn Any + Send>>>,
     turns: OnceLock<Turns>,
-}
-
-/// A meeting while a region uses it.
-struct Held {
-    meeting: Option<Box<Meeting>>,
-    /// In a child that is forked inside, another one rules.
-    engine: &'static Engine,
-}
-
-impl Held {
-    fn meeting(&self) -> &Meeting {
-        self.meeting.as_ref().expect("taken when the region is over")
-    }
-
-    /// For the next region, after the join; none in a child that was forked inside.
-    fn after_join(mut self) -> Option<Box<Meeting>> {
-        if self.is_parents() {
-            return None;
-        }
-        let mut meeting = self.meeting.take()?;
-        meeting.reset();
-        Some(meeting)
-    }
-
-    fn is_parents(&self) -> bool {
-        !ptr::eq(self.engine, engine_state::engine())
-    }
-}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        if self.is_parents() {
-            // Other threads of the parent may have been amid something when this copy was made.
-            std::mem::forget(self.meeting.take());
-        }
-    }
 }
 
 impl Meeting {

@@ -2,7 +2,7 @@
 //! copy of a process in which another test is at work.
 #![cfg(all(not(loom), unix))]
 
-use nanothreads::{Supply, Team, groups, on_each_vp};
+use nanothreads::{Schedule, Supply, Team, engine, groups, on_each_vp, par_for};
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::FromRawFd;
@@ -103,11 +103,68 @@ fn kept_team_works_in_the_child(team: &Team, panics: bool) {
     assert_eq!(threads(team), 3, "the parent's team is untouched");
 }
 
+/// What a member returns takes a while to be written.
+type Long = [usize; 512];
+
+/// A child of the master, forked while the other members return, gets what the master returns and nothing of theirs.
+fn child_has_what_its_master_returns(team: &Team) {
+    let (arrived, child) = (AtomicU32::new(0), AtomicI32::new(-1));
+    let results = team.map(|member| -> Long {
+        if member.id() == 0 {
+            while arrived.load(Acquire) == 0 {
+                std::thread::yield_now();
+            }
+            child.store(forked(), Relaxed);
+        } else {
+            arrived.fetch_add(1, AcqRel);
+        }
+        [member.id(); 512]
+    });
+    let pid = child.into_inner();
+    if pid == 0 {
+        let is_right = results == [[0; 512]] && threads(team) == 3;
+        // SAFETY: - ends the child without the parent's destructors.
+        unsafe { libc::_exit(i32::from(!is_right)) }
+    }
+    assert_eq!(results, [[0; 512], [1; 512], [2; 512]]);
+    assert_eq!(status_of(pid), 0, "the child has its master's result, and teams of its own");
+}
+
+/// A child of the master goes on behind its part without those that its parent's other members had not begun: they slept when
+/// the region was forked.
+fn child_leaves_the_parts_of_others_alone(team: &Team) {
+    while engine::report().contains("awake") {
+        std::thread::yield_now();
+    }
+    let (ran, before, child) = (AtomicU32::new(0), AtomicU32::new(0), AtomicI32::new(-1));
+    team.install(|| {
+        par_for(0..3).schedule(Schedule::Static).run(|i| {
+            if i == 0 {
+                child.store(forked(), Relaxed);
+                before.store(ran.load(Acquire), Relaxed);
+            }
+            ran.fetch_add(1, AcqRel);
+        });
+    });
+    let pid = child.into_inner();
+    if pid == 0 {
+        let is_right = ran.into_inner() == before.into_inner() + 1 && threads(team) == 3;
+        // SAFETY: - ends the child without the parent's destructors.
+        unsafe { libc::_exit(i32::from(!is_right)) }
+    }
+    assert_eq!(ran.into_inner(), 3);
+    assert_eq!(status_of(pid), 0, "the child");
+}
+
 #[test]
 fn a_child_behind_its_part_has_kept_teams_of_its_own_or_is_ended_where_its_master_would_be() {
     let team = Team::exact(3).expect("threads");
     for panics in [false, true, false] {
         kept_team_works_in_the_child(&team, panics);
+    }
+    for _ in 0..8 {
+        child_has_what_its_master_returns(&team);
+        child_leaves_the_parts_of_others_alone(&team);
     }
     for supply in [Supply::Local, Supply::Global] {
         let team = Team::exact(3).expect("threads").supplied(supply);

@@ -5,6 +5,7 @@
 //! before it runs anything else, so that types with a destructor ride as well.
 
 use super::per_member::Carried;
+use crate::forked::UntilJoin;
 use crate::local::local;
 use crate::panics::FirstPanic;
 use crate::team::{Concurrency, Member, Team};
@@ -90,14 +91,19 @@ fn on_lines<T: Send, F: Fn(Member) -> Option<T> + Sync>(team: &Team, body: F) ->
 }
 
 fn in_places<T: Send, F: Fn(Member) -> Option<T> + Sync>(team: &Team, body: F) -> Gathered<T> {
-    let carried = Carried::new(team.size());
-    let places = &carried;
+    let carried = UntilJoin::new(Carried::new(team.size()));
+    let places: &Carried<_> = &carried;
     crate::region::run_team(team, move |member| {
         let value = body(member);
         // SAFETY: - called once for each member of this one region, with its own number.
         unsafe { places.put(member.id as usize, value) };
     });
-    Gathered::Many(carried.into_values().map(Some).collect())
+    if carried.is_parents() {
+        // In a child that the body forked there is no one else.
+        // SAFETY: - its only thread is member 0.
+        return Gathered::Many(vec![unsafe { carried.take(0) }]);
+    }
+    Gathered::Many(carried.after_join().into_iter().flat_map(Carried::into_values).map(Some).collect())
 }
 
 /// What came, by member.

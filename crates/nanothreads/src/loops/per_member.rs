@@ -50,7 +50,7 @@ impl<T> Index<usize> for PerMember<T> {
 
 /// Values that members of a region bring to the join, one each; no two share a line.
 #[derive(Debug)]
-pub(super) struct Carried<T>(PerMember<HandCell<Option<T>>>);
+pub(crate) struct Carried<T>(PerMember<HandCell<Option<T>>>);
 
 // SAFETY: - each cell is written by one member (`put`'s contract) and read by the owner of the whole after the join;
 //           values thus move between threads, hence `T: Send`, and are never looked at by two.
@@ -58,22 +58,37 @@ unsafe impl<T: Send> Sync for Carried<T> {}
 
 impl<T> Carried<T> {
     /// No value yet, for members 0..`size`.
-    pub(super) fn new(size: usize) -> Self {
+    pub(crate) fn new(size: usize) -> Self {
         Self(PerMember::new(size, |_| HandCell::new(None)))
+    }
+
+    /// As [`Self::new`], with no place inside: for values of any size.
+    pub(crate) fn apart(size: usize) -> Self {
+        Self(PerMember::Many((0..size).map(|_| CachePadded::new(HandCell::new(None))).collect()))
     }
 
     /// Brings member `id`'s value.
     ///
     /// # Safety
     /// - The caller is member `id` of the one region that these places are for.
-    pub(super) unsafe fn put(&self, id: usize, value: Option<T>) {
+    pub(crate) unsafe fn put(&self, id: usize, value: Option<T>) {
         // SAFETY: - only this member touches its place before the join (caller's contract).
         //         - the pointer is the cell's own.
         unsafe { self.0[id].with_mut(|place| *place = value) };
     }
 
+    /// What member `id` brought.
+    ///
+    /// # Safety
+    /// - The caller is that member, in the region that these places are for or behind it.
+    pub(crate) unsafe fn take(&self, id: usize) -> Option<T> {
+        // SAFETY: - only this member touches its place (caller's contract).
+        //         - the pointer is the cell's own.
+        unsafe { self.0[id].with_mut(|place| (*place).take()) }
+    }
+
     /// The values, in the order of the members. After the join.
-    pub(super) fn into_values(self) -> impl Iterator<Item = T> {
+    pub(crate) fn into_values(self) -> impl Iterator<Item = T> {
         (0..self.0.places().len()).filter_map(move |id| {
             // SAFETY: - `self` was moved in here: nobody else can reach the places.
             //         - the pointer is the cell's own.
@@ -100,7 +115,7 @@ mod tests {
     #[test]
     fn values_come_back_in_the_order_of_the_members() {
         for size in [1, 3, 20] {
-            let carried = Carried::new(size);
+            let carried = if size == 3 { Carried::apart(size) } else { Carried::new(size) };
             for id in (0..size).rev() {
                 // SAFETY: - this thread plays all members in turn.
                 unsafe { carried.put(id, (id != 1).then(|| Box::new(id))) };
