@@ -19,7 +19,7 @@ use crate::arrival::LastSeen;
 use crate::fork_join;
 use crate::local::{Local, Root};
 use crate::membership::{Carrier, Membership};
-use crate::patience::Advice;
+use crate::patience;
 use crate::ring::{Follower, Ring, Word};
 use crate::supply;
 use crate::team::{Member, Region, Work};
@@ -203,7 +203,7 @@ impl Attachment {
         let flock = &self.flock[..self.flock.partition_point(|(id, ..)| *id < size)];
         let has_arrived = |at: usize| flock[at].2.is_passed(flock[at].1.arrival());
         fork_join::gather(flock.len(), crowd, has_arrived, |at, look| {
-            flock[at].1.wait_for_arrival(local, crowd, || Advice::Spin, look);
+            patience::wait(flock[at].1.arrivals(), local, crowd, || {}, look);
         });
         for (_, vp, last) in flock {
             last.record(vp.arrival());

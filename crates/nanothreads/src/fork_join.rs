@@ -13,7 +13,7 @@ use crate::placement;
 use crate::sleeper;
 use crate::team::Region;
 use crate::vp::{Rare, Vp};
-use crate::wait_point::Look;
+use crate::wait_point::{Look, WaitPoint};
 use platform::affinity::current_cpu;
 use platform::membarrier;
 
@@ -49,8 +49,20 @@ pub(crate) fn gather(
 
 /// Waits for a member that is not done when the master is. Where that takes long, finds out why: a member that waits for
 /// the master's own processor gets it, one that has lost its processor is remembered ([`crate::presence`]).
-#[cold]
 pub(crate) fn wait_late(vp: &Vp, local: &Local, crowd: u32, members: &[&'static Vp], look: &mut dyn FnMut() -> Look) {
+    wait_late_at(vp.arrivals(), vp, local, crowd, members, look);
+}
+
+/// As [`wait_late`], for a member that wakes its master at `point`.
+#[cold]
+pub(crate) fn wait_late_at(
+    point: &WaitPoint,
+    vp: &Vp,
+    local: &Local,
+    crowd: u32,
+    members: &[&'static Vp],
+    look: &mut dyn FnMut() -> Look,
+) {
     let sizer = engine().sizer();
     let mut watch = None;
     let look_around = || {
@@ -73,7 +85,7 @@ pub(crate) fn wait_late(vp: &Vp, local: &Local, crowd: u32, members: &[&'static 
         let is_here = || !vp.is_bound() && watch.as_ref().is_some_and(|watch| watch.processor() == Some(here));
         if shares || is_here() { Advice::HandOver } else { Advice::Spin }
     };
-    vp.wait_for_arrival(local, crowd, look_around, look);
+    patience::wait(point, local, crowd, look_around, look);
     if watch.is_some_and(|watch| watch.was_lost()) {
         local.counters().lost_member();
         engine().load().note();

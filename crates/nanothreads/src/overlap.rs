@@ -31,6 +31,7 @@ use crate::panics::{FirstPanic, NoUnwinding, Payload};
 use crate::patience;
 use crate::supply::Supply;
 use crate::team::{Concurrency, Member, Team};
+use crate::vp::Vp;
 use crate::wait_point::WaitPoint;
 use constructs::{Constructs, Follower, Leader, OPEN, Part};
 use std::cell::{Cell, RefCell, UnsafeCell};
@@ -63,6 +64,8 @@ pub struct Overlap<'scope, 'env: 'scope> {
     host: *const Host,
     /// Its master's place in the region.
     member: Member,
+    /// The other members of the region, which stay until its join (L2 of [`crate::local`]).
+    slaves: &'static [&'static Vp],
     leader: RefCell<Leader>,
     /// What is open, the oldest first. Of `'scope`, and gone before that ends (P2).
     open: RefCell<VecDeque<Rc<dyn Construct>>>,
@@ -272,7 +275,7 @@ impl<'scope> Overlap<'scope, '_> {
             leader.slaves(),
             crowd,
             |slave| leader.has_arrived(&host.constructs, slave),
-            |_, look| patience::wait(&host.arrivals, local, crowd, || {}, look),
+            |slave, look| fork_join::wait_late_at(&host.arrivals, self.slaves[slave], local, crowd, self.slaves, look),
         );
         guard.leave();
     }
@@ -395,9 +398,11 @@ where
     }
     // SAFETY: - caller's contract: member 0's field.
     let body = unsafe { &mut *(*run).body.get() }.take().expect("a region runs once");
+    let slaves = if member.size == 1 { &[] } else { local().outer_members(member.size as usize) };
     let overlap = Overlap {
         host,
         member,
+        slaves,
         leader: RefCell::new(Leader::new(&host.constructs)),
         open: RefCell::default(),
         is_inside: Cell::new(false),

@@ -17,8 +17,9 @@
 //! at once. Elsewhere a wait that lasts longer than [`SHORT`], or would sleep, first looks around: a master asks
 //! where its late member is (module `presence`), and where both share a processor it offers it by `sched_yield` and
 //! then sleeps, instead of spinning through the member's time (M5, M14).
-//! That look around is the join's of a plain region alone. Masters and members that wait in a barrier, an overlap, a
-//! [`join`](fn@crate::join) or for nano-threads spin as the table says, and nobody's absence is noticed there.
+//! That look around is the master's, at the join of a region and of each construct of an overlap: it knows for whom it waits.
+//! Who waits in a barrier, a [`join`](fn@crate::join) or for nano-threads spins as the table says, and nobody's absence is noticed
+//! there; nor in an overlap by a slave, which waits for its master.
 //!
 //! # Learning
 //! Each thread doubles its limit after a wait that spinning for [`LONG`] would have covered, whether it slept in it or

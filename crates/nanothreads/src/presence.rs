@@ -8,7 +8,7 @@
 //! # Evidence
 //! A master that waits long for a member notes how long that member has waited for processors so far, by the kernel's count,
 //! and again when it arrived. Half of a wait of [`HOLE`](crate::load::HOLE) or more spent so: the member was *lost*. One that merely has much to do
-//! is not, and one that sleeps is not. Only the join of a plain region notes it: waits in barriers, overlaps,
+//! is not, and one that sleeps is not. Only the joins of regions and of an overlap's constructs note it: waits in barriers,
 //! [`join`](fn@crate::join) and scopes neither find lost members nor offer them the processor.
 //!
 //! # What follows

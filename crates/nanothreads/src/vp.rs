@@ -13,7 +13,7 @@ use crate::local::{self, Local};
 use crate::membership::{Carrier, Membership};
 use crate::open_ring::OpenRing;
 use crate::panics::{FirstPanic, NoUnwinding, Payload};
-use crate::patience::{self, Advice};
+use crate::patience;
 use crate::safe_point;
 use crate::sleeper::Sleeper;
 use crate::slot::Supplied;
@@ -381,15 +381,9 @@ impl Vp {
         &self.bed.who
     }
 
-    /// Waits until `look`, which is about this VP's arrival, says `Ready`.
-    pub(crate) fn wait_for_arrival(
-        &self,
-        local: &Local,
-        crowd: u32,
-        linger: impl FnMut() -> Advice,
-        look: &mut dyn FnMut() -> Look,
-    ) {
-        patience::wait(&self.rare().join, local, crowd, linger, look);
+    /// Where the master sleeps when this VP is late.
+    pub(crate) fn arrivals(&self) -> &WaitPoint {
+        &self.rare().join
     }
 
     /// Offers work of somebody who is not this VP's master. Returns its ticket, or `None` when too much waits already.

@@ -82,4 +82,14 @@ fn members_without_processor_are_given_way_to_and_left_out_until_they_run() {
         team.run(|_| work());
         now().hand_overs > 0
     });
+    let so_far = now().hand_overs;
+    until("a hand-over at the join of a construct", || {
+        // One region: its own join comes once, behind all of them.
+        team.overlap(|o| {
+            (0..50).any(|_| {
+                o.fork(|_| work()).join();
+                now().hand_overs > so_far
+            })
+        })
+    });
 }
