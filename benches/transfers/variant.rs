@@ -25,6 +25,8 @@ pub(crate) const VARIANTS: &[(&str, Run)] = &[
     ("mp-fop", |threads, regions, before| published("mp-fop", threads, regions, before)),
     ("gwd", |threads, regions, before| published("gwd", threads, regions, before)),
     ("lwd", |threads, regions, before| published("lwd", threads, regions, before)),
+    ("tasks-producer", producer),
+    ("tasks-flat", flat_spawn),
     ("rayon-broadcast", rayon_broadcast),
     ("fork_union", fork_union),
 ];
@@ -182,6 +184,32 @@ fn barrier(threads: usize, rounds: u32, before: &mut dyn FnMut()) {
     assert_eq!(team.size(), threads);
     // SAFETY: - `wait` gets what it wants, which outlives the join; this thread is member 0.
     unsafe { team.run(wait, std::ptr::from_ref(&shared).cast()) };
+}
+
+/// Tasks of a sample.
+const TASKS: usize = 64;
+
+/// One member of a scope creates empty tasks, which all may run, and waits for them: a sample is [`TASKS`] of them.
+fn producer(threads: usize, rounds: u32, before: &mut dyn FnMut()) {
+    configure(threads);
+    nanothreads::scope(|s| {
+        for _ in 0..rounds {
+            before();
+            (0..TASKS).for_each(|_| s.spawn(|_| ()));
+            s.wait();
+        }
+        before();
+    });
+}
+
+/// The same with a scope for each sample: its region is forked and joined, too.
+fn flat_spawn(threads: usize, rounds: u32, before: &mut dyn FnMut()) {
+    configure(threads);
+    for _ in 0..rounds {
+        before();
+        nanothreads::scope(|s| (0..TASKS).for_each(|_| s.spawn(|_| ())));
+    }
+    before();
 }
 
 fn rayon_broadcast(threads: usize, regions: u32, before: &mut dyn FnMut()) {
