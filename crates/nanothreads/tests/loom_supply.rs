@@ -362,8 +362,14 @@ fn cargo_is_used_in_its_place_by_both_until_the_join() {
 }
 
 #[test]
+fn each_ordering_of_a_line_is_needed_for_its_cargo() {
+    let tags = [("S1", RACE), ("S2", RACE), ("S3", RACE), ("S4", RACE)];
+    is_needed("cargo_is_used_in_its_place_by_both_until_the_join", "src/slot.rs", &tags);
+}
+
+#[test]
 fn cargo_that_is_replaced_before_the_join_is_caught() {
-    is_refuted("cargo_that_is_replaced_before_the_join_is_caught", || cargo_is_shared(false));
+    is_refuted("cargo_that_is_replaced_before_the_join_is_caught", RACE, || cargo_is_shared(false));
 }
 
 /// Results of two regions ride on the supply line. `waits` false: planted, the result is taken before the join.
