@@ -27,6 +27,7 @@ mod split;
 pub(crate) use head::{Follows, Head};
 pub use split::split;
 
+use crate::engine_state::{Engine, engine};
 use crate::local::{Local, local};
 use crate::region;
 use crate::team::{Concurrency, Member, Team};
@@ -34,6 +35,7 @@ use crate::vp::Vp;
 use domains::Domain;
 use std::borrow::Cow;
 use std::ops::Range;
+use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
@@ -243,15 +245,19 @@ pub(crate) fn within<R>(local: &Local, size: usize, follows_grant: bool, body: i
 
 /// Runs `fork` one depth lower: the group of the caller's depth is in use.
 fn deeper<R>(local: &Local, fork: impl FnOnce() -> R) -> R {
-    struct Close<'a>(&'a Local, usize);
+    struct Close<'a>(&'a Local, usize, &'static Engine);
     impl Drop for Close<'_> {
         fn drop(&mut self) {
+            if !ptr::eq(self.2, engine()) {
+                // A child that was forked inside (D13).
+                return self.0.stay_outside();
+            }
             self.0.close(self.1);
             self.0.take_members_back();
             self.0.settle();
         }
     }
-    let _close = Close(local, local.open());
+    let _close = Close(local, local.open(), engine());
     fork()
 }
 

@@ -28,6 +28,7 @@ use crate::engine_state::engine;
 use crate::groups::{Follows, Head};
 use crate::lending::Lender;
 use crate::membership::Membership;
+use crate::panics::{FirstPanic, Payload};
 use crate::patience::Patience;
 use crate::presence::Presence;
 use crate::team::{Member, Work};
@@ -95,6 +96,8 @@ pub(crate) struct Local {
     /// The grant's epoch when the thread last looked between two pieces of its work.
     worked_under: Cell<u32>,
     counters: Cell<&'static Counters>,
+    /// See [`Local::keep_panic`].
+    panic: FirstPanic,
 }
 
 thread_local! {
@@ -197,6 +200,7 @@ impl Local {
             claim: Claim::default(),
             worked_under: Cell::new(0),
             counters: Cell::new(engine().counters().take()),
+            panic: FirstPanic::default(),
         }
     }
 
@@ -414,6 +418,25 @@ impl Local {
             group.members.iter().filter(|vp| vp.is_bound()).for_each(|vp| crate::managed::let_go(vp));
             engine().give_back(group.members);
         }
+    }
+
+    /// In a child that was forked inside a region and leaves it: the regions around are its parent's as well, with all that is
+    /// lent in them. It has been outside since the fork (`forget_groups`), and stays there.
+    #[cold]
+    pub(crate) fn stay_outside(&self) {
+        self.membership.set(Membership::OUTSIDE);
+    }
+
+    /// In a child: keeps the panic of a part that has no line any more, for the region that it leaves next.
+    #[cold]
+    pub(crate) fn keep_panic(&self, payload: Payload) {
+        self.panic.keep(payload);
+    }
+
+    /// What [`Self::keep_panic`] kept.
+    #[cold]
+    pub(crate) fn take_panic(&self) -> Option<Payload> {
+        self.panic.take()
     }
 
     fn forget_groups(&self) {

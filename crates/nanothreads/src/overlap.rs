@@ -412,8 +412,19 @@ where
     };
     // The caller gets the panic before it sees what the closure captured.
     let result = catch_unwind(AssertUnwindSafe(|| body(&overlap)));
-    overlap.end();
-    let result = match (result, overlap.panics.take()) {
+    // A child that is forked in the master's part of what is left is told so, by the one panic that there is here.
+    let told = catch_unwind(AssertUnwindSafe(|| overlap.end())).err();
+    if told.is_some() {
+        overlap.end();
+    }
+    let left = match (told, overlap.panics.take()) {
+        (Some(payload), other) => {
+            crate::panics::discard(other);
+            Some(payload)
+        }
+        (None, other) => other,
+    };
+    let result = match (result, left) {
         (Ok(value), Some(payload)) => {
             crate::panics::discard(value);
             Err(payload)

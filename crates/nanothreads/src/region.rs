@@ -63,7 +63,11 @@ fn run_on_line<F: Fn(Member) + Sync>(concurrency: Concurrency, team: &Team, body
     // SAFETY: - the closure was moved there, and nobody calls it any more. In a child that it forked this is the child's copy.
     let body = unsafe { home.place.get().cast::<F>().read() };
     // In a child that was forked inside, the other thread's panic is the parent's.
-    if let Some(payload) = joined.and_then(|joined| joined.take_panic()) {
+    let payload = match joined {
+        Some(joined) => joined.take_panic(),
+        None => local().take_panic(),
+    };
+    if let Some(payload) = payload {
         home.panic.keep(payload);
     }
     drop(body);
@@ -77,7 +81,8 @@ unsafe fn call_there<F: Fn(Member) + Sync>(data: *const (), member: Member) {
     if let Some(payload) = call_body(unsafe { &*data.cast::<F>() }, member) {
         match local().membership().carrier {
             Some(Carrier::Line(vp)) => vp.keep_panic(payload),
-            _ => unreachable!("who runs what is carried in a line has that line"),
+            // A child that the body forked: who runs what is carried in a line has that line.
+            _ => local().keep_panic(payload),
         }
     }
 }

@@ -273,12 +273,13 @@ impl Team {
             // SAFETY: - L1, and supplied as recoverable above.
             unsafe { run_what_nobody_began(local, members, &region, born_with) };
         }
-        local.close(depth);
         if !ptr::eq(born_with, engine()) {
             // The region's body forked, and this is the child: the other members are the parent's (D13).
             guard.leave();
+            local.stay_outside();
             return None;
         }
+        local.close(depth);
         match channel {
             Some(channel) => channel.gather(local, members, region.crowd),
             None => fork_join::gather_lines(local, members, region.crowd),

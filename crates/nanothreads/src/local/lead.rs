@@ -68,13 +68,13 @@ pub(crate) struct Led<'a> {
 impl Drop for Led<'_> {
     fn drop(&mut self) {
         let Self { local, .. } = *self;
+        if !ptr::eq(self.engine, engine()) {
+            // The body forked, and this is the child: what was led is the parent's (D13), and what was led around it, too.
+            return;
+        }
         let is_last = ptr::eq(local.head.get(), self.own) && local.depth.get() == self.depth;
         local.head.set(self.head);
         local.root_depth.set(self.root_depth);
-        if !ptr::eq(self.engine, engine()) {
-            // The body forked, and this is the child: what was led is the parent's (D13).
-            return;
-        }
         if !is_last {
             // Going on would let two masters use the same virtual processors.
             eprintln!("nanos: a group or Team::install ended before one that began inside it on the same thread");
