@@ -3,9 +3,10 @@
 
 mod nano_cases;
 
-use nanothreads::scope;
 use nanothreads::sizer::Fixed;
+use nanothreads::{Scope, Team, scope};
 use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, Once};
 
 /// All tests of this process see one processor.
@@ -78,4 +79,27 @@ fn who_waits_for_an_inner_scope_runs_no_task_of_the_outer_one() {
             });
         }
     });
+}
+
+#[test]
+fn who_waits_goes_on_although_others_make_more_and_more_tasks() {
+    team();
+    const MANY: usize = 10_000;
+    fn more<'a>(s: &Scope<'a>, is_over: &'a AtomicBool, made: &'a AtomicUsize) {
+        if !is_over.load(Relaxed) && made.fetch_add(1, Relaxed) < MANY {
+            s.spawn(move |s| more(s, is_over, made));
+        }
+    }
+    let (is_over, made) = (AtomicBool::new(false), AtomicUsize::new(0));
+    scope(|s| {
+        s.spawn(|s| more(s, &is_over, &made));
+        s.group(|g| {
+            // Begins first, and cannot be left while it waits: what the group waits for ends on top of it.
+            let pinned = |s: &Scope<'_>| Team::at_most(1).expect("the caller").install(|| s.group(|s| s.spawn(|_| ())));
+            s.task().priority(2).spawn(pinned);
+            g.task().priority(1).spawn(|_| ());
+        });
+        is_over.store(true, Relaxed);
+    });
+    assert!(made.into_inner() < MANY, "the waiter was not looked after before the last of them");
 }

@@ -190,6 +190,7 @@ impl<'a> Seat<'a> {
             }
         }
         self.give_up_held();
+        self.pass_attention_on();
     }
 
     /// Lets one other nano-thread run on top of the caller's stack, if any is ready.
@@ -198,6 +199,16 @@ impl<'a> Seat<'a> {
             self.run(nano);
         }
         self.give_up_held();
+        self.pass_attention_on();
+    }
+
+    /// The caller has let others run on top of its stack. On a carrier that stack is on top of another one, where somebody may
+    /// wait as well: a carrier above may have rested for that one's sake, and this one is to rest, too.
+    fn pass_attention_on(self) {
+        let own = self.own();
+        if own.current.get().is_some() {
+            own.attention.set(true);
+        }
     }
 
     #[cold]
