@@ -59,7 +59,7 @@ pub enum Lease {
 /// # Ok::<(), nanothreads::BuildError>(())
 /// ```
 pub trait TeamSizer: Send + Sync {
-    /// Processors that a region may use now; 0 counts as 1.
+    /// Processors that a region may use now; 0 counts as 1, and what is above the largest team as that.
     fn limit(&self) -> usize;
 
     /// States how many processors the program could use.

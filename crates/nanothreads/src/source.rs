@@ -9,6 +9,7 @@
 use crate::local::local;
 use crate::managed::Managed;
 use crate::sizer::{Lease, Seal, TeamSizer};
+use crate::vp::LARGEST;
 use platform::affinity::{CpuSet, Tid};
 
 /// See the module head.
@@ -57,10 +58,10 @@ impl Source {
         if self.is_plain { question(self.sizer) } else { local().ask(otherwise, || question(self.sizer)) }
     }
 
-    /// Processors that a region may use now: at least 1, whatever the sizer says.
+    /// Processors that a region may use now: at least 1 and no more than any team can have, whatever the sizer says.
     #[inline]
     pub(crate) fn limit(&self) -> usize {
-        self.ask(1, |sizer| sizer.limit()).max(1)
+        self.ask(1, |sizer| sizer.limit()).clamp(1, LARGEST)
     }
 
     pub(crate) fn request(&self, wanted: usize) {

@@ -45,7 +45,7 @@ impl Local {
         let sizer = engine().sizer();
         // The epoch first: a limit or processors that change meanwhile are found at the next fork.
         let epoch = sizer.epoch();
-        let limit = sizer.limit();
+        let limit = sizer.limit().min(engine().largest_team());
         let (used, is_placed) = self.with_group(|group| {
             // All processors of the program get their virtual processor at once: inner groups come from the surplus.
             let grown = group.grow(size.max(limit) - 1);
