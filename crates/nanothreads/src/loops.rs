@@ -86,7 +86,8 @@ impl ParFor {
         Self { schedule: Some(schedule), ..self }
     }
 
-    /// Runs `body` once for each number of the range, on all processors that the program has now.
+    /// Runs `body` once for each number of the range, on all processors that the program has now. Iterations must not wait for
+    /// each other: any number of them may run one after the other on the same thread.
     ///
     /// # Panics
     /// With the payload of the first iteration that panics; chunks not started by then are skipped.

@@ -248,6 +248,11 @@ impl<'scope> Scope<'scope> {
     /// So do not hold a lock, or a `RefCell` borrow of thread-local storage, across a wait if other nano-threads want it:
     /// one of the same thread would find it taken by its own thread, and wait for ever, or panic.
     ///
+    /// Nor wait, or [yield](Self::yield_now), inside what sets a thread-local to a reference for as long as a closure runs (as
+    /// the crate `scoped_tls` does) if other nano-threads use that as well: such crates count on closures of one thread to end
+    /// in the reverse order of their beginning. Nano-threads of one thread end in any order, so that one would read a
+    /// reference to what is gone. Set it inside each piece of work that is between two waits.
+    ///
     /// ```
     /// let mut sum = 0;
     /// let (mut a, mut b) = (0, 0);

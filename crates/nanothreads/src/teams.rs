@@ -169,6 +169,9 @@ impl Team {
     }
 
     /// How many threads a region would have now.
+    ///
+    /// # Panics
+    /// When the team is exact and cannot be had here: as [`Team::run`].
     pub fn size(&self) -> usize {
         let size = self.reserve().size();
         // No region follows: other masters may have what was counted for it.
@@ -292,6 +295,9 @@ impl Team {
     /// assert_eq!((sum, largest), (4_950, Some(99)));
     /// # Ok::<(), nanothreads::TeamError>(())
     /// ```
+    ///
+    /// # Panics
+    /// As `body`; and when the team is exact and cannot be had here, as [`Team::run`].
     pub fn install<R>(&self, body: impl FnOnce() -> R) -> R {
         let size = self.reserve().size();
         within(local(), size, !self.is_exact, body)

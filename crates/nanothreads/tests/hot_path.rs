@@ -18,12 +18,14 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 const TRIES: u32 = 10;
 
 /// What is run, and what must be found in it.
-const CASES: [(&str, Option<&str>); 10] = [
+const CASES: [(&str, Option<&str>); 12] = [
     ("lines", None),
     ("lines slave", None),
     ("ring", None),
     ("ring slave", None),
     ("safe broadcast", None),
+    ("captures", None),
+    ("kept team", None),
     ("reduction", None),
     ("planted lock", Some("read-modify-write")),
     ("planted fence", Some("fence")),
@@ -154,10 +156,15 @@ fn traced(case: &str) {
         }
         return;
     }
+    let (captured, larger) = (&black_box(1), black_box([2_u64; 4]));
+    let kept = nanothreads::Team::exact(2).expect("threads");
     let region: &dyn Fn() = match case {
         "lines" => &|| run(Supply::Local, nothing, ptr::null()),
         "ring" => &|| run(Supply::Global, nothing, ptr::null()),
         "safe broadcast" => &|| nanothreads::broadcast(|member| _ = black_box(member)),
+        // In the line; on the master's stack with what a kept team adds.
+        "captures" => &|| nanothreads::broadcast(|member| _ = black_box((member, captured))),
+        "kept team" => &|| kept.run(|member| _ = black_box((member.id(), captured, larger))),
         // Static: other schedules deal by read-modify-write once a member has run out of its own part.
         "reduction" => {
             &|| _ = black_box(par_for(0..100).schedule(Schedule::Static).reduce(0.0, |i| i as f64, |a, b| a + b))
