@@ -113,9 +113,9 @@ fn ssw_dss_moves_its_window_by_one_program() {
 
 #[test]
 fn vtq_dss_gives_unequal_requests_the_same_processor_time() {
-    let Some(stage) = stage(&["vtq-dss", "shortest=1ms"], "5ms") else { return };
+    let Some(stage) = stage(&["vtq-dss", "shortest=2ms"], "10ms") else { return };
     let p = stage.processors();
-    // All want more than their share: 2: (2, 2, 2); 8: (8, 6, 5). Cycles are of some 10 ms; after 100 turns of each the
+    // All want more than their share: 2: (2, 2, 2); 8: (8, 6, 5). Cycles are of some 20 ms; after 100 turns of each the
     // times differ by less than 10 %.
     let requests = [p, (p * 3 / 4).max(2), (p * 2 / 3).max(2)];
     let programs = stage.programs(&requests);
