@@ -139,6 +139,11 @@ impl Client {
         self.tie.global.state.reports()
     }
 
+    /// Whether programs may pass processors to each other here: [`Domain::join`](crate::domain::Domain::join). One load.
+    pub fn has_domain(&self) -> bool {
+        self.tie.global.state.domain()
+    }
+
     /// Says how many processors this program wants now. Rings the manager (some system calls) only when the number
     /// changes; the answer is a later grant.
     pub fn request(&self, processors: u32) {

@@ -4,14 +4,18 @@
 //!
 //! # Protocol
 //! 1. The manager gives each program of the domain a line. Into the lines of the first two of the work-list it writes their
-//!    rank and how many processors each could use beyond what it has. (Two, because the first may be the giver.)
+//!    rank and how many processors each could use beyond what it has. (Two, because the first may be the giver, or have all
+//!    that it wants by now.)
 //! 2. *Pass.* A virtual processor that has nothing to run while somebody wants a processor takes one from the wish of the
 //!    first other line ([`Domain::pass`]), notes its processor in that line as given and as moved, wakes who sleeps there, and
 //!    parks.
-//! 3. *Take.* A virtual processor of the receiver takes a given processor ([`Domain::take`]), binds itself, and runs.
-//! 4. *Settle.* The manager reads what moved, at the latest at the end of the quantum, writes it into its books as far as
-//!    the giver had the processor and the receiver wanted one, and publishes both grants. What it does not believe it
-//!    takes back from the receiver, as any processor (ask, grace, squeeze).
+//! 3. *Take.* From now on until it has landed the processor is *in the air*: the giver counts it out of its grant
+//!    ([`Domain::passed`]), the receiver into its own ([`Domain::coming`]): the next region is larger, and a virtual processor
+//!    that had none runs there. A program that only waits for one takes it ([`Domain::take`]).
+//! 4. *Settle.* The manager reads what moved, when the giver's ring has come to it, at the latest at the end of the quantum,
+//!    writes it into its books as far as the giver had the processor and the receiver wanted one, publishes both grants,
+//!    and clears what moved: it has *landed* ([`Member::land`]). What it does not believe it takes back from the receiver, as
+//!    any processor (ask, grace, squeeze).
 //!
 //! # Invariants
 //! - D1 A given processor is taken once: whoever clears its bit has it.
@@ -19,6 +23,8 @@
 //! - D3 Nobody waits for anybody, and nothing in the area is an index or a pointer that is not checked.
 //! - D4 The manager does nothing because of the area that the books do not allow: the worst that a program of the domain
 //!   can do is what one user's programs can do to each other anyway (D10).
+//! - D5 A processor that is believed is in the air or in the receiver's grant from its pass on, without a gap, for who looks at
+//!   the air first: it lands behind the grants. Who is no program of ours may clear it earlier: then the grant holds.
 //!
 //! # Races
 //! Two givers, one wish: A and B find that one is wanted. One exchange succeeds, the other reads 0 and goes on to the next line.
@@ -26,12 +32,19 @@
 //! A pass and a new grant: A passes processor 3 while the manager gives 3 to C. The receiver runs on 3 beside C until the
 //! manager settles: it finds that A did not have 3 any more, and takes it back from the receiver.
 //!
+//! A pass and its landing: A passes 3 to B, the manager publishes A's grant without and B's with it, and clears the bit. B looks
+//! at the air and finds 3, then at its grant, and finds 3 again: that is one. B looks at the air and finds it landed: then its
+//! grant has it. With the bit cleared before the grants B would find 3 in neither, and A would count it as its own again.
+//!
+//! A processor that is passed twice: 3 is cleared by the landing of the first pass, and a second one is lost, if the same giver
+//! passed it again before that. It does not: what it passed is none of its own while it is in the air.
+//!
 //! A pass and a sleeper: A notes the processor, fences and looks whether anybody sleeps; B marks that it sleeps, fences
 //! and looks for a processor. One of them sees the other (`park`).
 //!
 //! # Who touches what
 //! `slot`, `wish` (up): the manager. `wish` (down), `given` (set), `moved` (set): any program of the domain. `given`
-//! (clear): the receiver. `moved` (clear): the manager.
+//! (clear): the receiver. `moved` (clear): the manager. What a program passed is in its own memory.
 //!
 //! # Papers
 //! P2 section 3.3: an idle processor looks for work in its program, then assigns itself to one of the work-list. There
@@ -103,6 +116,12 @@ impl Member {
         (wish & WISH_MASK > 0).then_some(wish >> WISH_BITS)
     }
 
+    /// Whether it is the first of the work-list, even if others have given it all that it wants.
+    fn is_first(&self) -> bool {
+        // ORDERING: Relaxed - a hint: the manager's books decide.
+        self.wish.load(Ordering::Relaxed) >> WISH_BITS == 1
+    }
+
     /// Step 2 for this line. False: it wants none.
     pub fn give(&self, cpu: CpuId) -> bool {
         let (word, bit) = place(cpu);
@@ -140,22 +159,35 @@ impl Member {
         None
     }
 
-    /// Step 4: the processors that were given since the last time.
-    pub fn settle(&self) -> Vec<CpuId> {
-        let mut moved = Vec::new();
+    /// Steps 3 and 4: the processors that were given and have not landed. To be read before the grant.
+    pub fn coming(&self) -> Vec<CpuId> {
+        let mut coming = Vec::new();
         for (index, word) in self.moved.iter().enumerate() {
-            // ORDERING: Relaxed - a look; nothing was given in nearly all cases.
-            if word.load(Ordering::Relaxed) == 0 {
-                continue;
-            }
-            // ORDERING(domain.settle): Acquire - pairs with ORDERING(domain.move).
-            let mut bits = word.swap(0, Ordering::Acquire);
+            // ORDERING(domain.settle): Acquire - what ran on the processor before; pairs with ORDERING(domain.move). And that
+            // a processor that has landed is in the grant; pairs with ORDERING(domain.land).
+            let mut bits = word.load(Ordering::Acquire);
             while bits != 0 {
-                moved.push(CpuId(index as u32 * 64 + bits.trailing_zeros()));
+                coming.push(CpuId(index as u32 * 64 + bits.trailing_zeros()));
                 bits &= bits - 1;
             }
         }
-        moved
+        coming
+    }
+
+    /// Whether a processor was given and has not landed.
+    pub fn is_coming(&self, cpu: CpuId) -> bool {
+        let (word, bit) = place(cpu);
+        // ORDERING(domain.landed): Acquire - that it is in no grant of the giver any more; pairs with ORDERING(domain.land).
+        self.moved.get(word).is_some_and(|word| word.load(Ordering::Acquire) & bit != 0)
+    }
+
+    /// Step 4, the manager's side, behind the grants: what the books say of `cpu` is all that there is to know.
+    pub fn land(&self, cpu: CpuId) {
+        let (word, bit) = place(cpu);
+        if let Some(word) = self.moved.get(word) {
+            // ORDERING(domain.land): Release - the grants; pairs with ORDERING(domain.settle) and ORDERING(domain.landed).
+            word.fetch_and(!bit, Ordering::Release);
+        }
     }
 
     /// The manager's side: nobody's line any more. What was given and not taken is nobody's.
@@ -173,9 +205,12 @@ fn place(cpu: CpuId) -> (usize, u64) {
     if cpu.0 < MAX_CPUS { ((cpu.0 / 64) as usize, 1 << (cpu.0 % 64)) } else { (CPU_WORDS, 0) }
 }
 
-/// Gives `cpu` to that of these lines that wants one and has the first rank, but not to line `own`. The giver's side of
-/// step 2.
+/// Gives `cpu` to that of these lines that wants one and has the first rank, but not to line `own`. To none where the first of
+/// the work-list is no program of the domain: it has that one's turn. The giver's side of step 2.
 pub fn pass(members: &[Member], own: usize, cpu: CpuId) -> Option<usize> {
+    if !members.iter().any(Member::is_first) {
+        return None;
+    }
     let others = members.iter().enumerate().filter(|(index, _)| *index != own);
     let (_, index) = others.filter_map(|(index, member)| Some((member.rank()?, index))).min()?;
     members[index].give(cpu).then_some(index)
@@ -184,11 +219,13 @@ pub fn pass(members: &[Member], own: usize, cpu: CpuId) -> Option<usize> {
 mod mapped {
     use std::os::fd::{AsFd, OwnedFd};
     use std::path::Path;
+    use std::sync::{Mutex, MutexGuard, PoisonError};
     use std::time::Duration;
 
     use platform::SysResult;
     use platform::affinity::CpuId;
     use platform::shm::SharedMemory;
+    use platform::sync::atomic::{AtomicBool, Ordering};
 
     use super::{DOMAIN_SIZE, Header, Kind, Layout, MAX_MEMBERS, Member};
     use crate::area::Area;
@@ -255,6 +292,10 @@ mod mapped {
     pub struct Domain {
         area: Area<Lines>,
         own: usize,
+        /// What was passed, and to which line.
+        passed: Mutex<Vec<(usize, CpuId)>>,
+        /// There may be something.
+        has_passed: AtomicBool,
     }
 
     impl Domain {
@@ -278,13 +319,48 @@ mod mapped {
             };
             let area = Area::<Lines>::receive(descriptor, true);
             let area = area.map_err(|error| connection.broken(error.to_string()))?;
-            Ok(Self { area, own: line })
+            Ok(Self { area, own: line, passed: Mutex::default(), has_passed: AtomicBool::new(false) })
         }
 
         /// Passes a processor of this program's grant to the first program that wants one: it is not ours from now on, and
         /// the virtual processor that used it parks. False: nobody of the domain wants one.
         pub fn pass(&self, cpu: CpuId) -> bool {
-            super::pass(&self.area.members, self.own, cpu).is_some()
+            let mut passed = self.in_the_air();
+            if passed.iter().any(|(_, it)| *it == cpu) {
+                return true;
+            }
+            let line = super::pass(&self.area.members, self.own, cpu);
+            passed.extend(line.map(|line| (line, cpu)));
+            // ORDERING: Relaxed - a hint: a sibling that misses it counts one processor too many for a moment.
+            self.has_passed.store(!passed.is_empty(), Ordering::Relaxed);
+            line.is_some()
+        }
+
+        /// Step 3, the giver's side: what this program passed and has not landed. To be read before the grant. Cost while nothing
+        /// is in the air: a load.
+        pub fn passed(&self) -> Vec<CpuId> {
+            // ORDERING: Relaxed - see `pass`.
+            if !self.has_passed.load(Ordering::Relaxed) {
+                return Vec::new();
+            }
+            let passed = self.in_the_air();
+            // ORDERING: Relaxed - under the lock.
+            self.has_passed.store(!passed.is_empty(), Ordering::Relaxed);
+            passed.iter().map(|(_, cpu)| *cpu).collect()
+        }
+
+        /// What was passed, without what has landed.
+        fn in_the_air(&self) -> MutexGuard<'_, Vec<(usize, CpuId)>> {
+            // The list is whole at every point where a panic could leave it.
+            let mut passed = self.passed.lock().unwrap_or_else(PoisonError::into_inner);
+            passed.retain(|(line, cpu)| self.area.members[*line].is_coming(*cpu));
+            passed
+        }
+
+        /// Step 3, the receiver's side: what was passed to this program and has not landed. To be read before the grant. Cost
+        /// while nothing is in the air: a load for each 64 processors.
+        pub fn coming(&self) -> Vec<CpuId> {
+            self.area.members[self.own].coming()
         }
 
         /// A processor that was passed to this program: the caller binds itself to it, and has it until a grant says
@@ -330,9 +406,19 @@ mod tests {
         let line = line(1, 2);
         assert!(line.give(CpuId(3)) && line.give(CpuId(1000)) && !line.give(CpuId(4)));
         assert_eq!((line.take(), line.take(), line.take()), (Some(CpuId(3)), Some(CpuId(1000)), None));
-        assert_eq!(line.settle(), [CpuId(3), CpuId(1000)]);
-        assert!(line.settle().is_empty());
+        assert_eq!(line.coming(), [CpuId(3), CpuId(1000)], "it is in the air until it has landed, whoever took it");
+        line.land(CpuId(3));
+        line.land(CpuId(5000));
+        assert_eq!((line.coming(), line.is_coming(CpuId(3))), (vec![CpuId(1000)], false));
         assert!(!Member::default().give(CpuId(5000)), "what the arena cannot name cannot be given");
+    }
+
+    #[test]
+    fn nothing_is_passed_over_the_head_of_a_program_outside_the_domain() {
+        let lines = [line(0, 0), line(2, 1)];
+        assert_eq!(pass(&lines, 0, CpuId(1)), None);
+        lines[1].offer(1, 1, 1);
+        assert_eq!(pass(&lines, 0, CpuId(1)), Some(1));
     }
 
     #[test]
@@ -342,6 +428,6 @@ mod tests {
         assert_eq!(pass(&lines, 0, CpuId(2)), Some(2));
         assert_eq!(pass(&lines, 0, CpuId(3)), None, "its own wish is none for itself");
         lines[2].clear();
-        assert_eq!((lines[2].slot(), lines[2].take(), lines[2].settle()), (0, None, Vec::new()));
+        assert_eq!((lines[2].slot(), lines[2].take(), lines[2].coming()), (0, None, Vec::new()));
     }
 }

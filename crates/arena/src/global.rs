@@ -61,6 +61,7 @@ pub struct StateLine {
     queued: AtomicU32,
     policy: [AtomicU64; NAME_WORDS],
     reports: AtomicU32,
+    domain: AtomicU32,
 }
 
 /// One copy of the numbers.
@@ -77,6 +78,8 @@ pub struct State {
     pub queued: u32,
     /// The policy decides by what programs report of their speedups: who reports nothing gets little.
     pub reports: bool,
+    /// Programs may join a domain, in which they pass processors to each other.
+    pub domain: bool,
 }
 
 impl StateLine {
@@ -88,6 +91,7 @@ impl StateLine {
             (&self.waiting, state.waiting),
             (&self.queued, state.queued),
             (&self.reports, u32::from(state.reports)),
+            (&self.domain, u32::from(state.domain)),
         ];
         for (word, value) in words {
             // ORDERING: Relaxed - numbers on their own; who acts on one reads nothing else that the manager wrote.
@@ -99,13 +103,14 @@ impl StateLine {
 
     /// The numbers, each on its own.
     pub fn get(&self) -> State {
-        // ORDERING: Relaxed, all five - numbers on their own.
+        // ORDERING: Relaxed, all six - numbers on their own.
         State {
             processors: self.processors.load(Ordering::Relaxed),
             programs: self.programs.load(Ordering::Relaxed),
             waiting: self.waiting.load(Ordering::Relaxed),
             queued: self.queued.load(Ordering::Relaxed),
             reports: self.reports(),
+            domain: self.domain(),
         }
     }
 
@@ -121,6 +126,13 @@ impl StateLine {
     pub fn reports(&self) -> bool {
         // ORDERING: Relaxed - a hint: who measures for nothing has lost a little time.
         self.reports.load(Ordering::Relaxed) != 0
+    }
+
+    /// Whether there is a domain to join. One load.
+    #[inline]
+    pub fn domain(&self) -> bool {
+        // ORDERING: Relaxed - as long as the manager lives the answer is the same.
+        self.domain.load(Ordering::Relaxed) != 0
     }
 
     /// The manager's side: the policy's name, cut after [`MAX_POLICY`] bytes.
@@ -205,7 +217,7 @@ mod tests {
     #[test]
     fn numbers_come_back() {
         let line = StateLine::default();
-        let state = State { processors: 8, programs: 3, waiting: 2, queued: 1, reports: true };
+        let state = State { processors: 8, programs: 3, waiting: 2, queued: 1, reports: true, domain: true };
         line.set(state);
         assert_eq!((line.get(), line.waiting(), line.reports()), (state, 2, true));
     }

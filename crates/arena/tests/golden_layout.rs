@@ -131,10 +131,13 @@ fn the_bytes_of_the_global_page_are_pinned() {
     let global = Global::default();
     global.life.beat(0x11);
     global.life.set_quantum_ns(0x22);
-    global.state.set(State { processors: 1, programs: 2, waiting: 3, queued: 4, reports: true });
+    global.state.set(State { processors: 1, programs: 2, waiting: 3, queued: 4, reports: true, domain: true });
     global.state.set_policy("equip");
     let name = u64::from_le_bytes(*b"equip\0\0\0");
-    assert_eq!(words(&global, [128, 136, 256, 264, 272, 304]), [0x11, 0x22, 1 | 2 << 32, 3 | 4 << 32, name, 1]);
+    assert_eq!(
+        words(&global, [128, 136, 256, 264, 272, 304]),
+        [0x11, 0x22, 1 | 2 << 32, 3 | 4 << 32, name, 1 | 1 << 32]
+    );
 }
 
 #[test]

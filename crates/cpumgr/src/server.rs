@@ -143,6 +143,8 @@ impl Server {
         let shared_page =
             copied.map_err(|error| SysError::new("fcntl(F_DUPFD_CLOEXEC)", error.raw_os_error().unwrap_or(0)))?;
         let domain = setup.domain.then(|| domain::Domain::create(now)).transpose()?;
+        // Known before the first program asks.
+        page.set_state(State { domain: domain.is_some(), ..State::default() });
         let serials = Serials::new();
         let doorman = Doorman { owner: nix::unistd::geteuid().as_raw(), public: setup.public };
         // The last thing that can fail: from now on there is somebody at the door.
@@ -288,6 +290,7 @@ impl Server {
             waiting: number(self.ledger.waiting()),
             queued: number(self.queue.len()),
             reports: self.ledger.wants_reports(),
+            domain: self.domain.is_some(),
         });
     }
 

@@ -8,7 +8,8 @@ pub enum Waiting {
     /// Spin while that can pay, then sleep (the rules are in [`patience`](crate::patience)).
     #[default]
     Auto,
-    /// Spin as long as the team has its processors.
+    /// Spin as long as the team has its processors. Between regions a thread still gives its own back where a manager says that
+    /// others want it.
     Active,
     /// Sleep at once.
     Passive,

@@ -19,7 +19,7 @@
 
 use crate::engine_state::engine;
 use crate::local::local;
-use crate::patience;
+use crate::patience::{self, Wait};
 use crate::safe_point;
 use crate::wait_point::Look;
 
@@ -89,7 +89,7 @@ pub fn wait(point: &WaitPoint, mut done: impl FnMut() -> bool) {
 /// larger than its processors. For waits on words that are not ours to wake, as locks in a program's memory.
 pub fn patience() -> u64 {
     let local = local();
-    patience::limit(local, local.membership().crowd)
+    patience::limit(local, local.membership().crowd, Wait::Inside)
 }
 
 /// To be called between two pieces of work that the calling thread does for a region (chunks of a loop, tasks), where it holds

@@ -22,6 +22,9 @@
 //! # Measuring (`managed/analyzer.rs`)
 //! See there.
 //!
+//! # Passing processors to other programs of a domain (`managed/air.rs`)
+//! See there.
+//!
 //! # Asking and giving back ([`wishes`](crate::wishes)) and helping (`managed/help.rs`)
 //! See there.
 //!
@@ -36,8 +39,10 @@ use crate::local::{Local, local};
 use crate::sizer::{Lease, MaskAndQuota, Seal, TeamSizer};
 use crate::vp::Vp;
 use crate::wishes::Wishes;
+use air::Desk;
 use analyzer::{Advice, Analyzer};
 use arena::client::Client;
+use arena::domain::Domain;
 use arena::layout::VpState;
 use help::Help;
 use platform::affinity::{CpuId, CpuSet, Tid};
@@ -46,6 +51,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 
+mod air;
 mod analyzer;
 mod help;
 mod seats;
@@ -58,7 +64,7 @@ const UNASKED: u32 = 64;
 /// What the processor manager grants; mask and quota when the manager is gone (D5: the program runs on).
 #[derive(Debug)]
 pub struct Managed {
-    client: Client,
+    desk: Desk,
     alone: MaskAndQuota,
     wishes: Wishes,
     help: Help,
@@ -103,7 +109,7 @@ impl Managed {
     pub fn new(client: Client) -> Self {
         client.on_loss(seats::stand_up);
         Self {
-            client,
+            desk: Desk::new(client),
             alone: MaskAndQuota::new(),
             wishes: Wishes::default(),
             help: Help::default(),
@@ -112,8 +118,17 @@ impl Managed {
         }
     }
 
+    /// The same in the domain of that manager, in which programs pass processors to each other: one that it has no work for
+    /// goes to another program directly, and one that comes is used before the next grant says so.
+    #[must_use]
+    pub fn in_domain(mut self, domain: Domain) -> Self {
+        self.desk.join(domain);
+        self
+    }
+
+    #[inline]
     pub(super) fn client(&self) -> &Client {
-        &self.client
+        &self.desk.client
     }
 
     /// A master forks the outermost region `region`, which could use `wanted` processors. Returns how many it may have at most,
@@ -121,7 +136,7 @@ impl Managed {
     #[inline]
     pub(crate) fn at_fork(&self, wanted: usize, region: usize) -> usize {
         if self.wishes.are_down() {
-            self.wishes.rise(&self.client, wanted);
+            self.wishes.rise(&self.desk, wanted);
         }
         // ORDERING: Relaxed, all of `rest` - a hint for how long not to look. With several masters a count is lost.
         let rest = self.rest.load(Relaxed);
@@ -146,13 +161,13 @@ impl Managed {
     /// Asks the analyzer, where there is something to analyze: one master, which has processors of its own, under a policy
     /// that decides by what is reported.
     fn analyze(&self, ask: impl FnOnce(&mut Analyzer) -> Advice) -> usize {
-        if !self.client.wants_reports() {
+        if !self.client().wants_reports() {
             // ORDERING: Relaxed - as in `at_fork`.
             self.rest.store(UNASKED, Relaxed);
             return usize::MAX;
         }
-        let grant = self.client.grant();
-        if !self.client.is_alive() || grant.processors <= analyzer::BASE || !engine().has_one_master() {
+        let grant = self.client().grant();
+        if !self.client().is_alive() || grant.processors <= analyzer::BASE || !engine().has_one_master() {
             return usize::MAX;
         }
         // Held by another master, which came this moment: nothing is measured then.
@@ -162,7 +177,7 @@ impl Managed {
         // ORDERING: Relaxed - as in `at_fork`.
         self.rest.store(advice.rest, Relaxed);
         if let Some(measured) = advice.report {
-            measured.send(&self.client);
+            measured.send(self.client());
         }
         advice.most.map_or(usize::MAX, |most| most as usize)
     }
@@ -176,7 +191,7 @@ impl Managed {
         {
             self.follow(vp);
         }
-        if self.client.preempted() > 0 {
+        if self.client().preempted() > 0 {
             self.help.somebody(self, vp);
         }
     }
@@ -184,7 +199,7 @@ impl Managed {
     /// The calling thread is between two pieces of its work ([`crate::safe_point`]).
     #[inline]
     pub(crate) fn between_pieces(&self, local: &Local) {
-        let epoch = self.client.grant().epoch;
+        let epoch = self.desk.epoch();
         if local.worked_under().replace(epoch) != epoch {
             self.goes_on(local);
         }
@@ -193,25 +208,25 @@ impl Managed {
     /// An idle VP looked before it sleeps and found nothing.
     #[cold]
     pub(crate) fn falls_asleep(&self, vp: &Vp) {
-        self.client.set_vp_state(vp.seat(), VpState::Parked);
+        self.client().set_vp_state(vp.seat(), VpState::Parked);
     }
 
     /// It has found nothing for `idle` ticks. Returns after which time it should say so again, while it sleeps.
     #[cold]
     pub(crate) fn idles(&self, vp: &Vp, idle: u64) -> Option<Duration> {
-        if !self.client.is_alive() || !engine().has_one_master() {
+        if !self.client().is_alive() || !engine().has_one_master() {
             return None;
         }
         let idle_us = idle / Ticks::about_us(1).max(1);
-        self.wishes.lower(&self.client, vp.seat(), self.lease(), idle_us).map(Duration::from_micros)
+        self.wishes.lower(&self.desk, vp.seat(), self.lease(), idle_us).map(Duration::from_micros)
     }
 
     /// It found something.
     #[cold]
     pub(crate) fn is_awake(&self, vp: &Vp) {
-        self.client.set_vp_state(vp.seat(), VpState::Running);
+        self.client().set_vp_state(vp.seat(), VpState::Running);
         if self.wishes.are_down() {
-            self.wishes.rise(&self.client, 0);
+            self.wishes.rise(&self.desk, 0);
         }
     }
 }
@@ -219,41 +234,41 @@ impl Managed {
 impl TeamSizer for Managed {
     #[inline]
     fn limit(&self) -> usize {
-        if self.client.is_alive() { self.client.grant().processors as usize } else { self.alone.limit() }
+        if self.client().is_alive() { self.desk.processors() } else { self.alone.limit() }
     }
 
     fn request(&self, wanted: usize) {
-        if self.client.is_alive() {
-            self.wishes.ask(&self.client, wanted);
+        if self.client().is_alive() {
+            self.wishes.ask(&self.desk, wanted);
         }
     }
 
     fn lease(&self) -> Lease {
-        if !self.client.is_alive() {
+        if !self.client().is_alive() {
             Lease::Unmanaged
-        } else if self.client.grant().dedicated {
+        } else if self.client().grant().dedicated {
             Lease::Dedicated
         } else {
             Lease::Wanted
         }
     }
 
-    /// The death of the manager is a change, too, and that the program has other masters than one (the seats).
+    /// The death of the manager is a change, too, what is in the air, and that the program has other masters than one (the seats).
     #[inline]
     fn epoch(&self) -> u32 {
-        if self.client.is_alive() {
-            self.client.grant().epoch << 2 | u32::from(engine().has_one_master()) << 1 | 1
+        if self.client().is_alive() {
+            self.desk.epoch() << 2 | u32::from(engine().has_one_master()) << 1 | 1
         } else {
             following::NONE
         }
     }
 
     fn processors(&self) -> Option<CpuSet> {
-        self.client.is_alive().then(|| self.client.cpus())
+        self.client().is_alive().then(|| self.desk.cpus())
     }
 
     fn enlist(&self, index: usize, tid: Tid) {
-        self.client.publish_vp(index, tid);
+        self.client().publish_vp(index, tid);
     }
 
     fn refresh(&self) {

@@ -8,7 +8,7 @@
 //! | manager, processors are wanted elsewhere | [`SHORT`] |
 //! | no manager | between [`SHORTEST`] and [`LONG`], as it paid lately (below) |
 //! | no manager, and others were seen on our processors (module `load`) | the same, at most [`SHORT`] |
-//! | `Waiting::Active` | for ever, unless the team is too large |
+//! | `Waiting::Active` | for ever, unless the team is too large; who has no work at all: [`SHORT`] where the manager says that processors are wanted elsewhere |
 //! | `Waiting::Passive` | not at all |
 //! The situation is looked at again while spinning, so that a lost processor ends the spinning at once.
 //!
@@ -109,14 +109,25 @@ impl From<()> for Advice {
     }
 }
 
+/// For what a thread waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wait {
+    /// For the others of a region that it is in.
+    Inside,
+    /// For work: it is idle, and has a processor to give back (D7).
+    Idle,
+}
+
 /// Microseconds that one of `crowd` threads may spin now.
-pub(crate) fn limit(local: &Local, crowd: u32) -> u64 {
+pub(crate) fn limit(local: &Local, crowd: u32, wait: Wait) -> u64 {
     if is_crowded(crowd) {
         return 0;
     }
     let engine = engine();
     let sizer = engine.sizer();
     match engine.config().waiting {
+        // Who is to stay hot does not keep what it has no use for from others.
+        Waiting::Active if wait == Wait::Idle && sizer.lease() == Lease::Wanted => SHORT,
         Waiting::Active => u64::MAX,
         Waiting::Passive => 0,
         Waiting::Auto => match sizer.lease() {
@@ -136,15 +147,15 @@ pub(crate) fn wait<A: Into<Advice>>(
     linger: impl FnMut() -> A,
     look: impl FnMut() -> Look,
 ) {
-    wait_by(|look| point.sleep_until(look), local, crowd, linger, look);
+    wait_by(|look| point.sleep_until(look), local, (crowd, Wait::Inside), linger, look);
 }
 
-/// Waits until `look` says `Ready`: spins as the rules allow, calling `linger` once when that takes longer than [`SHORT`],
+/// Waits until `look` says `Ready`, as one of so many threads: spins as the rules allow, calling `linger` once when that takes longer than [`SHORT`],
 /// or before it sleeps; then calls `sleep` with it, which sleeps until it does.
 pub(crate) fn wait_by<A: Into<Advice>, L: FnMut() -> Look>(
     sleep: impl FnOnce(L),
     local: &Local,
-    crowd: u32,
+    (crowd, wait): (u32, Wait),
     mut linger: impl FnMut() -> A,
     mut look: L,
 ) {
@@ -186,7 +197,7 @@ pub(crate) fn wait_by<A: Into<Advice>, L: FnMut() -> Look>(
             engine().load().note();
         }
         let spun = now.since(*started.get_or_insert(now));
-        let allowed = limit(local, crowd);
+        let allowed = limit(local, crowd, wait);
         let is_over = spun >= Ticks::about_us(allowed);
         let mut shares = false;
         if !lingered && (is_over || spun > Ticks::about_us(SHORT)) {

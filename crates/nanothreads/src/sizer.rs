@@ -5,9 +5,11 @@
 
 use crate::engine_state::engine;
 use arena::client::{Client, Hello, SocketChoice, find_socket};
+use arena::domain::Domain;
 use platform::affinity::{self, CpuSet, Tid};
 use platform::cgroup::{Limits, throttled_periods, usable_processors};
 use platform::clock::monotonic_ns;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
@@ -221,13 +223,13 @@ const REGISTRATION: Duration = Duration::from_millis(500);
 
 /// The sizer for this process: the manager's when one answers, else mask and quota. The flag tells which.
 pub(crate) fn discover(adapt: bool, library: &str, processors: usize) -> (Box<dyn TeamSizer>, bool) {
-    if adapt && let Some(client) = register(library, processors) {
-        return (Box::new(Managed::new(client)), true);
+    if adapt && let Some(managed) = register(library, processors) {
+        return (Box::new(managed), true);
     }
     (Box::new(MaskAndQuota::new()), false)
 }
 
-fn register(library: &str, processors: usize) -> Option<Client> {
+fn register(library: &str, processors: usize) -> Option<Managed> {
     let (path, explicit) = match find_socket() {
         SocketChoice::Off | SocketChoice::None => return None,
         SocketChoice::Explicit(path) => (path, true),
@@ -236,13 +238,29 @@ fn register(library: &str, processors: usize) -> Option<Client> {
     let wanted = u32::try_from(processors).unwrap_or(u32::MAX);
     let hello = Hello { max_processors: wanted, request: wanted, fixed_team: false, library: library.to_owned() };
     match Client::connect(&path, &hello, REGISTRATION) {
-        Ok(client) => Some(client),
+        Ok(client) => Some(managed_by(client, &path)),
         Err(error) => {
             // A manager that was named and does not answer is worth a line; one that merely might be there is not.
             if explicit {
                 eprintln!("nanos: {error}; running without a manager (NANOS_CPUMGR={})", path.display());
             }
             None
+        }
+    }
+}
+
+/// Follows `client`, in the domain of the manager at `path` if it has one.
+fn managed_by(client: Client, path: &Path) -> Managed {
+    let has_domain = client.has_domain();
+    let managed = Managed::new(client);
+    if !has_domain {
+        return managed;
+    }
+    match Domain::join(path, REGISTRATION) {
+        Ok(domain) => managed.in_domain(domain),
+        Err(error) => {
+            eprintln!("nanos: {error}; processors are passed on by the manager only");
+            managed
         }
     }
 }

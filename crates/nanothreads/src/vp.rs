@@ -13,7 +13,7 @@ use crate::local::{self, Local};
 use crate::membership::{Carrier, Membership};
 use crate::open_ring::OpenRing;
 use crate::panics::{FirstPanic, NoUnwinding, Payload};
-use crate::patience;
+use crate::patience::{self, Wait};
 use crate::safe_point;
 use crate::sleeper::Sleeper;
 use crate::slot::Supplied;
@@ -249,7 +249,7 @@ impl Vp {
             // Who never spins has not been idle for long when it sleeps.
             let spins = engine().config().waiting != Waiting::Passive;
             let sleep = |look| self.sleep(look, lingers_since.get().filter(|_| spins));
-            patience::wait_by(sleep, local, progress.crowd, linger, look);
+            patience::wait_by(sleep, local, (progress.crowd, Wait::Idle), linger, look);
             if let Some(region) = broadcast {
                 return Found::Broadcast(region);
             }

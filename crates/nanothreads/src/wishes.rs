@@ -3,7 +3,7 @@
 //! # Rules
 //! A VP that looks in vain before it sleeps *lowers* the program's wish:
 //! - W1 Where another program wants processors, it gives its own back ([`Asks::release`]) after [`SHORT`] without work: the
-//!   manager passes it on at once.
+//!   manager passes it on at once, or, in a domain, the program itself does (`managed/air.rs`).
 //! - W2 Where nobody does, the VP of seat 1 takes the request down to the masters after [`SERIAL`] without work: a program that
 //!   comes later finds processors that nobody uses. They stay in the grant until somebody comes ([`Asks::request_one_for_now`]).
 //!
@@ -29,9 +29,7 @@
 
 use crate::patience::SHORT;
 use crate::sizer::Lease;
-use arena::client::Client;
 use platform::affinity::CpuId;
-use platform::clock::Ticks;
 use platform::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use platform::sync::{Mutex, MutexGuard};
 use std::fmt;
@@ -59,40 +57,6 @@ pub trait Asks {
     fn granted(&self) -> u32;
     /// Waits for `processors` after they were requested, for a moment ([`ANSWER`]).
     fn await_grant(&self, processors: u32);
-}
-
-impl Asks for Client {
-    fn request(&self, processors: u32) {
-        Self::request(self, processors);
-    }
-
-    fn request_one_for_now(&self) {
-        Self::request_one_for_now(self);
-    }
-
-    fn release(&self, cpu: CpuId) {
-        Self::release(self, cpu);
-    }
-
-    fn resume(&self) {
-        Self::resume(self);
-    }
-
-    fn cpu_of(&self, seat: usize) -> Option<CpuId> {
-        self.vp(seat).0
-    }
-
-    fn granted(&self) -> u32 {
-        self.grant().processors
-    }
-
-    fn await_grant(&self, processors: u32) {
-        let begin = Ticks::now();
-        while self.grant().processors < processors && self.is_alive() && begin.elapsed_ticks() < Ticks::about_us(ANSWER)
-        {
-            platform::sync::pause();
-        }
-    }
 }
 
 /// See the module head.

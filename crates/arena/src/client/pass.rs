@@ -12,11 +12,11 @@ impl Client {
     /// or the manager is not alive; [`Client::release`] is for the others then.
     pub fn pass(&self, domain: &Domain, cpu: CpuId) -> bool {
         let passed = self.is_alive() && domain.pass(cpu);
-        if passed {
-            // Without a ring: the manager settles it with the next thing that it does. Where both notes reach it, the
-            // second one finds that the processor is not ours any more.
-            self.up.released.add(cpu);
+        // Where both notes reach the manager, the second one finds that the processor is not ours any more. The receiver does
+        // not wait for the ring: it ends the time for which the books are not true.
+        if passed && self.up.released.add(cpu) {
             self.up.request.note_release(monotonic_ns());
+            self.tie.ring();
         }
         passed
     }

@@ -5,7 +5,8 @@
 //! 2. After each pass the lines of the first two of the work-list say how many processors those could use; the others
 //!    say none, so that a pass obeys the order of the policy.
 //! 3. Before each pass what moved is settled: the giver has released the processor, the books give it to whoever is first
-//!    in the work-list besides the giver, which is the receiver. A pass that the books do not allow is taken back from the receiver.
+//!    in the work-list besides the giver, which is the receiver, and both are told. Then the processor has landed: programs look
+//!    at their grants alone again. A pass that the books do not allow is taken back from the receiver.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
@@ -13,6 +14,7 @@ use std::sync::Arc;
 
 use arena::domain::{DomainArea, MAX_MEMBERS};
 use arena::message::RefusedCode;
+use platform::affinity::CpuId;
 use platform::{SysError, SysResult};
 use policies::AppId;
 
@@ -77,17 +79,20 @@ impl Server {
     /// Step 3.
     pub(super) fn settle_domain(&mut self, now: u64) {
         let Some(domain) = &self.domain else { return };
-        let moved: Vec<(u64, u32)> = domain
+        let moved: Vec<(usize, u64, u32)> = domain
             .lines
             .iter()
             .flat_map(|(line, serial)| {
-                domain.area.members()[*line].settle().into_iter().map(move |cpu| (*serial, cpu.0))
+                domain.area.members()[*line].coming().into_iter().map(move |cpu| (*line, *serial, cpu.0))
             })
             .collect();
-        for (serial, cpu) in moved {
+        for (line, serial, cpu) in moved {
             let changes = self.ledger.pass(AppId(serial), cpu, now);
             let believed = changes.is_some();
             self.publish(changes.unwrap_or_default(), now);
+            if let Some(domain) = &self.domain {
+                domain.area.members()[line].land(CpuId(cpu));
+            }
             let holds = self.ledger.holding(AppId(serial)).is_some_and(|it| it.cpus.contains(&cpu));
             if !holds && let Some(program) = self.connections.get_mut(&serial).and_then(|it| it.program.as_mut()) {
                 tracing::debug!(name = program.name, cpu, believed, "a processor that was passed is taken back");

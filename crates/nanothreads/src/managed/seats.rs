@@ -15,17 +15,16 @@ static CHANGING: Mutex<()> = Mutex::new(());
 impl Managed {
     /// Where the manager means seat `seat` to be.
     pub(crate) fn place_of(&self, seat: usize) -> Place {
-        let client = self.client();
-        if !client.is_alive() {
+        if !self.client().is_alive() {
             return Place::Anywhere;
         }
         // A program that was started inside a narrower mask stays inside it.
         let mask = engine().mask();
-        let own = if engine().has_one_master() { client.vp(seat).0 } else { None };
+        let own = if engine().has_one_master() { self.desk.cpu_of_seat(seat) } else { None };
         if let Some(cpu) = own.filter(|cpu| mask.contains(*cpu)) {
             return Place::On(cpu);
         }
-        let asked = client.cpus();
+        let asked = self.desk.cpus();
         let granted = asked.intersection(mask);
         if granted.is_empty() {
             placement::say_no_overlap(&asked);

@@ -2,16 +2,18 @@
 #![allow(dead_code, reason = "each test file uses a part of this")]
 
 use arena::client::{Client, Hello};
+use arena::domain::{Domain, DomainArea};
 use arena::global::State;
 use arena::manager::{CheckedRequest, GlobalPage, ProgramAreas};
 use arena::message::{self, FromManager, MAX_MESSAGE, Registered, ToManager};
-use nanothreads::builder;
 use nanothreads::sizer::Managed;
+use nanothreads::{Waiting, builder};
 use platform::affinity::{CpuId, CpuSet, Tid, affinity};
 use platform::clock::monotonic_ns;
 use platform::event::Doorbell;
 use platform::fdpass;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
@@ -33,9 +35,19 @@ pub(crate) struct Script {
     /// What it may use.
     pub(crate) whole: CpuSet,
     socket: Option<OwnedFd>,
+    /// Of a script with a domain, in which this process has line 0.
+    pub(crate) domain: Option<DomainArea>,
     /// Kept, so that the program's ring has a listener.
     _doorbell: Doorbell,
     beats: Arc<AtomicBool>,
+}
+
+/// What a process is like whose tests have a script.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Setup {
+    pub(crate) waiting: Waiting,
+    /// The script has a domain.
+    pub(crate) domain: bool,
 }
 
 /// Looks until something is so.
@@ -55,7 +67,7 @@ pub(crate) fn mask_of(tid: Tid) -> CpuSet {
 impl Script {
     /// Takes this process in, and makes it the source of team sizes. `None`, with a printed reason, where there are too few
     /// processors to tell anything.
-    fn begin() -> Option<Self> {
+    fn begin(setup: Setup) -> Option<Self> {
         let whole = affinity(None).expect("the own mask");
         let mut two = whole.iter();
         let (Some(first), Some(second)) = (two.next(), two.next()) else {
@@ -65,14 +77,8 @@ impl Script {
         let folder = tempfile::tempdir().expect("a folder for the socket");
         let path = folder.path().join("app.sock");
         let listener = fdpass::listen(&path, 0o600).expect("a socket");
-        let program = thread::spawn(move || {
-            let hello = Hello { max_processors: 8, request: 2, fixed_team: false, library: "script".into() };
-            Client::connect(&path, &hello, PATIENCE).expect("the script takes everybody")
-        });
-        let socket = fdpass::accept(&listener).expect("the program connects");
-        let mut packet = vec![0; MAX_MESSAGE];
-        let (length, _) = fdpass::recv(&socket, &mut packet, Some(PATIENCE)).expect("the program speaks");
-        let Ok(ToManager::Register(register)) = message::decode(&packet[..length]) else {
+        let program = thread::spawn(move || take_part(&path, setup));
+        let (socket, ToManager::Register(register)) = hear(&listener) else {
             panic!("the program says something else than `register`");
         };
         let stated = CheckedRequest::of_registration(&register);
@@ -83,10 +89,19 @@ impl Script {
         let global = Arc::clone(&page);
         let doorbell = Doorbell::new().expect("a doorbell");
         let [down, up] = descriptors.in_order();
-        let answer = message::encode(&FromManager::Registered(Registered { slot: 1 })).expect("an answer");
-        fdpass::send(&socket, &answer, &[down, up, doorbell.as_fd(), global.as_fd()]).expect("the program listens");
-        let client = program.join().expect("the program is in");
-        builder().sizer(Managed::new(client)).install().expect("nothing of the engine was used before");
+        let descriptors = [down, up, doorbell.as_fd(), global.as_fd()];
+        answer(&socket, &FromManager::Registered(Registered { slot: 1 }), &descriptors);
+        let domain = setup.domain.then(|| {
+            let area = DomainArea::create(monotonic_ns()).expect("an area");
+            let (socket, ToManager::Join) = hear(&listener) else {
+                panic!("the program says something else than `join`");
+            };
+            answer(&socket, &FromManager::Joined { line: 0 }, &[area.descriptor().as_fd()]);
+            area
+        });
+        let managed = program.join().expect("the program is in");
+        let settings = builder().sizer(managed).waiting(setup.waiting);
+        settings.install().expect("nothing of the engine was used before");
         let beats = Arc::new(AtomicBool::new(true));
         let goes_on = Arc::clone(&beats);
         thread::spawn(move || {
@@ -96,7 +111,7 @@ impl Script {
             }
         });
         let cpus = [first, second];
-        Some(Self { areas, page, cpus, whole, socket: Some(socket), _doorbell: doorbell, beats })
+        Some(Self { areas, page, cpus, whole, socket: Some(socket), domain, _doorbell: doorbell, beats })
     }
 
     /// Grants these.
@@ -111,10 +126,39 @@ impl Script {
     }
 }
 
+/// The program's side of the beginning.
+fn take_part(path: &Path, setup: Setup) -> Managed {
+    let hello = Hello { max_processors: 8, request: 2, fixed_team: false, library: "script".into() };
+    let client = Client::connect(path, &hello, PATIENCE).expect("the script takes everybody");
+    let managed = Managed::new(client);
+    if !setup.domain {
+        return managed;
+    }
+    managed.in_domain(Domain::join(path, PATIENCE).expect("the script takes everybody"))
+}
+
+/// The next one who connects, and what it says first.
+fn hear(listener: &OwnedFd) -> (OwnedFd, ToManager) {
+    let socket = fdpass::accept(listener).expect("the program connects");
+    let mut packet = vec![0; MAX_MESSAGE];
+    let (length, _) = fdpass::recv(&socket, &mut packet, Some(PATIENCE)).expect("the program speaks");
+    (socket, message::decode(&packet[..length]).expect("a message"))
+}
+
+fn answer(socket: &OwnedFd, message: &FromManager, descriptors: &[BorrowedFd<'_>]) {
+    let packet = message::encode(message).expect("an answer");
+    fdpass::send(socket, &packet, descriptors).expect("the program listens");
+}
+
 /// Runs a test with the process's script, alone, on a thread of its own, which is the program's only master.
 pub(crate) fn with_script(test: impl FnOnce(&mut Script) + Send + 'static) {
+    with_script_as(Setup::default(), test);
+}
+
+/// The same in a process that is like that; all its tests must say the same.
+pub(crate) fn with_script_as(setup: Setup, test: impl FnOnce(&mut Script) + Send + 'static) {
     static SCRIPT: OnceLock<Option<Mutex<Script>>> = OnceLock::new();
-    let Some(script) = SCRIPT.get_or_init(|| Script::begin().map(Mutex::new)) else { return };
+    let Some(script) = SCRIPT.get_or_init(|| Script::begin(setup).map(Mutex::new)) else { return };
     let mut script = script.lock().unwrap_or_else(PoisonError::into_inner);
     let cpus = script.cpus;
     script.grant(&cpus, true);
