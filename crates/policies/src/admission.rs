@@ -3,7 +3,7 @@
 //! # Protocol
 //! A manager that holds back programs keeps them in a queue, first come first served. At each event it asks
 //! [`Policy::admission`](crate::Policy::admission) with those that run (admitted ones that have not registered yet
-//! among them) and those that wait, admits as many from the front of the queue as the answer says, and then asks for a
+//! among them) and those that wait, also once when nobody waits any more (they may have gone away), admits as many from the front of the queue as the answer says, and then asks for a
 //! decision. Only a limit of its own makes it admit fewer: the level of the answer is for those who look, since who has
 //! waited too long may be admitted beyond it. A manager that admits everybody at once never
 //! asks: policies answer any number of applications.

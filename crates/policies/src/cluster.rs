@@ -4,7 +4,7 @@
 //! In order of arrival everybody gets one cluster (or its request, if that is less) while a whole cluster is left;
 //! further rounds hand out further clusters. When less than a cluster is left, or everybody has what it wants of whole
 //! clusters, the rest goes out by two and then by one, so that no processor idles that anybody wants; who has nothing
-//! comes first there.
+//! (or its master only) comes first there, and in the work-list.
 //!
 //! # Decisions
 //! - Minima and weights play no part.
@@ -14,11 +14,13 @@
 //!   who has nothing heads the work-list.
 //! - That a cluster lies under one cache is the business of [`placement`](crate::placement).
 
+use std::collections::BTreeSet;
+
 use crate::crowd;
 use crate::decision::{Allocation, Decision};
 use crate::parameter::{ParameterError, configurable, parameters};
 use crate::policy::Policy;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{AppId, Snapshot};
 
 parameters! {
     /// Parameters of `cluster`.
@@ -69,7 +71,10 @@ impl Policy for Cluster {
         } else {
             hand_out(snapshot, self.parameters.size)
         };
+        let first = u32::from(snapshot.master_always);
+        let served: BTreeSet<AppId> = allocations.iter().filter(|a| a.processors > first).map(|a| a.app).collect();
         let mut decision = Decision::everybody_waits(snapshot, allocations);
+        decision.work_list.sort_by_key(|app| served.contains(app));
         decision.cluster = self.parameters.size;
         decision
     }
@@ -100,7 +105,7 @@ fn hand_out(snapshot: &Snapshot<'_>, size: u32) -> Vec<Allocation> {
         round += 1;
     }
 
-    open.sort_by_key(|&i| parts[i] > 0);
+    open.sort_by_key(|&i| parts[i] > first);
     for chunk in [2_u32, 1] {
         while left >= u64::from(chunk) && !open.is_empty() {
             for &i in &open {

@@ -23,7 +23,9 @@
 //! # Level
 //! [`Policy::admission`] admits up to `level` applications. Beyond that it admits one at a time, while all that run
 //! have found their allocation and a base is free, up to `max-level`; the level falls again when an application that
-//! was efficient found nothing free. Who has waited for `max-wait` is admitted in any case.
+//! was efficient found nothing free, and to `level` when that is changed. Who has waited for `max-wait` is admitted in
+//! any case. Whoever has done nothing for [`SILENCE`] (it does not report, or has not registered) is taken as it is: it
+//! keeps nobody from idle processors.
 
 mod diagram;
 
@@ -41,6 +43,9 @@ use diagram::{Step, Verdict, react};
 
 /// How many steps an application tries when processors become free.
 const TRIES: u32 = 3;
+/// Whose allocation has not moved for so long, and who has not reported meanwhile, is not waited for. The runtime of this
+/// project reports earlier, once its program has come to its loop: a base of half a second is measured after 5 s.
+const SILENCE: Nanos = 10_000_000_000;
 
 parameters! {
     /// Parameters of `pdpa`.
@@ -70,8 +75,9 @@ struct Search {
     target: u32,
     /// What it had by the last decision.
     served: u32,
-    /// Since when `served` is what it is.
+    /// Since when `served` is what it is, and `target`.
     since: Nanos,
+    moved: Nanos,
     /// When the last report that counted was made.
     reported: Option<Nanos>,
     /// The last allocation that was good, and the speedup on it.
@@ -92,6 +98,7 @@ impl Search {
             target: 0,
             served: 0,
             since: 0,
+            moved: 0,
             reported: None,
             good: 1,
             good_speedup: 0.0,
@@ -150,8 +157,11 @@ pub struct Pdpa {
     parameters: PdpaParameters,
     searches: BTreeMap<AppId, Search>,
     processors: u32,
-    /// The multiprogramming level beyond the parameter, if it was raised.
+    /// The multiprogramming level, and for which value of the parameter it was raised.
     level: u32,
+    level_for: u32,
+    /// Who runs without having been in a snapshot for a decision, and since when that is known.
+    unregistered: BTreeMap<AppId, Nanos>,
     /// How many waited for admission when that was asked last.
     waiting: usize,
 }
@@ -229,7 +239,7 @@ impl Pdpa {
         }
 
         let came = snapshot.apps.len() as u64;
-        let admits = self.waiting > 0 && came < u64::from(self.parameters.max_level.max(self.parameters.level));
+        let admits = self.waiting > 0 && came < u64::from(self.most());
         if !(admits && free >= self.parameters.base.min(snapshot.processors)) {
             let may = |i: &usize| {
                 let search = &searches[*i];
@@ -273,10 +283,45 @@ impl Pdpa {
                 in_vain = true;
             }
         }
+        let level = self.level();
         if in_vain {
-            self.level = self.level.saturating_sub(1);
+            self.level = self.parameters.level.max(level - 1);
         }
-        self.level = self.level.max(self.parameters.level);
+    }
+
+    /// The most applications that idle processors bring.
+    fn most(&self) -> u32 {
+        self.parameters.max_level.max(self.parameters.level)
+    }
+
+    /// The level now, within what the parameters say now; at least 1.
+    fn level(&mut self) -> u32 {
+        if self.level_for != self.parameters.level {
+            (self.level, self.level_for) = (self.parameters.level, self.parameters.level);
+        }
+        self.level = self.level.min(self.most());
+        self.level
+    }
+
+    /// When everybody who is still searching will have been silent for too long; 0 when nobody searches. Learns of who
+    /// has not registered.
+    fn settled_at(&mut self, snapshot: &Snapshot<'_>) -> Nanos {
+        let mut unregistered = BTreeMap::new();
+        let mut settled_at = 0;
+        for app in snapshot.apps {
+            let since = match self.searches.get(&app.id) {
+                Some(search) if search.state == PdpaState::Stable => continue,
+                Some(search) => search.moved.max(search.reported.unwrap_or(0)),
+                None => {
+                    let since = self.unregistered.get(&app.id).copied().unwrap_or(snapshot.now);
+                    unregistered.insert(app.id, since);
+                    since
+                }
+            };
+            settled_at = settled_at.max(since.saturating_add(SILENCE));
+        }
+        self.unregistered = unregistered;
+        settled_at
     }
 
     /// What each has now: its target, as far as it asks for it and the machine has it.
@@ -306,6 +351,7 @@ impl Policy for Pdpa {
 
     fn decide(&mut self, snapshot: &Snapshot<'_>) -> Decision {
         let mut searches = self.searches(snapshot);
+        let before: Vec<u32> = searches.iter().map(|search| search.target).collect();
         let (mut up, mut back) = (Vec::new(), Vec::new());
         for (i, (search, app)) in searches.iter_mut().zip(snapshot.apps).enumerate() {
             if let Some(report) = search.report(app) {
@@ -318,7 +364,10 @@ impl Policy for Pdpa {
         }
         self.hand_out(snapshot, &mut searches, &up, &back);
         let allocations = self.allocations(snapshot, &searches);
-        for (search, allocation) in searches.iter_mut().zip(&allocations) {
+        for ((search, allocation), before) in searches.iter_mut().zip(&allocations).zip(before) {
+            if search.target != before {
+                search.moved = snapshot.now;
+            }
             let served = if allocation.shared { 0 } else { allocation.processors };
             if served != search.served {
                 (search.served, search.since) = (served, snapshot.now);
@@ -379,39 +428,39 @@ impl Policy for Pdpa {
 
     fn admission(&mut self, snapshot: &Snapshot<'_>, queue: &[Waiting]) -> Admission {
         let running = u32::try_from(snapshot.apps.len()).unwrap_or(u32::MAX);
-        let base = |request: u32| self.parameters.base.min(request.max(1));
+        let most_at_first = self.parameters.base;
+        let base = |request: u32| most_at_first.min(request.max(1));
         let mut reserved: u64 = 0;
-        let mut settled = true;
         for app in snapshot.apps {
             let search = self.searches.get(&app.id);
             reserved += u64::from(search.map_or(base(app.wants()), |search| search.target));
-            settled &= search.is_some_and(|search| search.state == PdpaState::Stable);
         }
-        self.level = self.level.max(self.parameters.level);
-        let most = self.parameters.max_level.max(self.parameters.level);
+        let mut settled_at = self.settled_at(snapshot);
+        let (mut level, most) = (self.level(), self.most());
         let mut admit = 0;
         for waiting in queue {
             let free = u64::from(snapshot.processors).saturating_sub(reserved);
             let now = running.saturating_add(admit);
+            let settled = settled_at <= snapshot.now;
             let idle = settled && now < most && free >= u64::from(base(waiting.request));
-            if idle && now >= self.level {
-                self.level = now + 1;
+            if idle && now >= level {
+                level = now + 1;
             }
             let patient = snapshot.now.saturating_sub(waiting.since) < self.parameters.max_wait;
-            if now >= self.level && patient {
+            if now >= level && patient {
                 break;
             }
             // The next one waits until this one has found its allocation, unless the level allows it.
-            settled = false;
+            settled_at = snapshot.now.saturating_add(SILENCE);
             reserved += u64::from(base(waiting.request));
             admit += 1;
         }
-        let first = queue.get(admit as usize);
+        self.level = level;
         self.waiting = queue.len() - admit as usize;
-        Admission {
-            admit,
-            level: Some(self.level),
-            next: first.map(|waiting| waiting.since.saturating_add(self.parameters.max_wait)),
-        }
+        let next = |first: &Waiting| {
+            let patient = first.since.saturating_add(self.parameters.max_wait);
+            if settled_at > snapshot.now { patient.min(settled_at) } else { patient }
+        };
+        Admission { admit, level: Some(level), next: queue.get(admit as usize).map(next) }
     }
 }

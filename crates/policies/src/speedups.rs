@@ -78,7 +78,7 @@ pub enum Refused {
     Superlinear {
         /// The speedup that it would be.
         speedup: f64,
-        /// Processors on which it was measured.
+        /// The processors on which it would be so: of the two numbers that do not go together the larger one.
         processors: u32,
         /// The limit, per processor.
         most: f64,
@@ -161,6 +161,11 @@ impl Speedups {
         self.regions.get(&(program.to_owned(), region))?.speedup(processors)
     }
 
+    /// Forgets one region of a program.
+    pub fn forget_region(&mut self, program: &str, region: u64) {
+        self.regions.remove(&(program.to_owned(), region));
+    }
+
     /// Forgets a program: it was built anew.
     pub fn forget(&mut self, program: &str) {
         self.regions.retain(|(name, _), _| name != program);
@@ -179,17 +184,17 @@ impl Speedups {
 fn take(region: &mut Region, processors: u32, time: f64, smoothing: f64, most: f64) -> Result<f64, Refused> {
     // Against every other number of processors: fewer must not be faster than possible, either.
     let n = f64::from(processors);
-    let worst = region.times.iter().filter(|(other, _)| **other != processors).map(|(&other, &known)| {
-        let other = f64::from(other);
+    let worst = region.times.iter().filter(|(other, _)| **other != processors).map(|(&larger, &known)| {
+        let other = f64::from(larger);
         // Speedup per processor of the larger number relative to the smaller one.
-        if other < n { known * other / (time * n) } else { time * n / (known * other) }
+        if other < n { (known * other / (time * n), processors) } else { (time * n / (known * other), larger) }
     });
-    let worst = worst.fold(0.0, f64::max);
+    let (worst, larger) = worst.fold((0.0, processors), |worst, next| if next.0 > worst.0 { next } else { worst });
     if worst > most {
         let again = if region.refused.1 == processors { region.refused.0 + 1 } else { 1 };
         region.refused = (again, processors);
         if again < REPEATED {
-            return Err(Refused::Superlinear { speedup: worst * n, processors, most });
+            return Err(Refused::Superlinear { speedup: worst * f64::from(larger), processors: larger, most });
         }
         *region = Region { heard: region.heard, ..Region::default() };
     }
@@ -262,7 +267,8 @@ mod tests {
         assert!(matches!(error, Refused::Superlinear { processors: 4, .. }), "{error}");
         assert_eq!(speedups.recall("a", 0, 4), None);
         // On one processor 1000 would make two of them 5 times as fast each.
-        assert!(sample(&mut speedups, 1, 1000 * MS).is_err());
+        let error = sample(&mut speedups, 1, 1000 * MS).expect_err("two are too fast then").to_string();
+        assert_eq!(error, "a speedup of 10 on 2 processors; at most 2 per processor is believed");
         assert_eq!(sample(&mut speedups, 4, 25 * MS), Ok(8.0), "twice per processor is believed");
     }
 

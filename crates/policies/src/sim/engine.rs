@@ -26,6 +26,9 @@ mod moves;
 /// So many decisions in a row without progress of anybody: the policy lets everybody starve.
 const MOST_IDLE: u32 = 10_000;
 
+/// So much processor time, and work, is counted in all: sums stay within their type (292 years).
+const LONGEST: Nanos = Nanos::MAX / 2;
+
 /// How to simulate.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -76,6 +79,12 @@ pub enum SimError {
         /// The first of those that wait.
         program: String,
         /// Since when.
+        at: Nanos,
+    },
+    /// It is too much to be counted.
+    #[error("more than {LONGEST} ns of processor time at {at} ns, and the workload has not ended; make it shorter")]
+    TooMuch {
+        /// When.
         at: Nanos,
     },
     /// It takes too long.
@@ -130,6 +139,8 @@ struct Engine<'w> {
     /// Who ran last on each processor.
     used_by: BTreeMap<u32, AppId>,
     outcome: Outcome,
+    /// Of all executions that have ended.
+    cpu_time: Nanos,
     idle: u32,
 }
 
@@ -173,6 +184,7 @@ impl<'w> Engine<'w> {
             next_id: 0,
             used_by: BTreeMap::new(),
             outcome,
+            cpu_time: 0,
             idle: 0,
         };
         let mut copies: BTreeMap<&str, u32> = BTreeMap::new();
@@ -207,6 +219,9 @@ impl<'w> Engine<'w> {
             }
             self.now = next;
             self.step()?;
+            if self.outcome.work.max(self.cpu_time) > LONGEST {
+                return Err(SimError::TooMuch { at: self.now });
+            }
             events += 1;
             if events > self.options.most_events {
                 return Err(SimError::TooLong { events });
@@ -322,7 +337,10 @@ impl<'w> Engine<'w> {
 
     fn end(&mut self, instance: &Instance<'_>) {
         let job = &self.workload.jobs[instance.job];
-        self.outcome.work += instance.work.round() as Nanos;
+        let cpu_time = instance.cpu_time.round() as Nanos;
+        // Both casts saturate; beyond `LONGEST` the step is an error.
+        self.outcome.work = self.outcome.work.saturating_add(instance.work.round() as Nanos);
+        self.cpu_time = self.cpu_time.saturating_add(cpu_time);
         self.outcome.executions.push(Execution {
             program: instance.name.to_owned(),
             copy: instance.copy,
@@ -330,7 +348,7 @@ impl<'w> Engine<'w> {
             arrival: instance.arrival,
             started: instance.started,
             ended: self.now,
-            cpu_time: instance.cpu_time.round() as Nanos,
+            cpu_time,
             dedicated: instance.program.dedicated(self.workload.machine.processors).round() as Nanos,
         });
         if let Some(timeline) = &mut self.outcome.timeline {

@@ -28,7 +28,8 @@
 //! - Under an unbound decision (policy `none`) the kernel shares out the processors: [`Native`].
 //! - At the end of an iteration that ran with one team (and of each step of a phase, if it has several) the program reports
 //!   how long its parallel part took; policies see what [`Speedups`](crate::speedups::Speedups) makes of that.
-//! - The manager decides at each event and each quantum, in no time; `examples/cost.rs` says how long that takes in truth.
+//! - The manager decides at each event and each quantum, in no time (also when processors are given back: the work-list
+//!   of the last decision, which hands them out in the daemon, is not used); `examples/cost.rs` says how long that takes in truth.
 //!
 //! # Invariants
 //! X1  Same workload, same outcome, bit for bit: no clock, no randomness, no order of addresses or hashes.

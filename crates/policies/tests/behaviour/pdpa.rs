@@ -1,8 +1,9 @@
 //! `pdpa`: walks through its diagram worked out by hand, and admission.
 
 use policies::{
-    AppId, AppView, Cause, Decision, Nanos, Pdpa, PdpaParameters, PdpaState, Policy, Snapshot, Speedup, Waiting,
+    AppId, AppView, Cause, Decision, Nanos, Pdpa, PdpaParameters, PdpaState, Policy, Snapshot, Speedup, Value, Waiting,
 };
+use proptest::prelude::*;
 
 use crate::support::{numbers, requests};
 
@@ -228,4 +229,129 @@ fn high_efficiency_keeps_the_merely_good_from_growing() {
     run.decide(Cause::Arrival);
     // 0.8: good, but not good enough to grow.
     assert_eq!((run.report(1, 3.2), run.state(1)), (vec![4, 4], PdpaState::Stable));
+}
+
+#[test]
+fn a_level_that_is_lowered_holds_from_then_on() {
+    let mut run = Run::new(&[4, 4], 64);
+    let queue: Vec<Waiting> = (8..16).map(|id| Waiting { id: AppId(id), request: 4, since: run.now }).collect();
+    let admission = |run: &mut Run| {
+        let snapshot = Run::snapshot(&run.apps, run.processors, run.now, Cause::Arrival);
+        let answer = run.policy.admission(&snapshot, &queue);
+        (answer.admit, answer.level)
+    };
+    // As it stands: 4, two of them run. When both are stable the level follows those that come, one at a time.
+    assert_eq!(admission(&mut run), (2, Some(4)));
+    run.report(1, 4.0);
+    run.report(2, 4.0);
+    run.apps.extend([3, 4].map(|id| AppView::new(AppId(id), 4)));
+    run.decide(Cause::Arrival);
+    run.report(3, 4.0);
+    run.report(4, 4.0);
+    assert_eq!(admission(&mut run), (1, Some(5)));
+    // Lowered while four run: nobody comes before three of them have left; nor is what was raised before remembered.
+    for (key, value) in [("level", 2), ("max-level", 2)] {
+        run.policy.configure(key, &Value::Whole(value)).expect("it is in range");
+    }
+    assert_eq!(admission(&mut run), (0, Some(2)));
+    run.apps.truncate(1);
+    run.decide(Cause::Exit);
+    assert_eq!(admission(&mut run), (1, Some(2)));
+    // Beyond it idle processors bring others again, as far as that is allowed.
+    run.policy.configure("max-level", &Value::Whole(3)).expect("it is in range");
+    run.apps.push(AppView::new(AppId(8), 4));
+    run.decide(Cause::Arrival);
+    run.report(8, 4.0);
+    assert_eq!(admission(&mut run), (1, Some(3)));
+    run.policy.configure("max-level", &Value::Whole(1)).expect("it is in range");
+    assert_eq!(admission(&mut run), (0, Some(2)), "what was raised falls with the bound");
+}
+
+#[test]
+fn who_does_not_report_keeps_nobody_from_idle_processors_for_long() {
+    const SECOND: Nanos = 1_000_000_000;
+    let parameters = PdpaParameters { level: 2, ..PdpaParameters::default() };
+    let mut run = Run::new(&[4, 16], 32);
+    run.policy = Pdpa::with(parameters).expect("they are in range");
+    run.decide(Cause::Arrival);
+    let began = run.now;
+    run.report(1, 4.0);
+    assert_eq!((run.state(1), run.state(2)), (PdpaState::Stable, PdpaState::NoReference));
+    let queue = [8, 9].map(|id| Waiting { id: AppId(id), request: 8, since: began });
+    let admission = |run: &mut Run, now: Nanos| {
+        let snapshot = Run::snapshot(&run.apps, run.processors, now, Cause::Arrival);
+        let answer = run.policy.admission(&snapshot, &queue);
+        (answer.admit, answer.level, answer.next.map(|next| next - began))
+    };
+    // The second may report yet; whether its request swings says nothing of that.
+    assert_eq!(admission(&mut run, began + SECOND), (0, Some(2), Some(10 * SECOND)));
+    run.now = began + 9 * SECOND;
+    run.request(2, 1);
+    run.request(2, 16);
+    let now = run.now;
+    assert_eq!(admission(&mut run, now), (0, Some(2), Some(10 * SECOND)));
+    // It does not. One comes; it never registers, so that the next one waits as long again.
+    assert_eq!(admission(&mut run, began + 10 * SECOND), (1, Some(3), Some(20 * SECOND)));
+    run.apps.push(AppView::new(AppId(8), 8));
+    assert_eq!(admission(&mut run, began + 11 * SECOND), (0, Some(3), Some(21 * SECOND)));
+    assert_eq!(admission(&mut run, began + 21 * SECOND), (1, Some(4), Some(31 * SECOND)));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// First come, first served; nobody waits beyond `max-wait`; beyond the highest level only who has waited for so long.
+    #[test]
+    fn admission_keeps_to_its_bounds_whatever_happens(
+        processors in 1..40_u32,
+        level in 1..6_u32,
+        max_level in 1..8_u32,
+        steps in prop::collection::vec((0..6_u8, 1..20_u32, 0.0..1.3_f64, 0..4_000_000_000_u64), 1..120),
+    ) {
+        let max_wait = 15_000_000_000;
+        let parameters = PdpaParameters { level, max_level, max_wait, ..PdpaParameters::default() };
+        let mut run = Run::new(&[], processors);
+        run.policy = Pdpa::with(parameters).expect("they are in range");
+        let mut queue: Vec<Waiting> = Vec::new();
+        let mut came = 0;
+        for (what, number, efficiency, passes) in steps {
+            run.now += passes;
+            let one = run.apps.get(number as usize % run.apps.len().max(1)).map(|app| app.id.0);
+            match (what, one) {
+                (0 | 1, _) => {
+                    came += 1;
+                    queue.push(Waiting { id: AppId(came), request: number, since: run.now });
+                }
+                (2, Some(id)) => {
+                    run.apps.retain(|app| app.id != AppId(id));
+                    run.decide(Cause::Exit);
+                }
+                (3, Some(id)) => drop(run.request(id, number)),
+                // Somebody in the queue goes away.
+                (4, _) if !queue.is_empty() => {
+                    queue.remove(number as usize % queue.len());
+                }
+                (_, Some(id)) => {
+                    let has = run.decision.of(AppId(id)).expect("it runs").processors;
+                    run.report(id, efficiency * f64::from(has));
+                }
+                _ => {}
+            }
+            let (now, running) = (run.now, run.apps.len());
+            let answer = run.policy.admission(&Run::snapshot(&run.apps, processors, now, Cause::Arrival), &queue);
+            let admitted = answer.admit as usize;
+            prop_assert!(admitted <= queue.len());
+            let most = level.max(max_level) as usize;
+            let late = |waiting: &Waiting| now - waiting.since >= max_wait;
+            prop_assert!(queue[..admitted].iter().enumerate().all(|(i, it)| running + i < most || late(it)), "{answer:?}");
+            prop_assert!(!queue[admitted..].iter().any(late), "{answer:?} leaves somebody waiting for too long");
+            prop_assert!(answer.level.is_some_and(|now| (level..=level.max(max_level)).contains(&now)), "{answer:?}");
+            let asked_again = answer.next.is_some_and(|next| now < next && next <= queue[admitted].since + max_wait);
+            prop_assert!(if admitted == queue.len() { answer.next.is_none() } else { asked_again }, "{answer:?}");
+            run.apps.extend(queue.drain(..admitted).map(|it| AppView::new(it.id, it.request)));
+            if admitted > 0 {
+                run.decide(Cause::Arrival);
+            }
+        }
+    }
 }

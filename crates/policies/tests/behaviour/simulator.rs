@@ -270,6 +270,17 @@ fn a_policy_that_starves_or_breaks_a_rule_is_named() {
     assert!(matches!(simulate(&work, &registry, &few), Err(SimError::TooLong { .. })));
 }
 
+#[test]
+fn more_than_can_be_counted_is_refused_and_not_wrapped() {
+    // 4096 processors, four times as fast each: 100 000 s of work take 6.1 s, and 93 000 times as much is 9.3e18 ns.
+    let curve = Curve::Speedups(vec![(1, 1.0), (4096, 16_384.0)]);
+    let huge = Program { curve, iterations: 93_000, ..program(4096, 100_000_000, 1) };
+    let mut work = workload(4096, &[("a", huge)], vec![Job::new("a", 1, 1)]);
+    work.manager.quantum = Span::from_ms(10_000);
+    let error = simulate(&work, &all(), &Options::policy("equip")).expect_err("it is more than 292 years");
+    assert!(error.to_string().contains("make it shorter") && matches!(error, SimError::TooMuch { .. }), "{error}");
+}
+
 fn any_program() -> impl Strategy<Value = Program> {
     let phase = prop_oneof![
         (1..50_u64).prop_map(|ms| Phase::serial(Span::from_ms(ms))),

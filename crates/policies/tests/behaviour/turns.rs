@@ -32,9 +32,12 @@ fn cluster_hands_out_whole_clusters_in_order_of_arrival_then_the_rest() {
     assert_eq!((numbers(&decision), decision.work_list.clone()), (vec![4, 4, 3], ids(&[1, 2, 3])));
     // The third asks for 2 only: the last one goes to the first.
     assert_eq!(numbers(&decide("cluster", &requests(&[12, 8, 2]), 11, false)), [5, 4, 2]);
-    // With masters each has 1 of 11 first; 3 complete the cluster of the first, 3 that of the second; then 2 are left:
-    // less than a cluster, both to the first (all have something).
-    assert_eq!(numbers(&decide("cluster", &requests(&[12, 8, 5]), 11, true)), [6, 4, 1]);
+    // With masters each has 1 of 11 first; 3 complete the cluster of the first, 3 that of the second; then 2 are left,
+    // less than a cluster: both to the third, which has no more than its master. So it is as without masters.
+    assert_eq!(numbers(&decide("cluster", &requests(&[12, 8, 5]), 11, true)), [4, 4, 3]);
+    // A fourth has its master only, and heads the work-list: 12 - 4 = 8, 3 + 3 of them to the first two, 2 to the third.
+    let decision = decide("cluster", &requests(&[12, 8, 5, 5]), 12, true);
+    assert_eq!((numbers(&decision), decision.work_list.clone()), (vec![4, 4, 3, 1], ids(&[4, 1, 2, 3])));
     // More applications than clusters, strict: the last ones have nothing and head the work-list.
     let decision = decide("cluster", &requests(&[4, 6, 4, 4]), 8, false);
     assert_eq!((numbers(&decision), decision.work_list.clone()), (vec![4, 4, 0, 0], ids(&[3, 4, 2])));
