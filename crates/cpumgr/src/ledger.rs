@@ -63,6 +63,9 @@ pub struct Change {
     pub holding: Holding,
 }
 
+/// The region of a program's times that outlive it.
+const REMEMBERED: u64 = 0;
+
 #[derive(Debug)]
 struct Entry {
     id: AppId,
@@ -78,6 +81,8 @@ struct Entry {
     kept: Option<u32>,
     /// What it measured last.
     speedup: Option<Speedup>,
+    /// Under which program and region its times are kept, from its first report on.
+    kept_as: Option<(String, u64)>,
     holding: Holding,
     /// The last so many processors of the holding are idle (L5).
     idle: usize,
@@ -135,6 +140,7 @@ impl Ledger {
             idle: 0,
             kept: None,
             speedup: None,
+            kept_as: None,
             holding: Holding::default(),
             since: BTreeMap::new(),
             cpu_time: 0,
@@ -177,19 +183,38 @@ impl Ledger {
     }
 
     /// A program called `name` reported how long the same work took on numbers of processors. What is known of it under
-    /// that name, also from earlier executions, is smoothed with it; the last time is the one to decide upon.
+    /// that name, also from earlier executions, is smoothed with it; the last time is the one to decide upon. Of programs
+    /// of one name that run at once each later one is measured by itself: its input may be another one.
     ///
     /// # Errors
-    /// The first time that is not believed; those before it count.
+    /// The first time that is not believed; those before it are remembered, and nothing is decided upon them.
     pub fn report(&mut self, app: AppId, name: &str, times: &[(u32, Nanos)], now: Nanos) -> Result<(), Refused> {
-        let machine = self.processors();
+        let (machine, region) = (self.processors(), self.region(app, name));
+        let mut last = None;
         for &(processors, time) in times {
-            let speedup = self.speedups.sample(name, Sample { region: 0, processors, time, at: now }, machine)?;
-            if let Some(entry) = self.entries.iter_mut().find(|entry| entry.id == app) {
-                entry.speedup = Some(speedup);
-            }
+            last = Some(self.speedups.sample(name, Sample { region, processors, time, at: now }, machine)?);
+        }
+        if let Some(entry) = self.entries.iter_mut().find(|entry| entry.id == app) {
+            entry.speedup = last.or(entry.speedup);
         }
         Ok(())
+    }
+
+    /// Where the times of a program are kept: with what is remembered under its name, unless another one that runs has
+    /// that.
+    fn region(&mut self, app: AppId, name: &str) -> u64 {
+        let has_it = |entry: &Entry| entry.kept_as.as_ref().is_some_and(|(kept, at)| kept == name && *at == REMEMBERED);
+        let is_taken = self.entries.iter().any(|entry| entry.id != app && has_it(entry));
+        let own = app.0.saturating_add(1);
+        let Some(entry) = self.entries.iter_mut().find(|entry| entry.id == app) else { return own };
+        if let Some((kept, region)) = &entry.kept_as
+            && kept == name
+        {
+            return *region;
+        }
+        let region = if is_taken { own } else { REMEMBERED };
+        entry.kept_as = Some((name.to_owned(), region));
+        region
     }
 
     /// What a program reported, smoothed.
@@ -282,10 +307,14 @@ impl Ledger {
 
     /// A program leaves; what it held is free for the next decision. False: it was not there.
     pub fn leave(&mut self, app: AppId) -> bool {
-        let before = self.entries.len();
-        self.entries.retain(|entry| entry.id != app);
+        let Some(at) = self.entries.iter().position(|entry| entry.id == app) else {
+            return false;
+        };
+        if let Some((name, region)) = self.entries.remove(at).kept_as.filter(|(_, region)| *region != REMEMBERED) {
+            self.speedups.forget_region(&name, region);
+        }
         self.target.remove(&app);
-        before != self.entries.len()
+        true
     }
 
     /// A program asks; true when that is new.
@@ -322,9 +351,11 @@ impl Ledger {
             cause,
             master_always: true,
         };
+        // Newcomers are behind all others, and in no decision yet.
+        let is_complete = self.entries.last().is_none_or(|entry| self.decision.of(entry.id).is_some());
         let mut decision = match cause {
             // The work-list of the last decision, without waiting for the next one (M6).
-            Cause::Release => self.policy.release(&snapshot, &self.decision),
+            Cause::Release if is_complete => self.policy.release(&snapshot, &self.decision),
             _ => self.policy.decide(&snapshot),
         };
         if let Err(rule) = decision.check(&snapshot) {

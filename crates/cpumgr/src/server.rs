@@ -110,6 +110,8 @@ pub struct Server {
     attached: BTreeMap<u64, attached::Attached>,
     /// Who waits to be started, first come first.
     queue: VecDeque<queue::Place>,
+    /// The policy was last asked while somebody waited.
+    queue_told: bool,
     /// When the policy wants to be asked about them again.
     admit_again: Option<u64>,
     connections: BTreeMap<u64, Connection>,
@@ -168,6 +170,7 @@ impl Server {
             level: setup.level,
             attached: BTreeMap::new(),
             queue: VecDeque::new(),
+            queue_told: false,
             admit_again: None,
             connections: BTreeMap::new(),
             arrived: Vec::new(),
@@ -271,9 +274,7 @@ impl Server {
             // A program that died before its answer leaves again.
             self.bury(now);
         }
-        if !self.queue.is_empty() {
-            self.admit_waiting(now);
-        }
+        self.admit_waiting(now);
         // A pass that happens anyway spares the next wakeup for a sign of life alone.
         if self.next_beat <= now + self.beat_interval() / 2 {
             self.page.beat(now);

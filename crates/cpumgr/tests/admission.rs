@@ -280,3 +280,25 @@ fn pdpa_keeps_its_level_until_somebody_has_waited_for_too_long() {
         assert!(child.wait().unwrap().success());
     }
 }
+
+#[test]
+fn pdpa_tries_processors_that_were_kept_for_a_program_that_was_cancelled() {
+    let Some(cpus) = two_processors() else { return };
+    let manager = Manager::start(&["--policy", "pdpa", "--cpus", &cpus]);
+    done(&manager, &["policy", "base=1", "step=1", "level=2", "max-level=3", "max-wait=1h"]);
+    let [mut stays, mut leaves] = [manager.program(2, 2), manager.program(2, 2)];
+    for program in [&mut stays, &mut leaves] {
+        program.until("it has its base", |seen| seen.processors == 1 && !seen.shared);
+        // Efficient, but nothing is free: its allocation is found.
+        program.ask("report 1 1000 1000");
+    }
+    eventually("both reports are heard", || {
+        manager.status().programs.iter().all(|it| it.speedup.is_some()).then_some(())
+    });
+    let waits = submitted(&manager);
+    let place = eventually("it waits", || queue(&manager).places.first().map(|place| place.id));
+    done(&manager, &["cancel", &place.to_string()]);
+    assert_eq!(waits.wait_with_output().unwrap().status.code(), Some(7));
+    leaves.kill();
+    stays.until("it tries what is free", |seen| seen.processors == 2);
+}

@@ -277,7 +277,7 @@ fn examine_inside(text: &str, policy: usize, planted: bool) -> Result<Came, Stri
     let options = Options { timeline: true, most_events: MOST_EVENTS, ..Options::policy(name) };
     let outcome = match simulate(&workload, &registry, &options) {
         Ok(outcome) => outcome,
-        Err(SimError::TooLong { .. }) => return Ok(Came::Refused),
+        Err(SimError::TooLong { .. } | SimError::TooMuch { .. }) => return Ok(Came::Refused),
         Err(error) => return Err(format!("under {name}: {error}")),
     };
     // Each execution's processor time is a whole number of ns, rounded.

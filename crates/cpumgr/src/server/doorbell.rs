@@ -33,9 +33,9 @@ impl Server {
 
     /// Reads what a program says: its request, what it gave back, what it measured.
     pub(super) fn look(&mut self, serial: u64, now: u64) {
-        let Some(program) = self.connections.get_mut(&serial).and_then(|it| it.program.as_mut()) else {
-            return;
-        };
+        let Some(connection) = self.connections.get_mut(&serial) else { return };
+        let owner = connection.peer.uid;
+        let Some(program) = connection.program.as_mut() else { return };
         let app = AppId(serial);
         let request = program.areas.request();
         program.fixed_team = request.fixed_team;
@@ -52,7 +52,9 @@ impl Server {
             let base = (report.base_processors, report.base_ns);
             let times = [base, (report.processors, report.time_ns)];
             let possible = report.speedup().filter(|_| report.processors <= program.max);
-            match possible.map(|_| self.ledger.report(app, &program.name, &times, now)) {
+            // What another user's program of this name reports is not about this one (V3).
+            let known_as = format!("{owner}/{}", program.name);
+            match possible.map(|_| self.ledger.report(app, &known_as, &times, now)) {
                 Some(Ok(())) => self.cause = self.cause.or(Some(Cause::Speedup)),
                 Some(Err(refused)) => {
                     tracing::debug!(name = program.name, %refused, "a report is not believed");

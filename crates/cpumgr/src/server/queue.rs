@@ -4,7 +4,8 @@
 //! 1. A process says `submit` and waits on its connection. It is told how many are before it.
 //! 2. In each pass as many from the front of the queue are admitted as the level leaves room for and the policy advises
 //!    (`Policy::admission`, whose number stands: it keeps its own level, and lets in beyond it who has waited too long).
-//!    An admitted process counts as running until it ends, whether or not it registers.
+//!    An admitted process counts as running until it ends, whether or not it registers. When nobody waits any more the
+//!    policy is asked once more.
 //! 3. It hears `admitted` and becomes its program. Who is cancelled hears a refusal instead.
 //!
 //! # Invariants
@@ -81,7 +82,8 @@ impl Server {
         let connections = &self.connections;
         self.queue.retain(|place| connections.contains_key(&place.serial));
         self.admit_again = None;
-        if self.queue.is_empty() {
+        // A policy that was told of a queue is told when it is empty, too: it may keep processors free for those in it.
+        if self.queue.is_empty() && !self.queue_told {
             return;
         }
         let running = u32::try_from(self.running()).unwrap_or(u32::MAX);
@@ -90,6 +92,7 @@ impl Server {
             .iter()
             .map(|place| Waiting { id: AppId(place.serial), request: place.request, since: place.since })
             .collect();
+        self.queue_told = !waiting.is_empty();
         let advice = self.ledger.admission(now, &self.started(), &waiting);
         self.admit_again = advice.next;
         let mut admit = advice.admit.min(self.level.map_or(u32::MAX, |level| level.saturating_sub(running)));
