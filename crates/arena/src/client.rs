@@ -56,6 +56,9 @@ pub struct Hello {
     pub fixed_team: bool,
     /// The library that speaks for it, for reports; cut after 64 bytes.
     pub library: String,
+    /// The processors on which it stays whatever it is granted (D14): the manager grants it no others, as long as it has
+    /// some of them. `None`: what the kernel lets it run on counts, and bounds how many are granted, not which.
+    pub within: Option<CpuSet>,
 }
 
 /// A registered program's end of the connection.

@@ -95,6 +95,12 @@ impl ProgramDescriptors {
     }
 }
 
+/// The processors on which a program says that it stays, as far as the protocol can name them (S2). `None`: it says nothing.
+pub fn checked_within(register: &Register) -> Option<CpuSet> {
+    let cpus = register.within.as_ref()?;
+    Some(cpus.iter().filter(|cpu| **cpu < MAX_CPUS).map(|cpu| CpuId(*cpu)).collect())
+}
+
 /// What a program asks for, within bounds: `1 <= lowest <= requested <= max <= MAX_CPUS`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CheckedRequest {

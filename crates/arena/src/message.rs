@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 pub const PROTOCOL_VERSION: u32 = 1;
 /// The longest packet, either way.
 pub const MAX_MESSAGE: usize = 32 * 1024;
-/// Programs in one [`FromManager::Programs`] packet: each is at most some 1,500 bytes, whatever its name.
-pub const PROGRAMS_PER_PACKET: usize = 12;
+/// Programs in one [`FromManager::Programs`] packet: each is at most some 3,700 bytes, whatever its name.
+pub const PROGRAMS_PER_PACKET: usize = 8;
 /// Places in one [`FromManager::Waiting`] packet: each is at most some 900 bytes, whatever its label.
 pub const WAITING_PER_PACKET: usize = 32;
 /// The longest library name that a program may state, in bytes.
@@ -148,6 +148,9 @@ pub struct Register {
     /// What it holds from a manager that is gone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held: Option<Held>,
+    /// The processors on which it stays whatever it is given (places, its mask), in any order: it shall be given no others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub within: Option<Vec<u32>>,
 }
 
 /// What a program holds from a manager that is gone. A wish: the next manager gives it as far as others do not have it.
@@ -295,6 +298,9 @@ pub struct ProgramStatus {
     pub granted: u32,
     /// Which, as a kernel list.
     pub cpus: String,
+    /// The processors on which it stays whatever it is given, where it cannot use all that are managed, as a kernel list.
+    #[serde(default)]
+    pub within: Option<String>,
     /// Its processor is used by several programs in turn.
     pub shared: bool,
     /// Nobody else wants processors.
@@ -411,6 +417,7 @@ mod tests {
             fixed_team: true,
             library: "libgomp.so.1".into(),
             held: None,
+            within: None,
         })
     }
 
@@ -462,6 +469,7 @@ mod tests {
             granted: u32::MAX,
             // The longest list of 1024 processors: every second one.
             cpus: (0..1024).step_by(2).map(|cpu| cpu.to_string()).collect::<Vec<_>>().join(","),
+            within: Some((0..1024).step_by(2).map(|cpu| cpu.to_string()).collect::<Vec<_>>().join(",")),
             shared: false,
             dedicated: false,
             fixed_team: false,

@@ -147,7 +147,7 @@ fn requests(cpus: &str) {
 fn read(cpus: &str) {
     use arena::client::{Client, Hello};
     let manager = Manager::start(&["--cpus", cpus]);
-    let hello = Hello { max_processors: 2, request: 2, fixed_team: false, library: "bench".into() };
+    let hello = Hello { max_processors: 2, request: 2, fixed_team: false, library: "bench".into(), within: None };
     let client = Client::connect(&manager.socket(), &hello, support::PATIENCE).unwrap();
     const READS: u32 = 10_000_000;
     let rounds = (0..5).map(|_| {

@@ -9,12 +9,15 @@
 //! # Invariants
 //! - L1 Every program holds at least one processor.
 //! - L2 A processor that is not shared is held by one program; the exception is a program that would hold nothing
-//!   because its processor is still too young to be taken from another one: it shares that processor until then.
+//!   because its processor is still too young to be taken from another one: it shares that processor until then; or
+//!   because all on which it can run are others', who can run nowhere else either (`placement`, guests).
 //! - L3 A processor of its own is taken from a living program no earlier than `min(10 ms, quantum / 4)` after its
 //!   grant, unless the program asks for less.
 //! - L4 Under a decision that binds nothing (`none`) L2 and L3 are void: everybody holds all processors.
 //! - L5 What a program in a serial phase held before, and nobody else gets, stays in its holding: its next region finds it
 //!   there. It does not count as received.
+//! - L6 A program that stays on some processors (D14) holds no others. What it cannot have for that goes to others who
+//!   want it (`fitting`).
 //!
 //! Masters always run here: a program must be told that it lost a processor, and its master is who hears it (L1). Policies
 //! without that (`master_always = false`, the papers' gang experiments) are for the simulator.
@@ -30,6 +33,7 @@ use policies::{
     Smt, Snapshot, Speedup, Speedups, Value, Waiting,
 };
 
+mod fitting;
 mod settling;
 
 pub use settling::MAX_HOLD;
@@ -102,6 +106,9 @@ pub struct Ledger {
     /// In order of arrival.
     entries: Vec<Entry>,
     target: BTreeMap<AppId, Vec<u32>>,
+    /// What the policy said last.
+    decided: Decision,
+    /// The same, as far as it could be placed.
     decision: Decision,
     accounted_until: Nanos,
     turn_ends: Option<Nanos>,
@@ -120,6 +127,7 @@ impl Ledger {
             speedups: Speedups::new(),
             entries: Vec::new(),
             target: BTreeMap::new(),
+            decided: Decision::default(),
             decision: Decision::default(),
             accounted_until: 0,
             turn_ends: None,
@@ -242,7 +250,7 @@ impl Ledger {
     /// holds it alone, it is that one's last, or `to` is not the first besides that one to have what is released.
     pub fn pass(&mut self, to: AppId, cpu: u32, now: Nanos) -> Option<Vec<Change>> {
         let holder = self.entries.iter().find(|entry| entry.holding.cpus.contains(&cpu) && entry.id != to)?;
-        let may = holder.holding.cpus.len() > 1 && !holder.holding.shared;
+        let may = holder.holding.cpus.len() > 1 && !holder.holding.shared && self.placement.may_use(to, cpu);
         let holder = holder.id;
         let first = self.first_waiting().map(|(app, _)| app).find(|app| *app != holder);
         if !may || first != Some(to) {
@@ -251,9 +259,11 @@ impl Ledger {
         Some(self.release(holder, &[cpu], now))
     }
 
-    /// Who is to have processors that are released, in order, and how many each could use beyond what it has.
+    /// Who is to have processors that are released, whichever they are, in order, and how many each could use beyond what
+    /// it has.
     pub fn first_waiting(&self) -> impl Iterator<Item = (AppId, u32)> + '_ {
-        self.decision.work_list.iter().filter_map(|app| {
+        let anywhere = self.decision.work_list.iter().filter(|app| !self.placement.is_confined(**app));
+        anywhere.filter_map(|app| {
             let entry = self.entries.iter().find(|entry| entry.id == *app)?;
             let held = if entry.holding.shared { 0 } else { entry.holding.cpus.len() };
             let held = u32::try_from(held).expect("processors have 32-bit numbers");
@@ -352,10 +362,10 @@ impl Ledger {
             master_always: true,
         };
         // Newcomers are behind all others, and in no decision yet.
-        let is_complete = self.entries.last().is_none_or(|entry| self.decision.of(entry.id).is_some());
+        let is_complete = self.entries.last().is_none_or(|entry| self.decided.of(entry.id).is_some());
         let mut decision = match cause {
             // The work-list of the last decision, without waiting for the next one (M6).
-            Cause::Release if is_complete => self.policy.release(&snapshot, &self.decision),
+            Cause::Release if is_complete => self.policy.release(&snapshot, &self.decided),
             _ => self.policy.decide(&snapshot),
         };
         if let Err(rule) = decision.check(&snapshot) {
@@ -363,7 +373,9 @@ impl Ledger {
             decision = Equip::new().decide(&snapshot);
         }
         self.target = self.placement.place(&self.machine, &decision).into_iter().collect();
+        self.decided = decision.clone();
         self.decision = decision;
+        self.fit(&views);
         self.plan_turns(now, cause);
         self.settle(now)
     }

@@ -106,6 +106,13 @@ impl Report {
             text.push_str(line.trim_end());
             text.push('\n');
         }
+        for program in &self.programs {
+            if let Some(within) = &program.within {
+                // Writing to a string cannot fail.
+                let _written =
+                    writeln!(text, "{} stays on processors {within} (OMP_PLACES, taskset, a cpuset)", program.pid);
+            }
+        }
         for (pid, libraries) in &self.loaded {
             if let Some(said) = says(self.status.silent.contains(pid), libraries) {
                 // Writing to a string cannot fail.
@@ -218,6 +225,7 @@ mod tests {
             max: 2,
             granted: 1,
             cpus: "1".into(),
+            within: Some("1,3".into()),
             shared: true,
             dedicated: false,
             fixed_team: false,
@@ -256,6 +264,7 @@ mod tests {
              policy dss-ts, quantum 100ms, grace 2ms, 2 processors: 0-1\n\
              PID  NAME  REQUEST  GRANTED  CPUS  SHARED  SQUEEZED  LIBRARY  VPS  AGE\n\
              42   cg    2        1        1     yes     1         -        2    1m01s\n\
+             42 stays on processors 1,3 (OMP_PLACES, taskset, a cpuset)\n\
              42 uses /a/libgomp.so.1; mapped and not used: /w/libgomp-1.so\n\
              44 is not managed: it uses /w/libgomp-1.so\n"
         );

@@ -131,8 +131,12 @@ struct Obedient {
 
 impl Obedient {
     fn start(compiled: &Compiled, manager: &Manager) -> Self {
+        Self::start_with(compiled, manager, &[])
+    }
+
+    fn start_with(compiled: &Compiled, manager: &Manager, variables: &[(&str, &str)]) -> Self {
         let mut command = compiled.command(manager);
-        command.stdin(Stdio::piped()).env("OMP_NUM_THREADS", "2");
+        command.stdin(Stdio::piped()).env("OMP_NUM_THREADS", "2").envs(variables.iter().copied());
         let mut child = command.spawn().unwrap();
         let (input, output) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
         let mut program = Self { child, input, output };
@@ -180,6 +184,38 @@ fn a_program_shrinks_and_grows_with_its_grant_and_makes_no_thread_for_it() {
         program.until_regions_have(1);
         drop(other);
         assert_eq!(program.until_regions_have(2), before);
+    }
+}
+
+#[test]
+fn explicit_places_say_which_processors_the_manager_gives() {
+    let Some(both) = two_processors() else { return };
+    let manager = Manager::start(&["--cpus", &both]);
+    let Some(compiled) = Compiled::new(&manager, "obey") else { return };
+    let all: Vec<String> =
+        platform::affinity::CpuSet::parse_list(&both).unwrap().iter().map(|it| it.to_string()).collect();
+    let mut other = Obedient::start(&compiled, &manager);
+    for (own, rest) in [(&all[0], &all[1]), (&all[1], &all[0])] {
+        other.until_regions_have(2);
+        let shown = |program: &Obedient| {
+            let pid = i32::try_from(program.child.id()).unwrap();
+            let report = manager.status();
+            let shown = report.programs.iter().find(|it| it.pid == pid).unwrap();
+            (shown.cpus.clone(), shown.within.clone())
+        };
+        let stays = (own.clone(), Some(own.clone()));
+        for (variable, value) in [("OMP_PLACES", format!("{{{own}}}")), ("GOMP_CPU_AFFINITY", own.clone())] {
+            let mut placed = Obedient::start_with(&compiled, &manager, &[(variable, &value)]);
+            eventually("it has its place", || (shown(&placed) == stays).then_some(()));
+            eventually("the other one has the rest", || (shown(&other) == (rest.clone(), None)).then_some(()));
+            other.until_regions_have(1);
+            assert_eq!(placed.ask("w"), *own);
+            // One more on the same processor: both run, and nobody takes the other's.
+            let mut second = Obedient::start_with(&compiled, &manager, &[(variable, &value)]);
+            eventually("it has its place, too", || (shown(&second) == stays).then_some(()));
+            eventually("nobody else has moved", || (shown(&other) == (rest.clone(), None)).then_some(()));
+            assert_eq!((placed.ask("w"), second.ask("w")), (own.clone(), own.clone()));
+        }
     }
 }
 

@@ -7,9 +7,9 @@ use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::time::{Duration, Instant};
 
-use arena::client::{Client, ConnectError, Hello};
+use arena::client::{Client, ConnectError, Connection, Hello};
 use arena::header::VERSION;
-use arena::message::{self, FromManager, MAX_MESSAGE, Refused, RefusedCode, ToManager};
+use arena::message::{self, FromManager, MAX_MESSAGE, Refused, RefusedCode, Register, ToManager};
 use platform::fdpass;
 use platform::shm::SharedMemory;
 use support::{Manager, PATIENCE, Program, connection, eventually, register_packet};
@@ -210,7 +210,13 @@ fn the_manager_never_maps_what_it_sent_for_writing_by_the_program() {
 #[test]
 fn a_process_that_registers_anew_replaces_its_old_self() {
     let manager = Manager::start(&[]);
-    let hello = |library: &str| Hello { max_processors: 2, request: 1, fixed_team: true, library: library.into() };
+    let hello = |library: &str| Hello {
+        max_processors: 2,
+        request: 1,
+        fixed_team: true,
+        library: library.into(),
+        within: None,
+    };
     let first = Client::connect(&manager.socket(), &hello("first"), PATIENCE).unwrap();
     let second = Client::connect(&manager.socket(), &hello("second"), PATIENCE).unwrap();
     eventually("the first is told", || (!first.is_alive()).then_some(()));
@@ -218,6 +224,31 @@ fn a_process_that_registers_anew_replaces_its_old_self() {
     let report = manager.status();
     assert_eq!(report.programs.len(), 1);
     assert_eq!((report.programs[0].library.as_str(), report.programs[0].fixed_team), ("second", true));
+}
+
+#[test]
+fn a_program_that_names_processors_that_do_not_exist_is_managed_like_any_other() {
+    let manager = Manager::start(&[]);
+    let lies = [vec![], vec![u32::MAX, 1 << 20, 1024], vec![1023; 5000]];
+    for within in lies {
+        let connection = Connection::open(&manager.socket(), PATIENCE).unwrap();
+        let register = Register {
+            layout: VERSION,
+            max_processors: 4,
+            request: 4,
+            fixed_team: false,
+            library: "raw".into(),
+            held: None,
+            within: Some(within),
+        };
+        connection.send(&ToManager::Register(register)).unwrap();
+        let (answer, descriptors) = connection.receive().unwrap();
+        assert!(matches!(answer, FromManager::Registered(_)) && descriptors.len() == 4, "{answer:?}");
+        let report = manager.status();
+        assert_eq!(report.programs.len(), 1);
+        // None of them is managed: it is somewhere else, and has the one processor that everybody has.
+        assert_eq!((report.programs[0].max, report.programs[0].granted), (1, 1));
+    }
 }
 
 #[test]
@@ -233,7 +264,7 @@ fn what_answers_garbage_is_refused_by_the_client() {
         }
         drop(fdpass::accept(&listener).unwrap());
     });
-    let hello = Hello { max_processors: 1, request: 1, fixed_team: false, library: String::new() };
+    let hello = Hello { max_processors: 1, request: 1, fixed_team: false, library: String::new(), within: None };
     let connect = || Client::connect(&path, &hello, PATIENCE).unwrap_err();
     let errors = [connect(), connect(), connect(), connect()];
     server.join().unwrap();

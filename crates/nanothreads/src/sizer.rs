@@ -236,7 +236,14 @@ fn register(library: &str, processors: usize) -> Option<Managed> {
         SocketChoice::Found(path) => (path, false),
     };
     let wanted = u32::try_from(processors).unwrap_or(u32::MAX);
-    let hello = Hello { max_processors: wanted, request: wanted, fixed_team: false, library: library.to_owned() };
+    let hello = Hello {
+        max_processors: wanted,
+        request: wanted,
+        fixed_team: false,
+        library: library.to_owned(),
+        // What its threads are bound within (`placement`): explicit places, taskset, a cpuset (D14).
+        within: Some(engine().mask().clone()),
+    };
     match Client::connect(&path, &hello, REGISTRATION) {
         Ok(client) => Some(managed_by(client, &path)),
         Err(error) => {

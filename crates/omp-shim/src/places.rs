@@ -3,8 +3,8 @@
 //! # What places do (D14)
 //! Queries answer what follows from the control variables; `omp_display_affinity` shows the truth. Explicit places are a
 //! fence: [`Fence::put_up`] narrows the initial thread's mask to the processors that they name before the engine looks at
-//! it, so that the engine binds within, and a manager, which reads that mask when the program registers, grants no more
-//! than there is inside. Where in the fence a thread runs, the engine and the manager decide.
+//! it, so that the engine binds within, and says so when it registers: a manager grants processors inside only, as long as
+//! it manages some of them. Where in the fence a thread runs, the engine and the manager decide.
 
 use crate::env::{Bind, Environment};
 use crate::frame::Frame;

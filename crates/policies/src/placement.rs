@@ -19,26 +19,37 @@
 //! per run changes its processor, and in as many turns as there are masters each of them has been in every place, so
 //! that all of them get the same.
 //!
+//! # Applications that stay inside a set of processors
+//! What [`Placement::confine`] says holds in every step; in step 5 those applications come first. Then `confined` makes
+//! room for what they lack, at the expense of applications that may run elsewhere, and shares out evenly what several of
+//! them can only have together. Masters of theirs that share do not stand in the circle: each has a seat for one as far as
+//! its part of what is shared goes. Who has nothing after all that is a guest on the least used processor of its set.
+//!
 //! # Invariants
-//! P1  A processor of its own belongs to one application, and no shared one does.
+//! P1  A processor of its own belongs to one application, and no shared one does, but for guests.
 //! P2  Everybody has as many processors as the decision says, unless the machine has fewer than the decision shares
-//!     out; then those who came last go short.
+//!     out, then those who came last go short, or its set has fewer left; nobody else goes short for that.
 //! P3  An application whose number does not fall keeps all that it holds, and one whose number falls to k keeps k of
-//!     it (processors that left the machine apart). Nothing moves when nothing changes, but for turns.
+//!     it (apart from processors that left the machine, and those that somebody needs who can be nowhere else). Nothing
+//!     moves when nothing changes, but for turns.
 //! P4  In a circle of S masters each place on a shared processor is held by each master once in S turns.
 //! P5  An unbound decision places nobody: everybody has all processors, and what ran where is forgotten.
+//! P6  Nobody has a processor outside its set, and everybody whose number is not 0 has one (as long as the machine has
+//!     one in its set).
 
 mod circle;
+mod confined;
 mod free;
 mod shelves;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde::{Deserialize, Serialize};
 
 use crate::decision::Decision;
 use crate::snapshot::AppId;
 use circle::Circle;
+use confined::Rooms;
 use free::Free;
 
 /// One logical processor. `core`, `llc` and `node` are any numbers that are equal for processors that share a core, a
@@ -116,6 +127,10 @@ pub struct Placement {
     /// Of each processor: the application that ran there last, as long as that stays.
     last: HashMap<u32, AppId>,
     circle: Circle,
+    /// Applications that stay inside a set of processors.
+    within: HashMap<AppId, BTreeSet<u32>>,
+    /// Of the last placement.
+    guests: BTreeSet<AppId>,
 }
 
 /// Where the virtual processors of an application ran last.
@@ -131,6 +146,36 @@ struct Seat {
     app: AppId,
     /// Indices of processors, one per virtual processor.
     slots: Vec<Option<usize>>,
+}
+
+impl Seat {
+    /// What it has, and how many it lacks.
+    fn near_and_holes(&self) -> (Vec<usize>, usize) {
+        let near: Vec<usize> = self.slots.iter().flatten().copied().collect();
+        let holes = self.slots.len() - near.len();
+        (near, holes)
+    }
+
+    /// Fills holes as far as this goes.
+    fn fill(&mut self, found: Vec<usize>) {
+        let holes = self.slots.iter_mut().filter(|slot| slot.is_none());
+        holes.zip(found).for_each(|(slot, cpu)| *slot = Some(cpu));
+    }
+}
+
+/// A seat for each application that does not share, in order of arrival.
+fn seats(processors: usize, decision: &Decision, rooms: &Rooms) -> Vec<Seat> {
+    let allocations = &decision.allocations;
+    // One processor stays for shared masters, if there are any that may use every processor.
+    let masters = usize::from(allocations.iter().any(|a| a.shared && rooms.of(a.app).is_none()));
+    let mut rest = processors.saturating_sub(masters);
+    let mut seats: Vec<Seat> = Vec::new();
+    for allocation in allocations.iter().filter(|a| !a.shared) {
+        let number = (allocation.processors as usize).min(rest);
+        rest -= number;
+        seats.push(Seat { app: allocation.app, slots: vec![None; number] });
+    }
+    seats
 }
 
 impl Placement {
@@ -173,6 +218,31 @@ impl Placement {
         self.homes.insert(app, Home { held: slots.len(), slots });
     }
 
+    /// A newcomer, whom the next decision names, never gets a processor that is not one of these, until it leaves. A set of
+    /// which the machine has none is no bound: the application is somewhere else anyway.
+    pub fn confine(&mut self, app: AppId, cpus: &[u32]) {
+        self.within.insert(app, cpus.iter().copied().collect());
+    }
+
+    /// Whether the application stays inside a set of processors.
+    #[must_use]
+    pub fn is_confined(&self, app: AppId) -> bool {
+        self.within.contains_key(&app)
+    }
+
+    /// Whether the application may have this processor.
+    #[must_use]
+    pub fn may_use(&self, app: AppId, cpu: u32) -> bool {
+        self.within.get(&app).is_none_or(|within| within.contains(&cpu))
+    }
+
+    /// Applications that were to have processors of their own by the last decision, and have one of somebody else's,
+    /// because their set has no more.
+    #[must_use]
+    pub fn guests(&self) -> &BTreeSet<AppId> {
+        &self.guests
+    }
+
     /// The processors of each application, in the order of the decision; processor i is for virtual processor i.
     ///
     /// Call it once for each decision that takes effect: [`Decision::rotate`] says when a turn begins. History of
@@ -184,35 +254,75 @@ impl Placement {
         let mut cpus = machine.cpus.clone();
         cpus.sort_by_key(|cpu| cpu.id);
         cpus.dedup_by_key(|cpu| cpu.id);
+        self.guests.clear();
         if decision.unbound {
-            *self = Self::with_smt(self.smt);
+            *self = Self { within: std::mem::take(&mut self.within), ..Self::with_smt(self.smt) };
+            self.forget(decision);
             let ids: Vec<u32> = cpus.iter().map(|cpu| cpu.id).collect();
             return decision.allocations.iter().map(|allocation| (allocation.app, ids.clone())).collect();
         }
 
         self.forget(decision);
         let mut free = Free::new(&cpus, &machine.distances, self.smt);
-        let seats = self.seat(&cpus, decision, &mut free);
+        let rooms = Rooms::new(&self.within, &cpus);
+        let sharers = decision.allocations.iter().filter(|a| a.shared).map(|a| a.app);
+        let (pinned, masters): (Vec<AppId>, Vec<AppId>) = sharers.partition(|app| rooms.of(*app).is_some());
+        let mut seats = seats(cpus.len(), decision, &rooms);
+        let taken: usize = seats.iter().map(|seat| seat.slots.len()).sum();
+        // The circle has its part of what is shared, rounded up.
+        let shared = cpus.len().saturating_sub(taken);
+        let of_circle = (shared * masters.len()).div_ceil((masters.len() + pinned.len()).max(1));
+        seats.extend(pinned.iter().take(shared - of_circle).map(|app| Seat { app: *app, slots: vec![None] }));
+        self.fill(&mut seats, &cpus, decision, &rooms, &mut free);
 
-        let masters: Vec<AppId> = decision.allocations.iter().filter(|a| a.shared).map(|a| a.app).collect();
         let came_from = |app: &AppId| self.homes.get(app).and_then(|home| home.slots.first()).copied();
         let shared_before = self.circle.renew(&masters, came_from, &mut free);
         if shared_before && decision.rotate {
-            self.circle.turn();
+            self.circle.turn(!pinned.is_empty());
         }
-        let mut shared = self.circle.places();
+        let shared = self.circle.places();
         self.remember(&cpus, &seats, &shared);
 
-        let mut own = seats.into_iter();
-        let placed = decision.allocations.iter().map(|allocation| {
-            if allocation.shared {
-                (allocation.app, shared.remove(&allocation.app).into_iter().collect())
-            } else {
-                let seat = own.next().expect("there is a seat for each allocation that is not shared");
-                (seat.app, seat.slots.into_iter().flatten().map(|at| cpus[at].id).collect())
-            }
-        });
+        let own = |seat: &Seat| (seat.app, seat.slots.iter().flatten().map(|&at| cpus[at].id).collect::<Vec<u32>>());
+        let mut lists: HashMap<AppId, Vec<u32>> = seats.iter().map(own).collect();
+        lists.extend(shared.into_iter().map(|(app, id)| (app, vec![id])));
+        self.put_up(decision, &cpus, &rooms, &mut lists);
+        let placed = decision.allocations.iter().map(|a| (a.app, lists.remove(&a.app).unwrap_or_default()));
         placed.collect()
+    }
+
+    /// Those who have nothing in their set become guests on the processor of it that fewest use.
+    fn put_up(
+        &mut self,
+        decision: &Decision,
+        cpus: &[MachineCpu],
+        rooms: &Rooms,
+        lists: &mut HashMap<AppId, Vec<u32>>,
+    ) {
+        if rooms.is_empty() {
+            return;
+        }
+        let mut users: HashMap<u32, usize> = HashMap::new();
+        lists.values().flatten().for_each(|id| *users.entry(*id).or_default() += 1);
+        for allocation in decision.allocations.iter().filter(|a| a.processors > 0) {
+            let app = allocation.app;
+            let Some(room) = rooms.of(app).filter(|_| lists.get(&app).is_none_or(Vec::is_empty)) else {
+                continue;
+            };
+            let home = self.homes.entry(app).or_default();
+            let was_on = home.slots.first().copied();
+            let ids = cpus.iter().zip(room).filter(|(_, inside)| **inside).map(|(cpu, _)| cpu.id);
+            let key = |id: &u32| (users.get(id).copied().unwrap_or(0), Some(*id) != was_on, *id);
+            let id = ids.min_by_key(key).expect("a room has a processor");
+            if home.slots.len() <= 1 {
+                home.slots = vec![id];
+            }
+            *users.entry(id).or_default() += 1;
+            lists.insert(app, vec![id]);
+            if !allocation.shared {
+                self.guests.insert(app);
+            }
+        }
     }
 
     /// Drops what is known about applications that left.
@@ -226,57 +336,48 @@ impl Placement {
         self.homes = stay;
         let homes = &self.homes;
         self.last.retain(|_, app| homes.contains_key(app));
+        if !self.within.is_empty() {
+            let named: BTreeSet<AppId> = decision.allocations.iter().map(|a| a.app).collect();
+            self.within.retain(|app, _| named.contains(app));
+        }
     }
 
-    /// Steps 1 to 5 for applications that do not share.
-    fn seat(&self, cpus: &[MachineCpu], decision: &Decision, free: &mut Free<'_>) -> Vec<Seat> {
-        let allocations = &decision.allocations;
-        // One processor stays for shared masters, if there are any.
-        let masters = usize::from(allocations.iter().any(|a| a.shared));
-        let mut rest = cpus.len().saturating_sub(masters);
-        let mut seats: Vec<Seat> = Vec::new();
-        for allocation in allocations.iter().filter(|a| !a.shared) {
-            let number = (allocation.processors as usize).min(rest);
-            rest -= number;
-            seats.push(Seat { app: allocation.app, slots: vec![None; number] });
-        }
-        let at = |id: u32| cpus.binary_search_by_key(&id, |cpu| cpu.id).ok();
+    /// Steps 1 to 5.
+    fn fill(&self, seats: &mut [Seat], cpus: &[MachineCpu], decision: &Decision, rooms: &Rooms, free: &mut Free<'_>) {
+        let find = |id: u32| cpus.binary_search_by_key(&id, |cpu| cpu.id).ok();
+        let at = |app: AppId, id: u32| find(id).filter(|&cpu| rooms.allow(app, cpu));
         let home = |app: AppId| self.homes.get(&app);
 
-        for seat in &mut seats {
+        for seat in &mut *seats {
+            let app = seat.app;
             let held = home(seat.app).map_or(&[][..], |home| &home.slots[..home.held]);
             for (slot, &id) in seat.slots.iter_mut().zip(held) {
-                *slot = at(id).filter(|&cpu| free.take(cpu));
+                *slot = at(app, id).filter(|&cpu| free.take(cpu));
             }
-            let mut cut_off = held.iter().skip(seat.slots.len()).filter_map(|&id| at(id));
+            let mut cut_off = held.iter().skip(seat.slots.len()).filter_map(|&id| at(app, id));
             for slot in seat.slots.iter_mut().filter(|slot| slot.is_none()) {
                 *slot = cut_off.find(|&cpu| free.take(cpu));
             }
         }
-        self.return_home(&mut seats, free, |app, id| at(id).filter(|_| self.last.get(&id) == Some(&app)));
+        self.return_home(seats, free, |app, id| at(app, id).filter(|_| self.last.get(&id) == Some(&app)));
         let mut was_last: HashMap<AppId, Vec<usize>> = HashMap::new();
         for (cpu, id) in cpus.iter().map(|cpu| cpu.id).enumerate() {
-            if let Some(app) = self.last.get(&id).filter(|_| free.has(cpu)) {
+            if let Some(app) = self.last.get(&id).filter(|app| free.has(cpu) && rooms.allow(**app, cpu)) {
                 was_last.entry(*app).or_default().push(cpu);
             }
         }
-        for seat in &mut seats {
+        for seat in &mut *seats {
             let found = was_last.remove(&seat.app).unwrap_or_default();
             for (slot, cpu) in seat.slots.iter_mut().filter(|slot| slot.is_none()).zip(found) {
                 *slot = Some(cpu).filter(|&cpu| free.take(cpu));
             }
         }
-        self.return_home(&mut seats, free, |_, id| at(id));
-        for seat in &mut seats {
-            let near: Vec<usize> = seat.slots.iter().flatten().copied().collect();
-            let holes = seat.slots.iter_mut().filter(|slot| slot.is_none());
-            let number = holes.count();
-            let mut found = free.take_near(&near, number, decision.cluster as usize).into_iter();
-            for slot in seat.slots.iter_mut().filter(|slot| slot.is_none()) {
-                *slot = found.next();
-            }
+        self.return_home(seats, free, at);
+        confined::fill(seats, rooms, cpus.len(), free);
+        for seat in seats.iter_mut().filter(|seat| rooms.of(seat.app).is_none()) {
+            let (near, number) = seat.near_and_holes();
+            seat.fill(free.take_near(&near, number, decision.cluster as usize));
         }
-        seats
     }
 
     /// Fills holes with the processor on which the virtual processor ran last, if `may` finds it and it is free.
@@ -300,7 +401,8 @@ impl Placement {
             home.held = 0;
             for (slot, cpu) in seat.slots.iter().enumerate().filter_map(|(i, cpu)| cpu.map(|cpu| (i, cpu))) {
                 let id = cpus[cpu].id;
-                // Slots are filled from the first on, because the free processors suffice for all seats.
+                // Slots are filled from the first on, because the free processors suffice for all seats, or the rest was
+                // cut off (`confined`).
                 if slot < home.slots.len() {
                     home.slots[slot] = id
                 } else {

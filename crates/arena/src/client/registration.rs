@@ -39,6 +39,10 @@ impl Registration {
             fixed_team: hello.fixed_team,
             library: cut(&hello.library, MAX_LIBRARY).to_owned(),
             held,
+            within: hello
+                .within
+                .as_ref()
+                .map(|cpus| cpus.iter().map(|cpu| cpu.0).filter(|cpu| *cpu < MAX_CPUS).collect()),
         });
         let connection = Connection::open(path, timeout)?;
         hook::at(Step::Connected);

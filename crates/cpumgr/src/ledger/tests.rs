@@ -6,17 +6,17 @@ use super::*;
 use policies::{MachineCpu, Registry};
 use proptest::prelude::*;
 
-const MS: Nanos = 1_000_000;
+pub(super) const MS: Nanos = 1_000_000;
 
 fn machine(cpus: u32) -> Machine {
     Machine::new((0..cpus).map(|id| MachineCpu { id, core: id, llc: 0, node: 0 }).collect())
 }
 
-fn ledger(cpus: u32, policy: &str) -> Ledger {
+pub(super) fn ledger(cpus: u32, policy: &str) -> Ledger {
     Ledger::new(machine(cpus), 100 * MS, Registry::with_builtin().create(policy).unwrap())
 }
 
-fn cpus(ledger: &Ledger, app: u64) -> Vec<u32> {
+pub(super) fn cpus(ledger: &Ledger, app: u64) -> Vec<u32> {
     let mut cpus = ledger.holding(AppId(app)).unwrap().cpus.clone();
     cpus.sort_unstable();
     cpus
@@ -422,7 +422,7 @@ fn without_programs_there_is_no_deadline() {
 
 #[derive(Clone, Debug)]
 enum Event {
-    Arrive { request: u32, max: u32 },
+    Arrive { request: u32, max: u32, within: Option<BTreeSet<u32>> },
     Leave { which: usize },
     Ask { which: usize, request: u32 },
     Wait { ns: Nanos },
@@ -430,14 +430,15 @@ enum Event {
 
 fn events() -> impl Strategy<Value = Event> {
     prop_oneof![
-        (0..9_u32, 0..9_u32).prop_map(|(request, max)| Event::Arrive { request, max }),
+        (0..9_u32, 0..9_u32, prop::option::weighted(0.4, prop::collection::btree_set(0..6_u32, 1..4)))
+            .prop_map(|(request, max, within)| Event::Arrive { request, max, within }),
         any::<usize>().prop_map(|which| Event::Leave { which }),
         (any::<usize>(), 0..9_u32).prop_map(|(which, request)| Event::Ask { which, request }),
         (0..30 * MS).prop_map(|ns| Event::Wait { ns }),
     ]
 }
 
-/// L1 and L2, and that nobody has more than it wants.
+/// L1, L2 and L6, and that nobody has more than it wants.
 fn check(ledger: &Ledger) {
     let mut owner: BTreeMap<u32, AppId> = BTreeMap::new();
     for entry in &ledger.entries {
@@ -447,6 +448,8 @@ fn check(ledger: &Ledger) {
         assert!(!(holding.shared && (holding.dedicated || holding.cpus.len() != 1)));
         let set: BTreeSet<u32> = holding.cpus.iter().copied().collect();
         assert_eq!(set.len(), holding.cpus.len(), "a processor twice");
+        let inside = set.iter().all(|cpu| ledger.placement.may_use(entry.id, *cpu));
+        assert!(inside || holding.unbound.is_some(), "L6: {} is on {set:?}", entry.id);
         for cpu in set.into_iter().filter(|_| !holding.shared) {
             assert_eq!(owner.insert(cpu, entry.id), None, "L2: processor {cpu} has two owners");
         }
@@ -468,9 +471,12 @@ proptest! {
                 ledger.entries.iter().map(|entry| (entry.id, (entry.holding.clone(), entry.since.clone()))).collect();
             let pick = |which: usize| ledger.entries.get(which % ledger.entries.len().max(1)).map(|entry| entry.id);
             let cause = match event {
-                Event::Arrive { request, max } => {
+                Event::Arrive { request, max, within } => {
                     next += 1;
                     ledger.arrive(AppId(next), request, max);
+                    if let Some(within) = within {
+                        ledger.confine(AppId(next), &within);
+                    }
                     Some(Cause::Arrival)
                 }
                 Event::Leave { which } => pick(which).filter(|app| ledger.leave(*app)).map(|_| Cause::Exit),

@@ -293,6 +293,7 @@ impl Server {
                 max: attached.max,
                 granted: holding.number(),
                 cpus: attached.cpus.to_string(),
+                within: None,
                 shared: holding.shared,
                 dedicated: holding.dedicated,
                 fixed_team: true,

@@ -202,6 +202,9 @@ impl Server {
         self.ledger.arrive(AppId(serial), request.requested, program.max);
         self.ledger.set_weight(AppId(serial), weight);
         connection.weight = weight;
+        if let Some(within) = &program.within {
+            self.ledger.confine(AppId(serial), &within.iter().map(|cpu| cpu.0).collect());
+        }
         if let Some(held) = &register.held {
             self.ledger.held_before(AppId(serial), &held.cpus);
         }

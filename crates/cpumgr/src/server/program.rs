@@ -4,7 +4,7 @@ use std::fs;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use arena::manager::{CheckedRequest, ProgramAreas, ProgramDescriptors};
+use arena::manager::{CheckedRequest, ProgramAreas, ProgramDescriptors, checked_within};
 use arena::message::{MAX_LIBRARY, Register};
 use platform::affinity::{self, CpuId, CpuSet, Tid};
 use platform::event::Doorbell;
@@ -40,6 +40,8 @@ pub(super) struct Program {
     pub(super) library: String,
     /// The most that it can use here.
     pub(super) max: u32,
+    /// Where it stays whatever it is granted, when it cannot use all that are managed.
+    pub(super) within: Option<CpuSet>,
     pub(super) fixed_team: bool,
     pub(super) arrived: u64,
     pub(super) bucket: Bucket,
@@ -71,10 +73,18 @@ impl Program {
         now: u64,
     ) -> SysResult<Self> {
         let stated = CheckedRequest::of_registration(register);
-        // What the program was fenced into before (taskset, a cpuset) limits what it can use; the program itself keeps
-        // to the fence when it binds. A process that cannot be asked is about to end.
-        let fence = affinity::affinity(Some(Tid(pid.0)))?;
-        let usable = u32::try_from(managed.intersection(&fence).len()).unwrap_or(u32::MAX);
+        // What the program was fenced into before (places, taskset, a cpuset) limits what it can use; the program itself
+        // keeps to the fence when it binds. Its own word for it needs no trust: it could as well bind itself there, or leave
+        // what it is granted unused. A process that cannot be asked is about to end.
+        let within = checked_within(register);
+        let fence = within.clone().map_or_else(|| affinity::affinity(Some(Tid(pid.0))), Ok)?;
+        let usable = managed.intersection(&fence);
+        let within = within.filter(|_| usable != *managed);
+        let name = name_of(pid)?;
+        if usable.is_empty() {
+            tracing::info!(pid = pid.0, name, %fence, "a program stays on processors that are not managed");
+        }
+        let usable = u32::try_from(usable.len()).unwrap_or(u32::MAX);
         let epoch = register.held.as_ref().map_or(0, |held| held.epoch);
         let (areas, descriptors) = ProgramAreas::create(serial, stated, grace, epoch)?;
         let mut library = register.library.clone().into_bytes();
@@ -82,9 +92,10 @@ impl Program {
         Ok(Self {
             areas,
             doorbell: Doorbell::new()?,
-            name: name_of(pid)?,
+            name,
             library: escape(&library),
             max: stated.max.min(usable.max(1)),
+            within,
             fixed_team: stated.fixed_team,
             arrived: now,
             bucket: Bucket::new(RINGS, RING_NS, now),

@@ -27,6 +27,7 @@ impl Server {
                     max: program.max,
                     granted: holding.number(),
                     cpus: cpus.to_string(),
+                    within: program.within.as_ref().map(CpuSet::to_string),
                     shared: holding.shared,
                     dedicated: holding.dedicated,
                     fixed_team: program.fixed_team,

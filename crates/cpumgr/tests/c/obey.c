@@ -2,11 +2,13 @@
  *   r  runs a region of default size:   "SIZE THREADS SAME", where THREADS counts the process's threads and SAME is 1 if
  *      member 1, when there is one, was the same kernel thread as ever
  *   f  forks a child that runs a region: the child's SIZE, and then the child waits in it until x comes
+ *   w  runs a region of default size: the processors on which its members are
  *   n  what `nproc` says that is run by the program
  *   q  ends */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <omp.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,6 +30,18 @@ static int region(int *same) {
   return size;
 }
 
+static void places(void) {
+  int seen[64] = {0}, size = 0;
+#pragma omp parallel shared(seen, size)
+  {
+    int id = omp_get_thread_num();
+    if (id == 0) size = omp_get_num_threads();
+    if (id < 64) seen[id] = sched_getcpu();
+  }
+  for (int id = 0; id < size && id < 64; id++) printf(id ? " %d" : "%d", seen[id]);
+  puts("");
+}
+
 static int threads(void) {
   DIR *tasks = opendir("/proc/self/task");
   int count = 0;
@@ -46,6 +60,8 @@ int main(void) {
     if (line[0] == 'r') {
       int size = region(&same);
       printf("%d %d %d\n", size, threads(), same);
+    } else if (line[0] == 'w') {
+      places();
     } else if (line[0] == 'f') {
       if (fork() == 0) {
         printf("%d\n", region(&same));

@@ -310,6 +310,7 @@ pub(crate) fn act_as_a_program() {
                     request: number(1),
                     fixed_team: false,
                     library: "test\x1b[31m".into(),
+                    within: None,
                 };
                 match Client::connect(Path::new(&socket), &hello, PATIENCE) {
                     Ok(connected) => {
@@ -559,8 +560,15 @@ pub(crate) fn errors(output: &Output) -> String {
 
 /// A registration as a packet.
 pub(crate) fn register_packet(layout: u32) -> Vec<u8> {
-    let register =
-        Register { layout, max_processors: 2, request: 2, fixed_team: false, library: "raw".into(), held: None };
+    let register = Register {
+        layout,
+        max_processors: 2,
+        request: 2,
+        fixed_team: false,
+        library: "raw".into(),
+        held: None,
+        within: None,
+    };
     message::encode(&ToManager::Register(register)).unwrap()
 }
 

@@ -128,7 +128,7 @@ impl Script {
 
 /// The program's side of the beginning.
 fn take_part(path: &Path, setup: Setup) -> Managed {
-    let hello = Hello { max_processors: 8, request: 2, fixed_team: false, library: "script".into() };
+    let hello = Hello { max_processors: 8, request: 2, fixed_team: false, library: "script".into(), within: None };
     let client = Client::connect(path, &hello, PATIENCE).expect("the script takes everybody");
     let managed = Managed::new(client);
     if !setup.domain {

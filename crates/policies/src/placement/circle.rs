@@ -45,9 +45,11 @@ impl Circle {
         shared_before
     }
 
-    /// A turn: everybody moves on by one place, unless all share alike already (rule 7: no needless movement).
-    pub(super) fn turn(&mut self) {
-        if self.masters.len().checked_rem(self.shared.len()).is_some_and(|surplus| surplus != 0) {
+    /// A turn: everybody moves on by one place, unless all share alike already (rule 7: no needless movement): there are as
+    /// many on each processor, and none may be `joined` by masters that do not move.
+    pub(super) fn turn(&mut self, joined: bool) {
+        let surplus = self.masters.len().checked_rem(self.shared.len());
+        if surplus.is_some_and(|surplus| surplus != 0 || joined) {
             self.masters.rotate_left(1);
         }
     }

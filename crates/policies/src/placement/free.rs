@@ -265,7 +265,35 @@ impl<'a> Free<'a> {
         taken
     }
 
-    /// The same, by id, for processors without an application.
+    /// Takes up to `number` of those that are `inside`, as for an application that has those of `near`. O(number x P).
+    pub(super) fn take_inside(&mut self, near: &[usize], number: usize, inside: &[bool]) -> Vec<usize> {
+        let (mut in_cache, mut in_node) = (vec![0_usize; self.caches.len()], vec![0_usize; self.nodes.len()]);
+        let mut taken = Vec::with_capacity(number);
+        let mut has = near.to_vec();
+        while taken.len() < number {
+            for cpu in has.drain(..) {
+                let cache = self.cpus[cpu].cache;
+                in_cache[cache] += 1;
+                in_node[self.caches[cache].node] += 1;
+            }
+            let key = |&cpu: &usize| {
+                let Cpu { core, cache, .. } = self.cpus[cpu];
+                let rank = self.rank(self.cores[core].taken);
+                let (before, after) = if self.smt == Smt::Spread { (rank, 0) } else { (0, rank) };
+                (before, Reverse(in_cache[cache]), Reverse(in_node[self.caches[cache].node]), after, cpu)
+            };
+            let all = (0..self.cpus.len()).filter(|&cpu| inside[cpu] && self.has(cpu));
+            let Some(best) = all.min_by_key(key) else {
+                break;
+            };
+            self.take(best);
+            has.push(best);
+            taken.push(best);
+        }
+        taken
+    }
+
+    /// The same as [`Free::take_near`], by id, for processors without an application.
     pub(super) fn take_ids(&mut self, number: usize) -> Vec<u32> {
         let taken = self.take_near(&[], number, 1);
         taken.into_iter().map(|cpu| self.cpus[cpu].id).collect()

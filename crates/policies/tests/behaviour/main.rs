@@ -1,5 +1,6 @@
 //! What the policies and the placement do, seen from outside the crate.
 
+mod confined;
 mod invariants;
 mod parameters;
 mod pdpa;

@@ -1,0 +1,167 @@
+//! Fitting: a decision as far as it could be placed, when programs stay on some of the processors (D14).
+//!
+//! # Rule
+//! The policy knows numbers only. Several programs may be bound to have more together than their processors are: then each
+//! counts as having what it has got, a guest as a master that shares, and processors that stay free for that go to the
+//! work-list, in its order, as far as who is in it can use them.
+
+use std::collections::BTreeSet;
+
+use policies::{Allocation, AppId, AppView};
+
+use super::Ledger;
+
+impl Ledger {
+    /// A program that [arrived](Ledger::arrive) stays on these processors whatever it is given (L6). When none of them is
+    /// managed, or all that are, that bounds nothing.
+    pub fn confine(&mut self, app: AppId, cpus: &BTreeSet<u32>) {
+        let inside: Vec<u32> = self.machine.cpus.iter().map(|cpu| cpu.id).filter(|id| cpus.contains(id)).collect();
+        let number = u32::try_from(inside.len()).expect("processors have 32-bit numbers");
+        let bounds = (1..self.processors()).contains(&number);
+        if let Some(entry) = self.entries.iter_mut().find(|entry| bounds && entry.id == app) {
+            entry.max = entry.max.min(number);
+            self.placement.confine(app, &inside);
+        }
+    }
+
+    /// Makes the decision what was placed, and places what is left over.
+    pub(super) fn fit(&mut self, views: &[AppView]) {
+        let is_confined = |view: &AppView| self.placement.is_confined(view.id);
+        if self.decision.unbound || !views.iter().any(is_confined) {
+            return;
+        }
+        let mut short = self.count();
+        if short.is_empty() {
+            return;
+        }
+        if self.deal(views, &short) {
+            self.decision.rotate = false;
+            self.target = self.placement.place(&self.machine, &self.decision).into_iter().collect();
+            short.extend(self.count());
+        }
+        let mut waiting = std::mem::take(&mut self.decision.work_list);
+        short.retain(|app| !waiting.contains(app));
+        waiting.extend(short);
+        waiting.retain(|app| {
+            let view = views.iter().find(|view| view.id == *app);
+            self.decision.of(*app).zip(view).is_some_and(|(allocation, view)| allocation.wants_more(view))
+        });
+        self.decision.work_list = waiting;
+    }
+
+    /// Puts what was placed into the decision; returns who has less than it said.
+    fn count(&mut self) -> BTreeSet<AppId> {
+        let mut short = BTreeSet::new();
+        for allocation in &mut self.decision.allocations {
+            let placed = self.target.get(&allocation.app).map_or(0, Vec::len);
+            let placed = u32::try_from(placed).expect("processors have 32-bit numbers");
+            if self.placement.guests().contains(&allocation.app) {
+                *allocation = Allocation::shared_master(allocation.app);
+            } else if placed < allocation.processors {
+                allocation.processors = placed;
+            } else {
+                continue;
+            }
+            short.insert(allocation.app);
+        }
+        short
+    }
+
+    /// Adds processors on which nobody is to the decision; true if there were some, and somebody could use them.
+    fn deal(&mut self, views: &[AppView], short: &BTreeSet<AppId>) -> bool {
+        let used: BTreeSet<u32> = self.target.values().flatten().copied().collect();
+        let all = self.machine.cpus.iter().map(|cpu| cpu.id);
+        let mut free: Vec<u32> = all.filter(|id| !used.contains(id)).collect();
+        let before = free.len();
+        for app in self.decision.work_list.iter().filter(|app| !short.contains(app)) {
+            let allocation = self.decision.allocations.iter_mut().find(|it| it.app == *app);
+            let Some((allocation, view)) = allocation.zip(views.iter().find(|view| view.id == *app)) else {
+                continue;
+            };
+            if free.is_empty() || (allocation.shared && self.placement.is_confined(*app)) {
+                continue;
+            }
+            // As long as anything is free no master shares in fact, and the place that it leaves is its own now.
+            allocation.shared = false;
+            free.retain(|cpu| {
+                let gets = allocation.processors < view.wants() && self.placement.may_use(*app, *cpu);
+                allocation.processors += u32::from(gets);
+                !gets
+            });
+        }
+        free.len() < before
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use policies::{AppId, Cause};
+
+    use super::super::MAX_HOLD;
+    use super::super::tests::{MS, cpus, ledger};
+
+    fn set(cpus: &[u32]) -> BTreeSet<u32> {
+        cpus.iter().copied().collect()
+    }
+
+    #[test]
+    fn a_program_that_stays_on_some_processors_gets_those_and_no_more() {
+        let mut ledger = ledger(4, "dss");
+        ledger.arrive(AppId(1), 4, 4);
+        ledger.decide(0, Cause::Arrival);
+        ledger.arrive(AppId(2), 4, 4);
+        ledger.confine(AppId(2), &set(&[0, 9]));
+        ledger.decide(MAX_HOLD, Cause::Arrival);
+        assert_eq!((cpus(&ledger, 1), cpus(&ledger, 2)), (vec![1, 2, 3], vec![0]));
+        assert!(!ledger.holding(AppId(2)).unwrap().shared);
+        // Sets that bound nothing: all that are managed, and none of them.
+        ledger.leave(AppId(2));
+        ledger.arrive(AppId(3), 4, 4);
+        ledger.confine(AppId(3), &set(&[0, 1, 2, 3, 4]));
+        ledger.arrive(AppId(4), 1, 1);
+        ledger.confine(AppId(4), &set(&[7]));
+        assert!(![3, 4].iter().any(|app| ledger.placement.is_confined(AppId(*app))));
+    }
+
+    #[test]
+    fn programs_on_the_same_processor_share_it_and_others_get_the_rest() {
+        let mut ledger = ledger(4, "equip");
+        for app in 1..=3 {
+            ledger.arrive(AppId(app), 4, 4);
+        }
+        ledger.confine(AppId(1), &set(&[0]));
+        ledger.confine(AppId(2), &set(&[0]));
+        ledger.decide(0, Cause::Arrival);
+        // The policy gives the third two, and the fourth processor would be idle.
+        assert_eq!([1, 2, 3].map(|app| cpus(&ledger, app)), [vec![0], vec![0], vec![1, 2, 3]]);
+        let holding = |app| ledger.holding(AppId(app)).unwrap();
+        assert!(!holding(1).shared && holding(2).shared);
+        assert!(![1, 2].iter().any(|app| holding(*app).dedicated));
+        // Nothing moves by itself.
+        let mut now = 0;
+        for _ in 0..5 {
+            now = ledger.next_deadline().unwrap_or(now + MS);
+            assert!(ledger.tick(now).is_empty());
+        }
+        ledger.leave(AppId(1));
+        ledger.decide(now, Cause::Exit);
+        assert!(!ledger.holding(AppId(2)).unwrap().shared);
+    }
+
+    #[test]
+    fn a_processor_is_not_passed_to_who_cannot_use_it() {
+        let mut ledger = ledger(4, "dss");
+        ledger.arrive(AppId(1), 3, 3);
+        ledger.decide(0, Cause::Arrival);
+        ledger.arrive(AppId(2), 4, 4);
+        ledger.confine(AppId(2), &set(&[0, 1, 2]));
+        ledger.decide(MAX_HOLD, Cause::Arrival);
+        assert_eq!((cpus(&ledger, 1).len(), cpus(&ledger, 2).len()), (2, 2));
+        assert_eq!(ledger.waiting(), 2);
+        let first = ledger.first_waiting().map(|(app, _)| app).collect::<Vec<_>>();
+        assert_eq!(first, [AppId(1)], "who takes any");
+        assert_eq!(ledger.pass(AppId(2), 3, 2 * MAX_HOLD), None);
+    }
+}
