@@ -12,7 +12,7 @@
 //!
 //! # Cost
 //! Nothing without such applications. A chain is O(applications x P), and there are few: as many as processors are lacking,
-//! and those of end 3. The worst that was found: 40 ms, for 512 applications that all lack something, in sets of 3 of 1024
+//! and those of end 3. The worst that was found: 60 ms, for 512 applications that all lack something, in sets of 3 of 1024
 //! processors.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
