@@ -1,9 +1,10 @@
 // Counts what a program in the virtual machine does between marks: cache lines that move between processors, and
 // instructions. A plugin for QEMU's TCG: `-plugin count.so,out=FILE`.
 //
-// Marks: the program executes `xchg %rbx,%rbx` between two regions, and `xchg %rcx,%rcx` to begin a new phase; neither
-// does anything. What happens between two `rbx` marks of a phase is one sample. For each phase a line of FILE has
-// the number of samples and the least, median and greatest of each column below.
+// Marks: the program executes `nopl "REGN"(%rax)` between two regions, and `nopl "PHAS"(%rax)` to begin a new phase: long
+// no-operations whose displacement is the word. No compiler emits them; `xchg %rbx,%rbx`, which looks as idle, stands
+// behind each `cpuid` of a Rust program. What happens between two region marks of a phase is one sample. For each phase a
+// line of FILE has the number of samples and the least, median and greatest of each column below.
 //
 // Only user mode counts: the addresses of the lower half. The model of the caches: each processor has one of its own,
 // which never evicts, with lines of 64 bytes. A processor holds a line from its first access until another one writes
@@ -191,9 +192,9 @@ static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb) {
         const unsigned char *code = qemu_plugin_insn_data(insn);
         size_t size = qemu_plugin_insn_size(insn);
         vcpu_udata_cb_t callback = on_instruction;
-        if (size == 3 && memcmp(code, "\x48\x87\xdb", 3) == 0) {
+        if (size == 7 && memcmp(code, "\x0f\x1f\x80REGN", 7) == 0) {
             callback = on_region;
-        } else if (size == 3 && memcmp(code, "\x48\x87\xc9", 3) == 0) {
+        } else if (size == 7 && memcmp(code, "\x0f\x1f\x80PHAS", 7) == 0) {
             callback = on_phase;
         } else if (size == 2 && memcmp(code, "\xf3\x90", 2) == 0) {
             callback = on_pause;

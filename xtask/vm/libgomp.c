@@ -13,10 +13,10 @@ int main(int argc, char **argv) {
     int threads = atoi(argv[1]), regions = atoi(argv[2]);
     for (int region = -WARM_UP; region <= regions; region++) {
         if (region == 0) {
-            __asm__ volatile("xchg %%rcx, %%rcx" ::: "memory");
+            __asm__ volatile(".ascii \"\\x0f\\x1f\\x80PHAS\"" ::: "memory");
         }
         if (region >= 0) {
-            __asm__ volatile("xchg %%rbx, %%rbx" ::: "memory");
+            __asm__ volatile(".ascii \"\\x0f\\x1f\\x80REGN\"" ::: "memory");
         }
 #pragma omp parallel num_threads(threads)
         __asm__ volatile("" ::: "memory");
