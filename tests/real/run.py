@@ -88,6 +88,8 @@ def subject(name, folder):
         # OpenBLAS serves both names that numpy asks for.
         environment["LD_LIBRARY_PATH"] = ":".join(map(str, [library / "openblas-openmp", library]))
         environment["PYTHONPATH"] = str(root / "usr/lib/python3/dist-packages")
+        # Its threads are OpenMP's.
+        environment["OPENBLAS_NUM_THREADS"] = ""
         return Subject(name, [python, HERE / "subjects.py", name], environment)
     if name == "fftw":
         program = folder / "fft"
@@ -107,6 +109,8 @@ def subject(name, folder):
 def environment_for(runtime, subject, shim):
     kept = {key: value for key, value in os.environ.items()
             if not key.startswith(("OMP_", "GOMP_", "NANOS_", "OPENBLAS_", "LD_"))}
+    # The BLAS of the wheels has threads of its own, which spin, and which OMP_NUM_THREADS would turn off for one runtime.
+    kept["OPENBLAS_NUM_THREADS"] = "1"
     kept.update(subject.environment)
     if runtime == "one":
         kept["OMP_NUM_THREADS"] = "1"

@@ -264,6 +264,9 @@ pub struct Status {
     pub processors: String,
     /// Their number.
     pub processor_count: u32,
+    /// Those that are left to others than programs, as a kernel list; most often none.
+    #[serde(default)]
+    pub left: String,
     /// Programs that could use more than they have.
     #[serde(default)]
     pub waiting: u32,

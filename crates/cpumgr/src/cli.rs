@@ -210,6 +210,10 @@ pub struct DaemonArgs {
     /// themselves back to processors that were taken are put into groups below it, whose cpuset they cannot leave.
     #[arg(long, value_name = "DIRECTORY")]
     pub fence: Option<PathBuf>,
+    /// What happens to a processor on which others than the managed programs run, too: programs leave it to them as long
+    /// as each has another one, or use it all the same.
+    #[arg(long, value_enum, default_value_t = Strangers::Leave)]
+    pub strangers: Strangers,
     /// Ends when no program was there for so long, or `never` [default: never; 10s with --background].
     #[arg(long, value_name = "TIME", value_parser = idle_exit)]
     pub idle_exit: Option<IdleExit>,
@@ -284,6 +288,15 @@ impl Threads {
             Self::Pack => Smt::Pack,
         }
     }
+}
+
+/// What happens to a processor on which others than the managed programs run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Strangers {
+    /// Programs leave it to them while they are there.
+    Leave,
+    /// Programs use it all the same.
+    Ignore,
 }
 
 /// Whether the drop-in library is preloaded.

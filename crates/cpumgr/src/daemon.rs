@@ -6,7 +6,7 @@ use std::time::Duration;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use platform::affinity::CpuSet;
 
-use crate::cli::{DaemonArgs, IdleExit, Level, Threads};
+use crate::cli::{DaemonArgs, IdleExit, Level, Strangers, Threads};
 use crate::error::Error;
 use crate::fence::Fences;
 use crate::instance::Instance;
@@ -57,6 +57,8 @@ pub struct Options {
     pub domain: bool,
     /// The control group below which programs that do not obey are fenced in.
     pub fence: Option<PathBuf>,
+    /// What happens to processors on which others run.
+    pub strangers: Strangers,
 }
 
 impl Options {
@@ -84,6 +86,7 @@ impl Options {
             system: args.system,
             domain: args.domain,
             fence: args.fence.as_deref().map(absolute).transpose()?,
+            strangers: args.strangers,
         })
     }
 }
@@ -146,6 +149,7 @@ pub fn serve(options: &Options, ready: impl FnOnce()) -> Result<Ended, Error> {
         public: options.system,
         domain: options.domain,
         fences,
+        heeds_strangers: options.strangers == Strangers::Leave,
     })?;
     ready();
     Ok(server.run()?)

@@ -18,6 +18,8 @@
 //!   there. It does not count as received.
 //! - L6 A program that stays on some processors (D14) holds no others. What it cannot have for that goes to others who
 //!   want it (`fitting`).
+//! - L7 A processor that is left to others is nobody's once its hold is over, but where L1 or L6 would make programs share
+//!   for that (`leaving`).
 //!
 //! Masters always run here: a program must be told that it lost a processor, and its master is who hears it (L1). Policies
 //! without that (`master_always = false`, the papers' gang experiments) are for the simulator.
@@ -34,6 +36,7 @@ use policies::{
 };
 
 mod fitting;
+mod leaving;
 mod settling;
 
 pub use settling::MAX_HOLD;
@@ -75,6 +78,8 @@ struct Entry {
     id: AppId,
     request: u32,
     max: u32,
+    /// Processors that are there for programs.
+    there: u32,
     /// Processors below which it gains nothing from running.
     lowest: u32,
     /// Its share relative to others.
@@ -99,6 +104,10 @@ struct Entry {
 /// The manager's books.
 pub struct Ledger {
     machine: Machine,
+    /// What is left to others than programs (`foreign`), most willingly the first.
+    left: Vec<u32>,
+    /// The machine without what is left to others, as far as that can be.
+    available: Machine,
     quantum: Nanos,
     policy: Box<dyn Policy>,
     placement: Placement,
@@ -120,7 +129,9 @@ impl Ledger {
     pub fn new(machine: Machine, quantum: Nanos, policy: Box<dyn Policy>) -> Self {
         assert!(!machine.cpus.is_empty(), "the caller refuses an empty machine");
         Self {
+            available: machine.clone(),
             machine,
+            left: Vec::new(),
             quantum,
             policy,
             placement: Placement::new(),
@@ -142,6 +153,7 @@ impl Ledger {
             id: app,
             request,
             max,
+            there: self.processors(),
             lowest: 1,
             weight: 1.0,
             serial: false,
@@ -310,7 +322,7 @@ impl Ledger {
     /// How many of those who wait may start, by the policy's advice. `started` run without being registered.
     pub fn admission(&mut self, now: Nanos, started: &[AppView], queue: &[Waiting]) -> Admission {
         let views: Vec<AppView> = self.entries.iter().map(Entry::view).chain(started.iter().copied()).collect();
-        let (quantum, processors) = (self.quantum, self.processors());
+        let (quantum, processors) = (self.quantum, self.available());
         let snapshot = Snapshot { now, quantum, processors, apps: &views, cause: Cause::Arrival, master_always: true };
         self.policy.admission(&snapshot, queue)
     }
@@ -352,11 +364,12 @@ impl Ledger {
 
     fn redecide(&mut self, now: Nanos, cause: Cause) -> Vec<Change> {
         self.account(now);
+        self.make_available();
         let views: Vec<AppView> = self.entries.iter().map(Entry::view).collect();
         let snapshot = Snapshot {
             now,
             quantum: self.quantum,
-            processors: self.processors(),
+            processors: self.available(),
             apps: &views,
             cause,
             master_always: true,
@@ -372,7 +385,7 @@ impl Ledger {
             tracing::error!(policy = self.policy.name(), %rule, "the policy broke a rule; equal shares are used instead");
             decision = Equip::new().decide(&snapshot);
         }
-        self.target = self.placement.place(&self.machine, &decision).into_iter().collect();
+        self.target = self.placement.place(&self.available, &decision).into_iter().collect();
         self.decided = decision.clone();
         self.decision = decision;
         self.fit(&views);
@@ -482,7 +495,7 @@ impl Entry {
 
     fn view(&self) -> AppView {
         // What it gave back limits what it can use; its share is still that of its request.
-        let max = self.max.min(self.kept.unwrap_or(u32::MAX)).max(1);
+        let max = self.max.min(self.there).min(self.kept.unwrap_or(u32::MAX)).max(1);
         AppView {
             max,
             allocated: self.holding.unbound.unwrap_or(u32::try_from(self.used().len()).unwrap_or(u32::MAX)),

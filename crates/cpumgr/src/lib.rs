@@ -17,6 +17,7 @@ pub mod duration;
 pub mod error;
 pub mod escape;
 pub mod fence;
+pub mod foreign;
 pub mod instance;
 pub mod kernel;
 pub mod ledger;

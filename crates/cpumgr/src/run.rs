@@ -15,7 +15,7 @@ use platform::process;
 use policies::DEFAULT_POLICY;
 
 use crate::administration;
-use crate::cli::{Preload, RunArgs, Threads};
+use crate::cli::{Preload, RunArgs, Strangers, Threads};
 use crate::daemon::{BACKGROUND_IDLE, Options, background};
 use crate::error::{CANCELLED, Error, RUNNING, is_absent};
 use crate::preload::{self, Program};
@@ -146,6 +146,7 @@ fn start(socket: &Path, policy: &str) -> Result<(), Error> {
         system: false,
         domain: false,
         fence: None,
+        strangers: Strangers::Leave,
     };
     match background::start_apart(&options) {
         // The one before is about to end, or somebody started one by hand: the next round finds out.

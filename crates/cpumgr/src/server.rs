@@ -28,6 +28,7 @@ use policies::{AppId, Cause};
 
 use crate::api::{Api, CALLS, Doorman, Serials};
 use crate::fence::Fences;
+use crate::foreign::Foreign;
 use crate::instance::Instance;
 use crate::kernel::Kernel;
 use crate::ledger::{Change, Ledger};
@@ -43,6 +44,7 @@ mod fencing;
 mod program;
 mod queue;
 mod report;
+mod strangers;
 
 use connection::Connection;
 
@@ -80,6 +82,8 @@ pub struct Setup {
     pub domain: bool,
     /// Where programs that do not obey are fenced in.
     pub fences: Option<Fences>,
+    /// Processors on which others run are left to them.
+    pub heeds_strangers: bool,
 }
 
 /// Why the scheduler ended.
@@ -119,6 +123,8 @@ pub struct Server {
     /// What programs that pass processors to each other share.
     domain: Option<domain::Domain>,
     fences: Option<Fences>,
+    /// Who else runs on the managed processors.
+    foreign: Option<Foreign>,
     /// Connections that get their answer after the next decision.
     arrived: Vec<u64>,
     /// Connections to be taken down at the end of the pass.
@@ -149,6 +155,9 @@ impl Server {
         page.set_state(State { domain: domain.is_some(), ..State::default() });
         let serials = Serials::new();
         let doorman = Doorman { owner: nix::unistd::geteuid().as_raw(), public: setup.public };
+        // With one processor there is nothing to leave.
+        let heeds = setup.heeds_strangers && setup.cpus.len() > 1;
+        let foreign = heeds.then(|| Foreign::new(u64::from(process::current_pid().0.unsigned_abs())));
         // The last thing that can fail: from now on there is somebody at the door.
         let api = Api::start(setup.listener, doorman, serials.clone())?;
         setup.reactor.add_calls(api.bell())?;
@@ -169,6 +178,7 @@ impl Server {
             kernel: setup.kernel,
             level: setup.level,
             attached: BTreeMap::new(),
+            foreign,
             queue: VecDeque::new(),
             queue_told: false,
             admit_again: None,
@@ -265,11 +275,15 @@ impl Server {
         self.squeeze(now);
         self.look_at_announced(now);
         self.look_at_attached(now);
+        self.look_for_strangers(now);
         while let Some(cause) = self.cause.take() {
             let changes = self.ledger.decide(now, cause);
             self.publish(changes, now);
             for serial in std::mem::take(&mut self.arrived) {
                 self.welcome(serial);
+                if let Some(foreign) = &mut self.foreign {
+                    foreign.look_closely(now);
+                }
             }
             // A program that died before its answer leaves again.
             self.bury(now);
@@ -404,7 +418,8 @@ impl Server {
         let idle = self.idle_exit.filter(|_| !self.is_needed()).map(|time| self.idle_since.saturating_add(time));
         let beat = busy.then_some(self.next_beat);
         let graces = self.connections.values().filter_map(|it| it.program.as_ref()?.reclaim.deadline());
-        let times = [self.ledger.next_deadline(), idle, beat, self.admit_again];
+        let strangers = self.foreign.as_ref().and_then(Foreign::next_look).filter(|_| busy);
+        let times = [self.ledger.next_deadline(), idle, beat, strangers, self.admit_again];
         let announced = self.connections.values().filter_map(|it| Some(it.look?.at));
         let looks = self.attached.values().map(|it| it.next_look).chain(announced);
         times.into_iter().flatten().chain(muted).chain(graces).chain(looks).min()

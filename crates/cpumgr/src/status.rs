@@ -88,6 +88,10 @@ impl Report {
             self.socket,
             age(*uptime_ns),
         );
+        if !self.status.left.is_empty() {
+            // Writing to a string cannot fail.
+            let _written = writeln!(text, "left to others, who run there: {}", self.status.left);
+        }
         let header = ["PID", "NAME", "REQUEST", "GRANTED", "CPUS", "SHARED", "SQUEEZED", "LIBRARY", "VPS", "AGE"];
         let mut rows = vec![header.map(String::from)];
         rows.extend(self.programs.iter().map(row));
@@ -248,6 +252,7 @@ mod tests {
             waiting: 1,
             processors: "0-1".into(),
             processor_count: 2,
+            left: String::new(),
             program_count: 1,
             silent: vec![44],
         };

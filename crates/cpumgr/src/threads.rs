@@ -17,6 +17,7 @@ use platform::affinity::{CpuSet, Tid};
 use platform::process::{self, Pid};
 use platform::{SysError, SysResult, fault};
 
+use crate::foreign::Times;
 use crate::kernel::Kernel;
 
 /// The threads of a process that lives, or did.
@@ -65,6 +66,21 @@ impl Threads {
         let names = directory.iter().filter_map(Result::ok);
         let tids = names.filter_map(|entry| entry.file_name().to_str().ok()?.parse().ok().map(Tid));
         Ok(tids.take(limit).collect())
+    }
+
+    /// How long a thread ran and waited for a processor; `None` when it is not one of this process, or when the kernel
+    /// does not count that (`CONFIG_SCHED_INFO`).
+    pub fn times(&self, tid: Tid) -> Option<Times> {
+        let file = openat(
+            &self.directory,
+            format!("{tid}/schedstat").as_str(),
+            OFlag::O_RDONLY | OFlag::O_CLOEXEC,
+            Mode::empty(),
+        );
+        let mut text = [0; 80];
+        let length = nix::unistd::read(file.ok()?, &mut text).ok()?;
+        let mut numbers = std::str::from_utf8(&text[..length]).ok()?.split_ascii_whitespace().map(str::parse);
+        Some(Times { ran: numbers.next()?.ok()?, waited: numbers.next()?.ok()? })
     }
 
     /// The mask of a thread; `None` when it is not one of this process.

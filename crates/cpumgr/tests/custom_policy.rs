@@ -23,8 +23,21 @@ fn the_shipped_daemon_runs_a_policy_that_it_does_not_know_of() {
     let dir = tempfile::tempdir().unwrap();
     let socket = dir.path().join("m/app.sock");
     let socket = socket.to_str().unwrap();
-    let started =
-        run(&program, &["daemon", "--background", "--idle-exit", "2s", "--socket", socket, "--policy", "halves"]);
+    let started = run(
+        &program,
+        &[
+            "daemon",
+            "--background",
+            "--idle-exit",
+            "2s",
+            "--socket",
+            socket,
+            "--policy",
+            "halves",
+            "--strangers",
+            "ignore",
+        ],
+    );
     assert!(started.status.success(), "{}", String::from_utf8_lossy(&started.stderr));
     let policy = || {
         let output = run(&program, &["status", "--socket", socket, "--json"]);

@@ -8,6 +8,7 @@ pub mod event;
 pub mod fault;
 pub mod fdpass;
 pub mod futex;
+pub mod load;
 pub mod membarrier;
 #[cfg(loom)]
 pub mod model;

@@ -17,7 +17,7 @@ use std::process::{Command, Stdio};
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 
 use super::Options;
-use crate::cli::Threads;
+use crate::cli::{Strangers, Threads};
 use crate::error::{Error, FAILED};
 use crate::instance::{beside, prepare_directory};
 
@@ -126,6 +126,9 @@ fn arguments(options: &Options) -> Vec<std::ffi::OsString> {
     if options.smt == Threads::Pack {
         push("--smt", "pack".into());
     }
+    if options.strangers == Strangers::Ignore {
+        push("--strangers", "ignore".into());
+    }
     if let Some(cpus) = &options.cpus {
         push("--cpus", cpus.to_string().into());
     }
@@ -206,7 +209,21 @@ mod tests {
             ["cpumgr", "daemon", "--background", "--policy", "equip", "--quantum", "50ms", "--grace", "7ms", "--mpl"];
         let words = [
             &words[..],
-            &["3", "--smt", "pack", "--cpus", "0-1", "--idle-exit", "9s", "--trace", "/t", "--fence", "/f"],
+            &[
+                "3",
+                "--smt",
+                "pack",
+                "--cpus",
+                "0-1",
+                "--idle-exit",
+                "9s",
+                "--trace",
+                "/t",
+                "--fence",
+                "/f",
+                "--strangers",
+                "ignore",
+            ],
         ]
         .concat();
         let of = |words: Vec<std::ffi::OsString>| {

@@ -36,7 +36,7 @@ impl Ledger {
         }
         if self.deal(views, &short) {
             self.decision.rotate = false;
-            self.target = self.placement.place(&self.machine, &self.decision).into_iter().collect();
+            self.target = self.placement.place(&self.available, &self.decision).into_iter().collect();
             short.extend(self.count());
         }
         let mut waiting = std::mem::take(&mut self.decision.work_list);
@@ -70,7 +70,7 @@ impl Ledger {
     /// Adds processors on which nobody is to the decision; true if there were some, and somebody could use them.
     fn deal(&mut self, views: &[AppView], short: &BTreeSet<AppId>) -> bool {
         let used: BTreeSet<u32> = self.target.values().flatten().copied().collect();
-        let all = self.machine.cpus.iter().map(|cpu| cpu.id);
+        let all = self.available.cpus.iter().map(|cpu| cpu.id);
         let mut free: Vec<u32> = all.filter(|id| !used.contains(id)).collect();
         let before = free.len();
         for app in self.decision.work_list.iter().filter(|app| !short.contains(app)) {

@@ -51,12 +51,13 @@ impl Ledger {
             entry.idle = 0;
             if entry.serial && !shared && !entry.holding.shared {
                 let own = cpus.len();
-                cpus.extend(entry.holding.cpus.iter().filter(|cpu| !given.contains(cpu)));
+                let is_there = |cpu: &u32| self.available.cpus.iter().any(|it| it.id == *cpu);
+                cpus.extend(entry.holding.cpus.iter().filter(|cpu| !given.contains(cpu) && is_there(cpu)));
                 entry.idle = cpus.len() - own;
             }
             if cpus.is_empty() {
                 // L1: on the processor that it is going to have, or on any when the policy gives it none.
-                cpus.push(target.first().copied().unwrap_or(self.machine.cpus[0].id));
+                cpus.push(target.first().copied().unwrap_or(self.available.cpus[0].id));
                 shared = true;
             }
             let others_wait = unsatisfied.len() > usize::from(unsatisfied.contains(&entry.id));
@@ -70,7 +71,7 @@ impl Ledger {
     fn settle_unbound(&mut self, now: Nanos) -> Vec<Change> {
         self.hold_ends = None;
         self.entries.iter_mut().for_each(|entry| entry.idle = 0);
-        let cpus: Vec<u32> = self.machine.cpus.iter().map(|cpu| cpu.id).collect();
+        let cpus: Vec<u32> = self.available.cpus.iter().map(|cpu| cpu.id).collect();
         let alone = self.entries.len() == 1;
         let entries = self.entries.iter_mut().zip(&self.decision.allocations);
         let changes = entries.filter_map(|(entry, allocation)| {

@@ -425,6 +425,7 @@ enum Event {
     Arrive { request: u32, max: u32, within: Option<BTreeSet<u32>> },
     Leave { which: usize },
     Ask { which: usize, request: u32 },
+    LeaveToOthers { cpus: Vec<u32> },
     Wait { ns: Nanos },
 }
 
@@ -434,11 +435,12 @@ fn events() -> impl Strategy<Value = Event> {
             .prop_map(|(request, max, within)| Event::Arrive { request, max, within }),
         any::<usize>().prop_map(|which| Event::Leave { which }),
         (any::<usize>(), 0..9_u32).prop_map(|(which, request)| Event::Ask { which, request }),
+        prop::collection::vec(0..6_u32, 0..4).prop_map(|cpus| Event::LeaveToOthers { cpus }),
         (0..30 * MS).prop_map(|ns| Event::Wait { ns }),
     ]
 }
 
-/// L1, L2 and L6, and that nobody has more than it wants.
+/// L1, L2, L6 and L7, and that nobody has more than it wants.
 fn check(ledger: &Ledger) {
     let mut owner: BTreeMap<u32, AppId> = BTreeMap::new();
     for entry in &ledger.entries {
@@ -450,6 +452,9 @@ fn check(ledger: &Ledger) {
         assert_eq!(set.len(), holding.cpus.len(), "a processor twice");
         let inside = set.iter().all(|cpu| ledger.placement.may_use(entry.id, *cpu));
         assert!(inside || holding.unbound.is_some(), "L6: {} is on {set:?}", entry.id);
+        let is_young = |cpu: u32| entry.since[&cpu] + ledger.hold() > ledger.accounted_until;
+        let stays = ledger.left_to_others().find(|cpu| set.contains(cpu) && !is_young(*cpu));
+        assert_eq!(stays, None, "L7: {} is on {set:?}", entry.id);
         for cpu in set.into_iter().filter(|_| !holding.shared) {
             assert_eq!(owner.insert(cpu, entry.id), None, "L2: processor {cpu} has two owners");
         }
@@ -483,6 +488,7 @@ proptest! {
                 Event::Ask { which, request } => {
                     pick(which).filter(|app| ledger.ask(*app, request)).map(|_| Cause::Request)
                 }
+                Event::LeaveToOthers { cpus } => ledger.leave_to_others(cpus).then_some(Cause::Administration),
                 Event::Wait { ns } => {
                     now += ns;
                     None

@@ -56,6 +56,7 @@ impl Server {
             waiting: u32::try_from(self.ledger.waiting()).unwrap_or(u32::MAX),
             processors: self.cpus.to_string(),
             processor_count: self.ledger.processors(),
+            left: self.ledger.left_to_others().map(CpuId).collect::<CpuSet>().to_string(),
             program_count: u32::try_from(programs.len()).unwrap_or(u32::MAX),
             silent,
         });

@@ -139,6 +139,10 @@ fn spawn(dir: &Path, options: &[&str]) -> Child {
     let log = std::fs::File::create(dir.join("log")).unwrap();
     let mut command = cpumgr();
     command.arg("daemon").arg("--socket").arg(dir.join("app.sock")).args(options);
+    if !options.contains(&"--strangers") {
+        // Whatever else runs on the machine of the tests.
+        command.args(["--strangers", "ignore"]);
+    }
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().unwrap()
 }
 

@@ -1,0 +1,256 @@
+//! Foreign load: processors on which others than the managed programs run, and which are left to them for a while (D9).
+//!
+//! # Why
+//! Members of a team wait for each other. One that shares its processor with a stranger (another user's program, one
+//! without a manager, a virtual machine) is late by a time slice, and all wait for it: two processors of which one is
+//! shared are worth less than one. So such a processor is left to the stranger, who gains, too.
+//!
+//! # Rule
+//! 1. The kernel counts for each thread how long it ran and how long it *waited* for a processor. On a processor that one
+//!    program holds alone, what the thread that is meant to run there waited is the stranger's share, without what the
+//!    program's other threads ran: members without a processor of their own, and threads that are none of the engine's.
+//! 2. A share of [`CONTENDED`] makes a suspect, a second window with as much decides.
+//! 3. What was left comes back when nobody uses it: its own busy time, or that of the whole machine without what the
+//!    programs ran, is below [`CALM`] for a time of patience, which doubles each time that the stranger was back at once.
+//! 4. Two managers that leave the same processor to each other would come back at once, too: patience has a part that
+//!    each draws for itself.
+//! 5. Each program keeps a processor (`Ledger::leave_to_others`): leaving one never makes programs share another.
+//!
+//! Windows are short while a program is new ([`QUICK`]), otherwise there is a look in [`PERIOD`]: one small file for each
+//! processor that is held. Processes of lower priority (`nice`) make nobody wait, and are none.
+//!
+//! # Papers
+//! None: the papers' machine was dedicated. D9 wants it for two managers.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use platform::affinity::Tid;
+
+/// Nanoseconds on the monotonic clock, or of a processor.
+type Nanos = u64;
+
+const MS: Nanos = 1_000_000;
+/// Share of a stranger that makes a processor worth leaving.
+pub const CONTENDED: f64 = 0.25;
+/// Share below which a processor is unused.
+pub const CALM: f64 = 0.15;
+/// A window while something is being found out.
+pub const QUICK: Nanos = 15 * MS;
+/// The quick windows that a new program is given.
+const QUICK_WINDOWS: u32 = 4;
+/// A window otherwise: a sign of life is due as often.
+pub const PERIOD: Nanos = 250 * MS;
+/// For how long a processor must be unused before it comes back; at most.
+const PATIENCE: Nanos = 100 * MS;
+const LONGEST_PATIENCE: Nanos = 1_600 * MS;
+/// A stranger that is met again so soon after a processor came back had not gone.
+const RELAPSE: Nanos = 1_000 * MS;
+
+/// What the kernel counts of a thread.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Times {
+    /// How long it ran.
+    pub ran: Nanos,
+    /// How long it could have run and had no processor.
+    pub waited: Nanos,
+}
+
+/// A program and the processors that it alone holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    /// The thread that is meant to run on each.
+    pub threads: BTreeMap<u32, (Tid, Times)>,
+    /// What all its threads ran together; in a close look.
+    pub ran: Option<Nanos>,
+}
+
+/// The machine at a moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sample {
+    /// When.
+    pub at: Nanos,
+    /// By program.
+    pub held: BTreeMap<u64, Held>,
+    /// How long each managed processor was busy; in a close look.
+    pub busy: BTreeMap<u32, Nanos>,
+    /// What all programs ran together; in a close look.
+    pub ran: Nanos,
+}
+
+/// A processor that is left to others.
+#[derive(Clone, Copy, Debug)]
+struct Left {
+    cpu: u32,
+    /// The window in which it must be unused: where it began, with the sample of then.
+    since: Nanos,
+    busy: Nanos,
+    busy_machine: Nanos,
+    ran: Nanos,
+    patience: Nanos,
+}
+
+impl Left {
+    /// Begins a window of patience.
+    fn since(sample: &Sample, cpu: u32, patience: Nanos) -> Self {
+        let busy = sample.busy.get(&cpu).copied().unwrap_or(0);
+        Self { cpu, since: sample.at, busy, busy_machine: sample.busy.values().sum(), ran: sample.ran, patience }
+    }
+}
+
+/// What came back, and may have to go again.
+#[derive(Clone, Copy, Debug)]
+struct Returned {
+    at: Nanos,
+    patience: Nanos,
+}
+
+/// Finds processors on which strangers run.
+#[derive(Debug)]
+pub struct Foreign {
+    left: Vec<Left>,
+    returned: BTreeMap<u32, Returned>,
+    suspects: BTreeSet<u32>,
+    last: Option<Sample>,
+    quick: u32,
+    next: Option<Nanos>,
+    /// Draws the random part of patience.
+    dice: u64,
+}
+
+impl Foreign {
+    /// Nothing is known yet. Managers on one machine have different seeds.
+    pub fn new(seed: u64) -> Self {
+        // A generator of xorshift's kind stays at 0 for ever.
+        let dice = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+        let (returned, suspects) = (BTreeMap::new(), BTreeSet::new());
+        Self { left: Vec::new(), returned, suspects, last: None, quick: 0, next: None, dice }
+    }
+
+    /// When to look again; `None` without programs.
+    pub fn next_look(&self) -> Option<Nanos> {
+        self.next
+    }
+
+    /// The processors that are left to others, the most contended first.
+    pub fn left(&self) -> Vec<u32> {
+        self.left.iter().map(|it| it.cpu).collect()
+    }
+
+    /// A program came, or has other processors: look closely for a while.
+    pub fn look_closely(&mut self, now: Nanos) {
+        if self.quick == 0 {
+            // The first sample is of now: windows that began earlier say nothing about the newcomer.
+            self.next = Some(now);
+        }
+        self.quick = QUICK_WINDOWS;
+    }
+
+    /// No program is there: nothing is left to others, and nothing is looked at.
+    pub fn forget(&mut self) {
+        (self.quick, self.next, self.last) = (0, None, None);
+        self.left.clear();
+        self.returned.clear();
+        self.suspects.clear();
+    }
+
+    /// The next sample is to be a close look.
+    pub fn is_close(&self) -> bool {
+        self.quick > 0 || !self.left.is_empty() || !self.suspects.is_empty()
+    }
+
+    /// Takes a sample in.
+    pub fn look(&mut self, sample: Sample) {
+        let before = self.left();
+        let shares = self.last.as_ref().map(|last| shares(last, &sample)).unwrap_or_default();
+        let contended = || shares.iter().filter(|(cpu, it)| it.share >= CONTENDED && !before.contains(cpu));
+        let found: Vec<u32> =
+            contended().filter(|(cpu, it)| it.is_whole && self.suspects.contains(cpu)).map(|(cpu, _)| *cpu).collect();
+        self.suspects = contended().map(|(cpu, _)| *cpu).filter(|cpu| !found.contains(cpu)).collect();
+        for cpu in &found {
+            self.leave(*cpu, &sample);
+        }
+        self.take_back(&sample);
+        self.quick = self.quick.saturating_sub(1);
+        let window = if !self.suspects.is_empty() || self.quick > 0 {
+            QUICK
+        } else if self.left.is_empty() {
+            PERIOD
+        } else {
+            PATIENCE
+        };
+        self.next = Some(sample.at + window);
+        self.last = Some(sample);
+    }
+
+    fn leave(&mut self, cpu: u32, sample: &Sample) {
+        let relapse = self.returned.get(&cpu).filter(|it| sample.at.saturating_sub(it.at) < RELAPSE);
+        let patience = relapse.map_or(PATIENCE, |it| (it.patience * 2).min(LONGEST_PATIENCE));
+        self.left.push(Left::since(sample, cpu, patience));
+    }
+
+    fn take_back(&mut self, sample: &Sample) {
+        // The one that was left last comes back first.
+        for at in (0..self.left.len()).rev() {
+            let left = self.left[at];
+            let passed = sample.at.saturating_sub(left.since);
+            let wait = left.patience + self.draw(left.patience / 2);
+            if passed < wait {
+                continue;
+            }
+            let share = |from: Nanos, to: Nanos| to.saturating_sub(from) as f64 / passed as f64;
+            let busy = share(left.busy, sample.busy.get(&left.cpu).copied().unwrap_or(0));
+            let strangers = share(left.busy_machine, sample.busy.values().sum()) - share(left.ran, sample.ran);
+            // What strangers use fills those that were left before this one.
+            if busy < CALM || strangers < at as f64 + CALM {
+                self.returned.insert(left.cpu, Returned { at: sample.at, patience: left.patience });
+                self.left.remove(at);
+                self.quick = QUICK_WINDOWS;
+            } else {
+                self.left[at] = Left::since(sample, left.cpu, left.patience);
+            }
+        }
+    }
+
+    /// A number below `bound`, or 0.
+    fn draw(&mut self, bound: u64) -> u64 {
+        self.dice ^= self.dice << 13;
+        self.dice ^= self.dice >> 7;
+        self.dice ^= self.dice << 17;
+        self.dice.checked_rem(bound).unwrap_or(0)
+    }
+}
+
+/// What strangers had of a processor.
+struct Share {
+    share: f64,
+    /// What the program's other threads ran is known.
+    is_whole: bool,
+}
+
+/// What strangers had of each processor between two samples (rule 1).
+fn shares(last: &Sample, now: &Sample) -> BTreeMap<u32, Share> {
+    let passed = now.at.saturating_sub(last.at) as f64;
+    let part = |from: Nanos, to: Nanos| to.saturating_sub(from) as f64 / passed;
+    let mut shares = BTreeMap::new();
+    for (program, held) in &now.held {
+        let Some(before) = last.held.get(program).filter(|_| passed > 0.0) else { continue };
+        let mut on = Vec::new();
+        let mut seated = 0.0;
+        for (cpu, (tid, times)) in &held.threads {
+            // A processor that went to another thread meanwhile says nothing.
+            let Some((_, then)) = before.threads.get(cpu).filter(|(who, _)| who == tid) else { continue };
+            let ran = part(then.ran, times.ran);
+            seated += ran;
+            on.push((*cpu, part(then.waited, times.waited).min(1.0 - ran)));
+        }
+        let all = held.ran.zip(before.ran).map(|(now, then)| part(then, now));
+        // Its other threads may have run anywhere.
+        let others = all.map_or(0.0, |all| (all - seated).max(0.0));
+        shares
+            .extend(on.into_iter().map(|(cpu, share)| (cpu, Share { share: share - others, is_whole: all.is_some() })));
+    }
+    shares
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,243 @@
+use std::collections::BTreeMap;
+
+use platform::affinity::Tid;
+use proptest::prelude::*;
+
+use super::*;
+
+const CPUS: u32 = 4;
+
+/// A machine on which one program runs a thread on each processor that is not left, and strangers have parts of some.
+struct World {
+    foreign: Foreign,
+    now: Nanos,
+    threads: BTreeMap<u32, Times>,
+    busy: BTreeMap<u32, Nanos>,
+    ran: Nanos,
+    /// The part of each processor that strangers take.
+    strangers: BTreeMap<u32, f64>,
+    /// What the program's other threads run, in processors; they wait for those of the engine, and these for them.
+    helpers: f64,
+}
+
+impl World {
+    fn new(seed: u64) -> Self {
+        let mut foreign = Foreign::new(seed);
+        foreign.look_closely(0);
+        let all = || (0..CPUS).map(|cpu| (cpu, 0));
+        let threads = (0..CPUS).map(|cpu| (cpu, Times::default())).collect();
+        Self { foreign, now: 0, threads, busy: all().collect(), ran: 0, strangers: BTreeMap::new(), helpers: 0.0 }
+    }
+
+    fn pass(&mut self, time: Nanos) {
+        let part = |share: f64| (time as f64 * share) as Nanos;
+        let left = self.foreign.left();
+        for (cpu, times) in &mut self.threads {
+            let stranger = self.strangers.get(cpu).copied().unwrap_or(0.0);
+            let busy = self.busy.get_mut(cpu).unwrap();
+            if left.contains(cpu) {
+                // Alone a stranger has all that it can use.
+                *busy += part(if stranger > 0.0 { (2.0 * stranger).min(1.0) } else { 0.0 });
+                continue;
+            }
+            let others = stranger + self.helpers / f64::from(CPUS);
+            times.ran += part(1.0 - others);
+            times.waited += part(others);
+            self.ran += part(1.0 - stranger);
+            *busy += time;
+        }
+        self.now += time;
+    }
+
+    /// Goes on until the next look, and looks.
+    fn look(&mut self) {
+        let next = self.foreign.next_look().unwrap();
+        self.pass(next - self.now);
+        let close = self.foreign.is_close();
+        let left = self.foreign.left();
+        let threads = self.threads.iter().filter(|(cpu, _)| !left.contains(cpu));
+        let threads = threads.map(|(cpu, times)| (*cpu, (Tid(100 + *cpu as i32), *times))).collect();
+        let held = Held { threads, ran: close.then_some(self.ran) };
+        let mut sample = Sample { at: self.now, held: [(1, held)].into(), ..Sample::default() };
+        if close {
+            (sample.busy, sample.ran) = (self.busy.clone(), self.ran);
+        }
+        self.foreign.look(sample);
+    }
+
+    fn looks(&mut self, time: Nanos) {
+        let end = self.now + time;
+        while self.now < end {
+            self.look();
+        }
+    }
+}
+
+#[test]
+fn a_machine_of_its_own_is_looked_at_seldom() {
+    let mut world = World::new(1);
+    world.looks(100 * MS);
+    assert!(world.foreign.left().is_empty() && !world.foreign.is_close());
+    let before = world.now;
+    world.look();
+    assert_eq!(world.now - before, PERIOD);
+}
+
+#[test]
+fn the_processor_of_a_stranger_is_left_within_three_windows_of_an_arrival() {
+    let mut world = World::new(1);
+    world.strangers.insert(2, 0.5);
+    world.looks(3 * QUICK - 1);
+    assert_eq!(world.foreign.left(), [2]);
+}
+
+#[test]
+fn a_stranger_that_comes_later_is_met_within_a_period_and_three_windows() {
+    let mut world = World::new(1);
+    world.looks(1_000 * MS);
+    let before = world.now;
+    world.strangers.insert(3, 0.5);
+    while world.foreign.left().is_empty() {
+        world.look();
+    }
+    assert_eq!(world.foreign.left(), [3]);
+    assert!(world.now - before <= PERIOD + 3 * QUICK, "{}", world.now - before);
+}
+
+#[test]
+fn what_was_left_stays_left_while_it_is_used_and_comes_back_when_it_is_not() {
+    let mut world = World::new(1);
+    world.strangers.insert(2, 0.5);
+    world.looks(3_000 * MS);
+    assert_eq!(world.foreign.left(), [2]);
+    world.strangers.clear();
+    let before = world.now;
+    while !world.foreign.left().is_empty() {
+        world.look();
+    }
+    assert!(world.now - before < 4 * PATIENCE);
+}
+
+#[test]
+fn a_disturbance_of_one_window_is_none() {
+    let mut world = World::new(1);
+    world.looks(1_000 * MS);
+    world.strangers.insert(1, 0.3);
+    world.look();
+    world.strangers.clear();
+    world.looks(1_000 * MS);
+    assert!(world.foreign.left().is_empty());
+}
+
+#[test]
+fn threads_of_the_program_itself_are_no_strangers() {
+    let mut world = World::new(1);
+    world.helpers = 1.6;
+    world.looks(1_000 * MS);
+    assert!(world.foreign.left().is_empty());
+}
+
+#[test]
+fn who_comes_again_and_again_is_left_for_longer_and_longer() {
+    let mut world = World::new(1);
+    let mut stays = Vec::new();
+    for _ in 0..5 {
+        world.strangers.insert(0, 0.5);
+        while world.foreign.left().is_empty() {
+            world.look();
+        }
+        world.strangers.clear();
+        let left = world.now;
+        while !world.foreign.left().is_empty() {
+            world.look();
+        }
+        stays.push(world.now - left);
+    }
+    assert!(stays[4] > 4 * stays[0], "{stays:?}");
+}
+
+#[test]
+fn without_programs_nothing_is_looked_at() {
+    let mut world = World::new(1);
+    world.strangers.insert(2, 0.5);
+    world.looks(500 * MS);
+    world.foreign.forget();
+    assert_eq!((world.foreign.next_look(), world.foreign.left()), (None, vec![]));
+}
+
+#[test]
+fn a_machine_whose_business_is_not_known_gets_everything_back() {
+    let mut world = World::new(1);
+    world.strangers.insert(2, 0.5);
+    world.looks(100 * MS);
+    let end = world.now + 10 * PATIENCE;
+    while world.now < end && !world.foreign.left().is_empty() {
+        world.pass(PATIENCE);
+        world.foreign.look(Sample { at: world.now, ..Sample::default() });
+    }
+    assert!(world.foreign.left().is_empty());
+}
+
+/// Two managers whose programs meet on both of two processors: each is to have one of them.
+#[test]
+fn two_managers_that_meet_each_other_part() {
+    let mut parted = 0;
+    const ROUNDS: u64 = 50;
+    for seed in 0..ROUNDS {
+        let mut managers = [Foreign::new(2 * seed), Foreign::new(2 * seed + 1)];
+        managers.iter_mut().for_each(|it| it.look_closely(0));
+        let mut times = [[Times::default(); 2]; 2];
+        let (mut busy, mut now) = ([0_u64; 2], 0);
+        let mut since = None;
+        while now < 20_000 * MS {
+            // The ledger keeps one processor for each program: the one that was to be left last.
+            let has = |it: &Foreign, cpu: u32| it.left().first() != Some(&cpu);
+            let on = [0, 1].map(|cpu| [0, 1].map(|who| has(&managers[who], cpu)));
+            for cpu in 0..2 {
+                let users = on[cpu].iter().filter(|it| **it).count() as u64;
+                busy[cpu] += if users > 0 { MS } else { 0 };
+                for who in (0..2).filter(|who| on[cpu][*who]) {
+                    times[who][cpu].ran += MS / users;
+                    times[who][cpu].waited += MS - MS / users;
+                }
+            }
+            now += MS;
+            for who in 0..2 {
+                if managers[who].next_look().is_none_or(|at| at > now) {
+                    continue;
+                }
+                let threads =
+                    (0..2).filter(|cpu| on[*cpu][who]).map(|cpu| (cpu as u32, (Tid(cpu as i32), times[who][cpu])));
+                let ran = times[who].iter().map(|it| it.ran).sum();
+                let held = [(1, Held { threads: threads.collect(), ran: Some(ran) })].into();
+                let busy = [(0, busy[0]), (1, busy[1])].into();
+                managers[who].look(Sample { at: now, held, busy, ran });
+            }
+            let left = [0, 1].map(|who| managers[who].left().first().copied());
+            let apart = left[0].is_some() && left[1].is_some() && left[0] != left[1];
+            since = if apart { since.or(Some(now)) } else { None };
+        }
+        parted += u64::from(since.is_some_and(|since| since < 15_000 * MS));
+    }
+    assert_eq!(parted, ROUNDS);
+}
+
+proptest! {
+    /// Whatever the kernel says, also backwards and of threads that come and go: no panic, and a next look in time.
+    #[test]
+    fn any_numbers_are_survived(samples in prop::collection::vec((0..400_u64, any::<[u64; 8]>(), any::<bool>()), 1..60)) {
+        let mut foreign = Foreign::new(7);
+        foreign.look_closely(0);
+        let mut now = 0;
+        for (passed, numbers, close) in samples {
+            now += passed * MS;
+            let times = Times { ran: numbers[0], waited: numbers[1] };
+            let threads = [(numbers[2] as u32 % 3, (Tid(numbers[3] as i32 % 3), times))].into();
+            let held = [(numbers[4] % 2, Held { threads, ran: close.then_some(numbers[5]) })].into();
+            let busy = if close { [(0, numbers[6]), (1, numbers[7])].into() } else { BTreeMap::new() };
+            foreign.look(Sample { at: now, held, busy, ran: numbers[5] });
+            let next = foreign.next_look().unwrap();
+            prop_assert!(next > now && next <= now + PERIOD);
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! Leaving: processors that are no program's for a while, since others run there (D9, `foreign`).
+//!
+//! # Rule
+//! What is to be left is left as long as every program can still have a processor of its own: there are as many
+//! processors as programs, and one in the set of each program that stays on some. What was to be left last is kept first.
+
+use policies::Machine;
+
+use super::Ledger;
+
+impl Ledger {
+    /// These processors are to be left to others, most willingly the first; true when that is new. Takes effect with the
+    /// next [`Ledger::decide`].
+    pub fn leave_to_others(&mut self, cpus: Vec<u32>) -> bool {
+        let changed = self.left != cpus;
+        self.left = cpus;
+        changed
+    }
+
+    /// The processors that are in fact left to others.
+    pub fn left_to_others(&self) -> impl Iterator<Item = u32> + '_ {
+        let all = self.machine.cpus.iter().map(|cpu| cpu.id);
+        all.filter(|id| self.available.cpus.iter().all(|cpu| cpu.id != *id))
+    }
+
+    /// Processors that programs can have now.
+    pub(super) fn available(&self) -> u32 {
+        u32::try_from(self.available.cpus.len()).expect("processors have 32-bit numbers")
+    }
+
+    /// What programs can have from the next decision on.
+    pub(super) fn make_available(&mut self) {
+        if self.left.is_empty() && self.available.cpus.len() == self.machine.cpus.len() {
+            return;
+        }
+        let mut cpus = self.machine.cpus.clone();
+        let least = self.entries.len().max(1);
+        for left in &self.left {
+            let Some(at) = cpus.iter().position(|cpu| cpu.id == *left).filter(|_| cpus.len() > least) else { continue };
+            let cpu = cpus.remove(at);
+            let has_room = |app| cpus.iter().any(|cpu| self.placement.may_use(app, cpu.id));
+            if !self.entries.iter().all(|entry| has_room(entry.id)) {
+                cpus.insert(at, cpu);
+            }
+        }
+        self.available = Machine { cpus, distances: self.machine.distances.clone() };
+        let there = self.available();
+        self.entries.iter_mut().for_each(|entry| entry.there = there);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use policies::{AppId, Cause};
+
+    use super::super::MAX_HOLD;
+    use super::super::tests::{MS, cpus, ledger};
+
+    #[test]
+    fn what_is_left_to_others_is_nobodys_until_it_comes_back() {
+        let mut ledger = ledger(4, "equip");
+        ledger.arrive(AppId(1), 4, 4);
+        ledger.decide(0, Cause::Arrival);
+        assert!(ledger.leave_to_others(vec![2]));
+        assert!(!ledger.leave_to_others(vec![2]));
+        ledger.decide(MAX_HOLD, Cause::Administration);
+        assert_eq!(cpus(&ledger, 1), [0, 1, 3]);
+        // It has all that there is, and nobody waits: nothing happens by itself.
+        assert!(ledger.holding(AppId(1)).unwrap().dedicated);
+        assert_eq!((ledger.waiting(), ledger.next_deadline()), (0, None));
+        assert_eq!(ledger.left_to_others().collect::<Vec<_>>(), [2]);
+        assert_eq!((ledger.processors(), ledger.request(AppId(1))), (4, Some(4)));
+        assert!(ledger.leave_to_others(vec![]));
+        ledger.decide(2 * MAX_HOLD, Cause::Administration);
+        assert_eq!(cpus(&ledger, 1).len(), 4);
+        assert_eq!(ledger.left_to_others().count(), 0);
+    }
+
+    #[test]
+    fn programs_do_not_share_processors_for_the_sake_of_others() {
+        let mut ledger = ledger(2, "equip");
+        ledger.arrive(AppId(1), 2, 2);
+        ledger.leave_to_others(vec![1, 0]);
+        ledger.decide(0, Cause::Arrival);
+        assert_eq!(cpus(&ledger, 1), [0], "what was to be left last is kept");
+        ledger.arrive(AppId(2), 2, 2);
+        ledger.decide(MAX_HOLD, Cause::Arrival);
+        assert_eq!((cpus(&ledger, 1), cpus(&ledger, 2)), (vec![0], vec![1]));
+        assert!(!ledger.holding(AppId(2)).unwrap().shared);
+        ledger.leave(AppId(2));
+        ledger.decide(2 * MAX_HOLD, Cause::Exit);
+        assert_eq!(cpus(&ledger, 1), [0]);
+    }
+
+    #[test]
+    fn a_program_that_stays_on_some_processors_keeps_one_of_them() {
+        let mut ledger = ledger(4, "equip");
+        ledger.arrive(AppId(1), 4, 4);
+        ledger.confine(AppId(1), &[1, 2].into_iter().collect());
+        ledger.leave_to_others(vec![1, 2, 3]);
+        ledger.decide(0, Cause::Arrival);
+        assert_eq!(cpus(&ledger, 1), [2]);
+        assert_eq!(ledger.left_to_others().collect::<Vec<_>>(), [1, 3]);
+    }
+
+    #[test]
+    fn what_a_program_holds_in_a_serial_phase_is_left_too() {
+        let mut ledger = ledger(2, "equip");
+        ledger.arrive(AppId(1), 2, 2);
+        ledger.decide(0, Cause::Arrival);
+        ledger.set_serial(AppId(1), true);
+        ledger.ask(AppId(1), 1);
+        ledger.leave_to_others(vec![1]);
+        ledger.decide(MAX_HOLD + MS, Cause::Administration);
+        assert_eq!(cpus(&ledger, 1), [0]);
+    }
+}

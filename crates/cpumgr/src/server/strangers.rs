@@ -1,0 +1,59 @@
+//! Looking for strangers on processors of programs (`foreign`), and leaving those to them.
+
+use std::collections::BTreeMap;
+
+use platform::load;
+use policies::{AppId, Cause};
+
+use super::Server;
+use crate::foreign::{Held, Sample};
+
+impl Server {
+    /// Looks when it is time to. What is left to others changes with the decision of this pass.
+    pub(super) fn look_for_strangers(&mut self, now: u64) {
+        let Some(mut foreign) = self.foreign.take() else { return };
+        if self.programs() == 0 {
+            foreign.forget();
+        } else if foreign.next_look().is_some_and(|time| time <= now) {
+            foreign.look(self.sample(now, foreign.is_close()));
+        }
+        let left = foreign.left();
+        self.foreign = Some(foreign);
+        if self.ledger.leave_to_others(left) {
+            self.cause = self.cause.or(Some(Cause::Administration));
+        }
+    }
+
+    /// What the kernel says now. Who ends meanwhile is not in it.
+    fn sample(&self, now: u64, close: bool) -> Sample {
+        let mut sample = Sample { at: now, ..Sample::default() };
+        for connection in self.connections.values() {
+            let Some(program) = &connection.program else { continue };
+            let ran = if close { load::ran(connection.peer.pid).ok() } else { None };
+            sample.ran = sample.ran.saturating_add(ran.unwrap_or(0));
+            let holding = self.ledger.holding(AppId(connection.serial));
+            let Some(holding) = holding.filter(|it| !it.shared && it.unbound.is_none()) else { continue };
+            let seated = program.areas.vps().take_while(|vp| vp.index < holding.cpus.len());
+            let threads: BTreeMap<_, _> = seated
+                .filter_map(|vp| Some((holding.cpus[vp.index], (vp.tid, program.reclaim.threads().times(vp.tid)?))))
+                .collect();
+            sample.held.insert(connection.serial, Held { threads, ran });
+        }
+        if close {
+            let attached = self.attached.values().filter_map(|it| load::ran(it.pid).ok());
+            sample.ran = attached.fold(sample.ran, u64::saturating_add);
+            match load::busy() {
+                Ok(busy) => {
+                    sample.busy = busy
+                        .into_iter()
+                        .filter(|(cpu, _)| self.cpus.contains(*cpu))
+                        .map(|(cpu, ns)| (cpu.0, ns))
+                        .collect()
+                }
+                // Nothing is known to be busy: what was left comes back.
+                Err(error) => tracing::warn!(%error, "how busy processors are is not known"),
+            }
+        }
+        sample
+    }
+}
