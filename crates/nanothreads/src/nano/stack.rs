@@ -4,6 +4,7 @@
 //! page, as it is touched: the size is address space. A nano-thread starts and ends on the same kernel thread, so a pool
 //! needs no lock, and the stack that was used last, warm in the cache, is used next.
 
+use crate::nano::fibers::Fibers;
 use crate::nano::overflow::{self, Guard};
 use corosensei::stack::valgrind::ValgrindStackRegistration;
 use corosensei::stack::{Stack as CoroutineStack, StackPointer};
@@ -53,6 +54,7 @@ pub(crate) struct Stack {
     memory: GuardedMapping,
     guard: Guard,
     valgrind: Option<ValgrindStackRegistration>,
+    fibers: Fibers,
     /// Of the default size.
     poolable: bool,
 }
@@ -83,8 +85,8 @@ impl Stack {
     }
 
     /// Puts the stack into the calling thread's pool.
-    pub(crate) fn give_back(self) {
-        if self.poolable {
+    pub(crate) fn give_back(mut self) {
+        if self.poolable && self.fibers.may_go_on() {
             let _ = POOL.try_with(|pool| {
                 let mut pool = pool.borrow_mut();
                 if pool.stacks.len() < POOLED {
@@ -99,6 +101,11 @@ impl Stack {
         self.guard
     }
 
+    /// What ThreadSanitizer is told when somebody goes to the stack.
+    pub(crate) fn fibers(&self) -> Fibers {
+        self.fibers
+    }
+
     fn map(size: usize, poolable: bool) -> SysResult<Self> {
         overflow::install();
         let memory = GuardedMapping::new(size.max(LEAST_SIZE), GUARD)?;
@@ -106,7 +113,7 @@ impl Stack {
         let usable = ptr::with_exposed_provenance_mut(usable.get());
         let valgrind = Some(ValgrindStackRegistration::new(usable, memory.size()));
         let guard = Guard::register(memory.low().get(), memory.guard(), memory.size());
-        Ok(Self { memory, guard, valgrind, poolable })
+        Ok(Self { memory, guard, valgrind, fibers: Fibers::new(), poolable })
     }
 }
 
@@ -115,6 +122,8 @@ impl Drop for Stack {
         // Before the memory goes.
         self.valgrind = None;
         self.guard.unregister();
+        // SAFETY: - what ran on the stack has returned.
+        unsafe { self.fibers.destroy() };
     }
 }
 
