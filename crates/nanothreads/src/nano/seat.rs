@@ -418,13 +418,21 @@ impl<'a> Seat<'a> {
             carrier.label(this);
             this.set_carrier(carrier);
             self.own().current.set(Some(nano));
-            scope::run_nano(nano, self, Some(nano));
+            scope::run_nano(nano, self, true);
         } else {
-            scope::run_nano(nano, self, None);
+            let below = self.own().current.replace(Some(nano));
+            scope::run_nano(nano, self, false);
+            self.own().current.set(below);
         }
         this.node.set_phase(Phase::Ended);
         // SAFETY: - its own shares; the seat is ours.
         unsafe { self.scheduler.release(Some(self), nano.node(), this.node.own_shares()) }
+    }
+
+    /// What runs on the member now; `None`: the body of its scope, or nothing, on the member's own stack.
+    #[inline]
+    pub(crate) fn current(self) -> Option<NanoPtr> {
+        self.own().current.get()
     }
 
     /// The nano-thread that runs here, if it may be switched away from now and is `strand`.
@@ -457,5 +465,5 @@ fn warn_of_stacks(error: &SysError) {
             "nanos: no stack for a nano-thread ({error}); such ones run on their virtual processor's stack, and keep it while \
              they wait. Smaller stacks, or a larger vm.max_map_count, avoid that"
         );
-    });
+    }
 }
