@@ -45,6 +45,9 @@ pub(crate) struct Engine {
     counters: Blocks,
 }
 
+/// Threads that a team may have on any machine: [`Engine::largest_team`] is no less.
+pub(crate) const CERTAIN: usize = 1024;
+
 /// On a line of its own, as the engine.
 static ENGINE: CachePadded<AtomicPtr<Engine>> = CachePadded::new(AtomicPtr::new(ptr::null_mut()));
 
@@ -236,7 +239,7 @@ impl Engine {
 
     /// The most threads that a team may have: beyond this a wrong number would only take the machine down.
     pub(crate) fn largest_team(&self) -> usize {
-        (8 * self.processors()).clamp(1024, crate::vp::LARGEST)
+        (8 * self.processors()).clamp(CERTAIN, crate::vp::LARGEST)
     }
 
     /// What a region without a number of its own asks for: all processors, or more when the sizer offers more.
