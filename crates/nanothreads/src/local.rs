@@ -110,6 +110,11 @@ thread_local! {
 /// has no key left, and the states of threads that end are leaked.
 static AT_END: LazyLock<Option<EndOfThread>> = LazyLock::new(|| EndOfThread::new(retire).ok());
 
+/// Makes what all threads of the process share. By the engine, before it has threads: as `ready::local::prepare`.
+pub(crate) fn prepare() {
+    LazyLock::force(&AT_END);
+}
+
 /// # Safety
 /// - `local` was leaked by `create` for the calling thread, which ends: no region is open.
 unsafe extern "C" fn retire(local: *mut c_void) {

@@ -21,7 +21,7 @@ use platform::{SysError, SysResult};
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// Turns with nothing but nano-threads that yield, between two offers of the processor to others.
 const OFFER: u32 = 16;
@@ -459,8 +459,9 @@ impl<'a> Seat<'a> {
 
 #[cold]
 fn warn_of_stacks(error: &SysError) {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
+    static SAID: AtomicBool = AtomicBool::new(false);
+    // ORDERING: Relaxed - a flag on its own.
+    if !SAID.swap(true, Relaxed) {
         eprintln!(
             "nanos: no stack for a nano-thread ({error}); such ones run on their virtual processor's stack, and keep it while \
              they wait. Smaller stacks, or a larger vm.max_map_count, avoid that"

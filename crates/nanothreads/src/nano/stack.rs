@@ -13,7 +13,7 @@ use platform::page_fault::AlternateStack;
 use platform::stack::GuardedMapping;
 use std::cell::RefCell;
 use std::ptr;
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// Size of a nano-thread's stack unless the task or the environment says otherwise.
 pub const DEFAULT_SIZE: usize = 256 << 10;
@@ -33,20 +33,31 @@ const POOLED: usize = 64;
 
 /// The size of stacks that did not ask for another one.
 fn default_size() -> usize {
-    static SIZE: OnceLock<usize> = OnceLock::new();
-    *SIZE.get_or_init(|| {
-        let Some(text) = std::env::var_os(SIZE_VARIABLE) else { return DEFAULT_SIZE };
-        match text.to_str().and_then(|text| text.trim().parse::<usize>().ok()) {
-            Some(size) => size.max(LEAST_SIZE),
-            None => {
-                eprintln!(
-                    "nanos: {SIZE_VARIABLE}={}: not a number of bytes; nano-threads get {DEFAULT_SIZE}",
-                    text.display()
-                );
-                DEFAULT_SIZE
+    /// 0: nobody has looked yet. No lock: a child may be forked while a thread of its parent looks.
+    static SIZE: AtomicUsize = AtomicUsize::new(0);
+    // ORDERING: Relaxed - a number on its own; threads that look at once find the same.
+    match SIZE.load(Relaxed) {
+        0 => {
+            let (size, complaint) = asked_size();
+            // ORDERING: Relaxed - as above.
+            if SIZE.swap(size, Relaxed) == 0
+                && let Some(text) = complaint
+            {
+                eprintln!("nanos: {SIZE_VARIABLE}={text}: not a number of bytes; nano-threads get {DEFAULT_SIZE}");
             }
+            size
         }
-    })
+        size => size,
+    }
+}
+
+/// What the environment asks for, and what it says if that is no number.
+fn asked_size() -> (usize, Option<String>) {
+    let Some(text) = std::env::var_os(SIZE_VARIABLE) else { return (DEFAULT_SIZE, None) };
+    match text.to_str().and_then(|text| text.trim().parse::<usize>().ok()) {
+        Some(size) => (size.max(LEAST_SIZE), None),
+        None => (DEFAULT_SIZE, Some(text.to_string_lossy().into_owned())),
+    }
 }
 
 /// One stack; unmapped when dropped.
