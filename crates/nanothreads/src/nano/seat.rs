@@ -4,7 +4,6 @@
 //! [`Own`]: the member's thread only, through a [`Seat`], which does not leave it. Invariants: see
 //! [`scheduler`](super::scheduler).
 
-use crate::engine;
 use crate::local::{Place, local};
 use crate::nano::carrier::{Carrier, Rest};
 use crate::nano::descriptor::NanoPtr;
@@ -13,6 +12,7 @@ use crate::nano::node::{Node, Phase};
 use crate::nano::pool::Shelf;
 use crate::nano::ready::local::{Local, steal};
 use crate::nano::scheduler::Scheduler;
+use crate::patience;
 use crate::safe_point;
 use crate::scope;
 use crate::wait_point::Look;
@@ -215,7 +215,13 @@ impl<'a> Seat<'a> {
     fn wait_for_work(self, done: &impl Fn() -> bool) -> Option<NanoPtr> {
         let mut found = None;
         let idle = &self.scheduler.idle;
-        engine::wait_looking(&self.scheduler.members[self.index].point, || {
+        let local = local();
+        let crowd = local.membership().crowd;
+        let look_around = || {
+            let members = self.others().filter_map(|member| self.scheduler.members[member].occupant.thread());
+            patience::beside(local, crowd, members)
+        };
+        patience::wait(&self.scheduler.members[self.index].point, local, crowd, look_around, || {
             found = self.pick();
             if found.is_some() || done() {
                 return Look::Ready;
@@ -268,7 +274,9 @@ impl<'a> Seat<'a> {
 
     /// The member's thread comes to the scope's region.
     pub(crate) fn enter(self) {
-        self.own().place.set(Some(local().place()));
+        let local = local();
+        self.own().place.set(Some(local.place()));
+        self.scheduler.members[self.index].occupant.is_me(local);
     }
 
     /// Runs `nano`, and what its carrier leaves to this loop, on top of the caller's stack.
