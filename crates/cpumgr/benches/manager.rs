@@ -1,7 +1,7 @@
 //! The manager's latencies and its cost, beside a bare chain of eventfd and futex in the same run.
 //!
 //! `cargo bench -p cpumgr --bench manager [-- NAME...]` with names of `read`, `requests`, `pass`, `flood`, `squeeze`,
-//! `kill`, `steady`, `idle`, `many`, `pairs`. Each value that has a bar is printed beside it. Needs two processors and a quiet machine.
+//! `kill`, `steady`, `idle`, `many`, `pairs`, `speedups`. Each value that has a bar is printed beside it. Needs two processors and a quiet machine.
 #![allow(clippy::unwrap_used, reason = "a bench that cannot go on fails")]
 
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ fn main() {
     let Some(cpus) = two_processors() else { return };
     let named: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
     let wanted = |name: &str| named.is_empty() || named.iter().any(|it| it == name);
-    let parts: [(&str, Part); 10] = [
+    let parts: [(&str, Part); 11] = [
         ("read", read),
         ("requests", requests),
         ("pass", pass),
@@ -42,6 +42,7 @@ fn main() {
         ("idle", idle),
         ("many", many),
         ("pairs", pairs),
+        ("speedups", speedups),
     ];
     for (name, part) in parts.into_iter().filter(|(name, _)| wanted(name)) {
         println!("## {name}");
@@ -304,40 +305,77 @@ fn many(cpus: &str) {
     drop(programs);
 }
 
-/// `tests/c/pairs.c` on the drop-in library.
-struct Pairs {
+/// A program of `tests/c` on the drop-in library.
+struct Compiled {
     program: PathBuf,
     shim: PathBuf,
 }
 
-impl Pairs {
+impl Compiled {
     /// `None`, with a printed reason, where it cannot be made.
-    fn new(folder: &Path) -> Option<Self> {
+    fn new(folder: &Path, name: &str) -> Option<Self> {
         let shim = Path::new(env!("CARGO_TARGET_TMPDIR")).parent()?.join("shim");
         if !shim.join("libgomp.so.1").exists() {
             println!("bar unmet: no {}/libgomp.so.1 (run `cargo xtask shim`)", shim.display());
             return None;
         }
-        let program = folder.join("pairs");
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/pairs.c");
+        let program = folder.join(name);
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/c/{name}.c"));
         let gcc = Command::new("gcc").args(["-O1", "-fopenmp"]).arg(source).arg("-o").arg(&program).status();
         if !gcc.is_ok_and(|status| status.success()) {
-            println!("bar unmet: gcc does not compile pairs.c here");
+            println!("bar unmet: gcc does not compile {name}.c here");
             return None;
         }
         Some(Self { program, shim })
     }
 
-    /// Seconds that copies take, each its own, all at once. Without a manager: libgomp.
-    fn run(&self, manager: Option<&Manager>, copies: usize, arguments: &[String]) -> Vec<f64> {
+    /// Without a manager: libgomp.
+    fn command(&self, manager: Option<&Manager>, arguments: &[String]) -> Command {
         let mut command = Command::new(&self.program);
         command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped());
         if let Some(manager) = manager {
             command.env("LD_LIBRARY_PATH", &self.shim).env("NANOS_CPUMGR", manager.socket());
         }
-        let children: Vec<_> = (0..copies).map(|_| command.spawn().unwrap()).collect();
+        command
+    }
+
+    /// Seconds that copies take, each its own, all at once.
+    fn run(&self, manager: Option<&Manager>, copies: usize, arguments: &[String]) -> Vec<f64> {
+        let children: Vec<_> = (0..copies).map(|_| self.command(manager, arguments).spawn().unwrap()).collect();
         let said = |child: std::process::Child| String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap();
         children.into_iter().map(|child| said(child).trim().parse().unwrap()).collect()
+    }
+}
+
+/// Speedups that programs report by themselves, beside those that a clock finds: programs that compute, of which a part is
+/// known to be serial, without any call.
+fn speedups(cpus: &str) {
+    const ITERATIONS: usize = 300;
+    let manager = Manager::start(&["--cpus", cpus, "--policy", "pdpa"]);
+    let Some(shares) = Compiled::new(manager.dir.path(), "shares") else { return };
+    for percent in [0, 10, 50] {
+        let arguments = [percent.to_string(), ITERATIONS.to_string()];
+        let on = |threads: &str| {
+            let child = shares.command(None, &arguments).env("OMP_NUM_THREADS", threads).spawn().unwrap();
+            let said = String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap();
+            said.trim().parse::<f64>().unwrap()
+        };
+        let right = on("1") / on("2");
+        let mut child = shares.command(Some(&manager), &arguments).spawn().unwrap();
+        let pid = child.id().cast_signed();
+        let mut reported = None;
+        while child.try_wait().unwrap().is_none() {
+            let program = manager.status().programs.into_iter().find(|program| program.pid == pid);
+            reported = program.and_then(|program| program.speedup).or(reported);
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let what = format!("speedup on 2, {percent} % serial");
+        let Some((speedup, 2)) = reported else {
+            println!("{what:44} bar unmet: it reported {reported:?}");
+            continue;
+        };
+        println!("{what:44} {speedup:.3}, by the clock {right:.3}");
+        bar("error, %", (speedup / right - 1.0).abs() * 100.0, 10.0);
     }
 }
 
@@ -346,7 +384,7 @@ fn pairs(cpus: &str) {
     const REGIONS: usize = 40_000;
     const ROUNDS: usize = 5;
     let manager = Manager::start(&["--cpus", cpus]);
-    let Some(pairs) = Pairs::new(manager.dir.path()) else { return };
+    let Some(pairs) = Compiled::new(manager.dir.path(), "pairs") else { return };
     let steps = pairs.run(None, 1, &["calibrate".into()])[0];
     let arguments = |threads: usize| [threads.to_string(), REGIONS.to_string(), steps.to_string()];
     let mean = |times: Vec<f64>| times.iter().sum::<f64>() / times.len() as f64;

@@ -1,6 +1,7 @@
 /*
- * shares PERCENT: a program of which so much is serial, by the clock: what it works for, it sleeps for, so that what else runs
- * on the machine hardly matters. Iterates until it is killed, after it has said that it runs.
+ * shares PERCENT [ITERATIONS]: a program of which so much is serial. Without ITERATIONS it works by the clock: what it works
+ * for, it sleeps for, so that what else runs on the machine hardly matters; it iterates until it is killed, after it has said
+ * that it runs. With them it computes, so many iterations, and prints the seconds of the whole.
  */
 #include <errno.h>
 #include <omp.h>
@@ -18,13 +19,46 @@ static void work(long nanoseconds)
         ;
 }
 
+/* Steps of an iteration that computes: some 20 ms. */
+static const long STEPS = 10 * 1000 * 1000;
+
+static void compute(long steps)
+{
+    volatile double x = 1;
+    for (long step = 0; step < steps; step++)
+        x = x * 0.999 + 1;
+}
+
+static double seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec + now.tv_nsec * 1e-9;
+}
+
+static void iterate(long percent, long iterations)
+{
+    double begin = seconds();
+    long serial = STEPS / 100 * percent;
+    for (long iteration = 0; iteration < iterations; iteration++) {
+        compute(serial);
+#pragma omp parallel
+        compute((STEPS - serial) / omp_get_num_threads());
+    }
+    printf("%.6f\n", seconds() - begin);
+}
+
 int main(int argc, char **argv)
 {
     char *end = NULL;
-    long percent = argc == 2 ? strtol(argv[1], &end, 10) : -1;
+    long percent = argc >= 2 && argc <= 3 ? strtol(argv[1], &end, 10) : -1;
     if (percent < 0 || percent > 100 || *end) {
-        fprintf(stderr, "usage: shares PERCENT\n");
+        fprintf(stderr, "usage: shares PERCENT [ITERATIONS]\n");
         return 2;
+    }
+    if (argc == 3) {
+        iterate(percent, atol(argv[2]));
+        return 0;
     }
     puts("runs");
     fflush(stdout);
