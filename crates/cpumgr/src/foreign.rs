@@ -9,7 +9,7 @@
 //! 1. The kernel counts for each thread how long it ran and how long it *waited* for a processor. On a processor that one
 //!    program holds alone, what the thread that is meant to run there waited is the stranger's share, without what the
 //!    program's other threads ran: members without a processor of their own, and threads that are none of the engine's.
-//! 2. A share of [`CONTENDED`] makes a suspect, a second window with as much decides.
+//! 2. A share of [`CONTENDED`] makes a suspect, a second window with as much, in which the processor was busy, decides.
 //! 3. What was left comes back when nobody uses it: its own busy time, or that of the whole machine without what the
 //!    programs ran, is below [`CALM`] for a time of patience, which doubles each time that the stranger was back at once.
 //! 4. Two managers that leave the same processor to each other would come back at once, too: patience has a part that
@@ -17,7 +17,7 @@
 //! 5. Each program keeps a processor (`Ledger::leave_to_others`): leaving one never makes programs share another.
 //!
 //! Windows are short while a program is new ([`QUICK`]), otherwise there is a look in [`PERIOD`]: one small file for each
-//! processor that is held. Processes of lower priority (`nice`) make nobody wait, and are none.
+//! processor that is held, and never more than a two-hundredth of the manager's time. Processes of lower priority (`nice`) make nobody wait, and are none.
 //!
 //! # Papers
 //! None: the papers' machine was dedicated. D9 wants it for two managers.
@@ -38,6 +38,10 @@ pub const CALM: f64 = 0.15;
 pub const QUICK: Nanos = 15 * MS;
 /// The quick windows that a new program is given.
 const QUICK_WINDOWS: u32 = 4;
+/// A window is at least so many times as long as a look.
+const REST: Nanos = 200;
+/// A processor on which two compete is never idle. The kernel counts that in ticks as long as a window.
+const BUSY: f64 = 0.5;
 /// A window otherwise: a sign of life is due as often.
 pub const PERIOD: Nanos = 250 * MS;
 /// For how long a processor must be unused before it comes back; at most.
@@ -75,6 +79,8 @@ pub struct Sample {
     pub busy: BTreeMap<u32, Nanos>,
     /// What all programs ran together; in a close look.
     pub ran: Nanos,
+    /// What it took to find this out.
+    pub cost: Nanos,
 }
 
 /// A processor that is left to others.
@@ -164,7 +170,7 @@ impl Foreign {
         let shares = self.last.as_ref().map(|last| shares(last, &sample)).unwrap_or_default();
         let contended = || shares.iter().filter(|(cpu, it)| it.share >= CONTENDED && !before.contains(cpu));
         let found: Vec<u32> =
-            contended().filter(|(cpu, it)| it.is_whole && self.suspects.contains(cpu)).map(|(cpu, _)| *cpu).collect();
+            contended().filter(|(cpu, it)| it.was_busy && self.suspects.contains(cpu)).map(|(cpu, _)| *cpu).collect();
         self.suspects = contended().map(|(cpu, _)| *cpu).filter(|cpu| !found.contains(cpu)).collect();
         for cpu in &found {
             self.leave(*cpu, &sample);
@@ -178,7 +184,7 @@ impl Foreign {
         } else {
             PATIENCE
         };
-        self.next = Some(sample.at + window);
+        self.next = Some(sample.at + window.max(sample.cost.saturating_mul(REST)));
         self.last = Some(sample);
     }
 
@@ -223,8 +229,9 @@ impl Foreign {
 /// What strangers had of a processor.
 struct Share {
     share: f64,
-    /// What the program's other threads ran is known.
-    is_whole: bool,
+    /// It was busy, and what the program's other threads ran is known: who waits though his processor is idle is kept back by
+    /// something else, as the quota of a control group.
+    was_busy: bool,
 }
 
 /// What strangers had of each processor between two samples (rule 1).
@@ -243,11 +250,17 @@ fn shares(last: &Sample, now: &Sample) -> BTreeMap<u32, Share> {
             seated += ran;
             on.push((*cpu, part(then.waited, times.waited).min(1.0 - ran)));
         }
+        let was_busy = |cpu| match (last.busy.get(&cpu), now.busy.get(&cpu)) {
+            (Some(then), Some(now)) => part(*then, *now) >= BUSY,
+            _ => false,
+        };
         let all = held.ran.zip(before.ran).map(|(now, then)| part(then, now));
         // Its other threads may have run anywhere.
         let others = all.map_or(0.0, |all| (all - seated).max(0.0));
-        shares
-            .extend(on.into_iter().map(|(cpu, share)| (cpu, Share { share: share - others, is_whole: all.is_some() })));
+        for (cpu, share) in on {
+            let was_busy = all.is_some() && was_busy(cpu);
+            shares.insert(cpu, Share { share: share - others, was_busy });
+        }
     }
     shares
 }

@@ -18,6 +18,8 @@ struct World {
     strangers: BTreeMap<u32, f64>,
     /// What the program's other threads run, in processors; they wait for those of the engine, and these for them.
     helpers: f64,
+    /// The part of the time in which a quota keeps the program back.
+    kept_back: f64,
 }
 
 impl World {
@@ -26,7 +28,16 @@ impl World {
         foreign.look_closely(0);
         let all = || (0..CPUS).map(|cpu| (cpu, 0));
         let threads = (0..CPUS).map(|cpu| (cpu, Times::default())).collect();
-        Self { foreign, now: 0, threads, busy: all().collect(), ran: 0, strangers: BTreeMap::new(), helpers: 0.0 }
+        Self {
+            foreign,
+            now: 0,
+            threads,
+            busy: all().collect(),
+            ran: 0,
+            strangers: BTreeMap::new(),
+            helpers: 0.0,
+            kept_back: 0.0,
+        }
     }
 
     fn pass(&mut self, time: Nanos) {
@@ -38,6 +49,13 @@ impl World {
             if left.contains(cpu) {
                 // Alone a stranger has all that it can use.
                 *busy += part(if stranger > 0.0 { (2.0 * stranger).min(1.0) } else { 0.0 });
+                continue;
+            }
+            if self.kept_back > 0.0 {
+                times.ran += part(1.0 - self.kept_back);
+                times.waited += part(self.kept_back);
+                self.ran += part(1.0 - self.kept_back);
+                *busy += part(1.0 - self.kept_back);
                 continue;
             }
             let others = stranger + self.helpers / f64::from(CPUS);
@@ -138,6 +156,22 @@ fn threads_of_the_program_itself_are_no_strangers() {
 }
 
 #[test]
+fn a_program_that_is_kept_back_by_a_quota_meets_no_stranger() {
+    let mut world = World::new(1);
+    world.kept_back = 0.6;
+    world.looks(1_000 * MS);
+    assert!(world.foreign.left().is_empty());
+}
+
+#[test]
+fn a_look_that_takes_long_is_taken_seldom() {
+    let mut foreign = Foreign::new(1);
+    foreign.look_closely(0);
+    foreign.look(Sample { at: 0, cost: 3 * MS, ..Sample::default() });
+    assert_eq!(foreign.next_look(), Some(600 * MS));
+}
+
+#[test]
 fn who_comes_again_and_again_is_left_for_longer_and_longer() {
     let mut world = World::new(1);
     let mut stays = Vec::new();
@@ -211,7 +245,7 @@ fn two_managers_that_meet_each_other_part() {
                 let ran = times[who].iter().map(|it| it.ran).sum();
                 let held = [(1, Held { threads: threads.collect(), ran: Some(ran) })].into();
                 let busy = [(0, busy[0]), (1, busy[1])].into();
-                managers[who].look(Sample { at: now, held, busy, ran });
+                managers[who].look(Sample { at: now, held, busy, ran, cost: 0 });
             }
             let left = [0, 1].map(|who| managers[who].left().first().copied());
             let apart = left[0].is_some() && left[1].is_some() && left[0] != left[1];
@@ -235,7 +269,7 @@ proptest! {
             let threads = [(numbers[2] as u32 % 3, (Tid(numbers[3] as i32 % 3), times))].into();
             let held = [(numbers[4] % 2, Held { threads, ran: close.then_some(numbers[5]) })].into();
             let busy = if close { [(0, numbers[6]), (1, numbers[7])].into() } else { BTreeMap::new() };
-            foreign.look(Sample { at: now, held, busy, ran: numbers[5] });
+            foreign.look(Sample { at: now, held, busy, ran: numbers[5], cost: 0 });
             let next = foreign.next_look().unwrap();
             prop_assert!(next > now && next <= now + PERIOD);
         }

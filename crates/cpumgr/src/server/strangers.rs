@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use platform::clock::monotonic_ns;
 use platform::load;
 use policies::{AppId, Cause};
 
@@ -15,7 +16,7 @@ impl Server {
         if self.programs() == 0 {
             foreign.forget();
         } else if foreign.next_look().is_some_and(|time| time <= now) {
-            foreign.look(self.sample(now, foreign.is_close()));
+            foreign.look(self.sample(monotonic_ns(), foreign.is_close()));
         }
         let left = foreign.left();
         self.foreign = Some(foreign);
@@ -54,6 +55,7 @@ impl Server {
                 Err(error) => tracing::warn!(%error, "how busy processors are is not known"),
             }
         }
+        sample.cost = monotonic_ns().saturating_sub(now);
         sample
     }
 }
