@@ -2,7 +2,7 @@
 
 use crate::harness::native::entry;
 use crate::harness::regions::{self, Body, count, counted};
-use crate::harness::sample::{Subject, back_to_back};
+use crate::harness::sample::{Subject, back_to_back, back_to_back_with_switches};
 use crate::harness::{Bar, Case, Engine, Runtime};
 use nanothreads::engine::{self, Barrier, Member};
 use nanothreads::{groups, par_for};
@@ -75,7 +75,7 @@ fn case(name: &str, shape: Shape, bar: Option<Bar>) -> Case {
         engines.extend(without_barrier(shape));
     }
     engines.push(Engine::absent("fork_union", FORK_UNION));
-    Case { name: name.into(), measure: back_to_back(), extras: &[], engines, bar }
+    Case { name: name.into(), measure: back_to_back_with_switches(), extras: &["switches"], engines, bar }
 }
 
 fn without_barrier(shape: Shape) -> Vec<Engine> {

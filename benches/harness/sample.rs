@@ -116,6 +116,32 @@ const WARM_UP: Duration = Duration::from_millis(10);
 const BATCH: Duration = Duration::from_micros(100);
 /// Time of a sample.
 const SAMPLE: Duration = Duration::from_millis(80);
+/// Time in which switches are counted.
+const COUNTED: Duration = Duration::from_millis(20);
+
+/// As [`back_to_back`], and how often a thread of the process was switched away from, or slept, for each operation.
+pub(crate) fn back_to_back_with_switches() -> Measure {
+    let timed = back_to_back();
+    Box::new(move |subject| {
+        let mut values = timed(subject);
+        let (before, begin, mut calls) = (switches(), Instant::now(), 0_u32);
+        while begin.elapsed() < COUNTED {
+            subject.time(1);
+            calls += 1;
+        }
+        values.push((switches() - before) as f64 / f64::from(calls) / f64::from(subject.operations));
+        values
+    })
+}
+
+/// Switches of all threads of this process so far.
+fn switches() -> i64 {
+    // SAFETY: - zeroes are a value of the struct, which the call fills in.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: - a place for the struct.
+    unsafe { libc::getrusage(libc::RUSAGE_SELF, &raw mut usage) };
+    usage.ru_nvcsw + usage.ru_nivcsw
+}
 
 /// The median time of one operation, of calls one right after the other.
 pub(crate) fn back_to_back() -> Measure {

@@ -143,11 +143,11 @@ fn nested() -> Case {
         check(0)?;
         Ok(Subject::new(move || run.call(TIMES, 0, 0), check).of(TIMES as u32))
     });
-    let measure = harness::sample::back_to_back();
+    let measure = harness::sample::back_to_back_with_switches();
     Case {
         name: "2 x 2 with inner barrier".into(),
         measure,
-        extras: &[],
+        extras: &["switches"],
         engines,
         bar: Some(Bar::Nanoseconds(4_400.0)),
     }

@@ -100,6 +100,13 @@ pub fn between_pieces() {
     safe_point::between_pieces();
 }
 
+/// True where [`between_pieces`] has something to look for: a manager was found. The same from the program's first region on.
+/// Cost: two loads.
+#[inline]
+pub fn is_to_follow() -> bool {
+    engine().managed_already().is_some()
+}
+
 /// As [`wait`], for looks that may make progress.
 pub fn wait_looking(point: &WaitPoint, look: impl FnMut() -> Look) {
     let local = local();

@@ -4,6 +4,8 @@
 //! 1. `lend` (the lender, no region of it open): voids what was lent before by a new number, puts the rest on the list (G1).
 //! 2. `borrow` (a member that forks, while the lender's region is open): takes up to an equal share off the list (G2),
 //!    and keeps it for its next forks, beside the number (`generation`) under which it was lent (G3).
+//!    Members that are masters of more than that, of threads without a processor, count themselves: where those sit depends on it
+//!    (`placement.rs`, `Home::beyond`).
 //! 3. A member that finds another number than the one it keeps (G3) forgets what it borrowed under the old one.
 //!
 //! # Invariants
@@ -34,6 +36,8 @@ pub struct Lender<T> {
     generation: AtomicU64,
     /// What may be lent now: lets a member that finds 0 go on without the lock.
     surplus: AtomicU32,
+    /// Masters inside the lender's region that have more than what is lent now.
+    masters: AtomicU32,
 }
 
 #[derive(Debug)]
@@ -57,6 +61,7 @@ impl<T: Copy> Lender<T> {
             lending: Mutex::new(Lending { free: Vec::new(), share: 0 }),
             generation: AtomicU64::new(new_generation()),
             surplus: AtomicU32::new(0),
+            masters: AtomicU32::new(0),
         }
     }
 
@@ -77,6 +82,8 @@ impl<T: Copy> Lender<T> {
         lending.free.clear();
         lending.free.extend_from_slice(spare);
         lending.share = spare.len().div_ceil(members.max(1));
+        // ORDERING: Relaxed - as G1.
+        self.masters.store(0, Relaxed);
         // ORDERING: Relaxed (G1) - read by members of the region whose slots are supplied after this.
         self.generation.store(new_generation(), Relaxed);
         self.publish_surplus(&lending);
@@ -94,6 +101,19 @@ impl<T: Copy> Lender<T> {
         let group = lending.free.drain(..count).collect();
         self.publish_surplus(&lending);
         group
+    }
+
+    /// Counts a member that is the master of more than what it could borrow; returns how many are counted.
+    pub fn count_master(&self) -> u32 {
+        // ORDERING: Relaxed - a number on its own, for placement.
+        self.masters.fetch_add(1, Relaxed) + 1
+    }
+
+    /// How many are counted since things were lent last. Cost: one load, of the line of the number.
+    #[inline]
+    pub fn masters(&self) -> u32 {
+        // ORDERING: Relaxed - as above.
+        self.masters.load(Relaxed)
     }
 
     /// Step 3: the number under which things are lent now. Cost: one load.

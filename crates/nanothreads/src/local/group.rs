@@ -3,7 +3,7 @@
 use super::supplied::Supplied;
 use super::{Need, Root};
 use crate::engine_state::{engine, new_generation};
-use crate::placement;
+use crate::placement::{self, Home};
 use crate::vp::Vp;
 use platform::affinity::CpuSet;
 
@@ -16,6 +16,8 @@ pub(super) struct Group {
     pub(super) lent: usize,
     /// The lending that `lent` belongs to.
     pub(super) generation: u64,
+    /// How many masters in that region had threads beyond what is lent, when this group's were placed.
+    pub(super) masters: u32,
     /// A root's: how many members its team used when it last lent the rest.
     pub(super) used: usize,
     /// A root's: the sizer's epoch at that time, to which the members of an outermost one are bound.
@@ -71,11 +73,31 @@ impl Group {
         }
     }
 
-    /// Takes unused or new virtual processors until the group has `wanted`; true when any came.
+    /// Takes unused or new virtual processors until the group has `wanted`, each for a processor of its own; true when any
+    /// came.
     pub(super) fn grow(&mut self, wanted: usize) -> bool {
+        self.grow_by(wanted, |_| None)
+    }
+
+    /// The same for an inner team, which has the processors of its master and of what is lent, as one of so many masters that
+    /// have more threads than that ([`Home::beyond`]).
+    pub(super) fn grow_inside(&mut self, wanted: usize, masters: u32) -> bool {
+        self.masters = masters;
+        let lent = self.lent;
+        // Where it was another number when they came.
+        for (index, vp) in self.members[lent..].iter().enumerate() {
+            match Home::beyond(index, &self.members[..lent], masters) {
+                Some(Home::Beside) => vp.move_to(Home::Beside),
+                home => vp.lodge(home.unwrap_or(Home::Of(vp.number()))),
+            }
+        }
+        self.grow_by(wanted, |members| Home::beyond(members.len() - lent, &members[..lent], masters))
+    }
+
+    fn grow_by(&mut self, wanted: usize, home: impl Fn(&[&'static Vp]) -> Option<Home>) -> bool {
         let before = self.members.len();
         while self.members.len() < wanted {
-            match engine().acquire() {
+            match engine().acquire(home(&self.members)) {
                 Some(vp) => self.members.push(vp),
                 None => break,
             }

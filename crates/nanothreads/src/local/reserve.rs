@@ -2,7 +2,7 @@
 
 use super::group::{Group, Reservation};
 use super::{Local, Need};
-use crate::engine_state::{CERTAIN, engine};
+use crate::engine_state::engine;
 use crate::vp::Vp;
 
 impl Local {
@@ -13,16 +13,15 @@ impl Local {
         if size <= 1 || self.asks.get() {
             return 1;
         }
-        // Before it is compared: what a team cannot have would never be ready.
-        let size = if size > CERTAIN { size.min(engine().largest_team()) } else { size };
         let ready = if self.is_root() {
             let epoch = engine().sizer().epoch();
             self.with_group(|group| group.used == size - 1 && group.bound == epoch)
         } else {
-            let generation = self.root_generation();
+            let (generation, masters) = self.root_state();
             self.with_group(|group| {
                 group.within(need) >= size - 1
                     && group.generation == generation
+                    && (need == Need::Available || size - 1 <= group.lent || group.masters == masters)
                     && group.reservation() != Reservation::NONE
             })
         };
@@ -31,6 +30,7 @@ impl Local {
 
     #[cold]
     fn prepare(&self, size: usize, need: Need) -> usize {
+        let size = size.min(engine().largest_team());
         let size = if self.is_outermost() {
             self.prepare_outermost(size)
         } else {
@@ -71,13 +71,14 @@ impl Local {
             // for theirs would wait for each other.
             return 1;
         }
-        let generation = self.root_generation();
+        let (generation, masters) = self.root_state();
         self.with_group(|group| {
             if group.generation != generation {
                 // L1: what was lent is the root's again.
                 group.members.drain(..group.lent);
                 group.lent = 0;
                 group.generation = generation;
+                group.masters = 0;
             }
             // An exact team may have had others, for which there is no processor.
             let missing = (size - 1).saturating_sub(group.within(need));
@@ -86,8 +87,9 @@ impl Local {
                 group.lent += borrowed.len();
                 group.members.splice(0..0, borrowed);
             }
-            if need == Need::Exact {
-                group.grow(size - 1);
+            if need == Need::Exact && size - 1 > group.lent {
+                let masters = if group.masters == 0 { self.count_among_masters() } else { masters };
+                group.grow_inside(size - 1, masters);
             }
             group.within(need).min(size - 1) + 1
         })
@@ -103,7 +105,7 @@ impl Local {
     /// depth, for nobody else meanwhile, not taken back by the root. Cost: a few loads.
     #[inline]
     pub(crate) fn reserved(&self, reservation: Reservation, size: usize) -> Option<&[&'static Vp]> {
-        let generation = if self.is_root() { None } else { Some(self.root_generation()) };
+        let generation = if self.is_root() { None } else { Some(self.root_state().0) };
         self.with_group(|group| {
             let is_ready = group.reservation() == reservation
                 && reservation != Reservation::NONE
@@ -123,13 +125,23 @@ impl Local {
         root.borrow(wanted, has)
     }
 
-    fn root_generation(&self) -> u64 {
+    /// What the root lends now: its number, and how many masters have threads beyond it.
+    #[inline]
+    fn root_state(&self) -> (u64, u32) {
         let root = self.membership.get().root;
         if root.is_null() {
-            return 0;
+            return (0, 0);
         }
         // SAFETY: - as in `borrow`.
         let root = unsafe { &*root };
-        root.generation()
+        (root.generation(), root.masters())
+    }
+
+    /// The caller gets its first threads beyond what the root lends now; returns how many masters have such.
+    fn count_among_masters(&self) -> u32 {
+        let root = self.membership.get().root;
+        // SAFETY: - as in `borrow`, which the caller has looked for.
+        let root = unsafe { &*root };
+        root.count_master()
     }
 }

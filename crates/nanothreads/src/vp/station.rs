@@ -6,7 +6,7 @@
 use super::Vp;
 use crate::engine_state::engine;
 use crate::following::{Following, Helped};
-use crate::placement;
+use crate::placement::Home;
 use platform::affinity::{self, CpuId, CpuSet, Tid};
 use platform::pthread::Pthread;
 use std::sync::OnceLock;
@@ -31,6 +31,8 @@ pub(super) struct Station {
     bound: AtomicBool,
     /// A master placed the VP softly: it frees itself when it runs.
     placed: AtomicBool,
+    /// Where it wakes: a [`Home`].
+    lodging: AtomicUsize,
     /// The processor where it is to wake, or [`NOWHERE`].
     home: AtomicU32,
     /// The processor where it fell asleep.
@@ -51,6 +53,7 @@ impl Station {
             cpu: AtomicU32::new(NOWHERE),
             bound: AtomicBool::new(false),
             placed: AtomicBool::new(placed),
+            lodging: AtomicUsize::new(Home::Of(number).to_word()),
             home: AtomicU32::new(NOWHERE),
             slept_on: AtomicU32::new(NOWHERE),
             number,
@@ -87,8 +90,9 @@ impl Station {
 
     /// The VP may be woken now: on its home, unless it is bound.
     pub(super) fn note_home(&self) {
-        // ORDERING: Relaxed - as in `is_bound`.
-        let home = if self.bound.load(Relaxed) { None } else { placement::home(self.number) };
+        // ORDERING: Relaxed, both - as in `is_bound`.
+        let lodging = Home::from_word(self.lodging.load(Relaxed));
+        let home = if self.bound.load(Relaxed) { None } else { lodging.processor() };
         // ORDERING: Relaxed - whoever wakes the VP learnt of it from the caller (V1).
         self.home.store(home.map_or(NOWHERE, |cpu| cpu.0), Relaxed);
     }
@@ -124,6 +128,31 @@ impl Station {
 }
 
 impl Vp {
+    /// Wakes on `home` from now on, unless it is bound. For its master.
+    pub(crate) fn lodge(&self, home: Home) {
+        // ORDERING: Relaxed - read by its master, when it wakes the VP.
+        self.station().lodging.store(home.to_word(), Relaxed);
+    }
+
+    /// As [`Vp::lodge`], and goes there now if it is awake: it would stay where it is as long as its master finds it awake. Where
+    /// a manager says who sits where, and where the program bound it itself, it stays.
+    pub(crate) fn move_to(&self, home: Home) {
+        let station = self.station();
+        // ORDERING: Relaxed - as in `lodge`.
+        let is_new = station.lodging.swap(home.to_word(), Relaxed) != home.to_word();
+        if is_new
+            && !self.may_sleep()
+            && !self.is_bound()
+            && engine().managed_already().is_none()
+            && let (Some(thread), Some(cpu)) = (station.thread.get(), home.processor())
+            && thread.affinity().is_ok_and(|mask| mask == *engine().mask())
+        {
+            // Not held there. As in `place`, a refusal costs speed.
+            let _ = thread.set_affinity(&CpuSet::single(cpu));
+            let _ = thread.set_affinity(engine().mask());
+        }
+    }
+
     /// The number under which the VP was created.
     pub(crate) fn number(&self) -> usize {
         self.station().number
