@@ -7,6 +7,7 @@
 //! All cells: the frame's thread only. Other threads read `id`, `size`, `team` (fixed) and the atomics of `implicit`.
 
 use crate::icv::Icvs;
+use crate::legacy::Open;
 use crate::root;
 use crate::task::{Tally, Task};
 use crate::team::Team;
@@ -40,6 +41,8 @@ pub(crate) struct Frame {
     /// The program was told how many threads its next region of default size has (`omp_get_max_threads`), and may have
     /// dealt its work out by that number: the region has it.
     pub(crate) promised: Cell<bool>,
+    /// The region, if it is one in two calls and the frame its caller's; else null.
+    pub(crate) opened: Cell<*mut Open>,
 }
 
 impl Frame {
@@ -61,6 +64,7 @@ impl Frame {
             tally: Tally::new(),
             task_room: Cell::new(0),
             promised: Cell::new(false),
+            opened: Cell::new(ptr::null_mut()),
         }
     }
 

@@ -52,13 +52,13 @@ static SETTINGS: OnceLock<Settings> = OnceLock::new();
 /// wrong with it.
 pub(crate) fn settings() -> &'static Settings {
     SETTINGS.get_or_init(|| {
-        let (environment, complaints) =
+        let (mut environment, complaints) =
             Environment::read(&|name| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned()));
         for complaint in complaints {
             message::warn(&complaint);
         }
         let host = Host::find();
-        let fence = Fence::put_up(&environment);
+        let fence = Fence::put_up(&mut environment);
         engine::configure(Config {
             waiting: environment.wait_policy,
             stack_size: environment.stack_size,

@@ -1,29 +1,35 @@
 //! Regions in two calls, as gcc before 4.9 made them: the caller runs the body itself between start and end.
 //!
-//! The engine runs a region in one call, so a proxy thread is the engine's master here: it holds the place of member 0
-//! while the caller works as member 0 of ours. Slow (a thread for each region), and only for old programs.
+//! The engine runs a region in one call, so a proxy thread is the engine's master here: it sleeps in the place of member 0
+//! while the caller works as member 0 of ours. Slow (a thread for each region), and only for old programs. Its caller waits
+//! by the rules of a thread outside teams: it does not hand its processor over where the team is larger than the machine.
+//!
+//! # Protocol
+//! 1. The caller starts the proxy, which reserves the team, says its size (L1), and sleeps.
+//! 2. The caller sees the size (L2), opens the team, lets the proxy go (L3, L4), and runs its own part.
+//! 3. The proxy runs the region; its own part is to sleep until the caller has ended its part (L5, L6).
+//! 4. The caller joins the proxy, which has joined the others.
 
-use crate::frame::Frame;
+use crate::frame::{self, Frame};
 use crate::icv::settings;
-use crate::region::{self, Ask};
+use crate::region::{self, Size};
 use crate::team::{Body, Team};
 use crate::tls;
-use nanothreads::engine::{self, Member, WaitPoint};
-use std::cell::RefCell;
+use nanothreads::engine::{Member, WaitPoint};
 use std::ffi::c_void;
 use std::ptr;
 use std::sync::atomic::{
-    AtomicBool,
+    AtomicBool, AtomicU32,
     Ordering::{Acquire, Release},
 };
-use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 
 /// A region that is started and not ended.
-struct Open {
+pub(crate) struct Open {
     /// The caller's frame. Declared first: dropped before the team.
     frame: Frame,
     outer: *const Frame,
+    size: Size,
     shared: Box<Shared>,
     proxy: Option<JoinHandle<()>>,
 }
@@ -31,13 +37,13 @@ struct Open {
 /// What the caller and its proxy share.
 struct Shared {
     team: Team,
+    /// Threads of the team; 0 = not known yet.
+    size: AtomicU32,
+    started: AtomicBool,
     ended: AtomicBool,
-    point: WaitPoint,
-}
-
-thread_local! {
-    #[expect(clippy::vec_box, reason = "frames must not move: the thread's word points to one")]
-    static OPEN: RefCell<Vec<Box<Open>>> = const { RefCell::new(Vec::new()) };
+    /// Where the caller sleeps, and where the proxy does.
+    caller: WaitPoint,
+    proxy: WaitPoint,
 }
 
 /// What goes from the caller to its proxy.
@@ -48,41 +54,56 @@ unsafe impl Send for Go {}
 
 /// `GOMP_parallel_start`.
 pub(crate) fn start(body: Body, data: *mut c_void, asked: u32, prepare: impl FnOnce(&Frame, &Team)) {
-    let parent = crate::frame::current();
+    let parent = frame::current();
     let icvs = parent.icvs();
-    let size = region::size(parent, Ask { threads: asked, bind: 0 });
-    let (go, started) = mpsc::channel();
-    let (got, proxy) = if size > 1 { reserve(size, started) } else { (1, None) };
-    let shared =
-        Box::new(Shared { team: Team::initial(icvs, 0, 1), ended: AtomicBool::new(false), point: WaitPoint::new() });
-    shared.team.open(parent, got, body, data, &icvs, 0);
-    prepare(parent, &shared.team);
-    let frame = Frame::new(&shared.team, 0, shared.team.member_icvs());
-    let open = Box::new(Open { frame, outer: ptr::from_ref(parent), shared, proxy });
-    open.frame.settle();
-    region::join_laid_out(&open.frame);
-    tls::set(&raw const open.frame);
-    // Fails only when there is no proxy.
-    let _ = go.send(Go(&raw const *open.shared));
-    OPEN.with_borrow_mut(|stack| stack.push(open));
+    settings().host.identify_region(body as usize);
+    let size = Size::of(parent, &icvs, asked);
+    let shared = Box::new(Shared {
+        team: Team::initial(icvs, 0, 1),
+        size: AtomicU32::new(0),
+        started: AtomicBool::new(false),
+        ended: AtomicBool::new(false),
+        caller: WaitPoint::new(),
+        proxy: WaitPoint::new(),
+    });
+    let (got, proxy) = if size.threads > 1 { reserve(size, &shared) } else { (1, None) };
+    let team = &shared.team;
+    team.open(parent, got, body, data, &icvs, 0);
+    size.settle(parent, team, got);
+    prepare(parent, team);
+    let frame = Frame::new(team, 0, team.member_icvs());
+    let open = Box::into_raw(Box::new(Open { frame, outer: ptr::from_ref(parent), size, shared, proxy }));
+    // SAFETY: - just leaked; `end` takes it back.
+    let Open { frame, shared, .. } = unsafe { &*open };
+    frame.opened.set(open);
+    frame.settle();
+    tls::set(ptr::from_ref(frame));
+    // ORDERING: Release (L3) - the open team; pairs with L4.
+    shared.started.store(true, Release);
+    shared.proxy.notify_all();
+    region::begin(frame);
 }
 
 /// Starts a proxy that reserves a team of `size` and waits for the region; returns the size that it got.
-fn reserve(size: u32, started: mpsc::Receiver<Go>) -> (u32, Option<JoinHandle<()>>) {
-    let (report, size_got) = mpsc::channel();
+fn reserve(size: Size, shared: &Shared) -> (u32, Option<JoinHandle<()>>) {
+    let go = Go(shared);
     let main = move || {
-        let team = settings().host.reserve(size as usize, true);
-        // The caller waits for this.
-        let _ = report.send(u32::try_from(team.size()).unwrap_or(1));
-        if let Ok(Go(shared)) = started.recv() {
-            // SAFETY: - `proxy` takes a `Shared`, which lives until the caller has joined this thread.
-            unsafe { team.run(proxy, shared.cast()) };
-        }
+        let Go(place) = { go };
+        // SAFETY: - the caller keeps it until it has joined this thread.
+        let shared = unsafe { &*place };
+        let team = settings().host.reserve(size.threads as usize, size.is_exact);
+        // ORDERING: Release (L1) - pairs with L2.
+        shared.size.store(u32::try_from(team.size()).unwrap_or(1), Release);
+        shared.caller.notify_all();
+        // ORDERING: Acquire (L4) - pairs with L3.
+        shared.proxy.sleep_until(|| shared.started.load(Acquire).into());
+        // SAFETY: - `proxy` takes a `Shared`, which outlives the region (above).
+        unsafe { team.run(proxy, place.cast()) };
     };
-    match thread::Builder::new().name("nanos-proxy".into()).spawn(main) {
-        Ok(thread) => (size_got.recv().unwrap_or(1), Some(thread)),
-        Err(_) => (1, None),
-    }
+    let Ok(thread) = thread::Builder::new().name("nanos-proxy".into()).spawn(main) else { return (1, None) };
+    // ORDERING: Acquire (L2) - pairs with L1.
+    shared.caller.sleep_until(|| (shared.size.load(Acquire) != 0).into());
+    (shared.size.load(Acquire), Some(thread))
 }
 
 /// A member's part: the proxy waits in the place of member 0, the others run the body.
@@ -93,25 +114,33 @@ unsafe fn proxy(data: *const (), member: Member) {
     // SAFETY: caller's contract.
     let shared = unsafe { &*data.cast::<Shared>() };
     if member.id == 0 {
-        // ORDERING: Acquire - pairs with `end`.
-        engine::wait(&shared.point, || shared.ended.load(Acquire));
+        // No spinning: its processor is the caller's.
+        // ORDERING: Acquire (L6) - pairs with L5.
+        shared.proxy.sleep_until(|| shared.ended.load(Acquire).into());
     } else {
         // SAFETY: caller's contract.
         unsafe { region::member(ptr::from_ref(&shared.team).cast(), member) };
     }
 }
 
-/// `GOMP_parallel_end`; false when the thread has started none.
+/// `GOMP_parallel_end`; false when the region that the thread is in was not started by [`start`].
 pub(crate) fn end() -> bool {
-    let Some(mut open) = OPEN.with_borrow_mut(Vec::pop) else { return false };
+    let open = frame::current().opened.get();
+    if open.is_null() {
+        return false;
+    }
+    // SAFETY: - leaked by `start` for this very frame, which ends here.
+    let mut open = unsafe { Box::from_raw(open) };
     region::finish(&open.frame);
     tls::set(open.outer);
-    // ORDERING: Release - pairs with `proxy`.
+    // ORDERING: Release (L5) - pairs with L6.
     open.shared.ended.store(true, Release);
-    open.shared.point.notify_all();
+    open.shared.proxy.notify_all();
     if let Some(proxy) = open.proxy.take() {
         // The proxy does not panic: the library aborts instead.
         let _ = proxy.join();
     }
+    // SAFETY: - the frame in which the region was started, on this thread: it is not left before the region is ended.
+    open.size.give_back(unsafe { &*open.outer });
     true
 }

@@ -56,15 +56,21 @@ impl Request {
             return Self::parse_abstract(&text);
         }
         let mut rest = Cursor(&text);
-        let mut places = Vec::new();
-        let mut without: Vec<Vec<u32>> = Vec::new();
+        let mut places: Vec<Vec<u32>> = Vec::new();
         loop {
             let excluded = rest.eat('!');
             let more = rest.place_interval()?;
             if excluded {
-                without.extend(more)
+                for place in more {
+                    let before = places.len();
+                    places.retain(|other| *other != place);
+                    // Most likely a typing error, as in the original.
+                    if places.len() == before {
+                        return None;
+                    }
+                }
             } else {
-                places.extend(more)
+                places.extend(more);
             }
             if places.len() > LIMIT {
                 return None;
@@ -76,7 +82,6 @@ impl Request {
                 return None;
             }
         }
-        places.retain(|place| !without.contains(place));
         (!places.is_empty()).then_some(Self::Explicit(places))
     }
 
@@ -121,8 +126,9 @@ pub(crate) struct Fence {
 }
 
 impl Fence {
-    /// Keeps the program in its explicit places, if it has some.
-    pub(crate) fn put_up(environment: &Environment) -> Option<Self> {
+    /// Keeps the program in its explicit places, if it has some. Places that are all elsewhere are as good as not given:
+    /// they go out of `environment`.
+    pub(crate) fn put_up(environment: &mut Environment) -> Option<Self> {
         let is_explicit = match (&environment.places, &environment.cpu_affinity) {
             (Some(places), _) => matches!(Request::parse(places), Some(Request::Explicit(_))),
             (None, cpus) => cpus.is_some(),
@@ -134,6 +140,7 @@ impl Fence {
         let places = make(environment);
         let inside = places.iter().flat_map(CpuSet::iter).collect::<CpuSet>();
         if inside.is_empty() {
+            (environment.places, environment.cpu_affinity) = (None, None);
             return None;
         }
         let processors = usable_processors(&before, &Limits::read().unwrap_or_default());
@@ -163,9 +170,10 @@ fn make(environment: &Environment) -> Vec<CpuSet> {
         && found < asked.len()
     {
         message::warn(&format!(
-            "{} of the {} places of OMP_PLACES or GOMP_CPU_AFFINITY contain no processor that this program may use ({mask})",
+            "{} of the {} places of OMP_PLACES or GOMP_CPU_AFFINITY contain no processor that this program may use ({mask}){}",
             asked.len() - found,
-            asked.len()
+            asked.len(),
+            if found == 0 { "; they are ignored" } else { "" }
         ));
     }
     places
@@ -359,7 +367,7 @@ mod tests {
         assert_eq!(explicit("{0:2}:2:2"), [[0, 1], [2, 3]]);
         assert_eq!(explicit(" { 0 : 4 : 2 } "), [[0, 2, 4, 6]]);
         assert_eq!(explicit("{6}:3:-2"), [[6], [4], [2]]);
-        assert_eq!(explicit("{0:4,!2},!{9}"), [[0, 1, 3]]);
+        assert_eq!(explicit("{0:4,!2},{9},!{9}"), [[0, 1, 3]]);
         assert_eq!(explicit("3,5"), [[3], [5]]);
     }
 
@@ -400,9 +408,22 @@ mod tests {
 
     #[test]
     fn broken_texts_are_refused() {
-        for text in
-            ["", "{0,1", "{}", "{0}:0", "cores(0)", "cores(4", "tables", "{0},", "{0}:2:-1", "{0:99999999}", "{-1}"]
-        {
+        for text in [
+            "",
+            "{0,1",
+            "{}",
+            "{0}:0",
+            "cores(0)",
+            "cores(4",
+            "tables",
+            "{0},",
+            "{0}:2:-1",
+            "{0:99999999}",
+            "{-1}",
+            "{0},!{1}",
+            "!{0}",
+            "!{0},{0}",
+        ] {
             assert_eq!(Request::parse(text), None, "{text}");
         }
     }

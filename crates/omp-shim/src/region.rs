@@ -24,26 +24,62 @@ pub(crate) struct Ask {
     pub(crate) bind: u8,
 }
 
+/// The team that a region is to have.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Size {
+    /// Threads.
+    pub(crate) threads: u32,
+    /// The program relies on that number.
+    pub(crate) is_exact: bool,
+    /// D4: it would have more than its one thread on a machine that nobody else uses, and counts as active.
+    is_shrunk: bool,
+    /// What was taken from the thread limit of the contention group.
+    taken: u32,
+}
+
+impl Size {
+    /// The size of the region that `frame` begins. To be given back ([`Size::give_back`]) behind the region's end.
+    #[inline]
+    pub(crate) fn of(frame: &Frame, icvs: &Icvs, asked: u32) -> Self {
+        let (size, need) = team_size(frame, icvs, asked);
+        // What an inner region is must not depend on the load of the machine.
+        let is_shrunk = size == 1 && is_active(frame, icvs, asked);
+        let (threads, taken) = within_thread_limit(frame, icvs, size);
+        Self { threads, is_exact: need == Need::Exact, is_shrunk, taken }
+    }
+
+    /// The region has `got` threads, and was opened on `team`.
+    #[inline]
+    pub(crate) fn settle(self, frame: &Frame, team: &Team, got: u32) {
+        if got < self.threads && self.is_exact {
+            say_refused(self.threads, got);
+        }
+        if self.is_shrunk {
+            team.count_as_active(frame);
+        }
+    }
+
+    /// The region is joined.
+    #[inline]
+    pub(crate) fn give_back(self, frame: &Frame) {
+        if self.taken > 0 {
+            frame.team().return_threads(self.taken);
+        }
+    }
+}
+
 /// Runs `body(data)` on a team. `prepare` may lay out the region's first construct. Returns after the join with the size
 /// of the team.
 pub(crate) fn parallel(frame: &Frame, body: Body, data: *mut c_void, ask: Ask, prepare: impl FnOnce(&Team)) -> u32 {
     let icvs = frame.icvs();
     settings().host.identify_region(body as usize);
-    let (size, need) = team_size(frame, &icvs, ask.threads);
-    // D4: what an inner region is must not depend on the load of the machine.
-    let is_shrunk = size == 1 && is_active(frame, &icvs, ask.threads);
-    let (size, taken) = within_thread_limit(frame, &icvs, size);
-    let reserved = settings().host.reserve(size as usize, need == Need::Exact);
+    let size = Size::of(frame, &icvs, ask.threads);
+    let reserved = settings().host.reserve(size.threads as usize, size.is_exact);
     let got = u32::try_from(reserved.size()).unwrap_or(u32::MAX);
-    if got < size && need == Need::Exact {
-        say_refused(size, got);
-    }
     let display_affinity = settings().environment.display_affinity;
     frame.team().with_child(frame.id, got as usize, |team| {
         team.open(frame, got, body, data, &icvs, ask.bind);
-        if is_shrunk {
-            team.count_as_active(frame);
-        }
+        size.settle(frame, team, got);
         prepare(team);
         // SAFETY: - `member` takes the team, which lives until `close`; it does not unwind (the library aborts on panic).
         unsafe { reserved.run(member, ptr::from_ref(team).cast()) };
@@ -52,9 +88,7 @@ pub(crate) fn parallel(frame: &Frame, body: Body, data: *mut c_void, ask: Ask, p
         }
         team.close();
     });
-    if taken > 0 {
-        frame.team().return_threads(taken);
-    }
+    size.give_back(frame);
     got
 }
 
@@ -68,10 +102,7 @@ pub(crate) unsafe fn member(data: *const (), member: Member) {
     let frame = Frame::new(team, member.id, team.member_icvs());
     frame.settle();
     let before = tls::set(&raw const frame);
-    join_laid_out(&frame);
-    if settings().environment.display_affinity && team.is_news() {
-        display::affinity(&frame, None);
-    }
+    begin(&frame);
     let (body, data) = team.body();
     // SAFETY: - the compiled code's body and argument.
     unsafe { body(data) };
@@ -82,17 +113,16 @@ pub(crate) unsafe fn member(data: *const (), member: Member) {
     tls::set(before);
 }
 
-/// Puts a member into the construct that was laid out ahead, if one was.
+/// What a member does before the region's body: it enters the construct that was laid out ahead, if one was.
 #[inline]
-pub(crate) fn join_laid_out(frame: &Frame) {
-    if frame.team().is_laid_out() {
+pub(crate) fn begin(frame: &Frame) {
+    let team = frame.team();
+    if team.is_laid_out() {
         worksharing::join_ahead(frame);
     }
-}
-
-/// The size of a team that is not reserved by [`parallel`].
-pub(crate) fn size(frame: &Frame, ask: Ask) -> u32 {
-    team_size(frame, &frame.icvs(), ask.threads).0
+    if settings().environment.display_affinity && team.is_news() {
+        display::affinity(frame, None);
+    }
 }
 
 /// The end of a region, before the engine's join: all tasks are completed.

@@ -132,21 +132,25 @@ pub(crate) fn static_share(trips: u64, chunk: u64, threads: u64, id: u64, round:
     (round == 0 && !block.is_empty()).then_some(block)
 }
 
-/// Takes the next chunk of a dynamic schedule. Cost: one load and one read-modify-write of the shared counter.
+/// True when `threads` may each take one chunk more than there is, and the shared counter does not wrap: then
+/// [`take_dynamic`] needs not look first.
 #[inline]
-pub(crate) fn take_dynamic(next: &AtomicU64, trips: u64, chunk: u64, threads: u64) -> Option<Range<u64>> {
-    // ORDERING: Relaxed, here and in `take_guided` - the counter only deals out numbers; the data of the iterations
-    // is ordered by the fork and the barrier.
-    let start = next.load(Relaxed);
-    if start >= trips {
-        return None;
+pub(crate) fn may_overshoot(trips: u64, chunk: u64, threads: u64) -> bool {
+    chunk.checked_mul(threads).and_then(|over| over.checked_add(trips)).is_some()
+}
+
+/// Takes the next chunk of a dynamic schedule. `overshoots`: what [`may_overshoot`] says; then a caller that got `None` does
+/// not come again. Cost: one read-modify-write of the shared counter, which brings its line once. (A look before it would
+/// bring the line twice: first to be read, then to be written.)
+#[inline]
+pub(crate) fn take_dynamic(next: &AtomicU64, trips: u64, chunk: u64, overshoots: bool) -> Option<Range<u64>> {
+    if !overshoots {
+        return take(next, trips, |_| chunk);
     }
-    // Each thread overshoots at most once, because it looks first: `trips + threads * chunk` must not wrap.
-    if chunk.checked_mul(threads).and_then(|over| over.checked_add(trips)).is_some() {
-        let start = next.fetch_add(chunk, Relaxed);
-        return (start < trips).then(|| start..(start + chunk).min(trips));
-    }
-    take(next, trips, |_| chunk)
+    // ORDERING: Relaxed, here and in `take` - the counter only deals out numbers; the data of the iterations is ordered by the
+    // fork and the barrier.
+    let start = next.fetch_add(chunk, Relaxed);
+    (start < trips).then(|| start..(start + chunk).min(trips))
 }
 
 /// Takes the next chunk of a guided schedule: an equal share of what is left, at least `chunk`.
@@ -206,7 +210,10 @@ mod tests {
                 }
                 all.sort_by_key(|range| range.start);
             }
-            Kind::Dynamic => all.extend(std::iter::from_fn(|| take_dynamic(&next, trips, chunk, threads))),
+            Kind::Dynamic => {
+                let overshoots = may_overshoot(trips, chunk, threads);
+                all.extend(std::iter::from_fn(|| take_dynamic(&next, trips, chunk, overshoots)));
+            }
             Kind::Guided => all.extend(std::iter::from_fn(|| take_guided(&next, trips, chunk, threads))),
         }
         all
@@ -272,13 +279,24 @@ mod tests {
 
     #[test]
     fn a_huge_chunk_is_taken_once_and_does_not_wrap_the_counter() {
-        let next = AtomicU64::new(0);
-        assert_eq!(take_dynamic(&next, 10, u64::MAX, 64), Some(0..10));
-        assert_eq!(take_dynamic(&next, 10, u64::MAX, 64), None);
-        let next = AtomicU64::new(0);
-        assert_eq!(take_dynamic(&next, u64::MAX, u64::MAX - 1, 2), Some(0..u64::MAX - 1));
-        assert_eq!(take_dynamic(&next, u64::MAX, u64::MAX - 1, 2), Some(u64::MAX - 1..u64::MAX));
-        assert_eq!(take_dynamic(&next, u64::MAX, u64::MAX - 1, 2), None);
+        for (trips, chunk, threads, chunks) in [
+            (10, u64::MAX, 64, vec![(0, 10)]),
+            (u64::MAX, u64::MAX - 1, 2, vec![(0, u64::MAX - 1), (u64::MAX - 1, u64::MAX)]),
+            // The last counter that does not wrap, and the first that would.
+            (u64::MAX - 4, 2, 2, vec![(0, 2), (2, 4)]),
+            (u64::MAX - 3, 2, 2, vec![(0, 2), (2, 4)]),
+        ] {
+            let (next, overshoots) = (AtomicU64::new(0), may_overshoot(trips, chunk, threads));
+            assert_eq!(overshoots, trips == u64::MAX - 4);
+            for (from, to) in chunks {
+                assert_eq!(take_dynamic(&next, trips, chunk, overshoots), Some(from..to));
+            }
+            // As if the others were taken.
+            next.fetch_max(trips, Relaxed);
+            for _ in 0..threads {
+                assert_eq!(take_dynamic(&next, trips, chunk, overshoots), None);
+            }
+        }
         assert_eq!(static_share(10, u64::MAX, 4, 0, 0), Some(0..10));
         assert_eq!(static_share(10, u64::MAX, 4, 1, 0), None);
         assert_eq!(static_share(10, u64::MAX, 4, 0, 1), None);

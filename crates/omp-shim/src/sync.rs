@@ -85,7 +85,9 @@ pub(crate) fn single(frame: &Frame) -> bool {
         return true;
     }
     let taken = &frame.team().singles;
-    taken.load(Relaxed) == number && taken.compare_exchange(number, number.wrapping_add(1), Relaxed, Relaxed).is_ok()
+    let take = || taken.compare_exchange(number, number.wrapping_add(1), Relaxed, Relaxed).is_ok();
+    // A look brings the line once more for who then takes it; with many who do not, it spares the others that many turns.
+    (frame.size == 2 || taken.load(Relaxed) == number) && take()
 }
 
 /// Begins `single copyprivate`: null for the member that runs it, else, after it has ended, what it hands round.

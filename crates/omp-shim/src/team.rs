@@ -28,9 +28,12 @@ pub(crate) struct Team {
     orders: CachePadded<Orders>,
     /// What the members have met in earlier regions.
     counts: CachePadded<Counts>,
+    /// What the constructs of `counts` become when the region is over. Not beside them: member 0 writes it at the end of each
+    /// region that had any, and others read those when they begin. Writer: member 0, whose end others may not have begun yet.
+    met: CachePadded<Steady<(u64, u32)>>,
     calmness: Calmness,
     barriers: Barriers,
-    members: UnsafeCell<Vec<Member>>,
+    members: UnsafeCell<Vec<CachePadded<Member>>>,
     /// Worksharing constructs in flight.
     pub(crate) ring: Ring,
     /// `single` constructs that were taken.
@@ -80,8 +83,6 @@ struct Orders {
 struct Counts {
     constructs: Steady<u64>,
     singles: Steady<u32>,
-    /// What the two above become when the region is over. Writer: member 0, whose end others may not have begun yet.
-    met: Cell<(u64, u32)>,
 }
 
 /// A cell that is written only when its value changes, so that its line stays in the readers' caches.
@@ -121,7 +122,7 @@ pub(crate) struct League {
     counter: *const Team,
 }
 
-/// What belongs to one member over all regions of the team.
+/// What belongs to one member over all regions of the team. Each on a line of its own: it is written at every inner fork.
 #[derive(Default)]
 struct Member {
     /// Teams that the member forked last: of several threads, and of one.
@@ -183,11 +184,8 @@ impl Team {
                 laid_out: Steady::new(false),
                 calm: Steady::new(false),
             }),
-            counts: CachePadded::new(Counts {
-                constructs: Steady::new(0),
-                singles: Steady::new(0),
-                met: Cell::new((0, 0)),
-            }),
+            counts: CachePadded::new(Counts { constructs: Steady::new(0), singles: Steady::new(0) }),
+            met: CachePadded::new(Steady::new((0, 0))),
             calmness: Calmness(Default::default()),
             barriers: Barriers::default(),
             members: UnsafeCell::new(Vec::new()),
@@ -341,7 +339,7 @@ impl Team {
         // SAFETY: - between regions: only the primary thread looks at the members.
         let members = unsafe { &mut *self.members.get() };
         if members.len() < size {
-            members.resize_with(size, Member::default);
+            members.resize_with(size, CachePadded::default);
         }
         self.tasks.make_room(size);
     }
@@ -408,7 +406,7 @@ impl Team {
     /// Member 0 tells how many constructs the region had.
     #[inline]
     pub(crate) fn count_on(&self, frame: &Frame) {
-        self.counts.met.set((frame.constructs.get(), frame.singles.get()));
+        self.met.set((frame.constructs.get(), frame.singles.get()));
     }
 
     /// After the join: ready for the next region.
@@ -417,7 +415,7 @@ impl Team {
             self.calmness.learn(body as usize, self.tasks.take_note());
         }
         self.orders.group.set(ptr::null());
-        let (constructs, singles) = self.counts.met.get();
+        let (constructs, singles) = self.met.get();
         self.counts.constructs.set(constructs);
         self.counts.singles.set(singles);
         // ORDERING: Relaxed - the join came before.

@@ -14,7 +14,7 @@
 //! clears the slot does so after all others stopped looking at it.
 
 use crate::frame::Frame;
-use crate::schedule::{Kind, Schedule, Space, static_share, take_dynamic, take_guided};
+use crate::schedule::{Kind, Schedule, Space, may_overshoot, static_share, take_dynamic, take_guided};
 use crate::team::Team;
 use nanothreads::engine;
 use platform::sync::CachePadded;
@@ -156,13 +156,23 @@ pub(crate) struct Progress {
     plan: Plan,
     /// Turns taken in a static schedule.
     round: u64,
+    /// In a schedule on demand: the thread was told that nothing is left.
+    is_used_up: bool,
+    /// In a dynamic schedule: chunks are taken without a look whether any is left.
+    overshoots: bool,
+    /// In the plainest kind of loop on demand: the counter that chunks are taken from, until it is used up. Else null.
+    quick: *const AtomicU64,
     /// The chunk that the thread runs now; empty before the first.
     chunk: Range<u64>,
 }
 
 impl Progress {
     /// Not in a construct.
-    pub(crate) const NONE: Self = Self { construct: ptr::null(), number: 0, plan: Plan::NONE, round: 0, chunk: 0..0 };
+    pub(crate) const NONE: Self = Self::of(ptr::null(), 0, Plan::NONE, false);
+
+    const fn of(construct: *const Construct, number: u64, plan: Plan, overshoots: bool) -> Self {
+        Self { construct, number, plan, round: 0, is_used_up: false, overshoots, quick: ptr::null(), chunk: 0..0 }
+    }
 }
 
 /// Enters the next construct. The first member there lays it out by `plan` and `share`.
@@ -199,8 +209,22 @@ pub(crate) fn join_ahead(frame: &Frame) {
 
 fn join(frame: &Frame, construct: &Construct, number: u64) {
     // SAFETY: - the construct is ready: nobody writes the plan before this member leaves.
-    let plan = unsafe { *construct.plan.get() };
-    *frame.progress() = Progress { construct: ptr::from_ref(construct), number, plan, round: 0, chunk: 0..0 };
+    let mut plan = unsafe { *construct.plan.get() };
+    let schedule = &mut plan.schedule;
+    let mut overshoots = false;
+    if matches!(schedule.kind, Kind::Dynamic | Kind::Guided) {
+        schedule.chunk = schedule.chunk.max(1);
+        overshoots = may_overshoot(plan.space.trips, schedule.chunk, frame.size.into());
+    }
+    let is_quick = overshoots
+        && plan.schedule.kind == Kind::Dynamic
+        && !plan.ordered
+        && (frame.size == 1 || !engine::is_to_follow());
+    let progress = frame.progress();
+    *progress = Progress::of(ptr::from_ref(construct), number, plan, overshoots);
+    if is_quick {
+        progress.quick = &raw const *construct.next;
+    }
 }
 
 /// Waits until construct `number` is ready (false) or claims it (true).
@@ -240,8 +264,25 @@ pub(crate) fn current(frame: &Frame) -> Option<&Construct> {
 }
 
 /// Takes the thread's next chunk; half-open bounds of the loop variable.
-#[inline]
+///
+/// Few instructions in the case of most loops: while the line of the counter is on its way the processor goes on, into
+/// the chunk that it will most likely get, as far as it can look ahead.
+#[inline(always)]
 pub(crate) fn next(frame: &Frame) -> Option<(u64, u64)> {
+    let progress = frame.progress();
+    // SAFETY: - null, or in a slot of the frame's team, which outlives the frame.
+    let Some(counter) = (unsafe { progress.quick.as_ref() }) else { return next_by_plan(frame) };
+    let Plan { space, schedule, .. } = &progress.plan;
+    let Some(chunk) = take_dynamic(counter, space.trips, schedule.chunk, true) else {
+        progress.quick = ptr::null();
+        progress.is_used_up = true;
+        return None;
+    };
+    Some(space.bounds(&chunk))
+}
+
+#[inline(never)]
+fn next_by_plan(frame: &Frame) -> Option<(u64, u64)> {
     let construct = current(frame)?;
     if frame.progress().plan.ordered {
         pass_order_on(frame, construct);
@@ -255,13 +296,14 @@ pub(crate) fn next(frame: &Frame) -> Option<(u64, u64)> {
             progress.round += 1;
             static_share(space.trips, schedule.chunk, threads, u64::from(frame.id), round)
         }
+        Kind::Dynamic | Kind::Guided if progress.is_used_up => None,
         Kind::Dynamic => {
             between_chunks(frame);
-            take_dynamic(&construct.next, space.trips, schedule.chunk.max(1), threads)
+            take_dynamic(&construct.next, space.trips, schedule.chunk, progress.overshoots)
         }
         Kind::Guided => {
             between_chunks(frame);
-            take_guided(&construct.next, space.trips, schedule.chunk.max(1), threads)
+            take_guided(&construct.next, space.trips, schedule.chunk, threads)
         }
     };
     match chunk {
@@ -272,6 +314,7 @@ pub(crate) fn next(frame: &Frame) -> Option<(u64, u64)> {
         }
         None => {
             progress.chunk = 0..0;
+            progress.is_used_up = true;
             None
         }
     }

@@ -10,9 +10,10 @@
 
 use std::mem;
 use std::ptr::{self, NonNull};
+use std::sync::Once;
 use std::sync::atomic::{
-    AtomicBool, AtomicPtr,
-    Ordering::{Acquire, Relaxed, Release},
+    AtomicPtr,
+    Ordering::{Acquire, Release},
 };
 
 use nix::sys::mman::{self, MapFlags, ProtFlags};
@@ -35,10 +36,8 @@ static REPORTER: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
 /// # Safety
 /// - `reporter` does only what a signal handler may: no allocation, no lock, no thread-local storage, no unwinding.
 pub unsafe fn install(reporter: Reporter) {
-    // No lock: a child may be forked while a thread of its parent is here. It goes without the rest of this.
-    static BEGUN: AtomicBool = AtomicBool::new(false);
-    // ORDERING: Relaxed - the exchange alone decides.
-    if !BEGUN.swap(true, Relaxed) {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
         // ORDERING: Release - pairs with the handler's Acquire.
         REPORTER.store(reporter as *mut (), Release);
         for (signal, previous) in SIGNALS.into_iter().zip(&PREVIOUS) {
@@ -57,7 +56,7 @@ pub unsafe fn install(reporter: Reporter) {
             // SAFETY: - `on_fault` has the signature that SA_SIGINFO asks for, and does only what a handler may.
             unsafe { libc::sigaction(signal, &new, ptr::null_mut()) };
         }
-    }
+    });
 }
 
 extern "C" fn on_fault(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {

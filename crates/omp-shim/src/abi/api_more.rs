@@ -309,7 +309,7 @@ extern "C" fn omp_target_disassociate_ptr(_host: *const c_void, _number: c_int) 
 #[unsafe(no_mangle)]
 pub(super) extern "C" fn omp_pause_resource(kind: c_int, device: c_int) -> c_int {
     let is_possible = matches!(kind, 1 | 2) && is_host(device);
-    if is_possible && pause::give_back(frame::current()) { 0 } else { libc::EINVAL }
+    if is_possible && pause::give_back(frame::current()) { 0 } else { -1 }
 }
 
 /// The same for all devices.

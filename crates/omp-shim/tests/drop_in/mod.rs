@@ -1,0 +1,109 @@
+//! The drop-in library under test, and programs that run on it.
+
+#![expect(clippy::unwrap_used, reason = "a step of a test that fails is a failed test, in the helpers, too")]
+#![allow(dead_code, reason = "not every test file uses all of it")]
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+/// A program that runs longer than this hangs.
+const LIMIT: Duration = Duration::from_secs(50);
+
+pub(crate) fn sources() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c")
+}
+
+/// The folder of the drop-in library, or a printed reason why there is none.
+pub(crate) fn shim() -> Option<PathBuf> {
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent()?;
+    let folder = target.join("shim");
+    if !folder.join("libgomp.so.1").exists() {
+        eprintln!("skipped: no {}/libgomp.so.1 (run `cargo xtask shim`)", folder.display());
+        return None;
+    }
+    if !exists("gcc") {
+        eprintln!("skipped: no gcc here");
+        return None;
+    }
+    Some(folder)
+}
+
+pub(crate) fn exists(tool: &str) -> bool {
+    Command::new(tool).arg("--version").stdin(Stdio::null()).output().is_ok_and(|output| output.status.success())
+}
+
+/// A name in the tests' folder that no other test uses.
+pub(crate) fn fresh(name: &str) -> PathBuf {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let number = NEXT.fetch_add(1, Relaxed);
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{}-{number}-{name}", std::process::id()))
+}
+
+pub(crate) fn must_succeed(command: &mut Command) -> Output {
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+    output
+}
+
+/// Compiles `name`.c against the compiler's own OpenMP.
+pub(crate) fn compile(name: &str, options: &[&str]) -> PathBuf {
+    compile_by("gcc", &sources().join(format!("{name}.c")), options)
+}
+
+/// Compiles `source` by this compiler against its own OpenMP.
+pub(crate) fn compile_by(compiler: &str, source: &Path, options: &[&str]) -> PathBuf {
+    let program = fresh(&source.file_stem().unwrap().to_string_lossy());
+    must_succeed(
+        Command::new(compiler)
+            .args(["-O1", "-Wall", "-Wextra", "-fopenmp"])
+            .arg(source)
+            .arg("-o")
+            .arg(&program)
+            .args(options),
+    );
+    program
+}
+
+/// A program that starts without OpenMP variables and without a manager.
+pub(crate) fn clean(program: impl AsRef<OsStr>, library: Option<&Path>) -> Command {
+    let mut command = Command::new(program);
+    for (name, _) in std::env::vars_os() {
+        if name.to_str().is_some_and(|name| ["OMP_", "GOMP_", "NANOS_"].iter().any(|start| name.starts_with(start))) {
+            command.env_remove(name);
+        }
+    }
+    match library {
+        Some(folder) => command.env("LD_LIBRARY_PATH", folder),
+        None => command.env_remove("LD_LIBRARY_PATH"),
+    };
+    command.env("NANOS_CPUMGR", "off");
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// Runs a program to its end, or kills it after [`LIMIT`]. Its output must be short: nobody reads it meanwhile.
+pub(crate) fn finish(mut command: Command) -> Output {
+    let mut child = command.spawn().unwrap();
+    let started = Instant::now();
+    while child.try_wait().unwrap().is_none() {
+        if started.elapsed() > LIMIT {
+            child.kill().unwrap();
+            let output = child.wait_with_output().unwrap();
+            panic!("{command:?} hangs; it said: {}", String::from_utf8_lossy(&output.stderr));
+        }
+        std::thread::yield_now();
+        std::thread::park_timeout(Duration::from_millis(5));
+    }
+    child.wait_with_output().unwrap()
+}
+
+/// Runs a program that must end well and say "ok" and nothing else.
+pub(crate) fn must_be_ok(command: Command) {
+    let shown = format!("{command:?}");
+    let output = finish(command);
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success() && out == "ok\n" && err.is_empty(), "{shown}: {}\n{out}{err}", output.status);
+}
