@@ -19,8 +19,9 @@
 
 pub mod pair;
 
-use crate::local::local;
+use crate::local::{Local, local};
 use crate::patience;
+use crate::presence::Occupant;
 use crate::wait_point::{Look, WaitPoint};
 use pair::Pair;
 use platform::sync::CachePadded;
@@ -28,6 +29,7 @@ use platform::sync::atomic::{
     AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
 };
+use std::cell::Cell;
 
 /// The most members that are released each by its own line.
 const LINES: usize = 9;
@@ -47,13 +49,22 @@ pub struct Barrier {
     /// The protocol of barriers of two; the lines are those of all others.
     pair: Option<Box<Pair>>,
     lines: Box<[CachePadded<Line>]>,
-    /// How many rounds each member has arrived at. Nobody else reads them: a member that looked into its arrival would wait
-    /// for that line to come back from who read it last (a cache that is asked for a written line gives it away whole).
-    rounds: Box<[CachePadded<AtomicU64>]>,
+    /// What each member knows of itself.
+    own: Box<[CachePadded<Own>]>,
     /// Last round that is over, in larger barriers. Writer: member 0.
     release: CachePadded<AtomicU64>,
     gathering: CachePadded<WaitPoint>,
     released: CachePadded<WaitPoint>,
+}
+
+/// A member's own line.
+#[derive(Debug, Default)]
+struct Own {
+    /// How many rounds the member has arrived at. Nobody else reads it: a member that looked into its arrival would wait
+    /// for that line to come back from who read it last (a cache that is asked for a written line gives it away whole).
+    rounds: AtomicU64,
+    /// Read by who waits long for the member.
+    occupant: Occupant,
 }
 
 impl Line {
@@ -68,7 +79,7 @@ impl Barrier {
         Self {
             pair: (size == 2).then(Box::default),
             lines: (0..size).map(|_| CachePadded::new(Line::new())).collect(),
-            rounds: (0..size).map(|_| CachePadded::new(AtomicU64::new(0))).collect(),
+            own: (0..size).map(|_| CachePadded::new(Own::default())).collect(),
             release: CachePadded::new(AtomicU64::new(0)),
             gathering: CachePadded::new(WaitPoint::new()),
             released: CachePadded::new(WaitPoint::for_many()),
@@ -101,27 +112,19 @@ impl Barrier {
             return;
         }
         let round = self.arrive(id);
-        let crowd = local().membership().crowd;
+        let crowd = self.note(id).membership().crowd;
         if id == 0 {
-            let mut awaited = 1;
-            let mut all_arrived = || {
-                while awaited < size && self.has_arrived(awaited, round) {
-                    awaited += 1;
-                }
-                awaited == size
-            };
+            let awaited = Cell::new(1);
+            let all_arrived = || self.all_arrived(&awaited, round);
             // Who has arrived may have left tasks behind: those come first, with all the rules of waiting.
-            if !((all_arrived() || patience::holds_soon(crowd, &mut all_arrived)) && complete()) {
-                self.wait_at(&self.gathering, || {
-                    if all_arrived() && complete() { Look::Ready } else { look_after(&mut help) }
-                });
+            if !((all_arrived() || patience::holds_soon(crowd, all_arrived)) && complete()) {
+                let look = || if all_arrived() && complete() { Look::Ready } else { look_after(&mut help) };
+                self.wait_at(&self.gathering, || awaited.get(), look);
             }
             self.release_round(round);
         } else if !patience::holds_soon(crowd, || self.is_released(id, round)) {
-            self.wait_at(
-                &self.released,
-                || if self.is_released(id, round) { Look::Ready } else { look_after(&mut help) },
-            );
+            let look = || if self.is_released(id, round) { Look::Ready } else { look_after(&mut help) };
+            self.wait_at(&self.released, || 0, look);
         }
     }
 
@@ -139,15 +142,16 @@ impl Barrier {
         self.wake_other(id);
         let is_over = || pair.is_over(round);
         let may_close = || id == 0 && pair.is_met(round);
+        let crowd = self.note(id).membership().crowd;
         if is_over() {
             return;
         }
         let soon = || is_over() || may_close();
-        let met = soon() || patience::holds_soon(local().membership().crowd, soon);
+        let met = soon() || patience::holds_soon(crowd, soon);
         // Who has arrived may have left tasks behind: those come first, with all the rules of waiting.
         if !(met && (is_over() || complete())) {
             let done = || is_over() || (may_close() && complete());
-            self.wait_at(self.point(id), || if done() { Look::Ready } else { look_after(&mut help) });
+            self.wait_at(self.point(id), || 1 - id, || if done() { Look::Ready } else { look_after(&mut help) });
         }
         if id == 0 && !is_over() {
             pair.close(round);
@@ -173,26 +177,18 @@ impl Barrier {
             let round = pair.arrive(id, self.next_round(id), false);
             self.wake_other(id);
             let is_over = || pair.is_over(round);
-            if !is_over() && !patience::holds_soon(local().membership().crowd, is_over) {
-                self.wait_at(self.point(id), || (is_over() || gone()).into());
+            let crowd = self.note(id).membership().crowd;
+            if !is_over() && !patience::holds_soon(crowd, is_over) {
+                self.wait_at(self.point(id), || 1 - id, || (is_over() || gone()).into());
             }
             return is_over();
         }
-        let size = self.size();
         let round = self.arrive(id);
-        let mut awaited = 1;
-        let mut is_over = || {
-            if id != 0 {
-                return self.is_released(id, round);
-            }
-            while awaited < size && self.has_arrived(awaited, round) {
-                awaited += 1;
-            }
-            awaited == size
-        };
-        if !patience::holds_soon(local().membership().crowd, &mut is_over) {
+        let awaited = Cell::new(usize::from(id == 0));
+        let is_over = || if id == 0 { self.all_arrived(&awaited, round) } else { self.is_released(id, round) };
+        if !patience::holds_soon(self.note(id).membership().crowd, is_over) {
             let point = if id == 0 { &self.gathering } else { &self.released };
-            self.wait_at(point, || (is_over() || gone()).into());
+            self.wait_at(point, || awaited.get(), || (is_over() || gone()).into());
             if !is_over() {
                 return false;
             }
@@ -213,10 +209,26 @@ impl Barrier {
     /// Counts the rounds of member `id`.
     #[inline]
     fn next_round(&self, id: usize) -> u64 {
+        let rounds = &self.own[id].rounds;
         // ORDERING: Relaxed, both - the member's own word.
-        let round = self.rounds[id].load(Relaxed) + 1;
-        self.rounds[id].store(round, Relaxed);
+        let round = rounds.load(Relaxed) + 1;
+        rounds.store(round, Relaxed);
         round
+    }
+
+    /// The calling thread is member `id`; who waits long for it is to know.
+    #[inline]
+    fn note(&self, id: usize) -> &'static Local {
+        let local = local();
+        self.own[id].occupant.is_me(local);
+        local
+    }
+
+    /// True when all have arrived; `awaited` is the first one that had not, from 1.
+    fn all_arrived(&self, awaited: &Cell<usize>, round: u64) -> bool {
+        let arrived = (awaited.get()..self.size()).take_while(|&id| self.has_arrived(id, round)).count();
+        awaited.set(awaited.get() + arrived);
+        awaited.get() == self.size()
     }
 
     /// Step B1. Returns the round.
@@ -254,9 +266,15 @@ impl Barrier {
         word.load(Acquire) >= round
     }
 
-    fn wait_at(&self, point: &WaitPoint, look: impl FnMut() -> Look) {
+    /// Waits for the member that `awaited` says.
+    fn wait_at(&self, point: &WaitPoint, awaited: impl Fn() -> usize, look: impl FnMut() -> Look) {
         let local = local();
-        patience::wait(point, local, local.membership().crowd, || {}, look);
+        let crowd = local.membership().crowd;
+        let look_around = || {
+            let late = self.own.get(awaited()).and_then(|own| own.occupant.thread());
+            patience::beside(local, crowd, late.into_iter())
+        };
+        patience::wait(point, local, crowd, look_around, look);
     }
 }
 

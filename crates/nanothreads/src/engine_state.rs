@@ -7,12 +7,14 @@ use crate::config::Config;
 use crate::counters::Blocks;
 use crate::load::Load;
 use crate::managed::Managed;
-use crate::placement::Home;
+use crate::nearness;
+use crate::placement::{self, Home};
 use crate::sizer::{self, TeamSizer};
 use crate::source::{Origin, Source};
 use crate::vp::Vp;
 use platform::affinity::{self, CpuSet};
 use platform::sync::CachePadded;
+use platform::topology::Topology;
 use std::ptr;
 use std::sync::atomic::{
     AtomicPtr, AtomicU64, AtomicUsize,
@@ -41,15 +43,28 @@ pub(crate) struct Engine {
     /// The affinity mask that the program was started with.
     mask: OnceLock<CpuSet>,
     processors: OnceLock<usize>,
+    /// The machine, and the places of the program's processors in it, where they differ; looked up at first use, and leaked:
+    /// forked children go on with them.
+    machine: OnceLock<Option<&'static Topology>>,
+    places: OnceLock<Option<&'static nearness::Map>>,
+    /// See [`Engine::changing_seats`].
+    seats: Mutex<()>,
     load: Load,
     counters: Blocks,
 }
+
+/// Threads that a team may have on any machine: [`Engine::largest_team`] is no less.
+pub(crate) const CERTAIN: usize = 1024;
 
 /// On a line of its own, as the engine.
 static ENGINE: CachePadded<AtomicPtr<Engine>> = CachePadded::new(AtomicPtr::new(ptr::null_mut()));
 
 /// Numbers that are never given twice: generations of lending.
 static GENERATIONS: AtomicU64 = AtomicU64::new(1);
+
+fn leaked<T>(value: T) -> &'static T {
+    Box::leak(Box::new(value))
+}
 
 /// A number that no earlier call returned.
 pub(crate) fn new_generation() -> u64 {
@@ -75,6 +90,7 @@ fn create() -> &'static Engine {
     platform::membarrier::prepare();
     platform::clock::Ticks::begin_measuring();
     crate::nano::ready::local::prepare();
+    crate::local::prepare();
     let fresh = Box::into_raw(Box::new(Engine::new()));
     // ORDERING: AcqRel/Acquire - publishes the fresh engine, or sees the one that won.
     match ENGINE.compare_exchange(ptr::null_mut(), fresh, AcqRel, Acquire) {
@@ -109,9 +125,20 @@ extern "C" fn after_fork() {
     {
         let _ = fresh.sizer.set(*sizer);
     }
-    // The forking thread may be a bound virtual processor; the child is a program like its parent (D2, D4).
-    let _ = fresh.mask.set(old.mask().clone());
-    let _ = fresh.processors.set(old.processors());
+    // The forking thread may be a bound virtual processor; the child is a program like its parent (D2, D4). What nobody has
+    // looked up yet, or another thread is amid looking up, the child looks up itself.
+    if let Some(mask) = old.mask.get() {
+        let _ = fresh.mask.set(mask.clone());
+    }
+    if let Some(&processors) = old.processors.get() {
+        let _ = fresh.processors.set(processors);
+    }
+    if let Some(&machine) = old.machine.get() {
+        let _ = fresh.machine.set(machine);
+    }
+    if let Some(&places) = old.places.get() {
+        let _ = fresh.places.set(places);
+    }
     // ORDERING: Release - pairs with the Acquire in `engine`. The old one stays leaked: its locks may be held by
     // threads that do not exist here.
     ENGINE.store(Box::into_raw(Box::new(fresh)), Release);
@@ -135,6 +162,9 @@ impl Engine {
             wanted: AtomicUsize::new(0),
             mask: OnceLock::new(),
             processors: OnceLock::new(),
+            machine: OnceLock::new(),
+            places: OnceLock::new(),
+            seats: Mutex::new(()),
             load: Load::default(),
             counters: Blocks::default(),
         }
@@ -228,6 +258,22 @@ impl Engine {
         })
     }
 
+    /// The machine; one place of all processors where the system does not say more.
+    pub(crate) fn machine(&self) -> Option<&'static Topology> {
+        *self.machine.get_or_init(|| placement::read_machine(self.mask()).map(leaked))
+    }
+
+    /// The places of the program's processors; `None` where all are in one, or the system does not say.
+    pub(crate) fn places(&self) -> Option<&'static nearness::Map> {
+        *self.places.get_or_init(|| nearness::Map::new(self.machine()?, self.mask()).map(leaked))
+    }
+
+    /// Seats change hands one at a time: two masters that gave the same seat away at once would leave it with both.
+    pub(crate) fn changing_seats(&self) -> MutexGuard<'_, ()> {
+        // It guards no data.
+        self.seats.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// What the program's threads saw of others on its processors.
     #[inline]
     pub(crate) fn load(&self) -> &Load {
@@ -236,7 +282,7 @@ impl Engine {
 
     /// The most threads that a team may have: beyond this a wrong number would only take the machine down.
     pub(crate) fn largest_team(&self) -> usize {
-        (8 * self.processors()).clamp(1024, crate::vp::LARGEST)
+        (8 * self.processors()).clamp(CERTAIN, crate::vp::LARGEST)
     }
 
     /// What a region without a number of its own asks for: all processors, or more when the sizer offers more.

@@ -28,7 +28,9 @@ pub(crate) use head::{Follows, Head};
 pub use split::split;
 
 use crate::engine_state::{Engine, engine};
+use crate::forked::UntilJoin;
 use crate::local::{Local, local};
+use crate::loops::per_member::Carried;
 use crate::region;
 use crate::team::{Concurrency, Member, Team};
 use crate::vp::Vp;
@@ -37,7 +39,6 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
 
 /// A division of the caller's processors into groups; made by [`groups`](fn@groups).
 #[derive(Clone, Debug)]
@@ -116,20 +117,21 @@ impl<'w> Groups<'w> {
         self.fork(|_| (), |group, ()| body(group));
     }
 
-    /// As [`Groups::run`], and returns what the bodies return, in the order of the groups.
+    /// As [`Groups::run`], and returns what the bodies return, in the order of the groups. A child that the caller forks in `body`,
+    /// and that goes on behind it, gets only what it returns itself: the other groups are its parent's.
     ///
     /// # Panics
     /// As [`Groups::run`].
     pub fn map<R: Send, F: Fn(Group) -> R + Sync>(self, body: F) -> Vec<R> {
         let results = self.fork(
-            |count| (0..count).map(|_| Mutex::new(None)).collect::<Vec<Mutex<Option<R>>>>(),
+            |count| UntilJoin::new(Carried::apart(count)),
             |group, results| {
                 let result = body(group);
-                *results[group.index].lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
+                // SAFETY: - each group runs once, in this one region.
+                unsafe { results.put(group.index, Some(result)) };
             },
         );
-        let taken = results.into_iter().map(|result| result.into_inner().unwrap_or_else(PoisonError::into_inner));
-        taken.map(|result| result.expect("each body ran and did not panic")).collect()
+        results.values()
     }
 
     /// Runs `body` for each group on what `share` makes for their number, which is returned afterwards.

@@ -14,8 +14,9 @@
 //! # fork()
 //! A child of `fork` has one thread, and starts with an engine of its own: it may use all that is here, with virtual
 //! processors that it creates, also when it was forked inside a region. What was open in its parent stays the parent's (D13):
-//! - A child that a *master* forks in its own part leaves the region alone, with its own part's result; kept [`Team`]s go on
-//!   with other threads. It must not wait in that part for the other members (at a barrier, for a turn, a post or data).
+//! - A child that a *master* forks in its own part leaves the region alone, with its own part's result, and that of parts that
+//!   its thread ran because nobody else had begun them; kept [`Team`]s go on with other threads. It must not wait in that
+//!   part for the other members (at a barrier, for a turn, a post or data).
 //! - A child that a *slave* forks in its part (a virtual processor in a region, an overlap's construct, the master of a group
 //!   that is not the caller, work of [`on_each_vp`]) has nobody to go back to: it must end, or exec, before it leaves that
 //!   part. Else it is ended with a report on stderr, by `SIGABRT`. So is one that goes on with its parent's tasks ([`scope()`]).

@@ -33,6 +33,7 @@ use crate::patience::Patience;
 use crate::presence::Presence;
 use crate::team::{Member, Work};
 use crate::vp::Vp;
+use platform::affinity::{Tid, current_tid};
 use platform::pthread::EndOfThread;
 use std::cell::{Cell, UnsafeCell};
 use std::ffi::c_void;
@@ -88,6 +89,7 @@ pub(crate) struct Local {
     head: Cell<*const Head<'static>>,
     patience: Patience,
     presence: Presence,
+    tid: Cell<Tid>,
     /// False in the child of a fork, where the thread is one of the program.
     is_vp: Cell<bool>,
     /// The virtual processor that the thread is.
@@ -109,6 +111,11 @@ thread_local! {
 /// fork; should something later fork once more, it gets a fresh state, and this is called again. `None`: the C library
 /// has no key left, and the states of threads that end are leaked.
 static AT_END: LazyLock<Option<EndOfThread>> = LazyLock::new(|| EndOfThread::new(retire).ok());
+
+/// Makes what all threads of the process share. By the engine, before it has threads: as `ready::local::prepare`.
+pub(crate) fn prepare() {
+    LazyLock::force(&AT_END);
+}
 
 /// # Safety
 /// - `local` was leaked by `create` for the calling thread, which ends: no region is open.
@@ -195,6 +202,7 @@ impl Local {
             head: Cell::new(ptr::null()),
             patience: Patience::new(),
             presence: Presence::new(),
+            tid: Cell::new(current_tid()),
             is_vp: Cell::new(is_vp),
             vp: Cell::new(None),
             claim: Claim::default(),
@@ -231,6 +239,12 @@ impl Local {
     #[inline]
     pub(crate) fn presence(&self) -> &Presence {
         &self.presence
+    }
+
+    /// The kernel thread.
+    #[inline]
+    pub(crate) fn tid(&self) -> Tid {
+        self.tid.get()
     }
 
     /// What to fork of a team of `granted` threads whose size nobody asked for: without those that were lost lately.
@@ -444,6 +458,7 @@ impl Local {
         let groups = unsafe { &mut *self.groups.get() };
         std::mem::take(groups).into_iter().for_each(std::mem::forget);
         self.claim.forget();
+        self.tid.set(current_tid());
         self.counters.set(engine().counters().take());
         // Regions that were open in the parent cannot be joined here: their other members do not exist.
         self.depth.set(0);

@@ -28,6 +28,7 @@ pub(crate) mod body;
 mod carrier;
 pub(crate) mod descriptor;
 pub(crate) mod exclusive;
+mod fibers;
 mod group;
 mod held;
 #[cfg(loom)]

@@ -14,7 +14,6 @@
 //! random choice among equals; that each thief begins at its own neighbours spreads them.
 
 use crate::engine_state::engine;
-use crate::placement;
 use crate::vp::Vp;
 use platform::affinity::{CpuId, CpuSet, current_cpu};
 use platform::topology::Topology;
@@ -44,7 +43,7 @@ impl Place {
 }
 
 /// The places of a program's processors.
-struct Map {
+pub(crate) struct Map {
     /// By the processor's number.
     of_cpu: Vec<Option<Place>>,
     /// The program's.
@@ -53,7 +52,7 @@ struct Map {
 
 impl Map {
     /// `None` when those of `mask` that are online are all in one place.
-    fn new(machine: &Topology, mask: &CpuSet) -> Option<Self> {
+    pub(crate) fn new(machine: &Topology, mask: &CpuSet) -> Option<Self> {
         let place = |cpu: CpuId| machine.get(cpu).map(|cpu| Place { cache: cpu.llc, node: cpu.node });
         let cpus: Vec<CpuId> = mask.iter().collect();
         let mut known = cpus.iter().filter_map(|&cpu| place(cpu));
@@ -86,9 +85,7 @@ impl Map {
 /// Where the members of a team are, the calling master first. `None` where all processors of the program are in one place.
 /// Cost: a load or two for each member; the first call reads the topology.
 pub(crate) fn places(slaves: &[&'static Vp]) -> Option<impl Iterator<Item = Option<Place>> + Clone> {
-    static MAP: OnceLock<Option<Map>> = OnceLock::new();
-    // A forked child has its parent's mask.
-    let map = MAP.get_or_init(|| Map::new(placement::machine()?, engine().mask())).as_ref()?;
+    let map = engine().places()?;
     let here = current_cpu();
     Some(iter::once(map.at(here)).chain(slaves.iter().map(move |vp| map.of_vp(vp, here))))
 }

@@ -13,7 +13,6 @@ use crate::engine_state::engine;
 use crate::vp::Vp;
 use platform::affinity::{CpuId, CpuSet, current_cpu};
 use platform::topology::Topology;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// Where a virtual processor wakes.
@@ -143,10 +142,9 @@ pub(crate) fn bind_team(members: &[&'static Vp]) {
     }
 }
 
-/// The machine, read once; one place of all processors where the system does not say more.
-pub(crate) fn machine() -> Option<&'static Topology> {
-    static MACHINE: OnceLock<Option<Topology>> = OnceLock::new();
-    MACHINE.get_or_init(|| Topology::read().ok().or_else(|| Topology::flat(engine().mask()))).as_ref()
+/// Reads the machine; one place of all processors of `mask` where the system does not say more. See `Engine::machine`.
+pub(crate) fn read_machine(mask: &CpuSet) -> Option<Topology> {
+    Topology::read().ok().or_else(|| Topology::flat(mask))
 }
 
 #[cfg(all(test, not(loom)))]

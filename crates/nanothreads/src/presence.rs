@@ -9,7 +9,8 @@
 //! A master that waits long for a member notes how long that member has waited for processors so far, by the kernel's count,
 //! and again when it arrived. Half of a wait of [`HOLE`](crate::load::HOLE) or more spent so: the member was *lost*. One that merely has much to do
 //! is not, and one that sleeps is not. Only the joins of regions and of an overlap's constructs note it: waits in barriers,
-//! [`join`](fn@crate::join) and scopes neither find lost members nor offer them the processor.
+//! [`join`](fn@crate::join) and scopes find nobody lost; they only look whether whom they wait for waits for their own processor
+//! ([`patience`](crate::patience)).
 //!
 //! # What follows
 //! 1. Teams without a size of their own have one member less for [`SHORTEST`] microseconds, one more less for each
@@ -33,10 +34,12 @@
 //! delay does.
 
 use crate::load::HOLE;
+use crate::local::Local;
 use platform::affinity::{CpuId, Tid};
 use platform::clock::Ticks;
 use platform::scheduling;
 use std::cell::Cell;
+use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 use std::time::Duration;
 
 /// The first leave, and the longest one, in microseconds.
@@ -44,6 +47,8 @@ const SHORTEST: u64 = 50_000;
 const LONGEST: u64 = 1_600_000;
 /// Microseconds between two looks of a master at what the kernel says: they cost some 10 us.
 const LOOK_INTERVAL: u64 = 1000;
+/// Threads that are looked at in one look.
+const FEW: usize = 8;
 
 /// A master's experience with its members.
 #[derive(Debug)]
@@ -115,12 +120,51 @@ impl Presence {
 
     /// Looks at a member that is late, unless the last look of this kind was just now.
     pub(crate) fn watch(&self, member: Tid) -> Option<Watch> {
+        let now = self.begin_look()?;
+        Some(Watch { member, since: now, delay: scheduling::run_delay(member)? })
+    }
+
+    /// True when one of `threads`, as far as a few go, waits for processor `here`, on which the caller runs; unless the last look
+    /// of this kind was just now.
+    pub(crate) fn any_waits_for(&self, here: CpuId, threads: impl Iterator<Item = Tid>) -> bool {
+        let mut threads = threads.take(FEW).peekable();
+        threads.peek().is_some()
+            && self.begin_look().is_some()
+            && threads.any(|thread| scheduling::processor_of_ready(thread) == Some(here))
+    }
+
+    /// The time of a look, if one is due.
+    fn begin_look(&self) -> Option<Ticks> {
         let now = Ticks::now();
         if now.raw().saturating_sub(self.looked.get()) < Ticks::about_us(LOOK_INTERVAL) {
             return None;
         }
         self.looked.set(now.raw());
-        Some(Watch { member, since: now, delay: scheduling::run_delay(member)? })
+        Some(now)
+    }
+}
+
+/// Which kernel thread is at a place where others may wait for it.
+#[derive(Debug, Default)]
+pub(crate) struct Occupant(AtomicI32);
+
+impl Occupant {
+    /// The calling thread is. Cost when it was: a load.
+    #[inline]
+    pub(crate) fn is_me(&self, local: &Local) {
+        let Tid(own) = local.tid();
+        // ORDERING: Relaxed, here and below - a number on its own, for a hint.
+        if self.0.load(Relaxed) != own {
+            self.0.store(own, Relaxed);
+        }
+    }
+
+    /// Who is, or was last.
+    pub(crate) fn thread(&self) -> Option<Tid> {
+        match self.0.load(Relaxed) {
+            0 => None,
+            tid => Some(Tid(tid)),
+        }
     }
 }
 

@@ -36,8 +36,10 @@ pub struct Scope<'scope> {
     node: *const Node,
     scheduler: NonNull<Scheduler>,
     member: usize,
-    /// The nano-thread on whose stack the handle is; `None`: that of a kernel thread.
-    strand: Option<NanoPtr>,
+    /// The nano-thread whose handle this is; `None`: that of a scope's body on a kernel thread.
+    owner: Option<NanoPtr>,
+    /// It is on a carrier, which it may leave.
+    is_carried: bool,
     /// Made by the first task with dependences by address.
     pub(crate) table: RefCell<Option<Box<Table>>>,
     /// Tasks may hold references into `'scope` mutably: the lifetime must not shrink.
@@ -129,7 +131,7 @@ where
     let body = unsafe { &mut *(*run).body.get() }.take().expect("a region runs once");
     let node = Node::running(ptr::null(), Arc::as_ptr(scheduler), 0);
     // SAFETY: - the node is on this frame until all its children are done; the seat is ours.
-    let result = unsafe { run_and_join(&node, seat, None, body) };
+    let result = unsafe { run_and_join(&node, seat, false, body) };
     scheduler.end();
     seat.retire();
     // SAFETY: - caller's contract: member 0's field.
@@ -140,18 +142,13 @@ where
 /// Runs `body` with a handle of `node`, then waits for its children. A panic of the body goes before those of children.
 ///
 /// # Safety
-/// - `node` is running, and its owner's; `seat` is the caller's, and `strand` what runs on it.
-pub(crate) unsafe fn run_and_join<'scope, B, R>(
-    node: &Node,
-    seat: Seat,
-    strand: Option<NanoPtr>,
-    body: B,
-) -> thread::Result<R>
+/// - `node` is running, and its owner's, which runs on `seat`, the caller's; `is_carried` as in [`Scope::new`].
+pub(crate) unsafe fn run_and_join<'scope, B, R>(node: &Node, seat: Seat, is_carried: bool, body: B) -> thread::Result<R>
 where
     B: FnOnce(&Scope<'scope>) -> R,
 {
     // SAFETY: - caller's contract.
-    let handle = unsafe { Scope::new(node, seat, strand) };
+    let handle = unsafe { Scope::new(node, seat, is_carried) };
     // The caller gets the panic before it sees what the closure captured.
     let result = catch_unwind(AssertUnwindSafe(|| body(&handle)));
     let child = handle.join();
@@ -168,14 +165,14 @@ where
     }
 }
 
-/// Calls the closure of a nano-thread that was started just now by `seat`'s member. `strand` is the nano-thread itself when
-/// it is on a carrier; on the member's own stack it keeps that while it waits.
+/// Calls the closure of a nano-thread that was started just now by `seat`'s member, and is current there. `is_carried`: on
+/// a carrier; on the stack of somebody else it keeps that while it waits.
 #[inline]
-pub(crate) fn run_nano(nano: NanoPtr, seat: Seat, strand: Option<NanoPtr>) {
+pub(crate) fn run_nano(nano: NanoPtr, seat: Seat, is_carried: bool) {
     // SAFETY: - it was started by the calling thread, and does not end before this returns.
     let this = unsafe { nano.get() };
     // SAFETY: - its own node, which runs, on its home's thread.
-    let handle = unsafe { Scope::new(nano.node(), seat, strand) };
+    let handle = unsafe { Scope::new(nano.node(), seat, is_carried) };
     // SAFETY: - started just now, once; the closure was made for a handle (`body_of`).
     let run = || unsafe { this.call_body(ptr::from_ref(&handle).cast()) };
     if let Err(payload) = catch_unwind(AssertUnwindSafe(run)) {
@@ -185,14 +182,15 @@ pub(crate) fn run_nano(nano: NanoPtr, seat: Seat, strand: Option<NanoPtr>) {
 
 impl<'scope> Scope<'scope> {
     /// # Safety
-    /// - `node` is running, outlives the handle, and `seat` is that of its home, the caller's.
-    /// - `strand` is the nano-thread on whose stack the caller is, if any.
-    unsafe fn new(node: *const Node, seat: Seat, strand: Option<NanoPtr>) -> Self {
+    /// - `node` is running, outlives the handle, and `seat` is that of its home, the caller's. It belongs to what is current
+    ///   there, which is on a carrier if `is_carried`.
+    unsafe fn new(node: *const Node, seat: Seat, is_carried: bool) -> Self {
         Self {
             node,
             scheduler: NonNull::from(seat.scheduler()),
             member: seat.index(),
-            strand,
+            owner: seat.current(),
+            is_carried,
             table: RefCell::default(),
             invariant: PhantomData,
         }
@@ -268,7 +266,8 @@ impl<'scope> Scope<'scope> {
     /// ```
     ///
     /// # Panics
-    /// With the payload of the first child that panicked since the last wait, after all are done.
+    /// With the payload of the first child that panicked since the last wait, after all are done. At once where another
+    /// nano-thread than the handle's calls it.
     pub fn wait(&self) {
         if let Some(payload) = self.join() {
             resume_unwind(payload);
@@ -289,7 +288,7 @@ impl<'scope> Scope<'scope> {
 
     /// Waits for the children; the payload of the first one that panicked.
     pub(crate) fn join(&self) -> Option<Payload> {
-        self.assert_running();
+        self.assert_current();
         let node = self.node();
         let leave = |waiter: Option<NanoPtr>| match waiter {
             // SAFETY: - it runs now, and this is its stack. Only this thread resumes it, so it does not matter when the last
@@ -341,11 +340,11 @@ impl<'scope> Scope<'scope> {
     /// The nano-thread that the caller is, if its stack may be left now. Not on a kernel thread's own stack, and not while
     /// a region that it forked is open on this kernel thread.
     pub(crate) fn switchable(&self) -> Option<NanoPtr> {
-        self.strand.filter(|&strand| self.seat().can_switch_from(strand))
+        self.owner.filter(|&strand| self.is_carried && self.seat().can_switch_from(strand))
     }
 
-    pub(crate) fn strand(&self) -> Option<NanoPtr> {
-        self.strand
+    pub(crate) fn is_carried(&self) -> bool {
+        self.is_carried
     }
 
     /// Panics if the owner waits: safe code cannot get here then, unless it smuggled a handle to another nano-thread.
@@ -356,11 +355,21 @@ impl<'scope> Scope<'scope> {
         }
     }
 
+    /// Panics if the caller is not the owner: likewise. Another nano-thread's wait would give up the owner's shares, and so would
+    /// the owner's end.
+    #[inline]
+    pub(crate) fn assert_current(&self) {
+        if self.node().phase() != Phase::Running || self.seat().current() != self.owner {
+            self.refuse();
+        }
+    }
+
     #[cold]
     fn refuse(&self) -> ! {
         let phase = self.node().phase();
         panic!(
-            "a Scope was used from another nano-thread while its own one waits (it is {phase:?}): give tasks their own handle, or a spawner"
+            "a Scope was used from another nano-thread while its own one waits or is suspended (it is {phase:?}): give tasks \
+             their own handle, or a spawner"
         );
     }
 }

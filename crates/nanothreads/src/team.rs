@@ -328,11 +328,6 @@ pub(crate) struct Joined<'a> {
 }
 
 impl Joined<'_> {
-    /// Members but the master.
-    pub(crate) fn count(&self) -> usize {
-        self.members.len()
-    }
-
     /// Takes the panic of a member whose work was carried.
     #[inline]
     pub(crate) fn take_panic(&self) -> Option<Payload> {

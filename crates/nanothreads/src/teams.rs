@@ -237,11 +237,7 @@ impl Team {
             // SAFETY: - called once for each member of this one region, with its own number.
             unsafe { results.put(member.id(), Some(result)) };
         });
-        if results.is_parents() {
-            // SAFETY: - the only thread of a child that is here is member 0.
-            return unsafe { results.take(0) }.into_iter().collect();
-        }
-        results.after_join().into_iter().flat_map(Carried::into_values).collect()
+        results.values()
     }
 
     /// Runs `body` on the caller, which may fork several regions on the team before it joins any of them.

@@ -1,42 +1,16 @@
 //! Children of the master that go on in the parts around the region in which they were forked, or in a part that their master
-//! took back, or at an overlap's end (D13). One test: what it forks would otherwise be a copy of a process in which another
+//! took back, or at an overlap's end, or behind groups (D13). One test: what it forks would otherwise be a copy of a process in which another
 //! test is at work.
 #![cfg(all(not(loom), unix))]
 
+mod forked;
+
+use forked::{assert_right, forked, leave, says};
 use nanothreads::sizer::Fixed;
 use nanothreads::{Config, Schedule, Supply, Team, broadcast, engine, groups, par_for};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering::Relaxed};
 use std::thread;
-
-/// Seconds after which a child that waits for ever ends, by `SIGALRM`.
-const PATIENCE: u32 = 20;
-
-/// Forks; the child ends if it hangs.
-fn forked() -> i32 {
-    // SAFETY: - what the child does is what this test is about; it ends by `_exit`.
-    let pid = unsafe { libc::fork() };
-    assert!(pid >= 0, "fork failed: {}", std::io::Error::last_os_error());
-    if pid == 0 {
-        // SAFETY: - takes no pointers.
-        unsafe { libc::alarm(PATIENCE) };
-        std::panic::set_hook(Box::new(|_| ()));
-    }
-    pid
-}
-
-/// Ends the child.
-fn leave(is_right: bool) -> ! {
-    // SAFETY: - ends the child without the parent's destructors.
-    unsafe { libc::_exit(i32::from(!is_right)) }
-}
-
-fn assert_right(child: i32, what: &str) {
-    let mut status = 0;
-    // SAFETY: - `status` outlives the call; `child` is ours.
-    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
-    assert_eq!(status, 0, "the child {what}");
-}
 
 fn members() -> u32 {
     let count = AtomicU32::new(0);
@@ -107,6 +81,59 @@ fn panic_behind_a_fork_in_a_part_that_was_taken_back_is_the_childs() {
     println!("skipped: the slave was always faster than its master");
 }
 
+/// The child of a part that its master took back has the result of that part and of the master's own one, at home or in
+/// places of their own.
+fn child_of_a_part_that_was_taken_back_has_what_its_thread_did<const N: usize>() {
+    let (pair, master) = (Team::exact(2).expect("threads"), thread::current().id());
+    for _ in 0..200 {
+        while engine::report().contains("awake") {
+            thread::yield_now();
+        }
+        let pid = AtomicI32::new(-1);
+        let result = pair.install(|| {
+            par_for(0..2).schedule(Schedule::Static).reduce(
+                [0; N],
+                |i| {
+                    if i == 1 && thread::current().id() == master {
+                        pid.store(forked(), Relaxed);
+                    }
+                    [[1, 10][i]; N]
+                },
+                |a, b| std::array::from_fn(|at| a[at] + b[at]),
+            )
+        });
+        match pid.into_inner() {
+            0 => leave(result == [11; N] && members() == 4),
+            -1 => {}
+            child => {
+                assert_right(child, "has what its thread did");
+                assert_eq!(result, [11; N]);
+                return;
+            }
+        }
+    }
+    println!("skipped: the slave was always faster than its master");
+}
+
+/// A child that is forked in the caller's group has that group's result.
+fn child_of_the_callers_group_has_its_result() {
+    for groups_count in [2, 4] {
+        let pid = AtomicI32::new(-1);
+        let results = groups().equal(groups_count).map(|group| {
+            if group.index() == 0 {
+                pid.store(forked(), Relaxed);
+            }
+            vec![group.index(); 3]
+        });
+        let pid = pid.into_inner();
+        if pid == 0 {
+            leave(results == [[0; 3]] && members() == 4);
+        }
+        assert_eq!(results, (0..groups_count).map(|index| vec![index; 3]).collect::<Vec<_>>());
+        assert_right(pid, "has its own group's result");
+    }
+}
+
 /// A child that is forked in the master's own part of a construct that only the end of the overlap completes.
 fn child_at_the_end_of_an_overlap_is_told() {
     for size in [1, 3] {
@@ -122,11 +149,7 @@ fn child_at_the_end_of_an_overlap_is_told() {
             });
         }));
         if pid.load(Relaxed) == 0 {
-            let is_told = outcome.is_err_and(|payload| {
-                let text = payload.downcast_ref::<&str>().copied();
-                text.is_some_and(|text| text.contains("exist there only"))
-            });
-            leave(is_told && members() == 4);
+            leave(says(outcome, "exist there only") && members() == 4);
         }
         assert!(outcome.is_ok());
         assert_right(pid.into_inner(), "is told that the other members are its parent's");
@@ -142,4 +165,7 @@ fn a_child_goes_on_outside_the_region_in_which_it_was_forked() {
     child_behind_an_inner_region_has_regions_of_its_own(true);
     panic_behind_a_fork_in_a_part_that_was_taken_back_is_the_childs();
     child_at_the_end_of_an_overlap_is_told();
+    child_of_the_callers_group_has_its_result();
+    child_of_a_part_that_was_taken_back_has_what_its_thread_did::<1>();
+    child_of_a_part_that_was_taken_back_has_what_its_thread_did::<32>();
 }

@@ -1,6 +1,9 @@
 //! A process that is forked inside a join (D13): what is the child's, and what stays the parent's.
 #![cfg(all(not(loom), unix))]
 
+mod forked;
+
+use forked::{end, forked, status_of};
 use nanothreads::join;
 use nanothreads::sizer::Fixed;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -9,12 +12,6 @@ use std::sync::atomic::{
     Ordering::{Acquire, Release},
 };
 use std::time::{Duration, Instant};
-
-unsafe extern "C" {
-    fn fork() -> i32;
-    fn _exit(status: i32) -> !;
-    fn waitpid(pid: i32, status: *mut i32, options: i32) -> i32;
-}
 
 fn fib(n: u32) -> u64 {
     if n < 2 {
@@ -55,42 +52,31 @@ fn a_child_runs_the_halves_that_nobody_stole_and_is_told_of_those_that_are_the_p
     assert!(nanothreads::set_team_sizer(Box::new(Fixed::new(2))));
     let parent = std::process::id();
     for _ in 0..5 {
-        let (began, forked) = (AtomicBool::new(false), AtomicBool::new(false));
+        let (began, has_forked) = (AtomicBool::new(false), AtomicBool::new(false));
         let mut inner = 0;
         let outer = catch_unwind(AssertUnwindSafe(|| {
             join(
                 || {
                     wait_until(&began);
                     // The other member is busy: this second half stays here, in the child as in the parent.
-                    let (pid, five) = join(
-                        // SAFETY: - the child uses what this test is about, then leaves by _exit.
-                        || unsafe { fork() },
-                        || 5,
-                    );
-                    assert!(pid >= 0, "fork failed");
-                    if pid == 0 {
-                        std::panic::set_hook(Box::new(|_| {}));
-                    }
-                    forked.store(true, Release);
+                    let (pid, five) = join(forked, || 5);
+                    has_forked.store(true, Release);
                     inner = five;
                     pid
                 },
                 || {
                     began.store(true, Release);
-                    wait_until(&forked);
+                    wait_until(&has_forked);
                     7
                 },
             )
         }));
         if std::process::id() != parent {
-            // SAFETY: - ends the child without running the parent's destructors.
-            unsafe { _exit(verdict(inner, &outer)) };
+            end(verdict(inner, &outer));
         }
         let (pid, seven) = outer.expect("the parent's join is untouched");
         assert_eq!((inner, seven), (5, 7));
-        let mut status = 0;
-        // SAFETY: - `status` outlives the call; `pid` is our child.
-        assert_eq!(unsafe { waitpid(pid, &raw mut status, 0) }, pid);
+        let status = status_of(pid);
         assert_eq!(status, 0, "verdict of the child: {}", status >> 8);
         assert_eq!(fib(15), 610);
     }

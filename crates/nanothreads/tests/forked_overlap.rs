@@ -2,30 +2,12 @@
 //! forks would otherwise be a copy of a process in which another test is at work.
 #![cfg(all(not(loom), unix))]
 
+mod forked;
+
+use forked::{assert_right, forked, leave, says};
 use nanothreads::Team;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-
-fn says_so(outcome: std::thread::Result<()>) -> bool {
-    outcome.is_err_and(|payload| {
-        payload.downcast_ref::<&str>().is_some_and(|text| text.contains("exist there only"))
-            || payload.downcast_ref::<String>().is_some_and(|text| text.contains("exist there only"))
-    })
-}
-
-/// Ends the child.
-fn leave(is_right: bool) -> ! {
-    // SAFETY: - ends the child without the parent's destructors.
-    unsafe { libc::_exit(i32::from(!is_right)) }
-}
-
-fn assert_right(child: i32) {
-    assert!(child > 0, "fork failed: {}", std::io::Error::last_os_error());
-    let mut status = 0;
-    // SAFETY: - `status` outlives the call; `child` is ours.
-    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
-    assert_eq!(status, 0);
-}
 
 #[test]
 fn a_child_that_forks_in_its_parents_overlap_is_told_and_may_then_have_one_of_its_own() {
@@ -38,24 +20,20 @@ fn a_child_that_forks_in_its_parents_overlap_is_told_and_may_then_have_one_of_it
             team.overlap(|o| {
                 let count = |_| _ = ran.fetch_add(1, Relaxed);
                 o.fork(count).join();
-                // SAFETY: - the child goes on in the overlap, which is what is tested, and ends by `_exit`.
-                let child = unsafe { libc::fork() };
-                if child == 0 {
-                    std::panic::set_hook(Box::new(|_| ()));
-                }
+                let child = forked();
                 // At once, not only where it is joined: a dropped handle is never asked.
                 drop(o.fork(count));
                 child
             })
         }));
         if std::process::id() != parent {
-            let is_told = says_so(outcome.map(drop));
+            let is_told = says(outcome, "exist there only");
             let before = ran.load(Relaxed) as usize;
             let again = AtomicU32::new(0);
             team.overlap(|o| drop(o.fork(|_| _ = again.fetch_add(1, Relaxed))));
             leave(is_told && before == size && again.into_inner() as usize == size);
         }
-        assert_right(outcome.expect("the parent's overlap is untouched"));
+        assert_right(outcome.expect("the parent's overlap is untouched"), "is told");
         assert_eq!(ran.into_inner() as usize, 2 * size);
     }
 }

@@ -2,6 +2,9 @@
 //! copy of a process in which another test is at work.
 #![cfg(all(not(loom), unix))]
 
+mod forked;
+
+use forked::{forked, leave, status_of};
 use nanothreads::{Schedule, Supply, Team, engine, groups, on_each_vp, par_for};
 use std::fs::File;
 use std::io::Read;
@@ -11,28 +14,6 @@ use std::sync::atomic::{
     AtomicI32, AtomicU32,
     Ordering::{AcqRel, Acquire, Relaxed},
 };
-
-/// Seconds after which a child that waits for ever ends, by `SIGALRM`.
-const PATIENCE: u32 = 20;
-
-/// Forks; the child ends if it hangs.
-fn forked() -> i32 {
-    // SAFETY: - what the child does is what this test is about; it ends by `_exit`, or is ended.
-    let pid = unsafe { libc::fork() };
-    assert!(pid >= 0, "fork failed: {}", std::io::Error::last_os_error());
-    if pid == 0 {
-        // SAFETY: - takes no pointers.
-        unsafe { libc::alarm(PATIENCE) };
-    }
-    pid
-}
-
-fn status_of(pid: i32) -> i32 {
-    let mut status = 0;
-    // SAFETY: - `status` outlives the call; `pid` is our child.
-    assert_eq!(unsafe { libc::waitpid(pid, &raw mut status, 0) }, pid);
-    status
-}
 
 /// Forks a child that leaves the part that it was forked in: it must be ended, with a report.
 fn child_that_leaves_is_ended() {
@@ -95,8 +76,7 @@ fn kept_team_works_in_the_child(team: &Team, panics: bool) {
     let pid = child.into_inner();
     if pid == 0 {
         let is_right = outcome.is_err() == panics && (0..5).all(|_| threads(team) == 3);
-        // SAFETY: - ends the child without the parent's destructors.
-        unsafe { libc::_exit(i32::from(!is_right)) }
+        leave(is_right);
     }
     assert!(outcome.is_ok());
     assert_eq!(status_of(pid), 0, "the child's own regions (panicked before: {panics})");
@@ -123,8 +103,7 @@ fn child_has_what_its_master_returns(team: &Team) {
     let pid = child.into_inner();
     if pid == 0 {
         let is_right = results == [[0; 512]] && threads(team) == 3;
-        // SAFETY: - ends the child without the parent's destructors.
-        unsafe { libc::_exit(i32::from(!is_right)) }
+        leave(is_right);
     }
     assert_eq!(results, [[0; 512], [1; 512], [2; 512]]);
     assert_eq!(status_of(pid), 0, "the child has its master's result, and teams of its own");
@@ -149,8 +128,7 @@ fn child_leaves_the_parts_of_others_alone(team: &Team) {
     let pid = child.into_inner();
     if pid == 0 {
         let is_right = ran.into_inner() == before.into_inner() + 1 && threads(team) == 3;
-        // SAFETY: - ends the child without the parent's destructors.
-        unsafe { libc::_exit(i32::from(!is_right)) }
+        leave(is_right);
     }
     assert_eq!(ran.into_inner(), 3);
     assert_eq!(status_of(pid), 0, "the child");

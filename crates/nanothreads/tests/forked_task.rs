@@ -1,29 +1,12 @@
 //! A process that is forked inside a task (D13): the child has scopes of its own, its parent's tasks it has not.
 #![cfg(all(not(loom), unix))]
 
+mod forked;
+
+use forked::{assert_in_child, forked, status_of};
 use nanothreads::scope;
 use nanothreads::sizer::Fixed;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-
-unsafe extern "C" {
-    fn fork() -> i32;
-    fn _exit(status: i32) -> !;
-    fn waitpid(pid: i32, status: *mut i32, options: i32) -> i32;
-}
-
-fn forked() -> i32 {
-    // SAFETY: - the child uses what this test is about, then ends.
-    let pid = unsafe { fork() };
-    assert!(pid >= 0, "fork failed");
-    pid
-}
-
-fn status_of(pid: i32) -> i32 {
-    let mut status = 0;
-    // SAFETY: - `status` outlives the call; `pid` is our child.
-    assert_eq!(unsafe { waitpid(pid, &raw mut status, 0) }, pid);
-    status
-}
 
 /// Tasks that ran in a scope of 50.
 fn tasks() -> u32 {
@@ -38,8 +21,6 @@ fn tasks() -> u32 {
     count.into_inner()
 }
 
-const SIGABRT: i32 = 6;
-
 // One test: what it forks would otherwise be a copy of a process in which another test is amid a region.
 #[test]
 fn a_child_has_scopes_of_its_own_and_is_ended_when_it_goes_on_with_its_parents_tasks() {
@@ -48,18 +29,12 @@ fn a_child_has_scopes_of_its_own_and_is_ended_when_it_goes_on_with_its_parents_t
         let ran = AtomicU32::new(0);
         scope(|s| {
             s.spawn(|_| {
-                let pid = forked();
-                if pid == 0 {
-                    let status = i32::from(tasks() != 50);
-                    // SAFETY: - ends the child without running the parent's destructors.
-                    unsafe { _exit(status) }
-                }
-                assert_eq!(status_of(pid), 0, "the child's own scope");
+                assert_in_child("has scopes of its own", || tasks() == 50);
             });
             s.spawn(|_| {
                 let pid = forked();
                 if pid != 0 {
-                    assert_eq!(status_of(pid) & 0x7f, SIGABRT, "the child left the task");
+                    assert_eq!(status_of(pid) & 0x7f, libc::SIGABRT, "the child left the task");
                 }
             });
             for _ in 0..20 {

@@ -2,30 +2,14 @@
 //! copy of a process in which another test is at work.
 #![cfg(all(not(loom), unix))]
 
+mod forked;
+
+use forked::{assert_in_child, assert_right, forked, leave, says};
 use nanothreads::Team;
 use nanothreads::engine::{self, Member};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-
-/// Runs `child` in a child process; whether that found all as it should be.
-fn in_child(child: impl FnOnce() -> bool) -> bool {
-    // SAFETY: - the child runs `child`, which is what is tested, and leaves by `_exit`.
-    match unsafe { libc::fork() } {
-        0 => {
-            let is_right = catch_unwind(AssertUnwindSafe(child)).unwrap_or(false);
-            // SAFETY: - ends the child without the parent's destructors.
-            unsafe { libc::_exit(i32::from(!is_right)) }
-        }
-        child => {
-            assert!(child > 0, "fork failed: {}", std::io::Error::last_os_error());
-            let mut status = 0;
-            // SAFETY: - `status` outlives the call; `child` is ours.
-            assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
-            status == 0
-        }
-    }
-}
 
 /// # Safety
 /// - `data` points to a live `AtomicU32`.
@@ -41,41 +25,31 @@ fn members(team: &engine::Team) -> u32 {
     sum.into_inner()
 }
 
-fn says_so(outcome: std::thread::Result<()>) -> bool {
-    outcome.is_err_and(|payload| {
-        payload.downcast_ref::<&str>().is_some_and(|text| text.contains("exist there only"))
-            || payload.downcast_ref::<String>().is_some_and(|text| text.contains("exist there only"))
-    })
-}
-
 #[test]
 fn a_child_has_teams_of_its_own_and_is_told_that_open_constructs_are_its_parents() {
     let kept = engine::Team::reserve(3);
     assert_eq!(members(&kept), 3);
-    assert!(in_child(|| members(&kept) == 3), "made ready anew");
+    assert_in_child("has the kept team, made ready anew", || members(&kept) == 3);
     assert_eq!(members(&kept), 3);
     let team = Team::exact(3).expect("threads");
     let ran = AtomicU32::new(0);
     team.overlap(|o| {
         let open = o.fork(|_| _ = ran.fetch_add(1, Relaxed));
-        assert!(in_child(|| members(&kept) == 3), "a child may fork regions of its own");
-        assert!(in_child(|| says_so(catch_unwind(AssertUnwindSafe(|| o.fork(|_| ()).join())))), "it cannot join");
+        assert_in_child("may fork regions of its own", || members(&kept) == 3);
+        assert_in_child("is told that it cannot join", || {
+            says(catch_unwind(AssertUnwindSafe(|| o.fork(|_| ()).join())), "exist there only")
+        });
         open.join();
     });
     assert_eq!(ran.load(Relaxed), 3);
     // A child that leaves the overlap has what the body returned.
-    let is_child = team.overlap(|o| {
+    let pid = team.overlap(|o| {
         drop(o.fork(|_| _ = ran.fetch_add(1, Relaxed)));
-        // SAFETY: - the child leaves the overlap, which is what is tested, and ends by `_exit` below.
-        unsafe { libc::fork() }
+        forked()
     });
-    if is_child == 0 {
-        let is_right = members(&kept) == 3 && team.map(|member| member.id()) == [0, 1, 2];
-        // SAFETY: - ends the child without the parent's destructors.
-        unsafe { libc::_exit(i32::from(!is_right)) }
+    if pid == 0 {
+        leave(members(&kept) == 3 && team.map(|member| member.id()) == [0, 1, 2]);
     }
-    let mut status = -1;
-    // SAFETY: - `status` outlives the call; the child is ours.
-    assert_eq!(unsafe { libc::waitpid(is_child, &raw mut status, 0) }, is_child);
-    assert_eq!((status, ran.into_inner()), (0, 6));
+    assert_right(pid, "has what the body returned, and its teams");
+    assert_eq!(ran.into_inner(), 6);
 }

@@ -13,6 +13,11 @@ fn a_limit_beyond_all_bounds_is_that_of_all_teams() {
     assert!(Team::at_most(3).expect("not 0").size() <= 3);
     let created = statistics().virtual_processors;
     assert!(created < engine::largest_team() as u64, "{created} threads");
+    // What is asked for again is ready: another reservation would have another number.
+    for wanted in [usize::MAX, engine::largest_team() + 1] {
+        let reserved = || format!("{:?}", engine::Team::reserve_available(wanted));
+        assert_eq!(reserved(), reserved());
+    }
     // What one of several masters takes is counted.
     thread::scope(|threads| drop([(); 2].map(|()| threads.spawn(sum))));
 }

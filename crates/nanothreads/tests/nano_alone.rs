@@ -6,8 +6,11 @@ mod nano_cases;
 use nanothreads::sizer::Fixed;
 use nanothreads::{Scope, Team, scope};
 use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, Once};
+use std::thread;
 
 /// All tests of this process see one processor.
 fn team() -> usize {
@@ -79,6 +82,46 @@ fn who_waits_for_an_inner_scope_runs_no_task_of_the_outer_one() {
             });
         }
     });
+}
+
+/// Another nano-thread of the same thread gets hold of a handle, as by a thread-local that is set for as long as a closure runs
+/// (the crate `scoped_tls`), and does with it what `misuses` does.
+fn smuggled(misuses: fn(&Scope<'_>)) -> thread::Result<()> {
+    thread_local!(static HANDLE: Cell<*const ()> = const { Cell::new(ptr::null()) });
+    let is_over = AtomicBool::new(false);
+    catch_unwind(AssertUnwindSafe(|| {
+        scope(|s| {
+            // The newest runs first.
+            s.spawn(|_| {
+                let handle = HANDLE.get().cast::<Scope<'_>>();
+                assert!(!handle.is_null(), "the owner has begun, and let us run");
+                // SAFETY: - the owner is suspended amid its body; the borrow is as wrong as what is tested.
+                misuses(unsafe { &*handle });
+            });
+            s.spawn(|s| {
+                HANDLE.set(ptr::from_ref(s).cast());
+                s.spawn(|s| {
+                    while !is_over.load(Relaxed) {
+                        s.yield_now();
+                    }
+                });
+                s.yield_now();
+                HANDLE.set(ptr::null());
+                is_over.store(true, Relaxed);
+            });
+        });
+    }))
+}
+
+#[test]
+fn a_handle_waits_and_groups_for_its_own_nano_thread_only() {
+    team();
+    for misuses in [|s: &Scope<'_>| s.wait(), |s: &Scope<'_>| s.group(|g| g.spawn(|_| ()))] {
+        let payload = smuggled(misuses).expect_err("it is refused");
+        let said = payload.downcast_ref::<String>().expect("a text with the owner's state");
+        assert!(said.contains("from another nano-thread"), "{said}");
+    }
+    assert!(smuggled(|_| ()).is_ok());
 }
 
 #[test]

@@ -10,10 +10,9 @@
 
 use std::mem;
 use std::ptr::{self, NonNull};
-use std::sync::Once;
 use std::sync::atomic::{
-    AtomicPtr,
-    Ordering::{Acquire, Release},
+    AtomicBool, AtomicPtr,
+    Ordering::{Acquire, Relaxed, Release},
 };
 
 use nix::sys::mman::{self, MapFlags, ProtFlags};
@@ -36,8 +35,10 @@ static REPORTER: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
 /// # Safety
 /// - `reporter` does only what a signal handler may: no allocation, no lock, no thread-local storage, no unwinding.
 pub unsafe fn install(reporter: Reporter) {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
+    // No lock: a child may be forked while a thread of its parent is here. It goes without the rest of this.
+    static BEGUN: AtomicBool = AtomicBool::new(false);
+    // ORDERING: Relaxed - the exchange alone decides.
+    if !BEGUN.swap(true, Relaxed) {
         // ORDERING: Release - pairs with the handler's Acquire.
         REPORTER.store(reporter as *mut (), Release);
         for (signal, previous) in SIGNALS.into_iter().zip(&PREVIOUS) {
@@ -56,7 +57,7 @@ pub unsafe fn install(reporter: Reporter) {
             // SAFETY: - `on_fault` has the signature that SA_SIGINFO asks for, and does only what a handler may.
             unsafe { libc::sigaction(signal, &new, ptr::null_mut()) };
         }
-    });
+    }
 }
 
 extern "C" fn on_fault(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {

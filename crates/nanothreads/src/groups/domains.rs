@@ -5,7 +5,6 @@
 //! are as large as the domains.
 
 use crate::engine_state::engine;
-use crate::placement::machine;
 use crate::vp::Vp;
 use platform::affinity::{CpuSet, current_cpu};
 use platform::topology::{Cpu, Topology};
@@ -30,7 +29,7 @@ impl Domain {
     /// Members 1.. of a team by the domain that they are bound in, and how many threads each domain has, the calling
     /// master counted. `None` when some are not bound.
     pub(super) fn arrange(self, slaves: &[&'static Vp]) -> Option<(Vec<usize>, Vec<&'static Vp>)> {
-        let machine = machine()?;
+        let machine = engine().machine()?;
         let domains = slaves.iter().map(|vp| {
             let cpu = machine.cpus().iter().find(|cpu| vp.is_on(cpu.id))?;
             Some(self.of(cpu))
@@ -45,7 +44,7 @@ impl Domain {
     pub(super) fn weights(self) -> Vec<usize> {
         let mask = engine().mask();
         let own = engine().sizer().processors().map_or_else(|| mask.clone(), |granted| granted.intersection(mask));
-        match machine() {
+        match engine().machine() {
             Some(machine) => self.weights_of(machine, &own),
             None => vec![1],
         }

@@ -31,9 +31,11 @@ use crate::local::local;
 use crate::nano::ready::idle::Idle;
 use crate::nearness::Nearness;
 use crate::patience;
+use crate::presence::Occupant;
 use crate::safe_point;
 use crate::vp::Vp;
 use crate::wait_point::{Look, WaitPoint};
+use platform::affinity::Tid;
 use platform::clock::Ticks;
 use platform::sync::CachePadded;
 use std::cell::{Cell, RefCell};
@@ -86,6 +88,8 @@ struct Mate {
 struct Rare {
     /// Where the member sleeps.
     point: WaitPoint,
+    /// Read by who waits long for the member.
+    occupant: Occupant,
     /// [`ANYTHING`], or the [`Runner`] that it may steal from, while it looks for work.
     wants: AtomicU64,
     /// Pieces of work that the member began; its own.
@@ -109,6 +113,7 @@ impl Crew {
             deque: Deque::new(),
             rare: CachePadded::new(Rare {
                 point: WaitPoint::new(),
+                occupant: Occupant::default(),
                 wants: AtomicU64::new(ANYTHING),
                 tags: Cell::new(0),
                 rest: Cell::new(0),
@@ -126,6 +131,7 @@ impl Crew {
         let spare = spare.filter(|crew| crew.mates.len() == size && !crew.is_parents());
         let mut crew = spare.unwrap_or_else(|| Self::new(size));
         crew.nearness.update(slaves);
+        crew.mates[0].rare.occupant.is_me(local());
         crew
     }
 
@@ -216,7 +222,11 @@ impl<'a> Seat<'a> {
     /// was forked meanwhile, and the thief is a thread of its parent.
     pub(super) fn wait_for(self, frame: &Frame) -> bool {
         let mut done = true;
-        self.wait(|| match frame.state() {
+        let thief = || match frame.state() {
+            State::Runs(thief) => self.crew.mates[thief.member as usize].rare.occupant.thread(),
+            _ => None,
+        };
+        self.wait(thief, || match frame.state() {
             State::Done => Look::Ready,
             _ if self.crew.is_parents() => {
                 done = false;
@@ -230,6 +240,7 @@ impl<'a> Seat<'a> {
 
     /// Runs what others offer until the region is over; first of all `second`, the second half of the outermost join.
     pub(super) fn work(self, second: &Frame, course: &Course) {
+        self.mate().rare.occupant.is_me(local());
         let tag = self.begin();
         if second.claim(Runner { member: self.index, tag: self.deque().tag() }) {
             // SAFETY: - claimed just now; the half lives until the region is joined.
@@ -241,7 +252,8 @@ impl<'a> Seat<'a> {
         }
         self.end(tag);
         safe_point::between_pieces();
-        self.wait(|| {
+        let nobody = || None;
+        self.wait(nobody, || {
             // ORDERING: Acquire - pairs with the Release in `end_region`.
             let has_ended = || course.ended.load(Acquire);
             if has_ended() || self.crew.is_parents() {
@@ -295,9 +307,12 @@ impl<'a> Seat<'a> {
         self.crew.idle.look(self.index as usize)
     }
 
-    fn wait(self, look: impl FnMut() -> Look) {
+    /// Waits for the thread that `awaited` says, if any.
+    fn wait(self, awaited: impl Fn() -> Option<Tid>, look: impl FnMut() -> Look) {
         let local = local();
-        patience::wait(&self.mate().rare.point, local, local.membership().crowd, || {}, look);
+        let crowd = local.membership().crowd;
+        let look_around = || patience::beside(local, crowd, awaited().into_iter());
+        patience::wait(&self.mate().rare.point, local, crowd, look_around, look);
         self.crew.idle.take(self.index as usize);
     }
 

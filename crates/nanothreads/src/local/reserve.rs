@@ -2,7 +2,7 @@
 
 use super::group::{Group, Reservation};
 use super::{Local, Need};
-use crate::engine_state::engine;
+use crate::engine_state::{CERTAIN, engine};
 use crate::vp::Vp;
 
 impl Local {
@@ -13,6 +13,8 @@ impl Local {
         if size <= 1 || self.asks.get() {
             return 1;
         }
+        // Before it is compared: what a team cannot have would never be ready.
+        let size = if size > CERTAIN { size.min(engine().largest_team()) } else { size };
         let ready = if self.is_root() {
             let epoch = engine().sizer().epoch();
             self.with_group(|group| group.used == size - 1 && group.bound == epoch)
@@ -30,7 +32,6 @@ impl Local {
 
     #[cold]
     fn prepare(&self, size: usize, need: Need) -> usize {
-        let size = size.min(engine().largest_team());
         let size = if self.is_outermost() {
             self.prepare_outermost(size)
         } else {

@@ -36,17 +36,26 @@ struct Returning<F, T> {
     body: F,
     /// The first panic of any member.
     panic: FirstPanic,
-    /// What member 0 returned: it is at home. Written while the others may still be fetching what stands before.
-    own: CachePadded<HandCell<Option<T>>>,
+    /// What the master's own thread returned. Written while the others may still be fetching what stands before.
+    home: CachePadded<HandCell<Home<T>>>,
 }
 
-// SAFETY: - `own` is touched by member 0 and, after the join, by the same thread.
+/// What stays with the master: in a child that it forks all else is its parent's.
+struct Home<T> {
+    /// Of its part as member 0.
+    own: Option<T>,
+    /// Of parts that others had not begun, by member.
+    others: Vec<(u32, T)>,
+}
+
+// SAFETY: - `home` is touched by the master's thread alone.
 //         - `body` is called on many threads, hence `F: Sync`; values move between threads, hence `T: Send`.
 unsafe impl<F: Sync, T: Send> Sync for Returning<F, T> {}
 
 impl<F: Fn(Member) -> Option<T>, T> Returning<F, T> {
     fn new(body: F) -> Self {
-        Self { body, panic: FirstPanic::default(), own: CachePadded::new(HandCell::new(None)) }
+        let home = Home { own: None, others: Vec::new() };
+        Self { body, panic: FirstPanic::default(), home: CachePadded::new(HandCell::new(home)) }
     }
 
     /// What `member` returns; `None` when it panics.
@@ -65,29 +74,48 @@ fn on_lines<T: Send, F: Fn(Member) -> Option<T> + Sync>(team: &Team, body: F) ->
     unsafe fn call<T: Send, F: Fn(Member) -> Option<T> + Sync>(data: *const (), member: Member) {
         // SAFETY: - caller's contract.
         let region = unsafe { &*data.cast::<Returning<F, T>>() };
-        let value = region.run(member);
-        match local().membership().carrier {
+        let mut value = region.run(member);
+        let local = local();
+        let carrier = local.membership().carrier;
+        if !carrier.is_some_and(|carrier| carrier.is_of(local.vp())) {
+            // SAFETY: - a virtual processor has the carrier that is its own: this is the master.
+            unsafe { region.home.with_mut(|home| (*home).put(member.id, value.take())) };
+        }
+        if let Some(carrier) = carrier {
             // SAFETY: - the carrier is this member's, whose work this is.
-            Some(carrier) => unsafe { carrier.put(value) },
-            // SAFETY: - member 0 alone has no carrier.
-            None => unsafe { region.own.with_mut(|own| *own = value) },
+            unsafe { carrier.put(value) };
         }
     }
 
     let region = Returning::new(body);
     // SAFETY: - `call::<T, F>` gets the region, which outlives the join, and does not unwind.
     let joined = unsafe { team.run_in(Concurrency::Offered, call::<T, F>, ptr::from_ref(&region).cast()) };
-    // SAFETY: - the region is joined.
-    let own = unsafe { region.own.with_mut(|own| (*own).take()) };
-    // In a child that the body forked there is no one else.
-    let others = joined.as_ref().map_or(0, |joined| joined.count());
-    let gathered = Gathered::new(others + 1, |id| match &joined {
+    let mut gathered = Gathered::new(team.size(), |id| match &joined {
         // SAFETY: - each member puts one `Option<T>`; they are all taken here, once, before anything else is supplied.
         Some(joined) if id > 0 => unsafe { joined.take(id) },
+        // In a child that the body forked there is no one else.
         _ => None,
     });
+    // SAFETY: - by the master.
+    unsafe {
+        region.home.with_mut(|home| {
+            let home = &mut *home;
+            gathered.set(0, home.own.take());
+            home.others.drain(..).for_each(|(id, value)| gathered.set(id as usize, Some(value)));
+        });
+    }
     region.panic.pass_on();
-    gathered.with_first(own)
+    gathered
+}
+
+impl<T> Home<T> {
+    fn put(&mut self, id: u32, value: Option<T>) {
+        match (id, value) {
+            (0, value) => self.own = value,
+            (id, Some(value)) => self.others.push((id, value)),
+            (_, None) => {}
+        }
+    }
 }
 
 fn in_places<T: Send, F: Fn(Member) -> Option<T> + Sync>(team: &Team, body: F) -> Gathered<T> {
@@ -98,12 +126,7 @@ fn in_places<T: Send, F: Fn(Member) -> Option<T> + Sync>(team: &Team, body: F) -
         // SAFETY: - called once for each member of this one region, with its own number.
         unsafe { places.put(member.id as usize, value) };
     });
-    if carried.is_parents() {
-        // In a child that the body forked there is no one else.
-        // SAFETY: - its only thread is member 0.
-        return Gathered::Many(vec![unsafe { carried.take(0) }]);
-    }
-    Gathered::Many(carried.after_join().into_iter().flat_map(Carried::into_values).map(Some).collect())
+    Gathered::Many(carried.values().into_iter().map(Some).collect())
 }
 
 /// What came, by member.
@@ -121,12 +144,11 @@ impl<T> Gathered<T> {
         }
     }
 
-    fn with_first(mut self, value: Option<T>) -> Self {
-        match &mut self {
-            Self::Few(values) => values[0] = value,
-            Self::Many(values) => values[0] = value,
+    fn set(&mut self, id: usize, value: Option<T>) {
+        match self {
+            Self::Few(values) => values[id] = value,
+            Self::Many(values) => values[id] = value,
         }
-        self
     }
 
     fn into_iter(self) -> impl Iterator<Item = T> {

@@ -1,7 +1,11 @@
 //! A padded place for each member of a team, without an allocation for small teams.
 
+use crate::forked::UntilJoin;
+use crate::local::{Local, local};
 use platform::sync::{CachePadded, HandCell};
+use std::cell::Cell;
 use std::ops::Index;
+use std::ptr;
 
 /// Teams up to this size need no allocation.
 #[cfg(not(loom))]
@@ -48,52 +52,90 @@ impl<T> Index<usize> for PerMember<T> {
     }
 }
 
-/// Values that members of a region bring to the join, one each; no two share a line.
+/// Values that the parts of a region (its members', or groups') bring to the join, one each; no two share a line.
 #[derive(Debug)]
-pub(crate) struct Carried<T>(PerMember<HandCell<Option<T>>>);
+pub(crate) struct Carried<T> {
+    places: PerMember<Place<T>>,
+    /// The master, by its state.
+    home: *const Local,
+}
 
-// SAFETY: - each cell is written by one member (`put`'s contract) and read by the owner of the whole after the join;
+#[derive(Debug)]
+struct Place<T> {
+    value: HandCell<Option<T>>,
+    /// The master itself brought it. Written by the master alone, so that it says the truth in a forked child, where what
+    /// other threads were writing may be half written.
+    is_home: Cell<bool>,
+}
+
+impl<T> Default for Place<T> {
+    fn default() -> Self {
+        Self { value: HandCell::new(None), is_home: Cell::new(false) }
+    }
+}
+
+// SAFETY: - each value is written by one member (`put`'s contract) and read by the owner of the whole after the join;
 //           values thus move between threads, hence `T: Send`, and are never looked at by two.
+//         - `is_home` is touched by the master's thread only; `home` is only compared.
 unsafe impl<T: Send> Sync for Carried<T> {}
 
 impl<T> Carried<T> {
-    /// No value yet, for members 0..`size`.
+    /// No value yet, for parts 0..`size` of a region that the caller is about to fork.
     pub(crate) fn new(size: usize) -> Self {
-        Self(PerMember::new(size, |_| HandCell::new(None)))
+        Self { places: PerMember::new(size, |_| Place::default()), home: local() }
     }
 
     /// As [`Self::new`], with no place inside: for values of any size.
     pub(crate) fn apart(size: usize) -> Self {
-        Self(PerMember::Many((0..size).map(|_| CachePadded::new(HandCell::new(None))).collect()))
+        let places = (0..size).map(|_| CachePadded::new(Place::default())).collect();
+        Self { places: PerMember::Many(places), home: local() }
     }
 
-    /// Brings member `id`'s value.
+    /// Brings part `id`'s value.
     ///
     /// # Safety
-    /// - The caller is member `id` of the one region that these places are for.
+    /// - The caller runs part `id` of the one region that these places are for.
     pub(crate) unsafe fn put(&self, id: usize, value: Option<T>) {
-        // SAFETY: - only this member touches its place before the join (caller's contract).
+        let place = &self.places[id];
+        // SAFETY: - only who runs the part touches its place before the join (caller's contract).
         //         - the pointer is the cell's own.
-        unsafe { self.0[id].with_mut(|place| *place = value) };
+        unsafe { place.value.with_mut(|place| *place = value) };
+        if ptr::eq(self.home, local()) {
+            place.is_home.set(true);
+        }
     }
 
-    /// What member `id` brought.
+    /// What the master itself brought, in the order of the parts.
     ///
     /// # Safety
-    /// - The caller is that member, in the region that these places are for or behind it.
-    pub(crate) unsafe fn take(&self, id: usize) -> Option<T> {
-        // SAFETY: - only this member touches its place (caller's contract).
-        //         - the pointer is the cell's own.
-        unsafe { self.0[id].with_mut(|place| (*place).take()) }
+    /// - The caller is the master, alone with the places: in a child that was forked meanwhile, or after the join.
+    pub(crate) unsafe fn take_home(&self) -> impl Iterator<Item = T> {
+        self.places.places().iter().filter(|place| place.is_home.get()).filter_map(|place| {
+            // SAFETY: - nobody else is there (caller's contract); this thread wrote the whole value.
+            //         - the pointer is the cell's own.
+            unsafe { place.value.with_mut(|value| (*value).take()) }
+        })
     }
 
-    /// The values, in the order of the members. After the join.
+    /// The values, in the order of the parts. After the join.
     pub(crate) fn into_values(self) -> impl Iterator<Item = T> {
-        (0..self.0.places().len()).filter_map(move |id| {
+        (0..self.places.places().len()).filter_map(move |id| {
             // SAFETY: - `self` was moved in here: nobody else can reach the places.
             //         - the pointer is the cell's own.
-            unsafe { self.0[id].with_mut(|place| (*place).take()) }
+            unsafe { self.places[id].value.with_mut(|value| (*value).take()) }
         })
+    }
+}
+
+impl<T> UntilJoin<Carried<T>> {
+    /// The values behind the join, in the order of the parts; in a child that a part forked those that the child's only thread
+    /// brought itself.
+    pub(crate) fn values(self) -> Vec<T> {
+        if self.is_parents() {
+            // SAFETY: - who gets here in a child is the master.
+            return unsafe { self.take_home() }.collect();
+        }
+        self.after_join().into_iter().flat_map(Carried::into_values).collect()
     }
 }
 

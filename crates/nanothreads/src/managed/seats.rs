@@ -7,10 +7,6 @@ use crate::placement;
 use crate::sizer::TeamSizer;
 use crate::vp::Vp;
 use platform::affinity::{self, CpuSet, current_cpu};
-use std::sync::{Mutex, PoisonError};
-
-/// Seats change hands one at a time: two masters that give the same seat away at once would leave it with both.
-static CHANGING: Mutex<()> = Mutex::new(());
 
 impl Managed {
     /// Where the manager means seat `seat` to be.
@@ -62,7 +58,7 @@ impl Managed {
     /// themselves.
     pub(crate) fn arrange(&self, members: &[&'static Vp]) {
         if engine().has_one_master() {
-            let changing = CHANGING.lock().unwrap_or_else(PoisonError::into_inner);
+            let changing = engine().changing_seats();
             for (vp, seat) in members.iter().zip(1..) {
                 if vp.seat() != seat {
                     self.change_seats(vp, seat);

@@ -16,6 +16,7 @@
 //! I2  It is owned by the nano-thread that is suspended on it, by the member while it is idle, and else by who resumed it.
 
 use crate::nano::descriptor::{Nano, NanoPtr};
+use crate::nano::fibers::Fibers;
 use crate::nano::overflow::Guard;
 use crate::nano::seat::Seat;
 use crate::nano::stack::Stack;
@@ -34,6 +35,7 @@ pub(crate) struct Carrier {
     /// Nothing is on its stack but itself.
     idle: Cell<bool>,
     guard: Guard,
+    fibers: Fibers,
     /// For one nano-thread, which asked for this stack.
     single: bool,
 }
@@ -62,13 +64,18 @@ impl Carrier {
             next: Cell::new(None),
             idle: Cell::new(true),
             guard: stack.guard(),
+            fibers: stack.fibers(),
             single: size != 0,
         }));
         let main = move |yielder: &Yielder<(), ()>, ()| {
             // SAFETY: - freed by `resume` when this closure has returned.
             let this = unsafe { &*carrier };
+            // SAFETY: - by `resume`.
+            unsafe { this.fibers.arrive() };
             this.yielder.set(yielder);
             seat.carry(this);
+            // SAFETY: - it returns to who resumed it.
+            unsafe { this.fibers.leave() };
         };
         // SAFETY: - the seat's scheduler lives until `main` has returned (caller's contract).
         let coroutine = unsafe { Coroutine::with_stack_unchecked(stack, main) };
@@ -88,7 +95,12 @@ impl Carrier {
         // SAFETY: - I2; while it runs, `suspend` uses the yielder only.
         let cell = unsafe { &mut *this.coroutine.get() };
         let coroutine = cell.as_mut().expect("a carrier has its stack until it returns");
-        match coroutine.resume(()) {
+        // SAFETY: - goes there by the next call, from which it comes back.
+        let origin = unsafe { this.fibers.go() };
+        let outcome = coroutine.resume(());
+        // SAFETY: - as above.
+        unsafe { this.fibers.back(origin) };
+        match outcome {
             CoroutineResult::Yield(()) if this.idle.get() => Rest::Idle,
             CoroutineResult::Yield(()) => Rest::Suspended,
             CoroutineResult::Return(()) => {
@@ -107,8 +119,12 @@ impl Carrier {
     /// # Safety
     /// - The caller is on its stack.
     pub(crate) unsafe fn suspend(&self) {
+        // SAFETY: - on this stack (caller's contract), and leaves it by the next call.
+        unsafe { self.fibers.leave() };
         // SAFETY: - set when it began; lives on its stack.
         unsafe { &*self.yielder.get() }.suspend(());
+        // SAFETY: - resumed: by `go`.
+        unsafe { self.fibers.arrive() };
     }
 
     /// As [`Self::suspend`], by the carrier itself, between two nano-threads.

@@ -31,11 +31,13 @@ impl Scope<'_> {
     where
         B: FnOnce(&Scope<'group>) -> R,
     {
+        // The group's node lies below the owner's, without a share of it.
+        self.assert_current();
         let seat = self.seat();
         let home = u32::try_from(seat.index()).expect("teams have less than 2^32 members");
         let node = Node::running(self.node(), ptr::from_ref(seat.scheduler()), home);
-        // SAFETY: - the node is on this frame until its children are done; seat and strand are the handle's own.
-        let result = unsafe { run_and_join(&node, seat, self.strand(), body) };
+        // SAFETY: - the node is on this frame until its children are done; the handle's owner is current, on this seat.
+        let result = unsafe { run_and_join(&node, seat, self.is_carried(), body) };
         result.unwrap_or_else(|payload| resume_unwind(payload))
     }
 

@@ -20,6 +20,7 @@ use crate::nano::ready::idle::Idle;
 use crate::nano::ready::inbox::Inbox;
 use crate::nano::seat::{Own, Seat};
 use crate::nearness::Nearness;
+use crate::presence::Occupant;
 use crate::vp::Vp;
 use crate::wait_point::WaitPoint;
 use crossbeam_deque::Stealer;
@@ -64,6 +65,8 @@ pub(super) struct Worker {
     pub(super) inbox: CachePadded<Inbox<Node>>,
     /// Where the member sleeps.
     pub(super) point: CachePadded<WaitPoint>,
+    /// Read by who waits long.
+    pub(super) occupant: Occupant,
 }
 
 // SAFETY: - `own` is touched by the member's thread only, through `Seat`; the other fields are `Sync`.
@@ -92,6 +95,7 @@ impl Scheduler {
                 own: CachePadded::new(Own::new()),
                 inbox: CachePadded::new(Inbox::new()),
                 point: CachePadded::new(WaitPoint::new()),
+                occupant: Occupant::default(),
             })
             .collect();
         Self {

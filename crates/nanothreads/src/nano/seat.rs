@@ -4,7 +4,6 @@
 //! [`Own`]: the member's thread only, through a [`Seat`], which does not leave it. Invariants: see
 //! [`scheduler`](super::scheduler).
 
-use crate::engine;
 use crate::local::{Place, local};
 use crate::nano::carrier::{Carrier, Rest};
 use crate::nano::descriptor::NanoPtr;
@@ -13,6 +12,7 @@ use crate::nano::node::{Node, Phase};
 use crate::nano::pool::Shelf;
 use crate::nano::ready::local::{Local, steal};
 use crate::nano::scheduler::Scheduler;
+use crate::patience;
 use crate::safe_point;
 use crate::scope;
 use crate::wait_point::Look;
@@ -21,7 +21,7 @@ use platform::{SysError, SysResult};
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// Turns with nothing but nano-threads that yield, between two offers of the processor to others.
 const OFFER: u32 = 16;
@@ -215,7 +215,13 @@ impl<'a> Seat<'a> {
     fn wait_for_work(self, done: &impl Fn() -> bool) -> Option<NanoPtr> {
         let mut found = None;
         let idle = &self.scheduler.idle;
-        engine::wait_looking(&self.scheduler.members[self.index].point, || {
+        let local = local();
+        let crowd = local.membership().crowd;
+        let look_around = || {
+            let members = self.others().filter_map(|member| self.scheduler.members[member].occupant.thread());
+            patience::beside(local, crowd, members)
+        };
+        patience::wait(&self.scheduler.members[self.index].point, local, crowd, look_around, || {
             found = self.pick();
             if found.is_some() || done() {
                 return Look::Ready;
@@ -268,7 +274,9 @@ impl<'a> Seat<'a> {
 
     /// The member's thread comes to the scope's region.
     pub(crate) fn enter(self) {
-        self.own().place.set(Some(local().place()));
+        let local = local();
+        self.own().place.set(Some(local.place()));
+        self.scheduler.members[self.index].occupant.is_me(local);
     }
 
     /// Runs `nano`, and what its carrier leaves to this loop, on top of the caller's stack.
@@ -418,13 +426,21 @@ impl<'a> Seat<'a> {
             carrier.label(this);
             this.set_carrier(carrier);
             self.own().current.set(Some(nano));
-            scope::run_nano(nano, self, Some(nano));
+            scope::run_nano(nano, self, true);
         } else {
-            scope::run_nano(nano, self, None);
+            let below = self.own().current.replace(Some(nano));
+            scope::run_nano(nano, self, false);
+            self.own().current.set(below);
         }
         this.node.set_phase(Phase::Ended);
         // SAFETY: - its own shares; the seat is ours.
         unsafe { self.scheduler.release(Some(self), nano.node(), this.node.own_shares()) }
+    }
+
+    /// What runs on the member now; `None`: the body of its scope, or nothing, on the member's own stack.
+    #[inline]
+    pub(crate) fn current(self) -> Option<NanoPtr> {
+        self.own().current.get()
     }
 
     /// The nano-thread that runs here, if it may be switched away from now and is `strand`.
@@ -451,11 +467,12 @@ impl<'a> Seat<'a> {
 
 #[cold]
 fn warn_of_stacks(error: &SysError) {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
+    static SAID: AtomicBool = AtomicBool::new(false);
+    // ORDERING: Relaxed - a flag on its own.
+    if !SAID.swap(true, Relaxed) {
         eprintln!(
             "nanos: no stack for a nano-thread ({error}); such ones run on their virtual processor's stack, and keep it while \
              they wait. Smaller stacks, or a larger vm.max_map_count, avoid that"
         );
-    });
+    }
 }

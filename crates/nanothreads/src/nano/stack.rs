@@ -4,6 +4,7 @@
 //! page, as it is touched: the size is address space. A nano-thread starts and ends on the same kernel thread, so a pool
 //! needs no lock, and the stack that was used last, warm in the cache, is used next.
 
+use crate::nano::fibers::Fibers;
 use crate::nano::overflow::{self, Guard};
 use corosensei::stack::valgrind::ValgrindStackRegistration;
 use corosensei::stack::{Stack as CoroutineStack, StackPointer};
@@ -12,7 +13,7 @@ use platform::page_fault::AlternateStack;
 use platform::stack::GuardedMapping;
 use std::cell::RefCell;
 use std::ptr;
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// Size of a nano-thread's stack unless the task or the environment says otherwise.
 pub const DEFAULT_SIZE: usize = 256 << 10;
@@ -32,20 +33,31 @@ const POOLED: usize = 64;
 
 /// The size of stacks that did not ask for another one.
 fn default_size() -> usize {
-    static SIZE: OnceLock<usize> = OnceLock::new();
-    *SIZE.get_or_init(|| {
-        let Some(text) = std::env::var_os(SIZE_VARIABLE) else { return DEFAULT_SIZE };
-        match text.to_str().and_then(|text| text.trim().parse::<usize>().ok()) {
-            Some(size) => size.max(LEAST_SIZE),
-            None => {
-                eprintln!(
-                    "nanos: {SIZE_VARIABLE}={}: not a number of bytes; nano-threads get {DEFAULT_SIZE}",
-                    text.display()
-                );
-                DEFAULT_SIZE
+    /// 0: nobody has looked yet. No lock: a child may be forked while a thread of its parent looks.
+    static SIZE: AtomicUsize = AtomicUsize::new(0);
+    // ORDERING: Relaxed - a number on its own; threads that look at once find the same.
+    match SIZE.load(Relaxed) {
+        0 => {
+            let (size, complaint) = asked_size();
+            // ORDERING: Relaxed - as above.
+            if SIZE.swap(size, Relaxed) == 0
+                && let Some(text) = complaint
+            {
+                eprintln!("nanos: {SIZE_VARIABLE}={text}: not a number of bytes; nano-threads get {DEFAULT_SIZE}");
             }
+            size
         }
-    })
+        size => size,
+    }
+}
+
+/// What the environment asks for, and what it says if that is no number.
+fn asked_size() -> (usize, Option<String>) {
+    let Some(text) = std::env::var_os(SIZE_VARIABLE) else { return (DEFAULT_SIZE, None) };
+    match text.to_str().and_then(|text| text.trim().parse::<usize>().ok()) {
+        Some(size) => (size.max(LEAST_SIZE), None),
+        None => (DEFAULT_SIZE, Some(text.to_string_lossy().into_owned())),
+    }
 }
 
 /// One stack; unmapped when dropped.
@@ -53,6 +65,7 @@ pub(crate) struct Stack {
     memory: GuardedMapping,
     guard: Guard,
     valgrind: Option<ValgrindStackRegistration>,
+    fibers: Fibers,
     /// Of the default size.
     poolable: bool,
 }
@@ -83,8 +96,8 @@ impl Stack {
     }
 
     /// Puts the stack into the calling thread's pool.
-    pub(crate) fn give_back(self) {
-        if self.poolable {
+    pub(crate) fn give_back(mut self) {
+        if self.poolable && self.fibers.may_go_on() {
             let _ = POOL.try_with(|pool| {
                 let mut pool = pool.borrow_mut();
                 if pool.stacks.len() < POOLED {
@@ -99,6 +112,11 @@ impl Stack {
         self.guard
     }
 
+    /// What ThreadSanitizer is told when somebody goes to the stack.
+    pub(crate) fn fibers(&self) -> Fibers {
+        self.fibers
+    }
+
     fn map(size: usize, poolable: bool) -> SysResult<Self> {
         overflow::install();
         let memory = GuardedMapping::new(size.max(LEAST_SIZE), GUARD)?;
@@ -106,7 +124,7 @@ impl Stack {
         let usable = ptr::with_exposed_provenance_mut(usable.get());
         let valgrind = Some(ValgrindStackRegistration::new(usable, memory.size()));
         let guard = Guard::register(memory.low().get(), memory.guard(), memory.size());
-        Ok(Self { memory, guard, valgrind, poolable })
+        Ok(Self { memory, guard, valgrind, fibers: Fibers::new(), poolable })
     }
 }
 
@@ -115,6 +133,8 @@ impl Drop for Stack {
         // Before the memory goes.
         self.valgrind = None;
         self.guard.unregister();
+        // SAFETY: - what ran on the stack has returned.
+        unsafe { self.fibers.destroy() };
     }
 }
 

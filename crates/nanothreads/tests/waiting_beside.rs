@@ -1,0 +1,120 @@
+//! Who waits for a thread that is on the same processor gives it the processor, also in a team that has one for each and is to
+//! stay awake. One test: the threads of others would be in the way.
+#![cfg(all(not(loom), target_os = "linux"))]
+
+use nanothreads::sizer::Fixed;
+use nanothreads::{Config, Team, Waiting, broadcast, join, scope};
+use platform::affinity::{CpuSet, affinity, set_affinity};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+const ROUNDS: u32 = 20;
+const WORK: Duration = Duration::from_millis(2);
+
+/// The processor time of the calling thread.
+fn spent() -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: - writes to the timespec.
+    assert_eq!(unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) }, 0);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+fn work() {
+    let end = spent() + WORK;
+    while spent() < end {}
+}
+
+/// Sums up what waits cost who waits.
+#[derive(Default)]
+struct Waits(AtomicU64);
+
+impl Waits {
+    fn add(&self, begin: Duration) {
+        self.0.fetch_add((spent() - begin).as_nanos() as u64, Relaxed);
+    }
+
+    fn assert_few(self, what: &str) {
+        let waited = Duration::from_nanos(self.0.into_inner());
+        println!("{what}: waited for {waited:?} of processor time beside {:?} of work", WORK * ROUNDS);
+        // Who keeps the processor from the other one gets as much of it as that.
+        assert!(waited < WORK * ROUNDS / 2, "{what}: {waited:?}");
+    }
+}
+
+fn wait_until(flag: &AtomicBool) {
+    while !flag.load(Relaxed) {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn who_waits_in_a_barrier_a_join_or_a_scope_hands_over_to_who_shares_the_processor() {
+    assert!(nanothreads::configure(Config { waiting: Waiting::Active, ..Config::default() }));
+    assert!(nanothreads::set_team_sizer(Box::new(Fixed::new(2))));
+    let here = CpuSet::single(affinity(None).expect("this thread's mask").first().expect("it runs somewhere"));
+    broadcast(|_| ());
+    broadcast(|_| set_affinity(None, &here).expect("a processor of the mask"));
+
+    let barrier = Waits::default();
+    Team::exact(2).expect("threads").run(|member| {
+        for _ in 0..ROUNDS {
+            let begin = spent();
+            if member.id() == 0 {
+                member.barrier();
+                barrier.add(begin);
+            } else {
+                work();
+                member.barrier();
+            }
+        }
+    });
+    barrier.assert_few("barrier");
+
+    let released = Waits::default();
+    Team::exact(2).expect("threads").run(|member| {
+        for _ in 0..ROUNDS {
+            let begin = spent();
+            if member.id() == 1 {
+                member.barrier();
+                released.add(begin);
+            } else {
+                work();
+                member.barrier();
+            }
+        }
+    });
+    released.assert_few("barrier, by the slave");
+
+    let halves = Waits::default();
+    for _ in 0..ROUNDS {
+        let (began, begin) = (AtomicBool::new(false), AtomicU64::new(0));
+        join(
+            || {
+                wait_until(&began);
+                begin.store(spent().as_nanos() as u64, Relaxed);
+            },
+            || {
+                began.store(true, Relaxed);
+                work();
+            },
+        );
+        halves.add(Duration::from_nanos(begin.into_inner()));
+    }
+    halves.assert_few("join");
+
+    let tasks = Waits::default();
+    for _ in 0..ROUNDS {
+        let began = AtomicBool::new(false);
+        scope(|s| {
+            s.spawn(|_| {
+                began.store(true, Relaxed);
+                work();
+            });
+            wait_until(&began);
+            let begin = spent();
+            s.wait();
+            tasks.add(begin);
+        });
+    }
+    tasks.assert_few("scope");
+}
