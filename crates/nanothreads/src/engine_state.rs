@@ -91,16 +91,15 @@ fn create() -> &'static Engine {
     platform::clock::Ticks::begin_measuring();
     crate::nano::ready::local::prepare();
     crate::local::prepare();
+    // Before there is anything that a child must not use. Threads that come here at once both have it called, which does no harm.
+    if let Err(error) = platform::pthread::at_fork_child(after_fork) {
+        eprintln!("nanos: {error}; a forked child must not use parallel regions");
+    }
     let fresh = Box::into_raw(Box::new(Engine::new()));
     // ORDERING: AcqRel/Acquire - publishes the fresh engine, or sees the one that won.
     match ENGINE.compare_exchange(ptr::null_mut(), fresh, AcqRel, Acquire) {
-        Ok(_) => {
-            if let Err(error) = platform::pthread::at_fork_child(after_fork) {
-                eprintln!("nanos: {error}; a forked child must not use parallel regions");
-            }
-            // SAFETY: - just leaked.
-            unsafe { &*fresh }
-        }
+        // SAFETY: - just leaked.
+        Ok(_) => unsafe { &*fresh },
         Err(winner) => {
             // SAFETY: - `fresh` was not published: we are its only owner.
             drop(unsafe { Box::from_raw(fresh) });
@@ -113,7 +112,9 @@ fn create() -> &'static Engine {
 /// The child of a fork has one thread and none of the parent's virtual processors: it starts with an empty engine and
 /// the parent's settings, and registers again when it first forks a region (D13).
 extern "C" fn after_fork() {
-    let old = engine();
+    // ORDERING: Acquire - as in `engine`.
+    // SAFETY: - as in `engine`.
+    let Some(old) = (unsafe { ENGINE.load(Acquire).as_ref() }) else { return };
     let fresh = Engine::new();
     if let Some(config) = old.config.get() {
         let _ = fresh.config.set(config.clone());

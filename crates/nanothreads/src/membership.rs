@@ -35,13 +35,6 @@ pub(crate) enum Carrier {
 }
 
 impl Carrier {
-    /// True when it is `vp`'s: else the calling thread runs the part of a member that had not begun it.
-    #[inline]
-    pub(crate) fn is_of(self, vp: Option<&Vp>) -> bool {
-        let (Carrier::Line(own) | Carrier::Arrival(own)) = self;
-        vp.is_some_and(|vp| ptr::eq(vp, own))
-    }
-
     /// Leaves the member's result, before it arrives.
     ///
     /// # Safety

@@ -6,7 +6,7 @@
 
 use super::per_member::Carried;
 use crate::forked::UntilJoin;
-use crate::local::local;
+use crate::local::{Local, local};
 use crate::panics::FirstPanic;
 use crate::team::{Concurrency, Member, Team};
 use crate::vp::Line;
@@ -34,6 +34,8 @@ where
 #[repr(C, align(64))]
 struct Returning<F, T> {
     body: F,
+    /// By its state.
+    master: *const Local,
     /// The first panic of any member.
     panic: FirstPanic,
     /// What the master's own thread returned. Written while the others may still be fetching what stands before.
@@ -48,14 +50,14 @@ struct Home<T> {
     others: Vec<(u32, T)>,
 }
 
-// SAFETY: - `home` is touched by the master's thread alone.
+// SAFETY: - `home` is touched by the master's thread alone; `master` is only compared.
 //         - `body` is called on many threads, hence `F: Sync`; values move between threads, hence `T: Send`.
 unsafe impl<F: Sync, T: Send> Sync for Returning<F, T> {}
 
 impl<F: Fn(Member) -> Option<T>, T> Returning<F, T> {
     fn new(body: F) -> Self {
         let home = Home { own: None, others: Vec::new() };
-        Self { body, panic: FirstPanic::default(), home: CachePadded::new(HandCell::new(home)) }
+        Self { body, master: local(), panic: FirstPanic::default(), home: CachePadded::new(HandCell::new(home)) }
     }
 
     /// What `member` returns; `None` when it panics.
@@ -77,8 +79,8 @@ fn on_lines<T: Send, F: Fn(Member) -> Option<T> + Sync>(team: &Team, body: F) ->
         let mut value = region.run(member);
         let local = local();
         let carrier = local.membership().carrier;
-        if !carrier.is_some_and(|carrier| carrier.is_of(local.vp())) {
-            // SAFETY: - a virtual processor has the carrier that is its own: this is the master.
+        if ptr::eq(region.master, local) {
+            // SAFETY: - by the master.
             unsafe { region.home.with_mut(|home| (*home).put(member.id, value.take())) };
         }
         if let Some(carrier) = carrier {
