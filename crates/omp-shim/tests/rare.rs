@@ -110,6 +110,26 @@ fn fortran_with_allocatable_data() {
 }
 
 #[test]
+fn tasks_in_depth() {
+    agree_under("trees.c", &[&[], &[("OMP_MAX_TASK_PRIORITY", "7")]]);
+}
+
+#[test]
+fn target_regions_and_device_routines_without_a_device() {
+    agree("devices.c");
+}
+
+#[test]
+fn constructs_in_flight_in_nested_and_outside_all_regions() {
+    agree_under("mixtures.c", &[&[], &[("OMP_CANCELLATION", "true"), ("OMP_MAX_ACTIVE_LEVELS", "3")]]);
+}
+
+#[test]
+fn fortran_with_derived_types() {
+    agree("derived.f90");
+}
+
+#[test]
 fn places_of_odd_intervals() {
     let texts = [
         "threads",

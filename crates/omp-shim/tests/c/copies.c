@@ -7,10 +7,15 @@
 enum { SIZE = 4 };
 
 typedef void parallel(void (*)(void *), void *, unsigned, unsigned);
+typedef void start(void (*)(void *), void *, unsigned);
+typedef void end(void);
 typedef int number(void);
 
 struct copy {
   parallel *fork;
+  /* What gcc before 4.9 made of a region. */
+  start *start;
+  end *end;
   number *thread_num, *num_threads, *max_threads;
   pthread_t threads[SIZE];
   int ran;
@@ -46,6 +51,8 @@ static void load(struct copy *copy, const char *path) {
   if (!library) fprintf(stderr, "%s\n", dlerror());
   CHECK(library);
   copy->fork = (parallel *)dlsym(library, "GOMP_parallel");
+  copy->start = (start *)dlsym(library, "GOMP_parallel_start");
+  copy->end = (end *)dlsym(library, "GOMP_parallel_end");
   copy->thread_num = (number *)dlsym(library, "omp_get_thread_num");
   copy->num_threads = (number *)dlsym(library, "omp_get_num_threads");
   copy->max_threads = (number *)dlsym(library, "omp_get_max_threads");
@@ -66,6 +73,15 @@ int main(int count, char **arguments) {
       CHECK_EQUAL(copies[i].num_threads(), 1);
     }
     for (int i = 0; i < SIZE; i++) CHECK(pthread_equal(copies[0].threads[i], copies[1].threads[i]));
+  }
+  for (int round = 0; round < 20; round++) {
+    struct copy *copy = &copies[round % 2];
+    copy->ran = 0;
+    copy->start(member, copy, SIZE);
+    member(copy);
+    copy->end();
+    CHECK_EQUAL(copy->ran, SIZE);
+    CHECK_EQUAL(copy->num_threads(), 1);
   }
   for (int i = 0; i < 2; i++) {
     inner = &copies[1 - i];
