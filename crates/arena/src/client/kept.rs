@@ -4,10 +4,16 @@
 //! opens get our numbers. Then nothing of ours may be written there, read from there, or closed there. So each use is
 //! preceded by a look at what the number is now. A number that changes between the look and the use cannot be noticed;
 //! the look narrows that to the time of one system call.
+//!
+//! A ring is on the way from a request to a running virtual processor, and the number of an event counter stands in a file
+//! of `/proc` only, which takes some 10 us to read. So the doorbell has a copy, at another number: as long as both are the
+//! same open file (one cheap call, Linux 6.10), both are ours. For a program to have one file of its own at both numbers,
+//! it has to close both and open it twice there, and to leave the socket alone meanwhile.
 
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use platform::descriptor::{copy, is_same_file};
 use platform::event::event_id;
 use platform::{SysError, SysResult};
 
@@ -61,11 +67,20 @@ impl Kept {
 pub(super) struct Descriptors {
     socket: Kept,
     doorbell: Kept,
+    /// Where the kernel compares descriptors, and one was to be had.
+    copy: Option<Kept>,
 }
 
 impl Descriptors {
     pub(super) fn new(socket: OwnedFd, doorbell: OwnedFd) -> SysResult<Self> {
-        Ok(Self { socket: Kept::new(socket)?, doorbell: Kept::new(doorbell)? })
+        let compared = copy(&doorbell).ok().filter(|copy| is_same_file(&doorbell, copy) == Ok(Some(true)));
+        let copy = compared.map(Kept::new).transpose()?;
+        Ok(Self { socket: Kept::new(socket)?, doorbell: Kept::new(doorbell)?, copy })
+    }
+
+    /// Doorbell and copy are one file still.
+    fn are_same(&self) -> bool {
+        self.copy.as_ref().is_some_and(|copy| is_same_file(&*self.doorbell.fd, &*copy.fd) == Ok(Some(true)))
     }
 
     /// Whatever the socket's number stands for now: to wait for, and for nothing else.
@@ -78,20 +93,24 @@ impl Descriptors {
         self.socket.is_ours().then(|| self.socket.fd.as_fd())
     }
 
-    /// The doorbell, while it is ours. Five system calls.
+    /// The doorbell, while it is ours. Two system calls; seven where the kernel does not compare descriptors, or when the
+    /// program has closed the copy.
     pub(super) fn doorbell(&self) -> Option<BorrowedFd<'_>> {
         // The socket counts too: when the manager has closed its end of a doorbell that we lost, the kernel gives that
         // doorbell's number to the next eventfd, which may be the program's. A socket's inode does not come again so
         // soon.
-        (self.socket.is_ours() && self.doorbell.is_ours()).then(|| self.doorbell.fd.as_fd())
+        (self.socket.is_ours() && (self.are_same() || self.doorbell.is_ours())).then(|| self.doorbell.fd.as_fd())
     }
 }
 
 impl Drop for Descriptors {
     fn drop(&mut self) {
         // What is not ours is left alone: it is the program's, or nobody's. The doorbell first, see `doorbell`.
-        if self.doorbell().is_some() {
-            self.doorbell.close();
+        let has_socket = self.socket.is_ours();
+        for kept in [&mut self.doorbell].into_iter().chain(&mut self.copy) {
+            if has_socket && kept.is_ours() {
+                kept.close();
+            }
         }
         if self.socket().is_some() {
             self.socket.close();
