@@ -29,7 +29,6 @@
 
 use std::collections::BTreeMap;
 
-use policies::speedups::{Refused, Sample};
 use policies::{
     Admission, AppId, AppView, Cause, Decision, Equip, Machine, Nanos, Parameter, ParameterError, Placement, Policy,
     Smt, Snapshot, Speedup, Speedups, Value, Waiting,
@@ -37,6 +36,8 @@ use policies::{
 
 mod fitting;
 mod leaving;
+mod reports;
+mod resting;
 mod settling;
 
 pub use settling::MAX_HOLD;
@@ -69,9 +70,6 @@ pub struct Change {
     /// What it holds now.
     pub holding: Holding,
 }
-
-/// The region of a program's times that outlive it.
-const REMEMBERED: u64 = 0;
 
 #[derive(Debug)]
 struct Entry {
@@ -122,6 +120,8 @@ pub struct Ledger {
     accounted_until: Nanos,
     turn_ends: Option<Nanos>,
     hold_ends: Option<Nanos>,
+    /// What the last settlement followed from, besides the decision.
+    settled: resting::Settled,
 }
 
 impl Ledger {
@@ -143,6 +143,7 @@ impl Ledger {
             accounted_until: 0,
             turn_ends: None,
             hold_ends: None,
+            settled: resting::Settled::default(),
         }
     }
 
@@ -200,46 +201,6 @@ impl Ledger {
     /// In which order hardware threads are filled from now on; who holds processors keeps them.
     pub fn set_smt(&mut self, smt: Smt) {
         self.placement.set_smt(smt);
-    }
-
-    /// A program called `name` reported how long the same work took on numbers of processors. What is known of it under
-    /// that name, also from earlier executions, is smoothed with it; the last time is the one to decide upon. Of programs
-    /// of one name that run at once each later one is measured by itself: its input may be another one.
-    ///
-    /// # Errors
-    /// The first time that is not believed; those before it are remembered, and nothing is decided upon them.
-    pub fn report(&mut self, app: AppId, name: &str, times: &[(u32, Nanos)], now: Nanos) -> Result<(), Refused> {
-        let (machine, region) = (self.processors(), self.region(app, name));
-        let mut last = None;
-        for &(processors, time) in times {
-            last = Some(self.speedups.sample(name, Sample { region, processors, time, at: now }, machine)?);
-        }
-        if let Some(entry) = self.entries.iter_mut().find(|entry| entry.id == app) {
-            entry.speedup = last.or(entry.speedup);
-        }
-        Ok(())
-    }
-
-    /// Where the times of a program are kept: with what is remembered under its name, unless another one that runs has
-    /// that.
-    fn region(&mut self, app: AppId, name: &str) -> u64 {
-        let has_it = |entry: &Entry| entry.kept_as.as_ref().is_some_and(|(kept, at)| kept == name && *at == REMEMBERED);
-        let is_taken = self.entries.iter().any(|entry| entry.id != app && has_it(entry));
-        let own = app.0.saturating_add(1);
-        let Some(entry) = self.entries.iter_mut().find(|entry| entry.id == app) else { return own };
-        if let Some((kept, region)) = &entry.kept_as
-            && kept == name
-        {
-            return *region;
-        }
-        let region = if is_taken { own } else { REMEMBERED };
-        entry.kept_as = Some((name.to_owned(), region));
-        region
-    }
-
-    /// What a program reported, smoothed.
-    pub fn speedup(&self, app: AppId) -> Option<Speedup> {
-        self.entries.iter().find(|entry| entry.id == app)?.speedup
     }
 
     /// A program gives processors back that it holds, and keeps its request. Whoever is first in the work-list has them
@@ -332,7 +293,9 @@ impl Ledger {
         let Some(at) = self.entries.iter().position(|entry| entry.id == app) else {
             return false;
         };
-        if let Some((name, region)) = self.entries.remove(at).kept_as.filter(|(_, region)| *region != REMEMBERED) {
+        if let Some((name, region)) =
+            self.entries.remove(at).kept_as.filter(|(_, region)| *region != reports::REMEMBERED)
+        {
             self.speedups.forget_region(&name, region);
         }
         self.target.remove(&app);
@@ -378,12 +341,19 @@ impl Ledger {
         let is_complete = self.entries.last().is_none_or(|entry| self.decided.of(entry.id).is_some());
         let mut decision = match cause {
             // The work-list of the last decision, without waiting for the next one (M6).
-            Cause::Release if is_complete => self.policy.release(&snapshot, &self.decided),
+            Cause::Release if is_complete && self.has_same_processors() => {
+                self.policy.release(&snapshot, &self.decided)
+            }
             _ => self.policy.decide(&snapshot),
         };
         if let Err(rule) = decision.check(&snapshot) {
             tracing::error!(policy = self.policy.name(), %rule, "the policy broke a rule; equal shares are used instead");
             decision = Equip::new().decide(&snapshot);
+        }
+        if self.rests(cause, &decision) {
+            (self.decided.next, self.decision.next) = (decision.next, decision.next);
+            self.plan_turns(now, cause);
+            return Vec::new();
         }
         self.target = self.placement.place(&self.available, &decision).into_iter().collect();
         self.decided = decision.clone();

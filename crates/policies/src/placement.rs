@@ -236,6 +236,13 @@ impl Placement {
         self.within.get(&app).is_none_or(|within| within.contains(&cpu))
     }
 
+    /// Whether the decision of the last placement, made again and with a turn if it has one, moves anybody. False is certain;
+    /// where applications stay inside sets of processors it is always true.
+    #[must_use]
+    pub fn is_moved_by_turns(&self) -> bool {
+        !self.within.is_empty() || self.circle.turns(false)
+    }
+
     /// Applications that were to have processors of their own by the last decision, and have one of somebody else's,
     /// because their set has no more.
     #[must_use]

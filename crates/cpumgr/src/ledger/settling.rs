@@ -15,6 +15,12 @@ use super::{Change, Holding, Ledger};
 pub const MAX_HOLD: Nanos = 10_000_000;
 
 impl Ledger {
+    /// No processor stays with its holder for its youth only.
+    #[cfg(test)]
+    pub(crate) fn is_settled(&self) -> bool {
+        self.hold_ends.is_none()
+    }
+
     /// For how long a processor is not taken after its grant (M4).
     pub(super) fn hold(&self) -> Nanos {
         MAX_HOLD.min(self.quantum / 4)
@@ -22,6 +28,7 @@ impl Ledger {
 
     /// Makes the target what programs hold, as far as rule M4 lets it.
     pub(super) fn settle(&mut self, now: Nanos) -> Vec<Change> {
+        self.note_settled();
         if self.decision.unbound {
             return self.settle_unbound(now);
         }
@@ -40,11 +47,18 @@ impl Ledger {
             let waits_to_share = kept.is_some() && sharers.contains(&entry.id);
             let room = (entry.view().wants() as usize).saturating_sub(kept.map_or(0, BTreeMap::len));
             let mut cpus: Vec<u32> = Vec::new();
-            // What it holds already comes first, so that a program that is full with kept processors loses none of
-            // them to a new one.
-            for held in [true, false].into_iter().filter(|_| !waits_to_share) {
-                let part = |cpu: &&u32| entry.holding.cpus.contains(cpu) == held && !keeper.contains(cpu);
-                cpus.extend(target.iter().filter(part).take(room - cpus.len()));
+            // What it holds already has a place first, so that a program that is full with kept processors loses none of
+            // them to a new one. The order is the placement's: processor i is for virtual processor i.
+            let free = || target.iter().filter(|cpu| !waits_to_share && !keeper.contains(cpu));
+            let is_held = |cpu: &u32| entry.since.contains_key(cpu);
+            let held = free().filter(|cpu| is_held(cpu)).count().min(room);
+            let (mut old, mut new) = (held, room - held);
+            for cpu in free() {
+                let left = if is_held(cpu) { &mut old } else { &mut new };
+                if *left > 0 {
+                    *left -= 1;
+                    cpus.push(*cpu);
+                }
             }
             cpus.extend(kept.into_iter().flat_map(BTreeMap::keys));
             let mut shared = sharers.contains(&entry.id) && !waits_to_share;

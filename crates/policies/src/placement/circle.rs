@@ -48,10 +48,15 @@ impl Circle {
     /// A turn: everybody moves on by one place, unless all share alike already (rule 7: no needless movement): there are as
     /// many on each processor, and none may be `joined` by masters that do not move.
     pub(super) fn turn(&mut self, joined: bool) {
-        let surplus = self.masters.len().checked_rem(self.shared.len());
-        if surplus.is_some_and(|surplus| surplus != 0 || joined) {
+        if self.turns(joined) {
             self.masters.rotate_left(1);
         }
+    }
+
+    /// Whether a turn moves anybody.
+    pub(super) fn turns(&self, joined: bool) -> bool {
+        let surplus = self.masters.len().checked_rem(self.shared.len());
+        surplus.is_some_and(|surplus| surplus != 0 || joined)
     }
 
     /// The processor of each master. Empty when there is no processor for them.

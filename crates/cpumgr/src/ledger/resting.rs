@@ -1,0 +1,154 @@
+//! Quanta in which nothing changes: most of those of a busy machine.
+//!
+//! When the policy says again what it said, nobody's wishes are others, no processor is too young to be taken, and a turn of
+//! the masters that share moves nobody, then placing and settling would find everything where it is (P3 of `placement`).
+//! They are most of what a quantum costs.
+
+use policies::{AppId, Cause, Decision};
+
+use super::Ledger;
+
+/// Who, how many it wants, whether it is in a serial phase.
+type Wish = (AppId, u32, bool);
+
+/// What a settlement follows from besides the decision.
+#[derive(Debug, Default)]
+pub(super) struct Settled {
+    wishes: Vec<Wish>,
+    /// The processors that are there for programs.
+    cpus: Vec<u32>,
+}
+
+impl Ledger {
+    pub(super) fn note_settled(&mut self) {
+        self.settled = Settled { wishes: self.wishes().collect(), cpus: self.there().collect() };
+    }
+
+    /// Programs can have the processors that they could have when it was settled last.
+    pub(super) fn has_same_processors(&self) -> bool {
+        self.there().eq(self.settled.cpus.iter().copied())
+    }
+
+    fn there(&self) -> impl Iterator<Item = u32> + '_ {
+        self.available.cpus.iter().map(|cpu| cpu.id)
+    }
+
+    fn wishes(&self) -> impl Iterator<Item = Wish> + '_ {
+        self.entries.iter().map(|entry| (entry.id, entry.view().wants(), entry.serial))
+    }
+
+    /// This decision would be placed and settled as the last one was.
+    pub(super) fn rests(&self, cause: Cause, decision: &Decision) -> bool {
+        let says_the_same = || {
+            let (now, before) = (decision, &self.decided);
+            (&now.allocations, &now.work_list, now.unbound, now.cluster)
+                == (&before.allocations, &before.work_list, before.unbound, before.cluster)
+        };
+        matches!(cause, Cause::Quantum | Cause::Timer)
+            && self.hold_ends.is_none()
+            && !self.placement.is_moved_by_turns()
+            && says_the_same()
+            && self.has_same_processors()
+            && self.wishes().eq(self.settled.wishes.iter().copied())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use policies::{AppId, Cause};
+    use proptest::prelude::*;
+
+    use super::super::tests::{MS, ledger};
+    use super::super::{Change, Ledger};
+
+    /// The end of a quantum, placed and settled whatever `rests` says.
+    fn tick_all(ledger: &mut Ledger, now: u64) -> Vec<Change> {
+        let settled = std::mem::take(&mut ledger.settled);
+        let changes = ledger.tick(now);
+        if ledger.settled.cpus.is_empty() {
+            // It was not the end of anything.
+            ledger.settled = settled;
+        }
+        changes
+    }
+
+    #[test]
+    fn masters_that_share_evenly_rest_and_others_take_turns() {
+        for (programs, rests) in [(4, true), (3, false), (2, true)] {
+            let mut ledger = ledger(2, "dss-ts");
+            (0..programs).for_each(|app| ledger.arrive(AppId(app), 2, 2));
+            ledger.decide(0, Cause::Arrival);
+            let mut now = 0;
+            for _ in 0..5 {
+                now = ledger.next_deadline().unwrap();
+                assert_eq!(ledger.tick(now).is_empty(), rests, "{programs} programs");
+            }
+            assert_eq!(ledger.rests(Cause::Quantum, &ledger.decided.clone()), rests, "{programs} programs");
+            assert!(!ledger.leave_to_others(Vec::new()));
+            ledger.ask(AppId(0), 1);
+            assert!(!ledger.rests(Cause::Quantum, &ledger.decided.clone()), "a wish is another one at {now}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn who_rests_has_what_it_would_have_anyway(
+            policy in prop::sample::select(vec!["dss-ts", "dss", "equip", "sw-dss", "ssw-dss", "vtq-dss", "gang", "rr", "batch"]),
+            processors in 1_u32..5,
+            events in prop::collection::vec((0_u8..6, 0_u64..5, 1_u32..6, 0_u64..40), 1..60),
+        ) {
+            let (mut quick, mut slow) = (ledger(processors, policy), ledger(processors, policy));
+            let mut now = 0;
+            let mut known = Vec::new();
+            for (what, app, number, pause) in events {
+                now += pause * 5 * MS;
+                let id = AppId(app);
+                let is_known = known.contains(&app);
+                let both: [&mut Ledger; 2] = [&mut quick, &mut slow];
+                let changes: Vec<Vec<Change>> = both
+                    .into_iter()
+                    .enumerate()
+                    .map(|(which, ledger)| {
+                        let mut changes = match what {
+                            0 if !is_known => {
+                                ledger.arrive(id, number, processors);
+                                ledger.decide(now, Cause::Arrival)
+                            }
+                            1 if is_known => {
+                                ledger.leave(id);
+                                ledger.decide(now, Cause::Exit)
+                            }
+                            // The decision may follow after the end of a quantum.
+                            2 if is_known => {
+                                ledger.ask(id, number);
+                                ledger.set_serial(id, number == 1);
+                                Vec::new()
+                            }
+                            3 if is_known => {
+                                let held = ledger.holding(id).map(|it| it.cpus.clone()).unwrap_or_default();
+                                ledger.release(id, &held[..held.len().min(1)], now)
+                            }
+                            4 => {
+                                ledger.leave_to_others((0..number % processors).collect());
+                                Vec::new()
+                            }
+                            _ => Vec::new(),
+                        };
+                        changes.extend(if which == 0 { ledger.tick(now) } else { tick_all(ledger, now) });
+                        changes
+                    })
+                    .collect();
+                match what {
+                    0 if !is_known => known.push(app),
+                    1 => known.retain(|it| *it != app),
+                    _ => {}
+                }
+                prop_assert_eq!(&changes[0], &changes[1]);
+                prop_assert_eq!(quick.next_deadline(), slow.next_deadline());
+                for app in &known {
+                    prop_assert_eq!(quick.holding(AppId(*app)), slow.holding(AppId(*app)));
+                }
+            }
+        }
+    }
+}
