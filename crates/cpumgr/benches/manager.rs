@@ -199,14 +199,12 @@ fn flood(cpus: &str) {
 fn squeeze(cpus: &str) {
     let manager = Manager::start(&["--cpus", cpus]);
     let mut times = Vec::new();
-    for _ in 0..20 {
+    for _ in 0..100 {
         let mut program = manager.program(2, 2);
         program.until("it has both", |seen| seen.processors == 2);
-        program.ask("spinners 2");
-        std::thread::sleep(Duration::from_millis(15));
         let socket = manager.socket();
         let other = std::thread::spawn(move || {
-            std::thread::sleep(Duration::from_millis(30));
+            std::thread::sleep(Duration::from_millis(45));
             Program::start(&socket, 2, 2)
         });
         times.extend(numbers(&program.ask("time-squeeze")));

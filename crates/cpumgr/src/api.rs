@@ -117,6 +117,13 @@ pub(crate) enum Post {
 pub(crate) struct Mailbox(mpsc::Sender<Answer>);
 
 impl Mailbox {
+    /// One that a model looks into.
+    #[cfg(test)]
+    pub(crate) fn with_receiver() -> (Self, mpsc::Receiver<Answer>) {
+        let (sender, receiver) = mpsc::channel(MAILBOX);
+        (Self(sender), receiver)
+    }
+
     /// Never waits.
     pub(crate) fn put(&self, answer: Answer) -> Post {
         match self.0.try_send(answer) {
@@ -176,8 +183,15 @@ impl Line {
 pub(crate) struct Api {
     calls: mpsc::Receiver<(u64, Call)>,
     bell: Arc<Doorbell>,
+    /// None in a model.
+    thread: Option<Thread>,
+}
+
+/// The thread, and what ends it.
+#[derive(Debug)]
+struct Thread {
     stop: oneshot::Sender<()>,
-    thread: JoinHandle<()>,
+    handle: JoinHandle<()>,
 }
 
 impl Api {
@@ -195,8 +209,15 @@ impl Api {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(failed("epoll_create1"))?;
         let body = move || door::run(&runtime, listener, doorman, serials, line, stopped);
-        let thread = std::thread::Builder::new().name("cpumgr-api".into()).spawn(body).map_err(failed("clone"))?;
-        Ok(Self { calls, bell, stop, thread })
+        let handle = std::thread::Builder::new().name("cpumgr-api".into()).spawn(body).map_err(failed("clone"))?;
+        Ok(Self { calls, bell, thread: Some(Thread { stop, handle }) })
+    }
+
+    /// An API whose clients a model plays: what they do they put into the queue, which holds `calls`.
+    #[cfg(test)]
+    pub(crate) fn without_thread(calls: usize) -> SysResult<(Self, mpsc::Sender<(u64, Call)>)> {
+        let (sender, calls) = mpsc::channel(calls);
+        Ok((Self { calls, bell: Arc::new(Doorbell::new()?), thread: None }, sender))
     }
 
     /// What to wait for.
@@ -222,9 +243,10 @@ impl Api {
     /// Ends the thread, when the mailboxes are dropped: what was put into them is sent first, as far as that is quick.
     pub(crate) fn finish(self) {
         drop(self.calls);
+        let Some(Thread { stop, handle }) = self.thread else { return };
         // An error means that the thread has ended by itself.
-        let _stopped: Result<(), ()> = self.stop.send(());
-        if self.thread.join().is_err() {
+        let _stopped: Result<(), ()> = stop.send(());
+        if handle.join().is_err() {
             tracing::error!("the API thread panicked");
         }
     }

@@ -122,8 +122,18 @@ impl Reactor {
     /// `EBADF`, `EINVAL`: never for a reactor that lives.
     pub fn wait(&mut self, deadline: Option<u64>) -> SysResult<Vec<Event>> {
         self.arm(deadline)?;
+        self.collect(EpollTimeout::NONE)
+    }
+
+    /// What has happened, without waiting for anything: a model has a time of its own.
+    #[cfg(test)]
+    pub(crate) fn poll(&mut self) -> SysResult<Vec<Event>> {
+        self.collect(EpollTimeout::ZERO)
+    }
+
+    fn collect(&mut self, longest: EpollTimeout) -> SysResult<Vec<Event>> {
         let mut ready = [EpollEvent::empty(); BATCH];
-        let count = match self.epoll.wait(&mut ready, EpollTimeout::NONE) {
+        let count = match self.epoll.wait(&mut ready, longest) {
             Ok(count) => count,
             Err(nix::errno::Errno::EINTR) => 0,
             Err(errno) => return Err(SysError::new("epoll_wait", errno as i32)),

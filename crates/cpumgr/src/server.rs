@@ -22,8 +22,8 @@ use arena::global::State;
 use arena::manager::GlobalPage;
 use platform::affinity::CpuSet;
 use platform::clock::monotonic_ns;
-use platform::process;
 use platform::{SysError, SysResult};
+use platform::{process, scheduling};
 use policies::{AppId, Cause};
 
 use crate::api::{Api, CALLS, Doorman, Serials};
@@ -41,18 +41,25 @@ mod control;
 mod domain;
 mod doorbell;
 mod fencing;
+#[cfg(test)]
+mod model;
 mod program;
 mod queue;
 mod report;
+mod seam;
 mod strangers;
 
 use connection::Connection;
+use seam::Fault;
 
 /// Programs that are managed at once.
 pub const MAX_PROGRAMS: usize = 512;
 /// Programs take a manager for hung that was silent for the longer of this and ten quanta (`arena::client`); it gives
 /// a sign of life four times as often.
 const SILENCE_NS: u64 = 1_000_000_000;
+
+/// The scheduler's turns where it may not be first: so short that it does not wait for the end of anybody else's.
+const SLICE: Duration = Duration::from_micros(100);
 
 /// What the scheduler is started with.
 pub struct Setup {
@@ -145,6 +152,11 @@ impl Server {
     /// # Errors
     /// When the kernel refuses.
     pub fn new(setup: Setup) -> SysResult<Self> {
+        Self::with_api(setup, Api::start)
+    }
+
+    /// The same with an API that `start` makes: in a model one without a thread.
+    fn with_api(setup: Setup, start: impl FnOnce(OwnedFd, Doorman, Serials) -> SysResult<Api>) -> SysResult<Self> {
         let now = monotonic_ns();
         let page = GlobalPage::create(now, &setup.cpus, setup.ledger.quantum(), setup.ledger.policy())?;
         let copied = page.as_fd().try_clone_to_owned();
@@ -159,7 +171,7 @@ impl Server {
         let heeds = setup.heeds_strangers && setup.cpus.len() > 1;
         let foreign = heeds.then(|| Foreign::new(u64::from(process::current_pid().0.unsigned_abs())));
         // The last thing that can fail: from now on there is somebody at the door.
-        let api = Api::start(setup.listener, doorman, serials.clone())?;
+        let api = start(setup.listener, doorman, serials.clone())?;
         setup.reactor.add_calls(api.bell())?;
         Ok(Self {
             page,
@@ -199,30 +211,42 @@ impl Server {
     /// When the scheduler cannot wait any more (the kernel refuses epoll): a defect.
     pub fn run(mut self) -> SysResult<Ended> {
         self.trace_self(trace::Event::Start);
+        // The API thread is there already: it has turns as everybody.
+        match scheduling::hasten(SLICE) {
+            Ok(turns) => tracing::debug!(?turns, "the scheduler's turns"),
+            Err(error) => tracing::debug!(%error, "the scheduler has turns as everybody"),
+        }
         let ended = loop {
             let deadline = self.next_deadline();
             let events = self.reactor.wait(deadline)?;
-            let now = monotonic_ns();
-            if events.contains(&Event::Signal) {
-                break Ended::Signal;
-            }
-            // Before the books change: what was passed was passed under those that are in force.
-            self.settle_domain(now);
-            for event in events {
-                self.take(event, now)?;
-            }
-            self.unmute(now);
-            self.finish_pass(now);
-            // Somebody may have come while this pass ended.
-            if self.is_idle(now) {
-                if !self.hear_calls(now) {
-                    break Ended::Idle;
-                }
-                self.finish_pass(now);
+            if let Some(ended) = self.pass(events, monotonic_ns())? {
+                break ended;
             }
         };
         self.end();
         Ok(ended)
+    }
+
+    /// One pass: `events` happened, and it is `now`.
+    fn pass(&mut self, events: Vec<Event>, now: u64) -> SysResult<Option<Ended>> {
+        if events.contains(&Event::Signal) {
+            return Ok(Some(Ended::Signal));
+        }
+        // Before the books change: what was passed was passed under those that are in force.
+        self.settle_domain(now);
+        for event in events {
+            self.take(event, now)?;
+        }
+        self.unmute(now);
+        self.finish_pass(now);
+        // Somebody may have come while this pass ended.
+        if self.is_idle(now) {
+            if !self.hear_calls(now) {
+                return Ok(Some(Ended::Idle));
+            }
+            self.finish_pass(now);
+        }
+        Ok(None)
     }
 
     fn take(&mut self, event: Event, now: u64) -> SysResult<()> {
@@ -277,6 +301,10 @@ impl Server {
         self.look_at_attached(now);
         self.look_for_strangers(now);
         while let Some(cause) = self.cause.take() {
+            if seam::has(Fault::EarlyWelcome) {
+                std::mem::take(&mut self.arrived).into_iter().for_each(|serial| self.welcome(serial));
+                seam::others_run();
+            }
             let changes = self.ledger.decide(now, cause);
             self.publish(changes, now);
             for serial in std::mem::take(&mut self.arrived) {
@@ -350,7 +378,7 @@ impl Server {
             if let Some(domain) = &mut self.domain {
                 domain.leave(serial);
             }
-            if self.ledger.leave(AppId(serial)) {
+            if self.ledger.leave(AppId(serial)) && !seam::has(Fault::LateDecision) {
                 self.cause = Some(Cause::Exit);
             }
             tracing::info!(pid = connection.peer.pid.0, name = %program.name, "a program left");

@@ -7,6 +7,7 @@ use policies::{AppId, Cause};
 
 use super::Server;
 use super::program::UNMUTE_TOKENS;
+use super::seam::{self, Fault};
 use crate::reactor::{Interest, Role};
 
 impl Server {
@@ -21,14 +22,30 @@ impl Server {
             self.check(serial, muted);
             return;
         }
-        if let Err(error) = program.doorbell.clear() {
-            // The program cannot make its eventfd anything else; still, a ring that cannot be taken away must not
-            // wake the scheduler for ever.
-            tracing::warn!(%error, "a doorbell cannot be read");
-            self.doom(serial, "its doorbell is broken");
-            return;
+        if seam::has(Fault::LateClear) {
+            self.look(serial, now);
+            seam::others_run();
         }
-        self.look(serial, now);
+        // The bell first: whoever writes a request after the look rings again.
+        if self.clear_bell(serial) && !seam::has(Fault::LateClear) {
+            seam::others_run();
+            self.look(serial, now);
+        }
+    }
+
+    fn clear_bell(&mut self, serial: u64) -> bool {
+        let program = self.connections.get(&serial).and_then(|it| it.program.as_ref());
+        match program.map(|program| program.doorbell.clear()) {
+            Some(Ok(_)) => true,
+            Some(Err(error)) => {
+                // The program cannot make its eventfd anything else; still, a ring that cannot be taken away must not
+                // wake the scheduler for ever.
+                tracing::warn!(%error, "a doorbell cannot be read");
+                self.doom(serial, "its doorbell is broken");
+                false
+            }
+            None => false,
+        }
     }
 
     /// Reads what a program says: its request, what it gave back, what it measured.
@@ -41,6 +58,7 @@ impl Server {
         program.fixed_team = request.fixed_team;
         self.ledger.set_serial(app, request.serial);
         let asked = self.ledger.ask(app, request.requested) | self.ledger.set_lowest(app, request.lowest);
+        seam::others_run();
         let released: Vec<u32> = program.areas.released().iter().map(|cpu| cpu.0).collect();
         let resumed = released.is_empty() && self.ledger.resume(app);
         if asked || resumed {
@@ -78,6 +96,9 @@ impl Server {
                 && program.muted_until.is_some_and(|time| time <= now)
             {
                 program.muted_until = None;
+                if seam::has(Fault::Deaf) {
+                    continue;
+                }
                 // The ring is still in it and comes as an event.
                 if self.reactor.set(&program.doorbell, serial, Role::Doorbell, Interest::Read).is_err() {
                     failed.push(serial);

@@ -11,6 +11,7 @@ use platform::event::Doorbell;
 use platform::process::Pid;
 use platform::{SysError, SysResult};
 
+use super::seam::{self, Fault};
 use crate::api::Areas;
 use crate::bucket::Bucket;
 use crate::escape::escape;
@@ -24,7 +25,7 @@ use crate::trace;
 
 /// Rings that a program may make at once, and how fast they come back: a decision takes some 10 us, so that the most
 /// impatient program costs less than a hundredth of a processor.
-const RINGS: u32 = 100;
+const RINGS: u32 = if cfg!(test) { 4 } else { 100 };
 const RING_NS: u64 = 2_500_000;
 /// A program that rang too often is heard again when it has this many rings.
 pub(super) const UNMUTE_TOKENS: u32 = 4;
@@ -112,6 +113,11 @@ impl Program {
 
     /// Tells the program what it holds, and asks for what it holds no more until `grace_ends`.
     pub(super) fn publish(&mut self, kernel: &dyn Kernel, holding: &Holding, grace_ends: u64) {
+        seam::others_run();
+        if seam::has(Fault::EarlyWake) {
+            self.areas.wake(holding.number() as usize);
+            seam::others_run();
+        }
         if let Some(processors) = holding.unbound {
             self.areas.publish_unbound(processors, holding.dedicated, holding.shared);
             // Who was squeezed may run where it ran before.
@@ -129,8 +135,11 @@ impl Program {
         }
         self.reclaim.published(kernel, &mut self.areas, &self.told, &holding.cpus, grace_ends);
         self.told.clone_from(&holding.cpus);
+        seam::others_run();
         // Whoever sleeps for want of a processor, and has one now. After the grant (`park.wake`).
-        self.areas.wake(holding.number() as usize);
+        if !seam::has(Fault::EarlyWake) {
+            self.areas.wake(holding.number() as usize);
+        }
     }
 
     /// Its threads may run where they ran before it was squeezed and fenced in.

@@ -216,7 +216,11 @@ impl Program {
 
     /// A process that has not registered.
     pub(crate) fn unregistered(socket: &Path) -> Self {
-        let mut command = Self::command(socket);
+        Self::of(Self::command(socket))
+    }
+
+    /// One that a command starts, with whatever it is to know.
+    pub(crate) fn of(mut command: Command) -> Self {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let input = child.stdin.take().unwrap();
         let output = BufReader::new(child.stdout.take().unwrap());
@@ -410,8 +414,8 @@ pub(crate) fn act_as_a_program() {
             "time-requests" => times::requests(client.as_ref().unwrap(), number(1)),
             // The time at which a sleeping virtual processor ran with N processors.
             "time-wake" => times::wake(client.as_ref().unwrap(), number(1)),
-            // Times from a smaller grant to the spinner's new mask, seen from within.
-            "time-squeeze" => times::squeeze(client.as_ref().unwrap(), tids()[0]),
+            // The time from a smaller grant to the end of virtual processor 1 on the processor that was taken.
+            "time-squeeze" => times::squeeze(client.as_ref().unwrap()),
             "registrations" => client.as_ref().unwrap().registrations().to_string(),
             // A second virtual processor that sleeps until there are two processors.
             "park" => {
