@@ -275,6 +275,9 @@ pub struct Status {
     /// Processes that were announced and live, but do not speak the protocol (yet) and are not attached.
     #[serde(default)]
     pub silent: Vec<i32>,
+    /// The control group below which programs that do not obey are fenced in, escaped; `None`: nobody is.
+    #[serde(default)]
+    pub fences: Option<String>,
 }
 
 /// A part of a status report.
@@ -324,6 +327,9 @@ pub struct ProgramStatus {
     /// How often one was squeezed.
     #[serde(default)]
     pub squeezes: u64,
+    /// The group below [`Status::fences`] in which it is fenced; its processors are what it was granted.
+    #[serde(default)]
+    pub fence: Option<String>,
     /// The speedup that it reported last, smoothed, and on how many processors.
     #[serde(default)]
     pub speedup: Option<(f64, u32)>,
@@ -481,6 +487,7 @@ mod tests {
             asked: u32::MAX,
             preempted: u32::MAX,
             squeezes: u64::MAX,
+            fence: Some(format!("nanos-program-{}-{}", i32::MIN, u64::MAX)),
             speedup: Some((1.0 / 3.0, u32::MAX)),
             weight: 0.001,
             age_ns: u64::MAX,

@@ -40,7 +40,7 @@ pub fn set(args: &SetArgs) -> Result<(), Error> {
 pub fn policy(args: &PolicyArgs) -> Result<(), Error> {
     let socket = socket::to_ask(args.socket.as_deref())?;
     if args.words.is_empty() {
-        return show(&socket);
+        return show(&socket, args.json);
     }
     let (names, values): (Vec<_>, Vec<_>) = args.words.iter().partition(|word| !word.contains('='));
     let name = match names.as_slice() {
@@ -165,39 +165,89 @@ pub fn change(socket: &Path, control: Control) -> Result<(), ConnectError> {
 }
 
 /// The policies with their parameters; those of the one in force as they stand, the others as they would begin.
-fn show(socket: &Path) -> Result<(), Error> {
+fn show(socket: &Path, json: bool) -> Result<(), Error> {
     let status = Report::ask(socket)?.status;
-    print(&listing(limits::policies(), &status.policy, &status.parameters))
+    let listing = Listing::new(limits::policies(), &status.policy, &status.parameters);
+    print(&if json {
+        serde_json::to_string(&listing).map_err(|error| Error::Usage(error.to_string()))? + "\n"
+    } else {
+        listing.text()
+    })
 }
 
-fn listing(registry: &Registry, in_force: &str, values: &BTreeMap<String, String>) -> String {
-    let mut text = String::new();
-    for name in registry.names() {
-        let mark = if name == in_force { "*" } else { " " };
-        let description = registry.description(name).unwrap_or_default();
-        text.push_str(&format!("{mark} {name:8} {description}\n"));
-        let known = registry.create(name).map(|policy| policy.parameters()).unwrap_or_default();
-        for parameter in &known {
-            let here = values.get(parameter.key).filter(|_| name == in_force);
-            let value = here.cloned().unwrap_or_else(|| parameter.default.to_string());
-            text.push_str(&format!(
-                "           {}={}  {} It is {}; {} unless changed.\n",
-                parameter.key,
-                printable(&value),
-                parameter.description,
-                parameter.allowed(),
-                parameter.default,
-            ));
-        }
-        // The manager may be another program, whose policy has more of them.
-        for (key, value) in values.iter().filter(|(key, _)| known.iter().all(|parameter| parameter.key != key.as_str()))
-        {
-            if name == in_force {
-                text.push_str(&format!("           {}={}\n", printable(key), printable(value)));
+/// What `cpumgr policy` shows.
+#[derive(Debug, Serialize)]
+struct Listing<'a> {
+    /// Which one decides.
+    in_force: &'a str,
+    policies: Vec<Listed>,
+}
+
+/// A policy.
+#[derive(Debug, Serialize)]
+struct Listed {
+    name: String,
+    description: String,
+    parameters: Vec<ListedParameter>,
+}
+
+/// A parameter, as text.
+#[derive(Debug, Serialize)]
+struct ListedParameter {
+    key: String,
+    value: String,
+    /// What this program knows of it. The manager may be another program, whose policy has more of them.
+    #[serde(flatten)]
+    known: Option<Known>,
+}
+
+#[derive(Debug, Serialize)]
+struct Known {
+    description: &'static str,
+    allowed: String,
+    default: String,
+}
+
+impl<'a> Listing<'a> {
+    fn new(registry: &Registry, in_force: &'a str, values: &BTreeMap<String, String>) -> Self {
+        let policy = |name: &str| {
+            let here = |key: &str| values.get(key).filter(|_| name == in_force).cloned();
+            let known = registry.create(name).map(|policy| policy.parameters()).unwrap_or_default();
+            let others = values.iter().filter(|(key, _)| name == in_force && known.iter().all(|it| it.key != **key));
+            let others: Vec<ListedParameter> = others
+                .map(|(key, value)| ListedParameter { key: key.clone(), value: value.clone(), known: None })
+                .collect();
+            let listed = known.into_iter().map(|it| ListedParameter {
+                key: it.key.to_owned(),
+                value: here(it.key).unwrap_or_else(|| it.default.to_string()),
+                known: Some(Known {
+                    description: it.description,
+                    allowed: it.allowed(),
+                    default: it.default.to_string(),
+                }),
+            });
+            let parameters = listed.chain(others).collect();
+            let description = registry.description(name).unwrap_or_default().to_owned();
+            Listed { name: name.to_owned(), description, parameters }
+        };
+        Self { in_force, policies: registry.names().into_iter().map(policy).collect() }
+    }
+
+    fn text(&self) -> String {
+        let mut text = String::new();
+        for Listed { name, description, parameters } in &self.policies {
+            let mark = if name == self.in_force { "*" } else { " " };
+            text.push_str(&format!("{mark} {name:8} {description}\n"));
+            for ListedParameter { key, value, known } in parameters {
+                text.push_str(&format!("           {}={}", printable(key), printable(value)));
+                if let Some(Known { description, allowed, default }) = known {
+                    text.push_str(&format!("  {description} It is {allowed}; {default} unless changed."));
+                }
+                text.push('\n');
             }
         }
+        text
     }
-    text
 }
 
 #[cfg(test)]
@@ -207,7 +257,8 @@ mod tests {
     #[test]
     fn the_listing_says_what_each_parameter_does_and_may_be() {
         let values = BTreeMap::from([("step".to_owned(), "4".to_owned()), ("colour".to_owned(), "red".to_owned())]);
-        let text = listing(&limits::builtin(), "pdpa", &values);
+        let listing = Listing::new(&limits::builtin(), "pdpa", &values);
+        let text = listing.text();
         let line =
             |of: &str| text.lines().find(|line| line.trim_start().starts_with(of)).unwrap_or_default().to_owned();
         assert!(line("step=4").contains("a whole number from 1 to") && line("step=4").contains("; 2 unless changed"));
@@ -215,5 +266,12 @@ mod tests {
         assert!(line("backfill=false").contains("true or false"), "{text}");
         assert_eq!(line("colour=red").trim(), "colour=red");
         assert!(text.lines().all(|line| line.trim_end() == line && !line.contains("  It is")), "{text}");
+
+        let json = serde_json::to_value(&listing).unwrap();
+        let pdpa = json["policies"].as_array().unwrap().iter().find(|it| it["name"] == json["in_force"]).unwrap();
+        let parameter = |key: &str| pdpa["parameters"].as_array().unwrap().iter().find(|it| it["key"] == key).unwrap();
+        assert_eq!((&parameter("step")["value"], &parameter("step")["default"]), (&"4".into(), &"2".into()));
+        assert_eq!(parameter("colour")["value"], "red");
+        assert!(parameter("colour").get("allowed").is_none());
     }
 }

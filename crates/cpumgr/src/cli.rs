@@ -132,6 +132,9 @@ pub struct PolicyArgs {
     /// The policy, and values for its parameters; without a name: of the one in force; without anything: shows all.
     #[arg(value_name = "NAME | KEY=VALUE")]
     pub words: Vec<String>,
+    /// Shows all as one JSON object.
+    #[arg(long, conflicts_with = "words")]
+    pub json: bool,
 }
 
 /// What `set` can be told.

@@ -25,6 +25,7 @@ use platform::affinity::{CpuSet, Tid};
 use platform::process::{self, Pid};
 
 use crate::error::Error;
+use crate::escape::escape;
 use crate::kernel::Kernel;
 use crate::threads::Threads;
 
@@ -97,6 +98,11 @@ impl Fences {
         }
         fences.sweep()?;
         Ok(fences)
+    }
+
+    /// Its path, escaped.
+    pub fn directory(&self) -> String {
+        escape(self.directory.as_os_str().as_encoded_bytes())
     }
 
     /// Version 2: groups below have a cpuset when no process is in the group itself: ours moves to one below.
@@ -182,6 +188,11 @@ impl Fences {
 }
 
 impl Fence {
+    /// What its group is called.
+    pub fn name(&self) -> String {
+        escape(self.group.file_name().unwrap_or_default().as_encoded_bytes())
+    }
+
     /// Step 3.
     ///
     /// # Errors

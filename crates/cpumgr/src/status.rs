@@ -92,6 +92,10 @@ impl Report {
             // Writing to a string cannot fail.
             let _written = writeln!(text, "left to others, who run there: {}", self.status.left);
         }
+        if let Some(fences) = &self.status.fences {
+            // Writing to a string cannot fail.
+            let _written = writeln!(text, "fences below {fences}");
+        }
         let header = ["PID", "NAME", "REQUEST", "GRANTED", "CPUS", "SHARED", "SQUEEZED", "LIBRARY", "VPS", "AGE"];
         let mut rows = vec![header.map(String::from)];
         rows.extend(self.programs.iter().map(row));
@@ -115,6 +119,16 @@ impl Report {
                 // Writing to a string cannot fail.
                 let _written =
                     writeln!(text, "{} stays on processors {within} (OMP_PLACES, taskset, a cpuset)", program.pid);
+            }
+        }
+        for program in &self.programs {
+            if let Some(fence) = &program.fence {
+                // Writing to a string cannot fail.
+                let _written = writeln!(
+                    text,
+                    "{} is fenced in, on processors {}: it bound itself to what was taken from it ({fence})",
+                    program.pid, program.cpus
+                );
             }
         }
         for (pid, libraries) in &self.loaded {
@@ -238,6 +252,7 @@ mod tests {
             asked: 0,
             preempted: 1,
             squeezes: 3,
+            fence: Some("nanos-program-7-1".into()),
             speedup: Some((1.5, 2)),
             weight: 1.0,
             age_ns: 61_000_000_000,
@@ -255,6 +270,7 @@ mod tests {
             left: String::new(),
             program_count: 1,
             silent: vec![44],
+            fences: Some("/sys/fs/cgroup/cpumgr".into()),
         };
         let library = |path: &str, ours: bool| Library { path: path.into(), ours };
         let loaded = BTreeMap::from([
@@ -267,9 +283,11 @@ mod tests {
             report.table(),
             "manager 7 at /s, up 5ms\n\
              policy dss-ts, quantum 100ms, grace 2ms, 2 processors: 0-1\n\
+             fences below /sys/fs/cgroup/cpumgr\n\
              PID  NAME  REQUEST  GRANTED  CPUS  SHARED  SQUEEZED  LIBRARY  VPS  AGE\n\
              42   cg    2        1        1     yes     1         -        2    1m01s\n\
              42 stays on processors 1,3 (OMP_PLACES, taskset, a cpuset)\n\
+             42 is fenced in, on processors 1: it bound itself to what was taken from it (nanos-program-7-1)\n\
              42 uses /a/libgomp.so.1; mapped and not used: /w/libgomp-1.so\n\
              44 is not managed: it uses /w/libgomp-1.so\n"
         );

@@ -10,7 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use platform::affinity::CpuSet;
-use support::{Manager, Program, eventually, two_processors};
+use support::{Manager, Program, cpumgr, eventually, two_processors};
 
 #[test]
 fn acts_as_a_program() {
@@ -94,10 +94,21 @@ fn who_binds_itself_back_is_fenced_in_and_set_free_again() {
     assert!(masks(&mut program).iter().all(|mask| mask.is_subset(&kept)), "all of its threads are inside");
     assert!(places(program.pid()) != home && places(other.pid()) == home);
 
+    let name = fence.file_name().unwrap().to_str().unwrap();
+    let report = manager.status();
+    assert_eq!(report.status.fences.as_deref(), group.0.to_str());
+    let fences: Vec<Option<&str>> = report.programs.iter().map(|it| it.fence.as_deref()).collect();
+    assert_eq!(fences, [Some(name), None]);
+    assert!(report.table().contains(&format!("{} is fenced in, on processors {kept}", program.pid())));
+    let output = cpumgr().args(["status", "--json", "--socket"]).arg(manager.socket()).output().unwrap();
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((json["fences"].as_str(), json["programs"][0]["fence"].as_str()), (group.0.to_str(), Some(name)));
+
     // The fence follows the grant: with both processors it may go there again.
     other.kill();
     program.until("it has both again", |seen| seen.processors == 2);
     assert_eq!(program.ask(&format!("bind 1 {taken}")), "bound");
+    assert!(manager.status().programs[0].fence.is_some(), "it stays until nobody is bound any more");
     // When the manager ends everything is as before.
     manager.signal(nix::libc::SIGTERM);
     assert!(manager.wait().success(), "{}", manager.log());

@@ -148,6 +148,9 @@ fn quantum_grace_and_policy_change_while_programs_run() {
     let output = control(&manager, &["policy"]);
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.contains("* equip") && text.contains("  dss-ts") && text.contains("pdpa"), "{text}");
+    let output = control(&manager, &["policy", "--json"]);
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((json["in_force"].as_str(), json["policies"][0]["name"].is_string()), (Some("equip"), true));
     for program in &mut programs {
         assert!(program.seen().alive);
     }

@@ -28,9 +28,9 @@ const LONGEST_PROGRAM: u32 = 150;
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 /// The crates whose tests run in the guest.
 const PACKAGES: [&str; 3] = ["nanothreads", "nanothreads-arena", "nanothreads-platform"];
-/// The manager, and its tests that run in the guest: real programs under every policy, and control groups.
+/// The manager, and its tests that run in the guest: real programs under every policy, control groups, several users.
 const MANAGER: &str = "cpumgr";
-const MANAGER_TESTS: [&str; 2] = ["policies", "fence"];
+const MANAGER_TESTS: [&str; 3] = ["policies", "fence", "users"];
 /// Where the guest has the manager's program, and the variable that tells the tests.
 const MANAGER_PLACE: (&str, &str) = ("CPUMGR_TEST_MANAGER", "bin/cpumgr");
 /// Test programs that have nothing to say in a guest, and why.

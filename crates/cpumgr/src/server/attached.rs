@@ -302,6 +302,7 @@ impl Server {
                 asked: 0,
                 preempted: 0,
                 squeezes: 0,
+                fence: None,
                 speedup: None,
                 weight: self.ledger.weight(app)?,
                 age_ns: now.saturating_sub(attached.arrived),

@@ -6,6 +6,7 @@ use platform::process;
 use policies::AppId;
 
 use super::Server;
+use crate::fence::{Fence, Fences};
 
 impl Server {
     /// The report for client `serial`: who others are is none of its business.
@@ -36,6 +37,7 @@ impl Server {
                     asked: program.reclaim.asked(),
                     preempted: program.reclaim.preempted(),
                     squeezes: program.reclaim.squeezes(),
+                    fence: program.fence.as_ref().map(Fence::name),
                     speedup: self.ledger.speedup(app).map(|it| (it.speedup, it.processors)),
                     weight: self.ledger.weight(app)?,
                     age_ns: now.saturating_sub(program.arrived),
@@ -59,6 +61,7 @@ impl Server {
             left: self.ledger.left_to_others().map(CpuId).collect::<CpuSet>().to_string(),
             program_count: u32::try_from(programs.len()).unwrap_or(u32::MAX),
             silent,
+            fences: self.fences.as_ref().map(Fences::directory),
         });
         let parts = programs.chunks(PROGRAMS_PER_PACKET);
         let parts = parts.map(|part| FromManager::Programs(Programs { programs: part.to_vec() }));
