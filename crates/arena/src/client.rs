@@ -154,11 +154,11 @@ impl Client {
         self.ask(processors);
     }
 
-    /// Says that one processor is enough for now, in a serial phase, after which [`Client::request`] comes again. Who else wants
+    /// Says that so many processors are enough for now, in a serial phase, after which [`Client::request`] comes again. Who else wants
     /// the others has them; as long as nobody does they stay in the grant.
-    pub fn request_one_for_now(&self) {
+    pub fn request_for_now(&self, processors: u32) {
         self.up.request.set_serial(true);
-        self.ask(1);
+        self.ask(processors);
     }
 
     fn ask(&self, processors: u32) {
@@ -264,6 +264,13 @@ impl Client {
     pub fn on_loss(&self, call: fn()) {
         // A second one is refused, as documented.
         let _first: Result<(), fn()> = self.tie.on_loss.set(call);
+    }
+
+    /// `call` is made by the watcher's thread whenever another manager has taken the program in, before it watches that one. Only
+    /// the first one given counts. It may speak to the manager, with a timeout of less than a second.
+    pub fn on_return(&self, call: fn()) {
+        // A second one is refused, as documented.
+        let _first: Result<(), fn()> = self.tie.on_return.set(call);
     }
 
     /// The manager's quantum.

@@ -16,6 +16,9 @@
 //!    writes it into its books as far as the giver had the processor and the receiver wanted one, publishes both grants,
 //!    and clears what moved: it has *landed* ([`Member::land`]). What it does not believe it takes back from the receiver, as
 //!    any processor (ask, grace, squeeze).
+//! 5. *Again.* A program that another manager took in joins that one's domain ([`Domain::join_again`]): its line is nowhere
+//!    while the new area is put in the old one's place, so that nothing comes and nothing is passed. What was in the air
+//!    under the old manager is the new one's to give.
 //!
 //! # Invariants
 //! - D1 A given processor is taken once: whoever clears its bit has it.
@@ -38,6 +41,10 @@
 //!
 //! A processor that is passed twice: 3 is cleared by the landing of the first pass, and a second one is lost, if the same giver
 //! passed it again before that. It does not: what it passed is none of its own while it is in the air.
+//!
+//! A look and another area: A reads its line's number, B puts the new area in place, A reads that number's line there, which may
+//! be another program's. A finds that the number is not the same any more, and takes nothing for coming; where it is the same,
+//! the line is A's in both areas.
 //!
 //! A pass and a sleeper: A notes the processor, fences and looks whether anybody sleeps; B marks that it sleeps, fences
 //! and looks for a processor. One of them sees the other (`park`).
@@ -225,7 +232,7 @@ mod mapped {
     use platform::SysResult;
     use platform::affinity::CpuId;
     use platform::shm::SharedMemory;
-    use platform::sync::atomic::{AtomicBool, Ordering};
+    use platform::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
     use super::{DOMAIN_SIZE, Header, Kind, Layout, MAX_MEMBERS, Member};
     use crate::area::Area;
@@ -287,39 +294,75 @@ mod mapped {
         }
     }
 
+    /// No line.
+    const NOWHERE: usize = usize::MAX;
+
     /// A program's end.
     #[derive(Debug)]
     pub struct Domain {
         area: Area<Lines>,
-        own: usize,
-        /// What was passed, and to which line.
+        /// The program's line; [`NOWHERE`] while the area is exchanged. Changed under the lock of `passed`.
+        own: AtomicUsize,
+        /// What was passed, and to which line. Whoever has the lock keeps the area from being exchanged.
         passed: Mutex<Vec<(usize, CpuId)>>,
         /// There may be something.
         has_passed: AtomicBool,
     }
 
+    /// Asks the manager at `path` for a line and the area.
+    fn enter(path: &Path, timeout: Duration) -> Result<(usize, Area<Lines>), ConnectError> {
+        let connection = Connection::open(path, timeout)?;
+        connection.send(&ToManager::Join)?;
+        let (line, mut descriptors) = match connection.receive()? {
+            (FromManager::Joined { line }, descriptors) => (line as usize, descriptors),
+            (FromManager::Refused(refused), _) => {
+                return Err(ConnectError::Refused { path: path.to_owned(), refused });
+            }
+            (other, _) => return Err(connection.broken(format!("it answered who wanted to join with {other:?}"))),
+        };
+        let (Some(descriptor), true) = (descriptors.pop(), line < MAX_MEMBERS) else {
+            return Err(connection.broken(format!("line {line} of its domain, or no descriptor")));
+        };
+        let area = Area::<Lines>::receive(descriptor, true);
+        let area = area.map_err(|error| connection.broken(error.to_string()))?;
+        Ok((line, area))
+    }
+
     impl Domain {
-        /// Joins the domain of the manager at `path`, with which this process is registered. To be done again after
-        /// [`Client::registrations`](crate::client::Client::registrations) has changed: another manager has another area.
+        /// Joins the domain of the manager at `path`, with which this process is registered. After
+        /// [`Client::registrations`](crate::client::Client::registrations) has changed the area is another manager's:
+        /// [`Domain::join_again`].
         ///
         /// # Errors
         /// When there is no manager, or it has no domain, or no room, or this process is not registered.
         pub fn join(path: &Path, timeout: Duration) -> Result<Self, ConnectError> {
-            let connection = Connection::open(path, timeout)?;
-            connection.send(&ToManager::Join)?;
-            let (line, mut descriptors) = match connection.receive()? {
-                (FromManager::Joined { line }, descriptors) => (line as usize, descriptors),
-                (FromManager::Refused(refused), _) => {
-                    return Err(ConnectError::Refused { path: path.to_owned(), refused });
-                }
-                (other, _) => return Err(connection.broken(format!("it answered who wanted to join with {other:?}"))),
-            };
-            let (Some(descriptor), true) = (descriptors.pop(), line < MAX_MEMBERS) else {
-                return Err(connection.broken(format!("line {line} of its domain, or no descriptor")));
-            };
-            let area = Area::<Lines>::receive(descriptor, true);
-            let area = area.map_err(|error| connection.broken(error.to_string()))?;
-            Ok(Self { area, own: line, passed: Mutex::default(), has_passed: AtomicBool::new(false) })
+            let (line, area) = enter(path, timeout)?;
+            Ok(Self { area, own: AtomicUsize::new(line), passed: Mutex::default(), has_passed: AtomicBool::new(false) })
+        }
+
+        /// Step 5: the same in the domain of the manager that is at `path` now, which took this process in. Other threads go on
+        /// using this, and find the new area.
+        ///
+        /// # Errors
+        /// As [`Domain::join`], or when the new area cannot be put in the old one's place: then the program has no line.
+        pub fn join_again(&self, path: &Path, timeout: Duration) -> Result<(), ConnectError> {
+            let (line, area) = enter(path, timeout)?;
+            let mut passed = self.in_the_air();
+            passed.clear();
+            // ORDERING: Relaxed, both - under the lock; who looks without it passes nothing, and has a hint.
+            self.has_passed.store(false, Ordering::Relaxed);
+            self.own.store(NOWHERE, Ordering::Relaxed);
+            let replaced = self.area.replace(area);
+            replaced.map_err(|source| ConnectError::System { path: path.to_owned(), source: source.into() })?;
+            // ORDERING(domain.again): Release - the new area; pairs with ORDERING(domain.own).
+            self.own.store(line, Ordering::Release);
+            Ok(())
+        }
+
+        /// The program's line, if it has one now.
+        fn own(&self) -> Option<usize> {
+            // ORDERING(domain.own): Acquire - the area that the line is in; pairs with ORDERING(domain.again).
+            Some(self.own.load(Ordering::Acquire)).filter(|own| *own != NOWHERE)
         }
 
         /// Passes a processor of this program's grant to the first program that wants one: it is not ours from now on, and
@@ -329,7 +372,7 @@ mod mapped {
             if passed.iter().any(|(_, it)| *it == cpu) {
                 return true;
             }
-            let line = super::pass(&self.area.members, self.own, cpu);
+            let line = self.own().and_then(|own| super::pass(&self.area.members, own, cpu));
             passed.extend(line.map(|line| (line, cpu)));
             // ORDERING: Relaxed - a hint: a sibling that misses it counts one processor too many for a moment.
             self.has_passed.store(!passed.is_empty(), Ordering::Relaxed);
@@ -360,18 +403,21 @@ mod mapped {
         /// Step 3, the receiver's side: what was passed to this program and has not landed. To be read before the grant. Cost
         /// while nothing is in the air: a load for each 64 processors.
         pub fn coming(&self) -> Vec<CpuId> {
-            self.area.members[self.own].coming()
+            let Some(own) = self.own() else { return Vec::new() };
+            let coming = self.area.members[own].coming();
+            // What was read is Acquire, so this is not read earlier: see the races.
+            if self.own() == Some(own) { coming } else { Vec::new() }
         }
 
         /// A processor that was passed to this program: the caller binds itself to it, and has it until a grant says
         /// otherwise. The next grants name it.
         pub fn take(&self) -> Option<CpuId> {
-            self.area.members[self.own].take()
+            self.area.members[self.own()?].take()
         }
 
         /// Waits for a processor, at most `timeout`; whoever waits must be ready to find none.
         pub fn wait(&self, timeout: Duration) -> Option<CpuId> {
-            let own = &self.area.members[self.own];
+            let own = &self.area.members[self.own()?];
             own.park.prepare();
             if let Some(cpu) = own.take() {
                 own.park.cancel();
@@ -383,7 +429,8 @@ mod mapped {
 
         /// Whether another program of the domain wants a processor. Some loads.
         pub fn is_wanted(&self) -> bool {
-            let others = self.area.members.iter().enumerate().filter(|(index, _)| *index != self.own);
+            let own = self.own();
+            let others = self.area.members.iter().enumerate().filter(|(index, _)| Some(*index) != own);
             others.into_iter().any(|(_, member)| member.wants() > 0)
         }
     }

@@ -9,6 +9,7 @@ use crate::load::Load;
 use crate::managed::Managed;
 use crate::nearness;
 use crate::placement::{self, Home};
+use crate::shares::{Share, Shares};
 use crate::sizer::{self, TeamSizer};
 use crate::source::{Origin, Source};
 use crate::vp::Vp;
@@ -20,7 +21,7 @@ use std::sync::atomic::{
     AtomicPtr, AtomicU64, AtomicUsize,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// See the module head. On lines of its own: all threads that fork or wait read it, and what the allocator would put beside
 /// it somebody may be writing.
@@ -35,9 +36,10 @@ pub(crate) struct Engine {
     all: Mutex<Vec<&'static Vp>>,
     /// Virtual processors created so far: their numbers.
     created: AtomicUsize,
-    /// Outermost masters alive, and what their open regions use: see [`Engine::claim`].
+    /// Outermost masters alive.
     masters: AtomicUsize,
-    busy: AtomicUsize,
+    /// What each of several holds. On lines of its own: all of them write there.
+    shares: CachePadded<Shares>,
     /// Sum of what the outermost masters could use.
     wanted: AtomicUsize,
     /// The affinity mask that the program was started with.
@@ -159,7 +161,7 @@ impl Engine {
             all: Mutex::new(Vec::new()),
             created: AtomicUsize::new(0),
             masters: AtomicUsize::new(0),
-            busy: AtomicUsize::new(0),
+            shares: CachePadded::new(Shares::new()),
             wanted: AtomicUsize::new(0),
             mask: OnceLock::new(),
             processors: OnceLock::new(),
@@ -291,15 +293,23 @@ impl Engine {
         self.processors().max(self.sizer().limit())
     }
 
-    /// Counts a new outermost master.
-    pub(crate) fn enroll_master(&self) {
+    /// Counts a new outermost master, the calling thread.
+    pub(crate) fn enroll_master(&self) -> Arc<Share> {
+        let share = self.shares.enroll(Some(affinity::current_tid()));
         // ORDERING: Relaxed - a number on its own, here and in `dismiss_master` and `has_one_master`.
         self.masters.fetch_add(1, Relaxed);
+        share
     }
 
     /// Uncounts an outermost master that ended.
-    pub(crate) fn dismiss_master(&self) {
+    pub(crate) fn dismiss_master(&self, share: &Arc<Share>) {
         self.masters.fetch_sub(1, Relaxed);
+        self.shares.dismiss(share);
+    }
+
+    /// How several masters share what there is.
+    pub(crate) fn shares(&self) -> &Shares {
+        &self.shares
     }
 
     /// Changes what one master could use from `before` to `now`, and requests the sum (D6, M2).
@@ -319,32 +329,6 @@ impl Engine {
     #[inline]
     pub(crate) fn has_one_master(&self) -> bool {
         self.masters.load(Relaxed) <= 1
-    }
-
-    /// Takes up to `wanted` of the processors that other masters' open regions leave, at least 1 (D6: masters count as
-    /// processors). To be given back by [`Self::unclaim`]. Cost: one compare-and-swap.
-    pub(crate) fn claim(&self, wanted: usize) -> usize {
-        let limit = self.sizer().limit();
-        let mut taken = 1;
-        // ORDERING: Relaxed - the counter deals processors; it publishes nothing.
-        let _ = self.busy.fetch_update(Relaxed, Relaxed, |busy| {
-            taken = wanted.min(limit.saturating_sub(busy)).max(1);
-            Some(busy + taken)
-        });
-        taken
-    }
-
-    /// Changes what a master has in use from `before` to `now`; returns the sum over all masters.
-    pub(crate) fn occupy(&self, before: usize, now: usize) -> usize {
-        let change = now.wrapping_sub(before);
-        // ORDERING: Relaxed - as in `claim`.
-        self.busy.fetch_add(change, Relaxed).wrapping_add(change)
-    }
-
-    /// Gives `taken` processors of a region that is joined back.
-    pub(crate) fn unclaim(&self, taken: usize) {
-        // ORDERING: Relaxed - as in `claim`.
-        self.busy.fetch_sub(taken, Relaxed);
     }
 
     fn unused(&self) -> MutexGuard<'_, Vec<&'static Vp>> {

@@ -7,6 +7,8 @@
 //!    Members that are masters of more than that, of threads without a processor, count themselves: where those sit depends on it
 //!    (`placement.rs`, `Home::beyond`).
 //! 3. A member that finds another number than the one it keeps (G3) forgets what it borrowed under the old one.
+//! 4. A member notes how many processors the lender's region could use with all that it forks inside (G4): the lender asks for
+//!    more at a later fork, and has more to lend.
 //!
 //! # Invariants
 //! G-I1  A virtual processor is in the reach of one master at a time: the lender lends only what its own team does not
@@ -16,6 +18,7 @@
 //! | access | order | other end |
 //! |---|---|---|
 //! | G1 `generation`, `surplus` store | Relaxed: before the fork whose supply (Release) the members see (Acquire) | G2, G3 |
+//! | G4 `wanted` | Relaxed: a number on its own; who misses it finds it at the fork after the next | the lender's look |
 //! | list | under the lock | |
 //! A taken-back virtual processor's last region is joined by its borrower before the borrower arrives at the lender's
 //! join: the lender may supply it at once.
@@ -24,7 +27,7 @@
 //! P1 section 3.1.1 (F4: groups; any processor supplies any other).
 
 use crate::engine_state::new_generation;
-use platform::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use platform::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use platform::sync::{Mutex, MutexGuard};
 use std::sync::PoisonError;
 
@@ -38,6 +41,8 @@ pub struct Lender<T> {
     surplus: AtomicU32,
     /// Masters inside the lender's region that have more than what is lent now.
     masters: AtomicU32,
+    /// The most that a member noted since the lender took the note.
+    wanted: AtomicUsize,
 }
 
 #[derive(Debug)]
@@ -62,7 +67,30 @@ impl<T: Copy> Lender<T> {
             generation: AtomicU64::new(new_generation()),
             surplus: AtomicU32::new(0),
             masters: AtomicU32::new(0),
+            wanted: AtomicUsize::new(0),
         }
+    }
+
+    /// Step 4. Cost when it is nothing new: a load.
+    #[inline]
+    pub fn note_wanted(&self, processors: usize) {
+        // ORDERING: Relaxed, both (G4) - see the module head.
+        if self.wanted.load(Relaxed) < processors {
+            self.wanted.fetch_max(processors, Relaxed);
+        }
+    }
+
+    /// The most that members noted since [`Lender::take_wanted`]. Cost: a load.
+    #[inline]
+    pub fn wanted(&self) -> usize {
+        // ORDERING: Relaxed (G4) - see the module head.
+        self.wanted.load(Relaxed)
+    }
+
+    /// The same, and begins anew.
+    pub fn take_wanted(&self) -> usize {
+        // ORDERING: Relaxed (G4) - see the module head.
+        self.wanted.swap(0, Relaxed)
     }
 
     fn lending(&self) -> MutexGuard<'_, Lending<T>> {

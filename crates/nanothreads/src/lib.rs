@@ -36,7 +36,7 @@
 //! | starting programs and threads in a region | [`unbound`] |
 //! | settings and numbers | [`builder()`], [`configure`], [`statistics()`] |
 //! | for language runtimes | [`engine`] |
-//! | building blocks with their protocols | [`slot`], [`ring`], [`open_ring`], [`arrival`], [`lending`], [`wait_point`], [`sleeper`], [`barrier`], [`following`], [`wishes`] |
+//! | building blocks with their protocols | [`slot`], [`ring`], [`open_ring`], [`arrival`], [`lending`], [`wait_point`], [`sleeper`], [`barrier`], [`following`], [`wishes`], [`shares`] |
 //! | rules | of waiting: [`patience`]; of team sizes: [`sizer`]; of supply: [`supply`] |
 
 pub mod arrival;
@@ -75,6 +75,7 @@ mod report;
 pub mod ring;
 mod safe_point;
 mod scope;
+pub mod shares;
 pub mod sizer;
 pub mod sleeper;
 pub mod slot;

@@ -4,7 +4,9 @@
 //! The manager speaks of virtual processors 0, 1, 2, ... of a program, and gives a processor to each of the first ones.
 //! *Seat* i is where it says that number i shall run. The master has seat 0; thread i of its teams has seat i (D3): a VP
 //! that was created under another number changes seats with who has it. A seat beyond the grant is everywhere in the grant.
-//! With several masters nobody knows whose thread i runs when: then every VP may run on all granted processors (D6).
+//! With several masters nobody knows whose thread i runs when: they share the number of processors ([`shares`](crate::shares), D6), and
+//! every VP may run on all that are granted. A place of its own for each would have to change with what each fork takes, and
+//! moving a thread that is awake costs more than most regions.
 //!
 //! # Where a thread changes its place (D1)
 //! A new grant has a new epoch. Threads look for one at *safe points* only ([`safe_point`](crate::safe_point)): where they wait,
@@ -70,6 +72,8 @@ pub struct Managed {
     help: Help,
     /// Regions for which the analyzer rests still. Writer: the only master.
     rest: AtomicU32,
+    /// Outermost regions forked, by and by. Writer: as above, beside it, at each fork.
+    forks: AtomicU32,
     analyzer: Mutex<Analyzer>,
 }
 
@@ -108,12 +112,14 @@ impl Managed {
     /// A sizer that follows `client`.
     pub fn new(client: Client) -> Self {
         client.on_loss(seats::stand_up);
+        client.on_return(come_back);
         Self {
             desk: Desk::new(client),
             alone: MaskAndQuota::new(),
             wishes: Wishes::default(),
             help: Help::default(),
             rest: AtomicU32::new(0),
+            forks: AtomicU32::new(0),
             analyzer: Mutex::new(Analyzer::new()),
         }
     }
@@ -121,8 +127,8 @@ impl Managed {
     /// The same in the domain of that manager, in which programs pass processors to each other: one that it has no work for
     /// goes to another program directly, and one that comes is used before the next grant says so.
     #[must_use]
-    pub fn in_domain(mut self, domain: Domain) -> Self {
-        self.desk.join(domain);
+    pub fn in_domain(self, domain: Domain) -> Self {
+        self.desk.join(domain, self.client().registrations());
         self
     }
 
@@ -138,7 +144,9 @@ impl Managed {
         if self.wishes.are_down() {
             self.wishes.rise(&self.desk, wanted);
         }
-        // ORDERING: Relaxed, all of `rest` - a hint for how long not to look. With several masters a count is lost.
+        // ORDERING: Relaxed, all of `forks` and `rest` - hints: whether it forks, and for how long not to look. With several masters a
+        // count is lost.
+        self.forks.store(self.forks.load(Relaxed).wrapping_add(1), Relaxed);
         let rest = self.rest.load(Relaxed);
         if rest > 0 {
             self.rest.store(rest - 1, Relaxed);
@@ -214,11 +222,20 @@ impl Managed {
     /// It has found nothing for `idle` ticks. Returns after which time it should say so again, while it sleeps.
     #[cold]
     pub(crate) fn idles(&self, vp: &Vp, idle: u64) -> Option<Duration> {
-        if !self.client().is_alive() || !engine().has_one_master() {
+        if !self.client().is_alive() {
             return None;
         }
         let idle_us = idle / Ticks::about_us(1).max(1);
-        self.wishes.lower(&self.desk, vp.seat(), self.lease(), idle_us).map(Duration::from_micros)
+        // ORDERING: Relaxed - as in `at_fork`.
+        let (forks, lease) = (self.forks.load(Relaxed), self.lease());
+        let again = if engine().has_one_master() {
+            self.wishes.lower(&self.desk, vp.seat(), lease, idle_us, forks)
+        } else {
+            let shares = engine().shares();
+            shares.look_around(None);
+            self.wishes.lower_beside_others(&self.desk, lease, idle_us, forks, shares.busy())
+        };
+        again.map(Duration::from_micros)
     }
 
     /// It found something.
@@ -228,6 +245,14 @@ impl Managed {
         if self.wishes.are_down() {
             self.wishes.rise(&self.desk, 0);
         }
+    }
+}
+
+/// Another manager took the program in.
+fn come_back() {
+    // A program that has not used its manager yet has joined nothing.
+    if let Some(managed) = engine().managed_already() {
+        managed.desk.comes_back();
     }
 }
 

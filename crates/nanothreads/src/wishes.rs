@@ -5,7 +5,14 @@
 //! - W1 Where another program wants processors, it gives its own back ([`Asks::release`]) after [`SHORT`] without work: the
 //!   manager passes it on at once, or, in a domain, the program itself does (`managed/air.rs`).
 //! - W2 Where nobody does, the VP of seat 1 takes the request down to the masters after [`SERIAL`] without work: a program that
-//!   comes later finds processors that nobody uses. They stay in the grant until somebody comes ([`Asks::request_one_for_now`]).
+//!   comes later finds processors that nobody uses. They stay in the grant until somebody comes ([`Asks::request_for_now`]).
+//!
+//! - W3 Where another program wants processors, the VP of seat 1 takes the request down after [`SERIAL`] as well, and looks again each
+//!   [`AGAIN`] whether the master has forked since: one that forked a region of one thread, for which nobody was woken, asked for all
+//!   again, and nobody would give back what comes for that.
+//!
+//! - W4 With several masters nobody has a processor of its own to give. Any VP takes the request down to what the masters hold now
+//!   ([`shares`](crate::shares)), after [`SERIAL`] in which nobody forked; where somebody did it looks again each [`AGAIN`].
 //!
 //! Who spins as long before it sleeps lowers at once. Who does not (passive waiting, a team that is too large) is told for how
 //! long to sleep ([`Wishes::lower`]'s answer), and lowers when it comes back by the clock: once in an idle phase.
@@ -37,6 +44,8 @@ use std::sync::PoisonError;
 
 /// Microseconds without work that make a serial phase.
 pub const SERIAL: u64 = 1_000;
+/// Microseconds between two looks for one, where others want processors.
+pub const AGAIN: u64 = 100_000;
 /// The most microseconds that a fork waits for processors that it gave up: what a manager with nothing else to do takes, a few
 /// times over.
 pub const ANSWER: u64 = 200;
@@ -45,8 +54,8 @@ pub const ANSWER: u64 = 200;
 pub trait Asks {
     /// The program wants so many.
     fn request(&self, processors: u32);
-    /// One is enough in a serial phase; it keeps those that nobody else wants.
-    fn request_one_for_now(&self);
+    /// So many are enough in a serial phase; it keeps those that nobody else wants.
+    fn request_for_now(&self, processors: u32);
     /// It has no use for this one now.
     fn release(&self, cpu: CpuId);
     /// It wants all that it released.
@@ -77,8 +86,11 @@ struct State {
     wanted: u32,
     /// Processors were given back (W1).
     gave_back: bool,
-    /// The request is down to the masters (W2).
+    /// The request is down to the masters (W2 to W4), and to how many that is.
     fell: bool,
+    fell_to: u32,
+    /// Forks at the last look (W3, W4).
+    forks: u32,
     /// What was granted when it fell: more is not to be had in a moment, however much is wanted.
     had: u32,
 }
@@ -115,31 +127,89 @@ impl Wishes {
         manager.request(state.wanted);
     }
 
-    /// W1, W2: the VP of `seat` has found no work for `idle` microseconds. Returns the microseconds after which it should say so
-    /// again; `None`: no more in this idle phase.
-    pub fn lower(&self, manager: &impl Asks, seat: usize, lease: Lease, idle: u64) -> Option<u64> {
+    /// W1 to W3: the VP of `seat` has found no work for `idle` microseconds, and the master has forked `forks` regions. Returns the
+    /// microseconds after which it should say so again; `None`: no more in this idle phase.
+    pub fn lower(&self, manager: &impl Asks, seat: usize, lease: Lease, idle: u64, forks: u32) -> Option<u64> {
+        match lease {
+            Lease::Wanted => self.lower_for_others(manager, seat, idle, forks),
+            Lease::Dedicated if seat == 1 && idle < SERIAL => Some(SERIAL - idle),
+            Lease::Dedicated if seat == 1 => {
+                let mut state = self.state();
+                self.fall(manager, &mut state, 1, manager.granted());
+                None
+            }
+            Lease::Dedicated | Lease::Unmanaged => None,
+        }
+    }
+
+    /// W1, W3.
+    fn lower_for_others(&self, manager: &impl Asks, seat: usize, idle: u64, forks: u32) -> Option<u64> {
         // Only what is its own: a seat beyond the grant has nothing to give.
-        let (due, own) = match lease {
-            Lease::Wanted => (SHORT, Some(manager.cpu_of(seat)?)),
-            Lease::Dedicated if seat == 1 => (SERIAL, None),
-            Lease::Dedicated | Lease::Unmanaged => return None,
-        };
-        if idle < due {
-            return Some(due - idle);
+        let own = manager.cpu_of(seat);
+        if own.is_none() && seat != 1 {
+            return None;
+        }
+        if idle < SHORT {
+            return Some(SHORT - idle);
         }
         let mut state = self.state();
         if let Some(cpu) = own {
             state.gave_back = true;
-            // ORDERING: Relaxed, both - see the module head.
+            // ORDERING: Relaxed - see the module head.
             self.down.store(true, Relaxed);
             manager.release(cpu);
-        } else if state.wanted > 1 {
-            state.fell = true;
-            state.had = manager.granted();
-            self.down.store(true, Relaxed);
-            manager.request_one_for_now();
         }
-        None
+        if seat != 1 {
+            return None;
+        }
+        let is_serial = std::mem::replace(&mut state.forks, forks) == forks;
+        if idle < SERIAL {
+            return Some(SERIAL - idle);
+        }
+        if is_serial && !state.fell {
+            // What others have then is not to be had in a moment.
+            self.fall(manager, &mut state, 1, 0);
+        }
+        Some(AGAIN)
+    }
+
+    /// W4: a VP has found no work for `idle` microseconds, the masters hold `busy` processors, and have forked `forks` regions. Returns
+    /// as [`Wishes::lower`].
+    pub fn lower_beside_others(
+        &self,
+        manager: &impl Asks,
+        lease: Lease,
+        idle: u64,
+        forks: u32,
+        busy: usize,
+    ) -> Option<u64> {
+        if lease == Lease::Unmanaged {
+            return None;
+        }
+        let mut state = self.state();
+        let is_serial = std::mem::replace(&mut state.forks, forks) == forks;
+        if idle < SERIAL {
+            return Some(SERIAL - idle);
+        }
+        let busy = u32::try_from(busy).unwrap_or(u32::MAX).max(1);
+        let before = if state.fell { state.fell_to } else { u32::MAX };
+        if is_serial && busy < before {
+            let had = if lease == Lease::Dedicated { manager.granted() } else { 0 };
+            self.fall(manager, &mut state, busy, had);
+        }
+        // Those that run now may sleep soon.
+        (!state.fell || state.fell_to > 1).then_some(AGAIN)
+    }
+
+    /// `processors` are enough for now. `had`: what may be waited for when they are not any more.
+    fn fall(&self, manager: &impl Asks, state: &mut State, processors: u32, had: u32) {
+        if state.wanted > processors {
+            (state.fell, state.fell_to) = (true, processors);
+            state.had = had;
+            // ORDERING: Relaxed - see the module head.
+            self.down.store(true, Relaxed);
+            manager.request_for_now(processors);
+        }
     }
 
     /// All that the masters want again, for a region that could use `expected`.
@@ -180,8 +250,8 @@ mod tests {
         fn request(&self, processors: u32) {
             self.0.borrow_mut().push(format!("request {processors}"));
         }
-        fn request_one_for_now(&self) {
-            self.0.borrow_mut().push("request one".into());
+        fn request_for_now(&self, processors: u32) {
+            self.0.borrow_mut().push(format!("request {processors} for now"));
         }
         fn release(&self, cpu: CpuId) {
             self.0.borrow_mut().push(format!("release {cpu}"));
@@ -204,32 +274,32 @@ mod tests {
     fn a_request_falls_by_seat_one_after_a_serial_phase_and_rises_once() {
         let (wishes, notes) = (Wishes::new(), Notes::default());
         wishes.ask(&notes, 4);
-        assert_eq!(wishes.lower(&notes, 2, Lease::Dedicated, 5 * SERIAL), None);
-        assert_eq!(wishes.lower(&notes, 1, Lease::Dedicated, SERIAL - 300), Some(300), "to be asked again");
+        assert_eq!(wishes.lower(&notes, 2, Lease::Dedicated, 5 * SERIAL, 1), None);
+        assert_eq!(wishes.lower(&notes, 1, Lease::Dedicated, SERIAL - 300, 1), Some(300), "to be asked again");
         assert!(!wishes.are_down());
         assert_eq!(notes.take(), ["request 4"]);
-        assert_eq!(wishes.lower(&notes, 1, Lease::Dedicated, SERIAL), None);
+        assert_eq!(wishes.lower(&notes, 1, Lease::Dedicated, SERIAL, 1), None);
         assert!(wishes.are_down());
         wishes.rise(&notes, 2);
         assert!(!wishes.are_down());
         wishes.rise(&notes, 2);
-        assert_eq!(notes.take(), ["request one", "request 4", "wait for 2"], "it waits for what it can use");
+        assert_eq!(notes.take(), ["request 1 for now", "request 4", "wait for 2"], "it waits for what it can use");
     }
 
     #[test]
     fn a_fork_does_not_wait_for_more_than_the_program_had() {
         let (wishes, notes) = (Wishes::new(), Notes::default());
         wishes.ask(&notes, 8);
-        assert_eq!(wishes.lower(&notes, 1, Lease::Dedicated, SERIAL), None);
+        assert_eq!(wishes.lower(&notes, 1, Lease::Dedicated, SERIAL, 1), None);
         wishes.rise(&notes, 8);
-        assert_eq!(notes.take(), ["request 8", "request one", "request 8", "wait for 3"]);
+        assert_eq!(notes.take(), ["request 8", "request 1 for now", "request 8", "wait for 3"]);
     }
 
     #[test]
     fn a_program_that_wants_one_processor_has_nothing_to_lower() {
         let (wishes, notes) = (Wishes::new(), Notes::default());
         wishes.ask(&notes, 1);
-        assert_eq!(wishes.lower(&notes, 1, Lease::Dedicated, SERIAL), None);
+        assert_eq!(wishes.lower(&notes, 1, Lease::Dedicated, SERIAL, 1), None);
         assert!(!wishes.are_down());
         assert_eq!(notes.take(), ["request 1"]);
     }
@@ -239,19 +309,51 @@ mod tests {
         let (wishes, notes) = (Wishes::new(), Notes::default());
         wishes.ask(&notes, 2);
         notes.take();
-        assert_eq!(wishes.lower(&notes, 1, Lease::Wanted, 0), Some(SHORT));
-        assert_eq!(wishes.lower(&notes, 7, Lease::Wanted, 0), None);
+        assert_eq!(wishes.lower(&notes, 1, Lease::Wanted, 0, 1), Some(SHORT));
+        assert_eq!(wishes.lower(&notes, 7, Lease::Wanted, 0, 1), None);
         assert!(!wishes.are_down(), "a seat beyond the grant gives nothing");
-        assert_eq!(wishes.lower(&notes, 1, Lease::Wanted, SHORT), None);
+        assert_eq!(wishes.lower(&notes, 1, Lease::Wanted, SHORT, 1), Some(SERIAL - SHORT), "a look whether that lasts");
         assert!(wishes.are_down());
         wishes.rise(&notes, 2);
         assert_eq!(notes.take(), ["release 1", "resume"], "nothing to wait for: somebody has it");
     }
 
     #[test]
+    fn a_serial_phase_is_found_also_where_others_want_processors_and_again_after_a_fork_of_one_thread() {
+        let (wishes, notes) = (Wishes::new(), Notes::default());
+        wishes.ask(&notes, 2);
+        assert_eq!(wishes.lower(&notes, 1, Lease::Wanted, SHORT, 5), Some(SERIAL - SHORT));
+        assert_eq!(wishes.lower(&notes, 1, Lease::Wanted, SERIAL, 9), Some(AGAIN), "it has forked since");
+        notes.take();
+        assert_eq!(wishes.lower(&notes, 1, Lease::Wanted, SERIAL + AGAIN, 9), Some(AGAIN));
+        assert_eq!(notes.take(), ["release 1", "request 1 for now"]);
+        wishes.rise(&notes, 1);
+        assert_eq!(notes.take(), ["resume", "request 2", "wait for 0"]);
+        assert_eq!(wishes.lower(&notes, 1, Lease::Wanted, SERIAL + 2 * AGAIN, 10), Some(AGAIN));
+        assert_eq!(notes.take(), ["release 1"]);
+        assert_eq!(wishes.lower(&notes, 1, Lease::Wanted, SERIAL + 3 * AGAIN, 10), Some(AGAIN));
+        assert_eq!(notes.take(), ["release 1", "request 1 for now"]);
+    }
+
+    #[test]
+    fn several_masters_ask_for_what_they_hold_when_nobody_forks() {
+        let (wishes, notes) = (Wishes::new(), Notes::default());
+        wishes.ask(&notes, 8);
+        assert_eq!(wishes.lower_beside_others(&notes, Lease::Wanted, SHORT, 5, 2), Some(SERIAL - SHORT));
+        assert_eq!(wishes.lower_beside_others(&notes, Lease::Wanted, SERIAL, 9, 2), Some(AGAIN), "somebody forked");
+        let lower = |lease, busy| wishes.lower_beside_others(&notes, lease, SERIAL + AGAIN, 9, busy);
+        assert_eq!([lower(Lease::Wanted, 2), lower(Lease::Wanted, 3)], [Some(AGAIN); 2], "one of them may sleep soon");
+        assert_eq!([lower(Lease::Wanted, 0), lower(Lease::Wanted, 0)], [None; 2]);
+        wishes.rise(&notes, 8);
+        assert_eq!(notes.take(), ["request 8", "request 2 for now", "request 1 for now", "request 8", "wait for 0"]);
+        assert_eq!(lower(Lease::Dedicated, 8), Some(AGAIN), "all are in use");
+        assert!(!wishes.are_down() && notes.take().is_empty());
+    }
+
+    #[test]
     fn nothing_is_lowered_without_a_manager() {
         let (wishes, notes) = (Wishes::new(), Notes::default());
-        assert_eq!(wishes.lower(&notes, 1, Lease::Unmanaged, 5 * SERIAL), None);
+        assert_eq!(wishes.lower(&notes, 1, Lease::Unmanaged, 5 * SERIAL, 1), None);
         assert!(!wishes.are_down() && notes.take().is_empty());
     }
 }

@@ -2,7 +2,7 @@
 #![cfg(not(loom))]
 
 use nanothreads::sizer::TeamSizer;
-use nanothreads::{broadcast, join, par_for, scope};
+use nanothreads::{Team, broadcast, join, par_for, scope};
 use proptest::prelude::*;
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
@@ -31,6 +31,10 @@ fn processors(size: usize) -> MutexGuard<'static, ()> {
     let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     ONCE.call_once(|| assert!(nanothreads::set_team_sizer(Box::new(Changing))));
     LIMIT.store(size, Relaxed);
+    // The thread of the test before counts until it has ended (D6).
+    while Team::available().size() != size {
+        std::thread::yield_now();
+    }
     turn
 }
 

@@ -33,8 +33,8 @@ impl Asks for Told {
     fn request(&self, processors: u32) {
         self.requested.store(processors, Relaxed);
     }
-    fn request_one_for_now(&self) {
-        self.request(1);
+    fn request_for_now(&self, processors: u32) {
+        self.request(processors);
     }
     fn release(&self, _: CpuId) {
         self.released.store(true, Relaxed);
@@ -82,8 +82,8 @@ impl Asks for Later<'_> {
     fn request(&self, processors: u32) {
         self.1.set(Some(processors));
     }
-    fn request_one_for_now(&self) {
-        self.request(1);
+    fn request_for_now(&self, processors: u32) {
+        self.request(processors);
     }
     fn release(&self, cpu: CpuId) {
         self.0.release(cpu);
@@ -113,10 +113,10 @@ impl Model {
     fn lower(&self) {
         if self.planted == Planted::SaysItLater {
             let later = Later::of(&self.told);
-            self.wishes.lower(&later, 1, self.lease, SERIAL);
+            self.wishes.lower(&later, 1, self.lease, SERIAL, 0);
             later.say();
         } else {
-            self.wishes.lower(&self.told, 1, self.lease, SERIAL);
+            self.wishes.lower(&self.told, 1, self.lease, SERIAL, 0);
         }
     }
 

@@ -207,7 +207,6 @@ fn an_idle_virtual_processor_gives_its_processor_back_where_others_want_it_and_t
         eventually("it gives its processor back", || script.areas.released().contains(b));
         assert!(!script.areas.released().contains(a), "the master's is not given back");
         eventually("it says that it sleeps", || state(script, 1) == Some(VpState::Parked));
-        assert_eq!(script.areas.request().requested, 2, "the request stays");
         // As a manager answers.
         script.grant(&[a], false);
         let released = Team::exact(2).unwrap().map(|_| script_released(script));
@@ -244,6 +243,23 @@ fn a_request_falls_in_a_serial_phase_and_rises_at_the_next_region() {
             manager.join().unwrap();
         });
         assert!(asks.into_inner());
+    });
+}
+
+#[test]
+fn a_request_falls_in_a_serial_phase_where_others_want_processors_too_and_again_after_a_region_of_one_thread() {
+    with_script(|script| {
+        let [a, _] = script.cpus;
+        threads_of(2);
+        script.grant(&[a], false);
+        threads_of(2);
+        eventually("the request falls", || script.areas.request().requested == 1);
+        eventually("a region of one thread asks for all again", || {
+            let threads = Team::at_most(2).unwrap().map(|_| ()).len();
+            assert_eq!(threads, 1);
+            script.areas.request().requested == 2
+        });
+        eventually("it falls again", || script.areas.request().requested == 1);
     });
 }
 

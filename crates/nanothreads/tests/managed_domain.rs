@@ -159,3 +159,27 @@ fn a_processor_that_came_and_was_not_believed_is_left() {
         second_thread_comes_to_all(&CpuSet::single(a));
     });
 }
+
+#[test]
+fn a_program_that_another_manager_took_in_passes_and_receives_in_its_domain() {
+    with_a_domain(|script| {
+        let [a, b] = script.cpus;
+        second_thread_comes_to(b);
+        script.grant(&[a, b], false);
+        it_passes(script, b);
+        script.is_followed_by_another();
+        // What was in the air is the new manager's to say.
+        eventually("the new grant is all that counts", || size() == 2);
+        second_thread_comes_to(b);
+        script.grant(&[a], false);
+        assert_eq!(size(), 1);
+        line(script, 0).offer(1, 1, 1);
+        assert!(line(script, 0).give(b));
+        eventually("what comes in the new area is used", || size() == 2);
+        second_thread_comes_to(b);
+        script.grant(&[a, b], false);
+        line(script, 0).land(b);
+        it_passes(script, b);
+        assert_eq!(size(), 1);
+    });
+}

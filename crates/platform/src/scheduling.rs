@@ -1,8 +1,8 @@
-//! What the kernel's scheduler says of a thread of this process: how long it waited for a processor, and where it is; and
-//! how long the calling thread's turns are.
+//! What the kernel's scheduler says of a thread of this process: how long it ran, how long it waited for a processor, and where
+//! it is; and how long the calling thread's turns are.
 //!
-//! Two small files of `/proc`, opened at each look (some 5 us): a descriptor that is kept would be some other file once
-//! the program closed all that it does not know. For looks in waits that are long already.
+//! What it waited, and where it is, stands in small files of `/proc`, opened at each look (some 5 us): a descriptor that is kept
+//! would be some other file once the program closed all that it does not know. For looks in waits that are long already.
 
 use crate::affinity::{CpuId, Tid};
 use crate::error::{SysResult, check};
@@ -23,6 +23,25 @@ use std::time::Duration;
 /// ```
 pub fn run_delay(tid: Tid) -> Option<Duration> {
     parse_run_delay(&read(tid, "schedstat")?)
+}
+
+/// How long the thread has had a processor in its life; `None` when it has ended. Cost: a system call.
+///
+/// ```
+/// # use nanothreads_platform as platform;
+/// use platform::{affinity::current_tid, scheduling::processor_time};
+/// let before = processor_time(current_tid()).expect("this thread lives");
+/// assert!((0..1_000_000_u32).fold(0, |sum: u32, i| std::hint::black_box(sum ^ i)) < u32::MAX);
+/// assert!(processor_time(current_tid()) > Some(before));
+/// ```
+pub fn processor_time(tid: Tid) -> Option<Duration> {
+    // What the kernel calls the clock of a thread's scheduled time; the C library's function wants a thread that is known to live.
+    let clock = !tid.0 << 3 | 0b110;
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: - `time` is ours; a number that is no clock is an error.
+    let answer = unsafe { libc::clock_gettime(clock, &raw mut time) };
+    let seconds = u64::try_from(time.tv_sec).ok().filter(|_| answer == 0)?;
+    Some(Duration::new(seconds, u32::try_from(time.tv_nsec).ok()?))
 }
 
 /// The processor on which the thread runs or waits to run; `None` when it sleeps, or has ended.
@@ -166,6 +185,30 @@ mod tests {
         })
         .join()
         .unwrap();
+    }
+
+    #[test]
+    fn a_thread_s_processor_time_grows_while_it_runs_and_is_none_when_it_has_ended() {
+        let (tid, other) = std::sync::mpsc::channel();
+        let (end, wait) = std::sync::mpsc::channel::<()>();
+        let sleeper = std::thread::spawn(move || {
+            tid.send(current_tid()).unwrap();
+            wait.recv().unwrap_err();
+        });
+        let tid = other.recv().unwrap();
+        while processor_of_ready(tid).is_some() {
+            std::thread::yield_now();
+        }
+        let before = processor_time(tid).unwrap();
+        let begin = processor_time(current_tid()).unwrap();
+        while processor_time(current_tid()).unwrap() < begin + Duration::from_millis(5) {}
+        assert_eq!(processor_time(tid), Some(before), "it slept");
+        drop(end);
+        sleeper.join().unwrap();
+        let gone = std::time::Instant::now();
+        while processor_time(tid).is_some() {
+            assert!(gone.elapsed() < Duration::from_secs(20), "it has ended");
+        }
     }
 
     #[test]

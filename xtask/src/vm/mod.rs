@@ -28,9 +28,15 @@ const LONGEST_PROGRAM: u32 = 150;
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 /// The crates whose tests run in the guest.
 const PACKAGES: [&str; 3] = ["nanothreads", "nanothreads-arena", "nanothreads-platform"];
-/// The manager, and its tests that run in the guest: real programs under every policy, control groups, several users.
+/// The manager, and its tests that run in the guest: real programs under every policy, control groups, several
+/// users, a domain's books.
 const MANAGER: &str = "cpumgr";
-const MANAGER_TESTS: [&str; 3] = ["policies", "fence", "users"];
+const MANAGER_TESTS: [&str; 4] = ["policies", "fence", "users", "domain"];
+/// Tests of programs on the engine under the manager, and whose they are.
+const TOGETHER: &str = "nanos";
+const TOGETHER_TESTS: [&str; 1] = ["hand_over"];
+/// How lines begin that are shown of what a program printed that ended well.
+const SHOWN: &str = "measured: ";
 /// Where the guest has the manager's program, and the variable that tells the tests.
 const MANAGER_PLACE: (&str, &str) = ("CPUMGR_TEST_MANAGER", "bin/cpumgr");
 /// Test programs that have nothing to say in a guest, and why.
@@ -116,15 +122,20 @@ fn build_static(workspace: &Workspace, wanted: Option<&str>) -> anyhow::Result<V
         artifact::build(command.env("RUSTFLAGS", static_flags()))
     };
     let mut programs = Vec::new();
-    if wanted.is_none_or(|wanted| !MANAGER_TESTS.contains(&wanted)) {
+    let is_of = |tests: &[&str]| wanted.is_none_or(|wanted| tests.contains(&wanted));
+    if wanted.is_none() || !is_of(&MANAGER_TESTS) && !is_of(&TOGETHER_TESTS) {
         let mut tests = vec!["test", "--no-run", "--lib", "--tests"];
         tests.extend(PACKAGES.iter().flat_map(|package| ["--package", package]));
         programs.extend(build(&tests)?);
         programs.extend(build(&["build", "--package", "nanos", "--examples"])?);
     }
-    let mut tests = vec!["test", "--no-run", "--package", MANAGER];
-    tests.extend(MANAGER_TESTS.iter().flat_map(|test| ["--test", test]));
-    programs.extend(build(&tests)?);
+    for (package, names) in [(MANAGER, &MANAGER_TESTS[..]), (TOGETHER, &TOGETHER_TESTS[..])] {
+        if is_of(names) {
+            let mut tests = vec!["test", "--no-run", "--package", package];
+            tests.extend(names.iter().flat_map(|test| ["--test", test]));
+            programs.extend(build(&tests)?);
+        }
+    }
     programs.extend(build(&["build", "--package", MANAGER, "--bin", MANAGER])?);
     Ok(programs)
 }
@@ -151,6 +162,7 @@ fn smp(workspace: &Workspace, options: &Options, needs: &Needs, folder: &Path) -
             "stress" => "--nocapture",
             // Each of them has programs that use all processors.
             name if MANAGER_TESTS.contains(&name) => "--test-threads=1",
+            name if TOGETHER_TESTS.contains(&name) => "--test-threads=1 --nocapture",
             _ => "",
         };
         tasks.push(Task { name, program: path, arguments: arguments.to_owned(), limit: LONGEST_PROGRAM });
@@ -177,6 +189,8 @@ fn smp(workspace: &Workspace, options: &Options, needs: &Needs, folder: &Path) -
                 .lines()
                 .filter(|line| line.contains("programs of"))
                 .for_each(|line| println!("stress: {line}"));
+        } else {
+            outcome.text.lines().filter(|line| line.contains(SHOWN)).for_each(|line| println!("{line}"));
         }
     }
     println!("{} programs in {:.0} s", outcomes.len(), boot.elapsed().as_secs_f64());

@@ -33,6 +33,8 @@ pub(super) struct Tie {
     registrations: AtomicU32,
     /// What the watcher calls when the manager is gone or silent.
     pub(super) on_loss: OnceLock<fn()>,
+    /// What it calls when another manager took the program in.
+    pub(super) on_return: OnceLock<fn()>,
 }
 
 impl Tie {
@@ -57,6 +59,7 @@ impl Tie {
             slot: AtomicU64::new(slot),
             registrations: AtomicU32::new(1),
             on_loss: OnceLock::new(),
+            on_return: OnceLock::new(),
         }
     }
 

@@ -60,6 +60,9 @@ fn watch(tie: &Tie) {
         if ended == Ended::Over || !reconnect::until_taken_in(tie) {
             return;
         }
+        if let Some(call) = tie.on_return.get() {
+            call();
+        }
     }
 }
 

@@ -2,50 +2,107 @@
 //! the machine (D6).
 
 use super::Local;
+use super::group::UNKNOWN;
 use crate::engine_state::engine;
-use std::cell::Cell;
+use crate::shares::Share;
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
 
-/// Regions between two looks at the clock for [`TeamSizer::refresh`](crate::sizer::TeamSizer::refresh).
+/// Regions between two looks at the clock for [`TeamSizer::refresh`](crate::sizer::TeamSizer::refresh), and between two at which
+/// what regions inside wanted is forgotten.
 const FORKS_PER_LOOK: u32 = 16;
 
+/// All that the program has, of [`Claim::spare`].
+const ALL: usize = usize::MAX;
+
 /// See the module head. Only an outermost master has more than `forks` in it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Claim {
-    /// Counted among the engine's masters.
-    enrolled: Cell<bool>,
-    /// Processors that the next or open region took, when there are several masters.
-    taken: Cell<usize>,
-    /// What the last region could have used.
+    /// What it holds beside other masters; it counts among the engine's masters.
+    share: RefCell<Option<Arc<Share>>>,
+    is_enrolled: Cell<bool>,
+    /// The next or open region is counted: there are several masters.
+    is_counted: Cell<bool>,
+    /// What that may lend to the masters inside beyond its own members; [`ALL`]: the only master.
+    spare: Cell<usize>,
+    /// What the last region could have used, and the regions inside.
     wanted: Cell<usize>,
+    /// What regions inside wanted until they were asked last.
+    inside: Cell<usize>,
     /// Which region the thread forks next, if somebody said so.
     region: Cell<usize>,
     /// Regions forked, to look at mask and quota now and then.
     forks: Cell<u32>,
 }
 
+impl Default for Claim {
+    fn default() -> Self {
+        Self {
+            share: RefCell::default(),
+            is_enrolled: Cell::new(false),
+            is_counted: Cell::new(false),
+            spare: Cell::new(ALL),
+            wanted: Cell::new(0),
+            inside: Cell::new(0),
+            region: Cell::new(0),
+            forks: Cell::new(0),
+        }
+    }
+}
+
 impl Claim {
     /// In the child of a fork: what was claimed is the parent's.
     pub(super) fn forget(&self) {
-        self.enrolled.set(false);
-        self.taken.set(0);
+        std::mem::forget(self.share.take());
+        self.is_enrolled.set(false);
+        self.is_counted.set(false);
+        self.spare.set(ALL);
         self.wanted.set(0);
+        self.inside.set(0);
     }
 
-    /// Gives back what the last region took.
+    /// Gives back what the last region took: the master counts as one.
     #[inline]
     fn give_back(&self) {
-        let taken = self.taken.take();
-        if taken != 0 {
-            engine().unclaim(taken);
+        if self.is_counted.take() {
+            self.hold(1);
         }
+    }
+
+    /// The master holds so many now. Returns what all of them hold.
+    #[cold]
+    fn hold(&self, processors: usize) -> usize {
+        match &*self.share.borrow() {
+            Some(share) => engine().shares().set(share, processors),
+            None => processors,
+        }
+    }
+
+    #[cold]
+    fn enroll(&self) {
+        self.is_enrolled.set(true);
+        let share = engine().enroll_master();
+        self.share.replace(Some(share));
+    }
+
+    /// Takes up to `wanted` of `limit` processors beside other masters.
+    #[cold]
+    fn take(&self, wanted: usize, limit: usize) -> usize {
+        self.is_counted.set(true);
+        let share = self.share.borrow();
+        let share = share.as_ref().expect("who forks was enrolled");
+        let shares = engine().shares();
+        shares.look_around(Some(share));
+        shares.take(share, wanted, limit)
     }
 
     /// The thread forks no more.
     pub(super) fn end(&self) {
-        self.give_back();
-        if self.enrolled.take() {
+        if self.is_enrolled.take() {
             engine().want(self.wanted.take(), 0);
-            engine().dismiss_master();
+            if let Some(share) = self.share.take() {
+                engine().dismiss_master(&share);
+            }
         }
     }
 }
@@ -57,8 +114,8 @@ impl Local {
         self.claim.region.set(region);
     }
 
-    /// How many threads a region may have that could use `wanted`: what the program has now, less what other masters'
-    /// regions use (D6). Cost with one master: two loads.
+    /// How many threads a region may have that could use `wanted`: what the program has now, less what other masters hold (D6).
+    /// Cost with one master: three loads.
     #[inline]
     pub(crate) fn grant(&self, wanted: usize) -> usize {
         let engine = engine();
@@ -68,25 +125,65 @@ impl Local {
         if forks.is_multiple_of(FORKS_PER_LOOK) {
             engine.sizer().refresh();
         }
-        if self.is_outermost() {
-            if !claim.enrolled.get() {
-                claim.enrolled.set(true);
-                engine.enroll_master();
-            }
-            if claim.wanted.get() != wanted {
-                engine.want(claim.wanted.replace(wanted), wanted);
-            }
+        if !self.is_outermost() {
+            self.note_wanted(wanted);
+            return wanted.min(self.limit()).max(1);
+        }
+        if !claim.is_enrolled.get() {
+            claim.enroll();
+        }
+        // M1: what it has under way is more than the region itself, where regions inside have wanted more.
+        let total = self.with_inside(wanted, forks);
+        if claim.wanted.get() != total {
+            engine.want(claim.wanted.replace(total), total);
+        }
+        let region = claim.region.take();
+        let most = engine.managed().map_or(usize::MAX, |managed| managed.at_fork(total, region));
+        if engine.has_one_master() {
             claim.give_back();
-            let region = claim.region.take();
-            let most = engine.managed().map_or(usize::MAX, |managed| managed.at_fork(wanted, region));
-            if !engine.has_one_master() {
-                let taken = engine.claim(wanted.min(most));
-                claim.taken.set(taken);
-                return taken;
-            }
+            self.set_spare(ALL);
             return wanted.min(engine.sizer().limit()).min(most).max(1);
         }
-        wanted.min(self.limit()).max(1)
+        let taken = claim.take(total.min(most), engine.sizer().limit());
+        self.set_spare(taken.saturating_sub(wanted));
+        taken.min(wanted).max(1)
+    }
+
+    /// What the lender around may ask for, where this thread's next region inside could use `wanted` processors, and those of its
+    /// siblings, most likely, as many.
+    #[inline]
+    fn note_wanted(&self, wanted: usize) {
+        let membership = self.membership.get();
+        if wanted > 1 && !membership.root.is_null() {
+            // SAFETY: - as in `borrow`: the root's region is open.
+            unsafe { &*membership.root }.note_wanted(wanted.saturating_mul(membership.crowd as usize));
+        }
+    }
+
+    /// What a region that could use `wanted` processors can use with all regions inside, as far as those of the last so many
+    /// outermost regions tell; at most what one region could.
+    #[inline]
+    fn with_inside(&self, wanted: usize, forks: u32) -> usize {
+        let inside = &self.claim.inside;
+        if forks.is_multiple_of(FORKS_PER_LOOK) {
+            inside.set(self.with_group(|group| group.root.take_wanted()));
+        }
+        let noted = inside.get().max(self.with_group(|group| group.root.wanted()));
+        if noted <= wanted { wanted } else { wanted.max(noted.min(engine().wish())) }
+    }
+
+    /// What the next region may lend.
+    #[inline]
+    fn set_spare(&self, spare: usize) {
+        if self.claim.spare.replace(spare) != spare {
+            self.with_group(|group| group.used = UNKNOWN);
+        }
+    }
+
+    /// How many threads an outermost region of `size` may have with all regions inside; `None`: as many as there are
+    /// processors.
+    pub(super) fn with_spare(&self, size: usize) -> Option<usize> {
+        Some(self.claim.spare.get()).filter(|spare| *spare != ALL).map(|spare| size.saturating_add(spare))
     }
 
     /// Before a region of `size` threads, more than one: its crowd (see [`Membership::crowd`](crate::membership::Membership)).
@@ -114,8 +211,12 @@ impl Local {
         if engine.has_one_master() {
             return size;
         }
-        let size_now = size as usize;
-        u32::try_from(engine.occupy(self.claim.taken.replace(size_now), size_now)).unwrap_or(u32::MAX).max(size)
+        if !self.claim.is_enrolled.get() {
+            self.claim.enroll();
+        }
+        self.claim.is_counted.set(true);
+        let held = self.with_spare(size as usize).unwrap_or(size as usize);
+        u32::try_from(self.claim.hold(held)).unwrap_or(u32::MAX).max(size)
     }
 
     /// After the join of a region: what an outermost one took is free again.

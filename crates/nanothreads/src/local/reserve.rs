@@ -47,7 +47,8 @@ impl Local {
         let sizer = engine().sizer();
         // The epoch first: a limit or processors that change meanwhile are found at the next fork.
         let epoch = sizer.epoch();
-        let limit = sizer.limit().min(engine().largest_team());
+        // Beside other masters what they hold is not this one's to lend.
+        let limit = self.with_spare(size).unwrap_or_else(|| sizer.limit()).min(engine().largest_team());
         let (used, is_placed) = self.with_group(|group| {
             // All processors of the program get their virtual processor at once: inner groups come from the surplus.
             let grown = group.grow(size.max(limit) - 1);

@@ -16,7 +16,8 @@
 //! - A-I1 The air is looked at before the grant. A processor that is booked is in one of them at least (D5 there); who finds it in
 //!   both counts it once.
 //! - A-I2 An epoch does not come back: it is the sum of two numbers that only grow.
-//! - A-I3 With another manager, or none, nothing is in the air, and nothing is passed: its area is nobody's.
+//! - A-I3 With another manager, or none, nothing is in the air, and nothing is passed: its area is nobody's. The watcher's thread
+//!   joins the next manager's domain, if it has one ([`Desk::comes_back`]); from then on what is in its area counts.
 //!
 //! # Races
 //! *Two changes, one look.* A processor comes and lands between two looks of everybody: the epoch of the grant has changed if it is
@@ -26,6 +27,7 @@
 //!
 //! # Orderings
 //! `changes`, `is_busy`: Relaxed. Written under the lock of `seen`; who misses one finds it at the next look.
+//! `registration`: written (Release) behind the joining, read (Acquire) before the area is looked at.
 //!
 //! # Papers
 //! P2 section 3.3 (M6). There the processor itself begins to run the other program's work; here it is a number, and the
@@ -37,21 +39,28 @@ use arena::client::Client;
 use arena::domain::Domain;
 use platform::affinity::{CpuId, CpuSet};
 use platform::clock::Ticks;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{
+    AtomicBool, AtomicU32,
+    Ordering::{Acquire, Relaxed, Release},
+};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+/// How long a manager may take to let the program into its domain.
+const JOINING: Duration = Duration::from_millis(500);
 
 /// The program's end of its manager, and of the domain where there is one.
 #[derive(Debug)]
 pub(super) struct Desk {
     pub(super) client: Client,
-    air: Option<Air>,
+    air: OnceLock<Air>,
 }
 
 #[derive(Debug)]
 struct Air {
     domain: Domain,
     /// The registration under which it was joined (A-I3).
-    registration: u32,
+    registration: AtomicU32,
     /// What was seen last.
     seen: Mutex<Flights>,
     /// That was something.
@@ -104,7 +113,8 @@ impl Air {
     }
 
     fn is_current(&self, client: &Client) -> bool {
-        client.is_alive() && client.registrations() == self.registration
+        // ORDERING: Acquire - see the module head.
+        client.is_alive() && client.registrations() == self.registration.load(Acquire)
     }
 }
 
@@ -127,29 +137,49 @@ impl Held {
 
 impl Desk {
     pub(super) fn new(client: Client) -> Self {
-        Self { client, air: None }
+        Self { client, air: OnceLock::new() }
     }
 
-    /// The client has joined `domain`.
-    pub(super) fn join(&mut self, domain: Domain) {
-        self.air = Some(Air {
+    /// The client has joined `domain` under its registration with that number. The first one counts.
+    pub(super) fn join(&self, domain: Domain, registration: u32) {
+        self.air.get_or_init(|| Air {
             domain,
-            registration: self.client.registrations(),
+            registration: AtomicU32::new(registration),
             seen: Mutex::default(),
             is_busy: AtomicBool::new(false),
             changes: AtomicU32::new(0),
         });
     }
 
+    /// Another manager took the program in: joins its domain, if it has one. On the watcher's thread; waits for that manager.
+    pub(super) fn comes_back(&self) {
+        let client = &self.client;
+        if !client.has_domain() {
+            return;
+        }
+        // Before it joins: should this manager be gone by then, too, the watcher comes again.
+        let registration = client.registrations();
+        let joined = match self.air.get() {
+            None => client.join_domain(JOINING).map(|domain| self.join(domain, registration)),
+            // ORDERING: Release - see the module head.
+            Some(air) => {
+                client.join_domain_again(&air.domain, JOINING).map(|()| air.registration.store(registration, Release))
+            }
+        };
+        if let Err(error) = joined {
+            eprintln!("nanos: {error}; processors are passed on by the manager only");
+        }
+    }
+
     fn held(&self) -> Option<Held> {
-        let flights = self.air.as_ref()?.look(&self.client)?;
+        let flights = self.air.get()?.look(&self.client)?;
         Held::of(&self.client, &flights)
     }
 
     /// How many processors a region may use now. Cost without a domain: a load, and a look at what was loaded with it.
     #[inline]
     pub(super) fn processors(&self) -> usize {
-        if self.air.is_some()
+        if self.air.get().is_some()
             && let Some(held) = self.held()
         {
             return held.cpus.len().max(1);
@@ -176,7 +206,7 @@ impl Desk {
     /// Changes whenever what the program has may have changed. Cost without a domain: as [`Desk::processors`].
     #[inline]
     pub(super) fn epoch(&self) -> u32 {
-        let changes = match &self.air {
+        let changes = match self.air.get() {
             None => 0,
             Some(air) => {
                 air.look(&self.client);
@@ -190,7 +220,7 @@ impl Desk {
     /// Step 1; false where nobody of the domain wants a processor. A program's last one, and what is not its own, are not its to
     /// give.
     fn pass(&self, cpu: CpuId) -> bool {
-        let Some(air) = self.air.as_ref().filter(|air| air.is_current(&self.client)) else { return false };
+        let Some(air) = self.air.get().filter(|air| air.is_current(&self.client)) else { return false };
         let (grant, cpus) = self.client.grant_with_cpus();
         let is_own = cpus.contains(cpu) && cpus.len() > 1 && !grant.shared;
         is_own && self.client.pass(&air.domain, cpu)
@@ -202,8 +232,8 @@ impl Asks for Desk {
         self.client.request(processors);
     }
 
-    fn request_one_for_now(&self) {
-        self.client.request_one_for_now();
+    fn request_for_now(&self, processors: u32) {
+        self.client.request_for_now(processors);
     }
 
     fn release(&self, cpu: CpuId) {

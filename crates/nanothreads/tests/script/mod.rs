@@ -13,7 +13,7 @@ use platform::clock::monotonic_ns;
 use platform::event::Doorbell;
 use platform::fdpass;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
@@ -40,6 +40,8 @@ pub(crate) struct Script {
     /// Kept, so that the program's ring has a listener.
     _doorbell: Doorbell,
     beats: Arc<AtomicBool>,
+    /// Where its socket was. It is gone when the process is in.
+    path: PathBuf,
 }
 
 /// What a process is like whose tests have a script.
@@ -77,41 +79,53 @@ impl Script {
         let folder = tempfile::tempdir().expect("a folder for the socket");
         let path = folder.path().join("app.sock");
         let listener = fdpass::listen(&path, 0o600).expect("a socket");
-        let program = thread::spawn(move || take_part(&path, setup));
-        let (socket, ToManager::Register(register)) = hear(&listener) else {
+        let program = {
+            let path = path.clone();
+            thread::spawn(move || take_part(&path, setup))
+        };
+        let script = Self::take_in(&listener, [first, second], whole, setup.domain, path);
+        let managed = program.join().expect("the program is in");
+        let settings = builder().sizer(managed).waiting(setup.waiting);
+        settings.install().expect("nothing of the engine was used before");
+        script.begin_to_beat();
+        Some(script)
+    }
+
+    /// Answers the process, which registers and, where there is a domain, joins.
+    fn take_in(listener: &OwnedFd, cpus: [CpuId; 2], whole: CpuSet, has_domain: bool, path: PathBuf) -> Self {
+        let (socket, ToManager::Register(register)) = hear(listener) else {
             panic!("the program says something else than `register`");
         };
         let stated = CheckedRequest::of_registration(&register);
-        let (mut areas, descriptors) = ProgramAreas::create(1, stated, 2_000_000, 0).expect("areas");
-        areas.publish(&[first, second], true, false);
-        let global = GlobalPage::create(monotonic_ns(), &whole, QUANTUM_NS, "script").expect("a page");
-        let page = Arc::new(global);
-        let global = Arc::clone(&page);
+        let epoch = register.held.as_ref().map_or(0, |held| held.epoch);
+        let (mut areas, descriptors) = ProgramAreas::create(1, stated, 2_000_000, epoch).expect("areas");
+        areas.publish(&cpus, true, false);
+        let page = Arc::new(GlobalPage::create(monotonic_ns(), &whole, QUANTUM_NS, "script").expect("a page"));
+        page.set_state(State { domain: has_domain, ..State::default() });
         let doorbell = Doorbell::new().expect("a doorbell");
         let [down, up] = descriptors.in_order();
-        let descriptors = [down, up, doorbell.as_fd(), global.as_fd()];
+        let descriptors = [down, up, doorbell.as_fd(), page.as_fd()];
         answer(&socket, &FromManager::Registered(Registered { slot: 1 }), &descriptors);
-        let domain = setup.domain.then(|| {
+        let domain = has_domain.then(|| {
             let area = DomainArea::create(monotonic_ns()).expect("an area");
-            let (socket, ToManager::Join) = hear(&listener) else {
+            let (socket, ToManager::Join) = hear(listener) else {
                 panic!("the program says something else than `join`");
             };
             answer(&socket, &FromManager::Joined { line: 0 }, &[area.descriptor().as_fd()]);
             area
         });
-        let managed = program.join().expect("the program is in");
-        let settings = builder().sizer(managed).waiting(setup.waiting);
-        settings.install().expect("nothing of the engine was used before");
         let beats = Arc::new(AtomicBool::new(true));
-        let goes_on = Arc::clone(&beats);
+        Self { areas, page, cpus, whole, socket: Some(socket), domain, _doorbell: doorbell, beats, path }
+    }
+
+    fn begin_to_beat(&self) {
+        let (goes_on, page) = (Arc::clone(&self.beats), Arc::clone(&self.page));
         thread::spawn(move || {
             while goes_on.load(Relaxed) {
-                global.beat(monotonic_ns());
+                page.beat(monotonic_ns());
                 thread::park_timeout(Duration::from_millis(20));
             }
         });
-        let cpus = [first, second];
-        Some(Self { areas, page, cpus, whole, socket: Some(socket), domain, _doorbell: doorbell, beats })
     }
 
     /// Grants these.
@@ -123,6 +137,17 @@ impl Script {
     pub(crate) fn die(&mut self) {
         self.beats.store(false, Relaxed);
         self.socket = None;
+    }
+
+    /// The manager dies, and another one, which has a domain too if this one has, takes the process in as soon as that comes.
+    pub(crate) fn is_followed_by_another(&mut self) {
+        self.die();
+        let folder = self.path.parent().expect("a folder").to_owned();
+        std::fs::create_dir(&folder).expect("the folder of the first socket is gone");
+        let listener = fdpass::listen(&self.path, 0o600).expect("a socket");
+        *self = Self::take_in(&listener, self.cpus, self.whole.clone(), self.domain.is_some(), self.path.clone());
+        std::fs::remove_dir_all(&folder).expect("our folder");
+        self.begin_to_beat();
     }
 }
 

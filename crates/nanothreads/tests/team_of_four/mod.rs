@@ -16,7 +16,12 @@ pub(crate) fn four() -> RwLockReadGuard<'static, ()> {
 /// As [`four`], for tests that need all four for themselves.
 pub(crate) fn four_alone() -> RwLockWriteGuard<'static, ()> {
     fix_team_size();
-    MASTERS.write().unwrap_or_else(PoisonError::into_inner)
+    let masters = MASTERS.write().unwrap_or_else(PoisonError::into_inner);
+    // The threads of the tests before count until they have ended (D6).
+    while nanothreads::Team::available().size() != 4 {
+        std::thread::yield_now();
+    }
+    masters
 }
 
 static MASTERS: RwLock<()> = RwLock::new(());
