@@ -132,9 +132,11 @@ fn a_users_manager_gives_way_to_that_of_the_whole_machine() {
         );
     }
     let Some(copies) = Copies::new() else { return };
+    let socket = Path::new(arena::client::SYSTEM_SOCKET);
+    // The guest has no /run.
+    std::fs::create_dir_all(socket.parent().and_then(Path::parent).unwrap()).unwrap();
     let mut command = copies.command("cpumgr", 0);
     let mut whole = command.args(["daemon", "--system"]).stdin(Stdio::null()).spawn().unwrap();
-    let socket = Path::new(arena::client::SYSTEM_SOCKET);
     eventually("the manager answers", || Report::ask(socket).ok());
     let output = copies.command("cpumgr", USERS[0]).arg("daemon").output().unwrap();
     assert_eq!(output.status.code(), Some(4), "{}", errors(&output));

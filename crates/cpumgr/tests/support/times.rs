@@ -73,10 +73,12 @@ pub(super) fn squeeze(client: &Arc<Client>) -> String {
             }
             last = now;
             if begin.is_none() && client.grant().processors < 2 {
-                begin = Some(last);
+                // Not `now`: it may be from before a turn of somebody else here, and before the grant.
+                begin = Some(monotonic_ns());
             }
         }
-        last - begin.expect("it is moved when its processor was taken")
+        // It may have been moved while it waited for its turn, before it saw the grant.
+        begin.map_or(0, |begin| last.saturating_sub(begin))
     });
     spinner.join().unwrap().to_string()
 }
