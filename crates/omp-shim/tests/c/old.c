@@ -105,7 +105,8 @@ static void nested(void) {
     CHECK_EQUAL(total, size * 3 * 5);
     CHECK_EQUAL(omp_get_level(), 0);
   }
-  /* The default size, which a clause, a call and the environment may change. */
+  /* The default size, which a clause, a call and the environment may change; a manager may not make it smaller now. */
+  omp_set_dynamic(0);
   omp_set_num_threads(3);
   members = 0;
   GOMP_parallel_start(counted, NULL, 0);
