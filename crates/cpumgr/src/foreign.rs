@@ -9,6 +9,7 @@
 //! 1. The kernel counts for each thread how long it ran and how long it *waited* for a processor. On a processor that one
 //!    program holds alone, what the thread that is meant to run there waited is the stranger's share, without what the
 //!    program's other threads ran: members without a processor of their own, and threads that are none of the engine's.
+//!    The initial thread counts as the master, and one processor of what other threads run, where it does not run itself.
 //! 2. A share of [`CONTENDED`] makes a suspect, a second window with as much, in which the processor was busy, decides.
 //! 3. What was left comes back when nobody uses it: its own busy time, or that of the whole machine without what the
 //!    programs ran, is below [`CALM`] for a time of patience, which doubles each time that the stranger was back at once.
@@ -64,6 +65,9 @@ pub struct Times {
 pub struct Held {
     /// The thread that is meant to run on each.
     pub threads: BTreeMap<u32, (Tid, Times)>,
+    /// The processor of the master. Which thread that is nobody says: the initial one, or another one that is none of
+    /// `threads`.
+    pub first: u32,
     /// What all its threads ran together; in a close look.
     pub ran: Option<Nanos>,
 }
@@ -242,12 +246,15 @@ fn shares(last: &Sample, now: &Sample) -> BTreeMap<u32, Share> {
     for (program, held) in &now.held {
         let Some(before) = last.held.get(program).filter(|_| passed > 0.0) else { continue };
         let mut on = Vec::new();
-        let mut seated = 0.0;
+        let (mut seated, mut first) = (0.0, 0.0);
         for (cpu, (tid, times)) in &held.threads {
             // A processor that went to another thread meanwhile says nothing.
             let Some((_, then)) = before.threads.get(cpu).filter(|(who, _)| who == tid) else { continue };
             let ran = part(then.ran, times.ran);
             seated += ran;
+            if *cpu == held.first {
+                first = ran;
+            }
             on.push((*cpu, part(then.waited, times.waited).min(1.0 - ran)));
         }
         let was_busy = |cpu| match (last.busy.get(&cpu), now.busy.get(&cpu)) {
@@ -255,8 +262,9 @@ fn shares(last: &Sample, now: &Sample) -> BTreeMap<u32, Share> {
             _ => false,
         };
         let all = held.ran.zip(before.ran).map(|(now, then)| part(then, now));
-        // Its other threads may have run anywhere.
-        let others = all.map_or(0.0, |all| (all - seated).max(0.0));
+        // Its other threads may have run anywhere; one of them is the master where the initial thread is not.
+        let master = if first < 1.0 { 1.0 - first } else { 0.0 };
+        let others = all.map_or(0.0, |all| (all - seated - master).max(0.0));
         for (cpu, share) in on {
             let was_busy = all.is_some() && was_busy(cpu);
             shares.insert(cpu, Share { share: share - others, was_busy });

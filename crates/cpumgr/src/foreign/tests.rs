@@ -18,6 +18,8 @@ struct World {
     strangers: BTreeMap<u32, f64>,
     /// What the program's other threads run, in processors; they wait for those of the engine, and these for them.
     helpers: f64,
+    /// The master is not the thread that sits on processor 0, which sleeps.
+    foreign_master: bool,
     /// The part of the time in which a quota keeps the program back.
     kept_back: f64,
 }
@@ -36,6 +38,7 @@ impl World {
             ran: 0,
             strangers: BTreeMap::new(),
             helpers: 0.0,
+            foreign_master: false,
             kept_back: 0.0,
         }
     }
@@ -58,6 +61,11 @@ impl World {
                 *busy += part(1.0 - self.kept_back);
                 continue;
             }
+            if self.foreign_master && *cpu == 0 {
+                self.ran += time;
+                *busy += time;
+                continue;
+            }
             let others = stranger + self.helpers / f64::from(CPUS);
             times.ran += part(1.0 - others);
             times.waited += part(others);
@@ -75,7 +83,7 @@ impl World {
         let left = self.foreign.left();
         let threads = self.threads.iter().filter(|(cpu, _)| !left.contains(cpu));
         let threads = threads.map(|(cpu, times)| (*cpu, (Tid(100 + *cpu as i32), *times))).collect();
-        let held = Held { threads, ran: close.then_some(self.ran) };
+        let held = Held { threads, first: 0, ran: close.then_some(self.ran) };
         let mut sample = Sample { at: self.now, held: [(1, held)].into(), ..Sample::default() };
         if close {
             (sample.busy, sample.ran) = (self.busy.clone(), self.ran);
@@ -153,6 +161,15 @@ fn threads_of_the_program_itself_are_no_strangers() {
     world.helpers = 1.6;
     world.looks(1_000 * MS);
     assert!(world.foreign.left().is_empty());
+}
+
+#[test]
+fn a_master_that_is_not_the_initial_thread_is_no_helper() {
+    let mut world = World::new(1);
+    world.foreign_master = true;
+    world.strangers.insert(2, 0.5);
+    world.looks(100 * MS);
+    assert_eq!(world.foreign.left(), [2]);
 }
 
 #[test]
@@ -243,7 +260,7 @@ fn two_managers_that_meet_each_other_part() {
                 let threads =
                     (0..2).filter(|cpu| on[*cpu][who]).map(|cpu| (cpu as u32, (Tid(cpu as i32), times[who][cpu])));
                 let ran = times[who].iter().map(|it| it.ran).sum();
-                let held = [(1, Held { threads: threads.collect(), ran: Some(ran) })].into();
+                let held = [(1, Held { threads: threads.collect(), first: 0, ran: Some(ran) })].into();
                 let busy = [(0, busy[0]), (1, busy[1])].into();
                 managers[who].look(Sample { at: now, held, busy, ran, cost: 0 });
             }
@@ -267,7 +284,7 @@ proptest! {
             now += passed * MS;
             let times = Times { ran: numbers[0], waited: numbers[1] };
             let threads = [(numbers[2] as u32 % 3, (Tid(numbers[3] as i32 % 3), times))].into();
-            let held = [(numbers[4] % 2, Held { threads, ran: close.then_some(numbers[5]) })].into();
+            let held = [(numbers[4] % 2, Held { threads, first: 0, ran: close.then_some(numbers[5]) })].into();
             let busy = if close { [(0, numbers[6]), (1, numbers[7])].into() } else { BTreeMap::new() };
             foreign.look(Sample { at: now, held, busy, ran: numbers[5], cost: 0 });
             let next = foreign.next_look().unwrap();

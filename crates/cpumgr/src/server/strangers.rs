@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use platform::affinity::Tid;
 use platform::clock::monotonic_ns;
 use platform::load;
 use policies::{AppId, Cause};
@@ -34,11 +35,15 @@ impl Server {
             sample.ran = sample.ran.saturating_add(ran.unwrap_or(0));
             let holding = self.ledger.holding(AppId(connection.serial));
             let Some(holding) = holding.filter(|it| !it.shared && it.unbound.is_none()) else { continue };
+            let Some(first) = holding.cpus.first().copied() else { continue };
+            let pid = Tid(connection.peer.pid.0);
             let seated = program.areas.vps().take_while(|vp| vp.index < holding.cpus.len());
-            let threads: BTreeMap<_, _> = seated
-                .filter_map(|vp| Some((holding.cpus[vp.index], (vp.tid, program.reclaim.threads().times(vp.tid)?))))
-                .collect();
-            sample.held.insert(connection.serial, Held { threads, ran });
+            let seated = seated.map(|vp| (holding.cpus[vp.index], vp.tid));
+            // The initial thread, unless somebody says that he is virtual processor 0.
+            let threads: BTreeMap<_, _> = std::iter::once((first, pid)).chain(seated).collect();
+            let threads = threads.into_iter();
+            let threads = threads.filter_map(|(cpu, tid)| Some((cpu, (tid, program.reclaim.threads().times(tid)?))));
+            sample.held.insert(connection.serial, Held { threads: threads.collect(), first, ran });
         }
         if close {
             let attached = self.attached.values().filter_map(|it| load::ran(it.pid).ok());
