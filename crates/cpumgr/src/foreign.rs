@@ -18,7 +18,8 @@
 //! 5. Each program keeps a processor (`Ledger::leave_to_others`): leaving one never makes programs share another.
 //!
 //! Windows are short while a program is new ([`QUICK`]), otherwise there is a look in [`PERIOD`]: one small file for each
-//! processor that is held, and never more than a two-hundredth of the manager's time. Processes of lower priority (`nice`) make nobody wait, and are none.
+//! processor that is held, and never more than a two-hundredth of the manager's time. Processes of lower priority (`nice`)
+//! make nobody wait, and are none.
 //!
 //! # Papers
 //! None: the papers' machine was dedicated. D9 wants it for two managers.
