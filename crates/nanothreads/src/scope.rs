@@ -75,7 +75,8 @@ impl fmt::Debug for Scope<'_> {
 /// end could drop, for ever.
 ///
 /// A child that is forked inside a task, or inside the body while there are tasks, may use scopes of its own, but the tasks
-/// are its parent's: it is ended with a report when it waits for them, or leaves its task (D13).
+/// are its parent's: it must not add to them, and is ended with a report when it waits for them, or leaves its task, also the
+/// last one (D13).
 ///
 /// # Panics
 /// With the payload of the body or the first task that panics, after all tasks are done.

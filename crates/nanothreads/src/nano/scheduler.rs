@@ -114,7 +114,7 @@ impl Scheduler {
     /// A scheduler for the team of the caller and `slaves`: one that the calling thread used before, or a new one.
     pub(crate) fn take(slaves: &[&'static Vp]) -> Arc<Self> {
         let size = slaves.len() + 1;
-        let fits = |scheduler: &Arc<Self>| scheduler.members.len() == size;
+        let fits = |scheduler: &Arc<Self>| scheduler.members.len() == size && !scheduler.is_parents();
         // The store is gone while the thread's destructors run.
         let spare = SPARE.try_with(|spare| {
             let mut spare = spare.borrow_mut();
@@ -131,6 +131,11 @@ impl Scheduler {
 
     /// Keeps the scheduler of a scope that is over for the calling thread's next scope.
     pub(crate) fn give_back(mut scheduler: Arc<Self>) {
+        if scheduler.is_parents() {
+            // Other threads of the parent may have been amid something when this copy was made.
+            std::mem::forget(scheduler);
+            return;
+        }
         // A completion on a foreign thread may still be on its way out: then the scheduler is that thread's to drop.
         let Some(unique) = Arc::get_mut(&mut scheduler) else { return };
         // ORDERING: Relaxed - nobody else has the scheduler.
@@ -150,11 +155,17 @@ impl Scheduler {
         });
     }
 
-    /// Ends a child that was forked inside the scope, when it wants to go on with what is its parent's: queues and locks are
-    /// as the parent's other threads left them, and those threads do not exist here. Cost: two loads.
+    /// True in a child that was forked inside the scope: queues and locks are as the parent's other threads left them, and
+    /// those threads do not exist here. Cost: two loads.
+    #[inline]
+    fn is_parents(&self) -> bool {
+        !ptr::eq(self.engine, engine())
+    }
+
+    /// Ends such a child, when it wants to go on with what is its parent's.
     #[inline]
     pub(super) fn assert_own(&self) {
-        if !ptr::eq(self.engine, engine()) {
+        if self.is_parents() {
             end_child();
         }
     }
@@ -369,5 +380,35 @@ impl Scheduler {
     #[inline]
     pub(super) fn wake_one(&self, candidates: impl Iterator<Item = usize>) {
         self.idle.wake_one(candidates, |member| &self.members[member].point);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn taken() -> *const Scheduler {
+        Arc::as_ptr(&Scheduler::take(&[]))
+    }
+
+    #[test]
+    fn a_scheduler_is_kept_for_the_next_scope_unless_it_is_the_parents() {
+        let parents = || {
+            let mut scheduler = Scheduler::new(1);
+            scheduler.engine = ptr::null();
+            Arc::new(scheduler)
+        };
+        let own = Scheduler::take(&[]);
+        let address = Arc::as_ptr(&own);
+        Scheduler::give_back(own);
+        assert!(ptr::eq(taken(), address), "kept");
+        let given = parents();
+        let address = Arc::as_ptr(&given);
+        Scheduler::give_back(given);
+        // It is leaked: nothing else can be where it is.
+        assert!(!ptr::eq(taken(), address), "given back by the child");
+        let spare = parents();
+        SPARE.with_borrow_mut(|spares| spares.push(Arc::clone(&spare)));
+        assert!(!ptr::eq(taken(), Arc::as_ptr(&spare)), "given back before the fork");
     }
 }

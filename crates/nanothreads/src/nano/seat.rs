@@ -432,6 +432,8 @@ impl<'a> Seat<'a> {
             scope::run_nano(nano, self, false);
             self.own().current.set(below);
         }
+        // The body may have forked, and this be the child: whoever waits for the nano-thread waits in the parent.
+        self.scheduler.assert_own();
         this.node.set_phase(Phase::Ended);
         // SAFETY: - its own shares; the seat is ours.
         unsafe { self.scheduler.release(Some(self), nano.node(), this.node.own_shares()) }
