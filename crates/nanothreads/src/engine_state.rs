@@ -8,6 +8,7 @@ use crate::counters::Blocks;
 use crate::load::Load;
 use crate::managed::Managed;
 use crate::nearness;
+use crate::per_vp::numbers::Numbers;
 use crate::placement::{self, Home};
 use crate::shares::{Share, Shares};
 use crate::sizer::{self, TeamSizer};
@@ -53,6 +54,7 @@ pub(crate) struct Engine {
     seats: Mutex<()>,
     load: Load,
     counters: Blocks,
+    numbers: Numbers,
 }
 
 /// Threads that a team may have on any machine: [`Engine::largest_team`] is no less.
@@ -170,6 +172,7 @@ impl Engine {
             seats: Mutex::new(()),
             load: Load::default(),
             counters: Blocks::default(),
+            numbers: Numbers::default(),
         }
     }
 
@@ -208,6 +211,11 @@ impl Engine {
     /// What the threads of this process count.
     pub(crate) fn counters(&self) -> &Blocks {
         &self.counters
+    }
+
+    /// The numbers of this process's threads.
+    pub(crate) fn numbers(&self) -> &Numbers {
+        &self.numbers
     }
 
     /// Virtual processors created so far.

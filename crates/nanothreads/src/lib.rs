@@ -12,8 +12,8 @@
 //!   (`cpumgr`) when one answers, else the affinity mask and cgroup quota. Each region reads it when it forks.
 //!
 //! # fork()
-//! A child of `fork` has one thread, and starts with an engine of its own: it may use all that is here, with virtual
-//! processors that it creates, also when it was forked inside a region. What was open in its parent stays the parent's (D13):
+//! A child of `fork` has one thread, and starts with an engine of its own: it may use all that is here (but see the end of this
+//! section), with virtual processors that it creates, also when it was forked inside a region. What was open in its parent stays the parent's (D13):
 //! - A child that a *master* forks in its own part leaves the region alone, with its own part's result, and that of parts that
 //!   its thread ran because nobody else had begun them; kept [`Team`]s go on with other threads. It must not wait in that
 //!   part for the other members (at a barrier, for a turn, a post or data).
@@ -22,6 +22,13 @@
 //!   part. Else it is ended with a report on stderr, by `SIGABRT`. So is one that goes on with its parent's tasks ([`scope()`]).
 //! - A child that completes or joins what other threads of its parent run, in [`join()`] or [`Team::overlap`], gets a panic
 //!   that says so.
+//!
+//! The engine's locks are not its parent's. Those of the C library and of Rust's standard library are, and creating a virtual
+//! processor is starting a thread. glibc makes what it holds itself (its allocator, its threads) good in a child. The standard
+//! library does not: in a program whose `main` is Rust's, each thread that starts or ends holds a lock for a moment (for what is
+//! said of stack overflows), and so does whoever prints. A child that is forked in that moment waits for ever when it starts a
+//! thread, here or anywhere, or prints. So fork where no other thread is starting or ending. Virtual processors start at the
+//! first region that needs them, and do not end.
 //!
 //! # Map
 //! | what | where |

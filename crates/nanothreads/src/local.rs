@@ -98,6 +98,8 @@ pub(crate) struct Local {
     /// The grant's epoch when the thread last looked between two pieces of its work.
     worked_under: Cell<u32>,
     counters: Cell<&'static Counters>,
+    /// See [`Local::number`].
+    number: Cell<Option<usize>>,
     /// See [`Local::keep_panic`].
     panic: FirstPanic,
 }
@@ -208,6 +210,7 @@ impl Local {
             claim: Claim::default(),
             worked_under: Cell::new(0),
             counters: Cell::new(engine().counters().take()),
+            number: Cell::new(None),
             panic: FirstPanic::default(),
         }
     }
@@ -268,6 +271,19 @@ impl Local {
     #[inline]
     pub(crate) fn counters(&self) -> &'static Counters {
         self.counters.get()
+    }
+
+    /// The thread's number among those that have one; a thread that begins when this one has ended may have the same.
+    #[inline]
+    pub(crate) fn number(&self) -> usize {
+        self.number.get().unwrap_or_else(|| self.take_number())
+    }
+
+    #[cold]
+    fn take_number(&self) -> usize {
+        let number = engine().numbers().take();
+        self.number.set(Some(number));
+        number
     }
 
     /// A wait of so many ticks is over.
@@ -426,6 +442,9 @@ impl Local {
     /// Gives all that the thread reserved back.
     fn retire(self) {
         engine().counters().give_back(self.counters());
+        if let Some(number) = self.number.get() {
+            engine().numbers().give_back(number);
+        }
         for mut group in self.groups.into_inner() {
             group.members.drain(..group.lent);
             // Their next master may have other processors, or none of its own.

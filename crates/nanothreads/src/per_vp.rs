@@ -1,13 +1,15 @@
 //! Storage per virtual processor: a value for each thread that asks, made when it first does.
 
-use platform::sync::CachePadded;
-use std::cell::{RefCell, RefMut};
+pub(crate) mod numbers;
+mod places;
+
+use places::Places;
+use std::cell::RefMut;
 use std::fmt;
-use thread_local::ThreadLocal;
 
 /// A value for each virtual processor and each other thread that uses it, made by `make` at its first use there (a thread
 /// that begins after another one has ended may go on with that one's value). After the region its owner reads, changes
-/// or takes them all.
+/// or takes them all. A thread has its value also in thread-local destructors.
 ///
 /// Access takes no lock and shares no cache line: each value has lines of its own, and while a closure of
 /// [`PerVp::with`] runs nobody else can reach it.
@@ -34,14 +36,14 @@ use thread_local::ThreadLocal;
 /// let own: &mut i32 = values.with(|own| own);
 /// ```
 pub struct PerVp<T: Send, F = fn() -> T> {
-    places: ThreadLocal<CachePadded<RefCell<T>>>,
+    places: Places<T>,
     make: F,
 }
 
 impl<T: Send + fmt::Debug, F> fmt::Debug for PerVp<T, F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Other threads may be using theirs: their values cannot be shown.
-        f.debug_struct("PerVp").field("own", &self.places.get()).finish_non_exhaustive()
+        f.debug_struct("PerVp").field("own", &self.places.own()).finish_non_exhaustive()
     }
 }
 
@@ -54,7 +56,7 @@ impl<T: Send + Default> Default for PerVp<T> {
 impl<T: Send, F: Fn() -> T> PerVp<T, F> {
     /// Storage without values yet; `make` makes each.
     pub fn new(make: F) -> Self {
-        Self { places: ThreadLocal::new(), make }
+        Self { places: Places::new(), make }
     }
 
     /// Runs `body` with the calling thread's value. Cost: a few loads; the first time on a thread one allocation.
@@ -81,12 +83,12 @@ impl<T: Send, F: Fn() -> T> PerVp<T, F> {
     /// ```
     #[inline]
     pub fn try_with<R>(&self, body: impl FnOnce(&mut T) -> R) -> Option<R> {
-        let place = match self.places.get() {
+        let place = match self.places.own() {
             Some(place) => place,
             None => {
-                // Outside `get_or`: `make` may call this again, or let other nano-threads run that do.
+                // Outside the storage: `make` may call this again, or let other nano-threads run that do.
                 let value = (self.make)();
-                self.places.get_or(|| CachePadded::new(RefCell::new(value)))
+                self.places.keep(value)
             }
         };
         let value: Option<RefMut<'_, T>> = place.try_borrow_mut().ok();
@@ -95,7 +97,8 @@ impl<T: Send, F: Fn() -> T> PerVp<T, F> {
 }
 
 impl<T: Send, F> PerVp<T, F> {
-    /// The values that were made, in no particular order.
+    /// The values that were made, in no particular order. In a child of `fork` without those that other threads of its parent
+    /// were using when it was forked: they may be half written.
     ///
     /// ```
     /// let mut counts = nanothreads::PerVp::new(|| 0);
@@ -106,12 +109,12 @@ impl<T: Send, F> PerVp<T, F> {
     /// }
     /// ```
     pub fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
-        self.places.iter_mut().map(|place| place.get_mut())
+        self.places.values_mut()
     }
 
     /// The same, to keep.
-    pub fn into_values(self) -> impl Iterator<Item = T> {
-        self.places.into_iter().map(|place| CachePadded::into_inner(place).into_inner())
+    pub fn into_values(mut self) -> impl Iterator<Item = T> {
+        self.places.take().into_iter()
     }
 
     /// How many values were made.
@@ -150,6 +153,23 @@ mod tests {
         let mut values: Vec<_> = values.into_values().collect();
         values.sort();
         assert_eq!(values, [[1, 11], [2, 12], [3, 13]]);
+    }
+
+    #[test]
+    fn threads_that_come_one_after_the_other_use_few_values() {
+        let values = std::sync::Arc::new(PerVp::new(|| 0));
+        for _ in 0..500 {
+            let values = std::sync::Arc::clone(&values);
+            // Not a scoped thread: the join of that one does not wait for the thread's end.
+            std::thread::spawn(move || values.with(|own| *own += 1)).join().expect("the thread does not panic");
+        }
+        let mut values = std::sync::Arc::into_inner(values).expect("the threads have ended");
+        assert!(
+            values.count() < 100,
+            "{} values: other tests' threads come and go, too, but not so many",
+            values.count()
+        );
+        assert_eq!(values.into_values().sum::<i32>(), 500);
     }
 
     #[test]

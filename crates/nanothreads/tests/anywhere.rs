@@ -8,7 +8,7 @@ use nanothreads::*;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::mpsc;
+use std::sync::{LazyLock, mpsc};
 use std::thread;
 use team_of_four::{four, four_alone, members, panic_of, schedules};
 
@@ -56,6 +56,42 @@ fn a_thread_local_destructor_forks_regions() {
         });
         ended.join().expect("no region panics");
         assert_eq!(receiver.recv().expect("the destructor ran"), (SUM, 3));
+    }
+}
+
+#[test]
+fn a_thread_local_destructor_uses_storage() {
+    static VALUES: LazyLock<PerVp<u32>> = LazyLock::new(PerVp::default);
+    struct Last(mpsc::Sender<u32>);
+    impl Drop for Last {
+        fn drop(&mut self) {
+            let value = VALUES.with(|own| {
+                *own += 1;
+                *own
+            });
+            self.0.send(value).expect("the test waits");
+        }
+    }
+    thread_local!(static LAST: std::cell::RefCell<Option<Last>> = const { std::cell::RefCell::new(None) });
+    let (sender, receiver) = mpsc::channel();
+    for (uses_it_before, uses_it_after) in [(true, false), (false, true), (false, false)] {
+        let sender = sender.clone();
+        let ended = thread::spawn(move || {
+            let set = |uses_it: bool| {
+                if uses_it {
+                    VALUES.with(|own| *own = 10)
+                }
+            };
+            // Destructors run in some order: once the storage is used first before this one is made, once after, once never.
+            set(uses_it_before);
+            LAST.set(Some(Last(sender)));
+            set(uses_it_after);
+        });
+        ended.join().expect("the destructor does not panic");
+        let value = receiver.recv().expect("the destructor ran");
+        if uses_it_before || uses_it_after {
+            assert_eq!(value, 11, "the thread's own value");
+        }
     }
 }
 
