@@ -301,6 +301,14 @@ impl Engine {
         self.processors().max(self.sizer().limit())
     }
 
+    /// True when so many threads have a processor each: what regions may use now, and not more than there are, of which a number
+    /// that the program gave says nothing. Cost: a load or two beside the sizer's limit.
+    #[inline]
+    pub(crate) fn has_room_for(&self, threads: usize) -> bool {
+        let sizer = self.sizer();
+        threads <= sizer.limit() && (sizer.knows_processors() || threads <= self.processors())
+    }
+
     /// Counts a new outermost master, the calling thread.
     pub(crate) fn enroll_master(&self) -> Arc<Share> {
         let share = self.shares.enroll(Some(affinity::current_tid()));

@@ -66,7 +66,7 @@ pub(crate) fn wait_late_at(
     let sizer = engine().sizer();
     let mut watch = None;
     let look_around = || {
-        if crowd as usize > sizer.limit() {
+        if patience::is_crowded(crowd) {
             // They take turns anyway.
             return Advice::Spin;
         }

@@ -3,7 +3,7 @@
 //! # Rules (../../docs/papers.md: D5, D7, D15, D16)
 //! | situation | spins for |
 //! |---|---|
-//! | more threads than the program has processors now (nested teams and other masters' counted) | not at all: hands over at once, for [`SHORT`] where nobody takes it, then sleeps |
+//! | more threads than the program has processors now (nested teams and other masters' counted), or than there are where the program said how many threads it wants | not at all: hands over at once, for [`SHORT`] where nobody takes it, then sleeps |
 //! | manager says that nobody else wants a processor | [`HOT`]: the team of a dedicated machine stays hot |
 //! | manager, processors are wanted elsewhere | [`SHORT`] |
 //! | no manager | between [`SHORTEST`] and [`LONG`], as it paid lately (below) |
@@ -76,8 +76,7 @@ impl Patience {
 
 /// True when one of `crowd` threads may spin for a moment.
 pub(crate) fn may_spin(crowd: u32) -> bool {
-    let engine = engine();
-    crowd as usize <= engine.sizer().limit() && engine.config().waiting != Waiting::Passive
+    !is_crowded(crowd) && engine().config().waiting != Waiting::Passive
 }
 
 /// Waits for about as long as a cache line needs to come, where spinning is allowed at all: true when `look` came to hold.
@@ -104,8 +103,8 @@ pub(crate) fn beside(local: &Local, crowd: u32, threads: impl Iterator<Item = Ti
 }
 
 /// True when `crowd` threads are more than the program has processors now.
-fn is_crowded(crowd: u32) -> bool {
-    crowd as usize > engine().sizer().limit()
+pub(crate) fn is_crowded(crowd: u32) -> bool {
+    !engine().has_room_for(crowd as usize)
 }
 
 /// What a waiting thread found when it looked around.

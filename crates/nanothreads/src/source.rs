@@ -42,6 +42,12 @@ impl Source {
         self.origin
     }
 
+    /// True when its limit is one of processors that are there: of the mask and quota as they are now, or granted.
+    #[inline]
+    pub(crate) fn knows_processors(&self) -> bool {
+        self.origin != Origin::Settings || self.managed.is_some()
+    }
+
     /// The manager that the program follows, or followed.
     #[inline]
     pub(crate) fn managed(&self) -> Option<&'static Managed> {
