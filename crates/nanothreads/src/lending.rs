@@ -4,8 +4,8 @@
 //! 1. `lend` (the lender, no region of it open): voids what was lent before by a new number, puts the rest on the list (G1).
 //! 2. `borrow` (a member that forks, while the lender's region is open): takes up to an equal share off the list (G2),
 //!    and keeps it for its next forks, beside the number (`generation`) under which it was lent (G3).
-//!    Members that are masters of more than that, of threads without a processor, count themselves: where those sit depends on it
-//!    (`placement.rs`, `Home::beyond`).
+//!    Members that are masters of more than that, of threads without a processor, enroll, and show each other when their regions
+//!    are open: where those threads sit depends on it (`local/beyond.rs`).
 //! 3. A member that finds another number than the one it keeps (G3) forgets what it borrowed under the old one.
 //! 4. A member notes how many processors the lender's region could use with all that it forks inside (G4): the lender asks for
 //!    more at a later fork, and has more to lend.
@@ -19,7 +19,8 @@
 //! |---|---|---|
 //! | G1 `generation`, `surplus` store | Relaxed: before the fork whose supply (Release) the members see (Acquire) | G2, G3 |
 //! | G4 `wanted` | Relaxed: a number on its own; who misses it finds it at the fork after the next | the lender's look |
-//! | list | under the lock | |
+//! | what masters show | Relaxed: numbers on their own; who misses one sees it at the end of its region, or some regions later | the others' looks |
+//! | lists | under the lock | |
 //! A taken-back virtual processor's last region is joined by its borrower before the borrower arrives at the lender's
 //! join: the lender may supply it at once.
 //!
@@ -28,8 +29,8 @@
 
 use crate::engine_state::new_generation;
 use platform::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
-use platform::sync::{Mutex, MutexGuard};
-use std::sync::PoisonError;
+use platform::sync::{CachePadded, Mutex, MutexGuard};
+use std::sync::{Arc, PoisonError};
 
 /// See the module head. `T` is what is lent.
 #[derive(Debug)]
@@ -39,7 +40,7 @@ pub struct Lender<T> {
     generation: AtomicU64,
     /// What may be lent now: lets a member that finds 0 go on without the lock.
     surplus: AtomicU32,
-    /// Masters inside the lender's region that have more than what is lent now.
+    /// How many masters are enrolled.
     masters: AtomicU32,
     /// The most that a member noted since the lender took the note.
     wanted: AtomicUsize,
@@ -51,6 +52,36 @@ struct Lending<T> {
     free: Vec<T>,
     /// What one member may take: an equal share.
     share: usize,
+    /// Masters that have more than what is lent now.
+    masters: Vec<Arc<Shown>>,
+}
+
+/// What a master that has more than what is lent to it shows the others of its kind: how often a region with that began or
+/// ended, odd while one is open. Writer: that master.
+#[derive(Debug)]
+pub struct Shown(CachePadded<AtomicU32>);
+
+impl Shown {
+    /// A region begins or ends.
+    pub fn change(&self) {
+        // ORDERING: Relaxed, both - see the module head.
+        self.0.store(self.0.load(Relaxed).wrapping_add(1), Relaxed);
+    }
+}
+
+/// What a master's others showed at a look.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Others {
+    open: usize,
+    /// Sum of their numbers.
+    changes: u32,
+}
+
+impl Others {
+    /// True when one of them had a region open.
+    pub fn is_open(self) -> bool {
+        self.open > 0
+    }
 }
 
 impl<T: Copy> Default for Lender<T> {
@@ -63,7 +94,7 @@ impl<T: Copy> Lender<T> {
     /// One that lends nothing.
     pub fn new() -> Self {
         Self {
-            lending: Mutex::new(Lending { free: Vec::new(), share: 0 }),
+            lending: Mutex::new(Lending { free: Vec::new(), share: 0, masters: Vec::new() }),
             generation: AtomicU64::new(new_generation()),
             surplus: AtomicU32::new(0),
             masters: AtomicU32::new(0),
@@ -110,8 +141,8 @@ impl<T: Copy> Lender<T> {
         lending.free.clear();
         lending.free.extend_from_slice(spare);
         lending.share = spare.len().div_ceil(members.max(1));
-        // ORDERING: Relaxed - as G1.
-        self.masters.store(0, Relaxed);
+        lending.masters.clear();
+        self.publish_masters(&lending);
         // ORDERING: Relaxed (G1) - read by members of the region whose slots are supplied after this.
         self.generation.store(new_generation(), Relaxed);
         self.publish_surplus(&lending);
@@ -131,17 +162,42 @@ impl<T: Copy> Lender<T> {
         group
     }
 
-    /// Counts a member that is the master of more than what it could borrow; returns how many are counted.
-    pub fn count_master(&self) -> u32 {
-        // ORDERING: Relaxed - a number on its own, for placement.
-        self.masters.fetch_add(1, Relaxed) + 1
+    /// Enrolls a member that is the master of more than what it could borrow, until it drops what it gets.
+    pub fn enroll(&self) -> Arc<Shown> {
+        let own = Arc::new(Shown(CachePadded::new(AtomicU32::new(0))));
+        let mut lending = self.lending();
+        lending.masters.retain(|master| Arc::strong_count(master) > 1);
+        lending.masters.push(Arc::clone(&own));
+        self.publish_masters(&lending);
+        own
     }
 
-    /// How many are counted since things were lent last. Cost: one load, of the line of the number.
+    fn publish_masters(&self, lending: &Lending<T>) {
+        // ORDERING: Relaxed - a hint, for placement.
+        self.masters.store(u32::try_from(lending.masters.len()).unwrap_or(u32::MAX), Relaxed);
+    }
+
+    /// How many are enrolled, at most; some may have left since the last one came. Cost: one load, of the line of the number.
     #[inline]
     pub fn masters(&self) -> u32 {
         // ORDERING: Relaxed - as above.
         self.masters.load(Relaxed)
+    }
+
+    /// What the others than `own` show; `None` when another one looks just now. Cost where nobody else is enrolled: one load.
+    pub fn others(&self, own: &Arc<Shown>) -> Option<Others> {
+        if self.masters() < 2 {
+            return Some(Others::default());
+        }
+        let lending = self.lending.try_lock().ok()?;
+        let mut seen = Others::default();
+        for other in lending.masters.iter().filter(|other| !Arc::ptr_eq(other, own)) {
+            // ORDERING: Relaxed - see the module head.
+            let changes = other.0.load(Relaxed);
+            seen.open += usize::from(!changes.is_multiple_of(2));
+            seen.changes = seen.changes.wrapping_add(changes);
+        }
+        Some(seen)
     }
 
     /// Step 3: the number under which things are lent now. Cost: one load.

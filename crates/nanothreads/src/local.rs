@@ -40,6 +40,7 @@ use std::ffi::c_void;
 use std::ptr;
 use std::sync::LazyLock;
 
+mod beyond;
 mod claim;
 mod group;
 mod lead;

@@ -3,8 +3,8 @@
 //! The master's own thread is never bound. Virtual processors therefore take the processors that the master is *not*
 //! on; when it moved onto one of theirs and both spin, `bind_to_grant` deals anew.
 //!
-//! Threads of exact inner teams for which there is no processor sit beside their masters where several masters have such, and
-//! elsewhere where one has ([`Home::beyond`]): masters count themselves with the root that lends ([`crate::lending`]).
+//! Threads of exact inner teams for which there is no processor sit beside their masters where several masters have such at the
+//! same time, and elsewhere where one has ([`Home::beyond`]): masters show each other when theirs work (`local/beyond.rs`).
 //!
 //! A soft placement stays, also where a virtual processor had to wait on its home: given up for a while after such waits it
 //! was packed on its master's processor instead, and an empty region beside other programs took 120 us instead of 1.
@@ -28,15 +28,15 @@ pub(crate) enum Home {
 
 impl Home {
     /// That of an inner team's thread number `index` beyond those that the program has processors for, where `lent` are the
-    /// team's others, and so many masters inside the same region have such threads.
+    /// team's others; `together`: other masters inside the same region have such threads at the same time.
     ///
-    /// Several: all processors have work. The team's are its master's and those of `lent`, which the first ones beyond share.
+    /// Several masters: all processors have work. The team's are its master's and those of `lent`, which the first ones beyond share.
     /// So teams of two inside a team that has all processors have one processor each: who waits there hands it to whom it
     /// waits for, and two changes on each processor make a region, where teams whose members sit crosswise make twice as many.
     ///
-    /// One: what the others of the region around sit on may be idle, and the master's is not.
-    pub(crate) fn beyond(index: usize, lent: &[&'static Vp], masters: u32) -> Option<Self> {
-        if masters < 2 {
+    /// One master: what the others of the region around sit on may be idle, and the master's is not.
+    pub(crate) fn beyond(index: usize, lent: &[&'static Vp], together: bool) -> Option<Self> {
+        if !together {
             return Some(Self::Behind(index + 1));
         }
         if index == 0 { Some(Self::Beside) } else { lent.get(index - 1).map(|vp| Self::Of(vp.number())) }
@@ -160,9 +160,9 @@ mod tests {
 
     #[test]
     fn who_is_beyond_the_processors_sits_beside_its_master_unless_that_is_the_only_one() {
-        assert_eq!(Home::beyond(0, &[], 2), Some(Home::Beside));
-        assert_eq!(Home::beyond(1, &[], 2), None);
-        let places: Vec<_> = (0..3).map(|index| Home::beyond(index, &[], 1)).collect();
+        assert_eq!(Home::beyond(0, &[], true), Some(Home::Beside));
+        assert_eq!(Home::beyond(1, &[], true), None);
+        let places: Vec<_> = (0..3).map(|index| Home::beyond(index, &[], false)).collect();
         assert_eq!(places, [1, 2, 3].map(|places| Some(Home::Behind(places))));
         if engine().mask().len() > 1 {
             // The thread may be moved at any time: once in a while it is not.

@@ -285,7 +285,7 @@ impl Team {
             None => fork_join::gather_lines(local, members, region.crowd),
         }
         guard.leave();
-        local.settle();
+        local.vacate();
         Some(Joined { members, is_global: channel.is_some() })
     }
 }

@@ -190,12 +190,22 @@ impl Local {
     #[inline]
     pub(crate) fn occupy(&self, size: u32) -> u32 {
         self.counters().forked(size);
-        if let Some(managed) = engine().managed()
-            && self.is_outermost()
-        {
+        if !self.is_outermost() {
+            self.open_beyond(size as usize);
+        } else if let Some(managed) = engine().managed() {
             managed.forked(size);
         }
         self.crowd_of(size)
+    }
+
+    /// After the join of a region that [`Local::occupy`] was told of.
+    #[inline]
+    pub(crate) fn vacate(&self) {
+        if self.is_outermost() {
+            self.claim.give_back();
+        } else {
+            self.close_beyond();
+        }
     }
 
     /// Before `size` threads of this master work: how many work then.

@@ -1,5 +1,6 @@
 //! The virtual processors of one master at one depth.
 
+use super::beyond::Beyond;
 use super::supplied::Supplied;
 use super::{Need, Root};
 use crate::engine_state::{engine, new_generation};
@@ -16,8 +17,8 @@ pub(super) struct Group {
     pub(super) lent: usize,
     /// The lending that `lent` belongs to.
     pub(super) generation: u64,
-    /// How many masters in that region had threads beyond what is lent, when this group's were placed.
-    pub(super) masters: u32,
+    /// Whether other masters in that region have threads beyond what is lent, as this one may, at the same time.
+    pub(super) beyond: Beyond,
     /// A root's: how many members its team used when it last lent the rest.
     pub(super) used: usize,
     /// A root's: the sizer's epoch at that time, to which the members of an outermost one are bound.
@@ -79,19 +80,24 @@ impl Group {
         self.grow_by(wanted, |_| None)
     }
 
-    /// The same for an inner team, which has the processors of its master and of what is lent, as one of so many masters that
-    /// have more threads than that ([`Home::beyond`]).
-    pub(super) fn grow_inside(&mut self, wanted: usize, masters: u32) -> bool {
-        self.masters = masters;
+    /// The same for an inner team, which has the processors of its master and of what is lent, and may be `together` with others
+    /// that have more threads than that ([`Home::beyond`]).
+    pub(super) fn grow_inside(&mut self, wanted: usize, together: bool) -> bool {
         let lent = self.lent;
-        // Where it was another number when they came.
+        // Where it was otherwise when they came.
         for (index, vp) in self.members[lent..].iter().enumerate() {
-            match Home::beyond(index, &self.members[..lent], masters) {
-                Some(Home::Beside) => vp.move_to(Home::Beside),
-                home => vp.lodge(home.unwrap_or(Home::Of(vp.number()))),
-            }
+            vp.move_to(Home::beyond(index, &self.members[..lent], together).unwrap_or(Home::Of(vp.number())));
         }
-        self.grow_by(wanted, |members| Home::beyond(members.len() - lent, &members[..lent], masters))
+        self.grow_by(wanted, |members| Home::beyond(members.len() - lent, &members[..lent], together))
+    }
+
+    /// A region of the team is joined, which may have had threads beyond what `root` lends.
+    #[inline]
+    pub(super) fn close_beyond(&mut self, root: &Root) {
+        if self.beyond.is_open() && self.beyond.close(root) {
+            // They sit elsewhere from now on.
+            self.reservation = Reservation::NONE;
+        }
     }
 
     fn grow_by(&mut self, wanted: usize, home: impl Fn(&[&'static Vp]) -> Option<Home>) -> bool {

@@ -14,7 +14,7 @@ impl Local {
         let epoch = engine().sizer().epoch();
         let limit = self.limit();
         self.with_group(|group| {
-            let grown = need == Need::Exact && group.grow_inside(size - 1, 1);
+            let grown = need == Need::Exact && group.grow_inside(size - 1, false);
             let used = group.members.len().min(size - 1);
             if group.used != used || grown || group.bound != epoch {
                 let lendable = group.lent.min(limit - 1);

@@ -1,5 +1,6 @@
 //! Making room for a team: what a master does before it forks, and how it is told from what others did since.
 
+use super::beyond::Beyond;
 use super::group::{Group, Reservation};
 use super::{Local, Need};
 use crate::engine_state::{CERTAIN, engine};
@@ -19,11 +20,11 @@ impl Local {
             let epoch = engine().sizer().epoch();
             self.with_group(|group| group.used == size - 1 && group.bound == epoch)
         } else {
-            let (generation, masters) = self.root_state();
+            let generation = self.generation();
             self.with_group(|group| {
                 group.within(need) >= size - 1
                     && group.generation == generation
-                    && (need == Need::Available || size - 1 <= group.lent || group.masters == masters)
+                    && (need == Need::Available || size - 1 <= group.lent || group.beyond.is_enrolled())
                     && group.reservation() != Reservation::NONE
             })
         };
@@ -73,14 +74,14 @@ impl Local {
             // for theirs would wait for each other.
             return 1;
         }
-        let (generation, masters) = self.root_state();
+        let generation = self.generation();
         self.with_group(|group| {
             if group.generation != generation {
                 // L1: what was lent is the root's again.
                 group.members.drain(..group.lent);
                 group.lent = 0;
                 group.generation = generation;
-                group.masters = 0;
+                group.beyond = Beyond::default();
             }
             // An exact team may have had others, for which there is no processor.
             let missing = (size - 1).saturating_sub(group.within(need));
@@ -90,8 +91,9 @@ impl Local {
                 group.members.splice(0..0, borrowed);
             }
             if need == Need::Exact && size - 1 > group.lent {
-                let masters = if group.masters == 0 { self.count_among_masters() } else { masters };
-                group.grow_inside(size - 1, masters);
+                // SAFETY: - as in `borrow`; not null, see above.
+                group.beyond.enroll(unsafe { &*self.membership.get().root });
+                group.grow_inside(size - 1, group.beyond.is_together());
             }
             group.within(need).min(size - 1) + 1
         })
@@ -107,7 +109,7 @@ impl Local {
     /// depth, for nobody else meanwhile, not taken back by the root. Cost: a few loads.
     #[inline]
     pub(crate) fn reserved(&self, reservation: Reservation, size: usize) -> Option<&[&'static Vp]> {
-        let generation = if self.is_root() { None } else { Some(self.root_state().0) };
+        let generation = if self.is_root() { None } else { Some(self.generation()) };
         self.with_group(|group| {
             let is_ready = group.reservation() == reservation
                 && reservation != Reservation::NONE
@@ -127,23 +129,38 @@ impl Local {
         root.borrow(wanted, has)
     }
 
-    /// What the root lends now: its number, and how many masters have threads beyond it.
+    /// The number of what the root lends now.
     #[inline]
-    fn root_state(&self) -> (u64, u32) {
+    fn generation(&self) -> u64 {
         let root = self.membership.get().root;
         if root.is_null() {
-            return (0, 0);
+            return 0;
         }
         // SAFETY: - as in `borrow`.
         let root = unsafe { &*root };
-        (root.generation(), root.masters())
+        root.generation()
     }
 
-    /// The caller gets its first threads beyond what the root lends now; returns how many masters have such.
-    fn count_among_masters(&self) -> u32 {
-        let root = self.membership.get().root;
-        // SAFETY: - as in `borrow`, which the caller has looked for.
-        let root = unsafe { &*root };
-        root.count_master()
+    /// A region of `size` threads inside another one begins.
+    #[inline]
+    pub(super) fn open_beyond(&self, size: usize) {
+        // SAFETY: - as in `borrow`.
+        let root = unsafe { self.membership.get().root.as_ref() };
+        if let Some(root) = root.filter(|_| !self.is_root()) {
+            self.with_group(|group| {
+                if size - 1 > group.lent {
+                    group.beyond.open(root);
+                }
+            });
+        }
+    }
+
+    /// It is joined.
+    #[inline]
+    pub(super) fn close_beyond(&self) {
+        // SAFETY: - as in `borrow`.
+        if let Some(root) = unsafe { self.membership.get().root.as_ref() } {
+            self.with_group(|group| group.close_beyond(root));
+        }
     }
 }
