@@ -194,6 +194,10 @@ mod tests {
                 })
             })
             .collect();
+        // So that at least one is asleep, or about to be, when it is woken.
+        while !sleepers.iter().any(|sleeper| sleeper.may_sleep()) {
+            std::thread::yield_now();
+        }
         for number in 1..=50 {
             round.store(number, SeqCst);
             membarrier::light();
