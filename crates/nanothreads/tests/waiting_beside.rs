@@ -2,44 +2,14 @@
 //! stay awake. One test: the threads of others would be in the way.
 #![cfg(all(not(loom), target_os = "linux"))]
 
+mod waits;
+
 use nanothreads::sizer::Fixed;
 use nanothreads::{Config, Team, Waiting, broadcast, join, scope};
 use platform::affinity::{CpuSet, affinity, set_affinity};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
-
-const ROUNDS: u32 = 20;
-const WORK: Duration = Duration::from_millis(2);
-
-/// The processor time of the calling thread.
-fn spent() -> Duration {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: - writes to the timespec.
-    assert_eq!(unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) }, 0);
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
-}
-
-fn work() {
-    let end = spent() + WORK;
-    while spent() < end {}
-}
-
-/// Sums up what waits cost who waits.
-#[derive(Default)]
-struct Waits(AtomicU64);
-
-impl Waits {
-    fn add(&self, begin: Duration) {
-        self.0.fetch_add((spent() - begin).as_nanos() as u64, Relaxed);
-    }
-
-    fn assert_few(self, what: &str) {
-        let waited = Duration::from_nanos(self.0.into_inner());
-        println!("{what}: waited for {waited:?} of processor time beside {:?} of work", WORK * ROUNDS);
-        // Who keeps the processor from the other one gets as much of it as that.
-        assert!(waited < WORK * ROUNDS / 2, "{what}: {waited:?}");
-    }
-}
+use waits::{ROUNDS, Waits, spent, work};
 
 fn wait_until(flag: &AtomicBool) {
     while !flag.load(Relaxed) {
