@@ -6,6 +6,7 @@
 use crate::config::Config;
 use crate::counters::Blocks;
 use crate::load::Load;
+use crate::local;
 use crate::managed::Managed;
 use crate::nearness;
 use crate::per_vp::numbers::Numbers;
@@ -15,6 +16,7 @@ use crate::sizer::{self, TeamSizer};
 use crate::source::{Origin, Source};
 use crate::vp::Vp;
 use platform::affinity::{self, CpuSet};
+use platform::pthread::EndOfThread;
 use platform::sync::CachePadded;
 use platform::topology::Topology;
 use std::ptr;
@@ -28,6 +30,10 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 /// it somebody may be writing.
 #[repr(align(128))]
 pub(crate) struct Engine {
+    /// The process was forked from one that had an engine.
+    is_childs: bool,
+    /// See [`local::end_of_thread`].
+    end_of_thread: Option<EndOfThread>,
     config: OnceLock<Config>,
     /// Leaked, for forked children go on with the one that the program set.
     sizer: OnceLock<Source>,
@@ -94,19 +100,21 @@ fn create() -> &'static Engine {
     platform::membarrier::prepare();
     platform::clock::Ticks::begin_measuring();
     crate::nano::ready::local::prepare();
-    crate::local::prepare();
     // Before there is anything that a child must not use. Threads that come here at once both have it called, which does no harm.
     if let Err(error) = platform::pthread::at_fork_child(after_fork) {
         eprintln!("nanos: {error}; a forked child must not use parallel regions");
     }
-    let fresh = Box::into_raw(Box::new(Engine::new()));
+    let fresh = Box::into_raw(Box::new(Engine::new(false, local::end_of_thread())));
     // ORDERING: AcqRel/Acquire - publishes the fresh engine, or sees the one that won.
     match ENGINE.compare_exchange(ptr::null_mut(), fresh, AcqRel, Acquire) {
         // SAFETY: - just leaked.
         Ok(_) => unsafe { &*fresh },
         Err(winner) => {
             // SAFETY: - `fresh` was not published: we are its only owner.
-            drop(unsafe { Box::from_raw(fresh) });
+            let fresh = unsafe { Box::from_raw(fresh) };
+            if let Some(key) = fresh.end_of_thread {
+                key.discard();
+            }
             // SAFETY: - published engines are never freed.
             unsafe { &*winner }
         }
@@ -119,7 +127,7 @@ extern "C" fn after_fork() {
     // ORDERING: Acquire - as in `engine`.
     // SAFETY: - as in `engine`.
     let Some(old) = (unsafe { ENGINE.load(Acquire).as_ref() }) else { return };
-    let fresh = Engine::new();
+    let fresh = Engine::new(true, old.end_of_thread);
     if let Some(config) = old.config.get() {
         let _ = fresh.config.set(config.clone());
     }
@@ -155,8 +163,10 @@ extern "C" fn after_fork() {
 }
 
 impl Engine {
-    fn new() -> Self {
+    fn new(is_childs: bool, end_of_thread: Option<EndOfThread>) -> Self {
         Self {
+            is_childs,
+            end_of_thread,
             config: OnceLock::new(),
             sizer: OnceLock::new(),
             unused: Mutex::new(Vec::new()),
@@ -174,6 +184,16 @@ impl Engine {
             counters: Blocks::default(),
             numbers: Numbers::default(),
         }
+    }
+
+    /// True in the child of a fork, whose parent had an engine: there may be locks that nobody is left to give back.
+    pub(crate) fn is_childs(&self) -> bool {
+        self.is_childs
+    }
+
+    /// What is told when a thread ends.
+    pub(crate) fn end_of_thread(&self) -> Option<EndOfThread> {
+        self.end_of_thread
     }
 
     /// Sets the configuration; false when it is already fixed.

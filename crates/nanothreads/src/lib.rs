@@ -23,12 +23,12 @@
 //! - A child that completes or joins what other threads of its parent run, in [`join()`] or [`Team::overlap`], gets a panic
 //!   that says so.
 //!
-//! The engine's locks are not its parent's. Those of the C library and of Rust's standard library are, and creating a virtual
-//! processor is starting a thread. glibc makes what it holds itself (its allocator, its threads) good in a child. The standard
-//! library does not: in a program whose `main` is Rust's, each thread that starts or ends holds a lock for a moment (for what is
-//! said of stack overflows), and so does whoever prints. A child that is forked in that moment waits for ever when it starts a
-//! thread, here or anywhere, or prints. So fork where no other thread is starting or ending. Virtual processors start at the
-//! first region that needs them, and do not end.
+//! The engine's locks are not its parent's. Those of the C library and of Rust's standard library are. glibc makes what it
+//! holds itself (its allocator, its threads) good in a child, and a child's virtual processors are threads of the C library. The
+//! standard library does not: in a program whose `main` is Rust's, each `std::thread` that starts or ends holds a lock for a
+//! moment (for what is said of stack overflows), and so does whoever prints. A child that is forked in that moment waits for
+//! ever when it starts a `std::thread` itself, or prints. A stack overflow of a child's virtual processor is a bare SIGSEGV. And
+//! a child that is forked while another thread is amid the program's very first call of this crate (some us) may wait for that.
 //!
 //! # Map
 //! | what | where |

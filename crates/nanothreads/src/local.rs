@@ -38,7 +38,6 @@ use platform::pthread::EndOfThread;
 use std::cell::{Cell, UnsafeCell};
 use std::ffi::c_void;
 use std::ptr;
-use std::sync::LazyLock;
 
 mod beyond;
 mod claim;
@@ -110,14 +109,11 @@ thread_local! {
     static CURRENT: Cell<*const Local> = const { Cell::new(ptr::null()) };
 }
 
-/// Gives a program thread's virtual processors back when it ends. Behind the destructors of thread-locals, for these may
-/// fork; should something later fork once more, it gets a fresh state, and this is called again. `None`: the C library
-/// has no key left, and the states of threads that end are leaked.
-static AT_END: LazyLock<Option<EndOfThread>> = LazyLock::new(|| EndOfThread::new(retire).ok());
-
-/// Makes what all threads of the process share. By the engine, before it has threads: as `ready::local::prepare`.
-pub(crate) fn prepare() {
-    LazyLock::force(&AT_END);
+/// Makes what gives a program thread's virtual processors back when it ends. Behind the destructors of thread-locals, for these
+/// may fork; should something later fork once more, it gets a fresh state, and this is called again. `None`: the C library has no
+/// key left, and the states of threads that end are leaked.
+pub(crate) fn end_of_thread() -> Option<EndOfThread> {
+    EndOfThread::new(retire).ok()
 }
 
 /// # Safety
@@ -146,7 +142,7 @@ pub(crate) fn local() -> &'static Local {
 fn create() -> &'static Local {
     let local = Box::into_raw(Box::new(Local::new(false)));
     CURRENT.set(local);
-    if let Some(at_end) = *AT_END {
+    if let Some(at_end) = engine().end_of_thread() {
         // SAFETY: - leaked just now, for this thread; regions end before their thread does.
         // Out of memory: the state is leaked.
         let _ = unsafe { at_end.set(local) };

@@ -123,20 +123,34 @@ impl Vp {
                 has_panicked: AtomicBool::new(false),
             })),
         }));
-        let started = thread::Builder::new()
-            .name(format!("nanos-vp-{number}"))
-            .stack_size(stack.unwrap_or(STACK))
-            .spawn(move || vp.main());
-        let Ok(handle) = started else {
+        let Some(thread) = vp.start_thread(stack.unwrap_or(STACK)) else {
             // SAFETY: - the thread that would have used it was not created: we are the only owner of the leak.
             drop(unsafe { Box::from_raw(std::ptr::from_ref(vp).cast_mut()) });
             return None;
         };
-        // SAFETY: - `main` never returns.
-        let thread = unsafe { Pthread::of(&handle) };
         vp.station().begin(thread, home);
         // Detached: the thread ends with the process.
         Some(vp)
+    }
+
+    /// What its thread is called.
+    fn name(&self) -> String {
+        format!("nanos-vp-{}", self.number())
+    }
+
+    /// Its kernel thread, with a stack of `stack` bytes; `None` when the system refuses it.
+    fn start_thread(&'static self, stack: usize) -> Option<Pthread> {
+        if engine().is_childs() {
+            // In a child the standard library's threads may wait for ever: see there.
+            return Pthread::start(stack, self, |vp| {
+                platform::pthread::set_name(&vp.name());
+                vp.main()
+            })
+            .ok();
+        }
+        let started = thread::Builder::new().name(self.name()).stack_size(stack).spawn(move || self.main());
+        // SAFETY: - `main` never returns.
+        started.ok().map(|handle| unsafe { Pthread::of(&handle) })
     }
 
     /// The life of the virtual processor.

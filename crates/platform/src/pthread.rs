@@ -2,6 +2,7 @@
 
 use crate::affinity::CpuSet;
 use crate::error::{SysError, SysResult};
+use std::mem::MaybeUninit;
 use std::os::unix::thread::JoinHandleExt;
 use std::thread::JoinHandle;
 
@@ -16,6 +17,52 @@ impl Pthread {
     /// - The thread never ends: the C library frees the handle of a thread that ended and was detached.
     pub unsafe fn of<T>(handle: &JoinHandle<T>) -> Self {
         Self(handle.as_pthread_t())
+    }
+
+    /// Starts a thread that runs `life` on `of`, with a stack of `stack` bytes or the least that the system allows, without
+    /// `std::thread`.
+    ///
+    /// Each thread of the standard library takes a lock when it starts and when it ends, to report stack overflows; the child
+    /// of a fork may find it taken by a thread that it does not have. So this is what a child starts threads by. An overflow of
+    /// such a thread is a plain SIGSEGV.
+    ///
+    /// # Errors
+    /// `EAGAIN`: the system refuses a thread; `EINVAL`: no stack can be so large.
+    pub fn start<T: Sync>(stack: usize, of: &'static T, life: fn(&'static T) -> !) -> SysResult<Self> {
+        struct Begin<T: 'static> {
+            of: &'static T,
+            life: fn(&'static T) -> !,
+        }
+        extern "C" fn run<T: 'static>(begin: *mut libc::c_void) -> *mut libc::c_void {
+            // SAFETY: - made by `Box::into_raw` below, for this thread alone.
+            let Begin { of, life } = *unsafe { Box::from_raw(begin.cast::<Begin<T>>()) };
+            life(of)
+        }
+        // What is no multiple of a page is refused by some C libraries.
+        let stack = stack.max(libc::PTHREAD_STACK_MIN).checked_next_multiple_of(4096).unwrap_or(usize::MAX);
+        let mut attributes = MaybeUninit::uninit();
+        // SAFETY: - written by the call before they are read.
+        fails("pthread_attr_init", unsafe { libc::pthread_attr_init(attributes.as_mut_ptr()) })?;
+        let begin = Box::into_raw(Box::new(Begin { of, life }));
+        let mut handle = MaybeUninit::uninit();
+        // SAFETY: - the attributes are live until they are destroyed, once.
+        //         - `run` gets what it asks for; the thread's values live as long as the process, and may be shared.
+        let started = unsafe {
+            let sized = libc::pthread_attr_setstacksize(attributes.as_mut_ptr(), stack);
+            let started = fails("pthread_attr_setstacksize", sized).and_then(|()| {
+                let errno = libc::pthread_create(handle.as_mut_ptr(), attributes.as_ptr(), run::<T>, begin.cast());
+                fails("pthread_create", errno)
+            });
+            libc::pthread_attr_destroy(attributes.as_mut_ptr());
+            started
+        };
+        if let Err(error) = started {
+            // SAFETY: - the thread that would own it was not made.
+            drop(unsafe { Box::from_raw(begin) });
+            return Err(error);
+        }
+        // SAFETY: - written by the call that succeeded. The thread never ends: its function does not return.
+        Ok(Self(unsafe { handle.assume_init() }))
     }
 
     /// The affinity mask of the thread.
@@ -49,8 +96,21 @@ impl Pthread {
         // SAFETY: - the handle is live (constructor's contract).
         //         - pointer and length describe the words of `cpus`, which lives through the call.
         let errno = unsafe { libc::pthread_setaffinity_np(self.0, size_of_val(words), words.as_ptr().cast()) };
-        if errno == 0 { Ok(()) } else { Err(SysError::new("pthread_setaffinity_np", errno)) }
+        fails("pthread_setaffinity_np", errno)
     }
+}
+
+/// Names the calling thread, for whoever looks at the process: the first 15 bytes of `name`.
+pub fn set_name(name: &str) {
+    let text: Vec<u8> = name.bytes().filter(|&byte| byte != 0).take(15).chain([0]).collect();
+    // SAFETY: - `text` is a string that ends with 0 and outlives the call.
+    let refused = unsafe { libc::pthread_setname_np(libc::pthread_self(), text.as_ptr().cast()) };
+    debug_assert_eq!(refused, 0, "only a longer name is refused");
+}
+
+/// The outcome of a call that returns its error's number.
+fn fails(call: &'static str, errno: libc::c_int) -> SysResult<()> {
+    if errno == 0 { Ok(()) } else { Err(SysError::new(call, errno)) }
 }
 
 /// Has `child` called in the child of each later `fork()`, in the only thread that it has. Handlers stay for the life of
@@ -61,7 +121,7 @@ impl Pthread {
 pub fn at_fork_child(child: extern "C" fn()) -> SysResult<()> {
     // SAFETY: - `child` is a function of the program, which is never unloaded (the library is linked with nodelete).
     let errno = unsafe { pthread_atfork(None, None, Some(child)) };
-    if errno == 0 { Ok(()) } else { Err(SysError::new("pthread_atfork", errno)) }
+    fails("pthread_atfork", errno)
 }
 
 /// A word of each thread, with what is called for it when the thread ends: later than the destructors of Rust's
@@ -70,7 +130,7 @@ pub fn at_fork_child(child: extern "C" fn()) -> SysResult<()> {
 pub struct EndOfThread(libc::pthread_key_t);
 
 impl EndOfThread {
-    /// Has `end` called with the word of each thread that [`Self::set`] one. Keys stay for the life of the process.
+    /// Has `end` called with the word of each thread that [`Self::set`] one. A key stays until it is discarded.
     ///
     /// # Errors
     /// `EAGAIN`: the process has no key left. `ENOMEM`.
@@ -79,6 +139,13 @@ impl EndOfThread {
         // SAFETY: - `key` outlives the call; `end` is a function of the program, which is never unloaded.
         let errno = unsafe { libc::pthread_key_create(&raw mut key, Some(end)) };
         if errno == 0 { Ok(Self(key)) } else { Err(SysError::new("pthread_key_create", errno)) }
+    }
+
+    /// Gives the key back: one that no thread has set.
+    pub fn discard(self) {
+        // SAFETY: - the key is live: only this ends it.
+        let errno = unsafe { libc::pthread_key_delete(self.0) };
+        debug_assert_eq!(errno, 0, "the key was made by `new`");
     }
 
     /// Sets the calling thread's word; null: nothing is called.
@@ -91,7 +158,7 @@ impl EndOfThread {
     pub unsafe fn set<T>(self, word: *mut T) -> SysResult<()> {
         // SAFETY: - the key lives as long as the process; caller's contract.
         let errno = unsafe { libc::pthread_setspecific(self.0, word.cast::<libc::c_void>().cast_const()) };
-        if errno == 0 { Ok(()) } else { Err(SysError::new("pthread_setspecific", errno)) }
+        fails("pthread_setspecific", errno)
     }
 }
 
@@ -129,5 +196,23 @@ mod tests {
         go.send(()).unwrap();
         assert_eq!(told.recv().unwrap(), only);
         assert!(thread.set_affinity(&CpuSet::new()).is_err());
+    }
+
+    #[test]
+    fn a_thread_without_the_standard_library_has_its_stack() {
+        const STACK: usize = 3 << 20;
+        fn fill(tell: &'static mpsc::SyncSender<usize>) -> ! {
+            // Two of the three MiB.
+            let room = std::hint::black_box([1_u8; 2 << 20]);
+            tell.send(room.iter().map(|&byte| usize::from(byte)).sum()).unwrap();
+            loop {
+                std::thread::park();
+            }
+        }
+        let (tell, told) = mpsc::sync_channel(1);
+        let tell = Box::leak(Box::new(tell));
+        Pthread::start(STACK, tell, fill).unwrap();
+        assert_eq!(told.recv().unwrap(), 2 << 20);
+        assert!(Pthread::start(usize::MAX, tell, fill).is_err(), "no stack is so large");
     }
 }

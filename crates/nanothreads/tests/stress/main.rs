@@ -12,6 +12,7 @@
 
 mod faults;
 mod loops;
+mod outside;
 mod overlapped;
 mod process;
 mod random;

@@ -1,6 +1,7 @@
 //! Child processes: a fork amid whatever the parent's threads do.
 
 use crate::step::Step;
+use crate::watched;
 
 /// ThreadSanitizer cannot follow a fork of a process with several threads.
 pub(crate) const FORKS: bool = !cfg!(tsan);
@@ -15,8 +16,7 @@ pub(crate) fn in_child(step: &Step) -> u64 {
     match unsafe { libc::fork() } {
         -1 => panic!("fork failed: {}", std::io::Error::last_os_error()),
         0 => {
-            // SAFETY: - sets this process's alarm, touches no memory.
-            unsafe { libc::alarm(ALARM) };
+            watched::end_after(ALARM);
             let is_right = std::panic::catch_unwind(|| step.run() == expected).unwrap_or(false);
             // SAFETY: - ends the child without the parent's destructors.
             unsafe { libc::_exit(i32::from(!is_right)) }

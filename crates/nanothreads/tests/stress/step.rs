@@ -2,6 +2,7 @@
 
 use crate::faults::Fault;
 use crate::loops::Loop;
+use crate::outside;
 use crate::overlapped::Overlapped;
 use crate::process;
 use crate::random::{Random, fold, mix};
@@ -11,7 +12,6 @@ use crate::sizer;
 use crate::slots::Slots;
 use crate::tasks::Graph;
 use crate::teams::{Divided, Kept};
-use std::panic::resume_unwind;
 use std::time::{Duration, Instant};
 
 /// What a part of a program may still use.
@@ -188,10 +188,14 @@ fn run_sections(steps: &[Step]) -> u64 {
 }
 
 fn run_masters(steps: &[Step]) -> u64 {
-    std::thread::scope(|scope| {
-        let threads: Vec<_> = steps.iter().map(|step| scope.spawn(|| step.run())).collect();
-        fold(threads.into_iter().map(|thread| thread.join().unwrap_or_else(|payload| resume_unwind(payload))))
-    })
+    let values = Slots::new(steps.len());
+    outside::scope(|threads| {
+        for (index, step) in steps.iter().enumerate() {
+            let values = &values;
+            threads.spawn(move || values.add(index, step.run()));
+        }
+    });
+    fold(values.values())
 }
 
 /// Takes a moment that depends on the seed: mostly none, now and then longer than anybody spins, or a yield, so that

@@ -1,5 +1,6 @@
 //! Graphs of tasks whose dependences make every schedule come to what the order of their creation comes to.
 
+use crate::outside;
 use crate::random::{Random, fold, mix};
 use crate::slots::Slots;
 use crate::step::{Budget, Step, work};
@@ -184,7 +185,7 @@ impl Inner {
             Inner::Suspend { foreign } => {
                 let value = Slots::new(1);
                 if *foreign {
-                    std::thread::scope(|threads| {
+                    outside::scope(|threads| {
                         s.suspend(|completion| {
                             threads.spawn(|| {
                                 value.set(0, work(seed + 1));
