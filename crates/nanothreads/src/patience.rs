@@ -177,7 +177,7 @@ pub(crate) fn wait_by<A: Into<Advice>, L: FnMut() -> Look>(
     let mut lingered = false;
     let mut looks = 0_u32;
     // Not one look more: the thread that this one waits for most likely stands behind it in the kernel's queue (D15).
-    let mut hands_over = is_crowded(crowd);
+    let hands_over = is_crowded(crowd);
     loop {
         match look() {
             Look::Ready => {
@@ -189,13 +189,17 @@ pub(crate) fn wait_by<A: Into<Advice>, L: FnMut() -> Look>(
             Look::Progress => (started, last_reading) = (None, None),
             Look::Pending => {}
         }
-        if std::mem::take(&mut hands_over) {
+        if hands_over {
             safe_point::while_waiting(local);
-            if hand_over(SHORT, &mut look) {
-                return;
+            let begin = Ticks::now();
+            if !hand_over(SHORT, &mut look) {
+                let _: Advice = linger().into();
+                local.counters().parked();
+                sleep(look);
             }
-            let _: Advice = linger().into();
-            break;
+            // How long others kept the processor says nothing about how long to spin where there is one for each.
+            local.counters().waited(begin.elapsed_ticks());
+            return;
         }
         platform::sync::pause();
         looks = looks.wrapping_add(1);
@@ -220,15 +224,16 @@ pub(crate) fn wait_by<A: Into<Advice>, L: FnMut() -> Look>(
         if shares {
             local.counters().handed_over();
         }
-        if (allowed == 0 || shares) && hand_over(if is_crowded(crowd) { SHORT } else { 0 }, &mut look) {
+        if (allowed == 0 || shares) && hand_over(0, &mut look) {
+            local.counters().waited(spun);
             return;
         }
         if is_over || shares {
+            local.counters().parked();
+            sleep(look);
             break;
         }
     }
-    local.counters().parked();
-    sleep(look);
     if let Some(begin) = started {
         local.waited(begin.elapsed_ticks());
     }

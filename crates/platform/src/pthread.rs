@@ -201,18 +201,25 @@ mod tests {
     #[test]
     fn a_thread_without_the_standard_library_has_its_stack() {
         const STACK: usize = 3 << 20;
-        fn fill(tell: &'static mpsc::SyncSender<usize>) -> ! {
-            // Two of the three MiB.
-            let room = std::hint::black_box([1_u8; 2 << 20]);
-            tell.send(room.iter().map(|&byte| usize::from(byte)).sum()).unwrap();
+        fn tell_size(tell: &'static mpsc::SyncSender<usize>) -> ! {
+            let (mut attributes, mut size) = (MaybeUninit::uninit(), 0);
+            // SAFETY: - written by the first call before the others read them.
+            unsafe {
+                assert_eq!(libc::pthread_getattr_np(libc::pthread_self(), attributes.as_mut_ptr()), 0);
+                assert_eq!(libc::pthread_attr_getstacksize(attributes.as_ptr(), &raw mut size), 0);
+                libc::pthread_attr_destroy(attributes.as_mut_ptr());
+            }
+            tell.send(size).unwrap();
             loop {
                 std::thread::park();
             }
         }
         let (tell, told) = mpsc::sync_channel(1);
         let tell = Box::leak(Box::new(tell));
-        Pthread::start(STACK, tell, fill).unwrap();
-        assert_eq!(told.recv().unwrap(), 2 << 20);
-        assert!(Pthread::start(usize::MAX, tell, fill).is_err(), "no stack is so large");
+        Pthread::start(STACK, tell, tell_size).unwrap();
+        assert_eq!(told.recv().unwrap(), STACK);
+        Pthread::start(1, tell, tell_size).unwrap();
+        assert!(told.recv().unwrap() >= libc::PTHREAD_STACK_MIN);
+        assert!(Pthread::start(usize::MAX, tell, tell_size).is_err(), "no stack is so large");
     }
 }
