@@ -40,7 +40,8 @@ pub(crate) fn run(workspace: &Workspace) -> anyhow::Result<PathBuf> {
     Ok(folder)
 }
 
-/// Links the shared library with the version nodes of the map and both versions of the lock functions.
+/// Links the shared library with the version nodes of the map, both versions of the lock functions, and the calls that start
+/// programs.
 fn shared(archive: &Path, abi: &Path, private: &Path, library: &Path) -> anyhow::Result<()> {
     let locks = abi.join("versioned_locks.s");
     let text = std::fs::read_to_string(&locks).with_context(|| format!("cannot read {}", locks.display()))?;
@@ -61,7 +62,7 @@ fn shared(archive: &Path, abi: &Path, private: &Path, library: &Path) -> anyhow:
         "-Wl,-z,nodelete,-z,relro,-z,now",
     ]);
     link.arg(format!("-Wl,--version-script={}", abi.join("libgomp.map").display()));
-    link.arg(&locks).arg("-Wl,--whole-archive").arg(&renamed).arg("-Wl,--no-whole-archive");
+    link.arg(&locks).arg(abi.join("starters.s")).arg("-Wl,--whole-archive").arg(&renamed).arg("-Wl,--no-whole-archive");
     link.args(["-lpthread", "-ldl", "-lm", "-lgcc_s", "-o"]).arg(&fresh);
     must_succeed(&mut link)?;
     std::fs::rename(&fresh, library).with_context(|| format!("cannot put {} in its place", library.display()))

@@ -327,3 +327,86 @@ fn a_thread_that_is_asked_for_its_processor_leaves_it_between_two_chunks_of_a_lo
 fn a_thread_that_is_asked_for_its_processor_leaves_it_between_two_tasks() {
     leaves_its_processor_between_two_pieces("tasks");
 }
+
+/// A manager with one processor, of several, and `tests/c/starters.c`.
+fn with_starters() -> Option<(Manager, Compiled)> {
+    two_processors()?;
+    let manager = with_one_processor();
+    let compiled = Compiled::new(&manager, "starters")?;
+    Some((manager, compiled))
+}
+
+/// `cpumgr run` of this manager and library.
+fn run(manager: &Manager, compiled: &Compiled) -> Command {
+    let mut command = support::cpumgr();
+    command.arg("run").arg("--socket").arg(manager.socket()).arg("--lib").arg(&compiled.shim);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+#[test]
+fn whatever_a_bound_member_starts_by_any_call_has_the_programs_processors() {
+    let Some((manager, compiled)) = with_starters() else { return };
+    let mut command = compiled.command(&manager);
+    command.arg("bound");
+    assert_eq!(output(command), "ok\n");
+}
+
+#[test]
+fn a_bound_member_that_executes_a_program_leaves_it_the_programs_processors() {
+    let Some((manager, compiled)) = with_starters() else { return };
+    let mut command = compiled.command(&manager);
+    command.arg("becomes");
+    // Ends well if the other program finds the mask that it was told.
+    assert_eq!(output(command), "");
+}
+
+#[test]
+fn what_a_program_without_a_manager_starts_is_as_ever() {
+    let Some((manager, compiled)) = with_starters() else { return };
+    let mut command = compiled.command(&manager);
+    command.arg("free").env("NANOS_CPUMGR", "off");
+    assert_eq!(output(command), "ok\n");
+}
+
+#[test]
+fn a_preloaded_library_serves_the_engine_that_is_linked_into_a_program() {
+    let Some((manager, compiled)) = with_starters() else { return };
+    let (object, program) = (manager.dir.path().join("starters.o"), manager.dir.path().join("static"));
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/starters.c");
+    let gcc = Command::new("gcc").args(["-O1", "-fopenmp", "-c"]).arg(source).arg("-o").arg(&object).status();
+    assert!(gcc.unwrap().success());
+    let mut link = Command::new("gcc");
+    link.arg(&object).arg(compiled.shim.join("libnanos_omp.a")).args(["-lpthread", "-ldl", "-lm", "-o"]).arg(&program);
+    assert!(link.status().unwrap().success());
+    let mut command = run(&manager, &compiled);
+    command.arg("--").arg(&program).arg("bound");
+    assert_eq!(output(command), "ok\n");
+}
+
+#[test]
+fn whatever_a_python_program_starts_in_a_region_has_the_programs_processors() {
+    let Some((manager, compiled)) = with_starters() else { return };
+    if !Command::new("python3").arg("--version").output().is_ok_and(|output| output.status.success()) {
+        return println!("skipped: no python3 here");
+    }
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/python/starters.py");
+    let mut command = run(&manager, &compiled);
+    command.args(["--", "python3"]).arg(script).arg(&compiled.program);
+    assert_eq!(output(command), "ok\n");
+}
+
+#[test]
+fn a_shell_into_which_the_library_is_preloaded_starts_programs_as_ever() {
+    let Some((manager, compiled)) = with_starters() else { return };
+    let script =
+        "echo a | cat; (exit 3); echo $?; /no/such/program; echo $?; false & wait $!; echo $?; exec printf end";
+    let said = |command: &mut Command| {
+        let output = command.args(["sh", "-c", script]).output().unwrap();
+        (output.status.code(), output.stdout, output.stderr)
+    };
+    let mut preloaded = run(&manager, &compiled);
+    preloaded.args(["--preload", "always", "--"]);
+    let mut bare = Command::new("env");
+    assert_eq!(said(&mut preloaded), said(bare.args(["-u", "LD_PRELOAD"])));
+}

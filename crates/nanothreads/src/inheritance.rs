@@ -2,21 +2,31 @@
 //!
 //! A virtual processor may be bound to one processor, and the kernel hands a thread's mask on to whatever that thread creates.
 //! - What it forks gets the program's mask by `pthread_atfork`.
-//! - What it starts by `posix_spawn`, `vfork` or `clone`, and threads that it makes, inherit its processor: the C library tells
-//!   nobody of those. A library that puts itself in front of them would have to do so for `system` and `popen` too, which
-//!   call the C library's own spawn inside it, and for `vfork`, which cannot be wrapped, since it returns twice. So this is
-//!   left to who starts them: [`unbound`].
+//! - What it starts otherwise the C library tells nobody of: programs by `posix_spawn`, `system`, `popen`, or `vfork` (or
+//!   `clone`) and exec, and threads. Who starts them does so in [`unbound`]. A library that stands in front of the C library
+//!   can do that for all programs at once, as the drop-in OpenMP library does: [`unbound`] around the spawning calls, whose
+//!   child is made inside the C library, and [`before_exec`] in front of the exec calls. Nobody has to know of the `vfork`,
+//!   which could not be wrapped, since it returns twice: its child sets itself right when it becomes a program.
+//!
+//! # In a child of `vfork`
+//! It shares memory and thread-locals with the thread that forked it, which sleeps until the exec; other threads run. So it
+//! must not allocate nor lock, and what it writes its parent finds. [`before_exec`] reads a thread-local and words of the
+//! virtual processor, and tells by the kernel's number which of the two calls it. The child may have got a mask of its own from
+//! the program, which stays: what it has is inherited if it is what the parent has, or what it was bound to (the manager may
+//! have squeezed the parent since).
 
 use crate::engine_state::engine;
-use crate::local::local;
+use crate::local::{self, local};
 use crate::vp::Vp;
-use platform::affinity::{self, CpuSet};
+use platform::affinity;
+use platform::mask::{self, Mask};
 
 /// Runs `body` with the affinity mask that the program was started with: for a member of a region that starts a program or a
 /// thread, which would else inherit the one processor that the member is bound to under a processor manager.
 ///
 /// Where the calling thread is not bound by this crate, that is just `body()`. Cost: none there, else three system calls. A
-/// child by `fork` alone needs no such thing.
+/// child by `fork` alone needs no such thing, nor do programs (threads do) where the drop-in OpenMP library is loaded before
+/// the C library.
 ///
 /// ```
 /// nanothreads::par_for(0..2).run(|_| {
@@ -25,19 +35,57 @@ use platform::affinity::{self, CpuSet};
 /// });
 /// ```
 pub fn unbound<R>(body: impl FnOnce() -> R) -> R {
-    let _unbound = local().vp().filter(|vp| vp.is_bound()).and_then(Unbound::begin);
+    let _unbound = local::bound().and_then(Unbound::begin);
     body()
+}
+
+/// True when what the calling thread starts would inherit processors that this crate bound it to. Cost: a thread-local load, on
+/// a virtual processor another one. May be called in signal handlers and in children of `vfork`.
+pub fn is_bound() -> bool {
+    local::bound().is_some()
+}
+
+/// To be called before the caller (a bound thread, or a child that it has by `vfork` or `clone`) becomes another program:
+/// gives it the mask that this program was started with, unless it has one of its own (module head). Should the exec fail, a
+/// thread has that mask until its next safe point.
+///
+/// Cost: as [`is_bound`], and up to four system calls where that says yes. May be called where that may be; sets errno.
+pub fn before_exec() {
+    let Some(vp) = local::bound() else { return };
+    let is_the_thread = vp.tid() == Some(mask::current_task());
+    if is_the_thread || is_inherited(vp) {
+        // Refused where the processors of the start went offline: the next program has what there is.
+        let _ = affinity::set_affinity(None, engine().mask());
+    }
+    if is_the_thread {
+        forget_place(vp);
+    }
+}
+
+/// Whether the caller, a child of the virtual processor's thread that shares its memory, has the mask that it was born with.
+fn is_inherited(vp: &Vp) -> bool {
+    // A kernel that does not say: more processors than there are kernels for.
+    let Ok(own) = Mask::of(None) else { return true };
+    // The thread is not found in another namespace of process numbers.
+    vp.tid().is_some_and(|tid| Mask::of(Some(tid)).is_ok_and(|parents| parents == own))
+        || vp.cpu().is_some_and(|cpu| own.is_only(cpu))
+}
+
+/// Wherever the calling thread was put, it is there no more: it looks at its next safe point.
+fn forget_place(vp: &Vp) {
+    vp.following().put_elsewhere(|| {});
+    local().worked_under().set(0);
 }
 
 /// The thread's processors while it has those of the program.
 struct Unbound {
     vp: &'static Vp,
-    before: CpuSet,
+    before: Mask,
 }
 
 impl Unbound {
     fn begin(vp: &'static Vp) -> Option<Self> {
-        let before = affinity::affinity(None).ok()?;
+        let before = Mask::of(None).ok()?;
         // Refused where the processors of the start went offline: the children have what there is.
         affinity::set_affinity(None, engine().mask()).ok()?;
         Some(Self { vp, before })
@@ -50,12 +98,10 @@ impl Drop for Unbound {
             // A child that the body forked: it keeps the program's mask.
             return;
         }
-        // A grant that came meanwhile, or the end of the manager, is found at the next safe point: wherever the thread was put
-        // since then, nobody knows where it is now.
-        self.vp.following().put_elsewhere(|| {
-            // Refused if the processor went offline: the thread then has all.
-            let _ = affinity::set_affinity(None, &self.before);
-        });
-        local().worked_under().set(0);
+        // Refused if the processor went offline: the thread then has all.
+        let _ = self.before.take();
+        // A grant that came meanwhile, or the end of the manager: wherever the thread was put since then, nobody knows where
+        // it is now.
+        forget_place(self.vp);
     }
 }

@@ -138,6 +138,15 @@ pub(crate) fn local() -> &'static Local {
     unsafe { &*local }
 }
 
+/// The virtual processor that the calling thread is, if it is bound. Makes no state for a thread that has none, so that it
+/// does not allocate.
+#[inline]
+pub(crate) fn bound() -> Option<&'static Vp> {
+    // SAFETY: - as in `local`.
+    let local = unsafe { CURRENT.get().as_ref() }?;
+    local.vp().filter(|vp| vp.is_bound())
+}
+
 #[cold]
 fn create() -> &'static Local {
     let local = Box::into_raw(Box::new(Local::new(false)));

@@ -307,6 +307,22 @@ fn what_a_bound_thread_starts_unbound_has_the_mask_of_the_program_and_the_thread
 }
 
 #[test]
+fn a_bound_thread_whose_exec_failed_goes_back_at_the_next_safe_point() {
+    with_script(|script| {
+        let [_, b] = script.cpus;
+        second_thread_comes_to(&on(b));
+        let team = Team::exact(2).unwrap();
+        let seen = team.map(|_| {
+            let was_bound = nanothreads::engine::is_bound();
+            nanothreads::engine::before_exec();
+            (was_bound, mask_of(current_tid()))
+        });
+        assert_eq!(seen, [(false, script.whole.clone()), (true, script.whole.clone())]);
+        second_thread_comes_to(&on(b));
+    });
+}
+
+#[test]
 fn a_bound_thread_that_is_unbound_while_the_grant_changes_follows_it_afterwards() {
     with_script(|script| {
         let [a, b] = script.cpus;

@@ -3,6 +3,8 @@
 //! # Safety of the entry points
 //! Each is called by compiled code or by a C or Fortran program with the arguments that its signature in C asks for; what
 //! a pointer must point to is what OpenMP says of that argument.
+//!
+//! `starters` alone has nothing of OpenMP: calls of the C library by which programs are started.
 
 #![expect(clippy::missing_safety_doc, reason = "the contract of all entry points stands in the module head")]
 
@@ -17,6 +19,7 @@ mod gomp_parallel;
 mod gomp_sync;
 mod gomp_task;
 mod locks;
+mod starters;
 
 use crate::env::DisplayEnv;
 use crate::icv::settings;

@@ -21,7 +21,7 @@ use std::ptr;
 use std::slice;
 
 /// What the tables' layout is; to be raised with every change to it or to what its functions mean.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 /// The note's type.
 const TYPE: u32 = 1;
 const NAME: &[u8; 6] = b"NANOS\0";
@@ -40,6 +40,10 @@ struct Table {
     reserve: unsafe extern "C" fn(usize, bool, *mut usize) -> *mut c_void,
     /// A team from `reserve`, once; what each member calls, and with what.
     run: unsafe extern "C" fn(*mut c_void, unsafe extern "C" fn(*const c_void, u32, u32), *const c_void),
+    is_bound: extern "C" fn() -> bool,
+    before_exec: extern "C" fn(),
+    /// What is called, and with what.
+    unbound: unsafe extern "C" fn(unsafe extern "C" fn(*mut c_void), *mut c_void),
 }
 
 static TABLE: Table = Table {
@@ -52,6 +56,9 @@ static TABLE: Table = Table {
     patience: table_patience,
     reserve: table_reserve,
     run: table_run,
+    is_bound: table_is_bound,
+    before_exec: table_before_exec,
+    unbound: table_unbound,
 };
 
 extern "C" fn table_is_managed() -> bool {
@@ -115,6 +122,21 @@ unsafe fn run_foreign(data: *const (), member: Member) {
     let foreign = unsafe { &*data.cast::<Foreign>() };
     // SAFETY: - as told to `table_run`.
     unsafe { (foreign.work)(foreign.data, member.id, member.size) };
+}
+
+extern "C" fn table_is_bound() -> bool {
+    engine::is_bound()
+}
+
+extern "C" fn table_before_exec() {
+    engine::before_exec();
+}
+
+/// # Safety
+/// - `call` takes `data`, and does not unwind.
+unsafe extern "C" fn table_unbound(call: unsafe extern "C" fn(*mut c_void), data: *mut c_void) {
+    // SAFETY: - caller's contract.
+    nanothreads::unbound(|| unsafe { call(data) });
 }
 
 std::arch::global_asm!(
@@ -258,6 +280,34 @@ impl Host {
         }
     }
 
+    /// Whether what the calling thread starts would inherit processors that the engine bound it to.
+    pub(crate) fn is_bound(self) -> bool {
+        match self {
+            Self::Own => engine::is_bound(),
+            Self::Older(older) => (older.0.is_bound)(),
+            Self::Nobody => false,
+        }
+    }
+
+    /// The caller becomes another program, which is to have the mask of this one. May be a child of `vfork`.
+    pub(crate) fn before_exec(self) {
+        match self {
+            Self::Own => engine::before_exec(),
+            Self::Older(older) => (older.0.before_exec)(),
+            Self::Nobody => {}
+        }
+    }
+
+    /// Runs `body` with the mask of the program.
+    pub(crate) fn unbound<R>(self, body: impl FnOnce() -> R) -> R {
+        let Self::Older(older) = self else { return nanothreads::unbound(body) };
+        let (mut body, mut result) = (Some(body), None);
+        let mut errand: &mut dyn FnMut() = &mut || result = body.take().map(|body| body());
+        // SAFETY: - `run_errand` takes such an errand, which lives through the call.
+        unsafe { (older.0.unbound)(run_errand, (&raw mut errand).cast()) };
+        result.expect("the older copy calls once")
+    }
+
     /// A team of `size` threads, or (unless `exact`) of those that there are.
     #[inline]
     pub(crate) fn reserve(self, size: usize, exact: bool) -> Team {
@@ -273,6 +323,14 @@ impl Host {
             Self::Nobody => Team::Alone,
         }
     }
+}
+
+/// # Safety
+/// - `errand` points to a `&mut dyn FnMut()` that nobody else uses meanwhile.
+unsafe extern "C" fn run_errand(errand: *mut c_void) {
+    // SAFETY: - caller's contract.
+    let errand = unsafe { &mut *errand.cast::<&mut dyn FnMut()>() };
+    errand();
 }
 
 /// Our work on an older copy's team.

@@ -428,7 +428,7 @@ pub fn set_affinity(tid: Option<Tid>, cpus: &CpuSet) -> SysResult<()> {
 }
 
 /// The kernel's number; 0 is the caller. A `Tid` that is not positive names no thread, and must not mean the caller.
-fn raw(tid: Option<Tid>) -> libc::pid_t {
+pub(crate) fn raw(tid: Option<Tid>) -> libc::pid_t {
     match tid {
         None => 0,
         Some(Tid(tid)) if tid > 0 => tid,

@@ -10,6 +10,7 @@ pub mod fault;
 pub mod fdpass;
 pub mod futex;
 pub mod load;
+pub mod mask;
 pub mod membarrier;
 #[cfg(loom)]
 pub mod model;

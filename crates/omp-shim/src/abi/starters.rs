@@ -1,0 +1,168 @@
+//! Programs that a member of a region starts: they have the mask that this program was started with (D2), not that of a
+//! thread which is bound under a manager. What `fork` makes has it anyway (`nanothreads::unbound`'s module).
+//!
+//! The shared library stands in front of the C library (programs that are linked with it name it first, and `cpumgr run`
+//! preloads it into others), and shows calls of the C library's names, in `abi/starters.s`:
+//! - `exec*` are jumps to the C library's ones behind a call of [`nanos_before_exec`]: arguments, result and errno are the C
+//!   library's own. That serves whoever made the child: `vfork`, `clone`, a spawn of the program's own. It calls nothing but
+//!   the kernel, since a child of `vfork` or a signal handler may be there.
+//! - `posix_spawn`, `posix_spawnp`, `system` and `popen` make their child inside the C library, where nobody else comes in. On
+//!   threads that are not bound they are jumps as well, so that who is cancelled in `system` finds no frame of ours; on bound
+//!   ones the functions here lend the thread the program's mask for as long as the call takes.
+//!
+//! What the next library has under these names is looked up when this one is loaded, not at the first call: that may be in a
+//! child of `vfork`. The one call before that, of a library that starts programs while it is being loaded, looks itself.
+//!
+//! # Limits
+//! - Threads that a bound member makes inherit its processor, also by way of this library.
+//! - The static library shows no such names: two definitions would clash. A preloaded shared one serves its engine, too.
+//! - A library that is loaded late, by `dlopen`, is behind the C library. Calls that the C library added late
+//!   (`execveat`, `pidfd_spawn`) are left alone: programs look whether they are there.
+//! - A child of `vfork` that binds itself to the very processor of the thread that made it is taken for one that inherited it.
+
+use crate::icv::settings;
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
+
+/// In the order of the numbers in `abi/starters.s`.
+const NAMES: [&CStr; 12] = [
+    c"execve",
+    c"execv",
+    c"execvp",
+    c"execvpe",
+    c"execl",
+    c"execle",
+    c"execlp",
+    c"fexecve",
+    c"posix_spawn",
+    c"posix_spawnp",
+    c"system",
+    c"popen",
+];
+const POSIX_SPAWN: usize = 8;
+const POSIX_SPAWNP: usize = 9;
+const SYSTEM: usize = 10;
+const POPEN: usize = 11;
+
+/// The functions of these names behind this library.
+#[unsafe(export_name = "nanos_next_starters")]
+static NEXT: [AtomicPtr<c_void>; NAMES.len()] = [const { AtomicPtr::new(ptr::null_mut()) }; NAMES.len()];
+
+/// Called by the loader.
+#[unsafe(no_mangle)]
+extern "C" fn nanos_find_starters() {
+    for (name, next) in NAMES.iter().zip(&NEXT) {
+        // SAFETY: - a C string.
+        let found = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
+        // ORDERING: Relaxed - before other threads exist, or what they would find as well.
+        next.store(found, Relaxed);
+    }
+}
+
+/// Sees to it that the numbered function can be jumped to.
+fn find(number: usize) {
+    // ORDERING: Relaxed - as above.
+    if NEXT[number].load(Relaxed).is_null() {
+        nanos_find_starters();
+        // ORDERING: Relaxed - as above.
+        if NEXT[number].load(Relaxed).is_null() {
+            crate::message::warn(&format!("there is no {} behind this library", NAMES[number].to_string_lossy()));
+            std::process::abort();
+        }
+    }
+}
+
+/// In front of each exec.
+#[unsafe(no_mangle)]
+extern "C" fn nanos_before_exec(number: usize) {
+    find(number);
+    settings().host.before_exec();
+}
+
+/// In front of the other calls: whether they go through the functions below.
+#[unsafe(no_mangle)]
+extern "C" fn nanos_starts_bound(number: usize) -> bool {
+    find(number);
+    settings().host.is_bound()
+}
+
+/// Calls the numbered function with the mask of the program; errno is that of the call.
+fn lend<R>(number: usize, call: impl FnOnce(*mut c_void) -> R) -> R {
+    // ORDERING: Relaxed - as above.
+    let next = NEXT[number].load(Relaxed);
+    // SAFETY: - the C library's word of this thread.
+    let errno = unsafe { libc::__errno_location() };
+    let (result, said) = settings().host.unbound(|| {
+        let result = call(next);
+        // SAFETY: - as above.
+        (result, unsafe { errno.read() })
+    });
+    // SAFETY: - as above.
+    unsafe { errno.write(said) };
+    result
+}
+
+type Spawn = unsafe extern "C" fn(
+    *mut libc::pid_t,
+    *const c_char,
+    *const libc::posix_spawn_file_actions_t,
+    *const libc::posix_spawnattr_t,
+    *const *mut c_char,
+    *const *mut c_char,
+) -> c_int;
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn nanos_posix_spawn(
+    pid: *mut libc::pid_t,
+    path: *const c_char,
+    actions: *const libc::posix_spawn_file_actions_t,
+    attributes: *const libc::posix_spawnattr_t,
+    arguments: *const *mut c_char,
+    environment: *const *mut c_char,
+) -> c_int {
+    lend(POSIX_SPAWN, |next| {
+        // SAFETY: - the C library's function of that name.
+        let next = unsafe { std::mem::transmute::<*mut c_void, Spawn>(next) };
+        // SAFETY: - the arguments of our caller.
+        unsafe { next(pid, path, actions, attributes, arguments, environment) }
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn nanos_posix_spawnp(
+    pid: *mut libc::pid_t,
+    file: *const c_char,
+    actions: *const libc::posix_spawn_file_actions_t,
+    attributes: *const libc::posix_spawnattr_t,
+    arguments: *const *mut c_char,
+    environment: *const *mut c_char,
+) -> c_int {
+    lend(POSIX_SPAWNP, |next| {
+        // SAFETY: - the C library's function of that name.
+        let next = unsafe { std::mem::transmute::<*mut c_void, Spawn>(next) };
+        // SAFETY: - the arguments of our caller.
+        unsafe { next(pid, file, actions, attributes, arguments, environment) }
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn nanos_system(command: *const c_char) -> c_int {
+    lend(SYSTEM, |next| {
+        // SAFETY: - the C library's function of that name.
+        let next = unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*const c_char) -> c_int>(next) };
+        // SAFETY: - the argument of our caller.
+        unsafe { next(command) }
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn nanos_popen(command: *const c_char, mode: *const c_char) -> *mut libc::FILE {
+    type Open = unsafe extern "C" fn(*const c_char, *const c_char) -> *mut libc::FILE;
+    lend(POPEN, |next| {
+        // SAFETY: - the C library's function of that name.
+        let next = unsafe { std::mem::transmute::<*mut c_void, Open>(next) };
+        // SAFETY: - the arguments of our caller.
+        unsafe { next(command, mode) }
+    })
+}
