@@ -41,12 +41,11 @@ pub(crate) fn run(workspace: &Workspace) -> anyhow::Result<PathBuf> {
 }
 
 /// Links the shared library with the version nodes of the map, both versions of the lock functions, and the calls that start
-/// programs.
+/// programs and threads.
 fn shared(archive: &Path, abi: &Path, private: &Path, library: &Path) -> anyhow::Result<()> {
-    let locks = abi.join("versioned_locks.s");
-    let text = std::fs::read_to_string(&locks).with_context(|| format!("cannot read {}", locks.display()))?;
-    let names = text.lines().filter_map(|line| line.trim().strip_prefix("versioned "));
-    let renames: String = names.map(|name| format!("{name} nanos_new_{name}\n")).collect();
+    let (locks, starters) = (abi.join("versioned_locks.s"), abi.join("starters.s"));
+    let renames =
+        renames(&locks, &["versioned"], "nanos_new_")? + &renames(&starters, &["exec", "spawn"], "nanos_own_")?;
     let (list, renamed) = (private.join("renames"), private.join("renamed.a"));
     std::fs::write(&list, renames).with_context(|| format!("cannot write {}", list.display()))?;
     must_succeed(tool("objcopy").arg("--redefine-syms").arg(&list).arg(archive).arg(&renamed))?;
@@ -62,10 +61,20 @@ fn shared(archive: &Path, abi: &Path, private: &Path, library: &Path) -> anyhow:
         "-Wl,-z,nodelete,-z,relro,-z,now",
     ]);
     link.arg(format!("-Wl,--version-script={}", abi.join("libgomp.map").display()));
-    link.arg(&locks).arg(abi.join("starters.s")).arg("-Wl,--whole-archive").arg(&renamed).arg("-Wl,--no-whole-archive");
+    link.arg(&locks).arg(&starters).arg("-Wl,--whole-archive").arg(&renamed).arg("-Wl,--no-whole-archive");
     link.args(["-lpthread", "-ldl", "-lm", "-lgcc_s", "-o"]).arg(&fresh);
     must_succeed(&mut link)?;
     std::fs::rename(&fresh, library).with_context(|| format!("cannot put {} in its place", library.display()))
+}
+
+/// What objcopy is to rename: the first argument of each use of these macros in an assembler file, with a prefix.
+fn renames(file: &Path, macros: &[&str], prefix: &str) -> anyhow::Result<String> {
+    let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+    let name = |line: &str| {
+        let mut words = line.split([' ', '\t', ',']).filter(|word| !word.is_empty());
+        words.next().filter(|word| macros.contains(word)).and_then(|_| words.next().map(str::to_owned))
+    };
+    Ok(text.lines().filter_map(name).map(|name| format!("{name} {prefix}{name}\n")).collect())
 }
 
 /// Makes one object of the archive that shows OpenMP names only, so that it links beside other Rust libraries.

@@ -4,9 +4,10 @@
 //! - What it forks gets the program's mask by `pthread_atfork`.
 //! - What it starts otherwise the C library tells nobody of: programs by `posix_spawn`, `system`, `popen`, or `vfork` (or
 //!   `clone`) and exec, and threads. Who starts them does so in [`unbound`]. A library that stands in front of the C library
-//!   can do that for all programs at once, as the drop-in OpenMP library does: [`unbound`] around the spawning calls, whose
-//!   child is made inside the C library, and [`before_exec`] in front of the exec calls. Nobody has to know of the `vfork`,
-//!   which could not be wrapped, since it returns twice: its child sets itself right when it becomes a program.
+//!   can do that for all programs at once, as the drop-in OpenMP library does: [`unbound`] around the spawning calls and
+//!   `pthread_create`, whose child is made inside the C library, and [`before_exec`] in front of the exec calls. Nobody has
+//!   to know of the `vfork`, which could not be wrapped, since it returns twice: its child sets itself right when it becomes
+//!   a program.
 //!
 //! # In a child of `vfork`
 //! It shares memory and thread-locals with the thread that forked it, which sleeps until the exec; other threads run. So it
@@ -25,8 +26,7 @@ use platform::mask::{self, Mask};
 /// thread, which would else inherit the one processor that the member is bound to under a processor manager.
 ///
 /// Where the calling thread is not bound by this crate, that is just `body()`. Cost: none there, else three system calls. A
-/// child by `fork` alone needs no such thing, nor do programs (threads do) where the drop-in OpenMP library is loaded before
-/// the C library.
+/// child by `fork` alone needs no such thing, nor does anything where the drop-in OpenMP library is loaded before the C library.
 ///
 /// ```
 /// nanothreads::par_for(0..2).run(|_| {

@@ -1,6 +1,8 @@
-# Calls of the C library that start programs, in front of those: see src/abi/starters.rs. Only for the shared library.
+# Calls of the C library that start programs and threads, in front of those: see src/abi/starters.rs. Only for the shared library.
 # They stand in no version node, like those of a library that has none: so programs that ask for the C library's version of
 # them take these. The numbers are places in the table of what they go on to.
+# This library itself calls nanos_own_*, to which its references are renamed in a copy of the archive before the link: they
+# pass by what is in front here (and ld dies of references beside such definitions).
 	.section .note.GNU-stack,"",@progbits
 
 	.section .init_array,"aw",@init_array
@@ -12,6 +14,7 @@
 	.hidden	nanos_next_starters
 	.hidden	nanos_before_exec
 	.hidden	nanos_starts_bound
+	.hidden	nanos_find_starter
 
 	.macro push_one register
 	pushq	\register
@@ -45,31 +48,41 @@
 	.endm
 
 	.macro begin name
-	.globl	front_\name
-	.type	front_\name, @function
-front_\name:
+	.type	\name, @function
+\name:
 	.cfi_startproc
 	.endm
 
 	.macro end name, number
 	jmp	*nanos_next_starters + 8 * \number(%rip)
 	.cfi_endproc
-	.size	front_\name, . - front_\name
+	.size	\name, . - \name
+	.endm
+
+	.macro both name, number
+	.globl	front_\name
 	.symver	front_\name, \name@@
+	.globl	nanos_own_\name
+	.hidden	nanos_own_\name
+	begin	nanos_own_\name
+	keeping_arguments nanos_find_starter, \number
+	end	nanos_own_\name, \number
 	.endm
 
 	.macro exec name, number
-	begin	\name
+	both	\name, \number
+	begin	front_\name
 	keeping_arguments nanos_before_exec, \number
-	end	\name, \number
+	end	front_\name, \number
 	.endm
 
 	.macro spawn name, number
+	both	\name, \number
 	.hidden	nanos_\name
-	begin	\name
+	begin	front_\name
 	keeping_arguments nanos_starts_bound, \number
 	jne	nanos_\name
-	end	\name, \number
+	end	front_\name, \number
 	.endm
 
 	exec	execve, 0
@@ -84,3 +97,4 @@ front_\name:
 	spawn	posix_spawnp, 9
 	spawn	system, 10
 	spawn	popen, 11
+	spawn	pthread_create, 12

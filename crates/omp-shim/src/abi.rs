@@ -4,7 +4,7 @@
 //! Each is called by compiled code or by a C or Fortran program with the arguments that its signature in C asks for; what
 //! a pointer must point to is what OpenMP says of that argument.
 //!
-//! `starters` alone has nothing of OpenMP: calls of the C library by which programs are started.
+//! `starters` alone has nothing of OpenMP: calls of the C library by which programs and threads are started.
 
 #![expect(clippy::missing_safety_doc, reason = "the contract of all entry points stands in the module head")]
 

@@ -380,7 +380,7 @@ fn exported(library: &Path) -> Vec<String> {
 
 /// Calls of the C library that the shared library stands in front of (`src/abi/starters.rs`), in no version node: else programs
 /// that ask for the C library's version would pass it by.
-const STARTERS: [&str; 12] = [
+const STARTERS: [&str; 13] = [
     "execl",
     "execle",
     "execlp",
@@ -392,6 +392,7 @@ const STARTERS: [&str; 12] = [
     "popen",
     "posix_spawn",
     "posix_spawnp",
+    "pthread_create",
     "system",
 ];
 

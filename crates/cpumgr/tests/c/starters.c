@@ -1,4 +1,4 @@
-/* D2: whatever a member of a region starts, by whatever call, has the mask that this program was started with; the member has
+/* D2: whatever a member of a region starts, programs by whatever call and threads, has the mask that this program was started with; the member has
  * its own again afterwards. Usage: starters bound|free (what the other member must be) | starters becomes (the other member
  * executes a program in the middle of a region) | starters is MASK (the program that is started). */
 #define _GNU_SOURCE
@@ -68,6 +68,11 @@ static int another(const char *mask) {
   return next && next[1] ? atoi(next + 1) : found;
 }
 
+static void *write_own(void *mask) {
+  write_mask(mask);
+  return mask;
+}
+
 static void start_all(const char *own) {
   char *arguments[] = {self, "is", whole, NULL}, *none[] = {"none", NULL}, mask[SIZE], chosen[32];
   pid_t child = 0;
@@ -130,6 +135,11 @@ static void start_all(const char *own) {
   FILE *pipe = popen(command, "r");
   expect(pipe != NULL, "no pipe", "popen");
   if (pipe) ended_well(pclose(pipe), "popen");
+  pthread_t thread;
+  void *of_thread = NULL;
+  expect(pthread_create(&thread, NULL, write_own, mask) == 0, "refused", "pthread_create");
+  pthread_join(thread, &of_thread);
+  expect(of_thread == mask && strcmp(mask, whole) == 0, "a thread has another mask than this program had", mask);
   errno = 0;
   expect(popen("true", "?") == NULL && errno == EINVAL, "another error", "popen");
   write_mask(mask);

@@ -1,9 +1,11 @@
-"""D2 for a program that is not compiled for OpenMP: members of a region start programs in all of Python's ways. Usage:
-starters.py PROGRAM, which compares its mask with its argument (tests/c/starters.c)."""
+"""D2 for a program that is not compiled for OpenMP: members of a region start programs and threads
+in all of Python's ways.
+Usage: starters.py PROGRAM, which compares its mask with its argument (tests/c/starters.c)."""
 import ctypes
 import os
 import subprocess
 import sys
+import threading
 import time
 
 program = sys.argv[1]
@@ -30,6 +32,12 @@ def start_all(_):
     expect("spawnv", os.spawnv(os.P_WAIT, program, command))
     expect("system", os.system(" ".join(command)))
     expect("popen", os.popen(" ".join(command)).close() or 0)
+    of_thread = []
+    thread = threading.Thread(target=lambda: of_thread.append(os.sched_getaffinity(0)))
+    thread.start()
+    thread.join()
+    if of_thread != [whole]:
+        wrong.append(f"a thread with processors {of_thread}")
     if os.sched_getaffinity(0) != own:
         wrong.append(f"processors {os.sched_getaffinity(0)} instead of {own}")
     done.append(own)

@@ -1,24 +1,25 @@
-//! Programs that a member of a region starts: they have the mask that this program was started with (D2), not that of a
-//! thread which is bound under a manager. What `fork` makes has it anyway (`nanothreads::unbound`'s module).
+//! Programs that a member of a region starts, and threads that it makes: they have the mask that this program was started with
+//! (D2), not that of a thread which is bound under a manager. What `fork` makes has it anyway (`nanothreads::unbound`'s module).
 //!
 //! The shared library stands in front of the C library (programs that are linked with it name it first, and `cpumgr run`
 //! preloads it into others), and shows calls of the C library's names, in `abi/starters.s`:
 //! - `exec*` are jumps to the C library's ones behind a call of [`nanos_before_exec`]: arguments, result and errno are the C
 //!   library's own. That serves whoever made the child: `vfork`, `clone`, a spawn of the program's own. It calls nothing but
 //!   the kernel, since a child of `vfork` or a signal handler may be there.
-//! - `posix_spawn`, `posix_spawnp`, `system` and `popen` make their child inside the C library, where nobody else comes in. On
-//!   threads that are not bound they are jumps as well, so that who is cancelled in `system` finds no frame of ours; on bound
+//! - `posix_spawn`, `posix_spawnp`, `system`, `popen` and `pthread_create` make their child inside the C library, where nobody
+//!   else comes in. On threads that are not bound they are jumps as well, so that who is cancelled in `system` finds no frame of ours; on bound
 //!   ones the functions here lend the thread the program's mask for as long as the call takes.
 //!
 //! What the next library has under these names is looked up when this one is loaded, not at the first call: that may be in a
 //! child of `vfork`. The one call before that, of a library that starts programs while it is being loaded, looks itself.
 //!
 //! # Limits
-//! - Threads that a bound member makes inherit its processor, also by way of this library.
 //! - The static library shows no such names: two definitions would clash. A preloaded shared one serves its engine, too.
 //! - A library that is loaded late, by `dlopen`, is behind the C library. Calls that the C library added late
-//!   (`execveat`, `pidfd_spawn`) are left alone: programs look whether they are there.
+//!   (`execveat`, `pidfd_spawn`, `thrd_create`) are left alone: programs look whether they are there.
 //! - A child of `vfork` that binds itself to the very processor of the thread that made it is taken for one that inherited it.
+//! - A manager that squeezes a thread in the instant in which it has the program's mask and makes a child takes that from the
+//!   child, too. Children of `vfork` are out of its reach.
 
 use crate::icv::settings;
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -26,7 +27,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 
 /// In the order of the numbers in `abi/starters.s`.
-const NAMES: [&CStr; 12] = [
+const NAMES: [&CStr; 13] = [
     c"execve",
     c"execv",
     c"execvp",
@@ -39,11 +40,13 @@ const NAMES: [&CStr; 12] = [
     c"posix_spawnp",
     c"system",
     c"popen",
+    c"pthread_create",
 ];
 const POSIX_SPAWN: usize = 8;
 const POSIX_SPAWNP: usize = 9;
 const SYSTEM: usize = 10;
 const POPEN: usize = 11;
+const PTHREAD_CREATE: usize = 12;
 
 /// The functions of these names behind this library.
 #[unsafe(export_name = "nanos_next_starters")]
@@ -61,7 +64,8 @@ extern "C" fn nanos_find_starters() {
 }
 
 /// Sees to it that the numbered function can be jumped to.
-fn find(number: usize) {
+#[unsafe(no_mangle)]
+extern "C" fn nanos_find_starter(number: usize) {
     // ORDERING: Relaxed - as above.
     if NEXT[number].load(Relaxed).is_null() {
         nanos_find_starters();
@@ -76,14 +80,14 @@ fn find(number: usize) {
 /// In front of each exec.
 #[unsafe(no_mangle)]
 extern "C" fn nanos_before_exec(number: usize) {
-    find(number);
+    nanos_find_starter(number);
     settings().host.before_exec();
 }
 
 /// In front of the other calls: whether they go through the functions below.
 #[unsafe(no_mangle)]
 extern "C" fn nanos_starts_bound(number: usize) -> bool {
-    find(number);
+    nanos_find_starter(number);
     settings().host.is_bound()
 }
 
@@ -164,5 +168,22 @@ unsafe extern "C" fn nanos_popen(command: *const c_char, mode: *const c_char) ->
         let next = unsafe { std::mem::transmute::<*mut c_void, Open>(next) };
         // SAFETY: - the arguments of our caller.
         unsafe { next(command, mode) }
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn nanos_pthread_create(
+    thread: *mut libc::pthread_t,
+    attributes: *const libc::pthread_attr_t,
+    begin: *mut c_void,
+    argument: *mut c_void,
+) -> c_int {
+    type Create =
+        unsafe extern "C" fn(*mut libc::pthread_t, *const libc::pthread_attr_t, *mut c_void, *mut c_void) -> c_int;
+    lend(PTHREAD_CREATE, |next| {
+        // SAFETY: - the C library's function of that name.
+        let next = unsafe { std::mem::transmute::<*mut c_void, Create>(next) };
+        // SAFETY: - the arguments of our caller.
+        unsafe { next(thread, attributes, begin, argument) }
     })
 }
