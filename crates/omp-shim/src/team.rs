@@ -5,6 +5,7 @@
 //! and join order the two. Atomics and parts with their own protocol: everybody.
 
 mod barriers;
+mod calmness;
 
 use crate::env::Bind;
 use crate::frame::Frame;
@@ -12,6 +13,7 @@ use crate::icv::{Icvs, settings};
 use crate::task::{Group, Queues};
 use crate::worksharing::Ring;
 use barriers::{Barriers, CancelBarrier};
+use calmness::Calmness;
 use nanothreads::engine::{Barrier, WaitPoint};
 use platform::sync::CachePadded;
 use std::cell::{Cell, UnsafeCell};
@@ -129,37 +131,6 @@ struct Member {
     children: [Cell<Option<Box<Team>>>; 2],
 }
 
-/// Remembers which regions create tasks.
-///
-/// A member that is done must stay to help with tasks that others still create, which costs a barrier before the join.
-/// Most regions never create a task: one whose body ran `QUIET` times without any is *calm* and skips that barrier.
-/// When it does create tasks later, all are still completed (by those who have not left), and it is never calm again.
-struct Calmness([Cell<(usize, u8)>; 8]);
-
-impl Calmness {
-    const QUIET: u8 = 2;
-    const NEVER: u8 = u8::MAX;
-
-    fn slot(&self, body: usize) -> &Cell<(usize, u8)> {
-        &self.0[(body >> 4) % self.0.len()]
-    }
-
-    fn is_calm(&self, body: usize) -> bool {
-        let (known, count) = self.slot(body).get();
-        known == body && (Self::QUIET..Self::NEVER).contains(&count)
-    }
-
-    fn learn(&self, body: usize, had_tasks: bool) {
-        let slot = self.slot(body);
-        let (known, count) = slot.get();
-        let count = if known == body { count } else { 0 };
-        let count = if had_tasks || count == Self::NEVER { Self::NEVER } else { (count + 1).min(Self::QUIET) };
-        if slot.get() != (body, count) {
-            slot.set((body, count));
-        }
-    }
-}
-
 impl Drop for Team {
     fn drop(&mut self) {
         self.tasks.await_visitors();
@@ -186,7 +157,7 @@ impl Team {
             }),
             counts: CachePadded::new(Counts { constructs: Steady::new(0), singles: Steady::new(0) }),
             met: CachePadded::new(Steady::new((0, 0))),
-            calmness: Calmness(Default::default()),
+            calmness: Calmness::default(),
             barriers: Barriers::default(),
             members: UnsafeCell::new(Vec::new()),
             ring: Ring::new(),

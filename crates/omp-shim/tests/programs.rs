@@ -33,6 +33,12 @@ fn regions_behave_the_same_bound_and_waiting_actively_or_passively() {
 }
 
 #[test]
+fn two_threads_on_one_processor_take_no_more_turns_than_their_barriers_need() {
+    run("turns", &[]);
+    run("turns", &[("OMP_WAIT_POLICY", "active")]);
+}
+
+#[test]
 fn loops_run_each_iteration_once() {
     run("loops", &[]);
 }

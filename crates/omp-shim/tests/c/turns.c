@@ -1,0 +1,63 @@
+/* Two threads on one processor take turns, in as few switches of the kernel as barriers allow: who comes first runs to the
+   barrier at which it has to wait for the other one, and who then comes to that one later passes it and runs on to the next. The
+   region ends on the thread that began it, so there and back for each two barriers, and once more: the end counts as one. */
+#define _GNU_SOURCE
+#include "check.h"
+#include <omp.h>
+#include <sched.h>
+#include <sys/resource.h>
+
+#define ROUNDS 20
+#define TRIALS 200
+
+/* More bodies than one looks at in a row when one asks whether they had tasks. */
+#define BODY(name)                            \
+  static void name(int barriers) {            \
+    _Pragma("omp parallel num_threads(2)") {  \
+      for (int k = 0; k < barriers; k++) {    \
+        _Pragma("omp barrier")                \
+      }                                       \
+    }                                         \
+  }
+BODY(b0) BODY(b1) BODY(b2) BODY(b3) BODY(b4) BODY(b5) BODY(b6) BODY(b7) BODY(b8)
+static void (*const bodies[])(int) = {b0, b1, b2, b3, b4, b5, b6, b7, b8};
+#define BODIES ((int)(sizeof bodies / sizeof *bodies))
+
+static long switches(void) {
+  struct rusage usage;
+  CHECK_EQUAL(getrusage(RUSAGE_SELF, &usage), 0);
+  return usage.ru_nvcsw + usage.ru_nivcsw;
+}
+
+/* Of so many regions with `barriers` each: in the best trial, for others may run here, too. */
+static long fewest(int barriers) {
+  long fewest = -1;
+  for (int trial = 0; trial < TRIALS; trial++) {
+    long before = switches();
+    for (int round = 0; round < ROUNDS; round++)
+      for (int at = 0; at < BODIES; at++) bodies[at](barriers);
+    long found = switches() - before;
+    if (fewest < 0 || found < fewest) fewest = found;
+  }
+  return fewest;
+}
+
+int main(void) {
+  cpu_set_t mask, here;
+  CHECK_EQUAL(sched_getaffinity(0, sizeof mask, &mask), 0);
+  CPU_ZERO(&here);
+  for (int cpu = 0; CPU_COUNT(&here) == 0; cpu++)
+    if (CPU_ISSET(cpu, &mask)) CPU_SET(cpu, &here);
+  CHECK_EQUAL(sched_setaffinity(0, sizeof here, &here), 0);
+  for (int barriers = 0; barriers <= 4; barriers++) {
+    int regions = ROUNDS * BODIES, each = 2 * (barriers / 2 + 1);
+    long found = fewest(barriers);
+    /* A turn with somebody else now and then. */
+    if (found > regions * each + regions / 10) {
+      fprintf(stderr, "%d regions with %d barriers: %ld switches, not %d\n", regions, barriers, found, regions * each);
+      return 1;
+    }
+  }
+  puts("ok");
+  return 0;
+}
