@@ -239,6 +239,19 @@ struct Share {
     was_busy: bool,
 }
 
+/// What the kernel had counted of `thread` when the window of so many `passed` began, as far as that says something of `cpu`. A
+/// thread that nobody knew then, and whose whole life fits into the window, began in it: those of a new program do, and its
+/// first window counts. A processor that went to another thread meanwhile says nothing.
+fn base(before: &Held, cpu: u32, (thread, times): (Tid, Times), passed: Nanos) -> Option<Times> {
+    match before.threads.get(&cpu) {
+        Some((who, then)) if *who == thread => return Some(*then),
+        Some(_) => return None,
+        None => {}
+    }
+    let is_new = before.threads.values().all(|(who, _)| *who != thread);
+    (is_new && times.ran.saturating_add(times.waited) <= passed).then(Times::default)
+}
+
 /// What strangers had of each processor between two samples (rule 1).
 fn shares(last: &Sample, now: &Sample) -> BTreeMap<u32, Share> {
     let passed = now.at.saturating_sub(last.at) as f64;
@@ -249,8 +262,7 @@ fn shares(last: &Sample, now: &Sample) -> BTreeMap<u32, Share> {
         let mut on = Vec::new();
         let (mut seated, mut first) = (0.0, 0.0);
         for (cpu, (tid, times)) in &held.threads {
-            // A processor that went to another thread meanwhile says nothing.
-            let Some((_, then)) = before.threads.get(cpu).filter(|(who, _)| who == tid) else { continue };
+            let Some(then) = base(before, *cpu, (*tid, *times), now.at.saturating_sub(last.at)) else { continue };
             let ran = part(then.ran, times.ran);
             seated += ran;
             if *cpu == held.first {

@@ -117,6 +117,44 @@ fn the_processor_of_a_stranger_is_left_within_three_windows_of_an_arrival() {
     assert_eq!(world.foreign.left(), [2]);
 }
 
+/// Samples of a program whose second thread is `threads(number of the sample)`; what is left after each. The processors are busy.
+fn looks_at(threads: impl Fn(u64) -> Option<(Tid, Times)>) -> Vec<Vec<u32>> {
+    let mut foreign = Foreign::new(1);
+    foreign.look_closely(0);
+    let look = |number: u64| {
+        let at = number * QUICK;
+        let ran = Times { ran: at, waited: 0 };
+        let second = threads(number).map(|thread| (1, thread));
+        let ran_by_second = second.map_or(0, |(_, (_, times))| times.ran);
+        let threads = [(0, (Tid(10), ran))].into_iter().chain(second).collect();
+        let held = [(1, Held { threads, first: 0, ran: Some(at + ran_by_second) })].into();
+        foreign.look(Sample { at, held, busy: [(0, at), (1, at)].into(), ran: at + ran_by_second, cost: 0 });
+        foreign.left()
+    };
+    (0..4).map(look).collect()
+}
+
+#[test]
+fn a_thread_that_begins_after_its_program_came_is_judged_from_its_beginning() {
+    // It begins 2 ms after the first look, and has half of the processor.
+    let half = |number: u64| (number * QUICK).saturating_sub(2 * MS) / 2;
+    let second = |number| (number > 0).then(|| (Tid(11), Times { ran: half(number), waited: half(number) }));
+    assert_eq!(looks_at(second), [vec![], vec![], vec![1], vec![1]]);
+}
+
+#[test]
+fn what_a_thread_waited_before_it_came_here_says_nothing() {
+    // It comes with a past, of more than the window or from another processor, and waits no more.
+    for past in [QUICK, 400 * MS] {
+        let second =
+            |number| Some((Tid(11), Times { ran: past + number * QUICK, waited: past })).filter(|_| number > 0);
+        assert!(looks_at(second).concat().is_empty(), "{past}");
+    }
+    let other =
+        |number: u64| Some((Tid(if number == 0 { 12 } else { 11 }), Times { ran: number * QUICK, waited: 9 * MS }));
+    assert!(looks_at(other).concat().is_empty());
+}
+
 #[test]
 fn a_stranger_that_comes_later_is_met_within_a_period_and_three_windows() {
     let mut world = World::new(1);

@@ -134,7 +134,8 @@ mod tests {
     #[test]
     fn the_bodies_of_a_library_are_found_again() {
         let calmness = Calmness::default();
-        let bodies = [0x4000, 0x33_8c60, 0xc_c0e0, 0x7_37a0, 0x6_db70, 0x6_df60, 0xc_3de0, 0xc_3bf0, 0x12_3090, 0xa_5bc0];
+        let bodies =
+            [0x4000, 0x33_8c60, 0xc_c0e0, 0x7_37a0, 0x6_db70, 0x6_df60, 0xc_3de0, 0xc_3bf0, 0x12_3090, 0xa_5bc0];
         let loaded = bodies.map(|body| 0x7f6b_1460_0000 + body);
         assert_eq!((0..3).map(|_| round(&calmness, &loaded)).last(), Some(loaded.len()));
     }
