@@ -88,6 +88,7 @@ pub mod sleeper;
 pub mod slot;
 mod source;
 mod statistics;
+mod strangers;
 pub mod supply;
 mod team;
 mod teams;

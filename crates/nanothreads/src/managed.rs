@@ -137,6 +137,11 @@ impl Managed {
         &self.desk.client
     }
 
+    /// True where the manager lets several programs take turns on the program's processor.
+    pub(crate) fn takes_turns(&self) -> bool {
+        self.client().is_alive() && self.client().grant().shared
+    }
+
     /// A master forks the outermost region `region`, which could use `wanted` processors. Returns how many it may have at most,
     /// whatever is granted. Cost in most cases: two loads and a store.
     #[inline]

@@ -14,7 +14,7 @@
 //!
 //! # Handing over
 //! Who waits for somebody on the same processor keeps just that from coming. A team larger than its processors hands over
-//! at once. Elsewhere a wait that lasts longer than [`SHORT`], or would sleep, first looks around: a master asks
+//! at once, by a yield, and where strangers get what it yields by a sleep (module `strangers`). Elsewhere a wait that lasts longer than [`SHORT`], or would sleep, first looks around: a master asks
 //! where its late member is (module `presence`), and where both share a processor it offers it by `sched_yield` and
 //! then sleeps, instead of spinning through the member's time (M5, M14).
 //! Who waits in a barrier, a [`join`](fn@crate::join) or for nano-threads looks likewise whether whom it waits for, as far as it
@@ -31,8 +31,10 @@ use crate::config::Waiting;
 use crate::engine_state::engine;
 use crate::load::HOLE;
 use crate::local::Local;
+use crate::managed::Managed;
 use crate::safe_point;
 use crate::sizer::Lease;
+use crate::strangers::Strangers;
 use crate::wait_point::{Look, WaitPoint};
 use platform::affinity::{Tid, current_cpu};
 use platform::clock::Ticks;
@@ -60,11 +62,12 @@ const HAND_OVERS: u32 = 3;
 pub(crate) struct Patience {
     /// Microseconds.
     limit: Cell<u64>,
+    strangers: Strangers,
 }
 
 impl Patience {
     pub(crate) const fn new() -> Self {
-        Self { limit: Cell::new(LONG) }
+        Self { limit: Cell::new(LONG), strangers: Strangers::new() }
     }
 
     /// Learns from a wait of so many ticks.
@@ -192,10 +195,20 @@ pub(crate) fn wait_by<A: Into<Advice>, L: FnMut() -> Look>(
         if hands_over {
             safe_point::while_waiting(local);
             let begin = Ticks::now();
-            if !hand_over(SHORT, &mut look) {
-                let _: Advice = linger().into();
+            if yields_go_to_strangers(local) {
+                engine().sizer().refresh();
                 local.counters().parked();
                 sleep(look);
+            } else {
+                let strangers = &local.patience().strangers;
+                let ran = strangers.begin();
+                let is_ready = hand_over(SHORT, &mut look);
+                strangers.end(ran, begin.elapsed_ticks());
+                if !is_ready {
+                    let _: Advice = linger().into();
+                    local.counters().parked();
+                    sleep(look);
+                }
             }
             // How long others kept the processor says nothing about how long to spin where there is one for each.
             local.counters().waited(begin.elapsed_ticks());
@@ -237,6 +250,13 @@ pub(crate) fn wait_by<A: Into<Advice>, L: FnMut() -> Look>(
     if let Some(begin) = started {
         local.waited(begin.elapsed_ticks());
     }
+}
+
+/// True where somebody else than whom this thread waits for gets what it yields. Programs that a manager lets take turns yield
+/// to each other.
+#[inline]
+fn yields_go_to_strangers(local: &Local) -> bool {
+    local.patience().strangers.take_turns() && !engine().managed_already().is_some_and(Managed::takes_turns)
 }
 
 /// Hands the processor over to whoever else wants it: in a crowded team most likely the sibling that this thread waits for,

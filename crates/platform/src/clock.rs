@@ -16,6 +16,15 @@ pub fn monotonic_ns() -> u64 {
     time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
 }
 
+/// How long all threads of the process ran so far, in nanoseconds. A system call: about 0.3 us, and more with many threads.
+pub fn process_ns() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: - `time` lives through the call.
+    let result = unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut time) };
+    assert_eq!(result, 0, "clock_gettime(CLOCK_PROCESS_CPUTIME_ID) cannot fail");
+    time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
+}
+
 /// A moment, in ticks.
 ///
 /// ```
