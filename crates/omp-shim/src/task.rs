@@ -6,7 +6,8 @@
 //! successors, then counts it off with group, parent and, last, the team. T5 its memory goes when nobody refers to it.
 //!
 //! # Invariants
-//! I1  A task's memory lives until it is complete and all its children's memory is gone: ancestors can be walked.
+//! I1  A task's memory lives until it is complete, all its children have told it that they are, and their memory is gone:
+//!     ancestors can be walked.
 //! I2  Frames of implicit tasks live until the team's count of tasks is 0, which is the last thing that a completing
 //!     task touches.
 //! I3  Whoever waits for children or a group runs only descendants of its own task. Two waits can then never block each

@@ -8,8 +8,9 @@
 //!
 //! C1  A tally is told before its member runs a task of another parent or group, waits, or leaves the barrier. So whoever
 //!     waits for the parent's children or for the group waits, while there is a tally, for a task that its member runs.
-//! C2  The team's count comes last (I2): a tallied task is one that the team still waits for. So is its parent's memory
-//!     kept (I1): the references of the children that are gone are in the tally.
+//! C2  The team's count comes last (I2): a tallied task is one that the team still waits for. Its parent's memory is kept by the
+//!     parent's count of children, which the tally is to be subtracted from (I1). The references of the children that are gone
+//!     are in the tally as well; those of the others may be given back by whoever ends their last child.
 
 use super::memory::{CHILD, REFERENCE, end, let_go, release};
 use super::{Explicit, Group, Task};

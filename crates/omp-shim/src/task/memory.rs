@@ -1,6 +1,10 @@
 //! The memory of tasks: where it comes from (T1) and when it goes (T5).
 //!
 //! An explicit task is one allocation: the task, places for the edges of its dependences, and its argument block.
+//!
+//! A task's memory goes when nothing of its links is left: no reference, and no child that is not told to it. The second is not
+//! implied by the first: a child that is complete tells its parent a little later (or much later: [`super::Tally`]), and when its own
+//! children end meanwhile, on other threads, its memory goes first, and with it its reference to the parent.
 
 use super::depend::{Edge, Node};
 use super::included::lasting_task;
@@ -31,7 +35,7 @@ pub(super) enum Memory {
 
 /// One reference to a task's memory, in its links.
 pub(super) const REFERENCE: u64 = 1;
-/// One child that is not complete, in its links.
+/// One child that is not complete, or whose end is not told yet, in its links.
 pub(super) const CHILD: u64 = 1 << 32;
 
 /// Makes an explicit task and counts it (T1).
@@ -205,7 +209,7 @@ pub(super) struct Before {
     pub(super) parent: *const Task,
 }
 
-/// Subtracts `share` of a task's links; frees its memory, and says so, when that was the last reference. Then the caller
+/// Subtracts `share` of a task's links; frees its memory, and says so, when that was the last of them. Then the caller
 /// owns the reference to its parent.
 ///
 /// # Safety
@@ -217,8 +221,7 @@ pub(super) unsafe fn let_go(task: *const Task, share: u64) -> (bool, Before) {
     let (parent, memory) = (this.parent, this.memory);
     // ORDERING: AcqRel - the one who frees sees what all others did with it; `has_children` sees what the child did.
     let links = this.links.fetch_sub(share, AcqRel);
-    let references = |links: u64| links % CHILD;
-    let is_last = references(share) != 0 && references(links) == references(share);
+    let is_last = links == share;
     if is_last {
         match memory {
             // It has no memory of its own, nor a reference to its parent.
@@ -230,4 +233,54 @@ pub(super) unsafe fn let_go(task: *const Task, share: u64) -> (bool, Before) {
         }
     }
     (is_last, Before { links, parent })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::env::Bind;
+    use crate::icv::Icvs;
+    use crate::schedule::{Kind, Schedule};
+
+    /// A task on the heap with one child that is complete, has children of its own, and has not told its parent.
+    fn parent() -> *const Task {
+        let icvs = Icvs {
+            schedule: Schedule { kind: Kind::Static, chunk: 0, monotonic: false },
+            num_threads: 2,
+            thread_limit: 2,
+            max_active_levels: 1,
+            default_device: 0,
+            allocator: 1,
+            dynamic: false,
+            bind: Bind::False,
+        };
+        let mut parent = Task::implicit(icvs, ptr::null());
+        parent.memory = Memory::Heap;
+        parent.links = AtomicU64::new(REFERENCE + CHILD + REFERENCE);
+        Box::into_raw(Box::new(parent))
+    }
+
+    #[test]
+    fn a_parent_stays_until_its_child_has_told_it_though_all_references_are_gone() {
+        let parent = parent();
+        // SAFETY: - its own reference, that of the child, whose last child ends elsewhere, and the count of the child, in the
+        //           order in which they are given back.
+        unsafe {
+            assert!(!let_go(parent, REFERENCE).0);
+            assert!(!let_go(parent, REFERENCE).0, "the child still has to tell it");
+            assert!(let_go(parent, CHILD).0);
+        }
+    }
+
+    #[test]
+    fn a_parent_goes_with_the_last_reference_when_it_was_told_before() {
+        let parent = parent();
+        // SAFETY: - as above.
+        unsafe {
+            let (is_gone, before) = let_go(parent, CHILD);
+            assert!(!is_gone && before.links / CHILD == 1);
+            assert!(!let_go(parent, REFERENCE).0);
+            assert!(let_go(parent, REFERENCE).0);
+        }
+    }
 }

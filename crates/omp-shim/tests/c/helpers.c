@@ -115,7 +115,33 @@ static void many(void) {
   for (int i = 0; i < TASKS; i++) CHECK_EQUAL(ran[i], 1);
 }
 
+/* A chain: each task ends before its child, which another thread may run and end, and with it the memory of both, before the task
+ * has told its own parent. */
+static int links;
+
+static void next_link(int left) {
+#pragma omp atomic
+  links++;
+  if (left == 0) return;
+#pragma omp task firstprivate(left) if (left % 3)
+  next_link(left - 1);
+  if (left % 7 == 0) {
+#pragma omp taskwait
+  }
+}
+
+static void chains(void) {
+  for (int round = 0; round < 120; round++) {
+    links = 0;
+#pragma omp parallel num_threads(2 + round % 3)
+#pragma omp single
+    next_link(3000);
+    CHECK_EQUAL(links, 3001);
+  }
+}
+
 int main(void) {
+  chains();
   waits();
   families();
   many();
