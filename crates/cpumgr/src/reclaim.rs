@@ -7,14 +7,16 @@
 //! 3. *Squeeze*, when the grace is over: each thread that the program published as a virtual processor, that does not
 //!    sleep by the program's word, and that may still run on a processor that was taken, is bound to the processors that the program keeps. It runs on, in turn
 //!    with the others there, until its next safe point (D1): nobody is stopped, no signal is sent.
-//! 4. When the program's processors change again a squeezed thread is bound to its new processor, or to all that the
-//!    program keeps, unless its program bound it meanwhile: then it is the program's own affair.
+//! 4. When the program's processors change again a squeezed thread that has none still is bound to all that the program keeps.
+//!    One that has a processor of its own again gets the mask back that it had, and is forgotten, if all of that is the
+//!    program's now; otherwise it is bound to that processor, and asked first, as anybody, should it lose that. Whom its
+//!    program bound meanwhile is the program's own affair.
 //!
 //! # Invariants
 //! - Q1 Only threads of the program are touched (`threads`), and of these only published ones: never virtual processor 0
 //!   or the initial thread (their masks are what children inherit, D2), nor threads that the engine did not make.
-//! - Q2 The mask that a thread had before the first squeeze is kept, and put back when the program leaves or the manager
-//!   ends, unless somebody else changed it meanwhile.
+//! - Q2 The mask that a thread had before it was squeezed is kept, and put back at the latest when the program leaves or the
+//!   manager ends, unless somebody else changed it meanwhile.
 //! - Q3 One pass binds at most [`BUDGET`] threads of a program: the rest follows in the next one.
 
 use std::collections::BTreeMap;
@@ -213,20 +215,32 @@ impl Reclaim {
         let all: CpuSet = now.iter().copied().map(CpuId).collect();
         let Self { threads, squeezed, .. } = self;
         squeezed.retain(|tid, one| {
+            let own = now.get(one.index).map(|cpu| CpuSet::single(CpuId(*cpu)));
+            let is_free = own.as_ref().is_some_and(|own| own.is_subset(&one.before) && one.before.is_subset(&all));
+            match &own {
+                // Bound there already; if its program bound it elsewhere, the next call that is needed finds that out.
+                Some(own) if !is_free && one.bound == *own => {
+                    one.pressed = false;
+                    areas.judge(one.index, Verdict::Run);
+                    return true;
+                }
+                // It follows: like anybody else it is asked first, and squeezed when the grace is over.
+                None if !one.pressed => return true,
+                _ => {}
+            }
             // Its program bound it, or it ended: nothing of ours is left to put back.
             let ours = threads.mask(kernel, Tid(*tid)).is_ok_and(|mask| mask.as_ref() == Some(&one.bound));
             if !ours {
                 return false;
             }
-            let own = now.get(one.index).map(|cpu| CpuSet::single(CpuId(*cpu)));
             one.pressed = own.is_none();
             let verdict = if one.pressed { Verdict::Squeezed } else { Verdict::Run };
-            let cpus = own.unwrap_or_else(|| all.clone());
-            if cpus != one.bound && threads.bind(kernel, Tid(*tid), &cpus).is_ok_and(|bound| bound.is_some()) {
+            let cpus = if is_free { one.before.clone() } else { own.unwrap_or_else(|| all.clone()) };
+            if cpus != one.bound && threads.rebind(kernel, Tid(*tid), &one.bound, &cpus).is_ok_and(|bound| bound) {
                 one.bound = cpus;
             }
             areas.judge(one.index, verdict);
-            true
+            !(is_free && one.bound == one.before)
         });
     }
 

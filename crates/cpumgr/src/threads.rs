@@ -103,17 +103,25 @@ impl Threads {
         let Some(before) = self.mask(kernel, tid)? else {
             return Ok(None);
         };
+        Ok(self.rebind(kernel, tid, &before, cpus)?.then_some(before))
+    }
+
+    /// Binds a thread whose mask is known to be `before`; false when it is not one of this process any more.
+    ///
+    /// # Errors
+    /// As [`Threads::bind`].
+    pub fn rebind(&self, kernel: &dyn Kernel, tid: Tid, before: &CpuSet, cpus: &CpuSet) -> SysResult<bool> {
         match kernel.set_affinity(tid, cpus) {
             Ok(()) => {}
-            Err(error) if error.is(Errno::ESRCH as i32) => return Ok(None),
+            Err(error) if error.is(Errno::ESRCH as i32) => return Ok(false),
             Err(error) => return Err(error),
         }
         if self.has(tid) {
-            return Ok(Some(before));
+            return Ok(true);
         }
         // It ended; the number may be another one's, whose mask `before` was or will be what it inherited.
-        let _undone: SysResult<()> = kernel.set_affinity(tid, &before);
-        Ok(None)
+        let _undone: SysResult<()> = kernel.set_affinity(tid, before);
+        Ok(false)
     }
 }
 

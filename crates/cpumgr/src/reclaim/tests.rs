@@ -101,9 +101,18 @@ impl Bench {
 
     /// The program says that this one sleeps.
     fn park(&self, index: usize) {
+        self.state(index, 2);
+    }
+
+    /// The program says that this one runs.
+    fn run(&self, index: usize) {
+        self.state(index, 1);
+    }
+
+    fn state(&self, index: usize, state: u32) {
         use std::os::unix::fs::FileExt;
         let up = self.program.in_order()[1].try_clone_to_owned().unwrap();
-        std::fs::File::from(up).write_all_at(&2_u32.to_ne_bytes(), 512 + 64 * index as u64 + 4).unwrap();
+        std::fs::File::from(up).write_all_at(&state.to_ne_bytes(), 512 + 64 * index as u64 + 4).unwrap();
     }
 
     fn give(&mut self, before: &[u32], now: &[u32], grace_ends: u64) {
@@ -161,6 +170,54 @@ fn squeezed_threads_follow_the_grant_and_get_their_masks_back() {
     let kernel: &dyn Kernel = &bench.fake;
     assert_eq!(bench.reclaim.restore(kernel), 2);
     assert_eq!((bench.mask(1), bench.mask(2)), ("1".into(), "2".into()));
+}
+
+#[test]
+fn a_thread_whose_mask_is_all_the_programs_again_gets_it_back_at_once() {
+    let mut bench = Bench::new(1);
+    let tid = bench.sleepers[0].tid.0;
+    bench.fake.masks.borrow_mut().insert(tid, set("0-2"));
+    bench.give(&[], &[0, 1, 2], 0);
+    bench.give(&[0, 1, 2], &[0], 10);
+    bench.squeeze(&[0], 10);
+    assert_eq!((bench.mask(1), bench.reclaim.preempted()), ("0".into(), 1));
+    bench.give(&[0], &[0, 1], 20);
+    assert_eq!((bench.mask(1), bench.reclaim.preempted()), ("1".into(), 0), "processor 2 is another's");
+    bench.give(&[0, 1], &[0, 1, 2], 30);
+    assert_eq!(bench.mask(1), "0-2");
+    let (sets, kernel): (_, &dyn Kernel) = (bench.fake.sets.get(), &bench.fake);
+    assert_eq!((bench.reclaim.restore(kernel), sets), (0, bench.fake.sets.get()), "nothing is left to put back");
+}
+
+/// What it costs to be granted a processor, and to lose it, does not depend on whether one was squeezed before.
+#[test]
+fn who_follows_after_a_squeeze_is_asked_first_and_is_not_bound_again() {
+    let mut bench = Bench::new(1);
+    bench.give(&[], &[0, 1], 0);
+    bench.give(&[0, 1], &[0], 10);
+    bench.squeeze(&[0], 10);
+    bench.give(&[0], &[0, 5], 20);
+    assert_eq!((bench.mask(1), bench.fake.sets.get()), ("5".into(), 2));
+    for round in 3..6 {
+        bench.give(&[0, 5], &[0], 10 * round);
+        assert_eq!((bench.areas.grant().processors, bench.reclaim.asked()), (1, 1));
+        bench.park(1);
+        bench.squeeze(&[0], 10 * round);
+        // No call of the kernel is made at all.
+        bench.fake.fails.set(Some(("sched_getaffinity", Errno::EPERM as i32)));
+        bench.give(&[0], &[0, 5], 10 * round);
+        bench.fake.fails.set(None);
+        bench.run(1);
+    }
+    assert_eq!((bench.mask(1), bench.fake.sets.get(), bench.reclaim.squeezes()), ("5".into(), 2, 1));
+    // Who does not follow is squeezed as the first time.
+    bench.give(&[0, 5], &[0], 60);
+    bench.squeeze(&[0], 59);
+    assert_eq!(bench.mask(1), "5");
+    bench.squeeze(&[0], 60);
+    assert_eq!((bench.mask(1), bench.reclaim.preempted(), bench.reclaim.squeezes()), ("0".into(), 1, 2));
+    let kernel: &dyn Kernel = &bench.fake;
+    assert_eq!((bench.reclaim.restore(kernel), bench.mask(1)), (1, "1".into()));
 }
 
 /// M9: a processor that a program gets goes to the virtual processor that used it last, else to one that was squeezed,
