@@ -60,6 +60,8 @@ pub struct Reactor {
     timer: TimerFd,
     signals: SignalFd,
     armed: Option<u64>,
+    /// What the kernel fills in; kept, so that a wait writes no more of it than what happened.
+    ready: Vec<EpollEvent>,
 }
 
 impl Reactor {
@@ -77,7 +79,8 @@ impl Reactor {
         let flags = TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK;
         let timer = named("timerfd_create", TimerFd::new(ClockId::CLOCK_MONOTONIC, flags))?;
         let epoll = named("epoll_create1", Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC))?;
-        let reactor = Self { epoll, timer, signals, armed: None };
+        let ready = vec![EpollEvent::empty(); BATCH];
+        let reactor = Self { epoll, timer, signals, armed: None, ready };
         reactor.add_token(&reactor.timer, TIMER, Interest::Read)?;
         reactor.add_token(&reactor.signals, SIGNAL, Interest::Read)?;
         Ok(reactor)
@@ -132,14 +135,13 @@ impl Reactor {
     }
 
     fn collect(&mut self, longest: EpollTimeout) -> SysResult<Vec<Event>> {
-        let mut ready = [EpollEvent::empty(); BATCH];
-        let count = match self.epoll.wait(&mut ready, longest) {
+        let count = match self.epoll.wait(&mut self.ready, longest) {
             Ok(count) => count,
             Err(nix::errno::Errno::EINTR) => 0,
             Err(errno) => return Err(SysError::new("epoll_wait", errno as i32)),
         };
         let mut events = Vec::with_capacity(count);
-        for event in &ready[..count] {
+        for event in &self.ready[..count] {
             events.push(match event.data() {
                 CALLS => Event::Calls,
                 TIMER => {

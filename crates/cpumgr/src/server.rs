@@ -22,8 +22,7 @@ use arena::global::State;
 use arena::manager::GlobalPage;
 use platform::affinity::CpuSet;
 use platform::clock::monotonic_ns;
-use platform::{SysError, SysResult};
-use platform::{process, scheduling};
+use platform::{SysError, SysResult, process, scheduling};
 use policies::{AppId, Cause};
 
 use crate::api::{Api, CALLS, Doorman, Serials};
@@ -296,26 +295,13 @@ impl Server {
             let changes = self.ledger.tick(now);
             self.publish(changes, now);
         }
+        // Who waits for a grant comes before what is only due: the looks are system calls for each thread or processor.
+        self.decide(now);
         self.squeeze(now);
         self.look_at_announced(now);
         self.look_at_attached(now);
         self.look_for_strangers(now);
-        while let Some(cause) = self.cause.take() {
-            if seam::has(Fault::EarlyWelcome) {
-                std::mem::take(&mut self.arrived).into_iter().for_each(|serial| self.welcome(serial));
-                seam::others_run();
-            }
-            let changes = self.ledger.decide(now, cause);
-            self.publish(changes, now);
-            for serial in std::mem::take(&mut self.arrived) {
-                self.welcome(serial);
-                if let Some(foreign) = &mut self.foreign {
-                    foreign.look_closely(now);
-                }
-            }
-            // A program that died before its answer leaves again.
-            self.bury(now);
-        }
+        self.decide(now);
         self.admit_waiting(now);
         // A pass that happens anyway spares the next wakeup for a sign of life alone.
         if self.next_beat <= now + self.beat_interval() / 2 {
@@ -337,6 +323,26 @@ impl Server {
         });
     }
 
+    /// Decides as long as there is a cause, publishes, answers who arrived.
+    fn decide(&mut self, now: u64) {
+        while let Some(cause) = self.cause.take() {
+            if seam::has(Fault::EarlyWelcome) {
+                std::mem::take(&mut self.arrived).into_iter().for_each(|serial| self.welcome(serial));
+                seam::others_run();
+            }
+            let changes = self.ledger.decide(now, cause);
+            self.publish(changes, now);
+            for serial in std::mem::take(&mut self.arrived) {
+                self.welcome(serial);
+                if let Some(foreign) = &mut self.foreign {
+                    foreign.look_closely(now);
+                }
+            }
+            // A program that died before its answer leaves again.
+            self.bury(now);
+        }
+    }
+
     fn publish(&mut self, changes: Vec<Change>, now: u64) {
         for Change { app, holding } in changes {
             if self.bind_attached(app.0, &holding.cpus, now) {
@@ -353,9 +359,8 @@ impl Server {
             let moved = program.traced.as_ref() != Some(&(holding.cpus.clone(), holding.shared));
             if moved {
                 program.traced = Some((holding.cpus.clone(), holding.shared));
-                let line = program.line(trace::Event::Allocation, pid, now, holding.cpus, holding.shared);
                 if let Some(trace) = &mut self.trace {
-                    trace.write(line);
+                    trace.write(program.line(trace::Event::Allocation, pid, now, holding.cpus, holding.shared));
                 }
             }
         }

@@ -43,6 +43,10 @@ impl DssTs {
         if snapshot.cause == Cause::Quantum {
             self.queue.rotate_left(self.holders);
         }
+        let apps = snapshot.apps.iter().map(|app| app.id);
+        if apps.eq(self.queue.iter().copied()) {
+            return;
+        }
         let present: BTreeSet<AppId> = snapshot.apps.iter().map(|app| app.id).collect();
         self.queue.retain(|app| present.contains(app));
         let known: BTreeSet<AppId> = self.queue.iter().copied().collect();

@@ -37,6 +37,7 @@
 //! P6  Nobody has a processor outside its set, and everybody whose number is not 0 has one (as long as the machine has
 //!     one in its set).
 
+mod at_home;
 mod circle;
 mod confined;
 mod free;
@@ -120,6 +121,7 @@ pub enum Smt {
 
 /// What ran where: the memory of the placement. Its maps are looked up, never listed: a placement follows from its inputs.
 #[derive(Debug, Clone, Default)]
+#[cfg_attr(test, derive(PartialEq))]
 pub struct Placement {
     smt: Smt,
     /// Of each application of the last decision.
@@ -135,6 +137,7 @@ pub struct Placement {
 
 /// Where the virtual processors of an application ran last.
 #[derive(Debug, Clone, Default)]
+#[cfg_attr(test, derive(PartialEq))]
 struct Home {
     /// Processor of virtual processor i; the first `held` of them are held now.
     slots: Vec<u32>,
@@ -258,6 +261,10 @@ impl Placement {
     /// A decision that shares out more than the machine has is served in order of arrival as far as it goes (P2); a
     /// shared master for which no processor is left gets none.
     pub fn place(&mut self, machine: &Machine, decision: &Decision) -> Vec<(AppId, Vec<u32>)> {
+        self.place_at_home(machine, decision).unwrap_or_else(|| self.place_in_steps(machine, decision))
+    }
+
+    fn place_in_steps(&mut self, machine: &Machine, decision: &Decision) -> Vec<(AppId, Vec<u32>)> {
         let mut cpus = machine.cpus.clone();
         cpus.sort_by_key(|cpu| cpu.id);
         cpus.dedup_by_key(|cpu| cpu.id);

@@ -3,11 +3,11 @@
 //! # Rule
 //! A processor that the target takes from a living program before its hold is over stays with it until then
 //! ([`Ledger::next_deadline`]), unless that program wants less. Who is to have it waits; who would hold nothing
-//! meanwhile shares it (L2).
+//! meanwhile is on an idle processor, if there is one, or shares it (L2).
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use policies::{AppId, AppView, Nanos};
+use policies::{AppId, Nanos};
 
 use super::{Change, Holding, Ledger};
 
@@ -36,10 +36,13 @@ impl Ledger {
         let kept = self.kept(now, &sharers);
         self.hold_ends = kept.values().flat_map(|kept| kept.values()).copied().min();
         let keeper: BTreeSet<u32> = kept.values().flat_map(|kept| kept.keys()).copied().collect();
-        let given: BTreeSet<u32> = self.target.values().flatten().chain(&keeper).copied().collect();
+        // Asked for by programs in a serial phase only.
+        let is_serial = self.entries.iter().any(|entry| entry.serial);
+        let given = self.target.values().flatten().chain(&keeper).filter(|_| is_serial);
+        let given: BTreeSet<u32> = given.copied().collect();
         let unsatisfied: BTreeSet<AppId> = self.unsatisfied();
 
-        let mut changes = Vec::new();
+        let mut holdings: Vec<(Vec<u32>, bool)> = Vec::with_capacity(self.entries.len());
         for entry in &mut self.entries {
             let target = self.target.get(&entry.id).map_or(&[][..], Vec::as_slice);
             let kept = kept.get(&entry.id);
@@ -61,7 +64,7 @@ impl Ledger {
                 }
             }
             cpus.extend(kept.into_iter().flat_map(BTreeMap::keys));
-            let mut shared = sharers.contains(&entry.id) && !waits_to_share;
+            let shared = sharers.contains(&entry.id) && !waits_to_share;
             entry.idle = 0;
             if entry.serial && !shared && !entry.holding.shared {
                 let own = cpus.len();
@@ -69,16 +72,34 @@ impl Ledger {
                 cpus.extend(entry.holding.cpus.iter().filter(|cpu| !given.contains(cpu) && is_there(cpu)));
                 entry.idle = cpus.len() - own;
             }
-            if cpus.is_empty() {
-                // L1: on the processor that it is going to have, or on any when the policy gives it none.
-                cpus.push(target.first().copied().unwrap_or(self.available.cpus[0].id));
-                shared = true;
-            }
+            holdings.push((cpus, shared));
+        }
+        self.shelter(&mut holdings);
+
+        let mut changes = Vec::new();
+        for (entry, (cpus, shared)) in self.entries.iter_mut().zip(holdings) {
             let others_wait = unsatisfied.len() > usize::from(unsatisfied.contains(&entry.id));
             changes
                 .extend(entry.hold(now, Holding { cpus, shared, dedicated: !shared && !others_wait, unbound: None }));
         }
         changes
+    }
+
+    /// L1: who would hold nothing is, until the next settlement, on a processor that is idle until then, else on the one that
+    /// it is going to have, or on any when the policy gives it none.
+    fn shelter(&self, holdings: &mut [(Vec<u32>, bool)]) {
+        for at in 0..holdings.len() {
+            if !holdings[at].0.is_empty() {
+                continue;
+            }
+            let app = self.entries[at].id;
+            let is_idle = |cpu: &u32| !holdings.iter().any(|(cpus, _)| cpus.contains(cpu));
+            let there = self.available.cpus.iter().map(|cpu| cpu.id);
+            let mut idle = there.filter(|cpu| self.placement.may_use(app, *cpu)).filter(is_idle);
+            let own = self.target.get(&app).and_then(|target| target.first()).copied();
+            let cpu = own.filter(is_idle).or_else(|| idle.next()).or(own).unwrap_or(self.available.cpus[0].id);
+            holdings[at] = (vec![cpu], true);
+        }
     }
 
     /// Nobody is bound: everybody may run everywhere, on as many processors as the policy says.
@@ -119,8 +140,44 @@ impl Ledger {
 
     /// Programs that could use more than the decision gives them.
     fn unsatisfied(&self) -> BTreeSet<AppId> {
-        let views: BTreeMap<AppId, AppView> = self.entries.iter().map(|entry| (entry.id, entry.view())).collect();
-        let wanting = |a: &&policies::Allocation| views.get(&a.app).is_some_and(|view| a.wants_more(view));
-        self.decision.allocations.iter().filter(wanting).map(|a| a.app).collect()
+        // Both are in order of arrival; who left since is in one of them only.
+        let mut entries = self.entries.as_slice();
+        let wanting = self.decision.allocations.iter().filter(|a| {
+            let Some(at) = entries.iter().position(|entry| entry.id == a.app) else { return false };
+            let view = entries[at].view();
+            entries = &entries[at + 1..];
+            a.wants_more(&view)
+        });
+        wanting.map(|a| a.app).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use policies::{AppId, Cause};
+
+    use super::super::tests::{MS, cpus, ledger};
+
+    #[test]
+    fn who_waits_for_a_young_processor_is_on_an_idle_one_meanwhile() {
+        let mut ledger = ledger(3, "dss");
+        for (app, request) in [(1, 1), (2, 2)] {
+            ledger.arrive(AppId(app), request, 3);
+        }
+        ledger.decide(0, Cause::Arrival);
+        assert_eq!((cpus(&ledger, 1), cpus(&ledger, 2)), (vec![0], vec![1, 2]));
+        ledger.arrive(AppId(3), 1, 3);
+        ledger.decide(MS, Cause::Arrival);
+        assert_eq!((cpus(&ledger, 2), cpus(&ledger, 3)), (vec![1, 2], vec![2]), "nothing is idle");
+        // The second one is to have processor 0 for processor 2, which is too young to be taken from it.
+        ledger.leave(AppId(1));
+        ledger.decide(2 * MS, Cause::Exit);
+        assert_eq!((cpus(&ledger, 2), cpus(&ledger, 3)), (vec![1, 2], vec![0]));
+        // Not its own: it gives way as soon as the hold is over.
+        assert!(ledger.holding(AppId(3)).unwrap().shared);
+        let over = ledger.next_deadline().unwrap();
+        ledger.tick(over);
+        assert_eq!((over, cpus(&ledger, 2), cpus(&ledger, 3)), (10 * MS, vec![0, 1], vec![2]));
+        assert!(!ledger.holding(AppId(3)).unwrap().shared);
     }
 }

@@ -7,6 +7,7 @@ use crate::snapshot::AppId;
 
 /// The sharing masters in a circle, cut into one run for each shared processor.
 #[derive(Debug, Clone, Default)]
+#[cfg_attr(test, derive(PartialEq))]
 pub(super) struct Circle {
     masters: VecDeque<AppId>,
     /// Processors that are shared, by id; the first runs are the longer ones.
