@@ -273,6 +273,13 @@ impl Client {
         let _first: Result<(), fn()> = self.tie.on_return.set(call);
     }
 
+    /// What was to be said to the manager could not be said in time: the call of [`Client::on_return`] is made again, after some
+    /// of the watcher's looks (a third of a second each, or longer quanta), of which there are twice as many each time, and at
+    /// most six times for one manager.
+    pub fn return_again(&self) {
+        self.tie.set_again(true);
+    }
+
     /// The manager's quantum.
     pub fn quantum(&self) -> Duration {
         Duration::from_nanos(self.tie.global.life.quantum_ns())

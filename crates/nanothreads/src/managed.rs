@@ -43,7 +43,7 @@ use crate::vp::Vp;
 use crate::wishes::Wishes;
 use air::Desk;
 use analyzer::{Advice, Analyzer};
-use arena::client::Client;
+use arena::client::{Client, ConnectError};
 use arena::domain::Domain;
 use arena::layout::VpState;
 use help::Help;
@@ -129,6 +129,12 @@ impl Managed {
     #[must_use]
     pub fn in_domain(self, domain: Domain) -> Self {
         self.desk.join(domain, self.client().registrations());
+        self
+    }
+
+    /// That manager has a domain, and did not let the program in for this reason: one that did not answer in time is asked again.
+    pub(crate) fn outside_domain(self, error: &ConnectError) -> Self {
+        self.desk.is_left_out(error);
         self
     }
 

@@ -265,9 +265,6 @@ fn managed_by(client: Client, path: &Path) -> Managed {
     }
     match Domain::join(path, REGISTRATION) {
         Ok(domain) => managed.in_domain(domain),
-        Err(error) => {
-            eprintln!("nanos: {error}; processors are passed on by the manager only");
-            managed
-        }
+        Err(error) => managed.outside_domain(&error),
     }
 }

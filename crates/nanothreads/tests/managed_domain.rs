@@ -183,3 +183,19 @@ fn a_program_that_another_manager_took_in_passes_and_receives_in_its_domain() {
         assert_eq!(size(), 1);
     });
 }
+
+#[test]
+fn a_manager_that_does_not_let_the_program_in_at_once_is_asked_again() {
+    with_a_domain(|script| {
+        let [a, b] = script.cpus;
+        second_thread_comes_to(b);
+        script.is_followed_by_a_slow_one(2);
+        eventually("the new grant is all that counts", || size() == 2);
+        script.grant(&[a], false);
+        line(script, 0).offer(1, 1, 1);
+        assert!(line(script, 0).give(b));
+        eventually("what comes in the new area is used", || size() == 2);
+        script.grant(&[a, b], false);
+        line(script, 0).land(b);
+    });
+}

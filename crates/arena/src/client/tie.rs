@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use platform::affinity::Tid;
-use platform::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use platform::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use platform::{SysResult, event};
 
 use super::Hello;
@@ -35,6 +35,8 @@ pub(super) struct Tie {
     pub(super) on_loss: OnceLock<fn()>,
     /// What it calls when another manager took the program in.
     pub(super) on_return: OnceLock<fn()>,
+    /// It is to be called again.
+    again: AtomicBool,
 }
 
 impl Tie {
@@ -60,6 +62,7 @@ impl Tie {
             registrations: AtomicU32::new(1),
             on_loss: OnceLock::new(),
             on_return: OnceLock::new(),
+            again: AtomicBool::new(false),
         }
     }
 
@@ -122,6 +125,17 @@ impl Tie {
             }
             None => drop::<bool>(self.end()),
         }
+    }
+
+    /// Whether `on_return` is to be called again.
+    pub(super) fn wants_again(&self) -> bool {
+        // ORDERING: Relaxed - a wish on its own: who misses it finds it at the next look.
+        self.again.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_again(&self, again: bool) {
+        // ORDERING: Relaxed - as in `wants_again`.
+        self.again.store(again, Ordering::Relaxed);
     }
 
     /// The program runs on without a manager: tells it so, and wakes whoever sleeps at a park word. After the state: whoever

@@ -26,6 +26,8 @@ const SILENT_LOOKS: u32 = 3;
 const MIN_SILENCE: Duration = Duration::from_secs(1);
 /// The quanta that count as silence when they are longer than that.
 const SILENT_QUANTA: u32 = 10;
+/// How often a program that was not let in everywhere in time tries that again with one manager.
+const RETURNS: u32 = 6;
 /// Enough for a thread that polls, receives, and reads a message; the guard page and the thread-locals come on top.
 const STACK: usize = 128 * 1024;
 
@@ -60,9 +62,44 @@ fn watch(tie: &Tie) {
         if ended == Ended::Over || !reconnect::until_taken_in(tie) {
             return;
         }
-        if let Some(call) = tie.on_return.get() {
-            call();
+        return_to(tie);
+    }
+}
+
+/// Tells the program that there is a manager for it.
+fn return_to(tie: &Tie) {
+    tie.set_again(false);
+    if let Some(call) = tie.on_return.get() {
+        call();
+    }
+}
+
+/// Which looks at one manager are followed by another call of `on_return`, when the program wants one.
+#[derive(Debug)]
+struct Returns {
+    left: u32,
+    pause: u32,
+    wait: u32,
+}
+
+impl Returns {
+    fn new() -> Self {
+        // Whoever asks for the first one has the time of a look to get ready for it.
+        Self { left: RETURNS, pause: 2, wait: 2 }
+    }
+
+    fn is_due(&mut self, wanted: bool) -> bool {
+        if !wanted || self.left == 0 {
+            return false;
         }
+        self.wait -= 1;
+        if self.wait > 0 {
+            return false;
+        }
+        self.left -= 1;
+        self.pause *= 2;
+        self.wait = self.pause;
+        true
     }
 }
 
@@ -72,6 +109,7 @@ fn follow(descriptors: &Descriptors, tie: &Tie) -> Ended {
     let mut beat = tie.global.life.heartbeat_ns();
     let mut still = 0;
     let mut starvation = Starvation::of(descriptors.socket());
+    let mut returns = Returns::new();
     loop {
         // A program that closes all its descriptors loses the connection. What it opens then may have the socket's
         // number: waiting for that does it no harm, receiving from it would.
@@ -100,6 +138,9 @@ fn follow(descriptors: &Descriptors, tie: &Tie) -> Ended {
         beat = now;
         if still < SILENT_LOOKS {
             tie.life.revive();
+            if returns.is_due(tie.wants_again()) {
+                return_to(tie);
+            }
         } else if tie.life.is_alive() {
             tie.life.miss();
             tie.go_on_alone();
@@ -113,4 +154,17 @@ fn look_every(global: &Global) -> Duration {
     let quanta = Duration::from_nanos(global.life.quantum_ns()).saturating_mul(SILENT_QUANTA);
     let look = quanta.clamp(MIN_SILENCE, Duration::from_secs(3600)) / SILENT_LOOKS;
     look + look / 64 * (std::process::id() % 16)
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_return_is_made_when_it_is_wanted_later_each_time_and_not_for_ever() {
+        let mut returns = Returns::new();
+        assert!((0..100).all(|_| !returns.is_due(false)), "nobody wants one");
+        let due: Vec<u32> = (1..1000).filter(|_| returns.is_due(true)).collect();
+        assert_eq!(due, [2, 6, 14, 30, 62, 126]);
+    }
 }

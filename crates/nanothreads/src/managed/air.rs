@@ -17,7 +17,8 @@
 //!   both counts it once.
 //! - A-I2 An epoch does not come back: it is the sum of two numbers that only grow.
 //! - A-I3 With another manager, or none, nothing is in the air, and nothing is passed: its area is nobody's. The watcher's thread
-//!   joins the next manager's domain, if it has one ([`Desk::comes_back`]); from then on what is in its area counts.
+//!   joins the next manager's domain, if it has one ([`Desk::comes_back`]); from then on what is in its area counts. A manager that
+//!   does not answer in time is asked again later, some times ([`Client::return_again`]).
 //!
 //! # Races
 //! *Two changes, one look.* A processor comes and lands between two looks of everybody: the epoch of the grant has changed if it is
@@ -35,7 +36,7 @@
 
 use crate::engine_state::engine;
 use crate::wishes::{ANSWER, Asks};
-use arena::client::Client;
+use arena::client::{Client, ConnectError};
 use arena::domain::Domain;
 use platform::affinity::{CpuId, CpuSet};
 use platform::clock::Ticks;
@@ -48,6 +49,9 @@ use std::time::Duration;
 
 /// How long a manager may take to let the program into its domain.
 const JOINING: Duration = Duration::from_millis(500);
+
+/// What it means for a program to be in no domain.
+const BY_MANAGER: &str = "processors are passed on by the manager only";
 
 /// The program's end of its manager, and of the domain where there is one.
 #[derive(Debug)]
@@ -151,7 +155,8 @@ impl Desk {
         });
     }
 
-    /// Another manager took the program in: joins its domain, if it has one. On the watcher's thread; waits for that manager.
+    /// Another manager took the program in, or it is time to ask again: joins the domain, if there is one. On the watcher's thread;
+    /// waits for the manager.
     pub(super) fn comes_back(&self) {
         let client = &self.client;
         if !client.has_domain() {
@@ -161,13 +166,26 @@ impl Desk {
         let registration = client.registrations();
         let joined = match self.air.get() {
             None => client.join_domain(JOINING).map(|domain| self.join(domain, registration)),
+            // It is in: nothing is to be joined again.
+            Some(air) if air.is_current(client) => Ok(()),
             // ORDERING: Release - see the module head.
             Some(air) => {
                 client.join_domain_again(&air.domain, JOINING).map(|()| air.registration.store(registration, Release))
             }
         };
-        if let Err(error) = joined {
-            eprintln!("nanos: {error}; processors are passed on by the manager only");
+        match joined {
+            Ok(()) => {}
+            // It was busy, or was stopped for a while.
+            Err(ConnectError::Silent { .. }) => client.return_again(),
+            Err(error) => eprintln!("nanos: {error}; {BY_MANAGER}"),
+        }
+    }
+
+    /// The manager did not let the program into its domain when that began.
+    pub(super) fn is_left_out(&self, error: &ConnectError) {
+        eprintln!("nanos: {error}; {BY_MANAGER}");
+        if matches!(error, ConnectError::Silent { .. }) {
+            self.client.return_again();
         }
     }
 

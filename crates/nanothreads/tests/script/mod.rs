@@ -83,16 +83,22 @@ impl Script {
             let path = path.clone();
             thread::spawn(move || take_part(&path, setup))
         };
-        let script = Self::take_in(&listener, [first, second], whole, setup.domain, path);
+        let script = Self::take_in(&listener, [first, second], whole, (setup.domain, 0), path);
         let managed = program.join().expect("the program is in");
         let settings = builder().sizer(managed).waiting(setup.waiting);
         settings.install().expect("nothing of the engine was used before");
-        script.begin_to_beat();
         Some(script)
     }
 
-    /// Answers the process, which registers and, where there is a domain, joins.
-    fn take_in(listener: &OwnedFd, cpus: [CpuId; 2], whole: CpuSet, has_domain: bool, path: PathBuf) -> Self {
+    /// Answers the process, which registers and, where there is a domain, joins; so many times it gets no answer to that, and
+    /// tries again.
+    fn take_in(
+        listener: &OwnedFd,
+        cpus: [CpuId; 2],
+        whole: CpuSet,
+        (has_domain, unanswered): (bool, u32),
+        path: PathBuf,
+    ) -> Self {
         let (socket, ToManager::Register(register)) = hear(listener) else {
             panic!("the program says something else than `register`");
         };
@@ -106,7 +112,13 @@ impl Script {
         let [down, up] = descriptors.in_order();
         let descriptors = [down, up, doorbell.as_fd(), page.as_fd()];
         answer(&socket, &FromManager::Registered(Registered { slot: 1 }), &descriptors);
+        let beats = Arc::new(AtomicBool::new(true));
+        begin_to_beat(&beats, &page);
+        let mut left_waiting = Vec::new();
         let domain = has_domain.then(|| {
+            for _ in 0..unanswered {
+                left_waiting.push(hear(listener));
+            }
             let area = DomainArea::create(monotonic_ns()).expect("an area");
             let (socket, ToManager::Join) = hear(listener) else {
                 panic!("the program says something else than `join`");
@@ -114,18 +126,7 @@ impl Script {
             answer(&socket, &FromManager::Joined { line: 0 }, &[area.descriptor().as_fd()]);
             area
         });
-        let beats = Arc::new(AtomicBool::new(true));
         Self { areas, page, cpus, whole, socket: Some(socket), domain, _doorbell: doorbell, beats, path }
-    }
-
-    fn begin_to_beat(&self) {
-        let (goes_on, page) = (Arc::clone(&self.beats), Arc::clone(&self.page));
-        thread::spawn(move || {
-            while goes_on.load(Relaxed) {
-                page.beat(monotonic_ns());
-                thread::park_timeout(Duration::from_millis(20));
-            }
-        });
     }
 
     /// Grants these.
@@ -141,14 +142,30 @@ impl Script {
 
     /// The manager dies, and another one, which has a domain too if this one has, takes the process in as soon as that comes.
     pub(crate) fn is_followed_by_another(&mut self) {
+        self.is_followed_by_a_slow_one(0);
+    }
+
+    /// The same; the other one does not answer the first so many attempts to join its domain.
+    pub(crate) fn is_followed_by_a_slow_one(&mut self, unanswered: u32) {
         self.die();
         let folder = self.path.parent().expect("a folder").to_owned();
         std::fs::create_dir(&folder).expect("the folder of the first socket is gone");
         let listener = fdpass::listen(&self.path, 0o600).expect("a socket");
-        *self = Self::take_in(&listener, self.cpus, self.whole.clone(), self.domain.is_some(), self.path.clone());
+        let domain = (self.domain.is_some(), unanswered);
+        *self = Self::take_in(&listener, self.cpus, self.whole.clone(), domain, self.path.clone());
         std::fs::remove_dir_all(&folder).expect("our folder");
-        self.begin_to_beat();
     }
+}
+
+/// The manager's signs of life.
+fn begin_to_beat(goes_on: &Arc<AtomicBool>, page: &Arc<GlobalPage>) {
+    let (goes_on, page) = (Arc::clone(goes_on), Arc::clone(page));
+    thread::spawn(move || {
+        while goes_on.load(Relaxed) {
+            page.beat(monotonic_ns());
+            thread::park_timeout(Duration::from_millis(20));
+        }
+    });
 }
 
 /// The program's side of the beginning.
