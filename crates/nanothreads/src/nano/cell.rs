@@ -50,7 +50,7 @@ impl<T> DataCell<T> {
     #[track_caller]
     pub fn read(&self) -> Reading<'_, T> {
         // ORDERING: Acquire - pairs with the Release of the writer's end.
-        let entered = self.users.fetch_update(Acquire, Relaxed, |users| (users < MOST_READERS).then_some(users + 1));
+        let entered = self.users.fetch_update(Acquire, Relaxed, |users| (users < MOST_READERS).then(|| users + 1));
         assert!(
             entered.is_ok(),
             "DataCell::read: another task changes the value now; name it by .reads(..) here and .writes(..) there, on \
@@ -154,17 +154,22 @@ mod tests {
 
     #[test]
     fn readers_stand_beside_each_other_and_a_writer_alone() {
+        fn refusal(access: impl FnOnce()) -> String {
+            let payload = catch_unwind(AssertUnwindSafe(access)).expect_err("the access is refused");
+            payload.downcast_ref::<&str>().map(ToString::to_string).expect("the panic has a text")
+        }
+
         let cell = DataCell::new(1);
         {
             let (a, b) = (cell.read(), cell.read());
             assert_eq!(*a + *b, 2);
-            assert!(catch_unwind(AssertUnwindSafe(|| *cell.write() = 5)).is_err());
+            assert!(refusal(|| *cell.write() = 5).starts_with("DataCell::write: another task uses the value now"));
         }
         {
             let mut writing = cell.write();
             *writing = 7;
-            assert!(catch_unwind(AssertUnwindSafe(|| *cell.read())).is_err());
-            assert!(catch_unwind(AssertUnwindSafe(|| *cell.write() = 5)).is_err());
+            assert!(refusal(|| drop(cell.read())).starts_with("DataCell::read: another task changes the value now"));
+            assert!(refusal(|| *cell.write() = 5).starts_with("DataCell::write: another task uses the value now"));
         }
         assert_eq!(cell.into_inner(), 7);
     }
