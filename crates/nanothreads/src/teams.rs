@@ -6,9 +6,12 @@
 //! 1. `barrier`: [`Barrier`], whose rounds go on from one region to the next.
 //! 2. `single`: the first member that exchanges the number of singles begun for the next one runs it.
 //! 3. `ordered`: a token ([`Turns`]) that goes round from member to member; made anew for each region that uses it.
-//! 4. A member that panics raises the flag and wakes all who wait at 1 and 3; those leave their bodies by unwinding. The
+//!    A member whose section panicked, and that catches that, hands the token on when it next waits here or ends its body.
+//! 4. `single_for_all`: a `single` between two barriers. When its body panics nothing is handed over, and who runs it comes to
+//!    both barriers before it unwinds: the others find nothing, and panic as well.
+//! 5. A member that panics raises the flag and wakes all who wait at 1 and 3; those leave their bodies by unwinding. The
 //!    meeting is then thrown away: its rounds are not those of all members.
-//! 5. A child that the body forked leaves the meeting alone: other threads of its parent had arrived at some of its rounds, or
+//! 6. A child that the body forked leaves the meeting alone: other threads of its parent had arrived at some of its rounds, or
 //!    were at work on it.
 //!
 //! # Papers
@@ -24,6 +27,7 @@ use crate::loops::static_block;
 use crate::loops::stop::{Stop, abandon, unless_abandoned};
 use crate::loops::turns::Turns;
 use crate::overlap::{self, Overlap};
+use crate::panics::{Payload, discard};
 use crate::patience;
 use crate::region;
 use crate::supply::Supply;
@@ -34,7 +38,8 @@ use std::cell::Cell;
 use std::fmt;
 use std::num::NonZeroUsize;
 use std::ops::Range;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::panic::{AssertUnwindSafe, catch_unwind, panic_any, resume_unwind};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// Why a team could not be had.
@@ -62,9 +67,10 @@ pub enum TeamError {
         /// What was asked for.
         asked: usize,
     },
-    /// The system refused threads (`ulimit -u`, the cgroup's `pids.max`, memory).
+    /// The system refused threads: too many of them, or no room for their stacks. What it said stands on stderr, once.
     #[error(
-        "a team of {asked} threads: the system refuses more than {got} (see `ulimit -u` and the cgroup's pids.max)"
+        "a team of {asked} threads: the system refuses more than {got}; smaller stacks (builder().stack_size, OMP_STACKSIZE) \
+         or larger limits (ulimit -v, ulimit -u, the cgroup's pids.max) avoid that"
     )]
     Refused {
         /// What was asked for.
@@ -213,9 +219,7 @@ impl Team {
         region::run_team_in(Concurrency::Promised, team, move |member| {
             let wake = || shared.wake_all();
             let guard = shared.stop.raise_on_unwind(wake);
-            unless_abandoned(|| {
-                body(&TeamMember { member, meeting: shared, singles: Cell::new(0), turns: Cell::new(0) })
-            });
+            unless_abandoned(|| shared.attend(member, &body));
             guard.disarm();
         });
         self.meeting.set(held.after_join().map(|mut meeting| {
@@ -307,10 +311,16 @@ struct Meeting {
     stop: Stop,
     /// Singles begun in this region. Writers: members.
     singles: CachePadded<AtomicUsize>,
-    /// What a single hands to all.
+    /// What a single hands to all; nothing when it panicked.
     handed: Mutex<Option<Box<dyn Any + Send>>>,
+    /// A member ended its body because such a single had panicked.
+    is_single_missed: AtomicBool,
     turns: OnceLock<Turns>,
 }
+
+/// The panic of who waits for a single that panicked elsewhere.
+const SINGLE_PANICKED: &str =
+    "TeamMember::single_for_all: the member that ran the body panicked, so there is no result";
 
 impl Meeting {
     fn new(size: usize) -> Self {
@@ -319,12 +329,41 @@ impl Meeting {
             stop: Stop::default(),
             singles: CachePadded::new(AtomicUsize::new(0)),
             handed: Mutex::new(None),
+            is_single_missed: AtomicBool::new(false),
             turns: OnceLock::new(),
         }
     }
 
+    /// Runs `body` as `member`. The panic of a single that was run elsewhere ends here: it is for who caught it, and the caller
+    /// gets the one of the single itself.
+    fn attend(&self, member: Member, body: &impl Fn(&TeamMember<'_>)) {
+        let own = TeamMember {
+            member,
+            meeting: self,
+            singles: Cell::new(0),
+            turns: Cell::new(0),
+            owes_turn: Cell::new(false),
+        };
+        match catch_unwind(AssertUnwindSafe(|| body(&own))) {
+            Ok(()) => own.hand_on_turn(),
+            Err(payload) if payload.downcast_ref::<&str>() == Some(&SINGLE_PANICKED) => {
+                // ORDERING: Relaxed - read behind the join.
+                self.is_single_missed.store(true, Relaxed);
+                self.stop.raise();
+                self.wake_all();
+            }
+            Err(payload) => resume_unwind(payload),
+        }
+    }
+
     /// For the next region, after a join. Writes only what was used: the members have these lines in their caches.
+    ///
+    /// # Panics
+    /// When a member ended because a single had panicked on another one, which caught that.
     fn reset(&mut self) {
+        if *self.is_single_missed.get_mut() {
+            panic_any(SINGLE_PANICKED);
+        }
         let singles = self.singles.get_mut();
         if *singles != 0 {
             *singles = 0;
@@ -358,6 +397,8 @@ pub struct TeamMember<'a> {
     /// Singles and turns that this member has passed.
     singles: Cell<usize>,
     turns: Cell<usize>,
+    /// The section of its last turn panicked: it has the token still.
+    owes_turn: Cell<bool>,
 }
 
 impl fmt::Debug for TeamMember<'_> {
@@ -394,10 +435,17 @@ impl TeamMember<'_> {
     /// Waits until all members are here (example: [`Team`]); what they wrote before is seen by all. Every member has to come to each barrier.
     /// Cost: about 1.5 cache-line round trips.
     pub fn barrier(&self) {
-        let Meeting { barrier, stop, .. } = self.meeting;
-        if !barrier.wait_unless(self.id(), || stop.is_raised()) {
+        if !self.meets() {
             abandon();
         }
+    }
+
+    /// As [`TeamMember::barrier`]; false when a member that panicked does not come.
+    #[inline]
+    fn meets(&self) -> bool {
+        self.hand_on_turn();
+        let Meeting { barrier, stop, .. } = self.meeting;
+        barrier.wait_unless(self.id(), || stop.is_raised())
     }
 
     /// Runs `body` on the first member that comes here (example: [`Team`]), and returns its result there; the others go on at once with
@@ -419,16 +467,44 @@ impl TeamMember<'_> {
     /// let seeds = team.map(|member| member.single_for_all(|| String::from("chosen by one")));
     /// assert!(seeds.iter().all(|seed| seed == "chosen by one"));
     /// ```
+    ///
+    /// # Panics
+    /// With the payload of `body` where it ran, or of the result's `clone`. When `body` panics, the other members panic as well,
+    /// with a text that says so.
     pub fn single_for_all<T: Clone + Send + 'static>(&self, body: impl FnOnce() -> T) -> T {
         let handed = || self.meeting.handed.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(value) = self.single(body) {
-            *handed() = Some(Box::new(value));
+        let hand_over = || {
+            let value = Box::new(body());
+            let before = handed().replace(value);
+            drop(before);
+        };
+        // A panic goes on behind the barriers: who waits there must not wait for ever.
+        let panicked = self.single(|| catch_unwind(AssertUnwindSafe(hand_over)).err()).flatten();
+        if panicked.is_some() {
+            let partly = handed().take();
+            discard(partly);
         }
-        self.barrier();
-        let value = handed().as_ref().and_then(|value| value.downcast_ref::<T>()).cloned();
+        let mut is_whole = self.meets();
+        let clone = || {
+            let handed = handed();
+            handed.as_ref().map(|value| {
+                value.downcast_ref().cloned().expect("every member comes to each `single_for_all`, with the same type")
+            })
+        };
+        let value: Result<Option<T>, Payload> = catch_unwind(AssertUnwindSafe(clone));
         // Nobody may hand over the next value before all have this one.
-        self.barrier();
-        value.expect("every member comes to each `single_for_all`, with the same type")
+        is_whole = is_whole && self.meets();
+        if let Some(payload) = panicked {
+            resume_unwind(payload);
+        }
+        if !is_whole {
+            abandon();
+        }
+        match value {
+            Ok(Some(value)) => value,
+            Ok(None) => panic_any(SINGLE_PANICKED),
+            Err(payload) => resume_unwind(payload),
+        }
     }
 
     /// Runs `body` on member 0 only; nobody waits.
@@ -453,7 +529,10 @@ impl TeamMember<'_> {
     /// assert_eq!(line.into_inner().unwrap(), "012");
     /// # Ok::<(), nanothreads::TeamError>(())
     /// ```
+    ///
+    /// A member that catches the panic of its section has its turn until its next `ordered` or `barrier`, or the end of its body.
     pub fn ordered<R>(&self, body: impl FnOnce() -> R) -> R {
+        self.hand_on_turn();
         let round = self.turns.replace(self.turns.get() + 1);
         let own = round * self.size() + self.id();
         let (turns, stop) = (self.meeting.turns(), &self.meeting.stop);
@@ -463,8 +542,34 @@ impl TeamMember<'_> {
         if !turns.is_turn(own) {
             abandon();
         }
+        let keep = KeepTurn(&self.owes_turn);
         let result = body();
+        std::mem::forget(keep);
         turns.pass(own + 1);
         result
+    }
+
+    /// Ends the turn of a section that panicked, if the member goes on all the same. (Where it does not, nobody gets a turn.)
+    #[inline]
+    fn hand_on_turn(&self) {
+        if self.owes_turn.get() {
+            self.hand_on_kept_turn();
+        }
+    }
+
+    #[cold]
+    fn hand_on_kept_turn(&self) {
+        self.owes_turn.set(false);
+        let round = self.turns.get() - 1;
+        self.meeting.turns().pass(round * self.size() + self.id() + 1);
+    }
+}
+
+/// Notes that a section ends by a panic, with the turn.
+struct KeepTurn<'a>(&'a Cell<bool>);
+
+impl Drop for KeepTurn<'_> {
+    fn drop(&mut self) {
+        self.0.set(true);
     }
 }

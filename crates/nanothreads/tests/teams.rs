@@ -3,7 +3,7 @@
 
 use nanothreads::sizer::Fixed;
 use nanothreads::{PerVp, Supply, Team, TeamError, TeamMember, broadcast, groups, join, par_for, scope};
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, Once};
 use std::thread;
@@ -155,6 +155,97 @@ fn a_panic_frees_members_that_wait_for_the_guilty_one_and_loses_nobody() {
             }
         }
     }
+}
+
+/// The text of what `body` panics with.
+fn panic_of(body: impl FnOnce()) -> String {
+    let payload = catch_unwind(AssertUnwindSafe(body)).expect_err("it panics");
+    payload.downcast_ref::<&str>().map(ToString::to_string).expect("the panic has a text")
+}
+
+#[test]
+fn a_section_whose_panic_its_member_catches_does_not_keep_the_turn() {
+    three();
+    for size in [2, 4] {
+        for guilty in 0..size {
+            let (team, line) = (exact(size), Mutex::new(Vec::new()));
+            team.run(|member| {
+                for round in 0..3 {
+                    let section = || {
+                        if (member.id(), round) == (guilty, 1) {
+                            panic!("planted");
+                        }
+                        line.lock().expect("no section panics with the lock").push((round, member.id()));
+                    };
+                    assert_eq!(
+                        catch_unwind(AssertUnwindSafe(|| member.ordered(section))).is_err(),
+                        (member.id(), round) == (guilty, 1)
+                    );
+                }
+                member.barrier();
+                // And where nothing follows but the end.
+                _ = catch_unwind(AssertUnwindSafe(|| member.ordered(|| assert!(member.id() != guilty, "planted"))));
+            });
+            let all = (0..3).flat_map(|round| (0..size).map(move |id| (round, id)));
+            let expected: Vec<_> = all.filter(|&turn| turn != (1, guilty)).collect();
+            assert_eq!(line.into_inner().expect("no section panics with the lock"), expected);
+        }
+    }
+}
+
+#[test]
+fn a_single_that_panics_fails_for_all_who_wait_for_its_result() {
+    three();
+    for size in [2, 4] {
+        let team = exact(size);
+        let whole = team.map(|_| thread::current().id());
+        let single = |member: &TeamMember<'_>| member.single_for_all(|| -> u32 { panic!("planted") });
+        // Everybody catches it, and all is as it was.
+        let texts = team.map(|member| {
+            assert_eq!(member.single_for_all(|| 7), 7);
+            let text = panic_of(|| _ = single(member));
+            assert_eq!(member.single_for_all(|| 8), 8);
+            member.barrier();
+            text
+        });
+        assert_eq!(texts.iter().filter(|text| *text == "planted").count(), 1, "{texts:?}");
+        assert_eq!(texts.iter().filter(|text| text.contains("the body panicked") || *text == "planted").count(), size);
+        // Nobody does: the caller gets the first cause. Else who did not.
+        assert_eq!(panic_of(|| team.run(|member| _ = single(member))), "planted");
+        let text = panic_of(|| {
+            team.run(|member| {
+                if let Err(payload) = catch_unwind(AssertUnwindSafe(|| single(member)))
+                    && payload.downcast_ref::<&str>() != Some(&"planted")
+                {
+                    resume_unwind(payload);
+                }
+                member.barrier();
+            });
+        });
+        assert!(text.contains("single_for_all: the member that ran the body panicked"), "{text}");
+        assert_eq!(team.map(|member| (member.barrier(), thread::current().id()).1), whole);
+    }
+}
+
+#[test]
+fn a_result_that_cannot_be_cloned_for_a_member_fails_for_that_one() {
+    #[derive(Debug)]
+    struct Reluctant(Arc<AtomicUsize>);
+    impl Clone for Reluctant {
+        fn clone(&self) -> Self {
+            assert!(self.0.fetch_add(1, Relaxed) != 1, "planted");
+            Self(Arc::clone(&self.0))
+        }
+    }
+    three();
+    let (team, count) = (exact(3), Arc::new(AtomicUsize::new(0)));
+    let results = team.map(|member| {
+        let single = || member.single_for_all(|| Reluctant(Arc::clone(&count)));
+        let is_refused = catch_unwind(AssertUnwindSafe(single)).is_err();
+        member.barrier();
+        is_refused
+    });
+    assert_eq!(results.iter().filter(|is_refused| **is_refused).count(), 1);
 }
 
 #[test]
