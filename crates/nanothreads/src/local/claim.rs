@@ -5,12 +5,16 @@ use super::Local;
 use super::group::UNKNOWN;
 use crate::engine_state::engine;
 use crate::shares::Share;
+use platform::clock::Ticks;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 /// Regions between two looks at the clock for [`TeamSizer::refresh`](crate::sizer::TeamSizer::refresh), and between two at which
 /// what regions inside wanted is forgotten.
 const FORKS_PER_LOOK: u32 = 16;
+
+/// Time between two such looks where forks get less than they could use, whatever their number, in us.
+const LOOK_US: u64 = 5_000;
 
 /// All that the program has, of [`Claim::spare`].
 const ALL: usize = usize::MAX;
@@ -33,6 +37,8 @@ pub(super) struct Claim {
     region: Cell<usize>,
     /// Regions forked, to look at mask and quota now and then.
     forks: Cell<u32>,
+    /// When a fork that got less than it could use looked last.
+    looked: Cell<Option<Ticks>>,
 }
 
 impl Default for Claim {
@@ -46,6 +52,7 @@ impl Default for Claim {
             inside: Cell::new(0),
             region: Cell::new(0),
             forks: Cell::new(0),
+            looked: Cell::new(None),
         }
     }
 }
@@ -96,6 +103,19 @@ impl Claim {
         shares.take(share, wanted, limit)
     }
 
+    /// The limit where it was too small: as it is when somebody looks, if nobody did for some time. A program may have minutes
+    /// between two looks if its regions take seconds.
+    #[cold]
+    fn limit_now(&self) -> usize {
+        let now = Ticks::now();
+        let sizer = engine().sizer();
+        if self.looked.get().is_none_or(|last| now.since(last) >= Ticks::about_us(LOOK_US)) {
+            self.looked.set(Some(now));
+            sizer.refresh();
+        }
+        sizer.limit()
+    }
+
     /// The thread forks no more.
     pub(super) fn end(&self) {
         if self.is_enrolled.take() {
@@ -139,12 +159,14 @@ impl Local {
         }
         let region = claim.region.take();
         let most = engine.managed().map_or(usize::MAX, |managed| managed.at_fork(total, region));
+        let limit = engine.sizer().limit();
+        let limit = if limit < wanted { claim.limit_now() } else { limit };
         if engine.has_one_master() {
             claim.give_back();
             self.set_spare(ALL);
-            return wanted.min(engine.sizer().limit()).min(most).max(1);
+            return wanted.min(limit).min(most).max(1);
         }
-        let taken = claim.take(total.min(most), engine.sizer().limit());
+        let taken = claim.take(total.min(most), limit);
         self.set_spare(taken.saturating_sub(wanted));
         taken.min(wanted).max(1)
     }
