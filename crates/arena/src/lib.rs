@@ -9,7 +9,11 @@
 //! - [`layout`]: what lies in the areas; [`grant`], [`park`], [`report`], [`global`], [`domain`]: the parts with a
 //!   protocol of their own.
 
+// What cannot be written must not panic: `platform::message`.
+#![cfg_attr(not(any(test, loom)), deny(clippy::print_stderr, clippy::print_stdout))]
+
 mod area;
+
 pub mod client;
 pub mod domain;
 pub mod global;

@@ -14,14 +14,16 @@ use crate::placement::{self, Home};
 use crate::shares::{Share, Shares};
 use crate::sizer::{self, TeamSizer};
 use crate::source::{Origin, Source};
-use crate::vp::Vp;
+use crate::vp::{self, Vp};
 use platform::affinity::{self, CpuSet};
+use platform::message::say;
 use platform::pthread::EndOfThread;
 use platform::sync::CachePadded;
 use platform::topology::Topology;
+use std::io;
 use std::ptr;
 use std::sync::atomic::{
-    AtomicPtr, AtomicU64, AtomicUsize,
+    AtomicBool, AtomicPtr, AtomicU64, AtomicUsize,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -102,7 +104,7 @@ fn create() -> &'static Engine {
     crate::nano::ready::local::prepare();
     // Before there is anything that a child must not use. Threads that come here at once both have it called, which does no harm.
     if let Err(error) = platform::pthread::at_fork_child(after_fork) {
-        eprintln!("nanos: {error}; a forked child must not use parallel regions");
+        say(format_args!("nanos: {error}; a forked child must not use parallel regions"));
     }
     let fresh = Box::into_raw(Box::new(Engine::new(false, local::end_of_thread())));
     // ORDERING: AcqRel/Acquire - publishes the fresh engine, or sees the one that won.
@@ -373,19 +375,43 @@ impl Engine {
     }
 
     /// A virtual processor without a master, for a team: an unused one, else a new one. It wakes on the processor of `home`,
-    /// or on its own. `None` when the system refuses a thread.
-    pub(crate) fn acquire(&self, home: Option<Home>) -> Option<&'static Vp> {
+    /// or on its own.
+    ///
+    /// # Errors
+    /// The system's, when it refuses a thread.
+    pub(crate) fn acquire(&self, home: Option<Home>) -> io::Result<&'static Vp> {
         if let Some(vp) = self.unused().pop() {
             vp.lodge(home.unwrap_or(Home::Of(vp.number())));
-            return Some(vp);
+            return Ok(vp);
         }
         // ORDERING: Relaxed - only uniqueness counts.
         let number = self.created.fetch_add(1, Relaxed) + 1;
         let home = home.unwrap_or(Home::Of(number));
-        let vp = Vp::start(number, self.config().stack_size, home.processor())?;
+        let vp = Vp::start(number, self.stack_size(), home.processor())?;
         vp.lodge(home);
         self.all().push(vp);
-        Some(vp)
+        Ok(vp)
+    }
+
+    /// Bytes of stack that virtual processors ask for.
+    fn stack_size(&self) -> usize {
+        self.config().stack_size.unwrap_or(vp::STACK)
+    }
+
+    /// Says once that the system refuses threads: `wanted` were, beside their master, and there are `got`. Not in the children of
+    /// forks, whose parents know how many they have.
+    #[cold]
+    pub(crate) fn say_refused(&self, wanted: usize, got: usize, error: &io::Error) {
+        static SAID: AtomicBool = AtomicBool::new(false);
+        // ORDERING: Relaxed - a flag on its own.
+        if !self.is_childs && !SAID.swap(true, Relaxed) {
+            say(format_args!(
+                "nanos: the system refuses a thread ({error}): a master asked for {wanted} beside its own, with stacks of {} bytes, \
+                 and goes on with {got}. Smaller stacks (builder().stack_size, OMP_STACKSIZE) or larger limits (ulimit -v, \
+                 ulimit -u, the cgroup's pids.max) avoid that",
+                self.stack_size()
+            ));
+        }
     }
 
     /// All virtual processors of the process.

@@ -46,6 +46,9 @@
 //! | building blocks with their protocols | [`slot`], [`ring`], [`open_ring`], [`arrival`], [`lending`], [`wait_point`], [`sleeper`], [`barrier`], [`following`], [`wishes`], [`shares`] |
 //! | rules | of waiting: [`patience`]; of team sizes: [`sizer`]; of supply: [`supply`] |
 
+// What cannot be written must not panic: `platform::message`.
+#![cfg_attr(not(any(test, loom)), deny(clippy::print_stderr, clippy::print_stdout))]
+
 pub mod arrival;
 pub mod barrier;
 mod builder;

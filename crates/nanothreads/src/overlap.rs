@@ -53,7 +53,7 @@ use std::thread;
 /// });
 /// ```
 /// and what is forked borrows only what outlives the overlap:
-/// ```compile_fail,E0597
+/// ```compile_fail,E0373
 /// # let team = nanothreads::Team::available();
 /// team.overlap(|o| {
 ///     let short = 1;

@@ -4,6 +4,7 @@
 //! no payload, and nothing else of the program's, is dropped there but by [`discard`].
 
 use crate::engine_state::engine;
+use platform::message::say;
 use std::any::Any;
 use std::cell::UnsafeCell;
 use std::fmt;
@@ -139,10 +140,10 @@ impl NoUnwinding {
 impl Drop for NoUnwinding {
     #[cold]
     fn drop(&mut self) {
-        eprintln!(
+        say(format_args!(
             "nanos: a panic (see above) where threads work on each other's memory: of a TeamSizer, whose methods must not \
              panic; of work given to nanothreads::engine; or a bug in nanothreads. The process ends"
-        );
+        ));
         std::process::abort();
     }
 }

@@ -31,9 +31,10 @@ use std::fmt;
 /// nanothreads::broadcast(|_| values.with(|own| drop(own.clone())));
 /// ```
 /// and what is borrowed from one does not leave the closure:
-/// ```compile_fail
+/// ```compile_fail,E0521
 /// let values = nanothreads::PerVp::new(|| 1);
-/// let own: &mut i32 = values.with(|own| own);
+/// let mut kept: Option<&mut i32> = None;
+/// values.with(|own| kept = Some(own));
 /// ```
 pub struct PerVp<T: Send, F = fn() -> T> {
     places: Places<T>,

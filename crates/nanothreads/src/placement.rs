@@ -12,6 +12,7 @@
 use crate::engine_state::engine;
 use crate::vp::Vp;
 use platform::affinity::{CpuId, CpuSet, current_cpu};
+use platform::message::say;
 use platform::topology::Topology;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -113,11 +114,11 @@ pub(crate) fn say_no_overlap(granted: &CpuSet) {
     static SAID: AtomicBool = AtomicBool::new(false);
     // ORDERING: Relaxed - a flag on its own.
     if !granted.is_empty() && !SAID.swap(true, Relaxed) {
-        eprintln!(
+        say(format_args!(
             "nanos: the manager grants processors {granted}, but this program was started on {} (OMP_PLACES, taskset, a \
              cpuset) and stays there; give the manager some of those (--cpus)",
             engine().mask()
-        );
+        ));
     }
 }
 

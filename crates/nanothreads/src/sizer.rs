@@ -6,14 +6,16 @@
 use crate::engine_state::engine;
 use arena::client::{Client, Hello, SocketChoice, find_socket};
 use arena::domain::Domain;
-use platform::affinity::{self, CpuSet, Tid};
+use platform::affinity;
 use platform::cgroup::{Limits, throttled_periods, usable_processors};
 use platform::clock::monotonic_ns;
+use platform::message::say;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 pub use crate::managed::Managed;
+pub use platform::affinity::{CpuId, CpuSet, Tid};
 
 /// What a program may assume about the processors that it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +61,28 @@ pub enum Lease {
 ///     assert_eq!(nanothreads::Team::available().size(), position);
 /// }
 /// # Ok::<(), nanothreads::BuildError>(())
+/// ```
+///
+/// One that says which processors these are, and hears which threads use them:
+/// ```
+/// use nanothreads::sizer::{CpuId, CpuSet, Tid};
+///
+/// struct FirstTwo;
+///
+/// impl nanothreads::TeamSizer for FirstTwo {
+///     fn limit(&self) -> usize {
+///         2
+///     }
+///     fn processors(&self) -> Option<CpuSet> {
+///         let mut cpus = CpuSet::single(CpuId(0));
+///         cpus.insert(CpuId(1));
+///         Some(cpus)
+///     }
+///     fn enlist(&self, index: usize, tid: Tid) {
+///         println!("virtual processor {index} is thread {}", tid.0);
+///     }
+/// }
+/// # assert_eq!(nanothreads::TeamSizer::processors(&FirstTwo).map(|cpus| cpus.len()), Some(2));
 /// ```
 pub trait TeamSizer: Send + Sync {
     /// Processors that a region may use now; 0 counts as 1, and what is above the largest team as that.
@@ -249,7 +273,7 @@ fn register(library: &str, processors: usize) -> Option<Managed> {
         Err(error) => {
             // A manager that was named and does not answer is worth a line; one that merely might be there is not.
             if explicit {
-                eprintln!("nanos: {error}; running without a manager (NANOS_CPUMGR={})", path.display());
+                say(format_args!("nanos: {error}; running without a manager (NANOS_CPUMGR={})", path.display()));
             }
             None
         }

@@ -26,6 +26,7 @@ use platform::pthread::Pthread;
 use platform::sync::CachePadded;
 use std::cell::{Cell, UnsafeCell};
 use std::fmt;
+use std::io;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering::Relaxed};
 use std::thread;
@@ -38,7 +39,7 @@ use descriptor::{IDLE, no_work};
 use station::Station;
 
 /// Stack of a virtual processor unless the configuration says otherwise.
-const STACK: usize = 8 << 20;
+pub(crate) const STACK: usize = 8 << 20;
 
 /// Room for a result on the arrival line: as much as on the supply line.
 type Place = [u64; 6];
@@ -107,8 +108,11 @@ pub(crate) struct Rare {
 }
 
 impl Vp {
-    /// Starts virtual processor `number` on processor `home`; `None` when the system refuses a thread.
-    pub(crate) fn start(number: usize, stack: Option<usize>, home: Option<CpuId>) -> Option<&'static Vp> {
+    /// Starts virtual processor `number` on processor `home`.
+    ///
+    /// # Errors
+    /// The system's, when it refuses a thread.
+    pub(crate) fn start(number: usize, stack: usize, home: Option<CpuId>) -> io::Result<&'static Vp> {
         let vp: &'static Vp = Box::leak(Box::new(Vp {
             slot: Line::with_room(IDLE, Captures::NONE),
             arrival: Arrival::new(),
@@ -123,14 +127,16 @@ impl Vp {
                 has_panicked: AtomicBool::new(false),
             })),
         }));
-        let Some(thread) = vp.start_thread(stack.unwrap_or(STACK)) else {
-            // SAFETY: - the thread that would have used it was not created: we are the only owner of the leak.
-            drop(unsafe { Box::from_raw(std::ptr::from_ref(vp).cast_mut()) });
-            return None;
-        };
-        vp.station().begin(thread, home);
+        match vp.start_thread(stack) {
+            Ok(thread) => vp.station().begin(thread, home),
+            Err(error) => {
+                // SAFETY: - the thread that would have used it was not created: we are the only owner of the leak.
+                drop(unsafe { Box::from_raw(std::ptr::from_ref(vp).cast_mut()) });
+                return Err(error);
+            }
+        }
         // Detached: the thread ends with the process.
-        Some(vp)
+        Ok(vp)
     }
 
     /// What its thread is called.
@@ -138,19 +144,19 @@ impl Vp {
         format!("nanos-vp-{}", self.number())
     }
 
-    /// Its kernel thread, with a stack of `stack` bytes; `None` when the system refuses it.
-    fn start_thread(&'static self, stack: usize) -> Option<Pthread> {
+    /// Its kernel thread, with a stack of `stack` bytes.
+    fn start_thread(&'static self, stack: usize) -> io::Result<Pthread> {
         if engine().is_childs() {
             // In a child the standard library's threads may wait for ever: see there.
             return Pthread::start(stack, self, |vp| {
                 platform::pthread::set_name(&vp.name());
                 vp.main()
             })
-            .ok();
+            .map_err(io::Error::from);
         }
         let started = thread::Builder::new().name(self.name()).stack_size(stack).spawn(move || self.main());
         // SAFETY: - `main` never returns.
-        started.ok().map(|handle| unsafe { Pthread::of(&handle) })
+        started.map(|handle| unsafe { Pthread::of(&handle) })
     }
 
     /// The life of the virtual processor.

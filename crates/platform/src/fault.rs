@@ -44,7 +44,7 @@ mod wanted {
         let before = fault.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
         let strikes = before == Ok(1);
         if strikes {
-            eprintln!("NANOS_FAULT strikes {call}");
+            crate::message::say(format_args!("NANOS_FAULT strikes {call}"));
         }
         strikes.then_some(fault.errno)
     }

@@ -1,5 +1,8 @@
 //! Every system call of the NANOS environment, as safe types.
 
+// What cannot be written must not panic: `message`.
+#![cfg_attr(not(any(test, loom)), deny(clippy::print_stderr, clippy::print_stdout))]
+
 pub mod affinity;
 pub mod cgroup;
 pub mod clock;
@@ -12,6 +15,7 @@ pub mod futex;
 pub mod load;
 pub mod mask;
 pub mod membarrier;
+pub mod message;
 #[cfg(loom)]
 pub mod model;
 pub mod page_fault;

@@ -128,9 +128,9 @@ mod kernel {
         if !membarrier(CMD_PRIVATE_EXPEDITED) {
             // Registered processes are never refused; a seccomp filter installed later may. Wakers that already
             // trust us cannot be told, so sleeping would risk a lost wake: say so and stop.
-            eprintln!(
+            crate::message::say(format_args!(
                 "nanos: the kernel withdrew membarrier (seccomp filter installed after start?); cannot sleep safely"
-            );
+            ));
             std::process::abort();
         }
     }

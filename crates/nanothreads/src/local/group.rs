@@ -104,8 +104,11 @@ impl Group {
         let before = self.members.len();
         while self.members.len() < wanted {
             match engine().acquire(home(&self.members)) {
-                Some(vp) => self.members.push(vp),
-                None => break,
+                Ok(vp) => self.members.push(vp),
+                Err(error) => {
+                    engine().say_refused(wanted, self.members.len(), &error);
+                    break;
+                }
             }
         }
         self.members.len() > before

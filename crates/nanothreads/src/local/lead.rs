@@ -5,6 +5,7 @@ use super::{Local, Need, Pin};
 use crate::engine_state::{Engine, engine};
 use crate::groups::Head;
 use crate::vp::Vp;
+use platform::message::say;
 use std::ptr;
 
 impl Local {
@@ -77,7 +78,9 @@ impl Drop for Led<'_> {
         local.root_depth.set(self.root_depth);
         if !is_last {
             // Going on would let two masters use the same virtual processors.
-            eprintln!("nanos: a group or Team::install ended before one that began inside it on the same thread");
+            say(format_args!(
+                "nanos: a group or Team::install ended before one that began inside it on the same thread"
+            ));
             std::process::abort();
         }
         local.give_to_group(&[]);

@@ -40,6 +40,7 @@ use arena::client::{Client, ConnectError};
 use arena::domain::Domain;
 use platform::affinity::{CpuId, CpuSet};
 use platform::clock::Ticks;
+use platform::message::say;
 use std::sync::atomic::{
     AtomicBool, AtomicU32,
     Ordering::{Acquire, Relaxed, Release},
@@ -177,13 +178,13 @@ impl Desk {
             Ok(()) => {}
             // It was busy, or was stopped for a while.
             Err(ConnectError::Silent { .. }) => client.return_again(),
-            Err(error) => eprintln!("nanos: {error}; {BY_MANAGER}"),
+            Err(error) => say(format_args!("nanos: {error}; {BY_MANAGER}")),
         }
     }
 
     /// The manager did not let the program into its domain when that began.
     pub(super) fn is_left_out(&self, error: &ConnectError) {
-        eprintln!("nanos: {error}; {BY_MANAGER}");
+        say(format_args!("nanos: {error}; {BY_MANAGER}"));
         if matches!(error, ConnectError::Silent { .. }) {
             self.client.return_again();
         }

@@ -17,6 +17,7 @@ use crate::safe_point;
 use crate::scope;
 use crate::wait_point::Look;
 use crossbeam_deque::Stealer;
+use platform::message::say;
 use platform::{SysError, SysResult};
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
@@ -472,9 +473,9 @@ fn warn_of_stacks(error: &SysError) {
     static SAID: AtomicBool = AtomicBool::new(false);
     // ORDERING: Relaxed - a flag on its own.
     if !SAID.swap(true, Relaxed) {
-        eprintln!(
+        say(format_args!(
             "nanos: no stack for a nano-thread ({error}); such ones run on their virtual processor's stack, and keep it while \
              they wait. Smaller stacks, or a larger vm.max_map_count, avoid that"
-        );
+        ));
     }
 }

@@ -9,6 +9,7 @@ use crate::nano::overflow::{self, Guard};
 use corosensei::stack::valgrind::ValgrindStackRegistration;
 use corosensei::stack::{Stack as CoroutineStack, StackPointer};
 use platform::SysResult;
+use platform::message::say;
 use platform::page_fault::AlternateStack;
 use platform::stack::GuardedMapping;
 use std::cell::RefCell;
@@ -43,7 +44,9 @@ fn default_size() -> usize {
             if SIZE.swap(size, Relaxed) == 0
                 && let Some(text) = complaint
             {
-                eprintln!("nanos: {SIZE_VARIABLE}={text}: not a number of bytes; nano-threads get {DEFAULT_SIZE}");
+                say(format_args!(
+                    "nanos: {SIZE_VARIABLE}={text}: not a number of bytes; nano-threads get {DEFAULT_SIZE}"
+                ));
             }
             size
         }

@@ -1,0 +1,96 @@
+//! What the engine says on stderr, and that nothing depends on whether anybody can read it. Each case runs in a process of its
+//! own, which this program is again.
+#![cfg(not(loom))]
+
+use nanothreads::{Team, broadcast, builder, join, par_for, scope};
+use std::fs::OpenOptions;
+use std::process::{Command, Output};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+/// Runs this program's test `name` again, as the child that does the deed.
+fn child(name: &str) -> Command {
+    let mut command = Command::new(std::env::current_exe().expect("the test knows its file"));
+    command.args([name, "--exact", "--nocapture", "--test-threads=1"]).env("MESSAGES_CHILD", "1");
+    command
+}
+
+fn is_child() -> bool {
+    std::env::var_os("MESSAGES_CHILD").is_some()
+}
+
+fn run(mut command: Command) -> Output {
+    command.output().expect("the test's own file can be run")
+}
+
+#[test]
+fn the_engine_works_where_its_warnings_cannot_be_written() {
+    if is_child() {
+        assert_eq!(par_for(0..10).reduce(0, |i| i, |a, b| a + b), 45);
+        let done = AtomicUsize::new(0);
+        scope(|s| {
+            for _ in 0..10 {
+                s.spawn(|s| {
+                    s.yield_now();
+                    done.fetch_add(1, Relaxed);
+                });
+            }
+            s.yield_now();
+        });
+        assert_eq!((done.into_inner(), join(|| 1, || 2)), (10, (1, 2)));
+        return;
+    }
+    let Ok(full) = OpenOptions::new().write(true).open("/dev/full") else {
+        return println!("skipped: there is no /dev/full");
+    };
+    let mut command = child("the_engine_works_where_its_warnings_cannot_be_written");
+    // Both are worth a warning.
+    command.env("NANOS_STACK", "abc").env("NANOS_CPUMGR", "/nowhere/at/all");
+    let heard = {
+        let mut command = child("the_engine_works_where_its_warnings_cannot_be_written");
+        command.env("NANOS_STACK", "abc").env("NANOS_CPUMGR", "/nowhere/at/all");
+        run(command)
+    };
+    let text = String::from_utf8_lossy(&heard.stderr);
+    assert!(heard.status.success() && text.contains("NANOS_STACK=abc") && text.contains("/nowhere/at/all"), "{text}");
+    command.stderr(full);
+    let mute = run(command);
+    assert!(mute.status.success(), "{}: {}", mute.status, String::from_utf8_lossy(&mute.stdout));
+}
+
+/// Room for the program, not for the stacks.
+#[cfg(not(any(tsan, asan)))]
+fn limit_addresses(bytes: u64) {
+    let limit = libc::rlimit { rlim_cur: bytes, rlim_max: bytes };
+    // SAFETY: - reads `limit`, which lives through the call.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const limit) }, 0);
+}
+
+#[cfg(not(any(tsan, asan)))]
+#[test]
+fn a_system_that_refuses_threads_is_named_once_with_the_remedies() {
+    const STACK: usize = 1 << 40;
+    const HINTS: [&str; 4] = ["stack_size", "ulimit -v", "ulimit -u", "pids.max"];
+    if is_child() {
+        limit_addresses(8 << 30);
+        builder().adapt(false).stack_size(STACK).install().expect("the first settings");
+        let refused = Team::exact(3).expect_err("no stack is so large").to_string();
+        assert!(
+            refused.contains("a team of 3 threads") && HINTS.iter().all(|hint| refused.contains(hint)),
+            "{refused}"
+        );
+        for _ in 0..3 {
+            broadcast(|member| assert_eq!(member.size, 1));
+            assert!(Team::exact(2).is_err());
+        }
+        assert_eq!(par_for(0..10).reduce(0, |i| i, |a, b| a + b), 45);
+        return;
+    }
+    let output = run(child("a_system_that_refuses_threads_is_named_once_with_the_remedies"));
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}: {text}{}", output.status, String::from_utf8_lossy(&output.stdout));
+    let lines: Vec<_> = text.lines().filter(|line| line.contains("the system refuses a thread")).collect();
+    let [line] = lines.as_slice() else { panic!("said once: {text}") };
+    assert!(line.contains("asked for 2 beside its own"), "{line}");
+    assert!(line.contains(&format!("stacks of {STACK} bytes")) && line.contains("os error"), "{line}");
+    assert!(HINTS.iter().all(|hint| line.contains(hint)), "{line}");
+}
