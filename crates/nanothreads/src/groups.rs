@@ -109,7 +109,8 @@ impl<'w> Groups<'w> {
     ///
     /// With fewer processors than groups, groups of one thread each run one after another on those that there are: no
     /// body may wait for another one. When the program's grant shrinks while groups are open, the next regions inside
-    /// shrink in proportion. Cost: as a region of as many threads as there are groups, and three short allocations.
+    /// shrink in proportion. Cost: as a region of as many threads as there are groups, and short
+    /// allocations: five for two groups of one thread each, eight for two of several.
     ///
     /// # Panics
     /// With the payload of the first body that panics, when all are done; groups not begun by then are skipped.

@@ -141,7 +141,8 @@ impl Member {
 /// Runs `body` once on each thread of a team of all processors that the program has now.
 ///
 /// The team's size is whatever is granted at this moment: ask [`Member::size`], not the machine. Inside a region it is
-/// what is reserved for inner regions, often one thread. Cost: about one cache-line round trip.
+/// what is reserved for inner regions, often one thread. Cost: between one cache-line round trip
+/// (far processors) and two (near ones, where the instructions count).
 ///
 /// ```
 /// use std::sync::atomic::{AtomicU32, Ordering};

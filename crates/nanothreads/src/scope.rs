@@ -32,6 +32,27 @@ use std::thread;
 ///     nanothreads::par_for(0..4).run(|_| s.spawn(|_| ())); // a handle on other threads
 /// });
 /// ```
+///
+/// # While a nano-thread waits
+/// A nano-thread that calls [`wait`](Self::wait), [`yield_now`](Self::yield_now), [`suspend`](Self::suspend) or
+/// [`group`](Self::group) leaves its kernel thread to other nano-threads of the scope, and goes on later on the same one. So
+/// those of one kernel thread go on and end in any order, and share what belongs to that thread:
+/// - **A thread-local that is set for the time of a call** must not be held across these four. The crate `scoped_tls` does
+///   that, and so does every guard that puts the old value back: they count on calls of one thread to end in the reverse
+///   order of their beginning. Here one nano-thread gets what another one has set; with `scoped_tls` that is a reference to
+///   what may be gone: *use after free*, although every function of it is safe, here and there, and neither side can notice.
+///   Set such a thread-local anew inside each piece of work between two waits.
+/// - **A lock**, or a `RefCell` borrow of thread-local storage, must not be held across them either, if other nano-threads want
+///   it: one of the same kernel thread would wait for ever, or panic.
+/// - **`std::thread::panicking`**: one that waits while it unwinds (in a destructor) leaves it true for all that run meanwhile
+///   on its kernel thread. A `Mutex` that they unlock may be poisoned though nobody panicked with it, or not be poisoned though
+///   somebody did. (With rayon's waits it is the same.)
+/// - **Memory**: who waits keeps its stack, and each stack is two mappings, of which Linux allows a process
+///   `vm.max_map_count`, 65530 by default: about 32,000 nano-threads can wait at once. (The engine says so on stderr, once.)
+///   Tasks beyond run on their member's own stack, and keep what they have of it while they wait: who is below them cannot go
+///   on before they have ended. Programs with so many at once may deadlock, or overflow that stack. Remedies: a larger
+///   `vm.max_map_count` (`sysctl`), or fewer at once: spawn them in portions, or say what a task waits for by
+///   [`depends_on`](crate::Task::depends_on), for one that has not begun needs no stack.
 pub struct Scope<'scope> {
     node: *const Node,
     scheduler: NonNull<Scheduler>,
@@ -73,6 +94,10 @@ impl fmt::Debug for Scope<'_> {
 /// A scope also waits for each [`Spawner`](crate::Spawner) and [`Completion`](crate::Completion) that was made in it. So do
 /// not return one from `body`, or keep it in a place that outlives the scope: the scope would wait for what only its own
 /// end could drop, for ever.
+///
+/// What tasks must not hold while they wait (locks, scoped thread-locals), and how many can wait at once (about 32,000):
+/// [while a nano-thread waits](Scope#while-a-nano-thread-waits). Cost: a region; with tasks some allocations (4 for 10 plain
+/// tasks, 13 for 200).
 ///
 /// A child that is forked inside a task, or inside the body while there are tasks, may use scopes of its own, but the tasks
 /// are its parent's: it must not add to them, and is ended with a report when it waits for them, or leaves its task, also the
@@ -242,15 +267,8 @@ impl<'scope> Scope<'scope> {
     }
 
     /// Waits for all children of this handle, and their children. Meanwhile the processor runs other nano-threads of the
-    /// scope: a nano-thread leaves its stack and is resumed on the same thread.
-    ///
-    /// So do not hold a lock, or a `RefCell` borrow of thread-local storage, across a wait if other nano-threads want it:
-    /// one of the same thread would find it taken by its own thread, and wait for ever, or panic.
-    ///
-    /// Nor wait, or [yield](Self::yield_now), inside what sets a thread-local to a reference for as long as a closure runs (as
-    /// the crate `scoped_tls` does) if other nano-threads use that as well: such crates count on closures of one thread to end
-    /// in the reverse order of their beginning. Nano-threads of one thread end in any order, so that one would read a
-    /// reference to what is gone. Set it inside each piece of work that is between two waits.
+    /// scope: a nano-thread leaves its stack and is resumed on the same thread. What must not be held meanwhile (locks, scoped
+    /// thread-locals), and how many can wait: [while a nano-thread waits](Self#while-a-nano-thread-waits).
     ///
     /// ```
     /// let mut sum = 0;
@@ -275,7 +293,8 @@ impl<'scope> Scope<'scope> {
         }
     }
 
-    /// Lets other nano-threads that are ready run first.
+    /// Lets other nano-threads that are ready run first. What must not be held meanwhile:
+    /// [while a nano-thread waits](Self#while-a-nano-thread-waits).
     pub fn yield_now(&self) {
         match self.switchable() {
             Some(strand) => {

@@ -198,7 +198,8 @@ impl Team {
         team.supplied(self.supply)
     }
 
-    /// Runs `body` once on each member, and returns when all are done. Cost: about one cache-line round trip.
+    /// Runs `body` once on each member, and returns when all are done. Cost: between one cache-line round trip
+    /// (far processors) and two (near ones, where the instructions count).
     ///
     /// # Panics
     /// With the payload of the first member that panics, when all are done. Members that wait for a panicking one at a

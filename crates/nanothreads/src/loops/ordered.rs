@@ -43,7 +43,7 @@ impl ParFor {
     /// });
     /// ```
     ///
-    /// Cost of a hand-over: one cache line. Who waits long sleeps.
+    /// Cost of a hand-over: one cache line. Who waits long sleeps. The loop itself allocates once.
     ///
     /// # Panics
     /// With the payload of the first iteration that panics. Chunks that do not have their turn by then do not get it:

@@ -65,7 +65,7 @@ impl<'a> Sections<'a> {
         self
     }
 
-    /// Runs all sections and returns when they are done.
+    /// Runs all sections and returns when they are done. Cost: as [`Groups::run`](crate::Groups::run), and one more allocation.
     ///
     /// # Panics
     /// With the payload of the first section that panics; sections not begun by then are skipped.

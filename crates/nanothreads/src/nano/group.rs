@@ -23,7 +23,8 @@ impl Scope<'_> {
     ///     });
     /// });
     /// ```
-    /// Dependences by address are those among the tasks of the group.
+    /// Dependences by address are those among the tasks of the group. The caller waits at the end: what it must not hold then is
+    /// said in [while a nano-thread waits](Self#while-a-nano-thread-waits).
     ///
     /// # Panics
     /// With the payload of `body`, or of the first task that panicked, after all are done.

@@ -147,12 +147,15 @@ impl<'a, 'scope> Task<'a, 'scope> {
     /// Bytes of stack, in the place of the default
     /// ([`DEFAULT_SIZE`](crate::nano::stack::DEFAULT_SIZE), or what the environment's
     /// [`NANOS_STACK`](crate::nano::stack::SIZE_VARIABLE) says). Memory is used only as far as the stack is touched.
+    /// At least [`LEAST_SIZE`](crate::nano::stack::LEAST_SIZE), which has no room for the backtrace of a panic.
     pub fn stack_size(mut self, bytes: usize) -> Self {
         self.traits.stack_size = bytes.max(1);
         self
     }
 
-    /// Creates the task. It starts when its dependences allow.
+    /// Creates the task. It starts when its dependences allow. Cost beyond that of [`Scope::spawn`]: two allocations; with
+    /// [`depends_on`](Self::depends_on), [`reads`](Self::reads) or [`writes`](Self::writes) three, with
+    /// [`excludes`](Self::excludes) four.
     pub fn spawn<F: FnOnce(&Scope<'scope>) + Send + 'scope>(mut self, task: F) -> TaskRef {
         let scope = self.scope;
         let nano = scope.create(task, self.traits);
