@@ -22,7 +22,7 @@ use arena::global::State;
 use arena::manager::GlobalPage;
 use platform::affinity::CpuSet;
 use platform::clock::monotonic_ns;
-use platform::{SysError, SysResult, process, scheduling};
+use platform::{SysError, SysResult, process};
 use policies::{AppId, Cause};
 
 use crate::api::{Api, CALLS, Doorman, Serials};
@@ -37,6 +37,7 @@ use crate::trace::{self, Trace};
 mod attached;
 mod connection;
 mod control;
+mod deadlines;
 mod domain;
 mod doorbell;
 mod fencing;
@@ -49,6 +50,7 @@ mod seam;
 mod strangers;
 
 use connection::Connection;
+use deadlines::Pace;
 use seam::Fault;
 
 /// Programs that are managed at once.
@@ -56,9 +58,6 @@ pub const MAX_PROGRAMS: usize = 512;
 /// Programs take a manager for hung that was silent for the longer of this and ten quanta (`arena::client`); it gives
 /// a sign of life four times as often.
 const SILENCE_NS: u64 = 1_000_000_000;
-
-/// The scheduler's turns where it may not be first: so short that it does not wait for the end of anybody else's.
-const SLICE: Duration = Duration::from_micros(100);
 
 /// What the scheduler is started with.
 pub struct Setup {
@@ -211,12 +210,10 @@ impl Server {
     pub fn run(mut self) -> SysResult<Ended> {
         self.trace_self(trace::Event::Start);
         // The API thread is there already: it has turns as everybody.
-        match scheduling::hasten(SLICE) {
-            Ok(turns) => tracing::debug!(?turns, "the scheduler's turns"),
-            Err(error) => tracing::debug!(%error, "the scheduler has turns as everybody"),
-        }
+        let mut pace = Pace::begin();
         let ended = loop {
             let deadline = self.next_deadline();
+            pace.keep(&self);
             let events = self.reactor.wait(deadline)?;
             if let Some(ended) = self.pass(events, monotonic_ns())? {
                 break ended;
@@ -438,24 +435,6 @@ impl Server {
 
     fn is_idle(&self, now: u64) -> bool {
         !self.is_needed() && self.idle_exit.is_some_and(|time| self.idle_since.saturating_add(time) <= now)
-    }
-
-    fn beat_interval(&self) -> u64 {
-        SILENCE_NS.max(self.ledger.quantum().saturating_mul(10)) / 4
-    }
-
-    /// The next time at which something is to be done without an event (V4).
-    fn next_deadline(&self) -> Option<u64> {
-        let muted = self.connections.values().filter_map(|it| it.program.as_ref()?.muted_until);
-        let busy = self.programs() > 0;
-        let idle = self.idle_exit.filter(|_| !self.is_needed()).map(|time| self.idle_since.saturating_add(time));
-        let beat = busy.then_some(self.next_beat);
-        let graces = self.connections.values().filter_map(|it| it.program.as_ref()?.reclaim.deadline());
-        let strangers = self.foreign.as_ref().and_then(Foreign::next_look).filter(|_| busy);
-        let times = [self.ledger.next_deadline(), idle, beat, strangers, self.admit_again];
-        let announced = self.connections.values().filter_map(|it| Some(it.look?.at));
-        let looks = self.attached.values().map(|it| it.next_look).chain(announced);
-        times.into_iter().flatten().chain(muted).chain(graces).chain(looks).min()
     }
 
     /// Says goodbye and ends.

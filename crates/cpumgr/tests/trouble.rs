@@ -139,7 +139,7 @@ fn random_bytes_at_full_speed_leave_two_others_alone() {
     }
     let share = (used() - cpu) as f64 / begin.elapsed().as_nanos() as f64;
     println!("{answered} requests answered; the manager used {:.1} % of a processor", share * 100.0);
-    // An unoptimised build that hears 400 rings a second; without the limit it is most of a processor.
+    // An unoptimised build that hears 333 rings a second; without the limit it is most of a processor.
     assert!(share < 0.3, "the manager used {share} of a processor");
     for program in manager.status().programs {
         assert!((1..=2).contains(&program.request) && program.granted >= 1, "{program:?}");

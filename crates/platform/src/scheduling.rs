@@ -52,8 +52,11 @@ pub fn processor_of_ready(tid: Tid) -> Option<CpuId> {
 /// How a thread gets its turns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turns {
+    /// In short pieces, and before all threads of the usual policies while it is in a hurry ([`Haste::hurry`]).
+    Either,
     /// Before all threads of the usual policies, as long as it has something to do: `SCHED_FIFO`, the lowest priority. What the
-    /// thread starts has the usual turns.
+    /// thread starts has the usual turns. The kernel leaves such a thread on the processor where it ran last, instead of
+    /// bringing it to who woke it: with an idle processor that has to be woken between them, a wake takes some 20 us longer.
     First,
     /// The same share as before in shorter turns. Such a thread does not wait for the end of a longer turn of somebody else
     /// (2.8 ms, and up to the next tick) when it becomes ready, unless it has had more than its share. Needs no privilege;
@@ -63,42 +66,94 @@ pub enum Turns {
     Unchanged,
 }
 
-/// Gives the calling thread its turns first, where that is allowed (`CAP_SYS_NICE`, `RLIMIT_RTPRIO`), otherwise in pieces of
-/// `slice`, 100 us to 100 ms. For threads that have little to do, and that soon.
-///
-/// # Errors
-/// What a sandbox says.
-pub fn hasten(slice: Duration) -> SysResult<Turns> {
+/// The turns of a thread that has little to do, and that soon.
+#[derive(Debug)]
+pub struct Haste {
+    turns: Turns,
+    short: libc::sched_attr,
+    is_first: bool,
+}
+
+impl Haste {
+    /// Gives the calling thread turns in pieces of `slice`, 100 us to 100 ms, where the kernel has such; and gives it its turns
+    /// first, where that is allowed (`CAP_SYS_NICE`, `RLIMIT_RTPRIO`): in a hurry, or always, where there are no short turns.
+    ///
+    /// # Errors
+    /// What a sandbox says.
+    pub fn begin(slice: Duration) -> SysResult<Self> {
+        let now = attributes()?;
+        let slice = u64::try_from(slice.as_nanos()).unwrap_or(u64::MAX);
+        let short = libc::sched_attr { sched_runtime: slice, sched_deadline: 0, sched_period: 0, ..now };
+        let mut haste = Self { turns: Turns::Unchanged, short, is_first: false };
+        if ![libc::SCHED_OTHER, libc::SCHED_BATCH].contains(&now.sched_policy.cast_signed()) {
+            return Ok(haste);
+        }
+        set(short)?;
+        let has_short = attributes()?.sched_runtime == slice;
+        haste.turns = match haste.put(true) {
+            Ok(()) if has_short => Turns::Either,
+            Ok(()) => Turns::First,
+            Err(error) if error.is(libc::EPERM) => Turns::Short,
+            Err(error) => return Err(error),
+        };
+        haste.hurry(false)?;
+        Ok(haste)
+    }
+
+    /// What was to be had.
+    pub fn turns(&self) -> Turns {
+        self.turns
+    }
+
+    /// Whether the calling thread, which began this, is in a hurry from now on. A system call when that changes something.
+    ///
+    /// # Errors
+    /// `EPERM`, when the permission was taken away: nothing has changed.
+    pub fn hurry(&mut self, hurries: bool) -> SysResult<()> {
+        if self.turns != Turns::Either || self.is_first == hurries {
+            return Ok(());
+        }
+        self.put(hurries)
+    }
+
+    fn put(&mut self, first: bool) -> SysResult<()> {
+        // What says that children have usual turns may be taken away by the privileged only, and stays.
+        let flags = RESET_ON_FORK;
+        set(if first {
+            let (policy, priority) = (libc::SCHED_FIFO.cast_unsigned(), 1);
+            libc::sched_attr {
+                sched_policy: policy,
+                sched_flags: flags,
+                sched_priority: priority,
+                sched_nice: 0,
+                sched_runtime: 0,
+                ..self.short
+            }
+        } else {
+            libc::sched_attr { sched_flags: flags, ..self.short }
+        })?;
+        self.is_first = first;
+        Ok(())
+    }
+}
+
+/// Those of the calling thread.
+fn attributes() -> SysResult<libc::sched_attr> {
     let size = size_of::<libc::sched_attr>();
     // SAFETY: - a structure of numbers, for which zeros are valid.
     let mut now: libc::sched_attr = unsafe { std::mem::zeroed() };
     // SAFETY: - the kernel writes at most `size` bytes to `now`, which lives through the call.
     let read = unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut now, size, 0) };
     check("sched_getattr", read)?;
-    if ![libc::SCHED_OTHER, libc::SCHED_BATCH].contains(&now.sched_policy.cast_signed()) {
-        return Ok(Turns::Unchanged);
-    }
     now.size = u32::try_from(size).expect("the structure is small");
-    let set = |attributes: libc::sched_attr| {
-        // SAFETY: - the kernel reads `size` bytes of `attributes`, which lives through the call.
-        check("sched_setattr", unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) })
-    };
-    let first = libc::sched_attr {
-        sched_policy: libc::SCHED_FIFO.cast_unsigned(),
-        sched_flags: RESET_ON_FORK,
-        sched_priority: 1,
-        sched_nice: 0,
-        ..now
-    };
-    match set(first) {
-        Ok(_) => Ok(Turns::First),
-        Err(error) if error.is(libc::EPERM) => {
-            let slice = u64::try_from(slice.as_nanos()).unwrap_or(u64::MAX);
-            let short = libc::sched_attr { sched_runtime: slice, sched_deadline: 0, sched_period: 0, ..now };
-            set(short).map(|_| Turns::Short)
-        }
-        Err(error) => Err(error),
-    }
+    Ok(now)
+}
+
+/// Sets those of the calling thread.
+fn set(attributes: libc::sched_attr) -> SysResult<()> {
+    // SAFETY: - the kernel reads `size` bytes of `attributes`, which lives through the call.
+    let done = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
+    check("sched_setattr", done).map(drop)
 }
 
 /// Of `sched_setattr`.
@@ -170,17 +225,26 @@ mod tests {
         let policy = || unsafe { libc::sched_getscheduler(0) };
         std::thread::spawn(move || {
             let before = policy();
-            let turns = hasten(Duration::from_micros(100)).unwrap();
-            let child = std::thread::spawn(policy).join().unwrap();
-            assert_eq!(child, before, "what it starts has the usual turns");
-            let own = policy() & !libc::SCHED_RESET_ON_FORK;
-            match turns {
-                Turns::First => assert_eq!(own, libc::SCHED_FIFO),
-                Turns::Short | Turns::Unchanged => assert_eq!(own, before),
+            let slice = Duration::from_micros(100);
+            let mut haste = Haste::begin(slice).unwrap();
+            println!("{:?}", haste.turns());
+            let own = || policy() & !libc::SCHED_RESET_ON_FORK;
+            for hurries in [true, true, false, true] {
+                haste.hurry(hurries).unwrap();
+                let child = std::thread::spawn(policy).join().unwrap();
+                assert_eq!(child, before, "what it starts has the usual turns");
+                match haste.turns() {
+                    Turns::First => assert_eq!(own(), libc::SCHED_FIFO),
+                    Turns::Either if hurries => assert_eq!(own(), libc::SCHED_FIFO),
+                    Turns::Either => {
+                        assert_eq!(own(), before);
+                        assert_eq!(u128::from(attributes().unwrap().sched_runtime), slice.as_nanos());
+                    }
+                    Turns::Short | Turns::Unchanged => assert_eq!(own(), before),
+                }
             }
-            println!("{turns:?}");
-            if turns == Turns::First {
-                assert_eq!(hasten(Duration::from_micros(100)), Ok(Turns::Unchanged));
+            if own() == libc::SCHED_FIFO {
+                assert_eq!(Haste::begin(slice).unwrap().turns(), Turns::Unchanged);
             }
         })
         .join()

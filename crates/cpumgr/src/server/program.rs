@@ -23,10 +23,10 @@ use crate::reclaim::Reclaim;
 use crate::threads::Threads;
 use crate::trace;
 
-/// Rings that a program may make at once, and how fast they come back: a decision takes some 10 us, so that the most
-/// impatient program costs less than a hundredth of a processor.
+/// Rings that a program may make at once, and how fast they come back: a ring takes 18 to 24 us, so that the most impatient
+/// program costs less than a hundredth of a processor.
 const RINGS: u32 = if cfg!(test) { 4 } else { 100 };
-const RING_NS: u64 = 2_500_000;
+const RING_NS: u64 = 3_000_000;
 /// A program that rang too often is heard again when it has this many rings.
 pub(super) const UNMUTE_TOKENS: u32 = 4;
 
