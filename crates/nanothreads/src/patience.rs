@@ -97,11 +97,14 @@ pub(crate) fn holds_soon(crowd: u32, mut look: impl FnMut() -> bool) -> bool {
 /// for each of a few threads, once in a millisecond.
 #[cold]
 pub(crate) fn beside(local: &Local, crowd: u32, threads: impl Iterator<Item = Tid>) -> Advice {
-    // In a crowd they take turns anyway.
-    if !is_crowded(crowd) && local.presence().any_waits_for(current_cpu(), threads) {
-        Advice::HandOver
-    } else {
-        Advice::Spin
+    if is_crowded(crowd) {
+        // They take turns anyway.
+        return Advice::Spin;
+    }
+    match local.presence().any_waits_for(current_cpu(), threads) {
+        Some(true) => Advice::HandOver,
+        Some(false) => Advice::Spin,
+        None => Advice::Later,
     }
 }
 
@@ -117,6 +120,8 @@ pub(crate) enum Advice {
     Spin,
     /// It keeps a processor from whom it waits for.
     HandOver,
+    /// It did not look, because it had just looked: it may ask again.
+    Later,
 }
 
 impl From<()> for Advice {
@@ -167,7 +172,7 @@ pub(crate) fn wait<A: Into<Advice>>(
 }
 
 /// Waits until `look` says `Ready`, as one of so many threads: spins as the rules allow, calling `linger` once when that takes longer than [`SHORT`],
-/// or before it sleeps; then calls `sleep` with it, which sleeps until it does.
+/// or before it sleeps, and again while it says `Later`; then calls `sleep` with it, which sleeps until it does.
 pub(crate) fn wait_by<A: Into<Advice>, L: FnMut() -> Look>(
     sleep: impl FnOnce(L),
     local: &Local,
@@ -231,8 +236,10 @@ pub(crate) fn wait_by<A: Into<Advice>, L: FnMut() -> Look>(
         let is_over = spun >= Ticks::about_us(allowed);
         let mut shares = false;
         if !lingered && (is_over || spun > Ticks::about_us(SHORT)) {
-            lingered = true;
-            shares = linger().into() == Advice::HandOver;
+            let advice = linger().into();
+            // Who is to stay awake would else keep the processor for as long as this wait takes.
+            lingered = advice != Advice::Later;
+            shares = advice == Advice::HandOver;
         }
         if shares {
             local.counters().handed_over();

@@ -124,13 +124,15 @@ impl Presence {
         Some(Watch { member, since: now, delay: scheduling::run_delay(member)? })
     }
 
-    /// True when one of `threads`, as far as a few go, waits for processor `here`, on which the caller runs; unless the last look
+    /// True when one of `threads`, as far as a few go, waits for processor `here`, on which the caller runs. `None`: the last look
     /// of this kind was just now.
-    pub(crate) fn any_waits_for(&self, here: CpuId, threads: impl Iterator<Item = Tid>) -> bool {
+    pub(crate) fn any_waits_for(&self, here: CpuId, threads: impl Iterator<Item = Tid>) -> Option<bool> {
         let mut threads = threads.take(FEW).peekable();
-        threads.peek().is_some()
-            && self.begin_look().is_some()
-            && threads.any(|thread| scheduling::processor_of_ready(thread) == Some(here))
+        if threads.peek().is_none() {
+            return Some(false);
+        }
+        self.begin_look()?;
+        Some(threads.any(|thread| scheduling::processor_of_ready(thread) == Some(here)))
     }
 
     /// The time of a look, if one is due.

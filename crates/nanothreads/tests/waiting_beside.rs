@@ -22,11 +22,13 @@ fn who_waits_in_a_barrier_a_join_or_a_scope_hands_over_to_who_shares_the_process
     assert!(nanothreads::configure(Config { waiting: Waiting::Active, ..Config::default() }));
     assert!(nanothreads::set_team_sizer(Box::new(Fixed::new(2))));
     let here = CpuSet::single(affinity(None).expect("this thread's mask").first().expect("it runs somewhere"));
-    broadcast(|_| ());
-    broadcast(|_| set_affinity(None, &here).expect("a processor of the mask"));
+    // In each region anew: who wakes a virtual processor may place it, where there are many processors.
+    let sit = || set_affinity(None, &here).expect("a processor of the mask");
+    broadcast(|_| sit());
 
     let barrier = Waits::default();
     Team::exact(2).expect("threads").run(|member| {
+        sit();
         for _ in 0..ROUNDS {
             let begin = spent();
             if member.id() == 0 {
@@ -42,6 +44,7 @@ fn who_waits_in_a_barrier_a_join_or_a_scope_hands_over_to_who_shares_the_process
 
     let released = Waits::default();
     Team::exact(2).expect("threads").run(|member| {
+        sit();
         for _ in 0..ROUNDS {
             let begin = spent();
             if member.id() == 1 {
@@ -64,6 +67,7 @@ fn who_waits_in_a_barrier_a_join_or_a_scope_hands_over_to_who_shares_the_process
                 begin.store(spent().as_nanos() as u64, Relaxed);
             },
             || {
+                sit();
                 began.store(true, Relaxed);
                 work();
             },
@@ -77,6 +81,7 @@ fn who_waits_in_a_barrier_a_join_or_a_scope_hands_over_to_who_shares_the_process
         let began = AtomicBool::new(false);
         scope(|s| {
             s.spawn(|_| {
+                sit();
                 began.store(true, Relaxed);
                 work();
             });

@@ -40,9 +40,10 @@ const SHOWN: &str = "measured: ";
 /// Where the guest has the manager's program, and the variable that tells the tests.
 const MANAGER_PLACE: (&str, &str) = ("CPUMGR_TEST_MANAGER", "bin/cpumgr");
 /// Test programs that have nothing to say in a guest, and why.
-const NOT_RUN: [(&str, &str); 3] = [
+const NOT_RUN: [(&str, &str); 4] = [
     ("planted_faults", "it is for sanitizers"),
     ("nano_idle", "it measures processor time, of which an emulated processor has its own notion"),
+    ("waiting_beside", "it measures processor time, of which an emulated processor has its own notion"),
     ("golden_layout", "it compiles to the same numbers"),
 ];
 
