@@ -19,7 +19,8 @@
 //! then sleeps, instead of spinning through the member's time (M5, M14).
 //! Who waits in a barrier, a [`join`](fn@crate::join) or for nano-threads looks likewise whether whom it waits for, as far as it
 //! knows that, is ready on its own processor (`beside`): the member that is awaited next, the master that is to let it go, the thief
-//! of its half, the first few members of its scope. Nobody's absence is noted there. In an overlap a slave, which waits for its
+//! of its half, the first few members of its scope. Such a look is due once in a millisecond: who just had one asks again, as
+//! long as it waits. Nobody's absence is noted there. In an overlap a slave, which waits for its
 //! master, spins as the table says, and so does a member of a join that has nothing to do.
 //!
 //! # Learning
