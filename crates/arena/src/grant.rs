@@ -99,7 +99,7 @@ pub struct CpuLine {
 
 impl CpuLine {
     /// The one writer's side: writes the whole bitmap, word by word.
-    pub(crate) fn write(&self, cpus: &CpuSet) {
+    pub(crate) fn write(&self, cpus: impl Iterator<Item = CpuId>) {
         for (word, value) in self.words.iter().zip(bitmap(cpus)) {
             // ORDERING: Relaxed - published by whoever calls this.
             word.store(value, Ordering::Relaxed);
@@ -174,7 +174,7 @@ impl GrantArea {
     }
 
     /// Publishes the next epoch and returns it. The manager's side, one thread only.
-    pub fn publish(&self, processors: u32, dedicated: bool, shared: bool, cpus: &CpuSet) -> Grant {
+    pub fn publish(&self, processors: u32, dedicated: bool, shared: bool, cpus: impl Iterator<Item = CpuId>) -> Grant {
         // ORDERING: Relaxed - this thread is the word's only writer.
         let epoch = Grant::unpack(self.line.word.load(Ordering::Relaxed)).epoch.wrapping_add(1);
         // ORDERING(grant.reuse): Release fence - whoever sees a word of the bitmap that is now written again also sees
@@ -201,9 +201,9 @@ impl GrantArea {
     }
 }
 
-fn bitmap(cpus: &CpuSet) -> [u64; CPU_WORDS] {
+fn bitmap(cpus: impl Iterator<Item = CpuId>) -> [u64; CPU_WORDS] {
     let mut bits = [0; CPU_WORDS];
-    for CpuId(cpu) in cpus.iter().filter(|cpu| cpu.0 < MAX_CPUS) {
+    for CpuId(cpu) in cpus.filter(|cpu| cpu.0 < MAX_CPUS) {
         bits[cpu as usize / 64] |= 1 << (cpu % 64);
     }
     bits
@@ -226,7 +226,7 @@ mod tests {
         let area = GrantArea::default();
         for round in 0..5_u32 {
             let cpus: CpuSet = [CpuId(round), CpuId(1023 - round)].into_iter().collect();
-            let published = area.publish(2, round % 2 == 0, round % 2 == 1, &cpus);
+            let published = area.publish(2, round % 2 == 0, round % 2 == 1, cpus.iter());
             assert_eq!(published.epoch, round + 1);
             let (grant, seen) = area.read_with_cpus();
             assert_eq!((grant, seen), (published, cpus));
@@ -239,7 +239,7 @@ mod tests {
         area.line
             .word
             .store(Grant { processors: 1, dedicated: false, shared: false, epoch: u32::MAX }.pack(), Ordering::Relaxed);
-        assert_eq!(area.publish(1, false, false, &CpuSet::single(CpuId(7))).epoch, 0);
+        assert_eq!(area.publish(1, false, false, [CpuId(7)].into_iter()).epoch, 0);
         assert_eq!(area.read_with_cpus().1, CpuSet::single(CpuId(7)));
     }
 

@@ -40,7 +40,7 @@ impl GlobalPage {
         page.life.beat(now_ns);
         page.life.set_quantum_ns(quantum_ns);
         page.state.set_policy(policy);
-        page.cpus.write(cpus);
+        page.cpus.write(cpus.iter());
         Ok(Self { page, descriptor: memory.reopen_read_only()? })
     }
 
@@ -201,7 +201,7 @@ impl ProgramAreas {
         }
         self.told = granted;
         let processors = u32::try_from(cpus.len()).unwrap_or(u32::MAX);
-        self.down.grant.publish(processors, dedicated, shared, &cpus.iter().copied().collect())
+        self.down.grant.publish(processors, dedicated, shared, cpus.iter().copied())
     }
 
     /// Publishes a grant of so many processors that binds nothing: the kernel shares out the machine.
@@ -211,7 +211,7 @@ impl ProgramAreas {
             word.set(None, if index < granted { Verdict::Run } else { Verdict::None });
         }
         self.told = granted;
-        self.down.grant.publish(processors, dedicated, shared, &CpuSet::new())
+        self.down.grant.publish(processors, dedicated, shared, std::iter::empty())
     }
 
     /// The grant in force.

@@ -84,8 +84,7 @@ fn words<T, const N: usize>(area: &T, offsets: [usize; N]) -> [u64; N] {
 fn the_bytes_of_down_are_pinned() {
     let down = Down::default();
     down.header.write(Kind::Down, DOWN_SIZE, 9);
-    let cpus = [0, 65].map(CpuId).into_iter().collect();
-    down.grant.publish(3, true, false, &cpus);
+    down.grant.publish(3, true, false, [0, 65].map(CpuId).into_iter());
     down.notice.ask_for(5);
     down.notice.set_preempted(6);
     down.notice.set_grace_ns(0x3344);

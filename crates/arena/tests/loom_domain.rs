@@ -141,11 +141,11 @@ fn booking(is_giver: bool, planted: Planted) {
     assert!(line.give(CpuId(1)));
     let (before, after) = if is_giver { (cpus(&[0, 1]), cpus(&[0])) } else { (cpus(&[2]), cpus(&[1, 2])) };
     let grant = Arc::new(GrantArea::default());
-    grant.publish(before.len() as u32, false, false, &before);
+    grant.publish(before.len() as u32, false, false, before.iter());
     let manager = {
         let (line, grant) = (Arc::clone(&line), Arc::clone(&grant));
         thread::spawn(move || {
-            let publish = || grant.publish(after.len() as u32, false, false, &after);
+            let publish = || grant.publish(after.len() as u32, false, false, after.iter());
             let moved = line.coming();
             if planted == Planted::LandsEarly {
                 moved.iter().for_each(|cpu| line.land(*cpu));

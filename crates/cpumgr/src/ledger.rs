@@ -20,14 +20,14 @@
 //!   want it (`fitting`).
 //! - L7 A processor that is left to others is nobody's once its hold is over, but where L1 or L6 would make programs share
 //!   for that (`leaving`).
+//! - L8 The decision in force names the programs in the order of the books, newcomers are behind all of them and have no
+//!   target yet.
 //!
 //! Masters always run here: a program must be told that it lost a processor, and its master is who hears it (L1). Policies
 //! without that (`master_always = false`, the papers' gang experiments) are for the simulator.
 //!
 //! # Not here
 //! Telling the programs: `server`. How many: crate `policies`.
-
-use std::collections::BTreeMap;
 
 use policies::{
     Admission, AppId, AppView, Cause, Decision, Equip, Machine, Nanos, Parameter, ParameterError, Placement, Policy,
@@ -93,8 +93,10 @@ struct Entry {
     holding: Holding,
     /// The last so many processors of the holding are idle (L5).
     idle: usize,
-    /// Since when it holds each processor.
-    since: BTreeMap<u32, Nanos>,
+    /// Since when it holds each processor of its holding.
+    since: Vec<Nanos>,
+    /// What it is to hold.
+    target: Vec<u32>,
     /// Processor time that it was allocated.
     cpu_time: Nanos,
 }
@@ -112,7 +114,6 @@ pub struct Ledger {
     speedups: Speedups,
     /// In order of arrival.
     entries: Vec<Entry>,
-    target: BTreeMap<AppId, Vec<u32>>,
     /// What the policy said last.
     decided: Decision,
     /// The same, as far as it could be placed.
@@ -137,7 +138,6 @@ impl Ledger {
             placement: Placement::new(),
             speedups: Speedups::new(),
             entries: Vec::new(),
-            target: BTreeMap::new(),
             decided: Decision::default(),
             decision: Decision::default(),
             accounted_until: 0,
@@ -163,7 +163,8 @@ impl Ledger {
             speedup: None,
             kept_as: None,
             holding: Holding::default(),
-            since: BTreeMap::new(),
+            since: Vec::new(),
+            target: Vec::new(),
             cpu_time: 0,
         });
     }
@@ -240,7 +241,7 @@ impl Ledger {
             let entry = self.entries.iter().find(|entry| entry.id == *app)?;
             let held = if entry.holding.shared { 0 } else { entry.holding.cpus.len() };
             let held = u32::try_from(held).expect("processors have 32-bit numbers");
-            Some((*app, entry.view().wants().saturating_sub(held)))
+            Some((*app, entry.wants().saturating_sub(held)))
         })
     }
 
@@ -298,7 +299,8 @@ impl Ledger {
         {
             self.speedups.forget_region(&name, region);
         }
-        self.target.remove(&app);
+        // L8. `decided` still names it: what it had is released (M6).
+        self.decision.allocations.retain(|allocation| allocation.app != app);
         true
     }
 
@@ -355,12 +357,21 @@ impl Ledger {
             self.plan_turns(now, cause);
             return Vec::new();
         }
-        self.target = self.placement.place(&self.available, &decision).into_iter().collect();
         self.decided = decision.clone();
         self.decision = decision;
+        self.place();
         self.fit(&views);
         self.plan_turns(now, cause);
         self.settle(now)
+    }
+
+    /// Makes the decision targets.
+    fn place(&mut self) {
+        let placed = self.placement.place(&self.available, &self.decision);
+        for (entry, (app, cpus)) in self.entries.iter_mut().zip(placed) {
+            debug_assert_eq!(entry.id, app, "L8");
+            entry.target = cpus;
+        }
     }
 
     /// Does what is due at `now`: the end of a quantum, of a policy's own time, of a hold.
@@ -428,12 +439,19 @@ impl Ledger {
     fn account(&mut self, now: Nanos) {
         let passed = now.saturating_sub(self.accounted_until);
         self.accounted_until = self.accounted_until.max(now);
-        let mut users: BTreeMap<u32, u64> = BTreeMap::new();
-        for cpu in self.entries.iter().flat_map(Entry::used) {
-            *users.entry(*cpu).or_default() += 1;
+        // A processor has one user, unless somebody shares it (L2).
+        let mut users: Vec<u64> = Vec::new();
+        if self.entries.iter().any(|entry| entry.holding.shared) {
+            for cpu in self.entries.iter().flat_map(Entry::used).map(|cpu| *cpu as usize) {
+                if users.len() <= cpu {
+                    users.resize(cpu + 1, 0);
+                }
+                users[cpu] += 1;
+            }
         }
         for entry in &mut self.entries {
-            let received: Nanos = entry.used().iter().map(|cpu| passed / users[cpu]).sum();
+            let of = |cpu: &u32| passed / users.get(*cpu as usize).copied().unwrap_or(1);
+            let received: Nanos = entry.used().iter().map(of).sum();
             entry.cpu_time = entry.cpu_time.saturating_add(received);
         }
     }
@@ -442,17 +460,14 @@ impl Ledger {
 impl Entry {
     /// Takes over a holding; tells when it is another one than before.
     fn hold(&mut self, now: Nanos, holding: Holding) -> Option<Change> {
-        if self.holding.shared && !holding.shared {
-            // A processor of its own is young when it stops being shared.
-            self.since.clear();
-        }
-        self.since.retain(|cpu, _| holding.cpus.contains(cpu));
-        for cpu in &holding.cpus {
-            self.since.entry(*cpu).or_insert(now);
-        }
         if holding == self.holding {
             return None;
         }
+        // A processor of its own is young when it stops being shared.
+        let stays = !self.holding.shared || holding.shared;
+        let held = &self.holding.cpus;
+        let since = |cpu| held.iter().position(|it| stays && it == cpu).map_or(now, |at| self.since[at]);
+        self.since = holding.cpus.iter().map(since).collect();
         self.holding = holding.clone();
         Some(Change { app: self.id, holding })
     }
@@ -463,9 +478,19 @@ impl Entry {
         &cpus[..cpus.len() - self.idle]
     }
 
-    fn view(&self) -> AppView {
+    /// Processors that it can use.
+    fn most(&self) -> u32 {
         // What it gave back limits what it can use; its share is still that of its request.
-        let max = self.max.min(self.there).min(self.kept.unwrap_or(u32::MAX)).max(1);
+        self.max.min(self.there).min(self.kept.unwrap_or(u32::MAX)).max(1)
+    }
+
+    /// Processors that it wants and can use: what its view says.
+    fn wants(&self) -> u32 {
+        self.request.max(1).min(self.most())
+    }
+
+    fn view(&self) -> AppView {
+        let max = self.most();
         AppView {
             max,
             allocated: self.holding.unbound.unwrap_or(u32::try_from(self.used().len()).unwrap_or(u32::MAX)),

@@ -75,6 +75,11 @@ impl Reclaim {
         }
     }
 
+    /// Threads of the program are bound to less than they were before.
+    pub fn holds_anybody(&self) -> bool {
+        !self.squeezed.is_empty()
+    }
+
     /// The program held `before` and holds `now`: step 1, and step 4 for those who were squeezed.
     pub fn published(
         &mut self,
@@ -212,6 +217,9 @@ impl Reclaim {
 
     /// Step 4.
     fn rebind(&mut self, kernel: &dyn Kernel, areas: &mut ProgramAreas, now: &[u32]) {
+        if self.squeezed.is_empty() {
+            return;
+        }
         let all: CpuSet = now.iter().copied().map(CpuId).collect();
         let Self { threads, squeezed, .. } = self;
         squeezed.retain(|tid, one| {

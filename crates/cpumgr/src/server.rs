@@ -50,7 +50,7 @@ mod seam;
 mod strangers;
 
 use connection::Connection;
-use deadlines::Pace;
+use deadlines::{Due, Pace};
 use seam::Fault;
 
 /// Programs that are managed at once.
@@ -135,6 +135,7 @@ pub struct Server {
     /// Connections to be taken down at the end of the pass.
     doomed: BTreeSet<u64>,
     cause: Option<Cause>,
+    due: Due,
     /// When the last client was there.
     idle_since: u64,
     next_beat: u64,
@@ -196,6 +197,7 @@ impl Server {
             arrived: Vec::new(),
             doomed: BTreeSet::new(),
             cause: None,
+            due: Due::default(),
             idle_since: now,
             next_beat: now,
             started: now,
@@ -213,7 +215,7 @@ impl Server {
         let mut pace = Pace::begin();
         let ended = loop {
             let deadline = self.next_deadline();
-            pace.keep(&self);
+            pace.keep(&self.due);
             let events = self.reactor.wait(deadline)?;
             if let Some(ended) = self.pass(events, monotonic_ns())? {
                 break ended;
@@ -242,6 +244,7 @@ impl Server {
             }
             self.finish_pass(now);
         }
+        self.note_due();
         Ok(None)
     }
 
@@ -353,12 +356,11 @@ impl Server {
                 continue;
             };
             program.publish(self.kernel.as_ref(), &holding, now + self.grace);
-            let moved = program.traced.as_ref() != Some(&(holding.cpus.clone(), holding.shared));
-            if moved {
+            let Some(trace) = &mut self.trace else { continue };
+            let is_known = |(cpus, shared): &(Vec<u32>, bool)| (cpus, *shared) == (&holding.cpus, holding.shared);
+            if !program.traced.as_ref().is_some_and(is_known) {
                 program.traced = Some((holding.cpus.clone(), holding.shared));
-                if let Some(trace) = &mut self.trace {
-                    trace.write(program.line(trace::Event::Allocation, pid, now, holding.cpus, holding.shared));
-                }
+                trace.write(program.line(trace::Event::Allocation, pid, now, holding.cpus, holding.shared));
             }
         }
     }
@@ -421,6 +423,10 @@ impl Server {
         let owner = owner.or_else(|| self.attached.get(&other).map(|it| it.owner));
         let uid = self.connections.get(&serial).map(|it| it.peer.uid);
         self.may_administer(serial) || (uid.is_some() && uid == owner)
+    }
+
+    fn any_programs(&self) -> bool {
+        !self.attached.is_empty() || self.connections.values().any(|it| it.program.is_some())
     }
 
     fn programs(&self) -> usize {

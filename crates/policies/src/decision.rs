@@ -13,7 +13,7 @@
 //! # Not here
 //! Which processors: [`placement`](crate::placement).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
@@ -144,7 +144,7 @@ impl Decision {
         after
     }
 
-    /// Says whether the decision obeys D1-D5 for this snapshot. O(n log n).
+    /// Says whether the decision obeys D1-D5 for this snapshot. O(n) for a work-list in order of arrival, at worst O(n) for each place in it.
     ///
     /// A manager checks the decisions of policies that it does not know.
     ///
@@ -155,7 +155,6 @@ impl Decision {
         if !named.eq(snapshot.apps.iter().map(|view| view.id)) {
             return Err(BrokenRule::List { allocations: self.allocations.len(), apps: snapshot.apps.len() });
         }
-        let mut views = BTreeMap::new();
         for (allocation, view) in self.allocations.iter().zip(snapshot.apps) {
             let Allocation { app, processors, shared } = *allocation;
             if processors > view.wants() {
@@ -167,16 +166,20 @@ impl Decision {
             if snapshot.master_always && snapshot.processors > 0 && processors == 0 && !self.unbound {
                 return Err(BrokenRule::NoMaster { app });
             }
-            views.insert(app, (allocation, view));
         }
         let (own, masters) = self.totals();
         if own + masters.min(1) > u64::from(snapshot.processors) && !self.unbound {
             return Err(BrokenRule::Sum { own, masters, processors: snapshot.processors });
         }
-        let mut seen = BTreeSet::new();
+        let mut seen = vec![false; if self.work_list.is_empty() { 0 } else { self.allocations.len() }];
+        // Work-lists are in order of arrival but for a few places: each search begins where the last one ended.
+        let mut at = 0;
         for &app in &self.work_list {
-            let waits = views.get(&app).is_some_and(|(allocation, view)| allocation.wants_more(view));
-            if !waits || !seen.insert(app) {
+            let (before, after) = self.allocations.split_at(at);
+            let next = after.iter().chain(before).position(|allocation| allocation.app == app);
+            at = next.map_or(at, |next| (at + next) % self.allocations.len());
+            let waits = next.is_some() && self.allocations[at].wants_more(&snapshot.apps[at]);
+            if !waits || std::mem::replace(&mut seen[at], true) {
                 return Err(BrokenRule::WorkList { app });
             }
         }

@@ -43,7 +43,7 @@ mod confined;
 mod free;
 mod shelves;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -125,12 +125,12 @@ pub enum Smt {
 pub struct Placement {
     smt: Smt,
     /// Of each application of the last decision.
-    homes: HashMap<AppId, Home>,
+    homes: BTreeMap<AppId, Home>,
     /// Of each processor: the application that ran there last, as long as that stays.
-    last: HashMap<u32, AppId>,
+    last: BTreeMap<u32, AppId>,
     circle: Circle,
     /// Applications that stay inside a set of processors.
-    within: HashMap<AppId, BTreeSet<u32>>,
+    within: BTreeMap<AppId, BTreeSet<u32>>,
     /// Of the last placement.
     guests: BTreeSet<AppId>,
 }
@@ -298,7 +298,7 @@ impl Placement {
         self.remember(&cpus, &seats, &shared);
 
         let own = |seat: &Seat| (seat.app, seat.slots.iter().flatten().map(|&at| cpus[at].id).collect::<Vec<u32>>());
-        let mut lists: HashMap<AppId, Vec<u32>> = seats.iter().map(own).collect();
+        let mut lists: BTreeMap<AppId, Vec<u32>> = seats.iter().map(own).collect();
         lists.extend(shared.into_iter().map(|(app, id)| (app, vec![id])));
         self.put_up(decision, &cpus, &rooms, &mut lists);
         let placed = decision.allocations.iter().map(|a| (a.app, lists.remove(&a.app).unwrap_or_default()));
@@ -311,12 +311,12 @@ impl Placement {
         decision: &Decision,
         cpus: &[MachineCpu],
         rooms: &Rooms,
-        lists: &mut HashMap<AppId, Vec<u32>>,
+        lists: &mut BTreeMap<AppId, Vec<u32>>,
     ) {
         if rooms.is_empty() {
             return;
         }
-        let mut users: HashMap<u32, usize> = HashMap::new();
+        let mut users: BTreeMap<u32, usize> = BTreeMap::new();
         lists.values().flatten().for_each(|id| *users.entry(*id).or_default() += 1);
         for allocation in decision.allocations.iter().filter(|a| a.processors > 0) {
             let app = allocation.app;
@@ -341,7 +341,7 @@ impl Placement {
 
     /// Drops what is known about applications that left.
     fn forget(&mut self, decision: &Decision) {
-        let mut stay = HashMap::with_capacity(decision.allocations.len());
+        let mut stay = BTreeMap::new();
         for allocation in &decision.allocations {
             if let Some(home) = self.homes.remove(&allocation.app) {
                 stay.insert(allocation.app, home);
@@ -374,7 +374,7 @@ impl Placement {
             }
         }
         self.return_home(seats, free, |app, id| at(app, id).filter(|_| self.last.get(&id) == Some(&app)));
-        let mut was_last: HashMap<AppId, Vec<usize>> = HashMap::new();
+        let mut was_last: BTreeMap<AppId, Vec<usize>> = BTreeMap::new();
         for (cpu, id) in cpus.iter().map(|cpu| cpu.id).enumerate() {
             if let Some(app) = self.last.get(&id).filter(|app| free.has(cpu) && rooms.allow(**app, cpu)) {
                 was_last.entry(*app).or_default().push(cpu);

@@ -36,7 +36,7 @@ impl Ledger {
         }
         if self.deal(views, &short) {
             self.decision.rotate = false;
-            self.target = self.placement.place(&self.available, &self.decision).into_iter().collect();
+            self.place();
             short.extend(self.count());
         }
         let mut waiting = std::mem::take(&mut self.decision.work_list);
@@ -52,9 +52,8 @@ impl Ledger {
     /// Puts what was placed into the decision; returns who has less than it said.
     fn count(&mut self) -> BTreeSet<AppId> {
         let mut short = BTreeSet::new();
-        for allocation in &mut self.decision.allocations {
-            let placed = self.target.get(&allocation.app).map_or(0, Vec::len);
-            let placed = u32::try_from(placed).expect("processors have 32-bit numbers");
+        for (allocation, entry) in self.decision.allocations.iter_mut().zip(&self.entries) {
+            let placed = u32::try_from(entry.target.len()).expect("processors have 32-bit numbers");
             if self.placement.guests().contains(&allocation.app) {
                 *allocation = Allocation::shared_master(allocation.app);
             } else if placed < allocation.processors {
@@ -69,7 +68,7 @@ impl Ledger {
 
     /// Adds processors on which nobody is to the decision; true if there were some, and somebody could use them.
     fn deal(&mut self, views: &[AppView], short: &BTreeSet<AppId>) -> bool {
-        let used: BTreeSet<u32> = self.target.values().flatten().copied().collect();
+        let used: BTreeSet<u32> = self.entries.iter().flat_map(|entry| &entry.target).copied().collect();
         let all = self.available.cpus.iter().map(|cpu| cpu.id);
         let mut free: Vec<u32> = all.filter(|id| !used.contains(id)).collect();
         let before = free.len();

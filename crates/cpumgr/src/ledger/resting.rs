@@ -21,7 +21,13 @@ pub(super) struct Settled {
 
 impl Ledger {
     pub(super) fn note_settled(&mut self) {
-        self.settled = Settled { wishes: self.wishes().collect(), cpus: self.there().collect() };
+        // Their space is used again.
+        let Settled { mut wishes, mut cpus } = std::mem::take(&mut self.settled);
+        wishes.clear();
+        wishes.extend(self.wishes());
+        cpus.clear();
+        cpus.extend(self.there());
+        self.settled = Settled { wishes, cpus };
     }
 
     /// Programs can have the processors that they could have when it was settled last.
@@ -34,7 +40,7 @@ impl Ledger {
     }
 
     fn wishes(&self) -> impl Iterator<Item = Wish> + '_ {
-        self.entries.iter().map(|entry| (entry.id, entry.view().wants(), entry.serial))
+        self.entries.iter().map(|entry| (entry.id, entry.wants(), entry.serial))
     }
 
     /// This decision would be placed and settled as the last one was.

@@ -5,14 +5,22 @@
 //! ([`Ledger::next_deadline`]), unless that program wants less. Who is to have it waits; who would hold nothing
 //! meanwhile is on an idle processor, if there is one, or shares it (L2).
 
-use std::collections::{BTreeMap, BTreeSet};
+use policies::Nanos;
 
-use policies::{AppId, Nanos};
-
-use super::{Change, Holding, Ledger};
+use super::{Change, Entry, Holding, Ledger};
 
 /// The longest time for which a processor is not taken (M4).
 pub const MAX_HOLD: Nanos = 10_000_000;
+
+/// A processor that stays with its holder although the target takes it away.
+#[derive(Debug)]
+struct Kept {
+    /// Whose, by its place in the books.
+    by: usize,
+    cpu: u32,
+    /// When its hold is over.
+    ends: Nanos,
+}
 
 impl Ledger {
     /// No processor stays with its holder for its youth only.
@@ -32,55 +40,88 @@ impl Ledger {
         if self.decision.unbound {
             return self.settle_unbound(now);
         }
-        let sharers: BTreeSet<AppId> = self.decision.allocations.iter().filter(|a| a.shared).map(|a| a.app).collect();
-        let kept = self.kept(now, &sharers);
-        self.hold_ends = kept.values().flat_map(|kept| kept.values()).copied().min();
-        let keeper: BTreeSet<u32> = kept.values().flat_map(|kept| kept.keys()).copied().collect();
+        let kept = self.kept(now);
+        self.hold_ends = kept.iter().map(|kept| kept.ends).min();
+        if kept.is_empty() && self.entries.iter().all(Entry::can_have_its_target) && !self.anybody_shares() {
+            self.settle_on_target(now)
+        } else {
+            self.settle_around(&kept, now)
+        }
+    }
+
+    /// Everybody gets its target: what follows below when nothing is kept and nobody shares, without asking for each
+    /// processor. Most settlements are of this kind, and a manager that slept for some milliseconds pays for each line of
+    /// code that it runs.
+    fn settle_on_target(&mut self, now: Nanos) -> Vec<Change> {
+        let unsatisfied = self.unsatisfied().count();
+        let mut changes = Vec::new();
+        for (entry, allocation) in self.entries.iter_mut().zip(&self.decision.allocations) {
+            let others_wait = unsatisfied > usize::from(entry.wants() > allocation.processors);
+            entry.idle = 0;
+            let held = &entry.holding;
+            let is_as_before =
+                (held.shared, held.dedicated, held.unbound) == (false, !others_wait, None) && held.cpus == entry.target;
+            if !is_as_before {
+                let cpus = entry.target.clone();
+                changes
+                    .extend(entry.hold(now, Holding { cpus, shared: false, dedicated: !others_wait, unbound: None }));
+            }
+        }
+        changes
+    }
+
+    /// Everybody gets its target but for what others keep, and what is idle in its serial phase.
+    fn settle_around(&mut self, kept: &[Kept], now: Nanos) -> Vec<Change> {
+        let keeper = sorted(kept.iter().map(|kept| kept.cpu));
         // Asked for by programs in a serial phase only.
         let is_serial = self.entries.iter().any(|entry| entry.serial);
-        let given = self.target.values().flatten().chain(&keeper).filter(|_| is_serial);
-        let given: BTreeSet<u32> = given.copied().collect();
-        let unsatisfied: BTreeSet<AppId> = self.unsatisfied();
+        let targets = self.entries.iter().flat_map(|entry| &entry.target).chain(&keeper).copied();
+        let given = sorted(targets.filter(|_| is_serial));
 
         let mut holdings: Vec<(Vec<u32>, bool)> = Vec::with_capacity(self.entries.len());
-        for entry in &mut self.entries {
-            let target = self.target.get(&entry.id).map_or(&[][..], Vec::as_slice);
-            let kept = kept.get(&entry.id);
+        let mut kept = kept;
+        for at in 0..self.entries.len() {
+            let shares = self.shares(at);
+            let entry = &mut self.entries[at];
+            let own;
+            (own, kept) = kept.split_at(kept.partition_point(|kept| kept.by <= at));
             // Who keeps processors of its own for a while shares none yet.
-            let waits_to_share = kept.is_some() && sharers.contains(&entry.id);
-            let room = (entry.view().wants() as usize).saturating_sub(kept.map_or(0, BTreeMap::len));
+            let waits_to_share = !own.is_empty() && shares;
+            let room = (entry.wants() as usize).saturating_sub(own.len());
             let mut cpus: Vec<u32> = Vec::new();
             // What it holds already has a place first, so that a program that is full with kept processors loses none of
             // them to a new one. The order is the placement's: processor i is for virtual processor i.
-            let free = || target.iter().filter(|cpu| !waits_to_share && !keeper.contains(cpu));
-            let is_held = |cpu: &u32| entry.since.contains_key(cpu);
-            let held = free().filter(|cpu| is_held(cpu)).count().min(room);
+            let is_free = |cpu: &&u32| !waits_to_share && keeper.binary_search(cpu).is_err();
+            let is_held = |cpu: &u32| entry.holding.cpus.contains(cpu);
+            let held = entry.target.iter().filter(is_free).filter(|cpu| is_held(cpu)).count().min(room);
             let (mut old, mut new) = (held, room - held);
-            for cpu in free() {
+            for cpu in entry.target.iter().filter(is_free) {
                 let left = if is_held(cpu) { &mut old } else { &mut new };
                 if *left > 0 {
                     *left -= 1;
                     cpus.push(*cpu);
                 }
             }
-            cpus.extend(kept.into_iter().flat_map(BTreeMap::keys));
-            let shared = sharers.contains(&entry.id) && !waits_to_share;
+            cpus.extend(own.iter().map(|kept| kept.cpu));
+            let shared = shares && !waits_to_share;
             entry.idle = 0;
             if entry.serial && !shared && !entry.holding.shared {
-                let own = cpus.len();
+                let used = cpus.len();
                 let is_there = |cpu: &u32| self.available.cpus.iter().any(|it| it.id == *cpu);
-                cpus.extend(entry.holding.cpus.iter().filter(|cpu| !given.contains(cpu) && is_there(cpu)));
-                entry.idle = cpus.len() - own;
+                let idle = entry.holding.cpus.iter().filter(|cpu| given.binary_search(cpu).is_err() && is_there(cpu));
+                cpus.extend(idle);
+                entry.idle = cpus.len() - used;
             }
             holdings.push((cpus, shared));
         }
         self.shelter(&mut holdings);
 
+        let unsatisfied: Vec<usize> = self.unsatisfied().collect();
         let mut changes = Vec::new();
-        for (entry, (cpus, shared)) in self.entries.iter_mut().zip(holdings) {
-            let others_wait = unsatisfied.len() > usize::from(unsatisfied.contains(&entry.id));
-            changes
-                .extend(entry.hold(now, Holding { cpus, shared, dedicated: !shared && !others_wait, unbound: None }));
+        for (at, (cpus, shared)) in holdings.into_iter().enumerate() {
+            let others_wait = unsatisfied.len() > usize::from(unsatisfied.binary_search(&at).is_ok());
+            let holding = Holding { cpus, shared, dedicated: !shared && !others_wait, unbound: None };
+            changes.extend(self.entries[at].hold(now, holding));
         }
         changes
     }
@@ -96,7 +137,7 @@ impl Ledger {
             let is_idle = |cpu: &u32| !holdings.iter().any(|(cpus, _)| cpus.contains(cpu));
             let there = self.available.cpus.iter().map(|cpu| cpu.id);
             let mut idle = there.filter(|cpu| self.placement.may_use(app, *cpu)).filter(is_idle);
-            let own = self.target.get(&app).and_then(|target| target.first()).copied();
+            let own = self.entries[at].target.first().copied();
             let cpu = own.filter(is_idle).or_else(|| idle.next()).or(own).unwrap_or(self.available.cpus[0].id);
             holdings[at] = (vec![cpu], true);
         }
@@ -116,40 +157,55 @@ impl Ledger {
         changes.collect()
     }
 
-    /// Processors that the target takes away too early, and when each hold ends (L3). A shared processor replaces none
-    /// of a program's own.
-    fn kept(&self, now: Nanos, sharers: &BTreeSet<AppId>) -> BTreeMap<AppId, BTreeMap<u32, Nanos>> {
-        let mut all = BTreeMap::new();
-        for entry in self.entries.iter().filter(|entry| !entry.holding.shared) {
-            let target = self.target.get(&entry.id).filter(|_| !sharers.contains(&entry.id));
-            let target = target.map_or(&[][..], Vec::as_slice);
-            // Whoever asks for less gives back at once.
-            let stay = entry.holding.cpus.iter().filter(|cpu| target.contains(cpu)).count();
-            let room = (entry.view().wants() as usize).saturating_sub(stay);
-            let young = entry.holding.cpus.iter().filter(|cpu| !target.contains(cpu)).filter_map(|cpu| {
-                let end = entry.since.get(cpu)? + self.hold();
-                (end > now).then_some((*cpu, end))
-            });
-            let kept: BTreeMap<u32, Nanos> = young.take(room).collect();
-            if !kept.is_empty() {
-                all.insert(entry.id, kept);
+    /// Processors that the target takes away too early, by their holders in order (L3). A shared processor replaces none of a
+    /// program's own.
+    fn kept(&self, now: Nanos) -> Vec<Kept> {
+        let mut all = Vec::new();
+        for (by, entry) in self.entries.iter().enumerate().filter(|(_, entry)| !entry.holding.shared) {
+            let target = if self.shares(by) { &[][..] } else { &entry.target[..] };
+            let held = &entry.holding.cpus;
+            if target.starts_with(held) {
+                continue;
             }
+            // Whoever asks for less gives back at once.
+            let stay = held.iter().filter(|cpu| target.contains(cpu)).count();
+            let room = (entry.wants() as usize).saturating_sub(stay);
+            let lost = held.iter().zip(&entry.since).filter(|(cpu, _)| !target.contains(cpu));
+            let young = lost.map(|(cpu, since)| Kept { by, cpu: *cpu, ends: since + self.hold() });
+            all.extend(young.filter(|kept| kept.ends > now).take(room));
         }
         all
     }
 
-    /// Programs that could use more than the decision gives them.
-    fn unsatisfied(&self) -> BTreeSet<AppId> {
-        // Both are in order of arrival; who left since is in one of them only.
-        let mut entries = self.entries.as_slice();
-        let wanting = self.decision.allocations.iter().filter(|a| {
-            let Some(at) = entries.iter().position(|entry| entry.id == a.app) else { return false };
-            let view = entries[at].view();
-            entries = &entries[at + 1..];
-            a.wants_more(&view)
-        });
-        wanting.map(|a| a.app).collect()
+    /// The policy lets the program at this place share a processor.
+    fn shares(&self, at: usize) -> bool {
+        self.decision.allocations.get(at).is_some_and(|allocation| allocation.shared)
     }
+
+    fn anybody_shares(&self) -> bool {
+        self.decision.allocations.iter().any(|allocation| allocation.shared)
+    }
+
+    /// Programs that could use more than the decision gives them, by their places in order.
+    fn unsatisfied(&self) -> impl Iterator<Item = usize> + '_ {
+        let both = self.entries.iter().zip(&self.decision.allocations).enumerate();
+        both.filter(|(_, (entry, it))| it.shared || it.processors < entry.wants()).map(|(at, _)| at)
+    }
+}
+
+impl Entry {
+    /// It is given something, all of which it can use, and nothing beyond that stays with it (L1, L5).
+    fn can_have_its_target(&self) -> bool {
+        !self.serial && !self.target.is_empty() && self.target.len() <= self.wants() as usize
+    }
+}
+
+/// These processors, each once, in order.
+fn sorted(cpus: impl Iterator<Item = u32>) -> Vec<u32> {
+    let mut cpus: Vec<u32> = cpus.collect();
+    cpus.sort_unstable();
+    cpus.dedup();
+    cpus
 }
 
 #[cfg(test)]

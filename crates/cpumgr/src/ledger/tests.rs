@@ -1,6 +1,6 @@
 //! Tests of the ledger: arrivals, holds, turns, and the invariants under random events.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
 use policies::{MachineCpu, Registry};
@@ -452,13 +452,19 @@ fn check(ledger: &Ledger) {
         assert_eq!(set.len(), holding.cpus.len(), "a processor twice");
         let inside = set.iter().all(|cpu| ledger.placement.may_use(entry.id, *cpu));
         assert!(inside || holding.unbound.is_some(), "L6: {} is on {set:?}", entry.id);
-        let is_young = |cpu: u32| entry.since[&cpu] + ledger.hold() > ledger.accounted_until;
+        let since = since(entry);
+        let is_young = |cpu: u32| since[&cpu] + ledger.hold() > ledger.accounted_until;
         let stays = ledger.left_to_others().find(|cpu| set.contains(cpu) && !is_young(*cpu));
         assert_eq!(stays, None, "L7: {} is on {set:?}", entry.id);
         for cpu in set.into_iter().filter(|_| !holding.shared) {
             assert_eq!(owner.insert(cpu, entry.id), None, "L2: processor {cpu} has two owners");
         }
     }
+}
+
+fn since(entry: &Entry) -> BTreeMap<u32, Nanos> {
+    assert_eq!(entry.since.len(), entry.holding.cpus.len());
+    entry.holding.cpus.iter().copied().zip(entry.since.iter().copied()).collect()
 }
 
 proptest! {
@@ -473,7 +479,7 @@ proptest! {
         let mut next = 0;
         for event in events {
             let held: BTreeMap<AppId, (Holding, BTreeMap<u32, Nanos>)> =
-                ledger.entries.iter().map(|entry| (entry.id, (entry.holding.clone(), entry.since.clone()))).collect();
+                ledger.entries.iter().map(|entry| (entry.id, (entry.holding.clone(), since(entry)))).collect();
             let pick = |which: usize| ledger.entries.get(which % ledger.entries.len().max(1)).map(|entry| entry.id);
             let cause = match event {
                 Event::Arrive { request, max, within } => {

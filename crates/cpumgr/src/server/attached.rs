@@ -28,6 +28,7 @@ use platform::process::{self, Pid};
 use platform::{SysError, SysResult};
 use policies::{AppId, Cause};
 
+use super::deadlines::is_over;
 use super::program::name_of;
 use super::{MAX_PROGRAMS, Server};
 use crate::kernel::Kernel;
@@ -253,6 +254,9 @@ impl Server {
 
     /// Attaches those of the announced processes that have several threads and do not register.
     pub(super) fn look_at_announced(&mut self, now: u64) {
+        if !is_over(self.due.look, now) {
+            return;
+        }
         let mut several = Vec::new();
         for connection in self.connections.values_mut() {
             let Some(look) = connection.look.as_mut().filter(|look| look.at <= now) else { continue };

@@ -6,6 +6,7 @@
 use policies::{AppId, Cause};
 
 use super::Server;
+use super::deadlines::is_over;
 use super::program::UNMUTE_TOKENS;
 use super::seam::{self, Fault};
 use crate::reactor::{Interest, Role};
@@ -59,7 +60,7 @@ impl Server {
         self.ledger.set_serial(app, request.serial);
         let asked = self.ledger.ask(app, request.requested) | self.ledger.set_lowest(app, request.lowest);
         seam::others_run();
-        let released: Vec<u32> = program.areas.released().iter().map(|cpu| cpu.0).collect();
+        let released = program.areas.released();
         let resumed = released.is_empty() && self.ledger.resume(app);
         if asked || resumed {
             self.cause = self.cause.or(Some(Cause::Request));
@@ -82,6 +83,7 @@ impl Server {
             }
         }
         if !released.is_empty() {
+            let released: Vec<u32> = released.iter().map(|cpu| cpu.0).collect();
             let changes = self.ledger.release(app, &released, now);
             self.publish(changes, now);
         }
@@ -89,6 +91,9 @@ impl Server {
 
     /// Lets those be heard again whose time has come.
     pub(super) fn unmute(&mut self, now: u64) {
+        if !is_over(self.due.muted, now) {
+            return;
+        }
         let mut failed = Vec::new();
         for connection in self.connections.values_mut() {
             let serial = connection.serial;

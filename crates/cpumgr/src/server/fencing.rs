@@ -3,11 +3,16 @@
 use platform::affinity::CpuId;
 
 use super::Server;
+use super::deadlines::is_over;
 use super::program::Program;
 
 impl Server {
     /// Steps 3 and 5 of `reclaim`.
     pub(super) fn squeeze(&mut self, now: u64) {
+        // Without a grace, what is taken in a pass is squeezed out in the same one.
+        if self.grace > 0 && !is_over(self.due.grace, now) {
+            return;
+        }
         let kernel = self.kernel.as_ref();
         for connection in self.connections.values_mut() {
             let (serial, pid) = (connection.serial, connection.peer.pid);

@@ -118,6 +118,7 @@ impl Program {
             self.areas.wake(holding.number() as usize);
             seam::others_run();
         }
+        let mut woken = false;
         if let Some(processors) = holding.unbound {
             self.areas.publish_unbound(processors, holding.dedicated, holding.shared);
             // Who was squeezed may run where it ran before.
@@ -125,18 +126,29 @@ impl Program {
         } else {
             let cpus: Vec<CpuId> = holding.cpus.iter().copied().map(CpuId).collect();
             self.areas.publish(&cpus, holding.dedicated, holding.shared);
-        }
-        // Before anybody is bound: what it has got must be inside.
-        if let Some(fence) = &mut self.fence
-            && let Err(error) = fence.move_to(&holding.cpus.iter().copied().map(CpuId).collect())
-        {
-            tracing::warn!(name = self.name, %error, "a fence cannot be moved, and is taken away");
-            self.set_free(kernel);
+            // With nobody fenced or squeezed nobody must be let out first, and who waits is awake while the rest is done.
+            if self.fence.is_none() && !self.reclaim.holds_anybody() {
+                self.wake(holding);
+                woken = true;
+            }
+            // Before anybody is bound: what it has got must be inside.
+            if let Some(fence) = &mut self.fence
+                && let Err(error) = fence.move_to(&cpus.into_iter().collect())
+            {
+                tracing::warn!(name = self.name, %error, "a fence cannot be moved, and is taken away");
+                self.set_free(kernel);
+            }
         }
         self.reclaim.published(kernel, &mut self.areas, &self.told, &holding.cpus, grace_ends);
         self.told.clone_from(&holding.cpus);
+        if !woken {
+            self.wake(holding);
+        }
+    }
+
+    /// Whoever sleeps for want of a processor, and has one now. After the grant (`park.wake`).
+    fn wake(&self, holding: &Holding) {
         seam::others_run();
-        // Whoever sleeps for want of a processor, and has one now. After the grant (`park.wake`).
         if !seam::has(Fault::EarlyWake) {
             self.areas.wake(holding.number() as usize);
         }

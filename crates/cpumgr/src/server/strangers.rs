@@ -14,7 +14,7 @@ impl Server {
     /// Looks when it is time to. What is left to others changes with the decision of this pass.
     pub(super) fn look_for_strangers(&mut self, now: u64) {
         let Some(mut foreign) = self.foreign.take() else { return };
-        if self.programs() == 0 {
+        if !self.any_programs() {
             foreign.forget();
         } else if foreign.next_look().is_some_and(|time| time <= now) {
             foreign.look(self.sample(monotonic_ns(), foreign.is_close()));

@@ -20,9 +20,11 @@ impl Placement {
         if decision.unbound || !self.within.is_empty() || self.homes.len() != named {
             return None;
         }
-        let mut ids: Vec<u32> = machine.cpus.iter().map(|cpu| cpu.id).collect();
-        ids.sort_unstable();
-        let mut taken = vec![false; ids.len()];
+        let cpus = &machine.cpus;
+        if !cpus.is_sorted_by_key(|cpu| cpu.id) {
+            return None;
+        }
+        let mut taken = vec![false; cpus.len()];
         let mut placed = Vec::with_capacity(named);
         for allocation in &decision.allocations {
             let app = allocation.app;
@@ -30,7 +32,7 @@ impl Placement {
             let slots = home.slots.get(..allocation.processors as usize)?;
             for (slot, id) in slots.iter().enumerate() {
                 let is_its_own = slot < home.held || self.last.get(id) == Some(&app);
-                let at = ids.binary_search(id).ok().filter(|_| is_its_own)?;
+                let at = cpus.binary_search_by_key(id, |cpu| cpu.id).ok().filter(|_| is_its_own)?;
                 if std::mem::replace(&mut taken[at], true) {
                     return None;
                 }
