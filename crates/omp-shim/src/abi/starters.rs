@@ -116,38 +116,31 @@ type Spawn = unsafe extern "C" fn(
     *const *mut c_char,
 ) -> c_int;
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn nanos_posix_spawn(
-    pid: *mut libc::pid_t,
-    path: *const c_char,
-    actions: *const libc::posix_spawn_file_actions_t,
-    attributes: *const libc::posix_spawnattr_t,
-    arguments: *const *mut c_char,
-    environment: *const *mut c_char,
-) -> c_int {
-    lend(POSIX_SPAWN, |next| {
-        // SAFETY: - the C library's function of that name.
-        let next = unsafe { std::mem::transmute::<*mut c_void, Spawn>(next) };
-        // SAFETY: - the arguments of our caller.
-        unsafe { next(pid, path, actions, attributes, arguments, environment) }
-    })
+macro_rules! spawn {
+    ($($name:ident, $number:expr;)*) => {$(
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn $name(
+            pid: *mut libc::pid_t,
+            program: *const c_char,
+            actions: *const libc::posix_spawn_file_actions_t,
+            attributes: *const libc::posix_spawnattr_t,
+            arguments: *const *mut c_char,
+            environment: *const *mut c_char,
+        ) -> c_int {
+            lend($number, |next| {
+                // SAFETY: - the C library's function of that name.
+                let next = unsafe { std::mem::transmute::<*mut c_void, Spawn>(next) };
+                // SAFETY: - the arguments of our caller.
+                unsafe { next(pid, program, actions, attributes, arguments, environment) }
+            })
+        }
+    )*};
 }
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn nanos_posix_spawnp(
-    pid: *mut libc::pid_t,
-    file: *const c_char,
-    actions: *const libc::posix_spawn_file_actions_t,
-    attributes: *const libc::posix_spawnattr_t,
-    arguments: *const *mut c_char,
-    environment: *const *mut c_char,
-) -> c_int {
-    lend(POSIX_SPAWNP, |next| {
-        // SAFETY: - the C library's function of that name.
-        let next = unsafe { std::mem::transmute::<*mut c_void, Spawn>(next) };
-        // SAFETY: - the arguments of our caller.
-        unsafe { next(pid, file, actions, attributes, arguments, environment) }
-    })
+// They differ in where the program is looked for.
+spawn! {
+    nanos_posix_spawn, POSIX_SPAWN;
+    nanos_posix_spawnp, POSIX_SPAWNP;
 }
 
 #[unsafe(no_mangle)]
