@@ -128,10 +128,10 @@ pub(crate) fn begin(frame: &Frame) {
 /// The end of a region, before the engine's join: all tasks are completed.
 #[inline]
 pub(crate) fn finish(frame: &Frame) {
-    frame.implicit().drop_table();
     if frame.team().is_calm() {
         task::finish_all(frame);
     } else {
+        frame.implicit().drop_table();
         sync::barrier(frame);
     }
 }

@@ -219,12 +219,17 @@ impl Task {
     }
 
     /// The task creates no more children: forgets their dependences.
+    #[inline]
     pub(crate) fn drop_table(&self) {
-        let table = self.table.replace(ptr::null_mut());
-        if !table.is_null() {
-            // SAFETY: - made by `table`, not used any more.
-            drop(unsafe { Box::from_raw(table) });
+        if !self.table.get().is_null() {
+            self.free_table();
         }
+    }
+
+    #[inline(never)]
+    fn free_table(&self) {
+        // SAFETY: - made by `table`, not used any more.
+        drop(unsafe { Box::from_raw(self.table.replace(ptr::null_mut())) });
     }
 }
 

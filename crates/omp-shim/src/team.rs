@@ -311,8 +311,8 @@ impl Team {
         let members = unsafe { &mut *self.members.get() };
         if members.len() < size {
             members.resize_with(size, CachePadded::default);
+            self.tasks.make_room(size);
         }
-        self.tasks.make_room(size);
     }
 
     /// Runs `use_team` with the cached team of member `id` for a region of `size` threads.
