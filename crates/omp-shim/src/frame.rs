@@ -124,6 +124,23 @@ impl Frame {
     }
 }
 
+/// `enter` with the calling thread's frame, as with [`current`], at the end of a function of few instructions: a thread's first
+/// call goes another way, so that all others save no registers and move no stack pointer.
+#[inline(always)]
+pub(crate) fn with_current<A, R>(argument: A, enter: fn(&Frame, A) -> R) -> R {
+    // SAFETY: - the word points to the innermost frame that is entered and not left, which is alive until this call ends.
+    match unsafe { tls::get().as_ref() } {
+        Some(frame) => enter(frame, argument),
+        None => with_new(argument, enter),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn with_new<A, R>(argument: A, enter: fn(&Frame, A) -> R) -> R {
+    enter(root::create(), argument)
+}
+
 /// The calling thread's frame; a thread that never came here gets an initial one. Cost: two loads.
 #[inline]
 pub(crate) fn current<'a>() -> &'a Frame {

@@ -22,8 +22,8 @@ const CONTENDED: u32 = 2;
 
 /// Microseconds that a waiter spins at most: to sleep and to be woken takes its processor, and the holder's, about as long.
 const SPIN: u64 = 50;
-/// Pauses between two looks, at most: about 0.3 us.
-const MOST_PAUSES: u32 = 8;
+/// Pauses between two looks, at most: about 0.4 us, and never more than it has waited.
+const MOST_PAUSES: u32 = 16;
 /// Times that a waiter hands its processor over in a team that is larger than its processors.
 const HAND_OVERS: u32 = 3;
 
@@ -139,22 +139,32 @@ impl NestLock {
         // ORDERING: Relaxed - only the owner itself can read its own number here.
         self.owner.store(owner, Relaxed);
         // SAFETY: - the caller has just taken the lock.
-        unsafe { *self.depth.get() = 0 };
-        self.deepen()
+        unsafe { *self.depth.get() = 1 };
+        1
     }
 
     /// Takes the lock (again).
+    #[inline]
     pub(crate) fn take(&self, owner: usize) {
         // ORDERING: Relaxed - see `own`.
         if self.owner.load(Relaxed) == owner {
             self.deepen();
-        } else {
-            self.lock.take();
+        } else if self.lock.try_take() {
             self.own(owner);
+        } else {
+            self.take_contended(owner);
         }
     }
 
+    #[cold]
+    #[inline(never)]
+    fn take_contended(&self, owner: usize) {
+        self.lock.take_contended();
+        self.own(owner);
+    }
+
     /// Takes the lock (again) if that is possible at once; returns how often it is taken then, or 0.
+    #[inline]
     pub(crate) fn try_take(&self, owner: usize) -> i32 {
         // ORDERING: Relaxed - see `own`.
         if self.owner.load(Relaxed) == owner {
@@ -167,6 +177,7 @@ impl NestLock {
     }
 
     /// Takes one `take` back.
+    #[inline]
     pub(crate) fn free(&self) {
         // SAFETY: - the caller holds the lock (OpenMP's rule for unsetting).
         let depth = unsafe { &mut *self.depth.get() };

@@ -12,7 +12,7 @@ macro_rules! getters {
         $(#[$doc])*
         #[unsafe(no_mangle)]
         pub(super) extern "C" fn $name() -> $type {
-            $get(frame::current())
+            frame::with_current((), |frame, ()| $get(frame))
         }
     )*};
 }

@@ -20,7 +20,7 @@ extern "C" fn GOMP_barrier_cancel() -> bool {
 /// `single`; true = run it.
 #[unsafe(no_mangle)]
 extern "C" fn GOMP_single_start() -> bool {
-    sync::single(frame::current())
+    frame::with_current((), |frame, ()| sync::single(frame))
 }
 
 /// `single copyprivate`; null = run it, else what it hands round.

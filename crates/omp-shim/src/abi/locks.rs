@@ -10,13 +10,15 @@ use platform::affinity::current_tid;
 use std::ffi::{c_int, c_void};
 use std::ptr;
 
-/// The number by which a nestable lock knows its owner.
-fn task() -> usize {
-    frame::current().task().identity()
+/// `enter` with the number by which a nestable lock knows its owner, the current task.
+#[inline(always)]
+fn task<R>(lock: &NestLock, enter: fn(&NestLock, usize) -> R) -> R {
+    frame::with_current((lock, enter), |frame, (lock, enter)| enter(lock, frame.task().identity()))
 }
 
-fn thread() -> i32 {
-    current_tid().0
+/// The same for an owner that is a thread.
+fn thread<R>(lock: &OldNestLock, enter: fn(&OldNestLock, i32) -> R) -> R {
+    enter(lock, current_tid().0)
 }
 
 macro_rules! simple_locks {
@@ -90,7 +92,7 @@ macro_rules! nest_locks {
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $set(lock: *mut $lock) {
             // SAFETY: a lock that was made.
-            unsafe { &*lock }.take($owner());
+            $owner(unsafe { &*lock }, <$lock>::take);
         }
 
         /// Takes one `set` back.
@@ -104,7 +106,7 @@ macro_rules! nest_locks {
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $test(lock: *mut $lock) -> c_int {
             // SAFETY: a lock that was made.
-            unsafe { &*lock }.try_take($owner())
+            $owner(unsafe { &*lock }, <$lock>::try_take)
         }
     )*};
 }
@@ -152,7 +154,7 @@ unsafe fn behind<'a>(place: Indirect) -> &'a NestLock {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn omp_set_nest_lock_(place: Indirect) {
     // SAFETY: a lock that was made.
-    unsafe { behind(place) }.take(task());
+    task(unsafe { behind(place) }, NestLock::take);
 }
 
 /// Takes one `set` back.
@@ -166,7 +168,7 @@ unsafe extern "C" fn omp_unset_nest_lock_(place: Indirect) {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn omp_test_nest_lock_(place: Indirect) -> c_int {
     // SAFETY: a lock that was made.
-    unsafe { behind(place) }.try_take(task())
+    task(unsafe { behind(place) }, NestLock::try_take)
 }
 
 /// Places for locks have the sizes that gcc's `omp.h` gives them.
