@@ -210,7 +210,7 @@ extern "C" fn GOMP_sections_end_cancel() -> bool {
 /// Begins an ordered region.
 #[unsafe(no_mangle)]
 extern "C" fn GOMP_ordered_start() {
-    worksharing::wait_for_turn(frame::current());
+    frame::with_current((), |frame, ()| worksharing::wait_for_turn(frame));
 }
 
 /// Ends an ordered region: the turn is passed on with the chunk.
