@@ -24,18 +24,18 @@ struct Extras {
     memory: *mut *mut c_void,
 }
 
-/// Enters a construct with extras.
+/// Enters a construct with extras; `counts` are those of a nest with cross-iteration dependences.
 ///
 /// # Safety
 /// - The pointers are null or the compiled code's.
-unsafe fn enter_with(frame: &Frame, plan: impl FnOnce() -> Plan, extras: Extras, doacross: Option<Doacross>) {
+unsafe fn enter_with(frame: &Frame, plan: impl FnOnce() -> Plan, extras: Extras, counts: Option<&[u64]>) {
     if !extras.reductions.is_null() {
         task::open_group(frame);
     }
     let mut first = false;
     worksharing::enter(frame, plan, |shared: &mut Shared| {
         first = true;
-        shared.doacross = doacross;
+        shared.doacross = counts.map(Doacross::new);
         // SAFETY: caller's contract.
         unsafe { make_extras(frame, extras, shared) };
     });
@@ -146,7 +146,7 @@ unsafe fn begin_doacross(
     let plan = || Plan::new(Space::unsigned(true, 0, outer, 1), schedule(frame));
     // SAFETY: caller's contract.
     unsafe {
-        enter_with(frame, plan, extras, Some(Doacross::new(counts)));
+        enter_with(frame, plan, extras, Some(counts));
         first_chunk(frame, start, end)
     }
 }
@@ -211,9 +211,10 @@ start_doacross_other!(GOMP_loop_ull_doacross_runtime_start, GOMP_loop_ull_doacro
 /// `ordered depend(source)`: the iteration whose numbers `vector` holds is done.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn GOMP_doacross_post(vector: *mut u64) {
-    let frame = frame::current();
-    // SAFETY: the compiled code passes one number for each loop of the nest.
-    doacross::post(frame, unsafe { slice::from_raw_parts(vector, doacross::depth(frame)) });
+    frame::with_current(vector, |frame, vector| {
+        // SAFETY: the compiled code passes one number for each loop of the nest.
+        doacross::post(frame, |k| unsafe { vector.add(k).read() });
+    });
 }
 
 /// The same for unsigned loops.
@@ -229,13 +230,10 @@ unsafe extern "C" fn GOMP_doacross_ull_post(vector: *mut u64) {
 /// - `registers` points to six words, `stack` to the words that did not fit there.
 #[cfg(target_arch = "x86_64")]
 unsafe extern "C" fn doacross_wait(registers: *const u64, stack: *const u64) {
-    let frame = frame::current();
-    let depth = doacross::depth(frame);
-    let vector: Vec<u64> = (0..depth)
+    frame::with_current((registers, stack), |frame, (registers, stack)| {
         // SAFETY: the compiled code passes one number for each loop of the nest.
-        .map(|index| unsafe { if index < 6 { *registers.add(index) } else { *stack.add(index - 6) } })
-        .collect();
-    doacross::wait(frame, &vector);
+        doacross::wait(frame, |k| unsafe { if k < 6 { *registers.add(k) } else { *stack.add(k - 6) } });
+    });
 }
 
 #[cfg(target_arch = "x86_64")]
