@@ -172,91 +172,146 @@ pub(crate) fn wait<A: Into<Advice>>(
     wait_by(|look| point.sleep_until(look), local, (crowd, Wait::Inside), linger, look);
 }
 
-/// Waits until `look` says `Ready`, as one of so many threads: spins as the rules allow, calling `linger` once when that takes longer than [`SHORT`],
-/// or before it sleeps, and again while it says `Later`; then calls `sleep` with it, which sleeps until it does.
+/// Waits until `look` says `Ready`, as one of so many threads: spins as the rules allow, calling `linger` once when that takes
+/// longer than [`SHORT`], or before it sleeps, and again while it says `Later`; then calls `sleep` with it, which sleeps until it
+/// does.
 pub(crate) fn wait_by<A: Into<Advice>, L: FnMut() -> Look>(
     sleep: impl FnOnce(L),
     local: &Local,
     (crowd, wait): (u32, Wait),
+    linger: impl FnMut() -> A,
+    mut look: L,
+) {
+    if is_crowded(crowd) {
+        // Not one look more: the thread that this one waits for most likely stands behind it in the kernel's queue (D15).
+        if look() != Look::Ready {
+            wait_in_turn(sleep, local, linger, look);
+        }
+        return;
+    }
+    let mut spell = Spell::default();
+    match spell.spin(local, (crowd, wait), linger, &mut look) {
+        Spun::Ready => {}
+        // How long others kept the processor says nothing about how long to spin.
+        Spun::ReadyAfterOthers(spun) => return local.counters().waited(spun),
+        Spun::Pending => {
+            local.counters().parked();
+            sleep(look);
+        }
+    }
+    if let Some(begin) = spell.started {
+        local.waited(begin.elapsed_ticks());
+    }
+}
+
+/// The wait of a thread of a crowded team: it hands its processor over, or sleeps at once where strangers would get it.
+fn wait_in_turn<A: Into<Advice>, L: FnMut() -> Look>(
+    sleep: impl FnOnce(L),
+    local: &Local,
     mut linger: impl FnMut() -> A,
     mut look: L,
 ) {
-    let mut started: Option<Ticks> = None;
-    let mut last_reading: Option<Ticks> = None;
-    let mut lingered = false;
-    let mut looks = 0_u32;
-    // Not one look more: the thread that this one waits for most likely stands behind it in the kernel's queue (D15).
-    let hands_over = is_crowded(crowd);
-    loop {
-        match look() {
-            Look::Ready => {
-                if let Some(begin) = started {
-                    local.waited(begin.elapsed_ticks());
-                }
-                return;
-            }
-            Look::Progress => (started, last_reading) = (None, None),
-            Look::Pending => {}
+    safe_point::while_waiting(local);
+    let begin = Ticks::now();
+    if yields_go_to_strangers(local) {
+        engine().sizer().refresh();
+        local.counters().parked();
+        sleep(look);
+    } else {
+        let strangers = &local.patience().strangers;
+        let ran = strangers.begin();
+        let is_ready = hand_over(SHORT, &mut look);
+        strangers.end(ran, begin.elapsed_ticks());
+        if !is_ready {
+            let _: Advice = linger().into();
+            local.counters().parked();
+            sleep(look);
         }
-        if hands_over {
+    }
+    // How long others kept the processor says nothing about how long to spin where there is one for each.
+    local.counters().waited(begin.elapsed_ticks());
+}
+
+/// One wait of a thread that has a processor to spin on.
+#[derive(Debug, Default)]
+struct Spell {
+    /// First reading of the clock since the last progress.
+    started: Option<Ticks>,
+    last_reading: Option<Ticks>,
+    /// It has looked around.
+    lingered: bool,
+}
+
+/// How spinning ended.
+#[derive(Debug)]
+enum Spun {
+    /// The condition came to hold.
+    Ready,
+    /// It came to hold after the processor was handed over, behind so many ticks of spinning.
+    ReadyAfterOthers(u64),
+    /// It does not hold, and the thread is to sleep.
+    Pending,
+}
+
+impl Spell {
+    /// Spins as long as the rules allow it. Between two readings of the clock: a look, a pause, and a count.
+    #[inline(always)]
+    fn spin<A: Into<Advice>>(
+        &mut self,
+        local: &Local,
+        (crowd, wait): (u32, Wait),
+        mut linger: impl FnMut() -> A,
+        look: &mut impl FnMut() -> Look,
+    ) -> Spun {
+        let mut looks = 0_u32;
+        loop {
+            match look() {
+                Look::Ready => return Spun::Ready,
+                Look::Progress => (self.started, self.last_reading) = (None, None),
+                Look::Pending => {}
+            }
+            platform::sync::pause();
+            looks = looks.wrapping_add(1);
+            if !looks.is_multiple_of(LOOKS_PER_READING) {
+                continue;
+            }
             safe_point::while_waiting(local);
-            let begin = Ticks::now();
-            if yields_go_to_strangers(local) {
-                engine().sizer().refresh();
-                local.counters().parked();
-                sleep(look);
-            } else {
-                let strangers = &local.patience().strangers;
-                let ran = strangers.begin();
-                let is_ready = hand_over(SHORT, &mut look);
-                strangers.end(ran, begin.elapsed_ticks());
-                if !is_ready {
-                    let _: Advice = linger().into();
-                    local.counters().parked();
-                    sleep(look);
-                }
+            let spun = self.read_clock();
+            let allowed = limit(local, crowd, wait);
+            let is_over = spun >= Ticks::about_us(allowed);
+            let gives_way = (is_over || spun > Ticks::about_us(SHORT)) && self.gives_way(&mut linger);
+            if gives_way {
+                local.counters().handed_over();
             }
-            // How long others kept the processor says nothing about how long to spin where there is one for each.
-            local.counters().waited(begin.elapsed_ticks());
-            return;
+            if (allowed == 0 || gives_way) && hand_over(0, look) {
+                return Spun::ReadyAfterOthers(spun);
+            }
+            if is_over || gives_way {
+                return Spun::Pending;
+            }
         }
-        platform::sync::pause();
-        looks = looks.wrapping_add(1);
-        if !looks.is_multiple_of(LOOKS_PER_READING) {
-            continue;
-        }
-        safe_point::while_waiting(local);
+    }
+
+    /// Ticks since the first reading. A hole since the last one is evidence of others on this processor.
+    fn read_clock(&mut self) -> u64 {
         let now = Ticks::now();
-        if let Some(last) = last_reading.replace(now)
+        if let Some(last) = self.last_reading.replace(now)
             && now.since(last) > Ticks::about_us(HOLE)
         {
             engine().load().note();
         }
-        let spun = now.since(*started.get_or_insert(now));
-        let allowed = limit(local, crowd, wait);
-        let is_over = spun >= Ticks::about_us(allowed);
-        let mut shares = false;
-        if !lingered && (is_over || spun > Ticks::about_us(SHORT)) {
-            let advice = linger().into();
-            // Who is to stay awake would else keep the processor for as long as this wait takes.
-            lingered = advice != Advice::Later;
-            shares = advice == Advice::HandOver;
-        }
-        if shares {
-            local.counters().handed_over();
-        }
-        if (allowed == 0 || shares) && hand_over(0, &mut look) {
-            local.counters().waited(spun);
-            return;
-        }
-        if is_over || shares {
-            local.counters().parked();
-            sleep(look);
-            break;
-        }
+        now.since(*self.started.get_or_insert(now))
     }
-    if let Some(begin) = started {
-        local.waited(begin.elapsed_ticks());
+
+    /// Looks around, once: true when the thread keeps the processor from whom it waits for.
+    fn gives_way<A: Into<Advice>>(&mut self, mut linger: impl FnMut() -> A) -> bool {
+        if self.lingered {
+            return false;
+        }
+        let advice = linger().into();
+        // Who is to stay awake would else keep the processor for as long as this wait takes.
+        self.lingered = advice != Advice::Later;
+        advice == Advice::HandOver
     }
 }
 
