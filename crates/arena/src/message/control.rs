@@ -1,0 +1,56 @@
+//! What an administrator says.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// What an administrator may change while programs run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "what", rename_all = "kebab-case")]
+pub enum Control {
+    /// How often programs that share processors take turns.
+    Quantum {
+        /// Its length.
+        quantum_ns: u64,
+    },
+    /// The time between asking for a processor and squeezing.
+    Grace {
+        /// Its length.
+        grace_ns: u64,
+    },
+    /// How processors are shared out.
+    Policy {
+        /// Another policy; `None`: the one in force.
+        name: Option<String>,
+        /// Its parameters, as people write them.
+        #[serde(default)]
+        settings: BTreeMap<String, String>,
+    },
+    /// The share of a program relative to others.
+    Weight {
+        /// Its process.
+        pid: i32,
+        /// The weight, times 1000.
+        thousandths: u32,
+    },
+    /// How many programs may run at once.
+    Level {
+        /// Their number; `None`: any.
+        level: Option<u32>,
+    },
+    /// A process that does not speak the protocol shall be managed by the affinity of its threads.
+    Attach {
+        /// Its number.
+        pid: i32,
+    },
+    /// It shall not any more.
+    Detach {
+        /// Its number.
+        pid: i32,
+    },
+    /// One that waits shall not be started.
+    Cancel {
+        /// Its number.
+        id: u64,
+    },
+}

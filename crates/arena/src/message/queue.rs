@@ -1,0 +1,32 @@
+//! Reports on the queue of those who wait to be started.
+
+use serde::{Deserialize, Serialize};
+
+/// Places in one [`FromManager::Waiting`](super::FromManager::Waiting) packet: each is at most some 900 bytes, whatever its label.
+pub const WAITING_PER_PACKET: usize = 32;
+
+/// The head of a report on the queue.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Queue {
+    /// Programs that may run at once; `None`: any number.
+    pub level: Option<u32>,
+    /// Programs that run.
+    pub running: u32,
+    /// Programs that wait, named by the packets that follow.
+    pub waiting: u32,
+}
+
+/// One that waits to be started.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QueuedStatus {
+    /// By this number it can be cancelled.
+    pub id: u64,
+    /// Its process.
+    pub pid: i32,
+    /// What it says of itself, escaped.
+    pub label: String,
+    /// Processors that it is going to ask for.
+    pub request: u32,
+    /// How long it waits.
+    pub waits_ns: u64,
+}

@@ -1,0 +1,103 @@
+//! Tests of messages and packets: what is pinned, what is refused, what fits.
+
+use super::*;
+use proptest::prelude::*;
+
+fn register() -> ToManager {
+    ToManager::Register(Register {
+        layout: 1,
+        max_processors: 8,
+        request: 4,
+        fixed_team: true,
+        library: "libgomp.so.1".into(),
+        held: None,
+        within: None,
+    })
+}
+
+#[test]
+fn a_message_survives_the_packet() {
+    let packet = encode(&register()).unwrap();
+    assert_eq!(decode::<ToManager>(&packet).unwrap(), register());
+    let packet = encode(&ToManager::Status).unwrap();
+    assert_eq!(decode::<ToManager>(&packet).unwrap(), ToManager::Status);
+}
+
+#[test]
+fn the_packet_format_is_pinned() {
+    let packet = encode(&register()).unwrap();
+    assert_eq!(
+        String::from_utf8(packet).unwrap(),
+        r#"{"version":1,"type":"register","layout":1,"max_processors":8,"request":4,"fixed_team":true,"library":"libgomp.so.1"}"#
+    );
+}
+
+#[test]
+fn another_version_is_named_even_when_the_rest_is_unknown() {
+    let error = decode::<ToManager>(br#"{"version":7,"type":"teleport"}"#).unwrap_err();
+    assert!(matches!(error, MessageError::Version { theirs: 7 }), "{error}");
+}
+
+#[test]
+fn fields_of_the_future_are_ignored() {
+    let message = decode::<ToManager>(br#"{"version":1,"type":"status","colour":"red"}"#).unwrap();
+    assert_eq!(message, ToManager::Status);
+}
+
+#[test]
+fn garbage_is_shown_escaped() {
+    let error = decode::<ToManager>(b"\x1b[2Jhello\x00").unwrap_err().to_string();
+    assert!(error.contains(r"\\x1b[2Jhello\\x00"), "{error}");
+    assert!(!error.contains('\x1b'));
+}
+
+#[test]
+fn a_status_packet_fits_whatever_the_names_are() {
+    let program = ProgramStatus {
+        pid: i32::MIN,
+        // A name has 15 bytes and a library 64; escaping and JSON make at most 6 + 1 characters of a byte.
+        name: "\\u{10ffff}".repeat(15),
+        library: "\\u{10ffff}".repeat(MAX_LIBRARY),
+        request: u32::MAX,
+        max: u32::MAX,
+        granted: u32::MAX,
+        // The longest list of 1024 processors: every second one.
+        cpus: (0..1024).step_by(2).map(|cpu| cpu.to_string()).collect::<Vec<_>>().join(","),
+        within: Some((0..1024).step_by(2).map(|cpu| cpu.to_string()).collect::<Vec<_>>().join(",")),
+        shared: false,
+        dedicated: false,
+        fixed_team: false,
+        attached: false,
+        vps: u32::MAX,
+        asked: u32::MAX,
+        preempted: u32::MAX,
+        squeezes: u64::MAX,
+        fence: Some(format!("nanos-program-{}-{}", i32::MIN, u64::MAX)),
+        speedup: Some((1.0 / 3.0, u32::MAX)),
+        weight: 0.001,
+        age_ns: u64::MAX,
+    };
+    let one = encode(&FromManager::Programs(Programs { programs: vec![program.clone()] })).unwrap().len();
+    // Processors are space-shared: only one program of a packet can have the longest list, the others are short.
+    let short = ProgramStatus { cpus: "1023".into(), ..program.clone() };
+    let mut programs = vec![short; PROGRAMS_PER_PACKET - 1];
+    programs.push(program);
+    let all = encode(&FromManager::Programs(Programs { programs })).unwrap().len();
+    assert!(one <= MAX_MESSAGE && all <= MAX_MESSAGE, "{one} {all}");
+}
+
+#[test]
+fn a_packet_of_the_queue_fits_whatever_the_labels_are() {
+    let label = "\\u{10ffff}".repeat(64);
+    let place = QueuedStatus { id: u64::MAX, pid: i32::MIN, label, request: u32::MAX, waits_ns: u64::MAX };
+    let packet = encode(&FromManager::Waiting { places: vec![place; WAITING_PER_PACKET] }).unwrap();
+    assert!(packet.len() <= MAX_MESSAGE, "{}", packet.len());
+}
+
+proptest! {
+    #[test]
+    fn no_packet_makes_the_parser_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        let _ = decode::<ToManager>(&bytes);
+        let _ = decode::<FromManager>(&bytes);
+    }
+}
