@@ -127,6 +127,13 @@ impl Bench {
         self.reclaim.squeeze(kernel, &mut self.areas, kept, now);
     }
 
+    /// A program's first grant and a smaller one, whose grace is over at once, at 10.
+    fn shrink(&mut self, first: &[u32], kept: &[u32]) {
+        self.give(&[], first, 0);
+        self.give(first, kept, 10);
+        self.squeeze(kept, 10);
+    }
+
     fn mask(&self, index: usize) -> String {
         self.fake.mask(self.sleepers[index - 1].tid)
     }
@@ -160,9 +167,7 @@ fn a_processor_that_comes_back_in_time_is_not_reclaimed() {
 #[test]
 fn squeezed_threads_follow_the_grant_and_get_their_masks_back() {
     let mut bench = Bench::new(2);
-    bench.give(&[], &[0, 1, 2], 0);
-    bench.give(&[0, 1, 2], &[0], 10);
-    bench.squeeze(&[0], 10);
+    bench.shrink(&[0, 1, 2], &[0]);
     assert_eq!((bench.mask(1), bench.mask(2)), ("0".into(), "0".into()));
     bench.give(&[0], &[0, 5], 20);
     assert_eq!((bench.mask(1), bench.mask(2)), ("5".into(), "0,5".into()));
@@ -177,9 +182,7 @@ fn a_thread_whose_mask_is_all_the_programs_again_gets_it_back_at_once() {
     let mut bench = Bench::new(1);
     let tid = bench.sleepers[0].tid.0;
     bench.fake.masks.borrow_mut().insert(tid, set("0-2"));
-    bench.give(&[], &[0, 1, 2], 0);
-    bench.give(&[0, 1, 2], &[0], 10);
-    bench.squeeze(&[0], 10);
+    bench.shrink(&[0, 1, 2], &[0]);
     assert_eq!((bench.mask(1), bench.reclaim.preempted()), ("0".into(), 1));
     bench.give(&[0], &[0, 1], 20);
     assert_eq!((bench.mask(1), bench.reclaim.preempted()), ("1".into(), 0), "processor 2 is another's");
@@ -193,9 +196,7 @@ fn a_thread_whose_mask_is_all_the_programs_again_gets_it_back_at_once() {
 #[test]
 fn who_follows_after_a_squeeze_is_asked_first_and_is_not_bound_again() {
     let mut bench = Bench::new(1);
-    bench.give(&[], &[0, 1], 0);
-    bench.give(&[0, 1], &[0], 10);
-    bench.squeeze(&[0], 10);
+    bench.shrink(&[0, 1], &[0]);
     bench.give(&[0], &[0, 5], 20);
     assert_eq!((bench.mask(1), bench.fake.sets.get()), ("5".into(), 2));
     for round in 3..6 {
@@ -218,6 +219,57 @@ fn who_follows_after_a_squeeze_is_asked_first_and_is_not_bound_again() {
     assert_eq!((bench.mask(1), bench.reclaim.preempted(), bench.reclaim.squeezes()), ("0".into(), 1, 2));
     let kernel: &dyn Kernel = &bench.fake;
     assert_eq!((bench.reclaim.restore(kernel), bench.mask(1)), (1, "1".into()));
+}
+
+/// The grace is for who follows: each time, also for one that did not once.
+#[test]
+fn who_was_squeezed_once_is_asked_each_time_as_one_that_never_was() {
+    enum Answer {
+        Sleeps,
+        Moves,
+        None,
+    }
+    for answer in [Answer::Sleeps, Answer::Moves, Answer::None] {
+        let told = [true, false].map(|was_squeezed| {
+            let mut bench = Bench::new(1);
+            let tid = bench.sleepers[0].tid.0;
+            if was_squeezed {
+                bench.shrink(&[0, 1], &[0]);
+                bench.give(&[0], &[0, 5], 20);
+            } else {
+                bench.fake.masks.borrow_mut().insert(tid, set("5"));
+                bench.give(&[], &[0, 5], 20);
+            }
+            let (calls, squeezes) = (bench.fake.sets.get(), bench.reclaim.squeezes());
+            let mut told = Vec::new();
+            for round in 3..5 {
+                let over = 10 * round;
+                let tell = |bench: &Bench| {
+                    let reclaim = &bench.reclaim;
+                    let made = (bench.fake.sets.get() - calls, reclaim.squeezes() - squeezes);
+                    (reclaim.asked(), reclaim.preempted(), reclaim.deadline(), bench.mask(1), made)
+                };
+                bench.give(&[0, 5], &[0], over);
+                told.push(tell(&bench));
+                match answer {
+                    Answer::Sleeps => bench.park(1),
+                    Answer::Moves => drop(bench.fake.masks.borrow_mut().insert(tid, set("0"))),
+                    Answer::None => {}
+                }
+                bench.squeeze(&[0], over - 1);
+                told.push(tell(&bench));
+                bench.squeeze(&[0], over);
+                told.push(tell(&bench));
+                bench.give(&[0], &[0, 5], over);
+                bench.run(1);
+                told.push(tell(&bench));
+                // It follows.
+                bench.fake.masks.borrow_mut().insert(tid, set("5"));
+            }
+            told
+        });
+        assert_eq!(told[0], told[1]);
+    }
 }
 
 /// M9: a processor that a program gets goes to the virtual processor that used it last, else to one that was squeezed,
@@ -265,9 +317,7 @@ fn a_processor_goes_to_who_used_it_last_then_to_who_was_squeezed_then_to_who_sle
 fn who_is_bound_back_after_the_squeeze_defies_it() {
     let mut bench = Bench::new(2);
     let managed = set("0-7");
-    bench.give(&[], &[0, 1, 2], 0);
-    bench.give(&[0, 1, 2], &[0, 1], 10);
-    bench.squeeze(&[0, 1], 10);
+    bench.shrink(&[0, 1, 2], &[0, 1]);
     let fake = Rc::clone(&bench.fake);
     let kernel: &dyn Kernel = &fake;
     for (mask, defied) in [("0-1", false), ("1", false), ("2", true), ("1-2", true)] {
@@ -287,9 +337,7 @@ fn who_is_bound_back_after_the_squeeze_defies_it() {
 #[test]
 fn a_mask_that_the_program_set_itself_is_its_own_affair() {
     let mut bench = Bench::new(1);
-    bench.give(&[], &[0, 1], 0);
-    bench.give(&[0, 1], &[0], 10);
-    bench.squeeze(&[0], 10);
+    bench.shrink(&[0, 1], &[0]);
     bench.fake.masks.borrow_mut().insert(bench.sleepers[0].tid.0, set("6"));
     let kernel: &dyn Kernel = &bench.fake;
     assert_eq!(bench.reclaim.restore(kernel), 0);
@@ -305,9 +353,7 @@ fn virtual_processor_0_and_the_initial_thread_are_never_touched() {
         bench.publish(index, tid);
         bench.fake.masks.borrow_mut().insert(tid.0, set("0-7"));
     }
-    bench.give(&[], &[0, 1], 0);
-    bench.give(&[0, 1], &[0], 10);
-    bench.squeeze(&[0], 10);
+    bench.shrink(&[0, 1], &[0]);
     assert_eq!(bench.fake.sets.get(), 0);
 }
 
@@ -318,9 +364,7 @@ fn a_thread_of_another_process_is_never_touched() {
     let stranger = Tid(child.id().cast_signed());
     bench.publish(1, stranger);
     bench.fake.masks.borrow_mut().insert(stranger.0, set("0-7"));
-    bench.give(&[], &[0, 1], 0);
-    bench.give(&[0, 1], &[0], 10);
-    bench.squeeze(&[0], 10);
+    bench.shrink(&[0, 1], &[0]);
     child.kill().unwrap();
     child.wait().unwrap();
     assert_eq!(bench.fake.sets.get(), 0);
@@ -331,9 +375,7 @@ fn a_thread_of_another_process_is_never_touched() {
 fn who_sleeps_is_not_looked_at() {
     let mut bench = Bench::new(1);
     bench.park(1);
-    bench.give(&[], &[0, 1], 0);
-    bench.give(&[0, 1], &[0], 10);
-    bench.squeeze(&[0], 10);
+    bench.shrink(&[0, 1], &[0]);
     assert_eq!((bench.fake.sets.get(), bench.reclaim.asked()), (0, 0));
 }
 
@@ -347,9 +389,7 @@ fn a_crowd_is_squeezed_in_parts_and_wholly() {
         bench.fake.masks.borrow_mut().insert(sleeper.tid.0, set("1"));
         bench.sleepers.push(sleeper);
     }
-    bench.give(&[], &[0, 1], 0);
-    bench.give(&[0, 1], &[0], 10);
-    bench.squeeze(&[0], 10);
+    bench.shrink(&[0, 1], &[0]);
     assert_eq!(bench.fake.sets.get(), BUDGET);
     assert_eq!(bench.reclaim.deadline(), Some(10), "it is still due");
     bench.squeeze(&[0], 10);
