@@ -40,6 +40,14 @@ fn second_thread_comes_to(expected: &CpuSet) -> Tid {
     second.unwrap()
 }
 
+/// With a script, and a team of two whose second thread is on the second processor.
+fn with_two_seated(test: impl FnOnce(&mut Script, Team) + Send + 'static) {
+    with_script(|script| {
+        second_thread_comes_to(&on(script.cpus[1]));
+        test(script, Team::exact(2).unwrap());
+    });
+}
+
 #[test]
 fn thread_i_sits_on_the_processor_of_virtual_processor_i_and_stays_itself() {
     with_script(|script| {
@@ -58,11 +66,9 @@ fn thread_i_sits_on_the_processor_of_virtual_processor_i_and_stays_itself() {
 
 #[test]
 fn a_thread_that_waits_inside_a_region_follows_a_new_grant() {
-    with_script(|script| {
+    with_two_seated(|script, team| {
         let [a, b] = script.cpus;
-        second_thread_comes_to(&on(b));
         let script = Mutex::new(script);
-        let team = Team::exact(2).unwrap();
         // It looks only while it spins: a wait in which it fell asleep before it saw the grant says nothing.
         let mut target = a;
         eventually("it moves while it waits", || {
@@ -148,10 +154,7 @@ fn a_thread_at_work_in_a_loop_follows_a_new_grant_between_two_chunks() {
         Schedule::Affinity,
         Schedule::Auto,
     ] {
-        with_script(move |script| {
-            let [_, b] = script.cpus;
-            second_thread_comes_to(&on(b));
-            let team = Team::exact(2).unwrap();
+        with_two_seated(move |script, team| {
             let mover = Mover::new(script);
             // Few enough for `Auto` not to begin on the master alone.
             team.install(|| par_for(0..60).schedule(schedule).run(|_| mover.piece()));
@@ -162,10 +165,7 @@ fn a_thread_at_work_in_a_loop_follows_a_new_grant_between_two_chunks() {
 
 #[test]
 fn a_thread_at_work_on_tasks_follows_a_new_grant_between_two_of_them() {
-    with_script(|script| {
-        let [_, b] = script.cpus;
-        second_thread_comes_to(&on(b));
-        let team = Team::exact(2).unwrap();
+    with_two_seated(|script, team| {
         let mover = Mover::new(script);
         team.install(|| {
             nanothreads::scope(|scope| {
@@ -186,10 +186,7 @@ fn a_thread_that_steals_halves_follows_a_new_grant_between_two_of_them() {
         }
         nanothreads::join(|| halves(mover, depth - 1), || mover.piece());
     }
-    with_script(|script| {
-        let [_, b] = script.cpus;
-        second_thread_comes_to(&on(b));
-        let team = Team::exact(2).unwrap();
+    with_two_seated(|script, team| {
         let mover = Mover::new(script);
         // The first half is the master's, and waits; each half that it offered on the way there is stolen.
         team.install(|| halves(&mover, 20));
@@ -290,10 +287,7 @@ fn mask_of_a_child() -> String {
 
 #[test]
 fn what_a_bound_thread_starts_unbound_has_the_mask_of_the_program_and_the_thread_goes_back() {
-    with_script(|script| {
-        let [_, b] = script.cpus;
-        second_thread_comes_to(&on(b));
-        let team = Team::exact(2).unwrap();
+    with_two_seated(|script, team| {
         let seen = team.map(|_| {
             let mask = nanothreads::unbound(mask_of_a_child);
             let own = nanothreads::unbound(|| mask_of(current_tid()));
@@ -302,32 +296,27 @@ fn what_a_bound_thread_starts_unbound_has_the_mask_of_the_program_and_the_thread
         let whole = script.whole.clone();
         let of_program = mask_of_a_child();
         assert_eq!(seen[0], (of_program.clone(), whole.clone(), whole.clone()));
-        assert_eq!(seen[1], (of_program, whole, on(b)));
+        assert_eq!(seen[1], (of_program, whole, on(script.cpus[1])));
     });
 }
 
 #[test]
 fn a_bound_thread_whose_exec_failed_goes_back_at_the_next_safe_point() {
-    with_script(|script| {
-        let [_, b] = script.cpus;
-        second_thread_comes_to(&on(b));
-        let team = Team::exact(2).unwrap();
+    with_two_seated(|script, team| {
         let seen = team.map(|_| {
             let was_bound = nanothreads::engine::is_bound();
             nanothreads::engine::before_exec();
             (was_bound, mask_of(current_tid()))
         });
         assert_eq!(seen, [(false, script.whole.clone()), (true, script.whole.clone())]);
-        second_thread_comes_to(&on(b));
+        second_thread_comes_to(&on(script.cpus[1]));
     });
 }
 
 #[test]
 fn a_bound_thread_that_is_unbound_while_the_grant_changes_follows_it_afterwards() {
-    with_script(|script| {
+    with_two_seated(|script, team| {
         let [a, b] = script.cpus;
-        second_thread_comes_to(&on(b));
-        let team = Team::exact(2).unwrap();
         let script = Mutex::new(script);
         team.run(|member| {
             if member.id() == 1 {
