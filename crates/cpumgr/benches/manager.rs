@@ -1,25 +1,19 @@
 //! The manager's latencies and its cost, beside a bare chain of eventfd and futex in the same run.
 //!
-//! `cargo bench -p cpumgr --bench manager [-- NAME...]` with names of `read`, `requests`, `pass`, `flood`, `squeeze`,
-//! `kill`, `steady`, `idle`, `many`, `pairs`, `speedups`. Each value that has a bar is printed beside it. Needs two processors and a quiet machine.
+//! `cargo bench -p cpumgr --bench manager [-- NAME...]` with names of `read`, `requests`, `releases`, `pass`, `flood`,
+//! `squeeze`, `kill`, `steady`, `idle`, `many`, `pairs`, `speedups`. Each value that has a bar is printed beside it. Needs two processors and a quiet machine.
 #![allow(clippy::unwrap_used, reason = "a bench that cannot go on fails")]
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
+use platform::affinity::affinity;
 use platform::clock::monotonic_ns;
-use platform::event::Doorbell;
-use platform::futex::SharedFutex;
-use platform::process;
-use std::os::fd::AsFd;
 
 #[path = "../tests/support/mod.rs"]
 mod support;
 
-use support::{Manager, Program, two_processors};
+use support::{Compiled, Manager, Program, Releases, Times, chain, two_processors};
 
 /// A part of the bench, for some processors.
 type Part = fn(&str);
@@ -31,9 +25,10 @@ fn main() {
     let Some(cpus) = two_processors() else { return };
     let named: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
     let wanted = |name: &str| named.is_empty() || named.iter().any(|it| it == name);
-    let parts: [(&str, Part); 11] = [
+    let parts: [(&str, Part); 12] = [
         ("read", read),
         ("requests", requests),
+        ("releases", releases),
         ("pass", pass),
         ("flood", flood),
         ("squeeze", squeeze),
@@ -48,27 +43,11 @@ fn main() {
         println!("## {name}");
         part(&cpus);
     }
-    println!("(release to another program's virtual processor: needs three processors or more, not measured here)");
-}
-
-/// Half and 99 in 100 of some times.
-struct Times(Vec<u64>);
-
-impl Times {
-    fn new(mut times: Vec<u64>) -> Self {
-        times.sort_unstable();
-        Self(times)
-    }
-
-    fn at(&self, part: usize) -> Duration {
-        Duration::from_nanos(self.0[(self.0.len() * part / 100).min(self.0.len() - 1)])
-    }
 }
 
 fn line(what: &str, times: Vec<u64>) -> Times {
     let times = Times::new(times);
-    let (half, most, all) = (times.at(50), times.at(99), times.at(100));
-    println!("{what:44} p50 {half:>10.1?}  p99 {most:>10.1?}  max {all:>10.1?}  n {}", times.0.len());
+    println!("{}", times.line(what));
     times
 }
 
@@ -76,53 +55,6 @@ fn line(what: &str, times: Vec<u64>) -> Times {
 fn bar<T: PartialOrd + std::fmt::Debug>(what: &str, value: T, bar: T) {
     let verdict = if value <= bar { "reached" } else { "MISSED" };
     println!("{what:44} {value:>14.3?}  bar {bar:.3?}: {verdict}");
-}
-
-/// A thread that waits for an eventfd and wakes another one by a futex: what no manager can beat.
-fn chain(count: usize) -> Vec<u64> {
-    let bell = Arc::new(Doorbell::new().unwrap());
-    let word = Arc::new(SharedFutex::new(0));
-    let woken = Arc::new(AtomicU64::new(0));
-    let middle = {
-        let (bell, word) = (Arc::clone(&bell), Arc::clone(&word));
-        std::thread::spawn(move || {
-            for _ in 0..count {
-                process::wait_readable(&[bell.as_fd()], None).unwrap();
-                bell.clear().unwrap();
-                word.word().store(1, Ordering::SeqCst);
-                word.wake(1);
-            }
-        })
-    };
-    let end = {
-        let (word, woken) = (Arc::clone(&word), Arc::clone(&woken));
-        std::thread::spawn(move || {
-            for _ in 0..count {
-                while word.word().load(Ordering::SeqCst) == 0 {
-                    let _how = word.wait(0, None);
-                }
-                word.word().store(0, Ordering::SeqCst);
-                woken.store(monotonic_ns(), Ordering::SeqCst);
-            }
-        })
-    };
-    let mut times = Vec::new();
-    for _ in 0..count {
-        std::thread::sleep(Duration::from_millis(6));
-        woken.store(0, Ordering::SeqCst);
-        let begin = monotonic_ns();
-        bell.ring().unwrap();
-        let at = loop {
-            match woken.load(Ordering::SeqCst) {
-                0 => std::thread::sleep(Duration::from_micros(100)),
-                at => break at,
-            }
-        };
-        times.push(at.saturating_sub(begin));
-    }
-    middle.join().unwrap();
-    end.join().unwrap();
-    times
 }
 
 fn numbers(answer: &str) -> Vec<u64> {
@@ -142,6 +74,30 @@ fn requests(cpus: &str) {
     let granted = line("request to granted virtual processor running", times.1);
     bar("request to running, p50", granted.at(50), Duration::from_micros(80));
     bar("request to running, p99 (bar: 3 x the chain's)", granted.at(99), chain.at(99) * 3);
+}
+
+/// From a release to a virtual processor of another program that runs on what was released: the head of
+/// `tests/support/latency.rs` says which, and how two processors are enough. On four or more both ways are measured.
+fn releases(_: &str) {
+    let all = affinity(None).unwrap();
+    for width in [2, 4].into_iter().filter(|width| *width <= all.len()) {
+        let mut programs = Releases::begin(&all.iter().take(width).collect());
+        let mut times: (Vec<u64>, Vec<u64>) = Default::default();
+        // In turn, so that both see the same machine.
+        for _ in 0..5 {
+            times.0.extend(chain(40));
+            times.1.extend((0..40).filter_map(|_| programs.time(Duration::from_millis(5))));
+        }
+        let chain = line("bare chain: eventfd to futex", times.0);
+        println!("{:44} {} of 200", "releases that say nothing: late", programs.late);
+        if times.1.is_empty() {
+            println!("bar unmet: no release came in time");
+            continue;
+        }
+        let released = line(programs.what(), times.1);
+        bar("release to running, p50", released.at(50), Duration::from_micros(80));
+        bar("release to running, p99 (bar: 3 x the chain's)", released.at(99), chain.at(99) * 3);
+    }
 }
 
 /// What a region pays to know its grant.
@@ -303,46 +259,18 @@ fn many(cpus: &str) {
     drop(programs);
 }
 
-/// A program of `tests/c` on the drop-in library.
-struct Compiled {
-    program: PathBuf,
-    shim: PathBuf,
+/// Without a manager: libgomp.
+fn command(compiled: &Compiled, manager: Option<&Manager>, arguments: &[String]) -> Command {
+    let mut command = manager.map_or_else(|| compiled.bare(), |manager| compiled.command(manager));
+    command.args(arguments);
+    command
 }
 
-impl Compiled {
-    /// `None`, with a printed reason, where it cannot be made.
-    fn new(folder: &Path, name: &str) -> Option<Self> {
-        let shim = Path::new(env!("CARGO_TARGET_TMPDIR")).parent()?.join("shim");
-        if !shim.join("libgomp.so.1").exists() {
-            println!("bar unmet: no {}/libgomp.so.1 (run `cargo xtask shim`)", shim.display());
-            return None;
-        }
-        let program = folder.join(name);
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/c/{name}.c"));
-        let gcc = Command::new("gcc").args(["-O1", "-fopenmp"]).arg(source).arg("-o").arg(&program).status();
-        if !gcc.is_ok_and(|status| status.success()) {
-            println!("bar unmet: gcc does not compile {name}.c here");
-            return None;
-        }
-        Some(Self { program, shim })
-    }
-
-    /// Without a manager: libgomp.
-    fn command(&self, manager: Option<&Manager>, arguments: &[String]) -> Command {
-        let mut command = Command::new(&self.program);
-        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped());
-        if let Some(manager) = manager {
-            command.env("LD_LIBRARY_PATH", &self.shim).env("NANOS_CPUMGR", manager.socket());
-        }
-        command
-    }
-
-    /// Seconds that copies take, each its own, all at once.
-    fn run(&self, manager: Option<&Manager>, copies: usize, arguments: &[String]) -> Vec<f64> {
-        let children: Vec<_> = (0..copies).map(|_| self.command(manager, arguments).spawn().unwrap()).collect();
-        let said = |child: std::process::Child| String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap();
-        children.into_iter().map(|child| said(child).trim().parse().unwrap()).collect()
-    }
+/// Seconds that copies take, each its own, all at once.
+fn seconds(compiled: &Compiled, manager: Option<&Manager>, copies: usize, arguments: &[String]) -> Vec<f64> {
+    let children: Vec<_> = (0..copies).map(|_| command(compiled, manager, arguments).spawn().unwrap()).collect();
+    let said = |child: std::process::Child| String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap();
+    children.into_iter().map(|child| said(child).trim().parse().unwrap()).collect()
 }
 
 /// Speedups that programs report by themselves, beside those that a clock finds: programs that compute, of which a part is
@@ -350,16 +278,16 @@ impl Compiled {
 fn speedups(cpus: &str) {
     const ITERATIONS: usize = 300;
     let manager = Manager::start(&["--cpus", cpus, "--policy", "pdpa"]);
-    let Some(shares) = Compiled::new(manager.dir.path(), "shares") else { return };
+    let Some(shares) = Compiled::new(&manager, "shares") else { return println!("bar unmet: see above") };
     for percent in [0, 10, 50] {
         let arguments = [percent.to_string(), ITERATIONS.to_string()];
         let on = |threads: &str| {
-            let child = shares.command(None, &arguments).env("OMP_NUM_THREADS", threads).spawn().unwrap();
+            let child = command(&shares, None, &arguments).env("OMP_NUM_THREADS", threads).spawn().unwrap();
             let said = String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap();
             said.trim().parse::<f64>().unwrap()
         };
         let right = on("1") / on("2");
-        let mut child = shares.command(Some(&manager), &arguments).spawn().unwrap();
+        let mut child = command(&shares, Some(&manager), &arguments).spawn().unwrap();
         let pid = child.id().cast_signed();
         let mut reported = None;
         while child.try_wait().unwrap().is_none() {
@@ -382,8 +310,8 @@ fn pairs(cpus: &str) {
     const REGIONS: usize = 40_000;
     const ROUNDS: usize = 5;
     let manager = Manager::start(&["--cpus", cpus]);
-    let Some(pairs) = Compiled::new(manager.dir.path(), "pairs") else { return };
-    let steps = pairs.run(None, 1, &["calibrate".into()])[0];
+    let Some(pairs) = Compiled::new(&manager, "pairs") else { return println!("bar unmet: see above") };
+    let steps = seconds(&pairs, None, 1, &["calibrate".into()])[0];
     let arguments = |threads: usize| [threads.to_string(), REGIONS.to_string(), steps.to_string()];
     let mean = |times: Vec<f64>| times.iter().sum::<f64>() / times.len() as f64;
     let median = |mut ratios: Vec<f64>| {
@@ -393,11 +321,12 @@ fn pairs(cpus: &str) {
     };
     for copies in [2, 4] {
         let ratio = |_| {
-            let of = |threads| mean(pairs.run(Some(&manager), copies, &arguments(threads)));
+            let of = |threads| mean(seconds(&pairs, Some(&manager), copies, &arguments(threads)));
             of(2) / of(1)
         };
         bar(&format!("num_threads(2), {copies} copies, to one thread"), median((0..ROUNDS).map(ratio).collect()), 1.25);
     }
-    let alone = |_| mean(pairs.run(Some(&manager), 1, &arguments(2))) / mean(pairs.run(None, 1, &arguments(2)));
+    let alone =
+        |_| mean(seconds(&pairs, Some(&manager), 1, &arguments(2))) / mean(seconds(&pairs, None, 1, &arguments(2)));
     bar("num_threads(2), alone, to libgomp", median((0..ROUNDS).map(alone).collect()), 1.0);
 }

@@ -7,49 +7,10 @@
 mod support;
 
 use std::io::{BufRead, BufReader, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-use support::{Manager, eventually, two_processors};
-
-/// A program from `tests/c` under a manager.
-struct Compiled {
-    program: PathBuf,
-    shim: PathBuf,
-}
-
-impl Compiled {
-    /// `None`, with a printed reason, where it cannot be made.
-    fn new(manager: &Manager, name: &str) -> Option<Self> {
-        let shim = Path::new(env!("CARGO_TARGET_TMPDIR")).parent()?.join("shim");
-        if !shim.join("libgomp.so.1").exists() {
-            println!("skipped: no {}/libgomp.so.1 (run `cargo xtask shim`)", shim.display());
-            return None;
-        }
-        let program = manager.dir.path().join(name);
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/c/{name}.c"));
-        let gcc = Command::new("gcc").args(["-O1", "-Wall", "-fopenmp"]).arg(source).arg("-o").arg(&program).output();
-        let Ok(output) = gcc else {
-            println!("skipped: no gcc here");
-            return None;
-        };
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        Some(Self { program, shim })
-    }
-
-    fn command(&self, manager: &Manager) -> Command {
-        let mut command = Command::new(&self.program);
-        for (name, _) in std::env::vars_os() {
-            if name.to_str().is_some_and(|name| ["OMP_", "GOMP_", "NANOS_"].iter().any(|start| name.starts_with(start)))
-            {
-                command.env_remove(name);
-            }
-        }
-        command.env("LD_LIBRARY_PATH", &self.shim).env("NANOS_CPUMGR", manager.socket());
-        command.stdin(Stdio::null()).stdout(Stdio::piped());
-        command
-    }
-}
+use support::{Compiled, Manager, eventually, two_processors};
 
 /// What a program prints that ends well within the tests' patience.
 fn output(mut command: Command) -> String {
@@ -63,6 +24,13 @@ fn output(mut command: Command) -> String {
     let output = child.wait_with_output().unwrap();
     assert!(ended.is_ok_and(|status| status.success()), "{command:?}: {}", String::from_utf8_lossy(&output.stdout));
     String::from_utf8(output.stdout).unwrap()
+}
+
+/// The next line of a program.
+fn line(output: &mut impl BufRead) -> String {
+    let mut line = String::new();
+    output.read_line(&mut line).unwrap();
+    line.trim_end().to_owned()
 }
 
 /// A manager with one processor: whoever registers has a grant of one.
@@ -83,11 +51,7 @@ fn who_asks_for_the_size_of_a_team_gets_it_and_other_teams_follow_the_grant() {
 #[test]
 fn a_team_of_one_and_active_levels_are_the_same_at_every_load() {
     let manager = with_one_processor();
-    let Some(mut compiled) = Compiled::new(&manager, "promise") else { return };
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../omp-shim/tests/c/levels.c");
-    compiled.program = manager.dir.path().join("levels");
-    let gcc = Command::new("gcc").args(["-O1", "-fopenmp"]).arg(source).arg("-o").arg(&compiled.program).output();
-    assert!(gcc.unwrap().status.success());
+    let Some(compiled) = Compiled::of_the_library(&manager, "levels") else { return };
     let said = |variables: &[(&str, &str)]| {
         let mut command = compiled.command(&manager);
         command.env("OMP_NUM_THREADS", "2").envs(variables.iter().copied());
@@ -108,11 +72,7 @@ fn a_program_with_places_outside_the_grant_stays_in_them_and_says_so_once() {
         return println!("skipped: needs two processors");
     }
     let manager = Manager::start(&["--cpus", &first.to_string()]);
-    let Some(mut compiled) = Compiled::new(&manager, "promise") else { return };
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../omp-shim/tests/c/fenced.c");
-    compiled.program = manager.dir.path().join("fenced");
-    let gcc = Command::new("gcc").args(["-O1", "-fopenmp"]).arg(source).arg("-o").arg(&compiled.program).output();
-    assert!(gcc.unwrap().status.success());
+    let Some(compiled) = Compiled::of_the_library(&manager, "fenced") else { return };
     let mut command = compiled.command(&manager);
     command.env("OMP_NUM_THREADS", "2").env("OMP_DYNAMIC", "false").env("OMP_PLACES", format!("{{{last}}}"));
     let output = command.stderr(Stdio::piped()).output().unwrap();
@@ -145,9 +105,7 @@ impl Obedient {
     }
 
     fn line(&mut self) -> String {
-        let mut line = String::new();
-        self.output.read_line(&mut line).unwrap();
-        line.trim_end().to_owned()
+        line(&mut self.output)
     }
 
     fn ask(&mut self, command: &str) -> String {
@@ -306,14 +264,9 @@ fn leaves_its_processor_between_two_pieces(pieces: &str) {
     command.arg(pieces);
     let mut child = command.spawn().unwrap();
     let mut output = BufReader::new(child.stdout.take().unwrap());
-    let mut line = || {
-        let mut line = String::new();
-        output.read_line(&mut line).unwrap();
-        line.trim_end().to_owned()
-    };
-    assert_eq!(line(), "ready");
+    assert_eq!(line(&mut output), "ready");
     let other = Obedient::start(&other, &manager);
-    assert_eq!(line(), "moved");
+    assert_eq!(line(&mut output), "moved");
     assert!(child.wait().unwrap().success());
     drop(other);
 }
@@ -344,29 +297,31 @@ fn run(manager: &Manager, compiled: &Compiled) -> Command {
     command
 }
 
+/// What `tests/c/starters.c` prints that does `what`.
+fn starters_print(what: &str, variables: &[(&str, &str)]) -> Option<String> {
+    let (manager, compiled) = with_starters()?;
+    let mut command = compiled.command(&manager);
+    command.arg(what).envs(variables.iter().copied());
+    Some(output(command))
+}
+
 #[test]
 fn whatever_a_bound_member_starts_by_any_call_has_the_programs_processors() {
-    let Some((manager, compiled)) = with_starters() else { return };
-    let mut command = compiled.command(&manager);
-    command.arg("bound");
-    assert_eq!(output(command), "ok\n");
+    let Some(said) = starters_print("bound", &[]) else { return };
+    assert_eq!(said, "ok\n");
 }
 
 #[test]
 fn a_bound_member_that_executes_a_program_leaves_it_the_programs_processors() {
-    let Some((manager, compiled)) = with_starters() else { return };
-    let mut command = compiled.command(&manager);
-    command.arg("becomes");
+    let Some(said) = starters_print("becomes", &[]) else { return };
     // Ends well if the other program finds the mask that it was told.
-    assert_eq!(output(command), "");
+    assert_eq!(said, "");
 }
 
 #[test]
 fn what_a_program_without_a_manager_starts_is_as_ever() {
-    let Some((manager, compiled)) = with_starters() else { return };
-    let mut command = compiled.command(&manager);
-    command.arg("free").env("NANOS_CPUMGR", "off");
-    assert_eq!(output(command), "ok\n");
+    let Some(said) = starters_print("free", &[("NANOS_CPUMGR", "off")]) else { return };
+    assert_eq!(said, "ok\n");
 }
 
 #[test]

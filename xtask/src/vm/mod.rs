@@ -29,13 +29,14 @@ const TARGET: &str = "x86_64-unknown-linux-gnu";
 /// The crates whose tests run in the guest.
 const PACKAGES: [&str; 3] = ["nanothreads", "nanothreads-arena", "nanothreads-platform"];
 /// The manager, and its tests that run in the guest: real programs under every policy, control groups, several
-/// users, a domain's books.
+/// users, a domain's books, releases (with how long they take, beside a bare chain).
 const MANAGER: &str = "cpumgr";
-const MANAGER_TESTS: [&str; 4] = ["policies", "fence", "users", "domain"];
+const MANAGER_TESTS: [&str; 5] = ["policies", "fence", "users", "domain", "release"];
 /// Tests of programs on the engine under the manager, and whose they are.
 const TOGETHER: &str = "nanos";
 const TOGETHER_TESTS: [&str; 1] = ["hand_over"];
-/// How lines begin that are shown of what a program printed that ended well.
+/// Tests that print what they measure, and how such lines begin: they are shown of programs that ended well.
+const MEASURING: [&str; 2] = [TOGETHER_TESTS[0], "release"];
 const SHOWN: &str = "measured: ";
 /// Where the guest has the manager's program, and the variable that tells the tests.
 const MANAGER_PLACE: (&str, &str) = ("CPUMGR_TEST_MANAGER", "bin/cpumgr");
@@ -162,8 +163,8 @@ fn smp(workspace: &Workspace, options: &Options, needs: &Needs, folder: &Path) -
         let arguments = match name.as_str() {
             "stress" => "--nocapture",
             // Each of them has programs that use all processors.
+            name if MEASURING.contains(&name) => "--test-threads=1 --nocapture",
             name if MANAGER_TESTS.contains(&name) => "--test-threads=1",
-            name if TOGETHER_TESTS.contains(&name) => "--test-threads=1 --nocapture",
             _ => "",
         };
         tasks.push(Task { name, program: path, arguments: arguments.to_owned(), limit: LONGEST_PROGRAM });

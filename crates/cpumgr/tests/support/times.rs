@@ -1,9 +1,10 @@
-//! What a program measures of the manager: for the bench.
+//! What a program of the tests measures of the manager.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use arena::client::Client;
+use arena::layout::VpState;
 use platform::affinity::{CpuSet, current_tid, set_affinity};
 use platform::clock::monotonic_ns;
 
@@ -50,10 +51,38 @@ pub(super) fn requests(client: &Arc<Client>, count: u32) -> String {
     times.join(" ")
 }
 
-/// Sleeps until there are `processors`, and says when that was.
+/// The last virtual processor of `processors` sleeps until there are so many, and says when that was.
 pub(super) fn wake(client: &Client, processors: u32) -> String {
-    client.park(0, || client.grant().processors >= processors);
+    client.park(processors as usize - 1, || client.grant().processors >= processors);
     monotonic_ns().to_string()
+}
+
+/// The master sleeps until it shares its processor with nobody, and says when that was.
+pub(super) fn own(client: &Client) -> String {
+    client.park(0, || !client.grant().shared);
+    monotonic_ns().to_string()
+}
+
+/// Virtual processor 1 is on its processor, releases it after a pause, says when that was, and sleeps. `late`: it has none any
+/// more.
+pub(super) fn release(client: &Arc<Client>, pause: Duration) -> String {
+    let client = Arc::clone(client);
+    let releaser = std::thread::spawn(move || {
+        client.set_vp_state(1, VpState::Running);
+        client.publish_vp(1, current_tid());
+        if let (Some(cpu), _) = client.vp(1) {
+            set_affinity(None, &CpuSet::single(cpu)).unwrap();
+        }
+        std::thread::sleep(pause);
+        let (Some(cpu), _) = client.vp(1) else { return "late".into() };
+        let begin = monotonic_ns();
+        client.release(cpu);
+        client.set_vp_state(1, VpState::Parked);
+        // Until the other one runs: an answer before that would be in its way.
+        std::thread::sleep(Duration::from_millis(3));
+        begin.to_string()
+    });
+    releaser.join().unwrap()
 }
 
 /// From a smaller grant to the last moment at which virtual processor 1, which only looks at the clock, ran on the processor

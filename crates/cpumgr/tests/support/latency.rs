@@ -1,0 +1,172 @@
+//! How long it takes until a virtual processor runs: from a release by another program, and by a bare chain.
+//!
+//! # Releases
+//! Each living program holds a processor (L1 of the ledger), so that on two processors nobody can release one for the *second*
+//! virtual processor of another program. With four or more two programs have two each, one of them releases one, and the third
+//! virtual processor of the other one runs there.
+//! With two or three there is one case in which a program has no processor to itself that it was decided to have: when it comes
+//! while those of the other one are too young to be taken (M4, 10 ms). Its master is a guest of the other's second
+//! processor until then, and has that to itself as soon as it is released. The way is the same: a ring, the work-list, two
+//! grants, the wake of a sleeping thread of another process. Both programs register anew for each time. What did not run
+//! before the 10 ms were over ran for that: it is *late*, left out and counted, so that more than some 4 ms are not measured.
+//!
+//! The thread that releases is bound to what it releases, and sleeps from then on.
+
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use platform::affinity::CpuSet;
+use platform::clock::monotonic_ns;
+use platform::event::Doorbell;
+use platform::futex::SharedFutex;
+use platform::process;
+
+use super::{Manager, Program, eventually};
+
+/// For how long processors are too young to be taken, less what the manager's clock of a pass may be behind.
+const YOUNG_NS: u64 = 9_000_000;
+
+/// Some times in order, in ns.
+pub(crate) struct Times(Vec<u64>);
+
+impl Times {
+    pub(crate) fn new(mut times: Vec<u64>) -> Self {
+        times.sort_unstable();
+        Self(times)
+    }
+
+    /// The one below which so many in 100 are.
+    pub(crate) fn at(&self, part: usize) -> Duration {
+        Duration::from_nanos(self.0[(self.0.len() * part / 100).min(self.0.len() - 1)])
+    }
+
+    pub(crate) fn line(&self, what: &str) -> String {
+        let (half, most, all) = (self.at(50), self.at(99), self.at(100));
+        format!("{what:44} p50 {half:>10.1?}  p99 {most:>10.1?}  max {all:>10.1?}  n {}", self.0.len())
+    }
+}
+
+/// A thread that waits for an eventfd and wakes another one by a futex: what no manager can beat.
+pub(crate) fn chain(count: usize) -> Vec<u64> {
+    let bell = Arc::new(Doorbell::new().unwrap());
+    let word = Arc::new(SharedFutex::new(0));
+    let woken = Arc::new(AtomicU64::new(0));
+    let middle = {
+        let (bell, word) = (Arc::clone(&bell), Arc::clone(&word));
+        std::thread::spawn(move || {
+            for _ in 0..count {
+                process::wait_readable(&[bell.as_fd()], None).unwrap();
+                bell.clear().unwrap();
+                word.word().store(1, Ordering::SeqCst);
+                word.wake(1);
+            }
+        })
+    };
+    let end = {
+        let (word, woken) = (Arc::clone(&word), Arc::clone(&woken));
+        std::thread::spawn(move || {
+            for _ in 0..count {
+                while word.word().load(Ordering::SeqCst) == 0 {
+                    let _how = word.wait(0, None);
+                }
+                word.word().store(0, Ordering::SeqCst);
+                woken.store(monotonic_ns(), Ordering::SeqCst);
+            }
+        })
+    };
+    let mut times = Vec::new();
+    for _ in 0..count {
+        std::thread::sleep(Duration::from_millis(6));
+        woken.store(0, Ordering::SeqCst);
+        let begin = monotonic_ns();
+        bell.ring().unwrap();
+        let at = loop {
+            match woken.load(Ordering::SeqCst) {
+                0 => std::thread::sleep(Duration::from_micros(100)),
+                at => break at,
+            }
+        };
+        times.push(at.saturating_sub(begin));
+    }
+    middle.join().unwrap();
+    end.join().unwrap();
+    times
+}
+
+/// Two programs of which one releases processors and the other one gets them; see the module head.
+pub(crate) struct Releases {
+    giver: Program,
+    taker: Program,
+    /// After the programs: it looks whether anything of theirs is left.
+    manager: Manager,
+    /// They have two processors each.
+    wide: bool,
+    /// Releases that say nothing.
+    pub(crate) late: usize,
+}
+
+impl Releases {
+    /// On the first four of these, or on two.
+    pub(crate) fn begin(cpus: &CpuSet) -> Self {
+        let wide = cpus.len() >= 4;
+        let list = cpus.iter().take(if wide { 4 } else { 2 }).collect::<CpuSet>().to_string();
+        // Nothing happens at the end of a quantum.
+        let manager = Manager::start(&["--cpus", &list, "--policy", "equip", "--quantum", "10s"]);
+        let mut programs = [(); 2].map(|()| Program::unregistered(&manager.socket()));
+        if wide {
+            register(&mut programs);
+        }
+        let [giver, taker] = programs;
+        Self { manager, giver, taker, wide, late: 0 }
+    }
+
+    /// What the programs are, for people.
+    pub(crate) fn what(&self) -> &'static str {
+        if self.wide { "release to another's third processor running" } else { "release to another's master running" }
+    }
+
+    /// The time of a release after a pause, in which the other one falls asleep; `None`: it was late.
+    pub(crate) fn time(&mut self, pause: Duration) -> Option<u64> {
+        let registers = monotonic_ns();
+        let waits = if self.wide {
+            self.giver.until("it has two", |seen| seen.processors == 2);
+            self.taker.until("the other one, too", |seen| seen.processors == 2);
+            "time-wake 3"
+        } else {
+            register([&mut self.giver, &mut self.taker]);
+            "time-own"
+        };
+        let (giver, taker) = (&mut self.giver, &mut self.taker);
+        let (begin, end) = std::thread::scope(|scope| {
+            let waiter = scope.spawn(|| taker.ask(waits));
+            let begin = giver.ask(&format!("time-release {}", pause.as_millis()));
+            (begin, waiter.join().unwrap())
+        });
+        let end: u64 = end.parse().unwrap();
+        let in_time = self.wide || end < registers + YOUNG_NS;
+        let time = begin.parse::<u64>().ok().filter(|_| in_time).map(|begin| end.saturating_sub(begin));
+        self.late += usize::from(time.is_none());
+        if time.is_some() {
+            let (giver, taker) = (self.giver.seen(), self.taker.seen());
+            let before = if self.wide { 2 } else { 0 };
+            let moved = (giver.processors, taker.processors, taker.shared) == (1, before + 1, false);
+            assert!(moved && giver.cpus.is_disjoint(&taker.cpus), "{giver:?} {taker:?}");
+        }
+        if self.wide {
+            self.giver.ask("resume");
+        } else {
+            self.giver.ask("leave");
+            self.taker.ask("leave");
+            eventually("both have left", || self.manager.status().programs.is_empty().then_some(()));
+        }
+        time
+    }
+}
+
+fn register<'a>(programs: impl IntoIterator<Item = &'a mut Program>) {
+    for program in programs {
+        assert_eq!(program.ask("register 4 4"), "registered");
+    }
+}
