@@ -29,14 +29,14 @@ const TARGET: &str = "x86_64-unknown-linux-gnu";
 /// The crates whose tests run in the guest.
 const PACKAGES: [&str; 3] = ["nanothreads", "nanothreads-arena", "nanothreads-platform"];
 /// The manager, and its tests that run in the guest: real programs under every policy, control groups, several
-/// users, a domain's books, releases (with how long they take, beside a bare chain).
+/// users, a domain's books, gangs that are out, releases (with how long they take, beside a bare chain).
 const MANAGER: &str = "cpumgr";
-const MANAGER_TESTS: [&str; 5] = ["policies", "fence", "users", "domain", "release"];
+const MANAGER_TESTS: [&str; 6] = ["policies", "fence", "users", "domain", "gangs", "release"];
 /// Tests of programs on the engine under the manager, and whose they are.
 const TOGETHER: &str = "nanos";
 const TOGETHER_TESTS: [&str; 1] = ["hand_over"];
 /// Tests that print what they measure, and how such lines begin: they are shown of programs that ended well.
-const MEASURING: [&str; 2] = [TOGETHER_TESTS[0], "release"];
+const MEASURING: [&str; 3] = [TOGETHER_TESTS[0], "gangs", "release"];
 const SHOWN: &str = "measured: ";
 /// Where the guest has the manager's program, and the variable that tells the tests.
 const MANAGER_PLACE: (&str, &str) = ("CPUMGR_TEST_MANAGER", "bin/cpumgr");

@@ -211,6 +211,9 @@ impl Actor {
                 "parked".into()
             }
             "unparked" => format!("unparked {}", self.crew.unparked()),
+            // Virtual processors 0..N that compute while they have a processor and sleep at their park words otherwise; their
+            // threads.
+            "gang" => crew::gang(self.client(), words.number(1) as usize),
             // Spins on this many threads, for ever.
             "hogs" => {
                 (0..words.number(1)).for_each(|_| crew::hog());

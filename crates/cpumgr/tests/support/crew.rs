@@ -4,8 +4,12 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 
+use arena::Grant;
 use arena::client::Client;
 use platform::affinity::{CpuSet, Tid, affinity, current_tid, set_affinity};
+
+/// Looks at the grant of a member of a gang come this often: after so many steps of its work.
+const STEPS: u32 = 1_000;
 
 /// Threads that were started.
 #[derive(Default)]
@@ -68,6 +72,34 @@ impl Crew {
     pub(super) fn unparked(&mut self) -> String {
         self.sleeper.take().unwrap().join().unwrap()
     }
+}
+
+/// Members 0..`count` of a gang: each computes while the program has a processor for it that is not shared, and sleeps at its
+/// park word otherwise. Returns their threads.
+pub(super) fn gang(client: &Arc<Client>, count: usize) -> String {
+    let member = |index: usize| {
+        let tied = Arc::clone(client);
+        let (said, hear) = channel();
+        std::thread::spawn(move || {
+            tied.publish_vp(index, current_tid());
+            said.send(current_tid()).unwrap();
+            let is_in = |grant: Grant| !grant.shared && index < grant.processors as usize;
+            let mut place = None;
+            loop {
+                if !is_in(tied.grant()) {
+                    tied.park(index, || is_in(tied.grant()));
+                }
+                // It may be another program's by now: the next look is soon.
+                if let Some(cpu) = tied.vp(index).0.filter(|cpu| place != Some(*cpu)) {
+                    set_affinity(None, &CpuSet::single(cpu)).unwrap();
+                    place = Some(cpu);
+                }
+                (0..STEPS).for_each(|_| std::hint::spin_loop());
+            }
+        });
+        hear.recv().unwrap().to_string()
+    };
+    (0..count).map(member).collect::<Vec<_>>().join(" ")
 }
 
 /// A thread that spins for ever.
