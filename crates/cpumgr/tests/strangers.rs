@@ -1,4 +1,6 @@
 //! Processors on which others than the managed programs run are left to them (D9): real threads, real time slices.
+//!
+//! Whoever else uses this machine is a stranger, too: then what a test waits for may never come, and it says so and ends.
 
 #![expect(clippy::unwrap_used, reason = "a step of a test that fails is a failed test, in the helpers, too")]
 
@@ -9,7 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use cpumgr::status::Report;
 use platform::affinity::{CpuId, CpuSet, Tid, set_affinity};
-use support::{Manager, Program, eventually, two_processors};
+use support::{Manager, Program, eventually_alone, two_processors};
 
 #[test]
 fn acts_as_a_program() {
@@ -40,17 +42,13 @@ impl Drop for Stranger {
     }
 }
 
-/// A program of two virtual processors, of which the second spins, and where that is.
-fn spinning(manager: &Manager) -> Program {
+/// A program of two virtual processors, of which the second spins, wherever strangers let it.
+fn spinning(manager: &Manager) -> Option<Program> {
     let mut program = manager.program(2, 2);
-    program.until("two processors are there", |seen| seen.processors == 2);
+    let ours = [manager.pid(), program.pid()];
+    eventually_alone("two processors are there", &ours, || (program.seen().processors == 2).then_some(()))?;
     assert_eq!(program.ask("spinners 2"), "spinning");
-    program
-}
-
-fn place_of_the_spinner(program: &mut Program) -> CpuSet {
-    let masks = program.ask("masks");
-    CpuSet::parse_list(masks.split(' ').nth(1).unwrap()).unwrap()
+    Some(program)
 }
 
 fn left(manager: &Manager) -> String {
@@ -64,14 +62,22 @@ fn a_processor_with_a_stranger_is_left_to_it_and_comes_back_when_it_has_gone() {
     }
     let _alone = alone();
     let manager = Manager::start(&["--strangers", "leave"]);
-    let mut program = spinning(&manager);
-    let cpu = place_of_the_spinner(&mut program).first().unwrap();
+    let Some(mut program) = spinning(&manager) else { return };
+    let cpu = program.place_of_the_spinner().first().unwrap();
     let stranger = Stranger::on(cpu);
-    program.until("the stranger has its processor", |seen| seen.processors == 1 && !seen.cpus.contains(cpu));
-    eventually("the status says so", || (left(&manager) == cpu.0.to_string()).then_some(()));
+    let ours = [manager.pid(), program.pid(), stranger.0.id()];
+    let is_left = eventually_alone("the stranger has its processor, and the status says so", &ours, || {
+        let seen = program.seen();
+        let gone = seen.processors == 1 && !seen.cpus.contains(cpu);
+        (gone && left(&manager) == cpu.0.to_string()).then_some(())
+    });
     drop(stranger);
-    program.until("the processor is back", |seen| seen.processors == 2);
-    eventually("the status says so", || left(&manager).is_empty().then_some(()));
+    if is_left.is_none() {
+        return;
+    }
+    let _back = eventually_alone("the processor is back, and the status says so", &ours[..2], || {
+        (program.seen().processors == 2 && left(&manager).is_empty()).then_some(())
+    });
 }
 
 #[test]
@@ -81,9 +87,11 @@ fn programs_of_two_managers_part() {
     }
     let _alone = alone();
     let managers = [(); 2].map(|()| Manager::start(&["--strangers", "leave"]));
-    let mut programs = [&managers[0], &managers[1]].map(spinning);
-    eventually("each spinner has a processor to itself", || {
-        let places = programs.each_mut().map(place_of_the_spinner);
+    let [Some(first), Some(second)] = [&managers[0], &managers[1]].map(spinning) else { return };
+    let mut programs = [first, second];
+    let ours = [managers[0].pid(), managers[1].pid(), programs[0].pid(), programs[1].pid()];
+    let _parted = eventually_alone("each spinner has a processor to itself", &ours, || {
+        let places = programs.each_mut().map(Program::place_of_the_spinner);
         let apart = places.iter().all(|it| it.len() == 1) && places[0] != places[1];
         apart.then_some(())
     });

@@ -12,8 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use cpumgr::status::Report;
-use platform::affinity::CpuSet;
-use support::{Program, cpumgr, errors, eventually, two_processors};
+use support::{Program, cpumgr, errors, eventually, eventually_alone, two_processors};
 
 #[test]
 fn acts_as_a_program() {
@@ -96,30 +95,28 @@ impl Drop for Own {
     }
 }
 
-/// Where the second virtual processor of a program spins.
-fn place(program: &mut Program) -> CpuSet {
-    let masks = program.ask("masks");
-    CpuSet::parse_list(masks.split(' ').nth(1).unwrap()).unwrap()
-}
-
 #[test]
 fn programs_of_two_users_managers_part() {
     let Some(cpus) = two_processors() else { return };
     let Some(copies) = Copies::new() else { return };
     let managers = USERS.map(|uid| Own::start(&copies, uid, &cpus));
-    let mut programs = [0, 1].map(|at| {
+    let programs = [0, 1].map(|at| {
         let mut program = copies.program(USERS[at], &managers[at].socket);
-        program.until("two processors are there", |seen| seen.processors == 2);
+        let ours = [managers[at].child.id(), program.pid()];
+        eventually_alone("two processors are there", &ours, || (program.seen().processors == 2).then_some(()))?;
         assert_eq!(program.ask("spinners 2"), "spinning");
-        program
+        Some(program)
     });
+    let [Some(first), Some(second)] = programs else { return };
+    let mut programs = [first, second];
     // Neither manager may know of the other's program, nor of the other manager.
     for (manager, program) in managers.iter().zip(&programs) {
         let pids: Vec<i32> = manager.report().programs.iter().map(|it| it.pid).collect();
         assert_eq!(pids, [program.pid().cast_signed()]);
     }
-    eventually("each spinner has a processor to itself", || {
-        let places = programs.each_mut().map(place);
+    let ours = [managers[0].child.id(), managers[1].child.id(), programs[0].pid(), programs[1].pid()];
+    let _parted = eventually_alone("each spinner has a processor to itself", &ours, || {
+        let places = programs.each_mut().map(Program::place_of_the_spinner);
         (places.iter().all(|it| it.len() == 1) && places[0] != places[1]).then_some(())
     });
 }

@@ -19,6 +19,7 @@ mod crew;
 mod latency;
 mod leaks;
 mod manager;
+mod others;
 mod program;
 mod reuse;
 mod scribble;
@@ -28,6 +29,7 @@ pub(crate) use actor::act_as_a_program;
 pub(crate) use compiled::Compiled;
 pub(crate) use latency::{Releases, Times, chain};
 pub(crate) use manager::{CPUMGR, EndManagers, Manager, cpumgr, processes_of};
+pub(crate) use others::eventually_alone;
 pub(crate) use program::{Program, Seen};
 
 /// How long anything may take on a busy machine.

@@ -122,6 +122,12 @@ impl Program {
         eventually(what, || Some(self.seen()).filter(|seen| wanted(seen)))
     }
 
+    /// Where its second virtual processor spins.
+    pub(crate) fn place_of_the_spinner(&mut self) -> CpuSet {
+        let masks = self.ask("masks");
+        CpuSet::parse_list(masks.split(' ').nth(1).unwrap()).unwrap()
+    }
+
     pub(crate) fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
