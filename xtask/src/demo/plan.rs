@@ -133,19 +133,20 @@ impl Selection {
         self.copies.last().copied().unwrap_or(1)
     }
 
-    /// One round: every kind of run once, the runtimes side by side. The one-thread yardstick is taken before, between
-    /// and after them: machines get faster and slower within minutes.
+    /// One round: every kind of run once, the runtimes side by side. Before and after each run of several copies that should
+    /// behave comes the one-thread yardstick: machines get faster and slower within minutes, and within seconds.
     pub(crate) fn round(&self) -> Vec<Step> {
         let mut steps = Vec::new();
-        for (at, &copies) in self.copies.iter().enumerate() {
+        for &copies in &self.copies {
             for &program in &self.programs {
-                if at % 2 == 0 {
-                    steps.push(Step::OneThread(program));
+                let [system, ours] = Runtime::ALL.map(|runtime| Step::Copies(program, runtime, copies));
+                let yardstick = Step::OneThread(program);
+                match copies {
+                    1 => steps.extend([yardstick, system, ours]),
+                    _ => steps.extend([system, yardstick, ours, yardstick]),
                 }
-                steps.extend(Runtime::ALL.map(|runtime| Step::Copies(program, runtime, copies)));
             }
         }
-        steps.extend(self.programs.iter().map(|&program| Step::OneThread(program)));
         steps
     }
 }
@@ -213,6 +214,12 @@ impl Record {
 
     /// The turnaround that perfect sharing would give: max(T_best of one copy on all processors, K x T1b / P).
     pub(crate) fn ideal(&self, program: Program, copies: usize) -> f64 {
+        let one_thread = self.median(Step::OneThread(program)).map(|sample| sample.mean);
+        self.ideal_by(program, copies, one_thread)
+    }
+
+    /// The same by this T1b.
+    fn ideal_by(&self, program: Program, copies: usize, one_thread: Option<f64>) -> f64 {
         let alone = Runtime::ALL
             .iter()
             .filter_map(|&runtime| self.median(Step::Copies(program, runtime, 1)))
@@ -220,10 +227,17 @@ impl Record {
             .map(|sample| sample.mean)
             .min_by(f64::total_cmp)
             .unwrap_or(self.expected_alone);
-        let one_thread = self
-            .median(Step::OneThread(program))
-            .map_or(self.expected_alone * self.processors as f64, |sample| sample.mean);
+        let one_thread = one_thread.unwrap_or(self.expected_alone * self.processors as f64);
         alone.max(copies as f64 * one_thread / self.processors as f64)
+    }
+
+    /// The yardsticks of a program that were taken last before sample `at`, and first after it: their mean.
+    fn yardstick_at(&self, program: Program, at: usize) -> Option<f64> {
+        let (before, after) = self.samples.split_at(at);
+        let is_one = |(step, _): &&(Step, Sample)| *step == Step::OneThread(program);
+        let near: Vec<f64> =
+            before.iter().rev().find(is_one).into_iter().chain(after.iter().find(is_one)).map(|it| it.1.mean).collect();
+        (!near.is_empty()).then(|| near.iter().sum::<f64>() / near.len() as f64)
     }
 
     /// How long a run of this step should take when all goes well.
@@ -282,12 +296,29 @@ impl Record {
         !capped && last * SLACK <= left
     }
 
-    /// The ratio of a sample to its ideal.
-    pub(crate) fn ratio(&self, step: Step, sample: &Sample) -> f64 {
+    /// The ratio of a sample to the ideal by all that is known.
+    fn ratio(&self, step: Step, sample: &Sample) -> f64 {
         match step {
             Step::OneThread(_) => 1.0,
             Step::Copies(_, _, copies) => sample.mean / self.ideal(step.program(), copies),
         }
+    }
+
+    /// The ratios of all runs of a step to the ideals by the yardsticks beside each of them.
+    pub(crate) fn ratios(&self, step: Step) -> Vec<f64> {
+        let Step::Copies(program, _, copies) = step else {
+            return vec![1.0; self.of(step).len()];
+        };
+        let runs = self.samples.iter().enumerate().filter(|(_, (other, _))| *other == step);
+        let ratio = |(at, (_, sample)): (usize, &(Step, Sample))| {
+            sample.mean / self.ideal_by(program, copies, self.yardstick_at(program, at))
+        };
+        runs.map(ratio).collect()
+    }
+
+    /// The median of these.
+    pub(crate) fn median_ratio(&self, step: Step) -> Option<f64> {
+        middle(self.ratios(step))
     }
 }
 
@@ -340,8 +371,12 @@ mod tests {
         for program in Program::USUAL {
             let own: Vec<&Step> = round.iter().filter(|step| step.program() == program).collect();
             let yardsticks = own.iter().filter(|step| matches!(step, Step::OneThread(_))).count();
-            assert_eq!(yardsticks, 3);
-            assert_eq!((own.first(), own.last()), (Some(&&Step::OneThread(program)), Some(&&Step::OneThread(program))));
+            assert_eq!(yardsticks, 1 + 2 * 3);
+            for (at, run) in own.iter().enumerate() {
+                if matches!(run, Step::Copies(_, Runtime::Nanos, 2..)) {
+                    assert_eq!([own[at - 1], own[at + 1]], [&Step::OneThread(program); 2], "{run:?}");
+                }
+            }
         }
     }
 
@@ -359,6 +394,28 @@ mod tests {
         assert_eq!(record.ideal(Program::Cg, 1), 3.0);
         assert_eq!(record.ideal(Program::Cg, 2), 5.0);
         assert_eq!(record.ideal(Program::Lu, 4), 10.0);
+    }
+
+    #[test]
+    fn a_run_is_compared_with_the_yardsticks_beside_it() {
+        let mut record = record(2, 3.0, 6.0);
+        let step = Step::Copies(Program::Cg, Runtime::Nanos, 4);
+        assert_eq!(record.median_ratio(step), None);
+        // The machine got slower by half, and stays so from then on.
+        for mean in [18.0, 18.9, 17.1] {
+            record.add(Step::OneThread(Program::Cg), sample(9.0));
+            record.add(step, sample(mean));
+            record.add(Step::OneThread(Program::Lu), sample(1.0));
+            record.add(Step::OneThread(Program::Cg), sample(9.0));
+        }
+        let near = |one: f64, other: f64| (one - other).abs() < 1e-9;
+        assert!(record.ratios(step).into_iter().zip([1.0, 1.05, 0.95]).all(|(one, other)| near(one, other)));
+        assert_eq!(record.median_ratio(step), Some(1.0));
+        // In between: the mean of both sides; the last one has one side.
+        record.add(step, sample(18.0));
+        record.add(Step::OneThread(Program::Cg), sample(3.0));
+        record.add(step, sample(6.0));
+        assert!(near(record.ratios(step)[3], 18.0 / 12.0) && near(record.ratios(step)[4], 1.0));
     }
 
     #[test]
@@ -404,7 +461,7 @@ mod tests {
     fn all_runs_at_their_cap_stay_inside_the_time() {
         let record = record(2, 3.2, 6.4);
         let todo = usual().round();
-        let mut left = 250.0;
+        let mut left = 300.0;
         for at in 0..todo.len() {
             left -= if todo[at].may_collapse() {
                 record.cap(&todo[at..], left).as_secs_f64()
@@ -424,8 +481,8 @@ mod tests {
         assert!(!record.was_cut_short());
         record.add(step, Sample { capped: true, correct: None, ..sample(30.0) });
         assert!(record.was_cut_short());
-        // A program: 3 yardsticks of 6, 1 copy twice 3, nanos 6 + 9 + 12, all x 1.2; libgomp (6 + 9 + 12) x 15.
-        assert_eq!(record.time_for_full_caps().as_secs_f32(), 2.0 * (51.0 * 1.2 + 27.0 * 15.0));
+        // A program: 7 yardsticks of 6, 1 copy twice 3, nanos 6 + 9 + 12, all x 1.2; libgomp (6 + 9 + 12) x 15.
+        assert_eq!(record.time_for_full_caps().as_secs_f32(), 2.0 * (75.0 * 1.2 + 27.0 * 15.0));
     }
 
     #[test]

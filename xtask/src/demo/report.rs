@@ -7,8 +7,10 @@ use serde::Serialize;
 
 use super::plan::{Program, Record, Runtime, Sample, Step};
 
-/// What the manager must reach: turnaround over ideal, and slowest over mean.
-const AIM_SHARED: f64 = 1.15;
+/// What the manager must reach: turnaround over ideal.
+const AIM_SHARED: f64 = 1.08;
+/// And the slowest copy over the mean.
+const AIM_SPREAD: f64 = 1.1;
 /// One copy alone: the drop-in library over the system's runtime.
 const AIM_ALONE: f64 = 1.05;
 
@@ -52,7 +54,8 @@ pub(crate) fn line(record: &Record, step: Step, sample: &Sample, others: f64, id
     );
     if let Step::Copies(program, _, copies) = step {
         let ideal = record.ideal(program, copies);
-        let _ = write!(line, "  ideal {ideal:6.2} s  ratio {}", ratio(record, step, sample));
+        let ratio = sample.mean / ideal;
+        let _ = write!(line, "  ideal {ideal:6.2} s  ratio {}", as_bound(ratio, sample.capped));
     }
     for (what, processors) in [("others", others), ("idle", idle)] {
         if processors > NOTABLE {
@@ -68,14 +71,14 @@ pub(crate) fn line(record: &Record, step: Step, sample: &Sample, others: f64, id
 /// All rows as a JSON array.
 pub(crate) fn json(record: &Record) -> anyhow::Result<String> {
     let rows: Vec<Row> = rows(record)
-        .map(|(program, copies, runtime, sample)| Row {
+        .map(|(program, copies, runtime, sample, ratio)| Row {
             program: program.name(),
             copies,
             runtime: runtime.name(),
             turnaround_s: sample.mean,
             worst_s: sample.worst,
             cpu_s: sample.cpu,
-            ideal_ratio: record.ratio(Step::Copies(program, runtime, copies), &sample),
+            ideal_ratio: ratio,
             correct: sample.correct,
             capped: sample.capped,
         })
@@ -87,10 +90,10 @@ pub(crate) fn json(record: &Record) -> anyhow::Result<String> {
 pub(crate) fn table(record: &Record) -> String {
     let mut text = format!(
         "\n{} processors; medians; seconds; ratio = mean turnaround / ideal, ideal = max(best of one copy alone, \
-         K x T1b / P)\n\n{:<8}{:>7}{:>8}  {:<9}{:>8}{:>8}{:>9}{:>8}  {:<8}{:>5}\n",
+         K x T1b / P);\neach run's ratio is to T1b as measured before and after it\n\n{:<8}{:>7}{:>8}  {:<9}{:>8}{:>8}{:>9}{:>8}  {:<8}{:>5}\n",
         record.processors, "program", "copies", "ideal", "runtime", "mean", "worst", "cpu", "ratio", "result", "runs"
     );
-    for (program, copies, runtime, sample) in rows(record) {
+    for (program, copies, runtime, sample, ratio) in rows(record) {
         let step = Step::Copies(program, runtime, copies);
         let result = match sample.correct {
             Some(true) => "right",
@@ -107,7 +110,7 @@ pub(crate) fn table(record: &Record) -> String {
             sample.mean,
             sample.worst,
             sample.cpu,
-            ratio(record, step, &sample),
+            as_bound(ratio, sample.capped),
             record.of(step).len(),
         );
     }
@@ -125,19 +128,20 @@ pub(crate) fn table(record: &Record) -> String {
     text
 }
 
-fn rows(record: &Record) -> impl Iterator<Item = (Program, usize, Runtime, Sample)> {
+fn rows(record: &Record) -> impl Iterator<Item = (Program, usize, Runtime, Sample, f64)> {
     record.selection.programs().iter().flat_map(move |&program| {
         record.selection.copies().iter().flat_map(move |&copies| {
             Runtime::ALL.into_iter().filter_map(move |runtime| {
-                Some((program, copies, runtime, record.median(Step::Copies(program, runtime, copies))?))
+                let step = Step::Copies(program, runtime, copies);
+                Some((program, copies, runtime, record.median(step)?, record.median_ratio(step)?))
             })
         })
     })
 }
 
-fn ratio(record: &Record, step: Step, sample: &Sample) -> String {
-    let ratio = record.ratio(step, sample);
-    if sample.capped {
+/// A ratio; a lower bound of it when copies were killed at the cap.
+fn as_bound(ratio: f64, capped: bool) -> String {
+    if capped {
         // Rounded down, and 15 x the ideal of before may be 14.99 x that of now: a bound must hold.
         format!(">= {:.1}", (ratio * 10.0 + 0.05).floor() / 10.0)
     } else {
@@ -146,17 +150,18 @@ fn ratio(record: &Record, step: Step, sample: &Sample) -> String {
 }
 
 fn verdict(record: &Record) -> String {
-    let shared = rows(record).filter(|&(_, copies, runtime, _)| copies > 1 && runtime == Runtime::Nanos);
+    let shared = rows(record).filter(|&(_, copies, runtime, ..)| copies > 1 && runtime == Runtime::Nanos);
     let (mut slowest, mut spread) = (0.0f64, 0.0f64);
-    for (program, copies, runtime, sample) in shared {
-        slowest = slowest.max(record.ratio(Step::Copies(program, runtime, copies), &sample));
+    for (_, _, _, sample, ratio) in shared {
+        slowest = slowest.max(ratio);
         spread = spread.max(sample.worst / sample.mean);
     }
     let mut text = format!(
-        "under the manager, 2 to {} copies: at most {slowest:.2} x the ideal, worst / mean at most \
-         {spread:.2} (aim: {AIM_SHARED} each): {}\n",
+        "under the manager, 2 to {} copies: at most {slowest:.2} x the ideal (aim: {AIM_SHARED}): {}; worst / mean at \
+         most {spread:.2} (aim: {AIM_SPREAD}): {}\n",
         record.selection.most_copies(),
-        met(slowest.max(spread), AIM_SHARED)
+        met(slowest, AIM_SHARED),
+        met(spread, AIM_SPREAD)
     );
     for &program in record.selection.programs() {
         let mean = |runtime| record.median(Step::Copies(program, runtime, 1)).map(|sample| sample.mean);
@@ -220,16 +225,17 @@ mod tests {
     #[test]
     fn a_capped_run_is_printed_as_a_bound() {
         let record = record();
-        let step = Step::Copies(Program::Lu, Runtime::Libgomp, 2);
-        let capped = Sample { capped: true, correct: None, ..sample(89.99) };
-        assert_eq!(ratio(&record, step, &capped), ">= 15.0");
+        assert_eq!((as_bound(14.998, true), as_bound(14.998, false)), (">= 15.0".into(), "15.00".into()));
         assert!(table(&record).contains(">= "));
     }
 
     #[test]
     fn aims_are_judged_by_the_worst_row() {
         let mut record = record();
-        assert!(verdict(&record).contains("at most 1.00 x the ideal, worst / mean at most 1.10 (aim: 1.15 each): met"));
+        assert!(
+            verdict(&record)
+                .contains("at most 1.00 x the ideal (aim: 1.08): met; worst / mean at most 1.10 (aim: 1.1): met")
+        );
         assert!(verdict(&record).contains("cg alone: 0.50 x the system's runtime (aim: 1.05): met"));
         let slow = Sample { worst: 19.0, ..sample(18.0) };
         for _ in 0..2 {
