@@ -29,6 +29,7 @@ pub use split::split;
 
 use crate::engine_state::{Engine, engine};
 use crate::forked::UntilJoin;
+use crate::join;
 use crate::local::{Local, local};
 use crate::loops::per_member::Carried;
 use crate::region;
@@ -138,7 +139,11 @@ impl<'w> Groups<'w> {
     /// Runs `body` for each group on what `share` makes for their number, which is returned afterwards.
     fn fork<S: Sync>(self, share: impl FnOnce(usize) -> S, body: impl Fn(Group, &S) + Sync) -> S {
         let weights = match self.shape {
-            Shape::Equal(count) => Cow::Owned(vec![1; count]),
+            Shape::Equal(count) => {
+                let shared = share(count);
+                divide_equal(Concurrency::Promised, count, |group| body(group, &shared));
+                return shared;
+            }
             Shape::Weights(weights) => weights,
             Shape::Domain(domain) => {
                 let team = reserve();
@@ -192,12 +197,27 @@ impl Group {
 ///
 /// With [`Concurrency::Offered`] the caller may lead a group whose master has not begun.
 pub(crate) fn divide<F: Fn(Group) + Sync>(concurrency: Concurrency, weights: &[usize], body: F) {
-    if weights.is_empty() {
+    divide_by(concurrency, weights.len(), |total| split(total, weights), body);
+}
+
+/// The same for `count` groups whose sizes differ by one at most.
+fn divide_equal<F: Fn(Group) + Sync>(concurrency: Concurrency, count: usize, body: F) {
+    divide_by(concurrency, count, |total| split(total, &vec![1; count]), body);
+}
+
+/// `sizes` says how large the groups are when there is a thread for each.
+fn divide_by<F: Fn(Group) + Sync>(
+    concurrency: Concurrency,
+    count: usize,
+    sizes: impl FnOnce(usize) -> Vec<usize>,
+    body: F,
+) {
+    if count == 0 {
         return;
     }
     let total = reserve().size();
-    let sizes = if weights.len() <= total { split(total, weights) } else { vec![1; total] };
-    fork_parts(concurrency, weights.len(), sizes, local().members(total), body);
+    let sizes = if count <= total { sizes(total) } else { vec![1; total] };
+    fork_parts(concurrency, count, sizes, local().members(total), body);
 }
 
 /// All that the caller can have.
@@ -242,6 +262,7 @@ pub(crate) fn within<R>(local: &Local, size: usize, follows_grant: bool, body: i
     deeper(local, || {
         // SAFETY: - L1: the caller reserved its members, and has them again when the leading has ended.
         let _led = unsafe { local.lead(&head, local.outer_members(size)) };
+        let _outside = join::outside();
         body()
     })
 }
@@ -308,6 +329,7 @@ impl Parts<'_> {
         //           `divide` supplies them again after the join alone.
         //         - all regions that the body forks are joined when it ends.
         let _led = unsafe { local().lead(&head, &self.slaves[first..first + size - 1]) };
+        let _outside = join::outside();
         run();
     }
 }

@@ -11,6 +11,11 @@
 //! # Where a join is two calls
 //! With one processor; in a region whose inner teams have one member; inside such a join.
 //!
+//! # Groups and installed teams
+//! Inside a join, too, what runs in a group, a section or [`Team::install`](crate::Team::install) has that one's threads and
+//! no others (`outside`): its first join is an outermost one. A loop or a team that a member of a join forks is no such
+//! limit: joins of its caller are offered to the members of the join around it.
+//!
 //! # Panics
 //! A half is on its joiner's stack, so unwinding stops at each join until the half is taken back or done.
 //!
@@ -249,6 +254,12 @@ fn second_of_outermost<B: FnOnce() -> RB, RA, RB>(
     result
 }
 
+/// The joins of the calling thread are outside of those around it until the guard is dropped: what comes now has other
+/// threads than they have.
+pub(crate) fn outside() -> here::Guard {
+    here::leave()
+}
+
 /// Where the calling thread stands among the members of a join.
 mod here {
     use super::{Cell, Crew, Deque, Frame, Seat, ptr};
@@ -324,7 +335,14 @@ mod here {
         Guard { outer, here: PhantomData }
     }
 
-    pub(super) struct Guard {
+    /// The calling thread is nobody's member until the guard is dropped.
+    pub(super) fn leave() -> Guard {
+        let outer = place();
+        set(OUTSIDE_PLACE);
+        Guard { outer, here: PhantomData }
+    }
+
+    pub(crate) struct Guard {
         outer: Place,
         here: PhantomData<*const ()>,
     }

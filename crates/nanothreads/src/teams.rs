@@ -343,7 +343,7 @@ impl Meeting {
             meeting: self,
             singles: Cell::new(0),
             turns: Cell::new(0),
-            owes_turn: Cell::new(false),
+            section: Cell::new(Section::None),
         };
         match catch_unwind(AssertUnwindSafe(|| body(&own))) {
             Ok(()) => own.hand_on_turn(),
@@ -398,8 +398,18 @@ pub struct TeamMember<'a> {
     /// Singles and turns that this member has passed.
     singles: Cell<usize>,
     turns: Cell<usize>,
-    /// The section of its last turn panicked: it has the token still.
-    owes_turn: Cell<bool>,
+    section: Cell<Section>,
+}
+
+/// Where a member stands with its last ordered section.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Section {
+    /// In none.
+    None,
+    /// In one.
+    Open,
+    /// It panicked: the member has the turn still.
+    Owed,
 }
 
 impl fmt::Debug for TeamMember<'_> {
@@ -532,7 +542,15 @@ impl TeamMember<'_> {
     /// ```
     ///
     /// A member that catches the panic of its section has its turn until its next `ordered` or `barrier`, or the end of its body.
+    ///
+    /// # Panics
+    /// With the payload of `body`; and when it is called inside a section of the same member.
     pub fn ordered<R>(&self, body: impl FnOnce() -> R) -> R {
+        assert!(
+            self.section.get() != Section::Open,
+            "TeamMember::ordered: called inside a section of its own, behind which the turn of the next one comes; end the \
+             first one before"
+        );
         self.hand_on_turn();
         let round = self.turns.replace(self.turns.get() + 1);
         let own = round * self.size() + self.id();
@@ -543,9 +561,11 @@ impl TeamMember<'_> {
         if !turns.is_turn(own) {
             abandon();
         }
-        let keep = KeepTurn(&self.owes_turn);
+        self.section.set(Section::Open);
+        let keep = KeepTurn(&self.section);
         let result = body();
         std::mem::forget(keep);
+        self.section.set(Section::None);
         turns.pass(own + 1);
         result
     }
@@ -553,24 +573,24 @@ impl TeamMember<'_> {
     /// Ends the turn of a section that panicked, if the member goes on all the same. (Where it does not, nobody gets a turn.)
     #[inline]
     fn hand_on_turn(&self) {
-        if self.owes_turn.get() {
+        if self.section.get() == Section::Owed {
             self.hand_on_kept_turn();
         }
     }
 
     #[cold]
     fn hand_on_kept_turn(&self) {
-        self.owes_turn.set(false);
+        self.section.set(Section::None);
         let round = self.turns.get() - 1;
         self.meeting.turns().pass(round * self.size() + self.id() + 1);
     }
 }
 
 /// Notes that a section ends by a panic, with the turn.
-struct KeepTurn<'a>(&'a Cell<bool>);
+struct KeepTurn<'a>(&'a Cell<Section>);
 
 impl Drop for KeepTurn<'_> {
     fn drop(&mut self) {
-        self.0.set(true);
+        self.0.set(Section::Owed);
     }
 }

@@ -58,6 +58,20 @@ fn teams_inside(weights: &[usize]) -> Vec<(Group, Vec<ThreadId>)> {
 }
 
 #[test]
+fn more_groups_than_memory_has_words_for_run_one_after_another_until_one_stops_them() {
+    let _alone = alone_with(4);
+    let seen = AtomicUsize::new(0);
+    let all = catch_unwind(AssertUnwindSafe(|| {
+        groups().equal(1 << 45).run(|group| {
+            assert!(group.index() < 100, "enough");
+            seen.fetch_add(1, Relaxed);
+        });
+    }));
+    assert!(all.is_err());
+    assert!((100..=100 + 64).contains(&seen.load(Relaxed)), "{seen:?}");
+}
+
+#[test]
 fn sixteen_processors_as_four_groups_have_the_masters_0_4_8_and_12() {
     let _alone = alone_with(16);
     let whole = team();

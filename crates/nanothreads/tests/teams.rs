@@ -7,6 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, Once};
 use std::thread;
+use std::time::{Duration, Instant};
 
 /// All tests of this process see three processors.
 fn three() {
@@ -271,6 +272,57 @@ fn what_is_forked_in_an_installed_team_has_its_threads() {
         }
         assert_eq!(team.map(|_| thread::current().id()), whole);
     }
+}
+
+/// Two halves that each wait until the other one runs, or are tired of it; true when they met.
+fn halves_meet(patience: Duration) -> bool {
+    let there = AtomicUsize::new(0);
+    let half = || {
+        there.fetch_add(1, Relaxed);
+        let begin = Instant::now();
+        while there.load(Relaxed) < 2 && begin.elapsed() < patience {
+            std::hint::spin_loop();
+        }
+        thread::current().id()
+    };
+    let (first, second) = join(half, half);
+    first != second
+}
+
+#[test]
+fn joins_in_an_installed_team_or_a_group_have_its_threads_inside_a_join_too() {
+    three();
+    const LONG: Duration = Duration::from_secs(60);
+    const SHORT: Duration = Duration::from_millis(3);
+    let (narrow, wide) = (|| Team::at_most(1).expect("a team"), exact(4));
+    for _ in 0..20 {
+        let (met, ()) = wide.install(|| join(|| narrow().install(|| halves_meet(SHORT)), || ()));
+        assert!(!met, "a team of one inside a join of four");
+        let (groups, ()) = wide.install(|| join(|| groups().equal(4).map(|_| halves_meet(SHORT)), || ()));
+        assert_eq!(groups, [false; 4], "groups of one thread");
+        let (met, ()) = narrow().install(|| join(|| exact(4).install(|| halves_meet(LONG)), || ()));
+        assert!(met, "a team of four inside a join of one");
+        // The join around goes on as it was.
+        let (met, ()) = wide.install(|| {
+            join(
+                || {
+                    narrow().install(|| join(|| (), || ()));
+                    halves_meet(LONG)
+                },
+                || (),
+            )
+        });
+        assert!(met, "behind an installed team");
+    }
+}
+
+#[test]
+fn an_ordered_section_inside_one_of_the_same_member_is_refused() {
+    three();
+    let inner = catch_unwind(AssertUnwindSafe(|| exact(2).run(|member| member.ordered(|| member.ordered(|| ())))));
+    let payload = inner.expect_err("it would wait for itself");
+    let text = payload.downcast_ref::<&str>().map(ToString::to_string).or(payload.downcast_ref::<String>().cloned());
+    assert!(text.is_some_and(|text| text.contains("called inside a section of its own")));
 }
 
 #[test]

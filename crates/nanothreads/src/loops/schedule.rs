@@ -157,8 +157,11 @@ pub fn safe_chunk(length: usize, index: u32, size: usize, alpha: Alpha) -> usize
     let alpha = alpha.get();
     let power = i32::try_from(index).map_or(0.0, |index| (1.0 - alpha).powi(index));
     let exact = power * length as f64 * alpha / size as f64;
-    // A hair above an integer is that integer: it is the arithmetic that put it there.
-    let chunk = (exact - exact * 1e-12).ceil();
+    // A hair above an integer is that integer: it is the arithmetic that put it there. A hair is less than an iteration, and
+    // where numbers have no fractions left chunks are rounded up: otherwise all together would be shorter than the loop.
+    const WHOLE: f64 = (1_u64 << 52) as f64;
+    let hair = if exact < WHOLE { (exact * 1e-12).min(1e-3) } else { -exact * f64::EPSILON };
+    let chunk = (exact - hair).ceil();
     // The conversion saturates.
     (chunk as usize).max(1)
 }
@@ -376,6 +379,10 @@ mod tests {
         assert_eq!(factoring.chunk(0).len(), usize::MAX / 4 + 1);
         assert!(factoring.chunk(usize::MAX).is_empty());
         assert_eq!(safe_chunk(usize::MAX, u32::MAX, 2, Alpha::HALF), 1);
+        let whole = Alpha::new(1.0).unwrap();
+        for size in [1, 2, 3, 7, 64] {
+            assert!(safe_chunk(usize::MAX, 0, size, whole) >= usize::MAX / size, "{size} chunks are the whole loop");
+        }
     }
 
     #[test]
