@@ -31,15 +31,17 @@
 
 use policies::{
     Admission, AppId, AppView, Cause, Decision, Equip, Machine, Nanos, Parameter, ParameterError, Placement, Policy,
-    Smt, Snapshot, Speedup, Speedups, Value, Waiting,
+    Smt, Snapshot, Speedups, Value, Waiting,
 };
 
+mod entry;
 mod fitting;
 mod leaving;
 mod reports;
 mod resting;
 mod settling;
 
+use entry::Entry;
 pub use settling::MAX_HOLD;
 
 /// What a program holds.
@@ -69,36 +71,6 @@ pub struct Change {
     pub app: AppId,
     /// What it holds now.
     pub holding: Holding,
-}
-
-#[derive(Debug)]
-struct Entry {
-    id: AppId,
-    request: u32,
-    max: u32,
-    /// Processors that are there for programs.
-    there: u32,
-    /// Processors below which it gains nothing from running.
-    lowest: u32,
-    /// Its share relative to others.
-    weight: f64,
-    /// It wants little because it is in a serial phase.
-    serial: bool,
-    /// It gave processors back and wants no more than these until it says so.
-    kept: Option<u32>,
-    /// What it measured last.
-    speedup: Option<Speedup>,
-    /// Under which program and region its times are kept, from its first report on.
-    kept_as: Option<(String, u64)>,
-    holding: Holding,
-    /// The last so many processors of the holding are idle (L5).
-    idle: usize,
-    /// Since when it holds each processor of its holding.
-    since: Vec<Nanos>,
-    /// What it is to hold.
-    target: Vec<u32>,
-    /// Processor time that it was allocated.
-    cpu_time: Nanos,
 }
 
 /// The manager's books.
@@ -453,52 +425,6 @@ impl Ledger {
             let of = |cpu: &u32| passed / users.get(*cpu as usize).copied().unwrap_or(1);
             let received: Nanos = entry.used().iter().map(of).sum();
             entry.cpu_time = entry.cpu_time.saturating_add(received);
-        }
-    }
-}
-
-impl Entry {
-    /// Takes over a holding; tells when it is another one than before.
-    fn hold(&mut self, now: Nanos, holding: Holding) -> Option<Change> {
-        if holding == self.holding {
-            return None;
-        }
-        // A processor of its own is young when it stops being shared.
-        let stays = !self.holding.shared || holding.shared;
-        let held = &self.holding.cpus;
-        let since = |cpu| held.iter().position(|it| stays && it == cpu).map_or(now, |at| self.since[at]);
-        self.since = holding.cpus.iter().map(since).collect();
-        self.holding = holding.clone();
-        Some(Change { app: self.id, holding })
-    }
-
-    /// What it holds, without what is idle in its serial phase (L5).
-    fn used(&self) -> &[u32] {
-        let cpus = &self.holding.cpus;
-        &cpus[..cpus.len() - self.idle]
-    }
-
-    /// Processors that it can use.
-    fn most(&self) -> u32 {
-        // What it gave back limits what it can use; its share is still that of its request.
-        self.max.min(self.there).min(self.kept.unwrap_or(u32::MAX)).max(1)
-    }
-
-    /// Processors that it wants and can use: what its view says.
-    fn wants(&self) -> u32 {
-        self.request.max(1).min(self.most())
-    }
-
-    fn view(&self) -> AppView {
-        let max = self.most();
-        AppView {
-            max,
-            allocated: self.holding.unbound.unwrap_or(u32::try_from(self.used().len()).unwrap_or(u32::MAX)),
-            cpu_time: self.cpu_time,
-            min: self.lowest.min(max),
-            weight: self.weight,
-            speedup: self.speedup,
-            ..AppView::new(self.id, self.request.max(1))
         }
     }
 }

@@ -2,7 +2,9 @@
 //! own, which this program is again.
 #![cfg(not(loom))]
 
-use nanothreads::{Team, broadcast, builder, join, par_for, scope};
+#[cfg(not(any(tsan, asan)))]
+use nanothreads::{Team, broadcast, builder};
+use nanothreads::{join, par_for, scope};
 use std::fs::OpenOptions;
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};

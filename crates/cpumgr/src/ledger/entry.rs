@@ -1,0 +1,81 @@
+//! A program in the books: what it says, what it holds and since when, what it is to hold.
+
+use policies::{AppId, AppView, Nanos, Speedup};
+
+use super::{Change, Holding};
+
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) id: AppId,
+    pub(super) request: u32,
+    pub(super) max: u32,
+    /// Processors that are there for programs.
+    pub(super) there: u32,
+    /// Processors below which it gains nothing from running.
+    pub(super) lowest: u32,
+    /// Its share relative to others.
+    pub(super) weight: f64,
+    /// It wants little because it is in a serial phase.
+    pub(super) serial: bool,
+    /// It gave processors back and wants no more than these until it says so.
+    pub(super) kept: Option<u32>,
+    /// What it measured last.
+    pub(super) speedup: Option<Speedup>,
+    /// Under which program and region its times are kept, from its first report on.
+    pub(super) kept_as: Option<(String, u64)>,
+    pub(super) holding: Holding,
+    /// The last so many processors of the holding are idle (L5).
+    pub(super) idle: usize,
+    /// Since when it holds each processor of its holding.
+    pub(super) since: Vec<Nanos>,
+    /// What it is to hold.
+    pub(super) target: Vec<u32>,
+    /// Processor time that it was allocated.
+    pub(super) cpu_time: Nanos,
+}
+
+impl Entry {
+    /// Takes over a holding; tells when it is another one than before.
+    pub(super) fn hold(&mut self, now: Nanos, holding: Holding) -> Option<Change> {
+        if holding == self.holding {
+            return None;
+        }
+        // A processor of its own is young when it stops being shared.
+        let stays = !self.holding.shared || holding.shared;
+        let held = &self.holding.cpus;
+        let since = |cpu| held.iter().position(|it| stays && it == cpu).map_or(now, |at| self.since[at]);
+        self.since = holding.cpus.iter().map(since).collect();
+        self.holding = holding.clone();
+        Some(Change { app: self.id, holding })
+    }
+
+    /// What it holds, without what is idle in its serial phase (L5).
+    pub(super) fn used(&self) -> &[u32] {
+        let cpus = &self.holding.cpus;
+        &cpus[..cpus.len() - self.idle]
+    }
+
+    /// Processors that it can use.
+    pub(super) fn most(&self) -> u32 {
+        // What it gave back limits what it can use; its share is still that of its request.
+        self.max.min(self.there).min(self.kept.unwrap_or(u32::MAX)).max(1)
+    }
+
+    /// Processors that it wants and can use: what its view says.
+    pub(super) fn wants(&self) -> u32 {
+        self.request.max(1).min(self.most())
+    }
+
+    pub(super) fn view(&self) -> AppView {
+        let max = self.most();
+        AppView {
+            max,
+            allocated: self.holding.unbound.unwrap_or(u32::try_from(self.used().len()).unwrap_or(u32::MAX)),
+            cpu_time: self.cpu_time,
+            min: self.lowest.min(max),
+            weight: self.weight,
+            speedup: self.speedup,
+            ..AppView::new(self.id, self.request.max(1))
+        }
+    }
+}
