@@ -21,7 +21,7 @@ fn number_and_processors_are_of_one_epoch() {
         let written = Arc::clone(&area);
         let manager = loom::thread::spawn(move || {
             for epoch in 1..=3 {
-                written.publish(epoch, false, false, &processors(epoch));
+                written.publish(epoch, false, false, processors(epoch).iter());
             }
         });
         let (grant, cpus) = area.read_with_cpus();
