@@ -29,6 +29,13 @@ impl Ledger {
         self.hold_ends.is_none()
     }
 
+    /// What was settled is what the long way finds, whichever way it was settled.
+    #[cfg(test)]
+    pub(crate) fn is_settled_as_the_long_way_does(&mut self, now: Nanos) -> bool {
+        let kept = self.kept(now);
+        self.decision.unbound || self.settle_around(&kept, now).is_empty()
+    }
+
     /// For how long a processor is not taken after its grant (M4).
     pub(super) fn hold(&self) -> Nanos {
         MAX_HOLD.min(self.quantum / 4)

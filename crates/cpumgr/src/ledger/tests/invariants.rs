@@ -90,6 +90,7 @@ proptest! {
                 None => ledger.tick(now),
             };
             check(&ledger);
+            prop_assert!(ledger.is_settled_as_the_long_way_does(now));
             // L3: a young processor of its own was kept, unless its program wants less now or shares (L2).
             for entry in &ledger.entries {
                 let Some((before, since)) = held.get(&entry.id) else { continue };
