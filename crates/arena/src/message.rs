@@ -47,6 +47,9 @@ pub enum ToManager {
         request: u32,
         /// What it is, for reports.
         label: String,
+        /// As in [`ToManager::Announce`].
+        #[serde(default = "yes")]
+        attach: bool,
     },
     /// "Who waits to be started?"
     Queue,

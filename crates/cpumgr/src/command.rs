@@ -17,10 +17,8 @@ use crate::{administration, simulate, socket};
 pub fn execute(command: Command) -> Result<(), Error> {
     match command {
         Command::Daemon(args) => serve(&args),
-        Command::Run(args) => Err(run::run(&args, Start::Now, |warning| eprintln!("cpumgr: {}", printable(warning)))),
-        Command::Submit(args) => {
-            Err(run::run(&args, Start::InTurn, |warning| eprintln!("cpumgr: {}", printable(warning))))
-        }
+        Command::Run(args) => Err(run::run(&args, Start::Now, complain)),
+        Command::Submit(args) => Err(run::run(&args, Start::InTurn, complain)),
         Command::Attach(args) => administration::attach(&args),
         Command::Detach(args) => administration::detach(&args),
         Command::Mpl(args) => administration::level(&args),
@@ -57,6 +55,12 @@ fn status(args: &StatusArgs) -> Result<(), Error> {
         report.table().lines().map(|line| printable(line) + "\n").collect()
     };
     print(&text)
+}
+
+/// One line on standard error. Where that is closed or full nothing else suffers: `run` runs its program all the same, and
+/// an exit code is what it is.
+pub(crate) fn complain(text: &str) {
+    platform::message::say(format_args!("cpumgr: {}", printable(text)));
 }
 
 /// Writes to standard output.

@@ -18,6 +18,7 @@ pub mod error;
 pub mod escape;
 pub mod fence;
 pub mod foreign;
+mod inherited;
 pub mod instance;
 pub mod kernel;
 pub mod ledger;
@@ -42,7 +43,7 @@ pub fn run(policies: Registry) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             // Parts of the text may come from whatever answered at a socket.
-            eprintln!("cpumgr: {}", escape::printable(&error.to_string()));
+            command::complain(&error.to_string());
             ExitCode::from(error.code())
         }
     }

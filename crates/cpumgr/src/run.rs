@@ -19,7 +19,7 @@ use crate::cli::{Preload, RunArgs, Strangers, Threads};
 use crate::daemon::{BACKGROUND_IDLE, Options, background};
 use crate::error::{CANCELLED, Error, RUNNING, is_absent};
 use crate::preload::{self, Program};
-use crate::{instance, socket};
+use crate::{inherited, instance, socket};
 
 /// The file that makes a directory the drop-in library's.
 const LIBRARY: &str = "libgomp.so.1";
@@ -75,6 +75,7 @@ pub fn run(args: &RunArgs, start: Start, warn: impl Fn(&str)) -> Error {
              directory with --lib or {LIBRARY_VARIABLE}; the program runs with the OpenMP library that it finds"
         )),
     }
+    inherited::pass_on(&mut command);
     let source = command.exec();
     Error::Exec { program: args.command[0].to_string_lossy().into_owned(), source }
 }
@@ -104,7 +105,7 @@ fn ensure_manager(socket: &Path, args: &RunArgs, when: Start, warn: &impl Fn(&st
     loop {
         let said = match when {
             Start::Now => announce(socket, args, warn),
-            Start::InTurn => submit(socket, args, &mut begin),
+            Start::InTurn => submit(socket, args, &mut begin, warn),
         };
         match said {
             Ok(()) => {
@@ -169,29 +170,35 @@ fn announce(socket: &Path, args: &RunArgs, warn: &impl Fn(&str)) -> Result<(), C
             return Err(connection.broken(format!("it answered an announcement with {other:?}")));
         }
     }
-    if let Some(wanted) = args.policy.as_deref() {
-        connection.send(&ToManager::Status)?;
-        if let (FromManager::Status(status), _) = connection.receive()?
-            && status.policy != wanted
-        {
-            let there = socket.display();
-            warn(&format!(
-                "the manager at {there} runs policy {}; --policy {wanted} is only for a new one",
-                status.policy
-            ));
-        }
+    mention_policy(&connection, socket, args, warn)
+}
+
+/// Says so when the manager runs another policy than was asked for.
+fn mention_policy(
+    connection: &Connection,
+    socket: &Path,
+    args: &RunArgs,
+    warn: &impl Fn(&str),
+) -> Result<(), ConnectError> {
+    let Some(wanted) = args.policy.as_deref() else { return Ok(()) };
+    connection.send(&ToManager::Status)?;
+    if let (FromManager::Status(status), _) = connection.receive()?
+        && status.policy != wanted
+    {
+        let there = socket.display();
+        warn(&format!("the manager at {there} runs policy {}; --policy {wanted} is only for a new one", status.policy));
     }
     Ok(())
 }
 
 /// Waits in the queue until this process may be a program. A manager that ends meanwhile, `begin` being the time from
 /// which on another one is waited for, is an error; the place in its queue is lost.
-fn submit(socket: &Path, args: &RunArgs, begin: &mut Instant) -> Result<(), ConnectError> {
+fn submit(socket: &Path, args: &RunArgs, begin: &mut Instant, warn: &impl Fn(&str)) -> Result<(), ConnectError> {
     let connection = Connection::open(socket, ANSWER)?;
     let request = std::thread::available_parallelism().map_or(1, |count| u32::try_from(count.get()).unwrap_or(1));
     let words = args.command.iter().map(|word| word.to_string_lossy());
     let label = words.collect::<Vec<_>>().join(" ").chars().take(64).collect();
-    connection.send(&ToManager::Submit { request, label })?;
+    connection.send(&ToManager::Submit { request, label, attach: !args.no_attach })?;
     let mut answer = connection.receive()?.0;
     if matches!(answer, FromManager::Queued { .. }) {
         let waited = connection.receive_patiently();
@@ -199,7 +206,7 @@ fn submit(socket: &Path, args: &RunArgs, begin: &mut Instant) -> Result<(), Conn
         answer = waited?.0;
     }
     match answer {
-        FromManager::Admitted => Ok(()),
+        FromManager::Admitted => mention_policy(&connection, socket, args, warn),
         FromManager::Refused(refused) => Err(ConnectError::Refused { path: socket.to_owned(), refused }),
         other => Err(connection.broken(format!("it answered a submission with {other:?}"))),
     }

@@ -55,10 +55,21 @@ impl Stranger {
         Self::start_by(Command::new(std::env::current_exe().unwrap()))
     }
 
-    /// The same by `cpumgr run`.
-    fn run(manager: &Manager, options: &[&str]) -> (Self, Vec<Tid>) {
+    /// The same with processors of its own, as under `taskset`.
+    fn start_on(cpus: &CpuSet) -> (Self, Vec<Tid>) {
+        let cpus = cpus.clone();
+        // In a thread of its own, since masks are the threads' own and children inherit them.
+        let bound = std::thread::spawn(move || {
+            set_affinity(None, &cpus).unwrap();
+            Self::start()
+        });
+        bound.join().unwrap()
+    }
+
+    /// The same by `cpumgr run` or `submit`.
+    fn run(manager: &Manager, verb: &str, options: &[&str]) -> (Self, Vec<Tid>) {
         let mut command = cpumgr();
-        command.arg("run").arg("--socket").arg(manager.socket()).args(options).arg("--");
+        command.arg(verb).arg("--socket").arg(manager.socket()).args(options).arg("--");
         command.arg(std::env::current_exe().unwrap()).stderr(Stdio::null());
         Self::start_by(command)
     }
@@ -155,9 +166,9 @@ fn an_attached_process_is_managed_by_its_threads_masks_and_gets_them_back() {
 fn a_program_under_run_that_has_threads_and_does_not_speak_is_attached_by_itself() {
     let Some(cpus) = two_processors() else { return };
     let manager = Manager::start(&["--cpus", &cpus]);
-    let (alone, alone_tids) = Stranger::run(&manager, &["--no-attach"]);
+    let (alone, alone_tids) = Stranger::run(&manager, "run", &["--no-attach"]);
     let before = masks(&alone_tids);
-    let (stranger, tids) = Stranger::run(&manager, &[]);
+    let (stranger, tids) = Stranger::run(&manager, "run", &[]);
     let mut program = manager.program(2, 2);
     let status = eventually("it is attached", || manager.status().programs.into_iter().find(|it| it.attached));
     assert_eq!((status.pid.unsigned_abs(), status.request), (stranger.pid(), 2), "{status:?}");
@@ -175,6 +186,61 @@ fn a_program_under_run_that_has_threads_and_does_not_speak_is_attached_by_itself
     assert_eq!(masks(&alone_tids), before);
     drop(stranger);
     program.until("its processor is free again", |seen| seen.processors == 2);
+}
+
+#[test]
+fn a_submitted_program_that_has_threads_and_does_not_speak_is_attached_as_under_run() {
+    let manager = Manager::start(&[]);
+    let (alone, _) = Stranger::run(&manager, "submit", &["--no-attach"]);
+    let (stranger, _) = Stranger::run(&manager, "submit", &[]);
+    let status = eventually("it is attached", || manager.status().programs.into_iter().find(|it| it.attached));
+    assert_eq!(status.pid.unsigned_abs(), stranger.pid());
+    assert_eq!(manager.status().status.silent, [alone.pid().cast_signed()]);
+}
+
+#[test]
+fn attached_processes_keep_to_the_processors_with_which_they_were_started() {
+    let Some(cpus) = two_processors() else { return };
+    let manager = Manager::start(&["--cpus", &cpus]);
+    let managed = CpuSet::parse_list(&cpus).unwrap();
+    let [first, second] = [0, 1].map(|index| CpuSet::single(managed.iter().nth(index).unwrap()));
+    // One of them would be moved to the idle processor.
+    let strangers = [Stranger::start_on(&first), Stranger::start_on(&first)];
+    for (stranger, _) in &strangers {
+        done(&manager, &["attach", &stranger.pid().to_string()]);
+    }
+    let report = manager.status();
+    for (stranger, tids) in &strangers {
+        let status = report.programs.iter().find(|it| it.pid.unsigned_abs() == stranger.pid()).unwrap();
+        assert_eq!((status.cpus.as_str(), status.within.as_deref()), (&*first.to_string(), Some(&*first.to_string())));
+        assert!(masks(tids).iter().all(|mask| *mask == first), "{:?}", masks(tids));
+    }
+    let mut program = manager.program(2, 2);
+    assert_eq!(program.until("it has what they cannot use", |seen| seen.processors == 1).cpus, second);
+
+    // Who may run on none that is managed stays where it is.
+    let narrow = Manager::start(&["--cpus", &second.to_string()]);
+    let (stranger, tids) = Stranger::start_on(&first);
+    done(&narrow, &["attach", &stranger.pid().to_string()]);
+    assert_eq!(narrow.status().programs[0].request, 1);
+    assert!(masks(&tids).iter().all(|mask| *mask == first), "{:?}", masks(&tids));
+}
+
+#[test]
+fn a_thread_of_the_kernel_is_not_attached() {
+    let kthreadd = Tid(2);
+    if !nix::unistd::geteuid().is_root() || !std::fs::read("/proc/2/comm").is_ok_and(|name| name == b"kthreadd\n") {
+        println!("skipped: needs root, and a view of the kernel's threads");
+        return;
+    }
+    let manager = Manager::start(&[]);
+    let before = affinity(Some(kthreadd)).unwrap();
+    let output = say(&manager, &["attach", "2"]);
+    let after = affinity(Some(kthreadd)).unwrap();
+    // Whatever happened: it is everybody's.
+    set_affinity(Some(kthreadd), &before).unwrap();
+    assert_eq!(after, before);
+    assert!(errors(&output).contains("a thread of the kernel"), "{}", errors(&output));
 }
 
 #[test]

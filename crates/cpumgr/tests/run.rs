@@ -44,6 +44,39 @@ fn exit_codes_signals_and_arguments_are_the_programs_own() {
 }
 
 #[test]
+fn where_nobody_can_hear_a_warning_the_program_runs_and_exit_codes_are_what_they_are() {
+    let dir = tempfile::tempdir().unwrap();
+    let _end = EndManagers(dir.path());
+    let full = || std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let empty = dir.path().join("empty");
+    std::fs::create_dir(&empty).unwrap();
+    // There is something to warn about: no library.
+    let output = shell(dir.path(), "echo ran").env("NANOS_SHIM_DIR", &empty).stderr(full()).output().unwrap();
+    assert_eq!((output.status.code(), String::from_utf8_lossy(&output.stdout).as_ref()), (Some(0), "ran\n"));
+    let missing = run(dir.path()).args(["--", "/no/such/program"]).stderr(full()).status().unwrap();
+    assert_eq!(missing.code(), Some(127));
+    let second = cpumgr().args(["daemon", "--socket"]).arg(dir.path().join("m/app.sock")).stderr(full()).status();
+    assert_eq!(second.unwrap().code(), Some(4), "a manager runs there already");
+}
+
+#[test]
+fn a_pipe_signal_that_is_ignored_is_ignored_by_the_program_and_no_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let _end = EndManagers(dir.path());
+    let ignored = |script: &str| {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]).arg(cpumgr().get_program());
+        command.args(["run", "--socket"]).arg(dir.path().join("m/app.sock"));
+        let output = command.args(["--", "grep", "SigIgn", "/proc/self/status"]).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let set = u64::from_str_radix(said.split_whitespace().last().unwrap(), 16).unwrap();
+        set & 1 << (nix::libc::SIGPIPE - 1) != 0
+    };
+    assert!(ignored("trap '' PIPE; exec \"$0\" \"$@\""));
+    assert!(!ignored("exec \"$0\" \"$@\""));
+}
+
+#[test]
 fn a_missing_program_is_127_and_a_file_that_is_none_126() {
     let dir = tempfile::tempdir().unwrap();
     let _end = EndManagers(dir.path());

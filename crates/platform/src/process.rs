@@ -219,6 +219,26 @@ fn read_proc(pid: Pid, file: &str, call: &'static str) -> SysResult<Vec<u8>> {
     })
 }
 
+/// Whether a process is one of the kernel's own threads: no program, and what it is bound to is inherited by those that come
+/// after it.
+///
+/// # Errors
+/// As [`start_time`].
+pub fn is_kernel_thread(pid: Pid) -> SysResult<bool> {
+    const CALL: &str = "read(/proc/PID/stat)";
+    let flags = parse_flags(&read_proc(pid, "stat", CALL)?).ok_or(SysError::new(CALL, libc::EBADMSG))?;
+    Ok(flags & PF_KTHREAD != 0)
+}
+
+/// The kernel's flag of its own threads; it stands in field 9 of `/proc/PID/stat`.
+const PF_KTHREAD: u32 = 0x0020_0000;
+
+fn parse_flags(stat: &[u8]) -> Option<u32> {
+    let name_end = stat.iter().rposition(|byte| *byte == b')')?;
+    let rest = std::str::from_utf8(stat.get(name_end + 1..)?).ok()?;
+    rest.split_ascii_whitespace().nth(6)?.parse().ok()
+}
+
 /// Field 22. Field 2 is the program's name in parentheses, and may itself hold blanks and parentheses.
 fn parse_start_time(stat: &[u8]) -> Option<u64> {
     let name_end = stat.iter().rposition(|byte| *byte == b')')?;
@@ -303,6 +323,18 @@ mod tests {
     fn a_stat_file_that_is_cut_or_not_numeric_has_no_start_time() {
         for stat in ["", "42", "42 (a)", "42 (a) S 1 2 3", "42 (a) S 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 x"] {
             assert_eq!(parse_start_time(stat.as_bytes()), None, "{stat:?}");
+        }
+    }
+
+    #[test]
+    fn the_flags_tell_the_kernels_own_threads_from_processes() {
+        let flags = |flags: &str| parse_flags(format!("2 (a) b) S 0 0 0 0 -1 {flags} 0").as_bytes());
+        assert_eq!((flags("2129984"), flags("4194560")), (Some(0x0020_8040), Some(0x0040_0100)));
+        assert_eq!((flags("x"), parse_flags(b"2 (a) S 0 0")), (None, None));
+        assert_eq!(is_kernel_thread(current_pid()), Ok(false));
+        let kthreadd = Pid(2);
+        if fs::read("/proc/2/comm").is_ok_and(|name| name == b"kthreadd\n") {
+            assert_eq!(is_kernel_thread(kthreadd), Ok(true));
         }
     }
 

@@ -118,8 +118,8 @@ fn arguments(options: &Options) -> Vec<std::ffi::OsString> {
     let mut push = |name: &str, value: std::ffi::OsString| arguments.extend([name.into(), value]);
     push("--socket", options.socket.clone().into());
     push("--policy", options.policy.clone().into());
-    push("--quantum", format!("{}us", options.quantum.as_micros()).into());
-    push("--grace", format!("{}us", options.grace.as_micros()).into());
+    push("--quantum", format!("{}ns", options.quantum.as_nanos()).into());
+    push("--grace", format!("{}ns", options.grace.as_nanos()).into());
     if let Some(level) = options.level {
         push("--mpl", level.to_string().into());
     }
@@ -132,7 +132,7 @@ fn arguments(options: &Options) -> Vec<std::ffi::OsString> {
     if let Some(cpus) = &options.cpus {
         push("--cpus", cpus.to_string().into());
     }
-    let idle = options.idle_exit.map_or("never".into(), |time| format!("{}us", time.as_micros()));
+    let idle = options.idle_exit.map_or("never".into(), |time| format!("{}ns", time.as_nanos()));
     push("--idle-exit", idle.into());
     if let Some(trace) = &options.trace {
         push("--trace", trace.clone().into());
@@ -206,7 +206,7 @@ mod tests {
     #[test]
     fn a_manager_in_the_background_has_the_options_of_its_starter() {
         let words =
-            ["cpumgr", "daemon", "--background", "--policy", "equip", "--quantum", "50ms", "--grace", "7ms", "--mpl"];
+            ["cpumgr", "daemon", "--background", "--policy", "equip", "--quantum", "50ms", "--grace", "900ns", "--mpl"];
         let words = [
             &words[..],
             &[

@@ -3,7 +3,9 @@
 //! # Protocol
 //! 1. `attach PID`: the process must be the asker's own. It counts as a program that asks for as many processors as it
 //!    has threads.
-//! 2. Whenever its processors change, each of its threads is bound to those of them that the thread's own mask allows,
+//! 2. It is given only processors on which some thread of it was allowed to run when it was attached (`taskset`, a
+//!    cpuset): the others are not its user's wish. Where none of those is managed its threads stay where they are.
+//!    Whenever its processors change, each of its threads is bound to those of them that the thread's own mask allows,
 //!    or to all of them. Threads made later inherit that from who made them; each quantum looks for such, and for
 //!    threads that bound themselves.
 //!    A process that `cpumgr run` announced is attached by itself when it has become a program with several threads that
@@ -60,6 +62,10 @@ pub(super) struct Attached {
     name: String,
     /// The initial thread's mask when it was attached.
     fence: CpuSet,
+    /// Where its threads might run then, when those are not all that are managed.
+    within: Option<CpuSet>,
+    /// None of that is managed: nobody is bound.
+    elsewhere: bool,
     max: u32,
     count: u32,
     bound: BTreeMap<i32, Bound>,
@@ -72,6 +78,9 @@ impl Attached {
     fn open(pid: Pid, owner: u32, managed: &CpuSet, kernel: &dyn Kernel, now: u64) -> Result<Self, String> {
         let gone = |error: SysError| format!("process {pid} cannot be attached: {error}");
         let pidfd = process::pidfd_open(pid).map_err(gone)?;
+        if process::is_kernel_thread(pid).map_err(gone)? {
+            return Err(format!("process {pid} is a thread of the kernel, and no program"));
+        }
         let threads = Threads::of(pid, &pidfd).map_err(gone)?;
         let user = fstat(&threads).map_err(|errno| format!("process {pid} cannot be attached: {errno}"))?.st_uid;
         if user != owner && owner != 0 {
@@ -79,12 +88,18 @@ impl Attached {
         }
         let fence = threads.mask(kernel, Tid(pid.0)).map_err(gone)?;
         let fence = fence.ok_or_else(|| format!("process {pid} has ended"))?;
-        let count = threads.list(MAX_THREADS).map_err(gone)?.len();
+        let tids = threads.list(MAX_THREADS).map_err(gone)?;
+        // Those that ended meanwhile are nowhere.
+        let masks = tids.iter().filter_map(|tid| threads.mask(kernel, *tid).ok().flatten());
+        let within = masks.fold(fence.clone(), |all, mask| all.union(&mask));
+        let usable = managed.intersection(&within);
         let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX).max(1);
         Ok(Self {
             name: name_of(pid).map_err(gone)?,
-            max: number(managed.intersection(&fence).len()),
-            count: number(count),
+            max: number(usable.len()),
+            count: number(tids.len()),
+            elsewhere: usable.is_empty(),
+            within: (usable != *managed).then_some(within),
             pid,
             owner: user,
             pidfd,
@@ -102,6 +117,9 @@ impl Attached {
         let tids = self.threads.list(MAX_THREADS)?;
         self.count = u32::try_from(tids.len()).unwrap_or(u32::MAX).max(1);
         self.bound.retain(|tid, _| tids.iter().any(|it| it.0 == *tid));
+        if self.elsewhere {
+            return Ok(true);
+        }
         let mut budget = BUDGET;
         for tid in tids {
             let Some(mask) = self.threads.mask(kernel, tid)? else { continue };
@@ -177,6 +195,9 @@ impl Server {
         let waited = self.reactor.add(&attached.pidfd, serial, Role::Process);
         waited.map_err(|error| format!("process {pid} cannot be attached: {error}"))?;
         self.ledger.arrive(AppId(serial), attached.count, attached.max);
+        if let Some(within) = &attached.within {
+            self.ledger.confine(AppId(serial), &within.iter().map(|cpu| cpu.0).collect());
+        }
         self.ledger.set_weight(AppId(serial), self.weight_of(pid));
         tracing::info!(pid = pid.0, name = attached.name, threads = attached.count, "a process is attached");
         self.attached.insert(serial, attached);
@@ -297,7 +318,7 @@ impl Server {
                 max: attached.max,
                 granted: holding.number(),
                 cpus: attached.cpus.to_string(),
-                within: None,
+                within: attached.within.as_ref().map(CpuSet::to_string),
                 shared: holding.shared,
                 dedicated: holding.dedicated,
                 fixed_team: true,

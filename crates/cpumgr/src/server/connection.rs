@@ -118,7 +118,7 @@ impl Server {
             }
             ToManager::Announce { attach } => self.announce(serial, attach),
             ToManager::Control(control) => self.control(serial, control, now),
-            ToManager::Submit { request, label } => self.submit(serial, request, &label, now),
+            ToManager::Submit { request, label, attach } => self.submit(serial, (request, &label, attach), now),
             ToManager::Join => self.join(serial),
             ToManager::Queue => {
                 let report = self.queue_report(serial, now);

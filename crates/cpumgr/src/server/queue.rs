@@ -6,7 +6,7 @@
 //!    (`Policy::admission`, whose number stands: it keeps its own level, and lets in beyond it who has waited too long).
 //!    An admitted process counts as running until it ends, whether or not it registers. When nobody waits any more the
 //!    policy is asked once more.
-//! 3. It hears `admitted` and becomes its program. Who is cancelled hears a refusal instead.
+//! 3. It hears `admitted` and becomes its program, as one that was announced does. Who is cancelled hears a refusal instead.
 //!
 //! # Invariants
 //! - A1 First come, first served.
@@ -37,11 +37,13 @@ pub(super) struct Place {
     request: u32,
     /// What it says of itself, escaped.
     label: String,
+    /// It may be managed by its threads' masks when it does not register.
+    attach: bool,
 }
 
 impl Server {
     /// Puts a process at the end of the queue.
-    pub(super) fn submit(&mut self, serial: u64, request: u32, label: &str, now: u64) {
+    pub(super) fn submit(&mut self, serial: u64, (request, label, attach): (u32, &str, bool), now: u64) {
         if self.queue.len() >= MAX_WAITING {
             return self.refuse(serial, RefusedCode::Full, format!("{MAX_WAITING} programs wait already"));
         }
@@ -56,7 +58,7 @@ impl Server {
         self.check(serial, watched);
         let cut = &label.as_bytes()[..label.len().min(MAX_LABEL)];
         let ahead = u32::try_from(self.queue.len()).unwrap_or(u32::MAX);
-        self.queue.push_back(Place { serial, since: now, request: request.max(1), label: escape(cut) });
+        self.queue.push_back(Place { serial, since: now, request: request.max(1), label: escape(cut), attach });
         self.say(serial, vec![FromManager::Queued { id: serial, ahead }]);
     }
 
@@ -102,7 +104,8 @@ impl Server {
         for _ in 0..admit {
             let Some(place) = self.queue.pop_front() else { break };
             if let Some(connection) = self.connections.get_mut(&place.serial) {
-                (connection.announced, connection.request) = (true, place.request);
+                (connection.announced, connection.attach) = (true, place.attach);
+                connection.request = place.request;
                 tracing::info!(pid = connection.peer.pid.0, label = place.label, "a program may start");
             }
             self.say(place.serial, vec![FromManager::Admitted]);

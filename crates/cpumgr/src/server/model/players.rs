@@ -141,7 +141,7 @@ pub(super) fn tool(world: &World) {
 /// Who waits to be started, and ends.
 pub(super) fn submitter(world: &World) {
     let mut line = world.open(PROGRAMS);
-    let answer = line.ask(ToManager::Submit { request: 1, label: "later".into() });
+    let answer = line.ask(ToManager::Submit { request: 1, label: "later".into(), attach: true });
     assert!(matches!(answer[..], [FromManager::Queued { .. }]), "{answer:?}");
     world.rests(true);
     match line.answer() {
