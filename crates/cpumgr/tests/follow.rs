@@ -219,6 +219,37 @@ fn what_a_program_forks_and_executes_is_not_confined_to_its_grant() {
 }
 
 #[test]
+fn programs_in_turn_on_one_processor_have_long_turns_and_what_they_start_has_usual_ones() {
+    let manager = with_one_processor();
+    let Some(compiled) = Compiled::new(&manager, "obey") else { return };
+    let mut first = Obedient::start(&compiled, &manager);
+    let usual = first.ask("t");
+    if usual == "0" {
+        return println!("skipped: this kernel has no turns of a thread's own (it is older than 6.12)");
+    }
+    let until = |program: &mut Obedient, turn: &str| {
+        eventually(&format!("turns of {turn} us"), || (program.ask("t") == turn).then_some(()));
+    };
+    let mut second = Obedient::start(&compiled, &manager);
+    for program in [&mut first, &mut second] {
+        until(program, "20000");
+    }
+    // Both ways to lose them: for the rest of the grant's time.
+    assert_eq!(first.ask("p"), usual);
+    assert_eq!(second.ask("e"), usual);
+    for program in [&mut first, &mut second] {
+        assert_eq!(program.ask("t"), usual);
+    }
+    drop(second);
+    eventually("the first has its own", || (!manager.status().programs[0].shared).then_some(()));
+    assert_eq!(first.ask("t"), usual);
+    let second = Obedient::start(&compiled, &manager);
+    until(&mut first, "20000");
+    drop(second);
+    until(&mut first, &usual);
+}
+
+#[test]
 fn the_manager_learns_the_speedup_of_programs_of_known_serial_shares() {
     let Some(cpus) = two_processors() else { return };
     let manager = Manager::start(&["--cpus", &cpus, "--policy", "pdpa"]);

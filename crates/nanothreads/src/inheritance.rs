@@ -1,4 +1,4 @@
-//! The mask that others inherit from a thread of the engine: the one that the program was started with (D2).
+//! What others inherit from a thread of the engine: the mask that the program was started with (D2), and usual turns.
 //!
 //! A virtual processor may be bound to one processor, and the kernel hands a thread's mask on to whatever that thread creates.
 //! - What it forks gets the program's mask by `pthread_atfork`.
@@ -9,6 +9,8 @@
 //!   to know of the `vfork`, which could not be wrapped, since it returns twice: its child sets itself right when it becomes
 //!   a program.
 //!
+//! Turns go the same way: a master that has long ones ([`stint`](crate::local)) gives them up before it starts anything.
+//!
 //! # In a child of `vfork`
 //! It shares memory and thread-locals with the thread that forked it, which sleeps until the exec; other threads run. So it
 //! must not allocate nor lock, and what it writes its parent finds. [`before_exec`] reads a thread-local and words of the
@@ -17,7 +19,7 @@
 //! have squeezed the parent since).
 
 use crate::engine_state::engine;
-use crate::local::{self, local};
+use crate::local::{self, Local, local};
 use crate::vp::Vp;
 use platform::affinity;
 use platform::mask::{self, Mask};
@@ -35,14 +37,17 @@ use platform::mask::{self, Mask};
 /// });
 /// ```
 pub fn unbound<R>(body: impl FnOnce() -> R) -> R {
+    if let Some(local) = local::existing() {
+        local.end_long_turns();
+    }
     let _unbound = local::bound().and_then(Unbound::begin);
     body()
 }
 
-/// True when what the calling thread starts would inherit processors that this crate bound it to. Cost: a thread-local load, on
-/// a virtual processor another one. May be called in signal handlers and in children of `vfork`.
+/// True when what the calling thread starts would inherit processors that this crate bound it to, or the long turns of a master.
+/// Cost: a thread-local load, and another one or two. May be called in signal handlers and in children of `vfork`.
 pub fn is_bound() -> bool {
-    local::bound().is_some()
+    local::bound().is_some() || local::existing().is_some_and(Local::has_long_turns)
 }
 
 /// To be called before the caller (a bound thread, or a child that it has by `vfork` or `clone`) becomes another program:
@@ -51,6 +56,13 @@ pub fn is_bound() -> bool {
 ///
 /// Cost: as [`is_bound`], and up to four system calls where that says yes. May be called where that may be; sets errno.
 pub fn before_exec() {
+    if let Some(local) = local::existing().filter(|local| local.has_long_turns()) {
+        if local.tid() == mask::current_task() {
+            local.end_long_turns();
+        } else {
+            local.end_childs_long_turns();
+        }
+    }
     let Some(vp) = local::bound() else { return };
     let is_the_thread = vp.tid() == Some(mask::current_task());
     if is_the_thread || is_inherited(vp) {

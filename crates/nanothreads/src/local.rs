@@ -44,6 +44,7 @@ mod claim;
 mod group;
 mod lead;
 mod reserve;
+mod stint;
 mod supplied;
 mod visit;
 
@@ -142,9 +143,14 @@ pub(crate) fn local() -> &'static Local {
 /// does not allocate.
 #[inline]
 pub(crate) fn bound() -> Option<&'static Vp> {
+    existing()?.vp().filter(|vp| vp.is_bound())
+}
+
+/// The calling thread's state, if it has one.
+#[inline]
+pub(crate) fn existing() -> Option<&'static Local> {
     // SAFETY: - as in `local`.
-    let local = unsafe { CURRENT.get().as_ref() }?;
-    local.vp().filter(|vp| vp.is_bound())
+    unsafe { CURRENT.get().as_ref() }
 }
 
 #[cold]
@@ -238,6 +244,23 @@ impl Local {
     #[inline]
     pub(crate) fn pins(&self) -> u32 {
         self.pins.get()
+    }
+
+    /// What the thread starts would inherit turns that are longer than usual ([`stint`]).
+    #[inline]
+    pub(crate) fn has_long_turns(&self) -> bool {
+        self.claim.stint.is_long()
+    }
+
+    /// Its turns are usual ones from now on, until it shares a processor anew.
+    #[inline]
+    pub(crate) fn end_long_turns(&self) {
+        self.claim.stint.end();
+    }
+
+    /// Gives a child that shares the thread's memory usual turns. Writes nothing.
+    pub(crate) fn end_childs_long_turns(&self) {
+        self.claim.stint.restore();
     }
 
     pub(crate) fn patience(&self) -> &Patience {

@@ -148,6 +148,13 @@ impl Managed {
         self.client().is_alive() && self.client().grant().shared
     }
 
+    /// True where it lets the program take turns with others on one processor.
+    #[inline]
+    pub(crate) fn has_one_in_turn(&self) -> bool {
+        let grant = self.client().grant();
+        grant.shared && grant.processors == 1 && self.client().is_alive()
+    }
+
     /// A master forks the outermost region `region`, which could use `wanted` processors. Returns how many it may have at most,
     /// whatever is granted. Cost in most cases: two loads and a store.
     #[inline]

@@ -127,6 +127,10 @@ impl Vp {
                 has_panicked: AtomicBool::new(false),
             })),
         }));
+        // It would inherit them.
+        if let Some(local) = local::existing() {
+            local.end_long_turns();
+        }
         match vp.start_thread(stack) {
             Ok(thread) => vp.station().begin(thread, home),
             Err(error) => {

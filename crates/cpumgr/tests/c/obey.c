@@ -4,14 +4,20 @@
  *   f  forks a child that runs a region: the child's SIZE, and then the child waits in it until x comes
  *   w  runs a region of default size: the processors on which its members are
  *   n  what `nproc` says that is run by the program
+ *   t  runs a region of default size: the main thread's turn in us as the kernel has it, 0 where it has none of its own
+ *   e  runs a region of two threads: the same
+ *   p  makes a thread: the same of that
  *   q  ends */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <omp.h>
+#include <pthread.h>
 #include <sched.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -50,9 +56,24 @@ static int threads(void) {
   return count;
 }
 
+static void *turn(void *answer) {
+  struct {
+    uint32_t size, policy;
+    uint64_t flags;
+    int32_t nice;
+    uint32_t priority;
+    uint64_t runtime, deadline, period;
+  } attributes = {0};
+  if (syscall(SYS_sched_getattr, 0, &attributes, sizeof attributes, 0) != 0) perror("sched_getattr");
+  *(uint64_t *)answer = attributes.runtime / 1000;
+  return NULL;
+}
+
 int main(void) {
   char line[16];
   int same;
+  uint64_t us;
+  pthread_t thread;
   setvbuf(stdout, NULL, _IOLBF, 0);
   region(&same);
   puts("ready");
@@ -72,6 +93,18 @@ int main(void) {
       wait(NULL);
     } else if (line[0] == 'n') {
       if (system("env -u OMP_NUM_THREADS nproc") != 0) puts("no nproc");
+    } else if (line[0] == 't') {
+      region(&same);
+      turn(&us);
+      printf("%lu\n", us);
+    } else if (line[0] == 'e') {
+#pragma omp parallel num_threads(2)
+      if (omp_get_thread_num() == 0) turn(&us);
+      printf("%lu\n", us);
+    } else if (line[0] == 'p') {
+      if (pthread_create(&thread, NULL, turn, &us) != 0) perror("pthread_create");
+      pthread_join(thread, NULL);
+      printf("%lu\n", us);
     } else if (line[0] == 'q') {
       return 0;
     }

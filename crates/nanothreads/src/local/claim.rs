@@ -3,6 +3,7 @@
 
 use super::Local;
 use super::group::UNKNOWN;
+use super::stint::Stint;
 use crate::engine_state::engine;
 use crate::shares::Share;
 use platform::clock::Ticks;
@@ -39,6 +40,7 @@ pub(super) struct Claim {
     forks: Cell<u32>,
     /// When a fork that got less than it could use looked last.
     looked: Cell<Option<Ticks>>,
+    pub(super) stint: Stint,
 }
 
 impl Default for Claim {
@@ -53,6 +55,7 @@ impl Default for Claim {
             region: Cell::new(0),
             forks: Cell::new(0),
             looked: Cell::new(None),
+            stint: Stint::default(),
         }
     }
 }
@@ -66,6 +69,7 @@ impl Claim {
         self.spare.set(ALL);
         self.wanted.set(0);
         self.inside.set(0);
+        self.stint.follow(false);
     }
 
     /// Gives back what the last region took: the master counts as one.
@@ -158,7 +162,10 @@ impl Local {
             engine.want(claim.wanted.replace(total), total);
         }
         let region = claim.region.take();
-        let most = engine.managed().map_or(usize::MAX, |managed| managed.at_fork(total, region));
+        let most = engine.managed().map_or(usize::MAX, |managed| {
+            claim.stint.follow(managed.has_one_in_turn());
+            managed.at_fork(total, region)
+        });
         let limit = engine.sizer().limit();
         let limit = if limit < wanted { claim.limit_now() } else { limit };
         if engine.has_one_master() {
@@ -212,6 +219,7 @@ impl Local {
     #[inline]
     pub(crate) fn occupy(&self, size: u32) -> u32 {
         self.counters().forked(size);
+        self.claim.stint.end();
         if !self.is_outermost() {
             self.open_beyond(size as usize);
         } else if let Some(managed) = engine().managed() {
