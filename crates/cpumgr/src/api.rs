@@ -11,8 +11,8 @@
 //! - I1 The scheduler never waits for this thread: [`Mailbox::put`] says that there is no room, [`Api::take`] that
 //!   nothing is there. This thread waits for the scheduler, and for slow clients, one task for each.
 //! - I2 Bounded: calls that wait for the scheduler ([`CALLS`]), answers that wait for a client ([`MAILBOX`]), messages
-//!   per second of a client, connections that are neither programs nor announced nor queued (`door`); the scheduler
-//!   bounds the others.
+//!   per second of a client, connections that are neither programs nor announced nor queued, of all users and of one, and
+//!   those that wait at the door (`door`); the scheduler bounds the others.
 //! - I3 One message of a client is under way: the next one is read when its answer is sent. Who does not read answers
 //!   keeps nobody waiting but itself, and is let go when its queue stays full (`client::UNREAD`).
 //! - I4 Who a client is comes from the kernel, never from the client.
@@ -33,6 +33,8 @@ use tokio::sync::{mpsc, oneshot};
 
 mod client;
 mod door;
+
+pub(crate) use door::MAX_WAITING;
 
 /// Calls that wait for the scheduler.
 pub(crate) const CALLS: usize = 256;

@@ -17,9 +17,16 @@ impl Bucket {
 
     /// Takes a token; false when there is none.
     pub fn take(&mut self, now: u64) -> bool {
+        self.take_all(1, now)
+    }
+
+    /// Takes so many tokens, or none; false when there are fewer.
+    pub fn take_all(&mut self, tokens: u32, now: u64) -> bool {
         self.refill(now);
-        let had = self.tokens > 0;
-        self.tokens -= u32::from(had);
+        let had = self.tokens >= tokens;
+        if had {
+            self.tokens -= tokens;
+        }
         had
     }
 

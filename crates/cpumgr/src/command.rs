@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::escape::printable;
 use crate::run::{self, Start};
 use crate::status::Report;
-use crate::{administration, simulate, socket};
+use crate::{administration, log, simulate, socket};
 
 /// Does what the command line says. `run` returns only when it fails.
 ///
@@ -36,7 +36,7 @@ fn serve(args: &DaemonArgs) -> Result<(), Error> {
     if args.background {
         return background::start(&options);
     }
-    start_log();
+    log::start();
     if !args.detached {
         return daemon::serve(&options, || {}).map(drop);
     }
@@ -71,13 +71,4 @@ pub(crate) fn print(text: &str) -> Result<(), Error> {
         Err(source) => Err(Error::Io { what: "cannot write to", path: "standard output".into(), source }),
         Ok(()) => Ok(()),
     }
-}
-
-/// The log goes to standard error; `CPUMGR_LOG` says how much of it.
-fn start_log() {
-    let filter = tracing_subscriber::EnvFilter::builder()
-        .with_default_directive(tracing::level_filters::LevelFilter::INFO.into())
-        .with_env_var("CPUMGR_LOG")
-        .from_env_lossy();
-    tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false).with_writer(io::stderr).init();
 }

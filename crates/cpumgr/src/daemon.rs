@@ -6,6 +6,7 @@ use std::time::Duration;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use platform::affinity::CpuSet;
 
+use crate::api::MAX_WAITING;
 use crate::cli::{DaemonArgs, IdleExit, Level, Strangers, Threads};
 use crate::error::Error;
 use crate::fence::Fences;
@@ -13,17 +14,19 @@ use crate::instance::Instance;
 use crate::kernel::Linux;
 use crate::ledger::Ledger;
 use crate::limits;
-use crate::machine;
 use crate::reactor::Reactor;
-use crate::server::{Ended, MAX_PROGRAMS, Server, Setup};
+use crate::server::{Ended, MAX_PLACES, MAX_PROGRAMS, Server, Setup};
 use crate::trace::Trace;
+use crate::{machine, masks};
 
 pub mod background;
 
 /// Descriptors of a program: its socket, its process (once more if it was announced), its doorbell, and its areas until
 /// they are sent.
 const DESCRIPTORS_PER_PROGRAM: u64 = 6;
-/// Descriptors besides those of programs.
+/// Of a process that waits in the queue: its socket and itself.
+const DESCRIPTORS_PER_PLACE: u64 = 2;
+/// Descriptors besides those of programs, of the queue, and of connections that wait at the door.
 const OTHER_DESCRIPTORS: u64 = 256;
 /// How long a manager that nobody started by hand stays without programs.
 pub const BACKGROUND_IDLE: Duration = Duration::from_secs(10);
@@ -119,7 +122,9 @@ pub fn serve(options: &Options, ready: impl FnOnce()) -> Result<Ended, Error> {
     if options.system {
         instance.open_to_everybody()?;
     }
-    // With the socket: nobody else with this one has fences now.
+    // With the socket: nobody else with this one has attached anybody now.
+    masks::put_back(&options.socket, &Linux);
+    // As above: nobody else with this one has fences now.
     let fences = options.fence.as_deref().map(Fences::below).transpose()?;
     let trace = match &options.trace {
         Some(path) => Some(Trace::create(path).map_err(|source| Error::Io {
@@ -157,7 +162,8 @@ pub fn serve(options: &Options, ready: impl FnOnce()) -> Result<Ended, Error> {
 
 /// As many descriptors as the most programs need, if the hard limit lets us.
 fn raise_descriptor_limit() {
-    let wanted = MAX_PROGRAMS as u64 * DESCRIPTORS_PER_PROGRAM + OTHER_DESCRIPTORS;
+    let waiting = MAX_PLACES as u64 * DESCRIPTORS_PER_PLACE + MAX_WAITING as u64;
+    let wanted = MAX_PROGRAMS as u64 * DESCRIPTORS_PER_PROGRAM + waiting + OTHER_DESCRIPTORS;
     let raised = getrlimit(Resource::RLIMIT_NOFILE).and_then(|(soft, hard)| {
         let limit = soft.max(wanted.min(hard));
         setrlimit(Resource::RLIMIT_NOFILE, limit, hard).map(|()| limit)

@@ -31,6 +31,7 @@ use crate::foreign::Foreign;
 use crate::instance::Instance;
 use crate::kernel::Kernel;
 use crate::ledger::{Change, Ledger};
+use crate::masks::Keeper;
 use crate::reactor::{Event, Reactor, Role};
 use crate::trace::{self, Trace};
 
@@ -43,6 +44,7 @@ mod doorbell;
 mod fencing;
 #[cfg(test)]
 mod model;
+mod places;
 mod program;
 mod queue;
 mod report;
@@ -51,6 +53,7 @@ mod strangers;
 
 use connection::Connection;
 use deadlines::{Due, Pace};
+pub use queue::MAX_PLACES;
 use seam::Fault;
 
 /// Programs that are managed at once.
@@ -117,6 +120,10 @@ pub struct Server {
     level: Option<u32>,
     /// Programs that do not speak the protocol, by their number in the books.
     attached: BTreeMap<u64, attached::Attached>,
+    /// Writes their masks down; from the first one on.
+    keeper: Option<Keeper>,
+    /// Somebody was let go since.
+    unwritten: bool,
     /// Who waits to be started, first come first.
     queue: VecDeque<queue::Place>,
     /// The policy was last asked while somebody waited.
@@ -189,6 +196,8 @@ impl Server {
             kernel: setup.kernel,
             level: setup.level,
             attached: BTreeMap::new(),
+            keeper: None,
+            unwritten: false,
             foreign,
             queue: VecDeque::new(),
             queue_told: false,
@@ -303,6 +312,7 @@ impl Server {
         self.look_for_strangers(now);
         self.decide(now);
         self.admit_waiting(now);
+        self.note_masks();
         // A pass that happens anyway spares the next wakeup for a sign of life alone.
         if self.next_beat <= now + self.beat_interval() / 2 {
             self.page.beat(now);
@@ -446,6 +456,9 @@ impl Server {
     /// Says goodbye and ends.
     fn end(mut self) {
         self.let_all_go();
+        self.note_masks();
+        // As long as the socket is ours so is the file beside it.
+        drop(self.keeper.take());
         for connection in self.connections.values_mut() {
             if let Some(program) = &mut connection.program {
                 program.set_free(self.kernel.as_ref());

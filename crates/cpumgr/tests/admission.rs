@@ -189,6 +189,30 @@ fn a_program_under_run_that_has_threads_and_does_not_speak_is_attached_by_itself
 }
 
 #[test]
+fn the_masks_of_attached_processes_come_back_with_the_manager_after_one_that_was_killed() {
+    let Some(cpus) = two_processors() else { return };
+    let mut manager = Manager::start(&["--cpus", &cpus]);
+    let (mut stranger, mut tids) = Stranger::start();
+    let before = masks(&tids);
+    let mut program = manager.program(2, 2);
+    done(&manager, &["attach", &stranger.pid().to_string()]);
+    program.until("the program has one", |seen| seen.processors == 1);
+    eventually("the stranger's threads have one", || masks(&tids).iter().all(|mask| mask.len() == 1).then_some(()));
+    let file = manager.dir.path().join("app.sock.masks");
+    let bound = masks(&tids)[0].to_string();
+    let written =
+        |text: String| tids.iter().all(|tid| text.contains(&format!("[{},\"{}\",\"{bound}\"]", tid.0, before[0])));
+    eventually("that is written down", || std::fs::read_to_string(&file).is_ok_and(written).then_some(()));
+    tids.push(stranger.say("make"));
+    manager.kill();
+    assert!(masks(&tids).iter().all(|mask| mask.len() == 1), "nobody is there to put them back");
+    manager.start_again(&["--cpus", &cpus]);
+    assert_eq!(masks(&tids[..3]), before);
+    assert_eq!(masks(&tids)[3], before[2], "the new thread has the initial thread's");
+    assert!(!file.exists());
+}
+
+#[test]
 fn a_submitted_program_that_has_threads_and_does_not_speak_is_attached_as_under_run() {
     let manager = Manager::start(&[]);
     let (alone, _) = Stranger::run(&manager, "submit", &["--no-attach"]);
@@ -209,7 +233,9 @@ fn attached_processes_keep_to_the_processors_with_which_they_were_started() {
     for (stranger, _) in &strangers {
         done(&manager, &["attach", &stranger.pid().to_string()]);
     }
-    let report = manager.status();
+    let report = eventually("both have a processor", || {
+        Some(manager.status()).filter(|it| it.programs.iter().all(|it| !it.cpus.is_empty()))
+    });
     for (stranger, tids) in &strangers {
         let status = report.programs.iter().find(|it| it.pid.unsigned_abs() == stranger.pid()).unwrap();
         assert_eq!((status.cpus.as_str(), status.within.as_deref()), (&*first.to_string(), Some(&*first.to_string())));
@@ -222,7 +248,8 @@ fn attached_processes_keep_to_the_processors_with_which_they_were_started() {
     let narrow = Manager::start(&["--cpus", &second.to_string()]);
     let (stranger, tids) = Stranger::start_on(&first);
     done(&narrow, &["attach", &stranger.pid().to_string()]);
-    assert_eq!(narrow.status().programs[0].request, 1);
+    let status = eventually("it counts", || narrow.status().programs.into_iter().find(|it| !it.cpus.is_empty()));
+    assert_eq!(status.request, 1);
     assert!(masks(&tids).iter().all(|mask| *mask == first), "{:?}", masks(&tids));
 }
 

@@ -3,10 +3,11 @@
 
 mod support;
 
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use support::{CPUMGR, Manager, Program, cpumgr, errors, eventually, two_processors};
 
@@ -87,6 +88,46 @@ fn programs_of_two_users_share_the_machine_and_nothing_else() {
     assert_eq!(manager.status().programs.len(), 2);
     other.kill();
     eventually("it is gone", || (manager.status().programs.len() == 1).then_some(()));
+}
+
+/// A process that connects as often as it is told to, and says nothing; answers each line with how many of its connections
+/// were closed by now.
+#[test]
+fn acts_as_a_crowd() {
+    let Some(socket) = std::env::var_os("CPUMGR_TEST_CROWD") else { return };
+    let crowd: Vec<_> = (0..CROWD).map(|_| support::connection(Path::new(&socket))).collect();
+    println!("> 0");
+    for _line in std::io::stdin().lines() {
+        let closed = crowd.iter().filter(|it| platform::process::is_hung_up(it).unwrap()).count();
+        println!("> {closed}");
+    }
+}
+
+/// More connections than a manager listens to at once.
+const CROWD: usize = 200;
+
+#[test]
+fn a_user_who_connects_and_says_nothing_does_not_shut_others_out() {
+    let manager = Manager::start(&["--system"]);
+    let Some(for_all) = ForAll::new(manager.dir.path()) else { return };
+    let mut command = Command::new(&for_all.program);
+    command.args(["--exact", "acts_as_a_crowd", "--nocapture", "--test-threads=1"]);
+    command.env("CPUMGR_TEST_CROWD", manager.socket()).uid(STRANGER).gid(STRANGER).current_dir("/");
+    let mut crowd = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut output = BufReader::new(crowd.stdout.take().unwrap()).lines();
+    let mut answer = || {
+        let line = output.by_ref().map_while(Result::ok).find_map(|line| Some(line.split_once("> ")?.1.to_owned()));
+        line.unwrap().parse::<usize>().unwrap()
+    };
+    assert_eq!(answer(), 0, "all are connected");
+    assert!(manager.status().programs.is_empty());
+    // Whoever came first and was silent for long would have had to leave before: one a second and place.
+    let mut input = crowd.stdin.take().unwrap();
+    writeln!(input).unwrap();
+    let closed = answer();
+    assert!(closed < 64, "{closed} of {CROWD} were let go before somebody else was heard");
+    drop(input);
+    assert!(crowd.wait().unwrap().success());
 }
 
 #[test]

@@ -1,7 +1,17 @@
 //! The door: who connects, and whether there is room.
+//!
+//! # Protocol
+//! 1. Where every user may come, whoever connects is taken out of the listener's queue, which is one for all, and waits at the
+//!    door in a line of its user.
+//! 2. One of each line after the other comes in, as far as there is room, and room for one more of that user.
+//! 3. Where nobody else may wait, the longest line loses who came last: its user's affair.
+//!
+//! # Invariants
+//! - O1 A user that connects as often as it can, and says nothing, delays its own programs and nobody else's (D10): lines
+//!   are served in turn, and no user has more than a share of the room where every user may come.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::time::Duration;
@@ -18,10 +28,16 @@ use super::{Call, Doorman, FAREWELL, Line, MAILBOX, Mailbox, Serials, wait_for};
 
 /// Connections that are neither programs, nor announced, nor queued.
 const MAX_OTHERS: usize = 64;
+/// Those of one user, where every user may come.
+const SHARE: usize = MAX_OTHERS / 4;
+/// Connections that wait at the door, where every user may come.
+pub(crate) const MAX_WAITING: usize = 1024;
 /// How long a connection may be silent before it makes room for others.
 const SILENT: Duration = Duration::from_secs(1);
 /// How long newcomers wait when there is no room.
 const ROOM_PAUSE: Duration = Duration::from_millis(2);
+/// After so many connections that nobody has room for there is such a pause, too.
+const FLOOD: u32 = 8;
 /// How long no connections are taken when descriptors are used up.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -29,6 +45,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 struct Other {
     since: Instant,
+    uid: u32,
     /// Tells it to leave.
     leave: Rc<Notify>,
 }
@@ -38,9 +55,10 @@ struct Other {
 pub(super) struct Others(Rc<RefCell<BTreeMap<u64, Other>>>);
 
 impl Others {
-    fn enter(&self, serial: u64) -> Rc<Notify> {
+    fn enter(&self, serial: u64, uid: u32) -> Rc<Notify> {
         let leave = Rc::new(Notify::new());
-        self.0.borrow_mut().insert(serial, Other { since: Instant::now(), leave: Rc::clone(&leave) });
+        let other = Other { since: Instant::now(), uid, leave: Rc::clone(&leave) };
+        self.0.borrow_mut().insert(serial, other);
         leave
     }
 
@@ -49,16 +67,18 @@ impl Others {
         self.0.borrow_mut().remove(&serial);
     }
 
-    /// Whether one more may come. When too many are here the oldest makes room if it had time enough to say what it
-    /// wants: nobody keeps others out by connecting only. Without one the newcomer waits in the listener's queue, which
-    /// a crowd of programs that start together needs.
-    fn has_room(&self) -> bool {
+    /// Whether one more of user `uid` may come, who may have `share` of them. When too many are here the oldest makes room if
+    /// it had time enough to say what it wants: nobody keeps others out by connecting only. Without one the newcomer waits
+    /// in its line, which a crowd of programs that start together needs.
+    fn has_room(&self, uid: u32, share: usize) -> bool {
         let mut others = self.0.borrow_mut();
-        if others.len() < MAX_OTHERS {
+        let of_user = others.values().filter(|other| other.uid == uid).count();
+        if others.len() < MAX_OTHERS && of_user < share {
             return true;
         }
         // Numbers are given in order, so the first is the oldest.
-        let oldest = others.iter().next().map(|(serial, other)| (*serial, other.since.elapsed()));
+        let mut who = others.iter().filter(|(_, other)| of_user < share || other.uid == uid);
+        let oldest = who.next().map(|(serial, other)| (*serial, other.since.elapsed()));
         match oldest {
             Some((serial, age)) if age >= SILENT => {
                 if let Some(other) = others.remove(&serial) {
@@ -68,6 +88,49 @@ impl Others {
             }
             _ => false,
         }
+    }
+}
+
+/// Who waits at the door, each user's in a line of its own.
+#[derive(Debug)]
+struct Lines<T> {
+    /// No empty ones.
+    lines: BTreeMap<u32, VecDeque<T>>,
+    /// Whose turn it was last.
+    last: u32,
+}
+
+impl<T> Lines<T> {
+    fn new() -> Self {
+        Self { lines: BTreeMap::new(), last: u32::MAX }
+    }
+
+    fn len(&self) -> usize {
+        self.lines.values().map(VecDeque::len).sum()
+    }
+
+    /// Step 1, and 3: whoever has to go for that.
+    fn push(&mut self, uid: u32, one: T) -> Option<T> {
+        self.lines.entry(uid).or_default().push_back(one);
+        if self.len() <= MAX_WAITING {
+            return None;
+        }
+        let longest = self.lines.values_mut().max_by_key(|line| line.len())?;
+        longest.pop_back()
+    }
+
+    /// Step 2: the next one of the next user that has room.
+    fn next(&mut self, has_room: impl Fn(u32) -> bool) -> Option<T> {
+        let behind = self.lines.range(self.last.saturating_add(1)..).map(|(uid, _)| *uid);
+        let before = self.lines.range(..=self.last).map(|(uid, _)| *uid);
+        let uid = behind.chain(before).find(|uid| has_room(*uid))?;
+        self.last = uid;
+        let line = self.lines.get_mut(&uid)?;
+        let one = line.pop_front();
+        if line.is_empty() {
+            self.lines.remove(&uid);
+        }
+        one
     }
 }
 
@@ -109,17 +172,31 @@ async fn serve(
 ) -> std::io::Result<()> {
     let listener = wait_for(listener)?;
     let others = Others::default();
+    let mut lines = Lines::new();
+    let mut turned_away = 0;
+    let share = if doorman.public { SHARE } else { MAX_OTHERS };
     loop {
+        while let Some(socket) = lines.next(|uid| others.has_room(uid, share)) {
+            match open(socket, doorman, serials.next(), &line, &others).await {
+                Ok(client) => drop(clients.spawn_local(client.serve())),
+                Err(error) => tracing::debug!(%error, "a connection was not taken"),
+            }
+        }
+        // Where all are one user's they wait in the listener's queue, and take no descriptors.
+        let may_wait = doorman.public || lines.len() == 0;
         tokio::select! {
-            ready = listener.readable() => {
+            ready = listener.readable(), if may_wait => {
                 let mut ready = ready?;
-                if !others.has_room() {
-                    sleep(ROOM_PAUSE).await;
-                    continue;
-                }
                 match fdpass::accept(&listener) {
-                    Ok(socket) => match open(socket, doorman, serials.next(), &line, &others).await {
-                        Ok(client) => drop(clients.spawn_local(client.serve())),
+                    Ok(socket) => match process::peer_credentials(&socket) {
+                        Ok(peer) => {
+                            turned_away += u32::from(lines.push(peer.uid, socket).is_some());
+                            if turned_away == FLOOD {
+                                // Taking connections and letting them go is all that would be done.
+                                turned_away = 0;
+                                sleep(ROOM_PAUSE).await;
+                            }
+                        }
                         Err(error) => tracing::debug!(%error, "a connection was not taken"),
                     },
                     Err(error) if error.is(nix::errno::Errno::EAGAIN as i32) => ready.clear_ready(),
@@ -132,6 +209,7 @@ async fn serve(
                     }
                 }
             }
+            () = sleep(ROOM_PAUSE), if lines.len() > 0 => {}
             // Those who have ended leave the set.
             Some(_) = clients.join_next() => {}
         }
@@ -146,7 +224,45 @@ async fn open(socket: OwnedFd, doorman: Doorman, serial: u64, line: &Line, other
     let (sender, mailbox) = mpsc::channel(MAILBOX);
     let welcome = doorman.public || peer.uid == doorman.owner || peer.uid == 0;
     let refusal = (!welcome).then(|| format!("this manager belongs to user {}", doorman.owner));
-    let client = Client::new(serial, socket, mailbox, line.clone(), others, others.enter(serial), refusal)?;
+    let client = Client::new(serial, socket, mailbox, line.clone(), others, others.enter(serial, peer.uid), refusal)?;
     line.call(serial, Call::Opened { peer, pidfd, mailbox: Mailbox(sender) }).await;
     Ok(client)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_served_in_turn_and_the_longest_one_loses_its_last() {
+        let mut lines = Lines::new();
+        for number in 0..3 {
+            assert_eq!(lines.push(7, ("seven", number)), None);
+        }
+        assert_eq!((lines.push(0, ("root", 0)), lines.push(9, ("nine", 0))), (None, None));
+        let mut served = Vec::new();
+        while let Some((name, number)) = lines.next(|_| true) {
+            served.push(format!("{name} {number}"));
+        }
+        assert_eq!(served, ["root 0", "seven 0", "nine 0", "seven 1", "seven 2"]);
+        assert_eq!((lines.len(), lines.lines.len()), (0, 0));
+
+        for number in 0..MAX_WAITING {
+            assert_eq!(lines.push(7, ("seven", number)), None);
+        }
+        assert_eq!(lines.push(0, ("root", 1)), Some(("seven", MAX_WAITING - 1)));
+        assert_eq!(lines.push(7, ("seven", MAX_WAITING)), Some(("seven", MAX_WAITING)));
+        assert_eq!(lines.next(|uid| uid == 0), Some(("root", 1)));
+        assert_eq!(lines.next(|uid| uid == 0), None, "there is no room for the others");
+    }
+
+    #[test]
+    fn a_user_at_its_share_waits_for_its_own_and_others_come_in() {
+        let others = Others::default();
+        let here: Vec<_> = (0..SHARE as u64).map(|serial| others.enter(serial, 7)).collect();
+        assert!(!others.has_room(7, SHARE) && others.has_room(0, SHARE));
+        others.leave(3);
+        assert!(others.has_room(7, SHARE));
+        drop(here);
+    }
 }

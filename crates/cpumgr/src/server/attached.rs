@@ -11,7 +11,8 @@
 //!    A process that `cpumgr run` announced is attached by itself when it has become a program with several threads that
 //!    does not register.
 //! 3. `detach PID`, its registration as a program that speaks, or the manager's end: each thread gets back the mask
-//!    that it had, or that it gave itself meanwhile; threads made later get the initial thread's.
+//!    that it had, or that it gave itself meanwhile; threads made later get the initial thread's. When the manager is
+//!    killed the next one on its socket does that (`masks`).
 //!
 //! # Invariants
 //! - B1 Only threads of the process are touched (`threads`), and nothing else of it.
@@ -31,9 +32,11 @@ use platform::{SysError, SysResult};
 use policies::{AppId, Cause};
 
 use super::deadlines::is_over;
+use super::places::MAX_OF_USER;
 use super::program::name_of;
 use super::{MAX_PROGRAMS, Server};
 use crate::kernel::Kernel;
+use crate::masks::{self, Keeper};
 use crate::reactor::Role;
 use crate::threads::Threads;
 
@@ -45,7 +48,7 @@ const MAX_THREADS: usize = 1024;
 pub(super) const LAST_LOOK: u64 = 2_000_000_000;
 
 /// The mask of a thread before, and as the manager set it.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 struct Bound {
     before: CpuSet,
     now: CpuSet,
@@ -70,6 +73,10 @@ pub(super) struct Attached {
     count: u32,
     bound: BTreeMap<i32, Bound>,
     cpus: CpuSet,
+    /// When it started: with its number it is known to the next manager.
+    start: u64,
+    /// Who is bound to what is not written down yet.
+    unwritten: bool,
     pub(super) next_look: u64,
     arrived: u64,
 }
@@ -81,6 +88,7 @@ impl Attached {
         if process::is_kernel_thread(pid).map_err(gone)? {
             return Err(format!("process {pid} is a thread of the kernel, and no program"));
         }
+        let start = process::start_time(pid).map_err(gone)?;
         let threads = Threads::of(pid, &pidfd).map_err(gone)?;
         let user = fstat(&threads).map_err(|errno| format!("process {pid} cannot be attached: {errno}"))?.st_uid;
         if user != owner && owner != 0 {
@@ -107,6 +115,8 @@ impl Attached {
             fence,
             bound: BTreeMap::new(),
             cpus: CpuSet::new(),
+            start,
+            unwritten: false,
             next_look: now,
             arrived: now,
         })
@@ -147,9 +157,22 @@ impl Attached {
                     }
                 }
             }
-            self.bound.insert(tid.0, Bound { before, now });
+            let new = Bound { before, now };
+            self.unwritten |= self.bound.get(&tid.0) != Some(&new);
+            self.bound.insert(tid.0, new);
         }
         Ok(true)
+    }
+
+    /// For the next manager.
+    fn written(&self) -> masks::Attached {
+        let thread = |(tid, bound): (&i32, &Bound)| (*tid, bound.before.to_string(), bound.now.to_string());
+        masks::Attached {
+            pid: self.pid.0,
+            start: self.start,
+            fence: self.fence.to_string(),
+            threads: self.bound.iter().map(thread).collect(),
+        }
     }
 
     /// Gives every thread back what it had.
@@ -190,6 +213,9 @@ impl Server {
         }
         if self.programs() >= MAX_PROGRAMS {
             return Err(format!("{MAX_PROGRAMS} programs are managed already"));
+        }
+        if self.is_share_of(owner, self.owners()) {
+            return Err(format!("{MAX_OF_USER} programs of user {owner} are managed already"));
         }
         let serial = self.serials.next();
         let waited = self.reactor.add(&attached.pidfd, serial, Role::Process);
@@ -233,6 +259,7 @@ impl Server {
         // An error means that it was not in the set.
         let _removed: SysResult<()> = self.reactor.remove(&attached.pidfd);
         attached.restore(self.kernel.as_ref());
+        self.unwritten = true;
         if self.ledger.leave(AppId(serial)) {
             self.cause = Some(Cause::Exit);
         }
@@ -294,6 +321,24 @@ impl Server {
                 // It runs on as it is.
                 tracing::info!(pid = pid.0, reason, "an announced process with several threads is not attached");
             }
+        }
+    }
+
+    /// Has the masks of attached processes written down, where they changed (`masks`).
+    pub(super) fn note_masks(&mut self) {
+        let changed = self.attached.values_mut().fold(false, |any, it| std::mem::take(&mut it.unwritten) | any);
+        if !std::mem::take(&mut self.unwritten) && !changed {
+            return;
+        }
+        if self.keeper.is_none() {
+            match Keeper::start(self.instance.socket()) {
+                Ok(keeper) => self.keeper = Some(keeper),
+                // The next change tries again.
+                Err(error) => tracing::warn!(%error, "the next manager will not know the masks of attached processes"),
+            }
+        }
+        if let Some(keeper) = &self.keeper {
+            keeper.keep(self.attached.values().map(Attached::written).collect());
         }
     }
 

@@ -7,6 +7,7 @@ use platform::SysResult;
 use platform::process::Peer;
 use policies::{AppId, Cause};
 
+use super::places::MAX_OF_USER;
 use super::program::Program;
 use super::{MAX_PROGRAMS, Server};
 use crate::api::{Answer, Call, Mailbox, Post};
@@ -136,8 +137,12 @@ impl Server {
         let same = announced.clone().find(|it| it.peer.pid == pid && it.program.is_none());
         match same.map(|it| it.serial) {
             Some(older) => self.doom(older, "its process announced itself anew"),
-            None if announced.count() >= MAX_PROGRAMS => {
+            None if announced.clone().count() >= MAX_PROGRAMS => {
                 let reason = format!("{MAX_PROGRAMS} programs are announced already");
+                return self.refuse(serial, RefusedCode::Full, reason);
+            }
+            None if self.has_its_share(serial, announced.map(|it| it.peer.uid)) => {
+                let reason = format!("{MAX_OF_USER} programs of this user are announced already");
                 return self.refuse(serial, RefusedCode::Full, reason);
             }
             None => {}
@@ -161,6 +166,10 @@ impl Server {
         }
         if self.programs() >= MAX_PROGRAMS {
             return self.refuse(serial, RefusedCode::Full, format!("{MAX_PROGRAMS} programs are managed already"));
+        }
+        if self.has_its_share(serial, self.owners()) {
+            let reason = format!("{MAX_OF_USER} programs of this user are managed already");
+            return self.refuse(serial, RefusedCode::Full, reason);
         }
         let Some(connection) = self.connections.get(&serial) else {
             return;

@@ -306,7 +306,7 @@ fn scheduler(world: &World, mut server: Server, masks: &Masks) {
     assert!(masks.now().values().all(|mask| *mask == Masks::all()), "a mask was not put back: {masks:?}");
 }
 
-fn setup(dir: &std::path::Path, masks: &Masks) -> Setup {
+pub(super) fn setup(dir: &std::path::Path, kernel: Box<dyn Kernel>) -> Setup {
     let cpus = (0..PROCESSORS).map(|id| MachineCpu { id, core: id, llc: 0, node: 0 });
     let policy = crate::limits::policy("dss-ts").unwrap();
     let mut instance = Instance::claim(&dir.join("m/app.sock")).unwrap();
@@ -319,7 +319,7 @@ fn setup(dir: &std::path::Path, masks: &Masks) -> Setup {
         trace: None,
         idle_exit: None,
         grace: Duration::from_millis(2),
-        kernel: Box::new(masks.clone()),
+        kernel,
         level: None,
         public: false,
         domain: false,
@@ -332,7 +332,7 @@ fn model(dir: &std::path::Path, processes: &std::sync::Arc<Vec<(Pid, Tid)>>) {
     let masks = Masks(std::sync::Arc::default());
     let mut sender = None;
     let mut numbers = None;
-    let server = Server::with_api(setup(dir, &masks), |_, _, serials| {
+    let server = Server::with_api(setup(dir, Box::new(masks.clone())), |_, _, serials| {
         let (api, calls) = Api::without_thread(ROOM)?;
         numbers = Some(serials);
         sender = Some((calls, Doorbell::from_fd(api.bell().as_fd().try_clone_to_owned().unwrap())));

@@ -21,10 +21,11 @@ use arena::message::{FromManager, Queue, QueuedStatus, RefusedCode, WAITING_PER_
 use policies::{AppId, AppView, Waiting};
 
 use super::Server;
+use super::places::MAX_OF_USER;
 use crate::escape::escape;
 
 /// Programs that may wait.
-const MAX_WAITING: usize = 512;
+pub const MAX_PLACES: usize = 512;
 /// The longest label, in bytes.
 const MAX_LABEL: usize = 64;
 
@@ -44,11 +45,18 @@ pub(super) struct Place {
 impl Server {
     /// Puts a process at the end of the queue.
     pub(super) fn submit(&mut self, serial: u64, (request, label, attach): (u32, &str, bool), now: u64) {
-        if self.queue.len() >= MAX_WAITING {
-            return self.refuse(serial, RefusedCode::Full, format!("{MAX_WAITING} programs wait already"));
+        if self.queue.len() >= MAX_PLACES {
+            return self.refuse(serial, RefusedCode::Full, format!("{MAX_PLACES} programs wait already"));
         }
-        if self.queue.iter().any(|place| place.serial == serial) {
-            return self.refuse(serial, RefusedCode::Malformed, "this connection waits already".into());
+        let peer = |serial: u64| self.connections.get(&serial).map(|it| it.peer);
+        let waiting = || self.queue.iter().filter_map(|place| peer(place.serial));
+        // A process becomes one program: with more places it would keep others out.
+        if waiting().any(|it| Some(it.pid) == peer(serial).map(|own| own.pid)) {
+            return self.refuse(serial, RefusedCode::Malformed, "this process waits already".into());
+        }
+        if self.has_its_share(serial, waiting().map(|it| it.uid)) {
+            let reason = format!("{MAX_OF_USER} programs of this user wait already");
+            return self.refuse(serial, RefusedCode::Full, reason);
         }
         let Some(connection) = self.connections.get_mut(&serial) else { return };
         if connection.announced || connection.program.is_some() {

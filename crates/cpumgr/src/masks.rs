@@ -1,0 +1,233 @@
+//! The masks that threads of attached processes had, in a file beside the socket: for the next manager, if this one is killed.
+//!
+//! # Protocol
+//! 1. After each pass that bound somebody the scheduler leaves a copy of what it knows ([`Keeper::keep`]); a thread of its own
+//!    writes the last copy to `SOCKET.masks`, by way of a file that takes its place, so that a reader finds a whole one. With
+//!    nobody attached there is no file.
+//! 2. A manager that finds a file when it has claimed the socket puts the masks back ([`put_back`]), by the rule of a process
+//!    that is let go: a thread that has the mask that the manager gave it gets its own, one that was made since and has such a
+//!    mask the initial thread's, and whoever has another one keeps that.
+//!
+//! # Invariants
+//! - K1 The scheduler never waits for a disk: a copy that was not written is replaced by the next one.
+//! - K2 A process is known by its number and the time at which it started, its threads by its own directory (`threads`).
+//!
+//! # Not here
+//! A manager that is killed before the copy of its last pass is written leaves what that pass bound as it is.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use platform::affinity::{CpuSet, Tid};
+use platform::process::{self, Pid};
+use platform::{SysError, SysResult};
+use serde::{Deserialize, Serialize};
+
+use crate::instance::beside;
+use crate::kernel::Kernel;
+use crate::threads::Threads;
+
+/// An attached process; masks as kernel lists.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Attached {
+    pub(crate) pid: i32,
+    /// When it started ([`process::start_time`]).
+    pub(crate) start: u64,
+    /// The initial thread's mask before.
+    pub(crate) fence: String,
+    /// Each thread's number, its mask before, and the one that it was given.
+    pub(crate) threads: Vec<(i32, String, String)>,
+}
+
+/// Where the file is.
+fn place(socket: &Path) -> PathBuf {
+    beside(socket, ".masks")
+}
+
+#[derive(Debug, Default)]
+struct Desk {
+    /// To be written.
+    next: Option<Vec<Attached>>,
+    ends: bool,
+}
+
+/// Writes what the scheduler leaves.
+#[derive(Debug)]
+pub(crate) struct Keeper {
+    desk: Arc<(Mutex<Desk>, Condvar)>,
+    writer: Option<JoinHandle<()>>,
+}
+
+impl Keeper {
+    /// Of the manager at `socket`.
+    ///
+    /// # Errors
+    /// When there is no thread.
+    pub(crate) fn start(socket: &Path) -> SysResult<Self> {
+        let desk: Arc<(Mutex<Desk>, Condvar)> = Arc::default();
+        let (path, side) = (place(socket), Arc::clone(&desk));
+        let writer = std::thread::Builder::new().name("masks".into()).spawn(move || write_all(&path, &side));
+        let writer = writer.map_err(|error| SysError::new("clone", error.raw_os_error().unwrap_or(0)))?;
+        Ok(Self { desk, writer: Some(writer) })
+    }
+
+    /// This is how things are now. Never waits for the disk.
+    pub(crate) fn keep(&self, all: Vec<Attached>) {
+        self.change(|desk| desk.next = Some(all));
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Desk)) {
+        let (desk, changed) = &*self.desk;
+        change(&mut desk.lock().unwrap_or_else(PoisonError::into_inner));
+        changed.notify_one();
+    }
+}
+
+impl Drop for Keeper {
+    /// What was left last is written.
+    fn drop(&mut self) {
+        self.change(|desk| desk.ends = true);
+        if self.writer.take().is_some_and(|writer| writer.join().is_err()) {
+            tracing::error!("the writer of masks panicked");
+        }
+    }
+}
+
+fn write_all(path: &Path, (desk, changed): &(Mutex<Desk>, Condvar)) {
+    loop {
+        let all = {
+            let desk = desk.lock().unwrap_or_else(PoisonError::into_inner);
+            let waits = |desk: &mut Desk| desk.next.is_none() && !desk.ends;
+            let mut desk = changed.wait_while(desk, waits).unwrap_or_else(PoisonError::into_inner);
+            desk.next.take()
+        };
+        let Some(all) = all else { return };
+        if let Err(error) = write(path, &all) {
+            tracing::warn!(%error, path = %path.display(), "the next manager will not know the masks of attached processes");
+        }
+    }
+}
+
+fn write(path: &Path, all: &[Attached]) -> io::Result<()> {
+    if all.is_empty() {
+        return match fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        };
+    }
+    let mut new = path.as_os_str().to_owned();
+    new.push(".new");
+    let flags = nix::fcntl::OFlag::O_NOFOLLOW.bits();
+    let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).custom_flags(flags).open(&new);
+    file?.write_all(&serde_json::to_vec(all)?)?;
+    fs::rename(new, path)
+}
+
+/// Step 2, for the manager that has `socket` now. Returns to how many threads their masks were given back.
+pub(crate) fn put_back(socket: &Path, kernel: &dyn Kernel) -> usize {
+    let path = place(socket);
+    let all = match fs::read(&path) {
+        Ok(text) => serde_json::from_slice::<Vec<Attached>>(&text),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return 0,
+        Err(error) => {
+            tracing::warn!(%error, path = %path.display(), "the masks of attached processes cannot be read");
+            return 0;
+        }
+    };
+    let count = match all {
+        Ok(all) => all.iter().map(|one| one.put_back(kernel).unwrap_or(0)).sum(),
+        Err(error) => {
+            tracing::warn!(%error, path = %path.display(), "that is no file of a manager, and is left alone");
+            return 0;
+        }
+    };
+    if let Err(error) = fs::remove_file(&path) {
+        tracing::warn!(%error, path = %path.display(), "masks of attached processes stay written down");
+    }
+    count
+}
+
+impl Attached {
+    /// An error, or `None` for a mask: it has ended.
+    fn put_back(&self, kernel: &dyn Kernel) -> SysResult<usize> {
+        let pid = Pid(self.pid);
+        let pidfd = process::pidfd_open(pid)?;
+        if process::start_time(pid)? != self.start {
+            return Ok(0);
+        }
+        let threads = Threads::of(pid, pidfd)?;
+        let mut count = 0;
+        for tid in threads.list(usize::MAX)? {
+            let Some(mask) = threads.mask(kernel, tid)? else { continue };
+            let Some(before) = self.before(tid, &mask.to_string()).filter(|before| *before != mask) else { continue };
+            match threads.bind(kernel, tid, &before) {
+                Ok(bound) => count += usize::from(bound.is_some()),
+                Err(error) => tracing::warn!(tid = tid.0, %error, "a thread's mask cannot be put back"),
+            }
+        }
+        tracing::info!(pid = self.pid, count, "a process that a killed manager had attached has its masks again");
+        Ok(count)
+    }
+
+    /// What a thread had that has `mask` now; `None`: that is no mask of the manager's.
+    fn before(&self, tid: Tid, mask: &str) -> Option<CpuSet> {
+        let before = match self.threads.iter().find(|(own, _, _)| *own == tid.0) {
+            Some((_, before, now)) if now == mask => before,
+            None if self.threads.iter().any(|(_, _, now)| now == mask) => &self.fence,
+            _ => return None,
+        };
+        CpuSet::parse_list(before).ok().filter(|before| !before.is_empty())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::Linux;
+
+    fn attached() -> Attached {
+        let threads = vec![(7, "0-3".to_owned(), "1".to_owned()), (8, "2-3".to_owned(), "1-2".to_owned())];
+        Attached { pid: i32::MAX, start: 1, fence: "0-5".into(), threads }
+    }
+
+    #[test]
+    fn who_has_the_managers_mask_gets_its_own_and_who_was_made_since_the_initial_threads() {
+        let set = |list: &str| Some(CpuSet::parse_list(list).unwrap());
+        let before = |tid, mask| attached().before(Tid(tid), mask);
+        assert_eq!((before(7, "1"), before(8, "1-2"), before(9, "1-2")), (set("0-3"), set("2-3"), set("0-5")));
+        assert_eq!((before(7, "0-1"), before(9, "0")), (None, None), "its own choice");
+    }
+
+    #[test]
+    fn the_last_copy_is_in_the_file_and_with_nobody_attached_there_is_none() {
+        let dir = tempfile::tempdir().unwrap();
+        let socket = dir.path().join("app.sock");
+        let keeper = Keeper::start(&socket).unwrap();
+        keeper.keep(Vec::new());
+        keeper.keep(vec![attached()]);
+        drop(keeper);
+        let written: Vec<Attached> = serde_json::from_slice(&fs::read(place(&socket)).unwrap()).unwrap();
+        assert_eq!(written, [attached()]);
+        // It is nobody's, and the file has done its duty.
+        assert_eq!(put_back(&socket, &Linux), 0);
+        assert!(!place(&socket).exists());
+
+        let keeper = Keeper::start(&socket).unwrap();
+        keeper.keep(vec![attached()]);
+        keeper.keep(Vec::new());
+        drop(keeper);
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+        fs::write(place(&socket), "precious").unwrap();
+        assert_eq!((put_back(&socket, &Linux), fs::read_to_string(place(&socket)).unwrap()), (0, "precious".into()));
+    }
+
+    #[test]
+    fn another_process_of_the_same_number_is_left_alone() {
+        let own = Attached { pid: process::current_pid().0, ..attached() };
+        assert_eq!(own.put_back(&Linux), Ok(0), "it started at another time");
+    }
+}

@@ -1,0 +1,109 @@
+//! How many places of a system's manager one user can have: nobody keeps all others out (D10).
+
+use super::Server;
+
+/// Programs of one user, and as many places in the queue, where every user may come.
+pub(super) const MAX_OF_USER: usize = 384;
+
+impl Server {
+    /// Client `serial` may have no more of what `users` have: the manager's user and the superuser may have all.
+    pub(super) fn has_its_share(&self, serial: u64, users: impl Iterator<Item = u32>) -> bool {
+        let uid = self.connections.get(&serial).map(|it| it.peer.uid);
+        uid.is_some_and(|uid| self.is_share_of(uid, users))
+    }
+
+    /// The same of a user.
+    pub(super) fn is_share_of(&self, uid: u32, users: impl Iterator<Item = u32>) -> bool {
+        uid != 0 && uid != self.doorman.owner && users.filter(|other| *other == uid).count() >= MAX_OF_USER
+    }
+
+    /// The users of all programs.
+    pub(super) fn owners(&self) -> impl Iterator<Item = u32> + '_ {
+        let speak = self.connections.values().filter(|it| it.program.is_some()).map(|it| it.peer.uid);
+        speak.chain(self.attached.values().map(|it| it.owner))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::OwnedFd;
+
+    use arena::message::{FromManager, RefusedCode, ToManager};
+    use platform::event::Doorbell;
+    use platform::process::{Peer, Pid};
+    use tokio::sync::mpsc;
+
+    use super::super::model::setup;
+    use super::super::*;
+    use super::*;
+    use crate::api::{Answer, Call, Mailbox};
+    use crate::kernel::Linux;
+
+    /// A manager for everybody whom nobody talks to but the test, and which starts nobody.
+    fn server(dir: &std::path::Path) -> Server {
+        let setup = Setup { public: true, level: Some(0), ..setup(dir, Box::new(Linux)) };
+        Server::with_api(setup, |_, _, _| Ok(Api::without_thread(1)?.0)).unwrap()
+    }
+
+    /// Process `pid` of user `uid` connects and says something; the code of the refusal, if it is one.
+    fn says(
+        server: &mut Server,
+        kept: &mut Vec<mpsc::Receiver<Answer>>,
+        (pid, uid): (i32, u32),
+        what: ToManager,
+    ) -> Option<RefusedCode> {
+        let (mailbox, mut answers) = Mailbox::with_receiver();
+        let serial = server.serials.next();
+        let pidfd = OwnedFd::from(Doorbell::new().unwrap());
+        server.called(serial, Call::Opened { peer: Peer { pid: Pid(pid), uid, gid: 0 }, pidfd, mailbox }, 0);
+        server.called(serial, Call::Said(what), 0);
+        server.finish_pass(0);
+        let Ok(Answer::Messages(said)) = answers.try_recv() else { panic!("an answer") };
+        kept.push(answers);
+        match &said[..] {
+            [FromManager::Refused(refused)] => Some(refused.code),
+            [FromManager::Queued { .. } | FromManager::Announced] => None,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn no_user_has_all_places_but_the_managers_own() {
+        let dir = tempfile::tempdir().unwrap();
+        let owner = nix::unistd::geteuid().as_raw();
+        let (stranger, other) = (owner + 1, owner + 2);
+        let submit = || ToManager::Submit { request: 1, label: String::new(), attach: true };
+        for question in [submit, || ToManager::Announce { attach: true }] {
+            let (mut server, mut kept) = (server(dir.path()), Vec::new());
+            let mut pid = 100;
+            let mut asks = |uid: u32| {
+                pid += 1;
+                says(&mut server, &mut kept, (pid, uid), question())
+            };
+            for _ in 0..MAX_OF_USER {
+                assert_eq!(asks(stranger), None);
+            }
+            assert_eq!(asks(stranger), Some(RefusedCode::Full));
+            assert_eq!(asks(other), None);
+            for _ in MAX_OF_USER + 1..MAX_PROGRAMS {
+                assert_eq!(asks(owner), None);
+            }
+            assert_eq!(asks(owner), Some(RefusedCode::Full), "there are no more");
+            server.end();
+        }
+    }
+
+    #[test]
+    fn a_process_has_one_place_in_the_queue_however_often_it_connects() {
+        let dir = tempfile::tempdir().unwrap();
+        let owner = nix::unistd::geteuid().as_raw();
+        let (mut server, mut kept) = (server(dir.path()), Vec::new());
+        let mut submits = |pid| {
+            let what = ToManager::Submit { request: 1, label: String::new(), attach: true };
+            says(&mut server, &mut kept, (pid, owner), what)
+        };
+        assert_eq!((submits(100), submits(100), submits(101)), (None, Some(RefusedCode::Malformed), None));
+        assert_eq!(server.queue.len(), 2);
+        server.end();
+    }
+}
