@@ -221,6 +221,12 @@ impl Progress {
     }
 }
 
+/// True where the iteration is of the chunk that the thread runs now. (False also where the thread keeps no record of it.)
+#[inline]
+pub(crate) fn runs(frame: &Frame, iteration: u64) -> bool {
+    frame.progress().chunk.contains(&iteration)
+}
+
 /// Enters the next construct. The first member there lays it out by `plan` and `share`.
 pub(crate) fn enter(frame: &Frame, plan: impl FnOnce() -> Plan, share: impl FnOnce(&mut Shared)) {
     let number = frame.constructs.get();

@@ -24,18 +24,18 @@ struct Extras {
     memory: *mut *mut c_void,
 }
 
-/// Enters a construct with extras; `counts` are those of a nest with cross-iteration dependences.
+/// Enters a construct with extras; `nest` are counts and schedule of a nest with cross-iteration dependences.
 ///
 /// # Safety
 /// - The pointers are null or the compiled code's.
-unsafe fn enter_with(frame: &Frame, plan: impl FnOnce() -> Plan, extras: Extras, counts: Option<&[u64]>) {
+unsafe fn enter_with(frame: &Frame, plan: impl FnOnce() -> Plan, extras: Extras, nest: Option<(&[u64], Schedule)>) {
     if !extras.reductions.is_null() {
         task::open_group(frame);
     }
     let mut first = false;
     worksharing::enter(frame, plan, |shared: &mut Shared| {
         first = true;
-        shared.doacross = counts.map(Doacross::new);
+        shared.doacross = nest.map(|(counts, schedule)| Doacross::new(counts, schedule, frame.size));
         // SAFETY: caller's contract.
         unsafe { make_extras(frame, extras, shared) };
     });
@@ -143,10 +143,11 @@ unsafe fn begin_doacross(
     // SAFETY: caller's contract.
     let counts = unsafe { slice::from_raw_parts(counts, depth as usize) };
     let outer = counts.first().copied().unwrap_or(0);
-    let plan = || Plan::new(Space::unsigned(true, 0, outer, 1), schedule(frame));
+    let schedule = schedule(frame);
+    let plan = || Plan::new(Space::unsigned(true, 0, outer, 1), schedule);
     // SAFETY: caller's contract.
     unsafe {
-        enter_with(frame, plan, extras, Some(counts));
+        enter_with(frame, plan, extras, Some((counts, schedule)));
         first_chunk(frame, start, end)
     }
 }
