@@ -39,6 +39,7 @@ use crate::strangers::Strangers;
 use crate::wait_point::{Look, WaitPoint};
 use platform::affinity::{Tid, current_cpu};
 use platform::clock::Ticks;
+use platform::scheduling::yield_processor;
 use std::cell::Cell;
 
 /// Microseconds of spinning in a team that nobody disturbs.
@@ -204,7 +205,8 @@ pub(crate) fn wait_by<A: Into<Advice>, L: FnMut() -> Look>(
     }
 }
 
-/// The wait of a thread of a crowded team: it hands its processor over, or sleeps at once where strangers would get it.
+/// The wait of a thread of a crowded team: it hands its processor over, or sleeps at once where strangers would get it. How long
+/// others kept the processor says nothing about how long to spin where there is one for each.
 fn wait_in_turn<A: Into<Advice>, L: FnMut() -> Look>(
     sleep: impl FnOnce(L),
     local: &Local,
@@ -212,23 +214,28 @@ fn wait_in_turn<A: Into<Advice>, L: FnMut() -> Look>(
     mut look: L,
 ) {
     safe_point::while_waiting(local);
-    let begin = Ticks::now();
     if yields_go_to_strangers(local) {
+        let begin = Ticks::now();
         engine().sizer().refresh();
         local.counters().parked();
         sleep(look);
-    } else {
-        let strangers = &local.patience().strangers;
-        let ran = strangers.begin();
-        let is_ready = hand_over(SHORT, &mut look);
-        strangers.end(ran, begin.elapsed_ticks());
-        if !is_ready {
-            let _: Advice = linger().into();
-            local.counters().parked();
-            sleep(look);
-        }
+        return local.counters().waited(begin.elapsed_ticks());
     }
-    // How long others kept the processor says nothing about how long to spin where there is one for each.
+    let strangers = &local.patience().strangers;
+    let timing = strangers.begin();
+    yield_processor();
+    let seen = look();
+    if seen == Look::Ready {
+        return local.counters().waited(strangers.end(timing));
+    }
+    let (timing, begin) = timing.of_longer();
+    let is_ready = go_on_handing_over(SHORT, seen, &mut look);
+    strangers.end(timing);
+    if !is_ready {
+        let _: Advice = linger().into();
+        local.counters().parked();
+        sleep(look);
+    }
     local.counters().waited(begin.elapsed_ticks());
 }
 
@@ -326,18 +333,30 @@ fn yields_go_to_strangers(local: &Local) -> bool {
 /// and a yield costs less than a sleep. Where nobody takes it a yield returns at once, and the thread goes on with it for
 /// `us` microseconds. True when the condition came to hold.
 fn hand_over(us: u64, look: &mut impl FnMut() -> Look) -> bool {
+    yield_processor();
+    let seen = look();
+    seen == Look::Ready || go_on_handing_over(us, seen, look)
+}
+
+/// [`hand_over`] behind its first yield, after which the last look brought `seen`.
+#[cold]
+#[inline(never)]
+fn go_on_handing_over(us: u64, mut seen: Look, look: &mut impl FnMut() -> Look) -> bool {
     let mut begin = None;
     let mut yields = 0;
     loop {
-        std::thread::yield_now();
-        match look() {
+        match seen {
             Look::Ready => return true,
             Look::Progress => (yields, begin) = (0, None),
             Look::Pending => yields += 1,
         }
-        let now = Ticks::now();
-        if yields >= HAND_OVERS && now.since(*begin.get_or_insert(now)) >= Ticks::about_us(us) {
-            return false;
+        if yields >= HAND_OVERS {
+            let now = Ticks::now();
+            if now.since(*begin.get_or_insert(now)) >= Ticks::about_us(us) {
+                return false;
+            }
         }
+        yield_processor();
+        seen = look();
     }
 }

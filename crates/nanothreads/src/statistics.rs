@@ -19,7 +19,8 @@ pub struct Statistics {
     pub regions: [u64; SIZES],
     /// Waits (of idle virtual processors, joins, barriers) that were long enough to be timed: some 30 looks.
     pub waits: u64,
-    /// Time in those waits, summed over all threads, spinning and asleep.
+    /// Time in those waits, summed over all threads, spinning and asleep. Of the short ones of teams whose threads take turns on a
+    /// processor, a fifth is timed, and stands for all.
     pub waited: Duration,
     /// How often a thread went to sleep in the kernel.
     pub parks: u64,

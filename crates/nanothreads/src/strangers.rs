@@ -11,6 +11,9 @@
 //! processor time of the process, which takes two system calls. One more such wait among them is evidence; a partner that works
 //! for long, or a lone interruption, is none.
 //!
+//! Before that, one wait in [`TIMED`] is timed: two or three readings of the clock took 0.03 us of a switch of 1.3. A stranger makes
+//! every wait long, so that it is found some waits later.
+//!
 //! # What follows
 //! For [`KEEP`] the thread does not yield where it waits, but sleeps at once. Then it tries again, and looks closely at once.
 //! Each thread learns for itself. Not where a manager lets programs take turns on the processor: these yield as well, and
@@ -27,6 +30,9 @@ use std::cell::Cell;
 
 /// Waits that are looked at closely after one that took long.
 const CLOSE: u32 = 8;
+/// One wait in so many is timed while nothing was seen. A prime: programs whose regions have the same few waits would else have
+/// the same ones timed in each.
+pub(crate) const TIMED: u32 = 5;
 /// Microseconds that evidence holds.
 const KEEP: u64 = 100_000;
 
@@ -35,13 +41,39 @@ const KEEP: u64 = 100_000;
 pub(crate) struct Strangers {
     /// Waits that are still to be looked at closely.
     close: Cell<u32>,
+    /// Waits that are not timed before the next one that is.
+    untimed: Cell<u32>,
     /// Ticks until which the last evidence holds; 0: there is none.
     until: Cell<u64>,
 }
 
+/// How a wait by yields is timed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Timing {
+    /// Not at all.
+    Untimed,
+    /// From then on, for [`TIMED`] waits.
+    Sample(Ticks),
+    /// Closely, from then on: so many nanoseconds had the process run.
+    Close(Ticks, u64),
+}
+
+impl Timing {
+    /// The same, of a wait that turns out to be a longer one: from now on if it was not timed; and since when.
+    pub(crate) fn of_longer(self) -> (Self, Ticks) {
+        match self {
+            Timing::Untimed => {
+                let now = Ticks::now();
+                (Timing::Sample(now), now)
+            }
+            Timing::Sample(begin) | Timing::Close(begin, _) => (self, begin),
+        }
+    }
+}
+
 impl Strangers {
     pub(crate) const fn new() -> Self {
-        Self { close: Cell::new(0), until: Cell::new(0) }
+        Self { close: Cell::new(0), untimed: Cell::new(0), until: Cell::new(0) }
     }
 
     /// True where they got what was handed over, lately.
@@ -60,20 +92,46 @@ impl Strangers {
         holds
     }
 
-    /// A wait by yields begins. Returns how long the process has run, where that is looked at.
+    /// A wait by yields begins.
     #[inline]
-    pub(crate) fn begin(&self) -> Option<u64> {
-        (self.close.get() > 0).then(process_ns)
+    pub(crate) fn begin(&self) -> Timing {
+        if self.close.get() > 0 {
+            return Timing::Close(Ticks::now(), process_ns());
+        }
+        match self.untimed.get().checked_sub(1) {
+            Some(left) => {
+                self.untimed.set(left);
+                Timing::Untimed
+            }
+            None => {
+                self.untimed.set(TIMED - 1);
+                Timing::Sample(Ticks::now())
+            }
+        }
     }
 
-    /// It is over, and took so many ticks.
+    /// It is over. Returns how many ticks it took, with those that were not timed where it stands for them.
     #[inline]
-    pub(crate) fn end(&self, ran: Option<u64>, passed: u64) {
-        match ran {
-            None if passed < Ticks::about_us(HOLE) => {}
-            None => self.close.set(CLOSE),
-            Some(ran) => self.compare(passed, Ticks::about_us(process_ns().saturating_sub(ran) / 1000)),
+    pub(crate) fn end(&self, timing: Timing) -> u64 {
+        match timing {
+            Timing::Untimed => 0,
+            Timing::Sample(begin) => self.judge(begin.elapsed_ticks()),
+            Timing::Close(begin, ran) => {
+                let passed = begin.elapsed_ticks();
+                self.compare(passed, Ticks::about_us(process_ns().saturating_sub(ran) / 1000));
+                passed
+            }
         }
+    }
+
+    /// A wait that was timed, but not closely, took so many ticks. One that took long says nothing of others.
+    #[inline]
+    fn judge(&self, passed: u64) -> u64 {
+        if passed < Ticks::about_us(HOLE) {
+            return passed * u64::from(TIMED);
+        }
+        self.close.set(CLOSE);
+        passed
     }
 
     /// A wait that was looked at closely took `passed` ticks, in which the process ran for `ran`.
@@ -98,18 +156,45 @@ mod tests {
         3 * Ticks::about_us(HOLE)
     }
 
+    fn is_close(timing: Timing) -> bool {
+        matches!(timing, Timing::Close(..))
+    }
+
     #[test]
     fn a_wait_that_took_long_is_followed_by_close_looks() {
         let (strangers, long) = (Strangers::new(), long());
-        strangers.end(strangers.begin(), long / 100);
-        assert_eq!(strangers.begin(), None, "a short one");
-        strangers.end(None, long);
-        assert!(strangers.begin().is_some());
+        strangers.judge(long / 100);
+        assert!(!is_close(strangers.begin()), "a short one");
+        assert_eq!(strangers.judge(long), long);
+        assert!(is_close(strangers.begin()));
         assert!(!strangers.take_turns(), "nobody knows yet who ran");
         for _ in 0..CLOSE {
-            strangers.end(strangers.begin(), long / 100);
+            assert!(is_close(strangers.begin()));
+            strangers.compare(long / 100, 0);
         }
-        assert_eq!(strangers.begin(), None, "it was a lone one");
+        assert!(!is_close(strangers.begin()), "it was a lone one");
+    }
+
+    #[test]
+    fn one_wait_in_a_few_is_timed_and_stands_for_all_of_them() {
+        let strangers = Strangers::new();
+        let mut timed = 0;
+        for _ in 0..10 * TIMED {
+            let timing = strangers.begin();
+            timed += u32::from(timing != Timing::Untimed);
+            assert!(timing != Timing::Untimed || strangers.end(timing) == 0);
+        }
+        assert_eq!(timed, 10);
+        assert_eq!(strangers.judge(7), 7 * u64::from(TIMED));
+    }
+
+    #[test]
+    fn a_wait_that_turns_out_to_be_longer_is_timed_from_then_on() {
+        let begin = Ticks::now();
+        assert!(
+            matches!(Timing::Untimed.of_longer(), (Timing::Sample(from), since) if from == since && since >= begin)
+        );
+        assert_eq!(Timing::Close(begin, 3).of_longer(), (Timing::Close(begin, 3), begin));
     }
 
     #[test]
@@ -136,6 +221,6 @@ mod tests {
         }
         assert!(was_seen && met.elapsed_ticks() + Ticks::about_us(HOLE) >= Ticks::about_us(KEEP));
         // The next wait is the judge of that.
-        assert!(strangers.begin().is_some());
+        assert!(is_close(strangers.begin()));
     }
 }
