@@ -78,6 +78,8 @@ pub(crate) enum Bar {
     TimesOfEach(&'static [(&'static str, f64)]),
     /// As fast as the fastest other engine: within 10 %, 10 ns, or 2 standard deviations of its samples.
     NotBehind,
+    /// The same, of those whose value of this number is 0: others do something else than the case says. Ours has to be one of them.
+    NotBehindWithout { index: usize },
     /// The measure's value of this number, the time being number 0.
     Extra { index: usize, limit: f64 },
 }

@@ -217,16 +217,20 @@ impl Table {
                 let words: Vec<String> = limits.into_iter().map(|(words, _)| words).collect();
                 (format!("{} = {}", words.join(", "), duration(least)), time <= least)
             }
-            Bar::NotBehind => {
-                let peers = case
-                    .engines
-                    .iter()
-                    .skip(1)
-                    .filter_map(|peer| Some((peer.name.as_str(), self.time(index, &peer.name, row, far)?)));
-                let (name, best) = peers.min_by(|a, b| a.1.total_cmp(&b.1))?;
-                let times: Vec<f64> = self.samples(index, name, row, far).iter().map(|s| s.values[0]).collect();
-                let limit = best + (best.abs() * 0.1).max(10.0).max(2.0 * deviation(&times));
-                (format!("{name} {}, within {}", duration(best), duration(limit - best)), time <= limit)
+            Bar::NotBehind => self.not_behind(index, case, row, far, time, &[])?,
+            Bar::NotBehindWithout { index: number } => {
+                let has_some = |engine: &&Engine| {
+                    self.samples(index, &engine.name, row, far).iter().any(|sample| sample.values[number] != 0.0)
+                };
+                let others: Vec<&str> =
+                    case.engines.iter().filter(has_some).map(|engine| engine.name.as_str()).collect();
+                let (words, is_met) = self.not_behind(index, case, row, far, time, &others)?;
+                let what = case.extras.get(number - 1).unwrap_or(&"");
+                let words = match &*others {
+                    [] => words,
+                    others => format!("{words}; {what} not 0, not compared: {}", others.join(", ")),
+                };
+                (words, is_met && extra(number) == 0.0)
             }
             Bar::Extra { index, limit } => {
                 (format!("{} {limit}", case.extras.get(index - 1).unwrap_or(&"")), extra(index) <= limit)
@@ -240,6 +244,24 @@ impl Table {
                 (format!("{factor} x {}{peer_row}", engines.join(", ")), time <= best * factor)
             }
         })
+    }
+
+    /// [`Bar::NotBehind`] of the peers that are not `left_out`.
+    fn not_behind(
+        &self,
+        index: usize,
+        case: &Case,
+        row: Row,
+        far: bool,
+        time: f64,
+        left_out: &[&str],
+    ) -> Option<(String, bool)> {
+        let peers = case.engines.iter().skip(1).map(|peer| peer.name.as_str()).filter(|name| !left_out.contains(name));
+        let times = peers.filter_map(|name| Some((name, self.time(index, name, row, far)?)));
+        let (name, best) = times.min_by(|a, b| a.1.total_cmp(&b.1))?;
+        let times: Vec<f64> = self.samples(index, name, row, far).iter().map(|s| s.values[0]).collect();
+        let limit = best + (best.abs() * 0.1).max(10.0).max(2.0 * deviation(&times));
+        Some((format!("{name} {}, within {}", duration(best), duration(limit - best)), time <= limit))
     }
 
     fn samples(&self, index: usize, engine: &str, row: Row, far: bool) -> Vec<&Sample> {

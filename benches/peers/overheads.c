@@ -202,6 +202,43 @@ ENTRY(d_doacross, ran(), REGION {
     }
 })
 
+// The same loop without a schedule: blocks are as good as anything else.
+ENTRY(d_doacross_blocks, ran(), REGION {
+    OMP("omp for ordered(1)")
+    for (long j = 0; j < (long)inner; j++) {
+        OMP("omp ordered depend(sink : j - 1)")
+        part();
+        OMP("omp ordered depend(source)")
+    }
+})
+
+// Who runs what. `schedule(static, 1)` deals iteration j to thread j modulo their number; these return how many of a thousand ran
+// on another one.
+static uintptr_t strays;
+
+static inline void note(uintptr_t j)
+{
+    if (omp_get_thread_num() != (int)(j % THREADS))
+        __atomic_fetch_add(&strays, 1, __ATOMIC_RELAXED);
+}
+
+ENTRY(dealt_ordered, strays * 1000 / inner, strays = 0; REGION {
+    OMP("omp for ordered schedule(static, 1)")
+    for (uintptr_t j = 0; j < inner; j++) {
+        OMP("omp ordered")
+        note(j);
+    }
+})
+
+ENTRY(dealt_doacross, strays * 1000 / inner, strays = 0; REGION {
+    OMP("omp for ordered(1) schedule(static, 1)")
+    for (long j = 0; j < (long)inner; j++) {
+        OMP("omp ordered depend(sink : j - 1)")
+        note((uintptr_t)j);
+        OMP("omp ordered depend(source)")
+    }
+})
+
 ENTRY(d_critical, exclusive, REGION HALF_TIMES {
     OMP("omp critical")
     alone();
