@@ -192,7 +192,7 @@ fn models(workspace: &Workspace) -> anyhow::Result<Count> {
     let flags = format!("{} --cfg loom", std::env::var("RUSTFLAGS").unwrap_or_default());
     let mut count = Count::default();
     for (package, models) in model_targets(&workspace.metadata)? {
-        let mut command = workspace.cargo(["test", "--release", "--no-fail-fast", "--package", &package]);
+        let mut command = workspace.cargo(["test", "--profile", "bench", "--no-fail-fast", "--package", &package]);
         for model in &models {
             command.args(["--test", model]);
         }

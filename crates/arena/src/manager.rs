@@ -190,18 +190,23 @@ impl ProgramAreas {
         Ok((Self { down: down_area, up: up_area, told: 0 }, descriptors))
     }
 
-    /// Publishes a new grant: `cpus[i]` is for virtual processor i.
-    pub fn publish(&mut self, cpus: &[CpuId], dedicated: bool, shared: bool) -> Grant {
+    /// Publishes a new grant: processor i of `cpus` is for virtual processor i.
+    pub fn publish(
+        &mut self,
+        cpus: impl ExactSizeIterator<Item = CpuId> + Clone,
+        dedicated: bool,
+        shared: bool,
+    ) -> Grant {
         let granted = cpus.len().min(MAX_VPS);
-        for (word, cpu) in self.down.vps.iter().zip(cpus) {
-            word.set(Some(*cpu), Verdict::Run);
+        for (word, cpu) in self.down.vps.iter().zip(cpus.clone()) {
+            word.set(Some(cpu), Verdict::Run);
         }
         for word in &self.down.vps[granted..self.told.max(granted)] {
             word.set(None, Verdict::None);
         }
         self.told = granted;
         let processors = u32::try_from(cpus.len()).unwrap_or(u32::MAX);
-        self.down.grant.publish(processors, dedicated, shared, cpus.iter().copied())
+        self.down.grant.publish(processors, dedicated, shared, cpus)
     }
 
     /// Publishes a grant of so many processors that binds nothing: the kernel shares out the machine.
@@ -289,7 +294,7 @@ mod tests {
     #[test]
     fn a_program_finds_what_the_manager_wrote() {
         let (mut areas, descriptors) = ProgramAreas::create(5, stated(), 100, 7).unwrap();
-        let published = areas.publish(&[CpuId(9), CpuId(0)], true, false);
+        let published = areas.publish([CpuId(9), CpuId(0)].into_iter(), true, false);
         let down = Area::<Down>::receive(descriptors.down, false).unwrap();
         let up = Area::<Up>::receive(descriptors.up, true).unwrap();
         assert_eq!((down.grant.read(), published.epoch), (published, 8));
@@ -313,28 +318,28 @@ mod tests {
     #[test]
     fn a_smaller_grant_takes_the_processors_of_the_last_virtual_processors() {
         let (mut areas, _descriptors) = ProgramAreas::create(0, stated(), 1, 0).unwrap();
-        areas.publish(&[CpuId(1), CpuId(2), CpuId(3)], true, false);
-        areas.publish(&[CpuId(1)], false, false);
+        areas.publish([CpuId(1), CpuId(2), CpuId(3)].into_iter(), true, false);
+        areas.publish([CpuId(1)].into_iter(), false, false);
         areas.judge(1, Verdict::Asked);
         areas.judge(9999, Verdict::Asked);
         let words = |index: usize| areas.down.vps[index].get();
         assert_eq!(words(0), (Some(CpuId(1)), Verdict::Run));
         assert_eq!((words(1), words(2)), ((None, Verdict::Asked), (None, Verdict::None)));
-        areas.publish(&[CpuId(1)], false, false);
+        areas.publish([CpuId(1)].into_iter(), false, false);
         assert_eq!(areas.down.vps[1].get(), (None, Verdict::None));
     }
 
     #[test]
     fn a_grant_that_binds_nothing_has_a_number_and_no_processors() {
         let (mut areas, _descriptors) = ProgramAreas::create(0, stated(), 1, 0).unwrap();
-        areas.publish(&[CpuId(1), CpuId(2), CpuId(3)], true, false);
+        areas.publish([CpuId(1), CpuId(2), CpuId(3)].into_iter(), true, false);
         let grant = areas.publish_unbound(2, false, true);
         assert_eq!((grant.processors, grant.dedicated, grant.shared, grant.epoch), (2, false, true, 2));
         let (seen, cpus) = areas.down.grant.read_with_cpus();
         assert_eq!((seen, cpus.is_empty()), (grant, true));
         let words = [0, 1, 2].map(|index: usize| areas.down.vps[index].get());
         assert_eq!(words, [(None, Verdict::Run), (None, Verdict::Run), (None, Verdict::None)]);
-        areas.publish(&[CpuId(7)], false, false);
+        areas.publish([CpuId(7)].into_iter(), false, false);
         assert_eq!(areas.down.vps[0].get(), (Some(CpuId(7)), Verdict::Run));
         assert_eq!(areas.down.vps[1].get(), (None, Verdict::None));
     }

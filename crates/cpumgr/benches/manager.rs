@@ -1,7 +1,8 @@
 //! The manager's latencies and its cost, beside a bare chain of eventfd and futex in the same run.
 //!
-//! `cargo bench -p cpumgr --bench manager [-- NAME...]` with names of `read`, `requests`, `releases`, `pass`, `flood`,
-//! `squeeze`, `kill`, `steady`, `idle`, `many`, `pairs`, `speedups`. Each value that has a bar is printed beside it. Needs two processors and a quiet machine.
+//! `cargo bench -p cpumgr --bench manager --profile release [-- NAME...]` with names of `read`, `requests`, `releases`, `pass`,
+//! `flood`, `squeeze`, `kill`, `steady`, `idle`, `many`, `pairs`, `speedups`. (Without the profile the manager is not linked as
+//! a whole, as it is where it is used.) Each value that has a bar is printed beside it. Needs two processors and a quiet machine.
 #![allow(clippy::unwrap_used, reason = "a bench that cannot go on fails")]
 
 use std::process::Command;

@@ -64,15 +64,6 @@ impl Holding {
     }
 }
 
-/// A holding that differs from the one before.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Change {
-    /// Whose.
-    pub app: AppId,
-    /// What it holds now.
-    pub holding: Holding,
-}
-
 /// The manager's books.
 pub struct Ledger {
     machine: Machine,
@@ -93,8 +84,12 @@ pub struct Ledger {
     accounted_until: Nanos,
     turn_ends: Option<Nanos>,
     hold_ends: Option<Nanos>,
+    /// The decision in force is one of [`Policy::release`]: the end of the quantum asks for another one.
+    is_passing: bool,
     /// What the last settlement followed from, besides the decision.
     settled: resting::Settled,
+    /// Kept for its space.
+    views: Vec<AppView>,
 }
 
 impl Ledger {
@@ -115,7 +110,9 @@ impl Ledger {
             accounted_until: 0,
             turn_ends: None,
             hold_ends: None,
+            is_passing: false,
             settled: resting::Settled::default(),
+            views: Vec::new(),
         }
     }
 
@@ -178,7 +175,7 @@ impl Ledger {
 
     /// A program gives processors back that it holds, and keeps its request. Whoever is first in the work-list has them
     /// at once. What it does not hold is none of its to give. Its last one it keeps.
-    pub fn release(&mut self, app: AppId, cpus: &[u32], now: Nanos) -> Vec<Change> {
+    pub fn release(&mut self, app: AppId, cpus: &[u32], now: Nanos) -> Vec<AppId> {
         let Some(entry) = self.entries.iter_mut().find(|entry| entry.id == app) else {
             return Vec::new();
         };
@@ -194,7 +191,7 @@ impl Ledger {
 
     /// Whoever held `cpu` passed it to program `to`, without asking (domain mode). `None`, and nothing has changed: nobody
     /// holds it alone, it is that one's last, or `to` is not the first besides that one to have what is released.
-    pub fn pass(&mut self, to: AppId, cpu: u32, now: Nanos) -> Option<Vec<Change>> {
+    pub fn pass(&mut self, to: AppId, cpu: u32, now: Nanos) -> Option<Vec<AppId>> {
         let holder = self.entries.iter().find(|entry| entry.holding.cpus.contains(&cpu) && entry.id != to)?;
         let may = holder.holding.cpus.len() > 1 && !holder.holding.shared && self.placement.may_use(to, cpu);
         let holder = holder.id;
@@ -294,31 +291,38 @@ impl Ledger {
         }
     }
 
-    /// Asks the policy, places, and settles. Returns what changed.
-    pub fn decide(&mut self, now: Nanos, cause: Cause) -> Vec<Change> {
+    /// Asks the policy, places, and settles. Returns who holds something else now.
+    pub fn decide(&mut self, now: Nanos, cause: Cause) -> Vec<AppId> {
         self.redecide(now, cause)
     }
 
-    fn redecide(&mut self, now: Nanos, cause: Cause) -> Vec<Change> {
+    fn redecide(&mut self, now: Nanos, cause: Cause) -> Vec<AppId> {
         self.account(now);
         self.make_available();
-        let views: Vec<AppView> = self.entries.iter().map(Entry::view).collect();
+        let mut views = std::mem::take(&mut self.views);
+        views.clear();
+        views.extend(self.entries.iter().map(Entry::view));
+        let changes = self.redecide_for(&views, now, cause);
+        self.views = views;
+        changes
+    }
+
+    fn redecide_for(&mut self, views: &[AppView], now: Nanos, cause: Cause) -> Vec<AppId> {
         let snapshot = Snapshot {
             now,
             quantum: self.quantum,
             processors: self.available(),
-            apps: &views,
+            apps: views,
             cause,
             master_always: true,
         };
-        // Newcomers are behind all others, and in no decision yet.
-        let is_complete = self.entries.last().is_none_or(|entry| self.decided.of(entry.id).is_some());
-        let mut decision = match cause {
-            // The work-list of the last decision, without waiting for the next one (M6).
-            Cause::Release if is_complete && self.has_same_processors() => {
-                self.policy.release(&snapshot, &self.decided)
-            }
-            _ => self.policy.decide(&snapshot),
+        // The work-list of the last decision, without waiting for the next one (M6). Newcomers are behind all others, and in
+        // no decision yet.
+        let is_complete = || self.entries.last().is_none_or(|entry| self.decided.of(entry.id).is_some());
+        self.is_passing = cause == Cause::Release && is_complete() && self.has_same_processors();
+        let mut decision = match self.is_passing {
+            true => self.policy.release(&snapshot, &self.decided),
+            false => self.policy.decide(&snapshot),
         };
         if let Err(rule) = decision.check(&snapshot) {
             tracing::error!(policy = self.policy.name(), %rule, "the policy broke a rule; equal shares are used instead");
@@ -329,25 +333,27 @@ impl Ledger {
             self.plan_turns(now, cause);
             return Vec::new();
         }
-        self.decided = decision.clone();
+        self.decided.clone_from(&decision);
         self.decision = decision;
         self.place();
-        self.fit(&views);
+        self.fit(views);
         self.plan_turns(now, cause);
         self.settle(now)
     }
 
     /// Makes the decision targets.
     fn place(&mut self) {
-        let placed = self.placement.place(&self.available, &self.decision);
-        for (entry, (app, cpus)) in self.entries.iter_mut().zip(placed) {
+        let mut entries = self.entries.iter_mut();
+        self.placement.place_each(&self.available, &self.decision, |app, cpus| {
+            let Some(entry) = entries.next() else { return };
             debug_assert_eq!(entry.id, app, "L8");
-            entry.target = cpus;
-        }
+            entry.target.clear();
+            entry.target.extend_from_slice(cpus);
+        });
     }
 
     /// Does what is due at `now`: the end of a quantum, of a policy's own time, of a hold.
-    pub fn tick(&mut self, now: Nanos) -> Vec<Change> {
+    pub fn tick(&mut self, now: Nanos) -> Vec<AppId> {
         let due = |time: Option<Nanos>| time.is_some_and(|time| time <= now);
         if due(self.turn_ends) {
             self.decide(now, Cause::Quantum)
@@ -369,6 +375,11 @@ impl Ledger {
     /// What a program holds.
     pub fn holding(&self, app: AppId) -> Option<&Holding> {
         self.entries.iter().find(|entry| entry.id == app).map(|entry| &entry.holding)
+    }
+
+    /// Somebody holds processors alone.
+    pub fn anybody_has_own(&self) -> bool {
+        self.entries.iter().any(|entry| !entry.holding.shared && entry.holding.unbound.is_none())
     }
 
     /// What a program asked for, within its maximum.
@@ -396,11 +407,14 @@ impl Ledger {
         self.policy.name()
     }
 
-    /// A quantum runs while masters share or somebody waits for more: otherwise nothing changes by itself.
+    /// A quantum runs while masters share or somebody waits for more, and its end may change something: the policy would
+    /// answer something else, or a turn moves somebody. Otherwise nothing changes by itself, and a manager that wakes for
+    /// nothing is what all its programs cost while they compute.
     fn plan_turns(&mut self, now: Nanos, cause: Cause) {
         let waiting = !self.decision.work_list.is_empty() || self.decision.allocations.iter().any(|a| a.shared);
+        let may_change = self.is_passing || !self.policy.is_timeless() || self.placement.is_moved_by_turns();
         self.turn_ends = match self.turn_ends {
-            _ if !waiting => None,
+            _ if !waiting || !may_change => None,
             Some(end) if cause != Cause::Quantum => Some(end),
             // A turn that began late does not shorten the next one.
             _ => Some(now + self.quantum),
@@ -412,14 +426,19 @@ impl Ledger {
         let passed = now.saturating_sub(self.accounted_until);
         self.accounted_until = self.accounted_until.max(now);
         // A processor has one user, unless somebody shares it (L2).
-        let mut users: Vec<u64> = Vec::new();
-        if self.entries.iter().any(|entry| entry.holding.shared) {
-            for cpu in self.entries.iter().flat_map(Entry::used).map(|cpu| *cpu as usize) {
-                if users.len() <= cpu {
-                    users.resize(cpu + 1, 0);
-                }
-                users[cpu] += 1;
+        if self.entries.iter().all(|entry| !entry.holding.shared) {
+            for entry in &mut self.entries {
+                let received = passed.saturating_mul(entry.used().len() as u64);
+                entry.cpu_time = entry.cpu_time.saturating_add(received);
             }
+            return;
+        }
+        let mut users: Vec<u64> = Vec::new();
+        for cpu in self.entries.iter().flat_map(Entry::used).map(|cpu| *cpu as usize) {
+            if users.len() <= cpu {
+                users.resize(cpu + 1, 0);
+            }
+            users[cpu] += 1;
         }
         for entry in &mut self.entries {
             let of = |cpu: &u32| passed / users.get(*cpu as usize).copied().unwrap_or(1);

@@ -44,8 +44,11 @@ pub enum Event {
 pub enum Interest {
     /// Nothing.
     Muted,
-    /// Something to read.
+    /// Something to read, as long as it is there.
     Read,
+    /// Each time that something comes, read or not (`EPOLLET`): an event counter need not be read for the next event, and must
+    /// not, since what comes between an event and the read goes with it.
+    Each,
 }
 
 const CALLS: u64 = 0;
@@ -81,7 +84,7 @@ impl Reactor {
         let epoll = named("epoll_create1", Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC))?;
         let ready = vec![EpollEvent::empty(); BATCH];
         let reactor = Self { epoll, timer, signals, armed: None, ready };
-        reactor.add_token(&reactor.timer, TIMER, Interest::Read)?;
+        reactor.add_token(&reactor.timer, TIMER, Interest::Each)?;
         reactor.add_token(&reactor.signals, SIGNAL, Interest::Read)?;
         Ok(reactor)
     }
@@ -99,10 +102,14 @@ impl Reactor {
     /// # Errors
     /// `ENOSPC`, `ENOMEM`.
     pub fn add(&self, fd: impl AsFd, serial: u64, role: Role) -> SysResult<()> {
-        self.add_token(fd, token(serial, role), Interest::Read)
+        let interest = match role {
+            Role::Process => Interest::Read,
+            Role::Doorbell => Interest::Each,
+        };
+        self.add_token(fd, token(serial, role), interest)
     }
 
-    /// Changes what a client's descriptor is waited for.
+    /// Changes what a client's descriptor is waited for. What is there already comes as an event.
     ///
     /// # Errors
     /// `ENOMEM`.
@@ -119,38 +126,36 @@ impl Reactor {
         named("epoll_ctl", self.epoll.delete(fd))
     }
 
-    /// Waits for events, at most until the monotonic clock shows `deadline`; `None` waits for ever.
+    /// Waits for `events`, which are none before, at most until the monotonic clock shows `deadline`; `None` waits for ever.
     ///
     /// # Errors
     /// `EBADF`, `EINVAL`: never for a reactor that lives.
-    pub fn wait(&mut self, deadline: Option<u64>) -> SysResult<Vec<Event>> {
+    pub fn wait(&mut self, deadline: Option<u64>, events: &mut Vec<Event>) -> SysResult<()> {
         self.arm(deadline)?;
-        self.collect(EpollTimeout::NONE)
+        self.collect(EpollTimeout::NONE, events)
     }
 
     /// What has happened, without waiting for anything: a model has a time of its own.
     #[cfg(test)]
     pub(crate) fn poll(&mut self) -> SysResult<Vec<Event>> {
-        self.collect(EpollTimeout::ZERO)
+        let mut events = Vec::new();
+        self.collect(EpollTimeout::ZERO, &mut events)?;
+        Ok(events)
     }
 
-    fn collect(&mut self, longest: EpollTimeout) -> SysResult<Vec<Event>> {
+    fn collect(&mut self, longest: EpollTimeout, events: &mut Vec<Event>) -> SysResult<()> {
         let count = match self.epoll.wait(&mut self.ready, longest) {
             Ok(count) => count,
             Err(nix::errno::Errno::EINTR) => 0,
             Err(errno) => return Err(SysError::new("epoll_wait", errno as i32)),
         };
-        let mut events = Vec::with_capacity(count);
         for event in &self.ready[..count] {
             events.push(match event.data() {
                 CALLS => Event::Calls,
                 TIMER => {
-                    // One shot: it is armed again by the next wait.
+                    // One shot: it is armed again by the next wait, which takes away what it counted.
                     self.armed = None;
-                    match self.timer.wait() {
-                        Ok(()) | Err(nix::errno::Errno::EAGAIN) => Event::Timer,
-                        Err(errno) => return Err(SysError::new("read(timerfd)", errno as i32)),
-                    }
+                    Event::Timer
                 }
                 SIGNAL => {
                     named("read(signalfd)", self.signals.read_signal())?;
@@ -165,7 +170,7 @@ impl Reactor {
                 }
             });
         }
-        Ok(events)
+        Ok(())
     }
 
     /// Sets the timer to a time of the monotonic clock, or off; a system call only when that changes.
@@ -197,8 +202,10 @@ fn token(serial: u64, role: Role) -> u64 {
 
 fn event(token: u64, interest: Interest) -> EpollEvent {
     let flags = match interest {
-        Interest::Muted => EpollFlags::empty(),
+        // An event counter that overflowed is an error for ever, and errors come unasked for.
+        Interest::Muted => EpollFlags::EPOLLET,
         Interest::Read => EpollFlags::EPOLLIN,
+        Interest::Each => EpollFlags::EPOLLIN | EpollFlags::EPOLLET,
     };
     EpollEvent::new(flags, token)
 }

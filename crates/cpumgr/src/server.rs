@@ -30,7 +30,7 @@ use crate::fence::Fences;
 use crate::foreign::Foreign;
 use crate::instance::Instance;
 use crate::kernel::Kernel;
-use crate::ledger::{Change, Ledger};
+use crate::ledger::Ledger;
 use crate::masks::Keeper;
 use crate::reactor::{Event, Reactor, Role};
 use crate::trace::{self, Trace};
@@ -46,6 +46,7 @@ mod fencing;
 mod model;
 mod places;
 mod program;
+mod publishing;
 mod queue;
 mod report;
 mod seam;
@@ -142,6 +143,9 @@ pub struct Server {
     /// Connections to be taken down at the end of the pass.
     doomed: BTreeSet<u64>,
     cause: Option<Cause>,
+    /// Something happened in this pass but that time went on: what is due, who is there and what programs are told of that
+    /// may have changed. A look at all clients is a look at cold memory, and most passes of a manager are signs of life.
+    stirred: bool,
     due: Due,
     /// When the last client was there.
     idle_since: u64,
@@ -206,6 +210,7 @@ impl Server {
             arrived: Vec::new(),
             doomed: BTreeSet::new(),
             cause: None,
+            stirred: false,
             due: Due::default(),
             idle_since: now,
             next_beat: now,
@@ -222,27 +227,30 @@ impl Server {
         self.trace_self(trace::Event::Start);
         // The API thread is there already: it has turns as everybody.
         let mut pace = Pace::begin();
+        let mut events = Vec::new();
         let ended = loop {
             let deadline = self.next_deadline();
             pace.keep(&self.due);
-            let events = self.reactor.wait(deadline)?;
-            if let Some(ended) = self.pass(events, monotonic_ns())? {
+            self.reactor.wait(deadline, &mut events)?;
+            if let Some(ended) = self.pass(&events, monotonic_ns())? {
                 break ended;
             }
+            events.clear();
         };
         self.end();
         Ok(ended)
     }
 
     /// One pass: `events` happened, and it is `now`.
-    fn pass(&mut self, events: Vec<Event>, now: u64) -> SysResult<Option<Ended>> {
+    fn pass(&mut self, events: &[Event], now: u64) -> SysResult<Option<Ended>> {
         if events.contains(&Event::Signal) {
             return Ok(Some(Ended::Signal));
         }
+        self.stirred = events.iter().any(|event| *event != Event::Timer);
         // Before the books change: what was passed was passed under those that are in force.
         self.settle_domain(now);
         for event in events {
-            self.take(event, now)?;
+            self.take(*event, now)?;
         }
         self.unmute(now);
         self.finish_pass(now);
@@ -253,7 +261,9 @@ impl Server {
             }
             self.finish_pass(now);
         }
-        self.note_due();
+        if self.stirred {
+            self.note_due();
+        }
         Ok(None)
     }
 
@@ -281,6 +291,7 @@ impl Server {
     fn hear_calls(&mut self, now: u64) -> bool {
         for heard in 0..CALLS {
             let Some((serial, call)) = self.api.take() else { return heard > 0 };
+            self.stirred = true;
             self.called(serial, call, now);
         }
         // There may be more; the next pass looks.
@@ -301,8 +312,9 @@ impl Server {
         self.bury(now);
         let due = self.ledger.next_deadline().is_some_and(|time| time <= now);
         if due {
+            self.stirred = true;
             let changes = self.ledger.tick(now);
-            self.publish(changes, now);
+            self.publish(&changes, now);
         }
         // Who waits for a grant comes before what is only due: the looks are system calls for each thread or processor.
         self.decide(now);
@@ -322,26 +334,21 @@ impl Server {
             self.idle_since = now;
         }
         self.offer_domain();
-        let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
-        self.page.set_state(State {
-            processors: self.ledger.processors(),
-            programs: number(self.programs()),
-            waiting: number(self.ledger.waiting()),
-            queued: number(self.queue.len()),
-            reports: self.ledger.wants_reports(),
-            domain: self.domain.is_some(),
-        });
+        if self.stirred {
+            self.tell_state();
+        }
     }
 
     /// Decides as long as there is a cause, publishes, answers who arrived.
     fn decide(&mut self, now: u64) {
         while let Some(cause) = self.cause.take() {
+            self.stirred = true;
             if seam::has(Fault::EarlyWelcome) {
                 std::mem::take(&mut self.arrived).into_iter().for_each(|serial| self.welcome(serial));
                 seam::others_run();
             }
             let changes = self.ledger.decide(now, cause);
-            self.publish(changes, now);
+            self.publish(&changes, now);
             for serial in std::mem::take(&mut self.arrived) {
                 self.welcome(serial);
                 if let Some(foreign) = &mut self.foreign {
@@ -353,30 +360,12 @@ impl Server {
         }
     }
 
-    fn publish(&mut self, changes: Vec<Change>, now: u64) {
-        for Change { app, holding } in changes {
-            if self.bind_attached(app.0, &holding.cpus, now) {
-                continue;
-            }
-            let Some(connection) = self.connections.get_mut(&app.0) else {
-                continue;
-            };
-            let pid = connection.peer.pid.0;
-            let Some(program) = &mut connection.program else {
-                continue;
-            };
-            program.publish(self.kernel.as_ref(), &holding, now + self.grace);
-            let Some(trace) = &mut self.trace else { continue };
-            let is_known = |(cpus, shared): &(Vec<u32>, bool)| (cpus, *shared) == (&holding.cpus, holding.shared);
-            if !program.traced.as_ref().is_some_and(is_known) {
-                program.traced = Some((holding.cpus.clone(), holding.shared));
-                trace.write(program.line(trace::Event::Allocation, pid, now, holding.cpus, holding.shared));
-            }
-        }
-    }
-
     /// Takes doomed connections down.
     fn bury(&mut self, now: u64) {
+        if self.doomed.is_empty() {
+            return;
+        }
+        self.stirred = true;
         for serial in std::mem::take(&mut self.doomed) {
             self.remove(serial, now);
         }

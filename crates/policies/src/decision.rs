@@ -53,7 +53,7 @@ impl Allocation {
 }
 
 /// The allocations until the next decision.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Decision {
     /// One for each application of the snapshot, in order of arrival (D1).
@@ -69,6 +69,22 @@ pub struct Decision {
     pub unbound: bool,
     /// Processors come in clusters of so many that lie near each other; 0 and 1: one by one.
     pub cluster: u32,
+}
+
+impl Clone for Decision {
+    fn clone(&self) -> Self {
+        let mut copy = Self::default();
+        copy.clone_from(self);
+        copy
+    }
+
+    /// Uses the space of its lists again: a manager keeps a copy of each decision.
+    fn clone_from(&mut self, other: &Self) {
+        let Self { allocations, work_list, rotate, next, unbound, cluster } = other;
+        self.allocations.clone_from(allocations);
+        self.work_list.clone_from(work_list);
+        (self.rotate, self.next, self.unbound, self.cluster) = (*rotate, *next, *unbound, *cluster);
+    }
 }
 
 impl Decision {

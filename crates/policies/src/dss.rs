@@ -39,6 +39,10 @@ impl Policy for Dss {
         Self::NAME
     }
 
+    fn is_timeless(&self) -> bool {
+        true
+    }
+
     fn decide(&mut self, snapshot: &Snapshot<'_>) -> Decision {
         let allocations = if snapshot.is_crowded() {
             crowd::one_each(snapshot, 0..snapshot.apps.len())
@@ -51,16 +55,24 @@ impl Policy for Dss {
 
 /// The rule for at most as many applications as processors.
 pub(crate) fn space_share(snapshot: &Snapshot<'_>) -> Vec<Allocation> {
+    // Most often all fits.
+    if fits(snapshot.apps, snapshot.processors) {
+        return snapshot.apps.iter().map(|app| Allocation::own(app.id, app.wants())).collect();
+    }
     let parts = divide(snapshot.apps, snapshot.processors);
     snapshot.apps.iter().zip(parts).map(|(app, part)| Allocation::own(app.id, part)).collect()
+}
+
+/// Everybody can have all that it wants.
+fn fits(apps: &[AppView], processors: u32) -> bool {
+    apps.iter().map(|app| u64::from(app.wants())).sum::<u64>() <= u64::from(processors)
 }
 
 /// The same for any applications, in order of arrival, that have these processors for themselves.
 pub(crate) fn divide(apps: &[AppView], processors: u32) -> Vec<u32> {
     debug_assert!(apps.len() as u64 <= u64::from(processors));
-    let wanted: u64 = apps.iter().map(|app| u64::from(app.wants())).sum();
     // When all fits the order of steps does not matter, but minima and proportions must not be asked.
-    if wanted <= u64::from(processors) {
+    if fits(apps, processors) {
         return apps.iter().map(AppView::wants).collect();
     }
     let mut parts = vec![1; apps.len()];

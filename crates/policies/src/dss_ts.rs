@@ -59,6 +59,11 @@ impl Policy for DssTs {
         Self::NAME
     }
 
+    /// The queue moves for turns of its own only, and there are none where masters share.
+    fn is_timeless(&self) -> bool {
+        self.holders == 0
+    }
+
     fn decide(&mut self, snapshot: &Snapshot<'_>) -> Decision {
         self.advance(snapshot);
         if !snapshot.is_crowded() {

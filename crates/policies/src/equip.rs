@@ -34,6 +34,10 @@ impl Policy for Equip {
         Self::NAME
     }
 
+    fn is_timeless(&self) -> bool {
+        true
+    }
+
     fn decide(&mut self, snapshot: &Snapshot<'_>) -> Decision {
         let allocations = if snapshot.is_crowded() {
             crowd::one_each(snapshot, 0..snapshot.apps.len())

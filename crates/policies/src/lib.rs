@@ -28,7 +28,8 @@
 //! ```
 //!
 //! # How a manager uses it
-//! 1. At each quantum and event: [`Snapshot`] (its applications in order of arrival), [`Policy::decide`].
+//! 1. At each quantum and event: [`Snapshot`] (its applications in order of arrival), [`Policy::decide`]. Under a policy that
+//!    [is timeless](Policy::is_timeless) the end of a quantum changes nothing but turns of masters that share.
 //! 2. A processor is released in mid-quantum: [`Policy::release`] with the last decision.
 //! 3. For each decision that takes effect, once: [`Placement::place`]. Turns of sharing masters pass by
 //!    [`Decision::rotate`], which is set at the end of a quantum only, so that events cut nobody's turn short.

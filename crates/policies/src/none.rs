@@ -35,6 +35,10 @@ impl Policy for NoPolicy {
         Needs { unbound: true, ..Needs::NOTHING }
     }
 
+    fn is_timeless(&self) -> bool {
+        true
+    }
+
     fn decide(&mut self, snapshot: &Snapshot<'_>) -> Decision {
         let allocations = snapshot.apps.iter().map(|app| Allocation::own(app.id, app.wants())).collect();
         let mut decision = Decision::new(snapshot, allocations, Vec::new());

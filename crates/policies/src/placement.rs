@@ -261,7 +261,18 @@ impl Placement {
     /// A decision that shares out more than the machine has is served in order of arrival as far as it goes (P2); a
     /// shared master for which no processor is left gets none.
     pub fn place(&mut self, machine: &Machine, decision: &Decision) -> Vec<(AppId, Vec<u32>)> {
-        self.place_at_home(machine, decision).unwrap_or_else(|| self.place_in_steps(machine, decision))
+        let mut placed = Vec::with_capacity(decision.allocations.len());
+        self.place_each(machine, decision, |app, cpus| placed.push((app, cpus.to_vec())));
+        placed
+    }
+
+    /// The same, handed out one by one: `put` is called once for each application, in the order of the decision.
+    pub fn place_each(&mut self, machine: &Machine, decision: &Decision, mut put: impl FnMut(AppId, &[u32])) {
+        if !self.place_at_home(machine, decision, &mut put) {
+            for (app, cpus) in self.place_in_steps(machine, decision) {
+                put(app, &cpus);
+            }
+        }
     }
 
     fn place_in_steps(&mut self, machine: &Machine, decision: &Decision) -> Vec<(AppId, Vec<u32>)> {

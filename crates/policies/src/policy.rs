@@ -106,6 +106,14 @@ pub trait Policy: Send {
         Needs::NOTHING
     }
 
+    /// Whether [`decide`](Policy::decide) answers the same at the end of each quantum for as long as applications want the
+    /// same and the machine is the same, whatever time it is, whatever they have and have received, when every application
+    /// keeps its master ([`Snapshot::master_always`]). A manager need not ask it then before something happens. As it
+    /// stands: no.
+    fn is_timeless(&self) -> bool {
+        false
+    }
+
     /// Its parameters as they are now. As it stands it has none.
     fn parameters(&self) -> Vec<Parameter> {
         Vec::new()

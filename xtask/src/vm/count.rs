@@ -88,7 +88,7 @@ pub(super) fn run(workspace: &Workspace, compiler: &Compiler, needs: &Needs, fol
 /// The program that runs the phases, static.
 fn build(workspace: &Workspace) -> anyhow::Result<PathBuf> {
     let mut command = workspace.cargo(["build", "--package", "nanos", "--bench", "transfers"]);
-    command.args(["--release", "--target", TARGET, "--target-dir"]).arg(workspace.target.join("guest"));
+    command.args(["--profile", "bench", "--target", TARGET, "--target-dir"]).arg(workspace.target.join("guest"));
     let built = artifact::build(command.env("RUSTFLAGS", static_flags()))?;
     Ok(built.into_iter().next().context("cargo built no `transfers`")?.path)
 }

@@ -120,7 +120,7 @@ fn static_flags() -> String {
 fn build_static(workspace: &Workspace, wanted: Option<&str>) -> anyhow::Result<Vec<Artifact>> {
     let build = |arguments: &[&str]| {
         let mut command = workspace.cargo(arguments);
-        command.args(["--release", "--target", TARGET, "--target-dir"]).arg(workspace.target.join("guest"));
+        command.args(["--profile", "bench", "--target", TARGET, "--target-dir"]).arg(workspace.target.join("guest"));
         artifact::build(command.env("RUSTFLAGS", static_flags()))
     };
     let mut programs = Vec::new();

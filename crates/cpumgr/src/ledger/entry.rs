@@ -2,7 +2,7 @@
 
 use policies::{AppId, AppView, Nanos, Speedup};
 
-use super::{Change, Holding};
+use super::Holding;
 
 #[derive(Debug)]
 pub(super) struct Entry {
@@ -35,18 +35,41 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// Takes over a holding; tells when it is another one than before.
-    pub(super) fn hold(&mut self, now: Nanos, holding: Holding) -> Option<Change> {
+    /// Takes over a holding; says whose when it is another one than before.
+    pub(super) fn hold(&mut self, now: Nanos, holding: Holding) -> Option<AppId> {
         if holding == self.holding {
             return None;
         }
+        self.note_since(now, &holding.cpus, holding.shared);
+        self.holding = holding;
+        Some(self.id)
+    }
+
+    /// Takes over its target as processors of its own: what `hold` does, without space for another holding.
+    pub(super) fn hold_target(&mut self, now: Nanos, dedicated: bool) -> Option<AppId> {
+        let held = &self.holding;
+        let flags = (held.shared, held.dedicated, held.unbound);
+        if flags == (false, dedicated, None) && held.cpus == self.target {
+            return None;
+        }
+        let target = std::mem::take(&mut self.target);
+        self.note_since(now, &target, false);
+        self.holding.cpus.clone_from(&target);
+        (self.holding.shared, self.holding.dedicated, self.holding.unbound) = (false, dedicated, None);
+        self.target = target;
+        Some(self.id)
+    }
+
+    /// It holds `cpus` from now on, some of them since before.
+    fn note_since(&mut self, now: Nanos, cpus: &[u32], shared: bool) {
         // A processor of its own is young when it stops being shared.
-        let stays = !self.holding.shared || holding.shared;
-        let held = &self.holding.cpus;
-        let since = |cpu| held.iter().position(|it| stays && it == cpu).map_or(now, |at| self.since[at]);
-        self.since = holding.cpus.iter().map(since).collect();
-        self.holding = holding.clone();
-        Some(Change { app: self.id, holding })
+        let stays = !self.holding.shared || shared;
+        let (held, before) = (&self.holding.cpus, self.since.len());
+        for cpu in cpus {
+            let at = held.iter().position(|it| stays && it == cpu);
+            self.since.push(at.map_or(now, |at| self.since[at]));
+        }
+        self.since.drain(..before);
     }
 
     /// What it holds, without what is idle in its serial phase (L5).

@@ -5,9 +5,9 @@
 //! ([`Ledger::next_deadline`]), unless that program wants less. Who is to have it waits; who would hold nothing
 //! meanwhile is on an idle processor, if there is one, or shares it (L2).
 
-use policies::Nanos;
+use policies::{AppId, Nanos};
 
-use super::{Change, Entry, Holding, Ledger};
+use super::{Entry, Holding, Ledger};
 
 /// The longest time for which a processor is not taken (M4).
 pub const MAX_HOLD: Nanos = 10_000_000;
@@ -42,7 +42,7 @@ impl Ledger {
     }
 
     /// Makes the target what programs hold, as far as rule M4 lets it.
-    pub(super) fn settle(&mut self, now: Nanos) -> Vec<Change> {
+    pub(super) fn settle(&mut self, now: Nanos) -> Vec<AppId> {
         self.note_settled();
         if self.decision.unbound {
             return self.settle_unbound(now);
@@ -59,26 +59,19 @@ impl Ledger {
     /// Everybody gets its target: what follows below when nothing is kept and nobody shares, without asking for each
     /// processor. Most settlements are of this kind, and a manager that slept for some milliseconds pays for each line of
     /// code that it runs.
-    fn settle_on_target(&mut self, now: Nanos) -> Vec<Change> {
+    fn settle_on_target(&mut self, now: Nanos) -> Vec<AppId> {
         let unsatisfied = self.unsatisfied().count();
-        let mut changes = Vec::new();
+        let mut changes = Vec::with_capacity(self.entries.len());
         for (entry, allocation) in self.entries.iter_mut().zip(&self.decision.allocations) {
             let others_wait = unsatisfied > usize::from(entry.wants() > allocation.processors);
             entry.idle = 0;
-            let held = &entry.holding;
-            let is_as_before =
-                (held.shared, held.dedicated, held.unbound) == (false, !others_wait, None) && held.cpus == entry.target;
-            if !is_as_before {
-                let cpus = entry.target.clone();
-                changes
-                    .extend(entry.hold(now, Holding { cpus, shared: false, dedicated: !others_wait, unbound: None }));
-            }
+            changes.extend(entry.hold_target(now, !others_wait));
         }
         changes
     }
 
     /// Everybody gets its target but for what others keep, and what is idle in its serial phase.
-    fn settle_around(&mut self, kept: &[Kept], now: Nanos) -> Vec<Change> {
+    fn settle_around(&mut self, kept: &[Kept], now: Nanos) -> Vec<AppId> {
         let keeper = sorted(kept.iter().map(|kept| kept.cpu));
         // Asked for by programs in a serial phase only.
         let is_serial = self.entries.iter().any(|entry| entry.serial);
@@ -151,7 +144,7 @@ impl Ledger {
     }
 
     /// Nobody is bound: everybody may run everywhere, on as many processors as the policy says.
-    fn settle_unbound(&mut self, now: Nanos) -> Vec<Change> {
+    fn settle_unbound(&mut self, now: Nanos) -> Vec<AppId> {
         self.hold_ends = None;
         self.entries.iter_mut().for_each(|entry| entry.idle = 0);
         let cpus: Vec<u32> = self.available.cpus.iter().map(|cpu| cpu.id).collect();

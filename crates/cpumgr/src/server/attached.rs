@@ -268,11 +268,11 @@ impl Server {
     }
 
     /// Step 2: its processors changed. False when there is none of this number.
-    pub(super) fn bind_attached(&mut self, serial: u64, cpus: &[u32], now: u64) -> bool {
-        let Some(attached) = self.attached.get_mut(&serial) else {
+    pub(super) fn bind_attached(&mut self, app: AppId, now: u64) -> bool {
+        let Some((attached, holding)) = self.attached.get_mut(&app.0).zip(self.ledger.holding(app)) else {
             return false;
         };
-        attached.cpus = cpus.iter().copied().map(CpuId).collect();
+        attached.cpus = holding.cpus.iter().copied().map(CpuId).collect();
         attached.next_look = now;
         self.look_at_attached(now);
         true
@@ -280,6 +280,9 @@ impl Server {
 
     /// Step 2: new threads, and those that are not where they should be.
     pub(super) fn look_at_attached(&mut self, now: u64) {
+        if self.attached.is_empty() {
+            return;
+        }
         let interval = self.ledger.quantum();
         let mut gone = Vec::new();
         for (serial, attached) in self.attached.iter_mut().filter(|(_, it)| it.next_look <= now) {
@@ -305,6 +308,7 @@ impl Server {
         if !is_over(self.due.look, now) {
             return;
         }
+        self.stirred = true;
         let mut several = Vec::new();
         for connection in self.connections.values_mut() {
             let Some(look) = connection.look.as_mut().filter(|look| look.at <= now) else { continue };

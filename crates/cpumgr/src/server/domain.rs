@@ -87,9 +87,10 @@ impl Server {
             })
             .collect();
         for (line, serial, cpu) in moved {
+            self.stirred = true;
             let changes = self.ledger.pass(AppId(serial), cpu, now);
             let believed = changes.is_some();
-            self.publish(changes.unwrap_or_default(), now);
+            self.publish(&changes.unwrap_or_default(), now);
             if let Some(domain) = &self.domain {
                 domain.area.members()[line].land(CpuId(cpu));
             }

@@ -1,5 +1,9 @@
 //! Doorbells: a program rings, and the scheduler reads what it says: its request, what it gave back, what it measured.
 //!
+//! A doorbell is never read: each ring is an event (`Interest::Each`), whatever the counter holds. So whoever writes a request
+//! after the look rings after the event of that look, and is heard; and a ring costs no system call before the look. The
+//! counter of a program that only rings is not full in a thousand years; one that fills it itself is not heard any more.
+//!
 //! Who rings too often is not listened to for a while (V2): its ring stays in the doorbell, and comes as an event when it
 //! is heard again.
 
@@ -23,29 +27,12 @@ impl Server {
             self.check(serial, muted);
             return;
         }
-        if seam::has(Fault::LateClear) {
-            self.look(serial, now);
+        seam::others_run();
+        self.look(serial, now);
+        if seam::has(Fault::Clear) {
             seam::others_run();
-        }
-        // The bell first: whoever writes a request after the look rings again.
-        if self.clear_bell(serial) && !seam::has(Fault::LateClear) {
-            seam::others_run();
-            self.look(serial, now);
-        }
-    }
-
-    fn clear_bell(&mut self, serial: u64) -> bool {
-        let program = self.connections.get(&serial).and_then(|it| it.program.as_ref());
-        match program.map(|program| program.doorbell.clear()) {
-            Some(Ok(_)) => true,
-            Some(Err(error)) => {
-                // The program cannot make its eventfd anything else; still, a ring that cannot be taken away must not
-                // wake the scheduler for ever.
-                tracing::warn!(%error, "a doorbell cannot be read");
-                self.doom(serial, "its doorbell is broken");
-                false
-            }
-            None => false,
+            let program = self.connections.get(&serial).and_then(|it| it.program.as_ref());
+            let _rung = program.map(|program| program.doorbell.clear());
         }
     }
 
@@ -85,7 +72,7 @@ impl Server {
         if !released.is_empty() {
             let released: Vec<u32> = released.iter().map(|cpu| cpu.0).collect();
             let changes = self.ledger.release(app, &released, now);
-            self.publish(changes, now);
+            self.publish(&changes, now);
         }
     }
 
@@ -94,6 +81,7 @@ impl Server {
         if !is_over(self.due.muted, now) {
             return;
         }
+        self.stirred = true;
         let mut failed = Vec::new();
         for connection in self.connections.values_mut() {
             let serial = connection.serial;
@@ -105,7 +93,7 @@ impl Server {
                     continue;
                 }
                 // The ring is still in it and comes as an event.
-                if self.reactor.set(&program.doorbell, serial, Role::Doorbell, Interest::Read).is_err() {
+                if self.reactor.set(&program.doorbell, serial, Role::Doorbell, Interest::Each).is_err() {
                     failed.push(serial);
                 }
             }

@@ -13,6 +13,7 @@ impl Server {
         if self.grace > 0 && !is_over(self.due.grace, now) {
             return;
         }
+        self.stirred = true;
         let kernel = self.kernel.as_ref();
         for connection in self.connections.values_mut() {
             let (serial, pid) = (connection.serial, connection.peer.pid);

@@ -288,7 +288,7 @@ fn scheduler(world: &World, mut server: Server, masks: &Masks) {
         }
         rest = if all_rest && events.is_empty() { rest + 1 } else { 0 };
         now += 1_000;
-        assert_eq!(server.pass(events, now).unwrap(), None, "it ends by itself");
+        assert_eq!(server.pass(&events, now).unwrap(), None, "it ends by itself");
         check(&server, world, now);
         world.passes.add();
     }
@@ -397,7 +397,7 @@ fn whatever_clients_do_and_whenever_the_scheduler_does_what_it_should() {
 
 #[test]
 fn a_bell_that_is_cleared_after_the_look_is_found() {
-    let said = verdict(Fault::LateClear);
+    let said = verdict(Fault::Clear);
     assert!(said.contains("never heard"), "{said}");
 }
 

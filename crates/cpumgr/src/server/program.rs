@@ -54,6 +54,8 @@ pub(super) struct Program {
     pub(super) fence: Option<Fence>,
     /// What it was told that it holds.
     pub(super) told: Vec<u32>,
+    /// Who slept for want of what it was just told of is awake.
+    is_awake: bool,
     /// The last speed report that was looked at.
     pub(super) reported: u32,
     /// Speed reports that cannot be true.
@@ -104,6 +106,7 @@ impl Program {
             reclaim: Reclaim::new(pid, Threads::of(pid, pidfd)?),
             fence: None,
             told: Vec::new(),
+            is_awake: false,
             reported: 0,
             refused_reports: 0,
             traced: None,
@@ -111,37 +114,40 @@ impl Program {
         })
     }
 
-    /// Tells the program what it holds, and asks for what it holds no more until `grace_ends`.
-    pub(super) fn publish(&mut self, kernel: &dyn Kernel, holding: &Holding, grace_ends: u64) {
+    /// Tells the program what it holds. [`Program::follow`] comes next.
+    pub(super) fn publish(&mut self, kernel: &dyn Kernel, holding: &Holding) {
         seam::others_run();
         if seam::has(Fault::EarlyWake) {
             self.areas.wake(holding.number() as usize);
             seam::others_run();
         }
-        let mut woken = false;
         if let Some(processors) = holding.unbound {
             self.areas.publish_unbound(processors, holding.dedicated, holding.shared);
             // Who was squeezed may run where it ran before.
             self.set_free(kernel);
         } else {
-            let cpus: Vec<CpuId> = holding.cpus.iter().copied().map(CpuId).collect();
-            self.areas.publish(&cpus, holding.dedicated, holding.shared);
+            self.areas.publish(holding.cpus.iter().copied().map(CpuId), holding.dedicated, holding.shared);
             // With nobody fenced or squeezed nobody must be let out first, and who waits is awake while the rest is done.
-            if self.fence.is_none() && !self.reclaim.holds_anybody() {
+            self.is_awake = self.fence.is_none() && !self.reclaim.holds_anybody();
+            if self.is_awake {
                 self.wake(holding);
-                woken = true;
             }
-            // Before anybody is bound: what it has got must be inside.
-            if let Some(fence) = &mut self.fence
-                && let Err(error) = fence.move_to(&cpus.into_iter().collect())
-            {
-                tracing::warn!(name = self.name, %error, "a fence cannot be moved, and is taken away");
-                self.set_free(kernel);
-            }
+        }
+    }
+
+    /// What follows when a program was told that it holds this: it is asked for what it holds no more, until `grace_ends`.
+    pub(super) fn follow(&mut self, kernel: &dyn Kernel, holding: &Holding, grace_ends: u64) {
+        // Before anybody is bound: what it has got must be inside.
+        if holding.unbound.is_none()
+            && let Some(fence) = &mut self.fence
+            && let Err(error) = fence.move_to(&holding.cpus.iter().copied().map(CpuId).collect())
+        {
+            tracing::warn!(name = self.name, %error, "a fence cannot be moved, and is taken away");
+            self.set_free(kernel);
         }
         self.reclaim.published(kernel, &mut self.areas, &self.told, &holding.cpus, grace_ends);
         self.told.clone_from(&holding.cpus);
-        if !woken {
+        if !std::mem::take(&mut self.is_awake) {
             self.wake(holding);
         }
     }

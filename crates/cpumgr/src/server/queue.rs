@@ -89,13 +89,17 @@ impl Server {
 
     /// Step 2. To be called when what runs, waits or may run has changed, and at `admit_again`.
     pub(super) fn admit_waiting(&mut self, now: u64) {
-        let connections = &self.connections;
-        self.queue.retain(|place| connections.contains_key(&place.serial));
         self.admit_again = None;
+        let connections = &self.connections;
+        if !self.queue.is_empty() {
+            self.queue.retain(|place| connections.contains_key(&place.serial));
+            self.stirred = true;
+        }
         // A policy that was told of a queue is told when it is empty, too: it may keep processors free for those in it.
         if self.queue.is_empty() && !self.queue_told {
             return;
         }
+        self.stirred = true;
         let running = u32::try_from(self.running()).unwrap_or(u32::MAX);
         let waiting: Vec<Waiting> = self
             .queue

@@ -4,8 +4,8 @@
 /// What the scheduler does wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// A doorbell is cleared after the request was read, and not before.
-    LateClear,
+    /// A doorbell is cleared, after the request was read.
+    Clear,
     /// A death is noted, and the processors are given out with the next event, and not in this pass.
     LateDecision,
     /// A program gets its areas before its first grant is in them.

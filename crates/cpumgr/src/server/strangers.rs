@@ -29,7 +29,9 @@ impl Server {
     /// What the kernel says now. Who ends meanwhile is not in it.
     fn sample(&self, now: u64, close: bool) -> Sample {
         let mut sample = Sample { at: now, ..Sample::default() };
-        for connection in self.connections.values() {
+        // Where all share there is nothing to be found out.
+        let some = close || self.ledger.anybody_has_own();
+        for connection in self.connections.values().filter(|_| some) {
             let Some(program) = &connection.program else { continue };
             let ran = if close { load::ran(connection.peer.pid).ok() } else { None };
             sample.ran = sample.ran.saturating_add(ran.unwrap_or(0));

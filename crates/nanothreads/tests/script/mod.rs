@@ -105,7 +105,7 @@ impl Script {
         let stated = CheckedRequest::of_registration(&register);
         let epoch = register.held.as_ref().map_or(0, |held| held.epoch);
         let (mut areas, descriptors) = ProgramAreas::create(1, stated, 2_000_000, epoch).expect("areas");
-        areas.publish(&cpus, true, false);
+        areas.publish(cpus.iter().copied(), true, false);
         let page = Arc::new(GlobalPage::create(monotonic_ns(), &whole, QUANTUM_NS, "script").expect("a page"));
         page.set_state(State { domain: has_domain, ..State::default() });
         let doorbell = Doorbell::new().expect("a doorbell");
@@ -131,7 +131,7 @@ impl Script {
 
     /// Grants these.
     pub(crate) fn grant(&mut self, cpus: &[CpuId], dedicated: bool) {
-        self.areas.publish(cpus, dedicated, false);
+        self.areas.publish(cpus.iter().copied(), dedicated, false);
     }
 
     /// The manager dies.

@@ -12,20 +12,44 @@ use super::{Machine, Placement};
 use crate::decision::Decision;
 use crate::snapshot::AppId;
 
+/// Processors of a machine that are looked at in this way.
+const MOST: usize = 1024;
+
 impl Placement {
-    /// What [`Placement::place`] answers, when everybody is at home. `None`, and nothing has changed, otherwise.
-    /// O(P log P).
-    pub(super) fn place_at_home(&mut self, machine: &Machine, decision: &Decision) -> Option<Vec<(AppId, Vec<u32>)>> {
-        let named = decision.allocations.len();
-        if decision.unbound || !self.within.is_empty() || self.homes.len() != named {
-            return None;
+    /// Does what [`Placement::place_each`] does, when everybody is at home. False, and nothing has changed, otherwise.
+    /// O(P log P), without allocations.
+    pub(super) fn place_at_home(
+        &mut self,
+        machine: &Machine,
+        decision: &Decision,
+        mut put: impl FnMut(AppId, &[u32]),
+    ) -> bool {
+        if self.find_everybody_at_home(machine, decision).is_none() {
+            return false;
         }
+        for allocation in &decision.allocations {
+            let app = allocation.app;
+            let Some(home) = self.homes.get_mut(&app) else { continue };
+            home.held = allocation.processors as usize;
+            let cpus = &home.slots[..home.held];
+            for id in cpus {
+                self.last.insert(*id, app);
+            }
+            put(app, cpus);
+        }
+        self.circle = Circle::default();
+        self.guests.clear();
+        true
+    }
+
+    /// `None`: somebody is not.
+    fn find_everybody_at_home(&self, machine: &Machine, decision: &Decision) -> Option<()> {
         let cpus = &machine.cpus;
-        if !cpus.is_sorted_by_key(|cpu| cpu.id) {
+        let many = cpus.len() > MOST || self.homes.len() != decision.allocations.len();
+        if decision.unbound || !self.within.is_empty() || many || !cpus.is_sorted_by_key(|cpu| cpu.id) {
             return None;
         }
-        let mut taken = vec![false; cpus.len()];
-        let mut placed = Vec::with_capacity(named);
+        let mut taken = [0_u64; MOST / 64];
         for allocation in &decision.allocations {
             let app = allocation.app;
             let home = self.homes.get(&app).filter(|_| !allocation.shared)?;
@@ -33,23 +57,14 @@ impl Placement {
             for (slot, id) in slots.iter().enumerate() {
                 let is_its_own = slot < home.held || self.last.get(id) == Some(&app);
                 let at = cpus.binary_search_by_key(id, |cpu| cpu.id).ok().filter(|_| is_its_own)?;
-                if std::mem::replace(&mut taken[at], true) {
+                let (word, bit) = (&mut taken[at / 64], 1 << (at % 64));
+                if *word & bit != 0 {
                     return None;
                 }
-            }
-            placed.push((app, slots.to_vec()));
-        }
-        for (app, cpus) in &placed {
-            if let Some(home) = self.homes.get_mut(app) {
-                home.held = cpus.len();
-            }
-            for id in cpus {
-                self.last.insert(*id, *app);
+                *word |= bit;
             }
         }
-        self.circle = Circle::default();
-        self.guests.clear();
-        Some(placed)
+        Some(())
     }
 }
 
@@ -70,6 +85,11 @@ mod tests {
         Decision { allocations: allocations.collect(), ..Decision::default() }
     }
 
+    fn at_home(placement: &mut Placement, machine: &Machine, decision: &Decision) -> Option<Vec<(AppId, Vec<u32>)>> {
+        let mut placed = Vec::new();
+        placement.place_at_home(machine, decision, |app, cpus| placed.push((app, cpus.to_vec()))).then_some(placed)
+    }
+
     fn machine(ids: impl Iterator<Item = u32>) -> Machine {
         Machine::new(ids.map(|id| MachineCpu { id, core: id / 2, llc: id / 4, node: 0 }).collect())
     }
@@ -79,14 +99,14 @@ mod tests {
         let machine = machine(0..4);
         let mut placement = Placement::new();
         let numbers = |first, second| decision(&[Some((false, first)), Some((false, second))]);
-        assert_eq!(placement.place_at_home(&machine, &numbers(3, 1)), None, "newcomers");
+        assert_eq!(at_home(&mut placement, &machine, &numbers(3, 1)), None, "newcomers");
         let begin = placement.place(&machine, &numbers(3, 1));
-        assert_eq!(placement.place_at_home(&machine, &numbers(3, 1)), Some(begin.clone()));
-        assert!(placement.place_at_home(&machine, &numbers(1, 1)).is_some());
-        assert_eq!(placement.place_at_home(&machine, &numbers(3, 1)), Some(begin));
-        assert_eq!(placement.place_at_home(&machine, &numbers(4, 0)), None, "it never had the fourth");
+        assert_eq!(at_home(&mut placement, &machine, &numbers(3, 1)), Some(begin.clone()));
+        assert!(at_home(&mut placement, &machine, &numbers(1, 1)).is_some());
+        assert_eq!(at_home(&mut placement, &machine, &numbers(3, 1)), Some(begin));
+        assert_eq!(at_home(&mut placement, &machine, &numbers(4, 0)), None, "it never had the fourth");
         placement.place(&machine, &numbers(1, 3));
-        assert_eq!(placement.place_at_home(&machine, &numbers(3, 1)), None, "the other one was there since");
+        assert_eq!(at_home(&mut placement, &machine, &numbers(3, 1)), None, "the other one was there since");
     }
 
     proptest! {
@@ -112,7 +132,7 @@ mod tests {
                 let machine = machine((0..6).filter(|id| Some(*id) != missing));
                 let (mut quick, mut slow) = (placement.clone(), placement);
                 let answer = slow.place_in_steps(&machine, &decision);
-                if let Some(placed) = quick.place_at_home(&machine, &decision) {
+                if let Some(placed) = at_home(&mut quick, &machine, &decision) {
                     prop_assert_eq!(&placed, &answer);
                     prop_assert_eq!(&quick, &slow);
                 }

@@ -8,8 +8,8 @@ fn a_program_alone_gets_what_it_asks_for_and_is_dedicated() {
     ledger.arrive(AppId(1), 3, 8);
     let changes = ledger.decide(0, Cause::Arrival);
     assert_eq!(changes.len(), 1);
-    assert_eq!(changes[0].holding.cpus.len(), 3);
-    assert!(changes[0].holding.dedicated && !changes[0].holding.shared);
+    assert_eq!(ledger.holding(changes[0]).unwrap().cpus.len(), 3);
+    assert!(ledger.holding(changes[0]).unwrap().dedicated && !ledger.holding(changes[0]).unwrap().shared);
     assert_eq!(ledger.next_deadline(), None, "nothing changes by itself");
 }
 
@@ -45,7 +45,7 @@ fn a_program_that_wants_more_than_the_machine_is_dedicated_when_alone() {
     let mut ledger = ledger(2, "dss-ts");
     ledger.arrive(AppId(1), 9, 9);
     let changes = ledger.decide(0, Cause::Arrival);
-    assert!(changes[0].holding.dedicated);
+    assert!(ledger.holding(changes[0]).unwrap().dedicated);
 }
 
 #[test]
@@ -58,7 +58,7 @@ fn an_arrival_takes_old_processors_at_once() {
     assert_eq!(changes.len(), 2);
     assert_eq!((cpus(&ledger, 1).len(), cpus(&ledger, 2).len()), (1, 1));
     assert_ne!(cpus(&ledger, 1), cpus(&ledger, 2));
-    assert!(changes.iter().all(|change| !change.holding.shared && !change.holding.dedicated));
+    assert!(changes.iter().all(|app| ledger.holding(*app).is_some_and(|it| !it.shared && !it.dedicated)));
 }
 
 #[test]
@@ -135,5 +135,5 @@ fn what_a_dead_program_held_goes_to_the_others_at_once() {
     assert!(ledger.leave(AppId(1)) && !ledger.leave(AppId(1)));
     let changes = ledger.decide(MS, Cause::Exit);
     assert_eq!((changes.len(), cpus(&ledger, 2)), (1, vec![0, 1]));
-    assert!(changes[0].holding.dedicated);
+    assert!(ledger.holding(changes[0]).unwrap().dedicated);
 }

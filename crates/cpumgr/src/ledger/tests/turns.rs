@@ -57,7 +57,7 @@ fn owners(ledger: &Ledger) -> Vec<(u64, usize)> {
     own.map(|entry| (entry.id.0, entry.holding.cpus.len())).collect()
 }
 
-/// Four programs on 8 processors change from `equip` to this policy in mid-quantum; then one line per turn, taken in
+/// Four programs on 8 processors change from `equip` to this policy; then one line per turn, taken in
 /// its middle, when rule M4 keeps nothing back any more.
 fn turns_after_equip(policy: &str, request: u32) -> Vec<Vec<u64>> {
     let mut ledger = ledger(8, "equip");
@@ -66,9 +66,11 @@ fn turns_after_equip(policy: &str, request: u32) -> Vec<Vec<u64>> {
     }
     ledger.decide(0, Cause::Arrival);
     assert_eq!(owners(&ledger), [(1, 2), (2, 2), (3, 2), (4, 2)]);
-    // The first turn is what is left of the quantum: 5 ms. What it hands out is young when the second one begins.
+    // The first turn is short: 5 ms. What it hands out is young when the second one begins.
     ledger.set_policy(Registry::with_builtin().create(policy).unwrap());
     ledger.decide(95 * MS, Cause::Administration);
+    ledger.set_quantum(5 * MS, 95 * MS);
+    ledger.set_quantum(100 * MS, 95 * MS);
     let mut turns = Vec::new();
     let mut now = 95 * MS;
     while turns.len() < 9 {
@@ -95,6 +97,37 @@ fn windows_slide_in_order_from_the_second_turn_on() {
     // Three requests of 4 are 12, no more than 1.5 times the machine, although the masters of others have one of it.
     let windows = turns_after_equip("ssw-dss", 4);
     assert!(windows.chunks_exact(4).all(|round| *round == [[2, 3, 4], [1, 3, 4], [1, 2, 4], [1, 2, 3]]), "{windows:?}");
+}
+
+#[test]
+fn no_quantum_runs_where_its_end_changes_nothing() {
+    // Masters that share evenly, somebody who wants more than there is: under a policy that answers the same each time.
+    for (policy, programs, runs) in [
+        ("dss-ts", 4, false),
+        ("dss-ts", 3, true),
+        ("dss-ts", 2, false),
+        ("dss", 2, false),
+        ("equip", 2, false),
+        ("batch", 2, true),
+    ] {
+        let mut ledger = ledger(2, policy);
+        (0..programs).for_each(|app| ledger.arrive(AppId(app), 2, 2));
+        ledger.decide(0, Cause::Arrival);
+        assert!(ledger.waiting() > 0);
+        assert_eq!(ledger.next_deadline(), runs.then_some(100 * MS), "{policy} for {programs}");
+    }
+}
+
+#[test]
+fn what_is_passed_on_in_mid_quantum_is_decided_anew_at_its_end() {
+    let mut ledger = ledger(4, "dss");
+    (0..2).for_each(|app| ledger.arrive(AppId(app), 4, 4));
+    ledger.decide(0, Cause::Arrival);
+    assert_eq!(ledger.next_deadline(), None);
+    ledger.release(AppId(0), &cpus(&ledger, 0)[1..], 20 * MS);
+    assert_eq!(ledger.next_deadline(), Some(120 * MS));
+    ledger.tick(120 * MS);
+    assert_eq!(ledger.next_deadline(), None);
 }
 
 #[test]

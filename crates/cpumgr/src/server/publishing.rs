@@ -1,0 +1,52 @@
+//! What programs are told: what they hold, and the numbers that all of them read.
+
+use arena::global::State;
+use policies::AppId;
+
+use super::Server;
+use crate::trace;
+
+impl Server {
+    /// Tells those who hold something else now: first all of them, so that whoever waits runs, then what follows from that.
+    pub(super) fn publish(&mut self, changes: &[AppId], now: u64) {
+        for app in changes {
+            let program = self.connections.get_mut(&app.0).and_then(|it| it.program.as_mut());
+            if let Some((program, holding)) = program.zip(self.ledger.holding(*app)) {
+                program.publish(self.kernel.as_ref(), holding);
+            }
+        }
+        for app in changes {
+            self.stirred = true;
+            if self.bind_attached(*app, now) {
+                continue;
+            }
+            let Some(connection) = self.connections.get_mut(&app.0) else {
+                continue;
+            };
+            let pid = connection.peer.pid.0;
+            let Some((program, holding)) = connection.program.as_mut().zip(self.ledger.holding(*app)) else {
+                continue;
+            };
+            program.follow(self.kernel.as_ref(), holding, now + self.grace);
+            let Some(trace) = &mut self.trace else { continue };
+            let is_known = |(cpus, shared): &(Vec<u32>, bool)| (cpus, *shared) == (&holding.cpus, holding.shared);
+            if !program.traced.as_ref().is_some_and(is_known) {
+                program.traced = Some((holding.cpus.clone(), holding.shared));
+                trace.write(program.line(trace::Event::Allocation, pid, now, holding.cpus.clone(), holding.shared));
+            }
+        }
+    }
+
+    /// The numbers that all programs read.
+    pub(super) fn tell_state(&self) {
+        let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+        self.page.set_state(State {
+            processors: self.ledger.processors(),
+            programs: number(self.programs()),
+            waiting: number(self.ledger.waiting()),
+            queued: number(self.queue.len()),
+            reports: self.ledger.wants_reports(),
+            domain: self.domain.is_some(),
+        });
+    }
+}
