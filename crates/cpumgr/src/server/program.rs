@@ -23,7 +23,7 @@ use crate::reclaim::Reclaim;
 use crate::threads::Threads;
 use crate::trace;
 
-/// Rings that a program may make at once, and how fast they come back: a ring takes 18 to 24 us, so that the most impatient
+/// Rings that a program may make at once, and how fast they come back: a ring takes some 15 us, so that the most impatient
 /// program costs less than a hundredth of a processor.
 const RINGS: u32 = if cfg!(test) { 4 } else { 100 };
 const RING_NS: u64 = 3_000_000;
