@@ -5,7 +5,7 @@ mod parse;
 
 use crate::schedule::{Kind, Schedule};
 use nanothreads::engine::Waiting;
-use parse::{Fault, boolean, list, number, positive, size};
+use parse::{Fault, boolean, list, number, positive, stack};
 
 /// How threads are tied to places: the numbers of `omp_proc_bind_t`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,7 +138,7 @@ impl Environment {
     pub(crate) fn read(get: &dyn Fn(&str) -> Option<String>) -> (Self, Vec<String>) {
         let mut reader = Reader { get, complaints: Vec::new() };
         let r = &mut reader;
-        let stack_size = r.read("OMP_STACKSIZE", size).or_else(|| r.read("GOMP_STACKSIZE", size));
+        let stack_size = r.read("OMP_STACKSIZE", stack).or_else(|| r.read("GOMP_STACKSIZE", stack));
         let places = r.read("OMP_PLACES", parse::places);
         let cpu_affinity = r.read("GOMP_CPU_AFFINITY", parse::cpu_affinity);
         let environment = Self {
@@ -158,7 +158,8 @@ impl Environment {
             cancellation: r.read("OMP_CANCELLATION", boolean).unwrap_or(false),
             display_env: r.read("OMP_DISPLAY_ENV", display_env).unwrap_or(DisplayEnv::No),
             display_affinity: r.read("OMP_DISPLAY_AFFINITY", boolean).unwrap_or(false),
-            affinity_format: r.read("OMP_AFFINITY_FORMAT", |text| Ok(text.to_owned())),
+            // Blanks at its ends are shown as well.
+            affinity_format: (r.get)("OMP_AFFINITY_FORMAT"),
             max_task_priority: r.read("OMP_MAX_TASK_PRIORITY", number).unwrap_or(0),
             default_device: r.read("OMP_DEFAULT_DEVICE", number).unwrap_or(0),
             num_teams: r.read("OMP_NUM_TEAMS", positive).unwrap_or(0),
@@ -335,6 +336,9 @@ mod tests {
             ("OMP_DYNAMIC", "2"),
             ("OMP_NESTED", "maybe"),
             ("OMP_STACKSIZE", "12q"),
+            ("OMP_STACKSIZE", "0"),
+            ("OMP_STACKSIZE", "16383B"),
+            ("GOMP_STACKSIZE", "15"),
             ("OMP_STACKSIZE", "99999999999999999999G"),
             ("OMP_WAIT_POLICY", "lazy"),
             ("OMP_PROC_BIND", "true,close"),
@@ -344,6 +348,10 @@ mod tests {
             ("OMP_DISPLAY_ENV", "5"),
             ("OMP_PLACES", "{0,1"),
             ("GOMP_CPU_AFFINITY", "q"),
+            ("GOMP_CPU_AFFINITY", "5-2"),
+            ("GOMP_CPU_AFFINITY", "0-1:0"),
+            ("GOMP_CPU_AFFINITY", "0,,1"),
+            ("GOMP_CPU_AFFINITY", "0,"),
             ("GOMP_SPINCOUNT", "5x"),
             ("NANOS_ADAPT", "perhaps"),
         ] {
@@ -354,6 +362,15 @@ mod tests {
             assert!(environment.num_threads.is_empty());
             assert_eq!(environment.schedule, Schedule::DEFAULT);
         }
+    }
+
+    #[test]
+    fn a_format_keeps_its_blanks_and_a_list_may_have_some_around_its_commas() {
+        let (environment, complaints) =
+            read(&[("OMP_AFFINITY_FORMAT", " %n "), ("GOMP_CPU_AFFINITY", "0 , 1  3-4, 5-9:2")]);
+        assert_eq!(complaints, Vec::<String>::new());
+        assert_eq!(environment.affinity_format.as_deref(), Some(" %n "));
+        assert!(environment.cpu_affinity.is_some());
     }
 
     #[test]

@@ -1,8 +1,10 @@
 //! Leagues: `teams` on the host, and target regions, which always run here. The teams of a league run one after another,
 //! each in a fresh initial task.
 
+use crate::env::Offload;
 use crate::frame::Frame;
 use crate::icv::{NO_LIMIT, settings};
+use crate::message;
 use crate::root;
 use crate::team::Body;
 use std::ffi::c_void;
@@ -86,6 +88,29 @@ pub(crate) fn next_team(frame: &Frame, most: u32, threads: u32, first: bool) -> 
     }
     more
 }
+
+/// Ends the program when it demands devices (`OMP_TARGET_OFFLOAD=MANDATORY`) and names one, which is not there. `device` is the
+/// number that compiled code passes.
+pub(crate) fn require(frame: &Frame, device: i32) {
+    /// That of the task.
+    const DEFAULT: i32 = -1;
+    /// The `if` clause was false.
+    const HERE: i32 = -2;
+    let device = if device == DEFAULT { frame.icvs().default_device } else { device };
+    if device != HERE && device != HOST {
+        must_have(device);
+    }
+}
+
+/// The same for a device that is not the host.
+pub(crate) fn must_have(device: i32) {
+    if settings().environment.target_offload == Offload::Mandatory {
+        message::fatal(&format!("OMP_TARGET_OFFLOAD is set to MANDATORY, but there is no device {device}"));
+    }
+}
+
+/// The host's device number: the number of devices.
+pub(crate) const HOST: i32 = 0;
 
 /// Runs a target region here, as the device's initial task: with the control variables that the environment gives.
 /// `threads` is its thread_limit clause, or 0.

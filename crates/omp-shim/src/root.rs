@@ -1,5 +1,6 @@
 //! Initial tasks: what a program thread has before and outside any region. Made at its first call, freed at its end.
 
+use crate::departure;
 use crate::frame::Frame;
 use crate::icv::{Icvs, settings};
 use crate::team::Team;
@@ -37,7 +38,9 @@ thread_local! {
 pub(crate) fn create<'a>() -> &'a Frame {
     let root = Box::into_raw(new_root(settings().initial(), Team::of_thread));
     // Fails only while the thread's other destructors run: then the frame is leaked.
-    let _ = GUARD.try_with(|guard| guard.0.set(root));
+    if GUARD.try_with(|guard| guard.0.set(root)).is_ok() {
+        departure::expect();
+    }
     // SAFETY: - just leaked; freed only at the thread's end.
     let frame = unsafe { &(*root).frame };
     tls::set(frame);

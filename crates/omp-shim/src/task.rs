@@ -39,6 +39,7 @@ use crate::icv::{Icvs, settings};
 use crate::team::{Body, Team};
 use completion::complete;
 use depend::{Node, Table};
+pub(crate) use included::with_block;
 use included::{resume, run_included};
 use memory::{CHILD, Memory, REFERENCE, TaskRef, allocate};
 use nanothreads::engine;

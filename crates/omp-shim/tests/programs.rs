@@ -235,7 +235,8 @@ fn who_inherits_the_preload_and_needs_none_of_it_is_what_it_was() {
 
 #[test]
 fn a_program_ends_well_while_threads_wait() {
-    for way in ["return", "exit", "_exit", "thread", "region"] {
+    for way in ["return", "exit", "_exit", "thread", "region", "main leaves", "main leaves last", "main leaves unseen"]
+    {
         let Some(shim) = shim() else { return };
         let program = compile("ending", &["-lpthread"]);
         let mut command = clean(&program, Some(&shim));

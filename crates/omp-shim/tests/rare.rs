@@ -120,6 +120,21 @@ fn target_regions_and_device_routines_without_a_device() {
 }
 
 #[test]
+fn who_demands_devices_is_ended_where_one_is_missing() {
+    let demands = |way| [("OMP_TARGET_OFFLOAD", "mandatory"), ("WAY", way)];
+    let asks = [("WAY", "region")];
+    agree_under(
+        "offload.c",
+        &[&asks, &demands("host"), &demands("region"), &demands("default"), &demands("data"), &demands("memory")],
+    );
+}
+
+#[test]
+fn formats_of_fortran_with_blanks() {
+    agree("formats.f90");
+}
+
+#[test]
 fn constructs_in_flight_in_nested_and_outside_all_regions() {
     agree_under("mixtures.c", &[&[], &[("OMP_CANCELLATION", "true"), ("OMP_MAX_ACTIVE_LEVELS", "3")]]);
 }

@@ -154,7 +154,7 @@ pub(super) extern "C" fn omp_set_teams_thread_limit(threads: c_int) {
 /// Devices besides the host.
 #[unsafe(no_mangle)]
 pub(super) extern "C" fn omp_get_num_devices() -> c_int {
-    0
+    league::HOST
 }
 
 /// The host's device number: the number of devices.
@@ -175,10 +175,14 @@ pub(super) extern "C" fn omp_is_initial_device() -> c_int {
     1
 }
 
-/// True for the host's number, also in its old form.
+/// True for the host's number, also in its old form. Another device is not there, which may end the program.
 fn is_host(device: c_int) -> bool {
     const OLD: c_int = -10;
-    device == omp_get_initial_device() || device == OLD
+    let is_host = device == omp_get_initial_device() || device == OLD;
+    if !is_host && device > 0 {
+        league::must_have(device);
+    }
+    is_host
 }
 
 /// Memory on the host.

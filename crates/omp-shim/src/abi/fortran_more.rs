@@ -122,14 +122,14 @@ unsafe extern "C" fn omp_get_partition_place_nums_8_(numbers: *mut i64) {
     unsafe { fill_8(numbers, c::partition()) };
 }
 
-/// A CHARACTER argument without the blanks at its end.
+/// A CHARACTER argument, with the blanks at its end: formats show them.
 ///
 /// # Safety
 /// - `text` has `length` bytes.
 unsafe fn string(text: *const u8, length: usize) -> String {
     // SAFETY: caller's contract.
     let bytes = if length == 0 { &[] } else { unsafe { slice::from_raw_parts(text, length) } };
-    String::from_utf8_lossy(bytes).trim_end_matches(' ').to_owned()
+    String::from_utf8_lossy(bytes).into_owned()
 }
 
 /// Writes `text` into a CHARACTER of `length` bytes, with blanks behind it or cut; returns its whole length.

@@ -4,8 +4,9 @@ use crate::frame;
 use crate::league;
 use crate::memory;
 use crate::message;
-use crate::task;
+use crate::task::{self, Dependence, Request};
 use crate::team::Body;
+use std::alloc::Layout;
 use std::ffi::{c_char, c_int, c_uint, c_ushort, c_void};
 use std::ptr;
 
@@ -38,38 +39,132 @@ unsafe fn await_dependences(depend: *mut *mut c_void) {
     }
 }
 
-/// The kind of a mapping that gives the region its own copy.
-const FIRSTPRIVATE: c_ushort = 12;
-
-/// Replaces the addresses of firstprivate variables by those of copies. The copies live as long as the result.
+/// As [`await_dependences`]; with the nowait clause the construct is a task of its own, which waits for them in the
+/// encountering thread's place: they may include an event that this thread will fulfill.
 ///
 /// # Safety
-/// - The arrays have `count` items, and each variable has its size.
-unsafe fn copy_private(
+/// - As for [`await_dependences`].
+unsafe fn follow_dependences(flags: c_uint, depend: *mut *mut c_void) {
+    unsafe extern "C" fn nothing(_data: *mut c_void) {}
+    if flags & NOWAIT == 0 {
+        // SAFETY: caller's contract.
+        unsafe { await_dependences(depend) };
+    } else if !depend.is_null() {
+        // SAFETY: caller's contract.
+        let dependences = unsafe { super::gomp_task::dependences(depend) };
+        let data = ptr::dangling_mut::<u8>().cast();
+        task::create(frame::current(), &target_task(nothing, data, None, Layout::new::<()>(), &dependences));
+    }
+}
+
+/// A deferrable task without clauses but these.
+fn target_task(
+    body: Body,
+    data: *mut c_void,
+    copy: Option<unsafe extern "C" fn(*mut c_void, *mut c_void)>,
+    block: Layout,
+    dependences: &[Dependence],
+) -> Request<'_> {
+    let (deferrable, is_final, priority, event, bounds) = (true, false, 0, None, None);
+    Request { body, data, copy, block, deferrable, is_final, priority, dependences, event, bounds }
+}
+
+/// The kind of a mapping that gives the region its own copy.
+const FIRSTPRIVATE: c_ushort = 12;
+/// The nowait clause among the flags of a target construct.
+const NOWAIT: c_uint = 1;
+
+/// A layout that the program's variables have.
+fn layout(size: usize, align: usize) -> Layout {
+    Layout::from_size_align(size, align).unwrap_or_else(|_| too_large())
+}
+
+/// The layout of `one` with `other` behind it, and where that begins.
+fn behind(one: Layout, other: Layout) -> (Layout, usize) {
+    one.extend(other).unwrap_or_else(|_| too_large())
+}
+
+#[cold]
+fn too_large() -> ! {
+    message::fatal("the firstprivate variables of a target construct are larger than memory can be")
+}
+
+/// A target region. In a block of its own the addresses stand behind it, and then the firstprivate variables.
+#[repr(C)]
+struct Region {
+    body: Body,
     count: usize,
     addresses: *mut *mut c_void,
+    /// Read only where the region is made: later the compiled code's lists may be gone.
     sizes: *const usize,
     kinds: *const c_ushort,
-) -> Vec<Vec<u128>> {
-    let mut copies = Vec::new();
-    for index in 0..count {
-        // SAFETY: caller's contract. The high bits are the logarithm of the alignment.
-        let (kind, size) = unsafe { (*kinds.add(index), *sizes.add(index)) };
-        if kind & 0xff != FIRSTPRIVATE {
-            continue;
-        }
-        let align = (1_usize << (kind >> 8).min(12)).max(align_of::<u128>());
-        let mut copy = vec![0_u128; (size + align).div_ceil(size_of::<u128>())];
-        let start = copy.as_mut_ptr().cast::<u8>();
-        // SAFETY: the copy has `align` bytes more than the variable needs.
-        unsafe {
-            let start = start.add(start.align_offset(align));
-            ptr::copy_nonoverlapping((*addresses.add(index)).cast::<u8>(), start, size);
-            addresses.add(index).write(start.cast());
-        }
-        copies.push(copy);
+    /// The thread_limit clause, or 0.
+    threads: u32,
+}
+
+impl Region {
+    /// Index and layout of each firstprivate variable.
+    ///
+    /// # Safety
+    /// - The lists have `count` items.
+    unsafe fn private(&self) -> impl Iterator<Item = (usize, Layout)> {
+        (0..self.count).filter_map(|index| {
+            // SAFETY: caller's contract. The high bits are the logarithm of the alignment.
+            let (kind, size) = unsafe { (*self.kinds.add(index), *self.sizes.add(index)) };
+            let align = 1_usize << (kind >> 8).min(12);
+            (kind & 0xff == FIRSTPRIVATE).then(|| (index, layout(size, align)))
+        })
     }
-    copies
+
+    /// The layout of the region's block.
+    ///
+    /// # Safety
+    /// - The lists have `count` items.
+    unsafe fn block(&self) -> Layout {
+        // SAFETY: caller's contract.
+        unsafe { self.private() }.fold(self.head().0, |block, (_, variable)| behind(block, variable).0)
+    }
+
+    /// The layout of the region with its addresses, and where these begin.
+    fn head(&self) -> (Layout, usize) {
+        behind(Layout::new::<Self>(), layout(self.count.saturating_mul(size_of::<usize>()), align_of::<usize>()))
+    }
+
+    /// Makes the block's region from the compiled code's.
+    ///
+    /// # Safety
+    /// - `block` has the layout of `region`'s block, and `region` points to a region whose lists have `count` items, and whose
+    ///   addresses are those of variables of these sizes.
+    unsafe extern "C" fn copy(block: *mut c_void, region: *mut c_void) {
+        let block = block.cast::<u8>();
+        // SAFETY: caller's contract.
+        let region = unsafe { &*region.cast::<Self>() };
+        let (mut end, list) = region.head();
+        // SAFETY: caller's contract: the list and the variables stand in the block, one behind the other.
+        unsafe {
+            let own = block.add(list).cast::<*mut c_void>();
+            ptr::copy_nonoverlapping(region.addresses, own, region.count);
+            for (index, variable) in region.private() {
+                let place;
+                (end, place) = behind(end, variable);
+                ptr::copy_nonoverlapping(
+                    (*region.addresses.add(index)).cast::<u8>(),
+                    block.add(place),
+                    variable.size(),
+                );
+                own.add(index).write(block.add(place).cast());
+            }
+            block.cast::<Self>().write(Self { addresses: own, ..*region });
+        }
+    }
+
+    /// # Safety
+    /// - `region` points to a region whose variables are there.
+    unsafe extern "C" fn run(region: *mut c_void) {
+        // SAFETY: caller's contract.
+        let region = unsafe { &*region.cast::<Self>() };
+        league::target(region.body, region.addresses.cast(), region.threads);
+    }
 }
 
 /// The thread_limit clause among the arguments of a target construct, or 0.
@@ -103,30 +198,44 @@ unsafe fn thread_limit(list: *mut *mut c_void) -> u32 {
 /// `target`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn GOMP_target_ext(
-    _device: c_int,
+    device: c_int,
     body: Body,
     count: usize,
     addresses: *mut *mut c_void,
     sizes: *mut usize,
     kinds: *mut c_ushort,
-    _flags: c_uint,
+    flags: c_uint,
     depend: *mut *mut c_void,
     arguments: *mut *mut c_void,
 ) {
-    // SAFETY: the compiled code's lists.
-    let copies = unsafe {
-        await_dependences(depend);
-        copy_private(count, addresses, sizes, kinds)
-    };
+    let frame = frame::current();
+    league::require(frame, device);
     // SAFETY: the compiled code's list.
-    league::target(body, addresses.cast(), unsafe { thread_limit(arguments) });
-    drop(copies);
+    let threads = unsafe { thread_limit(arguments) };
+    let mut region = Region { body, count, addresses, sizes, kinds, threads };
+    let data = (&raw mut region).cast();
+    // SAFETY: the compiled code's lists.
+    let block = unsafe { region.block() };
+    if flags & NOWAIT != 0 {
+        // SAFETY: the compiled code's list.
+        let dependences = if depend.is_null() { Vec::new() } else { unsafe { super::gomp_task::dependences(depend) } };
+        return task::create(frame, &target_task(Region::run, data, Some(Region::copy), block, &dependences));
+    }
+    // SAFETY: the compiled code's lists.
+    unsafe { await_dependences(depend) };
+    task::with_block(block, |block| {
+        // SAFETY: a fresh block of this layout; the variables are there while the region runs.
+        unsafe {
+            Region::copy(block, data);
+            Region::run(block);
+        }
+    });
 }
 
 /// `target` of gcc 4.9.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn GOMP_target(
-    _device: c_int,
+    device: c_int,
     body: Body,
     _unused: *const c_void,
     _count: usize,
@@ -134,30 +243,33 @@ unsafe extern "C" fn GOMP_target(
     _sizes: *mut usize,
     _kinds: *mut u8,
 ) {
+    league::require(frame::current(), device);
     league::target(body, addresses.cast(), 0);
 }
 
 /// `target data`: the data are here.
 #[unsafe(no_mangle)]
 extern "C" fn GOMP_target_data_ext(
-    _device: c_int,
+    device: c_int,
     _count: usize,
     _addresses: *mut *mut c_void,
     _sizes: *mut usize,
     _kinds: *mut c_ushort,
 ) {
+    league::require(frame::current(), device);
 }
 
 /// `target data` of gcc 4.9.
 #[unsafe(no_mangle)]
 extern "C" fn GOMP_target_data(
-    _device: c_int,
+    device: c_int,
     _unused: *const c_void,
     _count: usize,
     _addresses: *mut *mut c_void,
     _sizes: *mut usize,
     _kinds: *mut u8,
 ) {
+    league::require(frame::current(), device);
 }
 
 /// The end of `target data`.
@@ -167,43 +279,46 @@ extern "C" fn GOMP_target_end_data() {}
 /// `target update`: nothing to move.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn GOMP_target_update_ext(
-    _device: c_int,
+    device: c_int,
     _count: usize,
     _addresses: *mut *mut c_void,
     _sizes: *mut usize,
     _kinds: *mut c_ushort,
-    _flags: c_uint,
+    flags: c_uint,
     depend: *mut *mut c_void,
 ) {
+    league::require(frame::current(), device);
     // SAFETY: the compiled code's list.
-    unsafe { await_dependences(depend) };
+    unsafe { follow_dependences(flags, depend) };
 }
 
 /// `target update` of gcc 4.9.
 #[unsafe(no_mangle)]
 extern "C" fn GOMP_target_update(
-    _device: c_int,
+    device: c_int,
     _unused: *const c_void,
     _count: usize,
     _addresses: *mut *mut c_void,
     _sizes: *mut usize,
     _kinds: *mut u8,
 ) {
+    league::require(frame::current(), device);
 }
 
 /// `target enter data`, `target exit data`: nothing to move.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn GOMP_target_enter_exit_data(
-    _device: c_int,
+    device: c_int,
     _count: usize,
     _addresses: *mut *mut c_void,
     _sizes: *mut usize,
     _kinds: *mut c_ushort,
-    _flags: c_uint,
+    flags: c_uint,
     depend: *mut *mut c_void,
 ) {
+    league::require(frame::current(), device);
     // SAFETY: the compiled code's list.
-    unsafe { await_dependences(depend) };
+    unsafe { follow_dependences(flags, depend) };
 }
 
 /// Constructors of offload images register them: there is no device to load them to.

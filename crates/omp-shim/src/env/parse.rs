@@ -38,8 +38,14 @@ pub(super) fn list<T>(
     text.split(',').map(|part| item(part.trim()).map_err(|_| Fault { wanted })).collect()
 }
 
+/// The size of a stack. Less than any system allows is a typing error.
+pub(super) fn stack(text: &str) -> Result<usize, Fault> {
+    const LEAST: usize = 16 << 10;
+    size(text).and_then(|bytes| if bytes < LEAST { Err(Fault { wanted: "at least 16K" }) } else { Ok(bytes) })
+}
+
 /// Bytes: a number with B, K, M or G behind it; K when nothing stands there.
-pub(super) fn size(text: &str) -> Result<usize, Fault> {
+fn size(text: &str) -> Result<usize, Fault> {
     const FAULT: Fault = Fault { wanted: "a size such as 512K, 4M or 1G" };
     let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (digits, unit) = text.split_at(split);
@@ -74,17 +80,23 @@ pub(super) fn spin_count(text: &str) -> Result<u64, Fault> {
     value.checked_mul(factor).ok_or(FAULT)
 }
 
-/// `GOMP_CPU_AFFINITY`: processors, ranges and ranges with a stride, between spaces or commas. Kept as it is.
+/// `GOMP_CPU_AFFINITY`: processors, ranges and ranges with a stride of at least 1, between spaces or commas. Kept as it is.
 pub(super) fn cpu_affinity(text: &str) -> Result<String, Fault> {
-    let is_number = |part: &str| part.parse::<u32>().is_ok();
+    let number = |part: &str| part.parse::<u32>().ok();
     let is_item = |part: &str| {
         let (range, stride) = part.split_once(':').map_or((part, None), |(range, stride)| (range, Some(stride)));
-        let ends = range.split_once('-');
-        stride.is_none_or(|stride| is_number(stride) && ends.is_some())
-            && ends.map_or_else(|| is_number(range), |(from, to)| is_number(from) && is_number(to))
+        match (range.split_once('-'), stride) {
+            (None, None) => number(range).is_some(),
+            (None, Some(_)) => false,
+            (Some((from, to)), stride) => {
+                matches!((number(from), number(to)), (Some(from), Some(to)) if from <= to)
+                    && stride.is_none_or(|stride| number(stride).is_some_and(|stride| stride > 0))
+            }
+        }
     };
-    let mut parts = text.split(|c: char| c == ',' || c.is_whitespace()).filter(|part| !part.is_empty()).peekable();
-    if parts.peek().is_some() && parts.all(is_item) {
+    // Between two commas there is something, which spaces may cut further.
+    let are_items = |part: &str| !part.trim().is_empty() && part.split_whitespace().all(is_item);
+    if text.split(',').all(are_items) {
         Ok(text.to_owned())
     } else {
         Err(Fault { wanted: "processors such as \"0 3 1-2 4-15:2\"" })

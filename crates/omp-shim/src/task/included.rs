@@ -45,7 +45,7 @@ pub(super) fn resume(frame: &Frame, task: *const Task) {
 }
 
 /// Gives `body` a block of this layout: on the stack, where it is small.
-fn with_block(layout: Layout, body: impl FnOnce(*mut c_void)) {
+pub(crate) fn with_block(layout: Layout, body: impl FnOnce(*mut c_void)) {
     let mut small = [MaybeUninit::<u128>::uninit(); 16];
     if layout.size() <= size_of_val(&small) && layout.align() <= align_of::<u128>() {
         return body(small.as_mut_ptr().cast());

@@ -22,9 +22,32 @@ static void *other(void *unused) {
   exit(0);
 }
 
+static void *region_once(void *main_thread) {
+  if (main_thread != NULL) pthread_join(*(pthread_t *)main_thread, NULL);
+  region();
+  return NULL;
+}
+
+/* The main thread leaves, and the process ends with its last other thread. */
+static void leave(const char *way) {
+  static pthread_t self;
+  self = pthread_self();
+  puts("ok");
+  fflush(stdout);
+  atexit(at_end);
+  if (strcmp(way, "main leaves unseen") != 0) region();
+  if (strcmp(way, "main leaves last") != 0) {
+    pthread_t thread;
+    CHECK_EQUAL(pthread_create(&thread, NULL, region_once, &self), 0);
+    pthread_detach(thread);
+  }
+  pthread_exit(NULL);
+}
+
 int main(int count, char **arguments) {
   CHECK_EQUAL(count, 2);
   const char *way = arguments[1];
+  if (strncmp(way, "main leaves", 11) == 0) leave(way);
   region();
   puts("ok");
   fflush(stdout);

@@ -48,5 +48,32 @@ int main(void) {
 #pragma omp target simd map(tofrom : sum) reduction(+ : sum)
   for (int i = 0; i < 10; i++) sum += i;
   printf("%d\n", sum);
+  /* Each waits for an event that this thread has still to fulfill. */
+  omp_event_handle_t event;
+  int first = 0, own = 10, more[40] = {[39] = 7};
+#pragma omp parallel num_threads(2)
+#pragma omp single
+  {
+#pragma omp task detach(event) depend(out : first) shared(first)
+    first = 1;
+#pragma omp target nowait depend(inout : first) map(tofrom : first) firstprivate(own, more)
+    {
+      first += own + more[39];
+      own = 0;
+    }
+#pragma omp target enter data map(to : first) depend(inout : first) nowait
+#pragma omp target update to(first) depend(inout : first) nowait
+#pragma omp target exit data map(from : first) depend(inout : first) nowait
+#pragma omp task depend(in : first) shared(first)
+    printf("%d\n", first);
+    own = more[39] = 1000;
+    omp_fulfill_event(event);
+#pragma omp taskwait
+  }
+  printf("%d %d\n", first, own);
+#pragma omp target nowait map(tofrom : first) depend(out : first)
+  first = 5;
+#pragma omp taskwait
+  printf("%d\n", first);
   return 0;
 }
