@@ -128,6 +128,10 @@ pub(crate) fn begin(frame: &Frame) {
 /// The end of a region, before the engine's join: all tasks are completed.
 #[inline]
 pub(crate) fn finish(frame: &Frame) {
+    if frame.team().is_laid_out() {
+        // Compiled code deals out a `parallel for schedule(auto)` itself, and does not say that it is over.
+        worksharing::leave(frame);
+    }
     if frame.team().is_calm() {
         task::finish_all(frame);
     } else {

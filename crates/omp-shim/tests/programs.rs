@@ -217,7 +217,8 @@ fn beside_another_version_of_itself_the_library_runs_serially_and_says_so_once()
 fn who_inherits_the_preload_and_needs_none_of_it_is_what_it_was() {
     let Some(shim) = shim() else { return };
     // Of the last command: its threads, its descriptors, where it may run, and what it is blocked from.
-    let state = "grep -E '^(Threads|Cpus_allowed_list|Sig[A-Z]+|Seccomp):' /proc/self/status; ls /proc/self/fd; exit 7";
+    let state =
+        "grep -E '^(Threads|Cpus_allowed_list|Sig(Blk|Ign|Cgt)|Seccomp):' /proc/self/status; ls /proc/self/fd; exit 7";
     let run = |preload: Option<&Path>, script: &str| {
         let mut command = clean("sh", None);
         // A manager to look for: whoever used the library would say that there is none.

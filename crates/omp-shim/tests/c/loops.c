@@ -66,6 +66,24 @@ static void combined(void) {
   all_once("parallel for runtime");
 }
 
+/* gcc deals an automatic loop of longs out itself and says nothing at its end, although the region began inside it. */
+static void automatic_among_others(void) {
+  for (int round = 0; round < 30; round++) {
+    int threads = 1 + round % 3;
+#pragma omp parallel for schedule(auto) num_threads(threads)
+    for (long i = 0; i < N; i++) { HIT(i); }
+    all_once("combined auto");
+#pragma omp parallel num_threads(threads)
+    {
+#pragma omp for schedule(dynamic, 100) nowait
+      for (long i = 0; i < N / 2; i++) { HIT(i); }
+#pragma omp for schedule(guided, 100)
+      for (long i = N / 2; i < N; i++) { HIT(i); }
+    }
+    all_once("others");
+  }
+}
+
 /* More loops than the ring of constructs has slots, none of them waited for. */
 static void many_in_flight(void) {
   static int counts[40];
@@ -166,6 +184,7 @@ int main(void) {
       monotonic_loops("monotonic: runtime");
       combined();
     }
+  automatic_among_others();
   many_in_flight();
   in_order();
   wavefront();
