@@ -30,10 +30,13 @@ impl Client {
     /// or the manager is not alive; [`Client::release`] is for the others then.
     pub fn pass(&self, domain: &Domain, cpu: CpuId) -> bool {
         let passed = self.is_alive() && domain.pass(cpu);
-        // Where both notes reach the manager, the second one finds that the processor is not ours any more. The receiver does
-        // not wait for the ring: it ends the time for which the books are not true.
-        if passed && self.up.released.add(cpu) {
-            self.up.request.note_release(monotonic_ns());
+        if passed {
+            // Where both notes reach the manager, the second one finds that the processor is not ours any more.
+            if self.up.released.add(cpu) {
+                self.up.request.note_release(monotonic_ns());
+            }
+            // Also where it stands among those given back already, from a time before it came back. The receiver does not wait
+            // for the ring: it ends the time for which the books are not true.
             self.tie.ring();
         }
         passed
