@@ -1,10 +1,10 @@
 //! How long the turns of a master are on a processor that several programs use in turn.
 //!
-//! Where a manager has more programs than processors, several have the same one, and the kernel hands it on some 350 times a second:
-//! each time the next one's data are no longer in the caches. Compute-bound programs lose a tenth of their time by that (eight
-//! copies of cg: `cargo xtask demo --programs cg --copies 8`). So a master whose regions
-//! have one thread there asks the kernel for turns of [`TURN`]: the same share, in fewer pieces. Who wakes up with usual turns does not
-//! wait for the end of a longer one (EEVDF), so that nobody else is kept waiting.
+//! Where a manager has more programs than processors, several have the same one, and the kernel hands it on some 350 times a
+//! second: each time the next one's data are no longer in the caches. Compute-bound programs lose a tenth of their time by that
+//! (eight copies of cg: `cargo xtask demo --programs cg --copies 8`). So a master whose regions have one thread there asks the
+//! kernel for turns of [`TURN`]: the same share, in fewer pieces. By EEVDF's rules who wakes up with usual turns does not wait for
+//! the end of a longer one; masters with long ones may wait for each other that long.
 //!
 //! # Protocol
 //! - S1 A master forks: when the grant has become such a one since its last fork, its turns become long; when it is no more, usual.
