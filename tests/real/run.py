@@ -16,6 +16,8 @@ PACKAGES = ["python3-numpy", "libopenblas0-openmp", "libfftw3-dev", "libfftw3-do
 NAMES = ["kmeans", "hist", "xgboost", "eigh", "fftw", "gm"]
 RUNTIMES = ["libgomp", "one", "nanos", "managed"]
 SETTINGS = ["alone", "2 copies", "4 copies", "beside a hog"]
+# Pixels of the picture that GraphicsMagick works on.
+PICTURE = "640x460"
 # Results may differ in the order of a sum.
 TOLERANCE = 1e-6
 
@@ -96,12 +98,12 @@ def subject(name, folder):
         must(["gcc", "-O2", "-fopenmp", HERE / "fft.c", "-I", root / "usr/include", "-L", library, "-o", program,
               "-lfftw3_omp", "-lfftw3", "-lm"])
         return Subject(name, [program], environment)
-    picture, output = folder / "picture.miff", folder / "gm"
+    picture, output = folder / f"picture-{PICTURE}.miff", folder / "gm"
     gm = root / "usr/bin/gm"
     if not gm.exists():
         gm = pathlib.Path(shutil.which("gm") or gm)
     if not picture.exists():
-        must([gm, "convert", "-size", "1400x1000", "plasma:red-blue", picture], env={**os.environ, **environment})
+        must([gm, "convert", "-size", PICTURE, "plasma:red-blue", picture], env={**os.environ, **environment})
     output.mkdir(exist_ok=True)
     return Subject(name, [gm, "convert", picture, "-blur", "0x6", "-rotate", "3", "-sharpen", "0x1"], environment, True)
 

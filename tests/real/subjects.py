@@ -13,7 +13,7 @@ def kmeans():
     from sklearn.cluster import KMeans
 
     data = numpy.random.default_rng(1).random((20000, 16))
-    return lambda: [KMeans(n_clusters=32, n_init=1, max_iter=60, tol=0.0, random_state=0).fit(data).inertia_]
+    return lambda: [KMeans(n_clusters=32, n_init=1, max_iter=150, tol=0.0, random_state=0).fit(data).inertia_]
 
 
 def hist():
@@ -21,11 +21,11 @@ def hist():
     from sklearn.ensemble import HistGradientBoostingClassifier
 
     random = numpy.random.default_rng(2)
-    data = random.random((8000, 20))
+    data = random.random((20000, 20))
     labels = (data[:, 0] + data[:, 1] * data[:, 2] > 0.8).astype(int)
 
     def work():
-        model = HistGradientBoostingClassifier(max_iter=40, random_state=0).fit(data, labels)
+        model = HistGradientBoostingClassifier(max_iter=45, random_state=0).fit(data, labels)
         return [float(model.predict_proba(data[:500])[:, 1].sum()), float(model.score(data, labels))]
 
     return work
@@ -36,12 +36,12 @@ def xgboost():
     import xgboost as boost
 
     random = numpy.random.default_rng(3)
-    data = random.random((8000, 20))
+    data = random.random((5000, 20))
     labels = data[:, 0] + data[:, 1] * data[:, 2]
     matrix = boost.DMatrix(data, label=labels)
 
     def work():
-        model = boost.train({"tree_method": "hist", "max_depth": 6, "seed": 0}, matrix, num_boost_round=60)
+        model = boost.train({"tree_method": "hist", "max_depth": 6, "seed": 0}, matrix, num_boost_round=80)
         return [float(model.predict(matrix).astype("float64").sum())]
 
     return work
@@ -50,11 +50,11 @@ def xgboost():
 def eigh():
     import numpy
 
-    matrix = numpy.random.default_rng(4).random((420, 420))
+    matrix = numpy.random.default_rng(4).random((500, 500))
     matrix = matrix + matrix.T
 
     def work():
-        for _ in range(4):
+        for _ in range(8):
             values = numpy.linalg.eigh(matrix)[0]
         return [float(values[0]), float(values[-1]), float(numpy.abs(values).sum())]
 

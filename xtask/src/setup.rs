@@ -146,9 +146,7 @@ impl Compiler {
             Language::C => self.command(),
             Language::Cpp | Language::Fortran => {
                 let name = if language == Language::Cpp { "g++" } else { "gfortran" };
-                if find_program(name).is_none() {
-                    bail!("{} needs {name}, which is not here: install its package", source.display());
-                }
+                find_or_install(name).with_context(|| format!("{} needs {name}", source.display()))?;
                 let mut command = Command::new(name);
                 command.args(["-O2", "-ffp-contract=off", "-fopenmp", "-Wall"]).stdin(Stdio::null());
                 command
@@ -196,6 +194,24 @@ impl Compiler {
         }
         written.context("the compiler did not read its input")
     }
+}
+
+/// Finds the program that a package of Debian is named after; when it is missing, installs it where that is allowed, else says how
+/// to.
+fn find_or_install(name: &str) -> anyhow::Result<()> {
+    if find_program(name).is_some() {
+        return Ok(());
+    }
+    let remedy = format!("sudo apt-get install -y {name}");
+    if find_program("apt-get").is_none() {
+        bail!("{name} is not here: install it with your package manager");
+    }
+    if !is_root() {
+        bail!("{name} is not here. Run this once, then the task again:\n  {remedy}");
+    }
+    println!("{name} is missing: installing its package");
+    install(&[name])
+        .with_context(|| format!("cannot install {name}; run this by hand and look at what it says:\n  {remedy}"))
 }
 
 /// Installs packages of Debian. For root.

@@ -203,6 +203,15 @@ impl Client {
         }
     }
 
+    /// As [`Client::publish_vp`], of a thread that begins. Rings where the grant has a processor for it: the manager looks whether
+    /// strangers run there, which it could not before (a program may have its threads long after its processors).
+    pub fn enlist_vp(&self, index: usize, tid: Tid) {
+        self.publish_vp(index, tid);
+        if index < self.grant().processors as usize {
+            self.tie.ring();
+        }
+    }
+
     /// What virtual processor `index` does, for reports. One store.
     pub fn set_vp_state(&self, index: usize, state: VpState) {
         if let Some(vp) = self.up.vps.get(index) {

@@ -140,6 +140,8 @@ pub struct Server {
     foreign: Option<Foreign>,
     /// Connections that get their answer after the next decision.
     arrived: Vec<u64>,
+    /// Who rang since the last look for strangers.
+    rang: Vec<u64>,
     /// Connections to be taken down at the end of the pass.
     doomed: BTreeSet<u64>,
     cause: Option<Cause>,
@@ -208,6 +210,7 @@ impl Server {
             admit_again: None,
             connections: BTreeMap::new(),
             arrived: Vec::new(),
+            rang: Vec::new(),
             doomed: BTreeSet::new(),
             cause: None,
             stirred: false,

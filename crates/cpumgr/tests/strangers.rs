@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use cpumgr::status::Report;
 use platform::affinity::{CpuId, CpuSet, Tid, set_affinity};
-use support::{Manager, Program, eventually_alone, two_processors};
+use support::{Manager, Program, eventually, eventually_alone, two_processors};
 
 #[test]
 fn acts_as_a_program() {
@@ -78,6 +78,31 @@ fn a_processor_with_a_stranger_is_left_to_it_and_comes_back_when_it_has_gone() {
     let _back = eventually_alone("the processor is back, and the status says so", &ours[..2], || {
         (program.seen().processors == 2 && left(&manager).is_empty()).then_some(())
     });
+}
+
+#[test]
+fn strangers_are_looked_for_when_the_threads_of_a_program_begin_and_not_when_one_is_replaced() {
+    if two_processors().is_none() {
+        return;
+    }
+    let _alone = alone();
+    let manager = Manager::start(&["--strangers", "leave"]);
+    let looks = || manager.log().matches("a close look for strangers").count();
+    let mut program = manager.program(2, 2);
+    let ours = [manager.pid(), program.pid()];
+    let both = eventually_alone("two processors are there", &ours, || (program.seen().processors == 2).then_some(()));
+    if both.is_none() {
+        return;
+    }
+    // The initial thread is one of two.
+    assert!(looks() <= 1, "{}", manager.log());
+    let before = looks();
+    assert_eq!(program.ask("spinners 2"), "spinning");
+    eventually("the manager looks closely", || (looks() == before + 1).then_some(()));
+    // The same seat with another thread: nothing that was not there.
+    assert_eq!(program.ask("spinners 2"), "spinning");
+    drop(manager.status());
+    assert_eq!(looks(), before + 1, "{}", manager.log());
 }
 
 #[test]

@@ -311,7 +311,7 @@ impl TeamSizer for Managed {
     }
 
     fn enlist(&self, index: usize, tid: Tid) {
-        self.client().publish_vp(index, tid);
+        self.client().enlist_vp(index, tid);
     }
 
     fn refresh(&self) {

@@ -117,6 +117,21 @@ fn the_processor_of_a_stranger_is_left_within_three_windows_of_an_arrival() {
     assert_eq!(world.foreign.left(), [2]);
 }
 
+#[test]
+fn the_processor_of_a_stranger_is_left_within_three_windows_of_the_first_thread_there() {
+    let mut world = World::new(1);
+    world.strangers.insert(2, 0.5);
+    let late = world.threads.remove(&2).unwrap();
+    world.looks(2 * PERIOD);
+    assert!(world.foreign.left().is_empty() && !world.foreign.is_close(), "nobody waits there");
+    world.threads.insert(2, late);
+    world.foreign.look_closely(world.now);
+    let begin = world.now;
+    world.looks(3 * QUICK - 1);
+    assert_eq!(world.foreign.left(), [2]);
+    assert!(world.now - begin < PERIOD);
+}
+
 /// Samples of a program whose second thread is `threads(number of the sample)`; what is left after each. The processors are busy.
 fn looks_at(threads: impl Fn(u64) -> Option<(Tid, Times)>) -> Vec<Vec<u32>> {
     let mut foreign = Foreign::new(1);

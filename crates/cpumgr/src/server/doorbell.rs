@@ -29,6 +29,7 @@ impl Server {
         }
         seam::others_run();
         self.look(serial, now);
+        self.rang.push(serial);
         if seam::has(Fault::Clear) {
             seam::others_run();
             let program = self.connections.get(&serial).and_then(|it| it.program.as_ref());

@@ -54,6 +54,8 @@ pub(super) struct Program {
     pub(super) fence: Option<Fence>,
     /// What it was told that it holds.
     pub(super) told: Vec<u32>,
+    /// On how many processors of its own it had threads, at most.
+    pub(super) seated: usize,
     /// Who slept for want of what it was just told of is awake.
     is_awake: bool,
     /// The last speed report that was looked at.
@@ -106,6 +108,7 @@ impl Program {
             reclaim: Reclaim::new(pid, Threads::of(pid, pidfd)?),
             fence: None,
             told: Vec::new(),
+            seated: 0,
             is_awake: false,
             reported: 0,
             refused_reports: 0,

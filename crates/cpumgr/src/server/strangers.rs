@@ -1,4 +1,7 @@
 //! Looking for strangers on processors of programs (`foreign`), and leaving those to them.
+//!
+//! A program may hold processors long before it has threads for them: it registers when something asks it how many processors there
+//! are. So it is looked at closely when it arrives, and again when threads begin, for which it rings.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +16,11 @@ use crate::foreign::{Held, Sample};
 impl Server {
     /// Looks when it is time to. What is left to others changes with the decision of this pass.
     pub(super) fn look_for_strangers(&mut self, now: u64) {
-        let Some(mut foreign) = self.foreign.take() else { return };
+        let Some(mut foreign) = self.foreign.take() else { return self.rang.clear() };
+        if self.have_threads_begun() {
+            tracing::debug!("threads begin on processors of their own: a close look for strangers");
+            foreign.look_closely(now);
+        }
         if !self.any_programs() {
             foreign.forget();
         } else if foreign.next_look().is_some_and(|time| time <= now) {
@@ -24,6 +31,21 @@ impl Server {
         if self.ledger.leave_to_others(left) {
             self.cause = self.cause.or(Some(Cause::Administration));
         }
+    }
+
+    /// True when one of those that rang has a thread on more of its own processors than it ever had.
+    fn have_threads_begun(&mut self) -> bool {
+        let mut begun = false;
+        for serial in self.rang.drain(..) {
+            let Some(program) = self.connections.get_mut(&serial).and_then(|it| it.program.as_mut()) else { continue };
+            let own = self.ledger.holding(AppId(serial)).filter(|it| !it.shared && it.unbound.is_none());
+            let own = own.map_or(0, |holding| holding.cpus.len());
+            // By index, all of them begin before the first that is beyond.
+            let seated = program.areas.vps().take_while(|vp| vp.index < own).count();
+            begun |= seated > program.seated;
+            program.seated = program.seated.max(seated);
+        }
+        begun
     }
 
     /// What the kernel says now. Who ends meanwhile is not in it.

@@ -29,7 +29,7 @@ impl Crew {
                 if !cpus.is_empty() {
                     set_affinity(None, &cpus).unwrap();
                 }
-                tied.publish_vp(index, current_tid());
+                tied.enlist_vp(index, current_tid());
                 drop(tied);
                 said.send(current_tid()).unwrap();
                 spin()

@@ -99,6 +99,9 @@ fn spawn(dir: &Path, options: &[&str]) -> Child {
     if !options.contains(&"--strangers") {
         // Whatever else runs on the machine of the tests.
         command.args(["--strangers", "ignore"]);
+    } else {
+        // When it looks for strangers is in there.
+        command.env("CPUMGR_LOG", "debug");
     }
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().unwrap()
 }
