@@ -8,13 +8,13 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use platform::affinity::affinity;
+use platform::affinity::{CpuId, CpuSet, affinity};
 use platform::clock::monotonic_ns;
 
 #[path = "../tests/support/mod.rs"]
 mod support;
 
-use support::{Compiled, Manager, Program, Releases, Times, chain, two_processors};
+use support::{Compiled, Manager, Program, Releases, Times, bare_squeeze, chain, two_processors};
 
 /// A part of the bench, for some processors.
 type Part = fn(&str);
@@ -155,8 +155,9 @@ fn flood(cpus: &str) {
 
 fn squeeze(cpus: &str) {
     let manager = Manager::start(&["--cpus", cpus]);
-    let mut times = Vec::new();
-    for _ in 0..100 {
+    let (mut times, mut bare) = (Vec::new(), Vec::new());
+    let pair: Vec<CpuId> = CpuSet::parse_list(cpus).unwrap().iter().collect();
+    for _ in 0..300 {
         let mut program = manager.program(2, 2);
         program.until("it has both", |seen| seen.processors == 2);
         let socket = manager.socket();
@@ -167,7 +168,11 @@ fn squeeze(cpus: &str) {
         times.extend(numbers(&program.ask("time-squeeze")));
         drop(other.join().unwrap());
         program.kill();
+        // On a thread of its own: what it starts has not its turns.
+        let pair = [pair[1], pair[0]];
+        bare.push(std::thread::spawn(move || bare_squeeze(pair, Duration::from_millis(2))).join().unwrap());
     }
+    line("bare: a timer of 2 ms binds a spinner", bare);
     let times = line("smaller grant to squeezed (grace 2 ms)", times);
     bar("squeezed within grace + 1 ms, p99", times.at(99), Duration::from_millis(3));
 }

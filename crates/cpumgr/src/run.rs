@@ -28,6 +28,8 @@ const LIBRARY_VARIABLE: &str = "NANOS_SHIM_DIR";
 /// How long an answer of the manager may take: a manager that lives and is silent for so long counts as hung (D5). Its
 /// quantum, which could make that longer, is not known before it answers.
 const ANSWER: Duration = Duration::from_secs(1);
+/// Who waits in the queue looks so often whether the manager still answers.
+const QUIET: Duration = Duration::from_secs(if cfg!(debug_assertions) { 1 } else { 10 });
 /// How long a manager may take to be there.
 const START: Duration = Duration::from_secs(15);
 /// The quantum of a manager that is started on the way.
@@ -201,7 +203,15 @@ fn submit(socket: &Path, args: &RunArgs, begin: &mut Instant, warn: &impl Fn(&st
     connection.send(&ToManager::Submit { request, label, attach: !args.no_attach })?;
     let mut answer = connection.receive()?.0;
     if matches!(answer, FromManager::Queued { .. }) {
-        let waited = connection.receive_patiently();
+        let mut is_silent = false;
+        let waited = connection.receive_patiently(QUIET, || {
+            // Who waits in a queue hears nothing for hours; that the manager hangs is not found out by waiting (D5).
+            let silence = answers(socket).err().filter(|error| matches!(error, ConnectError::Silent { .. }));
+            let was_silent = std::mem::replace(&mut is_silent, silence.is_some());
+            if let Some(error) = silence.filter(|_| !was_silent) {
+                warn(&format!("{}; still waiting in its queue", Error::from(error)));
+            }
+        });
         *begin = Instant::now();
         answer = waited?.0;
     }
@@ -210,6 +220,13 @@ fn submit(socket: &Path, args: &RunArgs, begin: &mut Instant, warn: &impl Fn(&st
         FromManager::Refused(refused) => Err(ConnectError::Refused { path: socket.to_owned(), refused }),
         other => Err(connection.broken(format!("it answered a submission with {other:?}"))),
     }
+}
+
+/// Whether the manager answers a question.
+fn answers(socket: &Path) -> Result<(), ConnectError> {
+    let connection = Connection::open(socket, ANSWER)?;
+    connection.send(&ToManager::Status)?;
+    connection.receive().map(drop)
 }
 
 /// Tells the manager the weight of this process, if it is given one.

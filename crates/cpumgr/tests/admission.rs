@@ -334,6 +334,24 @@ fn submitted_programs_start_in_turn() {
 }
 
 #[test]
+fn who_waits_for_a_manager_that_was_stopped_says_so_and_waits_on() {
+    let manager = Manager::start(&["--mpl", "1"]);
+    let mut first = submitted(&manager);
+    eventually("the first runs", || (queue(&manager).queue.running == 1).then_some(()));
+    let mut second = submitted(&manager);
+    eventually("the second waits", || (queue(&manager).places.len() == 1).then_some(()));
+    manager.signal(nix::libc::SIGSTOP);
+    let mut said = String::new();
+    let mut errors = BufReader::new(second.stderr.take().unwrap());
+    errors.read_line(&mut said).unwrap();
+    manager.signal(nix::libc::SIGCONT);
+    assert!(said.contains("SIGCONT") && said.ends_with("still waiting in its queue\n"), "{said}");
+    drop(first.stdin.take());
+    assert!(first.wait().unwrap().success());
+    assert!(second.wait_with_output().unwrap().status.success());
+}
+
+#[test]
 fn a_level_that_rises_starts_who_waits_and_a_killed_one_leaves_the_queue() {
     let manager = Manager::start(&["--mpl", "0"]);
     let mut children = [submitted(&manager), submitted(&manager), submitted(&manager)];

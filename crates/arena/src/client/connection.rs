@@ -43,23 +43,32 @@ impl Connection {
     /// # Errors
     /// When there is none in time, the connection breaks, or the answer is no message.
     pub fn receive(&self) -> Result<(FromManager, Vec<OwnedFd>), ConnectError> {
-        self.receive_within(Some(self.timeout))
+        self.receive_within(self.timeout)
     }
 
-    /// Waits for an answer that may take any time.
+    /// Waits for an answer that may take any time, and calls `meanwhile` each time that so much of it has passed.
     ///
     /// # Errors
     /// When the connection breaks, or the answer is no message.
-    pub fn receive_patiently(&self) -> Result<(FromManager, Vec<OwnedFd>), ConnectError> {
-        self.receive_within(None)
+    pub fn receive_patiently(
+        &self,
+        each: Duration,
+        mut meanwhile: impl FnMut(),
+    ) -> Result<(FromManager, Vec<OwnedFd>), ConnectError> {
+        loop {
+            match self.receive_within(each) {
+                Err(ConnectError::Silent { .. }) => meanwhile(),
+                heard => return heard,
+            }
+        }
     }
 
-    fn receive_within(&self, timeout: Option<Duration>) -> Result<(FromManager, Vec<OwnedFd>), ConnectError> {
+    fn receive_within(&self, timeout: Duration) -> Result<(FromManager, Vec<OwnedFd>), ConnectError> {
         let mut buffer = vec![0; MAX_MESSAGE];
-        let (length, descriptors) = match fdpass::recv(self.socket.as_fd(), &mut buffer, timeout) {
+        let (length, descriptors) = match fdpass::recv(self.socket.as_fd(), &mut buffer, Some(timeout)) {
             Ok(received) => received,
             Err(error) if error.is(nix::errno::Errno::ETIMEDOUT as i32) => {
-                return Err(ConnectError::Silent { path: self.path.clone(), timeout: self.timeout });
+                return Err(ConnectError::Silent { path: self.path.clone(), timeout });
             }
             Err(error) => return Err(self.system(error)),
         };

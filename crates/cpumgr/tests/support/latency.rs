@@ -15,13 +15,15 @@
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use platform::affinity::CpuSet;
+use platform::affinity::{CpuId, CpuSet, current_tid, set_affinity};
 use platform::clock::monotonic_ns;
 use platform::event::Doorbell;
 use platform::futex::SharedFutex;
 use platform::process;
+use platform::scheduling::Haste;
 
 use super::{Manager, Program, eventually};
 
@@ -169,4 +171,31 @@ fn register<'a>(programs: impl IntoIterator<Item = &'a mut Program>) {
     for program in programs {
         assert_eq!(program.ask("register 4 4"), "registered");
     }
+}
+
+/// What a squeeze is without a manager: a thread in a hurry waits for the grace to end and binds a spinning thread elsewhere. From
+/// the beginning to the last moment at which that thread ran where it was. The machine's own interruptions are in it.
+pub(crate) fn bare_squeeze([from, to]: [CpuId; 2], grace: Duration) -> u64 {
+    let (said, hear) = channel();
+    let spinner = std::thread::spawn(move || {
+        set_affinity(None, &CpuSet::single(from)).unwrap();
+        let begin = monotonic_ns();
+        said.send((current_tid(), begin)).unwrap();
+        let mut last = begin;
+        loop {
+            let now = monotonic_ns();
+            if nix::sched::sched_getcpu().unwrap() != from.index() {
+                break last - begin;
+            }
+            last = now;
+        }
+    });
+    let mut haste = Haste::begin(Duration::from_micros(100)).unwrap();
+    haste.hurry(true).unwrap();
+    let (tid, begin) = hear.recv().unwrap();
+    let end = begin + u64::try_from(grace.as_nanos()).unwrap();
+    std::thread::sleep(Duration::from_nanos(end.saturating_sub(monotonic_ns())));
+    set_affinity(Some(tid), &CpuSet::single(to)).unwrap();
+    haste.hurry(false).unwrap();
+    spinner.join().unwrap()
 }
