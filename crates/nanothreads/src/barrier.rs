@@ -99,7 +99,8 @@ impl Barrier {
 
     /// Waits for all members and until `complete` holds (member 0 asks, after all have arrived). Meanwhile calls `help`,
     /// which says whether it did something. `has_work`: this member knows of something that `complete` or its effects are
-    /// needed for; where no member does, `complete` need not be asked.
+    /// needed for; where no member does, `complete` need not be asked. Who makes `complete` hold calls [`stir`](Self::stir) behind
+    /// it, also inside `help`: a member that looked just before sleeps.
     pub fn wait_with(&self, id: usize, has_work: bool, mut help: impl FnMut() -> bool, complete: impl Fn() -> bool) {
         if let Some(pair) = &self.pair {
             return self.meet(pair, id, has_work, help, complete);

@@ -216,6 +216,15 @@ fn a_barrier_orders_what_members_wrote() {
     }
 }
 
+/// Does one piece of work at a barrier, if any is left. Who did the last one says so to those that sleep.
+fn takes_one(left: &AtomicUsize, barrier: &Barrier) -> bool {
+    let before = left.fetch_update(Relaxed, Relaxed, |n| n.checked_sub(1));
+    if before == Ok(1) {
+        barrier.stir();
+    }
+    before.is_ok()
+}
+
 #[test]
 fn members_that_wait_at_a_barrier_help_until_the_work_is_complete() {
     four();
@@ -223,8 +232,7 @@ fn members_that_wait_at_a_barrier_help_until_the_work_is_complete() {
         let barrier = Barrier::new(size);
         let left = AtomicUsize::new(100);
         on(size, |member| {
-            let help = || left.fetch_update(Relaxed, Relaxed, |n| n.checked_sub(1)).is_ok();
-            barrier.wait_with(member.id as usize, true, help, || left.load(Relaxed) == 0);
+            barrier.wait_with(member.id as usize, true, || takes_one(&left, &barrier), || left.load(Relaxed) == 0);
             assert_eq!(left.load(Relaxed), 0);
         });
     }
@@ -241,8 +249,7 @@ fn work_that_one_of_two_knows_of_keeps_both_at_the_barrier() {
             // By turns nobody, member 0, member 1 and both know of some.
             let has_work = round >> id & 1 == 1;
             left.fetch_add(if has_work { 5 } else { 0 }, Relaxed);
-            let help = || left.fetch_update(Relaxed, Relaxed, |n| n.checked_sub(1)).is_ok();
-            barrier.wait_with(id, has_work, help, || left.load(Relaxed) == 0);
+            barrier.wait_with(id, has_work, || takes_one(&left, &barrier), || left.load(Relaxed) == 0);
             assert_eq!(left.load(Relaxed), 0, "round {round}");
             barrier.wait(id);
         }
