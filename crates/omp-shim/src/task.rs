@@ -88,6 +88,8 @@ pub(crate) struct Explicit {
     /// Bits of `event`.
     event: AtomicU8,
     detached: bool,
+    /// The compiled code made objects in its argument block, which its body destroys.
+    has_objects: bool,
     /// At most `OMP_MAX_TASK_PRIORITY`.
     priority: u32,
 }
@@ -327,10 +329,11 @@ fn execute_helping(frame: &Frame, task: &Explicit) {
     }
 }
 
-/// Runs a task's body (T3), unless its group is cancelled; true when the task is to be completed now: no event is to come.
+/// Runs a task's body (T3), unless its group is cancelled and there are no objects that only the body destroys; true when the task
+/// is to be completed now: no event is to come.
 fn run(frame: &Frame, task: &Explicit) -> bool {
     // SAFETY: - the group counts this task, so it is still open.
-    if is_cancelled(frame.team(), unsafe { task.counted_by.as_ref() }) {
+    if !task.has_objects && is_cancelled(frame.team(), unsafe { task.counted_by.as_ref() }) {
         // ORDERING: AcqRel - as below.
         if task.detached && task.event.fetch_or(DISCARDED, AcqRel) & FULFILLED == 0 {
             std::mem::forget(TaskRef::new(task));

@@ -50,6 +50,24 @@ fn cancelled_groups_loops_and_regions() {
 }
 
 #[test]
+fn objects_of_cancelled_tasks_are_destroyed() {
+    agree_under(
+        "cancelled_objects.cc",
+        &[&[("OMP_CANCELLATION", "true")], &[("OMP_CANCELLATION", "true"), ("OMP_NUM_THREADS", "3")]],
+    );
+}
+
+#[test]
+fn addresses_of_tasks_that_are_done_are_forgotten() {
+    agree_under("addresses.c", &[&[("OMP_NUM_THREADS", "2")], &[("OMP_NUM_THREADS", "1")]]);
+}
+
+#[test]
+fn ordered_loops_over_unsigned_numbers_in_a_team_of_one() {
+    agree("unsigned_sinks.c");
+}
+
+#[test]
 fn scans() {
     agree("scans.c");
 }

@@ -61,10 +61,17 @@ pub(super) unsafe fn dependences(list: *mut *mut c_void) -> Vec<Dependence> {
 /// # Safety
 /// - `object` points to an initialised one.
 unsafe fn object(object: *mut c_void) -> Dependence {
-    const IN: usize = 1;
     // SAFETY: caller's contract: two words.
     let [address, kind] = unsafe { object.cast::<[usize; 2]>().read() };
-    Dependence { address, access: if kind == IN { Access::Read } else { Access::Write } }
+    let access = match kind {
+        1 => Access::Read,
+        // out, inout, mutexinoutset
+        2..=4 => Access::Write,
+        // gcc 13 and later
+        5 => Access::Set,
+        _ => message::fatal(&format!("a dependence object has the unknown kind {kind}: it is not initialised")),
+    };
+    Dependence { address, access }
 }
 
 /// `task`.

@@ -21,6 +21,8 @@ pub(crate) enum Access {
     Read,
     /// `out`, `inout`, `mutexinoutset` (which we order): after the last writer and all readers since.
     Write,
+    /// `inoutset`: after what came before the set. Tasks of a set do not wait for each other.
+    Set,
 }
 
 /// One item of a `depend` clause.
@@ -36,12 +38,34 @@ pub(crate) struct Dependence {
 #[derive(Default)]
 struct Users {
     writer: Option<TaskRef>,
+    /// In the writer's place.
+    set: Option<Box<Set>>,
     readers: Vec<TaskRef>,
 }
 
-/// See the module head.
+/// Tasks of one `inoutset`, and who comes before all of them.
 #[derive(Default)]
-pub(crate) struct Table(Addresses<Users>);
+struct Set {
+    before: Vec<TaskRef>,
+    members: Vec<TaskRef>,
+}
+
+/// See the module head.
+pub(crate) struct Table {
+    users: Addresses<Users>,
+    /// With so many addresses those are forgotten that nobody uses any more: what is known of an address keeps the memory of
+    /// tasks, also of those that are done.
+    sweep_at: usize,
+}
+
+/// The fewest addresses that are swept: the memory of so many tasks is nothing.
+const FEW: usize = 64;
+
+impl Default for Table {
+    fn default() -> Self {
+        Self { users: Addresses::default(), sweep_at: FEW }
+    }
+}
 
 /// A task's place in the order.
 pub(super) struct Node {
@@ -182,11 +206,28 @@ impl Node {
     }
 }
 
+/// Adds a task to a list that forgets those that are done before it grows.
+fn push(list: &mut Vec<TaskRef>, task: &Explicit) {
+    if list.len() == list.capacity() {
+        list.retain(|other| !other.get().node.is_finished());
+    }
+    list.push(TaskRef::to_fresh(task));
+}
+
 impl Users {
+    /// The set that a task with this access joins.
+    fn open_set(&self, access: Access) -> Option<&Set> {
+        self.set.as_deref().filter(|_| access == Access::Set && self.readers.is_empty())
+    }
+
     /// The tasks that a user with this access comes after.
     fn before(&self, access: Access) -> impl Iterator<Item = &Explicit> {
+        let (writer, earlier) = match self.open_set(access) {
+            Some(set) => (None, &*set.before),
+            None => (self.writer.as_ref(), self.set.as_ref().map_or(&[][..], |set| &set.members)),
+        };
         let readers = if access == Access::Read { &[][..] } else { &self.readers };
-        self.writer.iter().chain(readers).map(TaskRef::get)
+        writer.into_iter().chain(earlier).chain(readers).map(TaskRef::get)
     }
 
     /// `task`, which nobody has heard of yet, is the last user now.
@@ -194,15 +235,27 @@ impl Users {
         match access {
             Access::Write => {
                 self.readers.clear();
+                self.set = None;
                 self.writer = Some(TaskRef::to_fresh(task));
             }
-            Access::Read => {
-                if self.readers.len() == self.readers.capacity() {
-                    self.readers.retain(|reader| !reader.get().node.is_finished());
+            Access::Read => push(&mut self.readers, task),
+            Access::Set => {
+                if self.open_set(access).is_none() {
+                    let mut before = std::mem::take(&mut self.readers);
+                    before.extend(self.writer.take());
+                    before.extend(self.set.take().map(|set| set.members).unwrap_or_default());
+                    self.set = Some(Box::new(Set { before, members: Vec::new() }));
                 }
-                self.readers.push(TaskRef::to_fresh(task));
+                let members = self.set.as_mut().map(|set| &mut set.members);
+                members.into_iter().for_each(|members| push(members, task));
             }
         }
+    }
+
+    /// Somebody may still have to wait for one of them.
+    fn are_some_left(&self) -> bool {
+        let set = self.set.as_deref().into_iter().flat_map(|set| set.before.iter().chain(&set.members));
+        self.writer.iter().chain(&self.readers).chain(set).any(|task| !task.get().node.is_finished())
     }
 }
 
@@ -210,16 +263,25 @@ impl Table {
     /// The children that are not done and that a task with `dependences` comes after.
     fn open<'a>(&'a self, dependences: &'a [Dependence]) -> impl Iterator<Item = &'a Explicit> {
         let users =
-            |dependence: &Dependence| self.0.get(&dependence.address).map(|users| users.before(dependence.access));
+            |dependence: &Dependence| self.users.get(&dependence.address).map(|users| users.before(dependence.access));
         dependences.iter().filter_map(users).flatten().filter(|task| !task.node.is_finished())
+    }
+
+    /// Forgets addresses that nobody uses any more, when there are twice as many as were left the last time.
+    fn sweep(&mut self) {
+        self.users.retain(|_, users| users.are_some_left());
+        self.sweep_at = FEW.max(2 * self.users.len());
     }
 }
 
 /// Registers a child, which nobody has heard of yet; true when it can run at once.
 pub(super) fn register(table: &mut Table, task: &Explicit, dependences: &[Dependence]) -> bool {
+    if table.users.len() >= table.sweep_at {
+        table.sweep();
+    }
     let mut waits = false;
     for dependence in dependences {
-        let users = table.0.entry(dependence.address).or_default();
+        let users = table.users.entry(dependence.address).or_default();
         for predecessor in users.before(dependence.access) {
             // It uses the address twice.
             if !ptr::eq(predecessor, task) {

@@ -74,6 +74,7 @@ pub(super) fn allocate<'a>(frame: &Frame, request: &Request<'_>) -> &'a Explicit
         counted_by: parent.group.get(),
         event: AtomicU8::new(0),
         detached: request.event.is_some(),
+        has_objects: request.copy.is_some(),
         priority: priority(request),
     };
     // SAFETY: - fresh memory of the right layout.

@@ -171,6 +171,40 @@ static void no_strangers(void) {
 }
 
 /* Tasks that run at once have children that outlive them, and hold what they took. */
+/* inoutset, which this compiler cannot say: a dependence object as later ones write it. The tasks of a set do not wait for each
+ * other (the first one's event is the second one's), but for what came before, and what comes after waits for both. */
+static void sets(void) {
+  int x = 0;
+  void *object[2] = {&x, (void *)5};
+  omp_depend_t *set = (omp_depend_t *)object;
+  int stage = 0, wrong = 0;
+#pragma omp parallel
+#pragma omp single
+  for (int round = 0; round < 50; round++) {
+    omp_event_handle_t event;
+    stage = 0;
+#pragma omp task depend(out : x) shared(stage)
+    __atomic_fetch_add(&stage, 1, __ATOMIC_SEQ_CST);
+#pragma omp task depend(depobj : *set) detach(event) shared(stage, wrong)
+    if (__atomic_fetch_add(&stage, 10, __ATOMIC_SEQ_CST) % 10 != 1) wrong++;
+#pragma omp task depend(depobj : *set) firstprivate(event) shared(stage, wrong)
+    {
+      if (__atomic_fetch_add(&stage, 10, __ATOMIC_SEQ_CST) % 10 != 1) wrong++;
+      omp_fulfill_event(event);
+    }
+#pragma omp task depend(in : x) shared(stage, wrong)
+    if (__atomic_fetch_add(&stage, 100, __ATOMIC_SEQ_CST) % 100 != 21) wrong++;
+#pragma omp task depend(depobj : *set) shared(stage, wrong)
+    if (__atomic_fetch_add(&stage, 1000, __ATOMIC_SEQ_CST) % 1000 != 121) wrong++;
+#pragma omp task depend(depobj : *set) shared(stage, wrong)
+    if (__atomic_fetch_add(&stage, 1000, __ATOMIC_SEQ_CST) % 1000 != 121) wrong++;
+#pragma omp task depend(inout : x) shared(stage, wrong)
+    if (__atomic_load_n(&stage, __ATOMIC_SEQ_CST) != 2121) wrong++;
+#pragma omp taskwait
+  }
+  CHECK_EQUAL(wrong, 0);
+}
+
 static void included(void) {
   int done = 0;
   omp_nest_lock_t lock;
@@ -227,6 +261,7 @@ int main(void) {
   reductions();
   events();
   no_strangers();
+  sets();
   included();
   puts("ok");
   return 0;
