@@ -27,10 +27,11 @@ const PLANTED: &str = "planted_faults";
 
 /// Test programs, by the beginnings of their names, that cannot say anything under a sanitizer, or under one of them, and
 /// why.
-const NOT_RUN: [(&str, Option<Sanitizer>, &str); 4] = [
+const NOT_RUN: [(&str, Option<Sanitizer>, &str); 5] = [
     ("hot_path", None, "it reads the instructions of a program that is not instrumented, and knows its allocator only"),
     ("nano_overflow", None, "it tests the report of a fault, and the sanitizer reports it first"),
     ("nano_idle", None, "it measures processor time, which the sanitizer multiplies"),
+    ("waiting_beside", None, "it measures processor time, which the sanitizer multiplies"),
     ("forked", Some(Sanitizer::Thread), "the sanitizer does not follow a fork of several threads, and ends the child"),
 ];
 

@@ -163,7 +163,7 @@ fn standard_rows() -> Vec<(&'static str, String)> {
     let icvs = settings().initial();
     let threads = if env.num_threads.is_empty() { vec![icvs.num_threads] } else { env.num_threads.clone() };
     let bind = if env.proc_bind.is_empty() { vec![icvs.bind] } else { env.proc_bind.clone() };
-    let places = places::list().iter().map(|place| format!("{{{place}}}"));
+    let places = places::list().iter().map(|place| place_text(&place.to_string()));
     let allocator = ALLOCATORS.get(icvs.allocator.wrapping_sub(1)).copied().unwrap_or("made by the program");
     vec![
         ("_OPENMP", "201511".to_owned()),
@@ -202,6 +202,16 @@ fn our_rows() -> [(&'static str, String); 5] {
 
 fn truth(on: bool) -> String {
     if on { "TRUE" } else { "FALSE" }.to_owned()
+}
+
+/// A place as `OMP_PLACES` takes it (`{0:4,6}`), from a list of the kernel's form (`0-3,6`).
+fn place_text(processors: &str) -> String {
+    let interval =
+        |part: &str| match part.split_once('-').map(|(first, last)| (first.parse::<u32>(), last.parse::<u32>())) {
+            Some((Ok(first), Ok(last))) => format!("{first}:{}", last.saturating_sub(first).saturating_add(1)),
+            _ => part.to_owned(),
+        };
+    format!("{{{}}}", join(processors.split(',').map(interval)))
 }
 
 fn join(items: impl Iterator<Item = String>) -> String {
@@ -271,6 +281,12 @@ mod tests {
         assert_eq!(shown("a%"), "a");
         assert_eq!(shown("a%0.3"), "a");
         assert_eq!(shown("a%{host"), "ahost");
+    }
+
+    #[test]
+    fn places_are_shown_as_the_variable_takes_them() {
+        assert_eq!(place_text("0"), "{0}");
+        assert_eq!(place_text("0-3,6,8-9"), "{0:4,6,8:2}");
     }
 
     #[test]

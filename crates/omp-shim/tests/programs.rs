@@ -298,6 +298,8 @@ fn wrong_variables_are_named_and_the_program_runs_with_the_default() {
         ("OMP_NUM_THREADS", "garbage"),
         ("OMP_NUM_THREADS", "0"),
         ("OMP_NUM_THREADS", "99999999999"),
+        ("OMP_MAX_TASK_PRIORITY", "2147483648"),
+        ("OMP_DEFAULT_DEVICE", "-1"),
         ("OMP_SCHEDULE", "sometimes"),
         ("OMP_STACKSIZE", "12q"),
         ("OMP_PROC_BIND", "glue"),

@@ -18,9 +18,10 @@ pub(super) fn boolean(text: &str) -> Result<bool, Fault> {
     }
 }
 
-/// A whole number of at least 0.
+/// A whole number of at least 0 that fits an `int`.
 pub(super) fn number(text: &str) -> Result<u32, Fault> {
-    text.parse().map_err(|_| Fault { wanted: "an integer of at least 0" })
+    let value = text.parse::<i32>().ok().filter(|value| *value >= 0);
+    value.map(i32::cast_unsigned).ok_or(Fault { wanted: "an integer of at least 0" })
 }
 
 /// A whole number of at least 1 that fits an `int`.
