@@ -112,6 +112,38 @@ fn the_program_finds_manager_and_library() {
 }
 
 #[test]
+fn a_library_whose_path_the_loader_would_split_is_left_out_with_a_warning() {
+    let dir = tempfile::tempdir().unwrap();
+    let _end = EndManagers(dir.path());
+    // A library of this machine by its head: another one is not preloaded in any case.
+    let own = std::fs::read(cpumgr().get_program()).unwrap();
+    let script = "echo \"path <$LD_LIBRARY_PATH> preload <$LD_PRELOAD>\"";
+    for name in ["a:b", "a;b", "a b"] {
+        let library = dir.path().join(name);
+        std::fs::create_dir(&library).unwrap();
+        std::fs::write(library.join("libgomp.so.1"), &own).unwrap();
+        let mut command = run(dir.path());
+        command.arg("--lib").arg(&library).args(["--", "sh", "-c", script]).env_remove("LD_PRELOAD");
+        let output = command.output().unwrap();
+        let path = if name == "a b" { library.canonicalize().unwrap().display().to_string() } else { String::new() };
+        assert_eq!(String::from_utf8_lossy(&output.stdout), format!("path <{path}> preload <>\n"));
+        let warning = errors(&output);
+        let list = if name == "a b" { "LD_PRELOAD" } else { "LD_LIBRARY_PATH is" };
+        assert!([name, list, "symbolic link"].iter().all(|it| warning.contains(it)), "{warning}");
+
+        // What it advises.
+        let link = dir.path().join("link");
+        std::os::unix::fs::symlink(&library, &link).unwrap();
+        let mut command = run(dir.path());
+        command.arg("--lib").arg(&link).args(["--preload", "never", "--", "sh", "-c", script]).env_remove("LD_PRELOAD");
+        let output = command.output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stdout), format!("path <{}> preload <>\n", link.display()));
+        assert_eq!(errors(&output), "");
+        std::fs::remove_file(link).unwrap();
+    }
+}
+
+#[test]
 fn without_the_library_the_program_runs_with_a_warning() {
     let dir = tempfile::tempdir().unwrap();
     let _end = EndManagers(dir.path());
