@@ -52,15 +52,17 @@ pub fn run(args: &RunArgs, start: Start, warn: impl Fn(&str)) -> Error {
     command.args(&args.command[1..]);
     match socket::to_run(args.socket.as_deref()) {
         Ok(None) => {}
-        Ok(Some(socket)) => match ensure_manager(&socket, args, start, &warn) {
-            Ok(()) => drop(command.env(SOCKET_VARIABLE, &socket)),
-            Err(error) if error.code() == CANCELLED => return error,
-            Err(error) => {
-                warn(&format!("{error}; the program runs without a manager"));
-                // It would look for the same manager again, and complain again.
-                command.env(SOCKET_VARIABLE, "off");
+        Ok(Some(socket)) => {
+            match socket::refuse_file(&socket).and_then(|()| ensure_manager(&socket, args, start, &warn)) {
+                Ok(()) => drop(command.env(SOCKET_VARIABLE, &socket)),
+                Err(error) if error.code() == CANCELLED => return error,
+                Err(error) => {
+                    warn(&format!("{error}; the program runs without a manager"));
+                    // It would look for the same manager again, and complain again.
+                    command.env(SOCKET_VARIABLE, "off");
+                }
             }
-        },
+        }
         Err(error) => warn(&format!("{error}; the program runs without a manager")),
     }
     match library_directory(args.lib.as_deref()) {
