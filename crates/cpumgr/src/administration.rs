@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use arena::client::{ConnectError, Connection};
-use arena::message::{Control, FromManager, Queue, QueuedStatus, ToManager};
+use arena::message::{Control, FromManager, Queue, QueuedStatus, RefusedCode, ToManager};
 use policies::Registry;
 use serde::Serialize;
 
@@ -36,7 +36,7 @@ pub fn set(args: &SetArgs) -> Result<(), Error> {
 /// `cpumgr policy`.
 ///
 /// # Errors
-/// When there is no manager, it refuses, or a word is neither a name nor KEY=VALUE.
+/// When there is no manager, it refuses, it has no such policy, or there are two names.
 pub fn policy(args: &PolicyArgs) -> Result<(), Error> {
     let socket = socket::to_ask(args.socket.as_deref())?;
     if args.words.is_empty() {
@@ -55,7 +55,14 @@ pub fn policy(args: &PolicyArgs) -> Result<(), Error> {
     if settings.len() < values.len() {
         return Err(Error::Usage("a parameter is given twice".into()));
     }
-    Ok(change(&socket, Control::Policy { name, settings })?)
+    // Which policies there are is the manager's to know: it may be a program with policies of its own.
+    let is_known = name.as_deref().is_none_or(|name| limits::policies().names().contains(&name));
+    change(&socket, Control::Policy { name, settings }).map_err(|error| match &error {
+        ConnectError::Refused { refused, .. } if !is_known && refused.code == RefusedCode::NotPossible => {
+            Error::Usage(error.to_string())
+        }
+        _ => error.into(),
+    })
 }
 
 /// `cpumgr mpl`.

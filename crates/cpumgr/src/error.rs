@@ -21,7 +21,7 @@ pub const NO_MANAGER: u8 = 3;
 pub const RUNNING: u8 = 4;
 /// The socket or its directory cannot be used.
 pub const SOCKET: u8 = 5;
-/// What answers is no manager of this version, or does not answer as one.
+/// What answers is no manager of this version, does not answer, or refuses.
 pub const PROTOCOL: u8 = 6;
 /// Somebody cancelled what was submitted.
 pub const CANCELLED: u8 = 7;

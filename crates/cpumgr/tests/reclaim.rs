@@ -181,7 +181,7 @@ fn what_cannot_be_is_refused_and_changes_nothing() {
     let manager = Manager::start(&["--policy", "cluster"]);
     let before = manager.status().status;
     for (words, code, hint) in [
-        (&["policy", "fair"][..], 6, "there are: "),
+        (&["policy", "fair"][..], 2, "there are: "),
         (&["policy", "cluster", "colour=3"], 6, "colour"),
         (&["policy", "colour=red"], 6, "colour"),
         (&["policy", "equip", "dss"], 2, "second policy"),
