@@ -107,6 +107,7 @@ impl Error {
                 ConnectError::Unreachable { source, .. } if is_absent(*source) => NO_MANAGER,
                 ConnectError::Unreachable { .. } => SOCKET,
                 ConnectError::Refused { refused, .. } if refused.code == RefusedCode::Cancelled => CANCELLED,
+                ConnectError::TooLong { .. } => USAGE,
                 _ => PROTOCOL,
             },
             Self::Instance(InstanceError::Running { .. }) => RUNNING,
@@ -138,6 +139,7 @@ fn advice(error: &ConnectError) -> &'static str {
         ConnectError::Message { .. } | ConnectError::Protocol { .. } | ConnectError::Area { .. } => {
             "; is it the socket of a cpumgr of this version? Choose another one with --socket or NANOS_CPUMGR"
         }
+        ConnectError::TooLong { .. } => "; say it in fewer words",
         ConnectError::Silent { .. } => "; it hangs or is stopped: continue it (SIGCONT) or end it",
         _ => "",
     }
