@@ -285,8 +285,9 @@ fn a_thread_of_the_kernel_is_not_attached() {
 fn only_living_processes_that_nobody_manages_can_be_attached() {
     let manager = Manager::start(&[]);
     let program = manager.program(1, 1);
-    let (stranger, _) = Stranger::start();
-    let pid = stranger.pid().to_string();
+    let (stranger, tids) = Stranger::start();
+    let [pid, thread] = [stranger.pid().to_string(), tids[0].to_string()];
+    let is_thread = format!("{thread} is a thread of process {pid}");
     done(&manager, &["attach", &pid]);
     let own = manager.pid().to_string();
     for (words, hint) in [
@@ -294,6 +295,7 @@ fn only_living_processes_that_nobody_manages_can_be_attached() {
         (["attach", &program.pid().to_string()], "managed already"),
         (["attach", &own], "does not manage itself"),
         (["attach", "4194304"], "cannot be attached"),
+        (["attach", &thread], &is_thread),
         (["detach", &own], "not attached"),
     ] {
         let output = say(&manager, &words);

@@ -38,7 +38,7 @@ use super::{MAX_PROGRAMS, Server};
 use crate::kernel::Kernel;
 use crate::masks::{self, Keeper};
 use crate::reactor::Role;
-use crate::threads::Threads;
+use crate::threads::{self, Threads};
 
 /// Threads of one program that one pass binds.
 const BUDGET: usize = 64;
@@ -84,7 +84,12 @@ pub(super) struct Attached {
 impl Attached {
     fn open(pid: Pid, owner: u32, managed: &CpuSet, kernel: &dyn Kernel, now: u64) -> Result<Self, String> {
         let gone = |error: SysError| format!("process {pid} cannot be attached: {error}");
-        let pidfd = process::pidfd_open(pid).map_err(gone)?;
+        let pidfd = process::pidfd_open(pid).map_err(|error| match threads::process_of(Tid(pid.0), owner) {
+            Some(process) if process != pid => {
+                format!("{pid} is a thread of process {process}; a process is attached with all its threads: attach {process}")
+            }
+            _ => gone(error),
+        })?;
         if process::is_kernel_thread(pid).map_err(gone)? {
             return Err(format!("process {pid} is a thread of the kernel, and no program"));
         }
