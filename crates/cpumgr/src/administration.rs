@@ -132,8 +132,11 @@ impl QueueReport {
 
     /// As a table for people.
     pub fn table(&self) -> String {
-        let level =
-            self.queue.level.map_or_else(|| "any number of programs".into(), |level| format!("{level} programs"));
+        let level = match self.queue.level {
+            None => "any number of programs".into(),
+            Some(1) => "1 program".into(),
+            Some(level) => format!("{level} programs"),
+        };
         let mut text = format!("{level} may run at once, {} run, {} wait\n", self.queue.running, self.queue.waiting);
         for place in &self.places {
             let seconds = place.waits_ns / 1_000_000_000;
@@ -260,6 +263,16 @@ impl<'a> Listing<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_queue_says_how_many_may_run() {
+        for (level, said) in
+            [(None, "any number of programs"), (Some(0), "0 programs"), (Some(1), "1 program"), (Some(2), "2 programs")]
+        {
+            let report = QueueReport { queue: Queue { level, running: 0, waiting: 0 }, places: Vec::new() };
+            assert_eq!(report.table(), format!("{said} may run at once, 0 run, 0 wait\n"));
+        }
+    }
 
     #[test]
     fn the_listing_says_what_each_parameter_does_and_may_be() {
