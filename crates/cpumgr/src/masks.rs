@@ -169,12 +169,16 @@ impl Attached {
         }
         let threads = Threads::of(pid, pidfd)?;
         let mut count = 0;
-        for tid in threads.list(usize::MAX)? {
-            let Some(mask) = threads.mask(kernel, tid)? else { continue };
-            let Some(before) = self.before(tid, &mask.to_string()).filter(|before| *before != mask) else { continue };
-            match threads.bind(kernel, tid, &before) {
-                Ok(bound) => count += usize::from(bound.is_some()),
-                Err(error) => tracing::warn!(tid = tid.0, %error, "a thread's mask cannot be put back"),
+        // A second look, for threads that were made during the first: what they have then counts as their own (step 3).
+        for _ in 0..2 {
+            for tid in threads.list(usize::MAX)? {
+                let Some(mask) = threads.mask(kernel, tid)? else { continue };
+                let before = self.before(tid, &mask.to_string()).filter(|before| *before != mask);
+                let Some(before) = before else { continue };
+                match threads.bind(kernel, tid, &before) {
+                    Ok(bound) => count += usize::from(bound.is_some()),
+                    Err(error) => tracing::warn!(tid = tid.0, %error, "a thread's mask cannot be put back"),
+                }
             }
         }
         tracing::info!(pid = self.pid, count, "a process that a killed manager had attached has its masks again");
