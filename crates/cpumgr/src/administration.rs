@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use arena::client::{ConnectError, Connection};
-use arena::message::{Control, FromManager, Queue, QueuedStatus, ToManager};
+use arena::message::{Control, FromManager, Queue, QueuedStatus, RefusedCode, ToManager};
 use policies::Registry;
 use serde::Serialize;
 
@@ -36,7 +36,7 @@ pub fn set(args: &SetArgs) -> Result<(), Error> {
 /// `cpumgr policy`.
 ///
 /// # Errors
-/// When there is no manager, it refuses, or a word is neither a name nor KEY=VALUE.
+/// When there is no manager, it refuses, it has no such policy, or there are two names.
 pub fn policy(args: &PolicyArgs) -> Result<(), Error> {
     let socket = socket::to_ask(args.socket.as_deref())?;
     if args.words.is_empty() {
@@ -55,7 +55,14 @@ pub fn policy(args: &PolicyArgs) -> Result<(), Error> {
     if settings.len() < values.len() {
         return Err(Error::Usage("a parameter is given twice".into()));
     }
-    Ok(change(&socket, Control::Policy { name, settings })?)
+    // Which policies there are is the manager's to know: it may be a program with policies of its own.
+    let is_known = name.as_deref().is_none_or(|name| limits::policies().names().contains(&name));
+    change(&socket, Control::Policy { name, settings }).map_err(|error| match &error {
+        ConnectError::Refused { refused, .. } if !is_known && refused.code == RefusedCode::NotPossible => {
+            Error::Usage(error.to_string())
+        }
+        _ => error.into(),
+    })
 }
 
 /// `cpumgr mpl`.
@@ -125,8 +132,11 @@ impl QueueReport {
 
     /// As a table for people.
     pub fn table(&self) -> String {
-        let level =
-            self.queue.level.map_or_else(|| "any number of programs".into(), |level| format!("{level} programs"));
+        let level = match self.queue.level {
+            None => "any number of programs".into(),
+            Some(1) => "1 program".into(),
+            Some(level) => format!("{level} programs"),
+        };
         let mut text = format!("{level} may run at once, {} run, {} wait\n", self.queue.running, self.queue.waiting);
         for place in &self.places {
             let seconds = place.waits_ns / 1_000_000_000;
@@ -253,6 +263,16 @@ impl<'a> Listing<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_queue_says_how_many_may_run() {
+        for (level, said) in
+            [(None, "any number of programs"), (Some(0), "0 programs"), (Some(1), "1 program"), (Some(2), "2 programs")]
+        {
+            let report = QueueReport { queue: Queue { level, running: 0, waiting: 0 }, places: Vec::new() };
+            assert_eq!(report.table(), format!("{said} may run at once, 0 run, 0 wait\n"));
+        }
+    }
 
     #[test]
     fn the_listing_says_what_each_parameter_does_and_may_be() {

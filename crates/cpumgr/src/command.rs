@@ -33,6 +33,7 @@ pub fn execute(command: Command) -> Result<(), Error> {
 
 fn serve(args: &DaemonArgs) -> Result<(), Error> {
     let options = Options::of(args, &socket::to_serve(args.socket.as_deref(), args.system)?)?;
+    socket::refuse_file(&options.socket)?;
     if args.background {
         return background::start(&options);
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use platform::affinity::CpuSet;
+use platform::clock::monotonic_ns;
 
 use crate::api::MAX_WAITING;
 use crate::cli::{DaemonArgs, IdleExit, Level, Strangers, Threads};
@@ -123,7 +124,7 @@ pub fn serve(options: &Options, ready: impl FnOnce()) -> Result<Ended, Error> {
         instance.open_to_everybody()?;
     }
     // With the socket: nobody else with this one has attached anybody now.
-    masks::put_back(&options.socket, &Linux);
+    let left = masks::put_back(&options.socket, &Linux);
     // As above: nobody else with this one has fences now.
     let fences = options.fence.as_deref().map(Fences::below).transpose()?;
     let trace = match &options.trace {
@@ -140,7 +141,7 @@ pub fn serve(options: &Options, ready: impl FnOnce()) -> Result<Ended, Error> {
     tracing::info!(socket, policy = policy.name(), quantum = ?options.quantum, %cpus, "the manager begins");
     let mut ledger = Ledger::new(machine, quantum, policy);
     ledger.set_smt(options.smt.smt());
-    let server = Server::new(Setup {
+    let mut server = Server::new(Setup {
         instance,
         listener,
         reactor,
@@ -156,6 +157,7 @@ pub fn serve(options: &Options, ready: impl FnOnce()) -> Result<Ended, Error> {
         fences,
         heeds_strangers: options.strangers == Strangers::Leave,
     })?;
+    server.attach_again(&left, monotonic_ns());
     ready();
     Ok(server.run()?)
 }

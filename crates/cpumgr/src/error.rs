@@ -21,7 +21,7 @@ pub const NO_MANAGER: u8 = 3;
 pub const RUNNING: u8 = 4;
 /// The socket or its directory cannot be used.
 pub const SOCKET: u8 = 5;
-/// What answers is no manager of this version, or does not answer as one.
+/// What answers is no manager of this version, does not answer, or refuses.
 pub const PROTOCOL: u8 = 6;
 /// Somebody cancelled what was submitted.
 pub const CANCELLED: u8 = 7;
@@ -107,6 +107,7 @@ impl Error {
                 ConnectError::Unreachable { source, .. } if is_absent(*source) => NO_MANAGER,
                 ConnectError::Unreachable { .. } => SOCKET,
                 ConnectError::Refused { refused, .. } if refused.code == RefusedCode::Cancelled => CANCELLED,
+                ConnectError::TooLong { .. } => USAGE,
                 _ => PROTOCOL,
             },
             Self::Instance(InstanceError::Running { .. }) => RUNNING,
@@ -138,6 +139,7 @@ fn advice(error: &ConnectError) -> &'static str {
         ConnectError::Message { .. } | ConnectError::Protocol { .. } | ConnectError::Area { .. } => {
             "; is it the socket of a cpumgr of this version? Choose another one with --socket or NANOS_CPUMGR"
         }
+        ConnectError::TooLong { .. } => "; say it in fewer words",
         ConnectError::Silent { .. } => "; it hangs or is stopped: continue it (SIGCONT) or end it",
         _ => "",
     }

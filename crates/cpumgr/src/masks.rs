@@ -1,4 +1,4 @@
-//! The masks that threads of attached processes had, in a file beside the socket: for the next manager, if this one is killed.
+//! Who is attached, and the masks that its threads had, in a file beside the socket: for the next manager, if this one is killed.
 //!
 //! # Protocol
 //! 1. After each pass that bound somebody the scheduler leaves a copy of what it knows ([`Keeper::keep`]); a thread of its own
@@ -7,13 +7,16 @@
 //! 2. A manager that finds a file when it has claimed the socket puts the masks back ([`put_back`]), by the rule of a process
 //!    that is let go: a thread that has the mask that the manager gave it gets its own, one that was made since and has such a
 //!    mask the initial thread's, and whoever has another one keeps that.
+//! 3. Then it attaches those processes again ([`crate::server::Server::attach_again`]), as if it was told to: so the masks
+//!    that it notes are their own.
 //!
 //! # Invariants
 //! - K1 The scheduler never waits for a disk: a copy that was not written is replaced by the next one.
 //! - K2 A process is known by its number and the time at which it started, its threads by its own directory (`threads`).
 //!
 //! # Not here
-//! A manager that is killed before the copy of its last pass is written leaves what that pass bound as it is.
+//! A manager that is killed before the copy of its last pass is written leaves what that pass bound as it is. Processes that
+//! were announced, and not attached yet, are not written down; nor are weights.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -37,6 +40,9 @@ pub(crate) struct Attached {
     pub(crate) pid: i32,
     /// When it started ([`process::start_time`]).
     pub(crate) start: u64,
+    /// Whose it was; without one (older managers wrote none) it is not attached again.
+    #[serde(default)]
+    pub(crate) owner: Option<u32>,
     /// The initial thread's mask before.
     pub(crate) fence: String,
     /// Each thread's number, its mask before, and the one that it was given.
@@ -127,50 +133,56 @@ fn write(path: &Path, all: &[Attached]) -> io::Result<()> {
     fs::rename(new, path)
 }
 
-/// Step 2, for the manager that has `socket` now. Returns to how many threads their masks were given back.
-pub(crate) fn put_back(socket: &Path, kernel: &dyn Kernel) -> usize {
+/// Step 2, for the manager that has `socket` now. Returns those that still live, for step 3.
+pub(crate) fn put_back(socket: &Path, kernel: &dyn Kernel) -> Vec<Attached> {
     let path = place(socket);
     let all = match fs::read(&path) {
         Ok(text) => serde_json::from_slice::<Vec<Attached>>(&text),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return 0,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Vec::new(),
         Err(error) => {
             tracing::warn!(%error, path = %path.display(), "the masks of attached processes cannot be read");
-            return 0;
+            return Vec::new();
         }
     };
-    let count = match all {
-        Ok(all) => all.iter().map(|one| one.put_back(kernel).unwrap_or(0)).sum(),
+    let mut all = match all {
+        Ok(all) => all,
         Err(error) => {
             tracing::warn!(%error, path = %path.display(), "that is no file of a manager, and is left alone");
-            return 0;
+            return Vec::new();
         }
     };
+    // An error: it has ended, or nobody can be attached now.
+    all.retain(|one| one.put_back(kernel).unwrap_or(false));
     if let Err(error) = fs::remove_file(&path) {
         tracing::warn!(%error, path = %path.display(), "masks of attached processes stay written down");
     }
-    count
+    all
 }
 
 impl Attached {
-    /// An error, or `None` for a mask: it has ended.
-    fn put_back(&self, kernel: &dyn Kernel) -> SysResult<usize> {
+    /// False: another process has its number. An error, or `None` for a mask: it has ended.
+    fn put_back(&self, kernel: &dyn Kernel) -> SysResult<bool> {
         let pid = Pid(self.pid);
         let pidfd = process::pidfd_open(pid)?;
         if process::start_time(pid)? != self.start {
-            return Ok(0);
+            return Ok(false);
         }
         let threads = Threads::of(pid, pidfd)?;
         let mut count = 0;
-        for tid in threads.list(usize::MAX)? {
-            let Some(mask) = threads.mask(kernel, tid)? else { continue };
-            let Some(before) = self.before(tid, &mask.to_string()).filter(|before| *before != mask) else { continue };
-            match threads.bind(kernel, tid, &before) {
-                Ok(bound) => count += usize::from(bound.is_some()),
-                Err(error) => tracing::warn!(tid = tid.0, %error, "a thread's mask cannot be put back"),
+        // A second look, for threads that were made during the first: what they have then counts as their own (step 3).
+        for _ in 0..2 {
+            for tid in threads.list(usize::MAX)? {
+                let Some(mask) = threads.mask(kernel, tid)? else { continue };
+                let before = self.before(tid, &mask.to_string()).filter(|before| *before != mask);
+                let Some(before) = before else { continue };
+                match threads.bind(kernel, tid, &before) {
+                    Ok(bound) => count += usize::from(bound.is_some()),
+                    Err(error) => tracing::warn!(tid = tid.0, %error, "a thread's mask cannot be put back"),
+                }
             }
         }
         tracing::info!(pid = self.pid, count, "a process that a killed manager had attached has its masks again");
-        Ok(count)
+        Ok(true)
     }
 
     /// What a thread had that has `mask` now; `None`: that is no mask of the manager's.
@@ -191,7 +203,7 @@ mod tests {
 
     fn attached() -> Attached {
         let threads = vec![(7, "0-3".to_owned(), "1".to_owned()), (8, "2-3".to_owned(), "1-2".to_owned())];
-        Attached { pid: i32::MAX, start: 1, fence: "0-5".into(), threads }
+        Attached { pid: i32::MAX, start: 1, owner: Some(0), fence: "0-5".into(), threads }
     }
 
     #[test]
@@ -213,7 +225,7 @@ mod tests {
         let written: Vec<Attached> = serde_json::from_slice(&fs::read(place(&socket)).unwrap()).unwrap();
         assert_eq!(written, [attached()]);
         // It is nobody's, and the file has done its duty.
-        assert_eq!(put_back(&socket, &Linux), 0);
+        assert_eq!(put_back(&socket, &Linux), []);
         assert!(!place(&socket).exists());
 
         let keeper = Keeper::start(&socket).unwrap();
@@ -222,12 +234,20 @@ mod tests {
         drop(keeper);
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
         fs::write(place(&socket), "precious").unwrap();
-        assert_eq!((put_back(&socket, &Linux), fs::read_to_string(place(&socket)).unwrap()), (0, "precious".into()));
+        assert_eq!(put_back(&socket, &Linux), []);
+        assert_eq!(fs::read_to_string(place(&socket)).unwrap(), "precious");
     }
 
     #[test]
     fn another_process_of_the_same_number_is_left_alone() {
         let own = Attached { pid: process::current_pid().0, ..attached() };
-        assert_eq!(own.put_back(&Linux), Ok(0), "it started at another time");
+        assert_eq!(own.put_back(&Linux), Ok(false), "it started at another time");
+    }
+
+    #[test]
+    fn what_a_manager_wrote_that_knew_no_owners_is_read() {
+        let written = r#"[{"pid":7,"start":1,"fence":"0","threads":[[7,"0-1","0"]]}]"#;
+        let read: Vec<Attached> = serde_json::from_str(written).unwrap();
+        assert_eq!(read[0].owner, None);
     }
 }

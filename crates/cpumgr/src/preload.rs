@@ -10,6 +10,16 @@ use std::path::{Path, PathBuf};
 const HEAD: usize = 4096;
 const PT_INTERP: u32 = 3;
 
+/// At which the loader splits LD_LIBRARY_PATH.
+pub const PATH: &[char] = &[':', ';'];
+/// At which it splits LD_PRELOAD.
+pub const LIST: &[char] = &[' ', ':'];
+
+/// Whether the loader would take a path for several.
+pub fn is_split(path: &Path, separators: &[char]) -> bool {
+    path.to_string_lossy().contains(separators)
+}
+
 /// What kind of program a file is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Program {

@@ -52,26 +52,21 @@ pub fn run(args: &RunArgs, start: Start, warn: impl Fn(&str)) -> Error {
     command.args(&args.command[1..]);
     match socket::to_run(args.socket.as_deref()) {
         Ok(None) => {}
-        Ok(Some(socket)) => match ensure_manager(&socket, args, start, &warn) {
-            Ok(()) => drop(command.env(SOCKET_VARIABLE, &socket)),
-            Err(error) if error.code() == CANCELLED => return error,
-            Err(error) => {
-                warn(&format!("{error}; the program runs without a manager"));
-                // It would look for the same manager again, and complain again.
-                command.env(SOCKET_VARIABLE, "off");
+        Ok(Some(socket)) => {
+            match socket::refuse_file(&socket).and_then(|()| ensure_manager(&socket, args, start, &warn)) {
+                Ok(()) => drop(command.env(SOCKET_VARIABLE, &socket)),
+                Err(error) if error.code() == CANCELLED => return error,
+                Err(error) => {
+                    warn(&format!("{error}; the program runs without a manager"));
+                    // It would look for the same manager again, and complain again.
+                    command.env(SOCKET_VARIABLE, "off");
+                }
             }
-        },
+        }
         Err(error) => warn(&format!("{error}; the program runs without a manager")),
     }
     match library_directory(args.lib.as_deref()) {
-        Ok(directory) => {
-            command.env("LD_LIBRARY_PATH", in_front(&directory, env::var_os("LD_LIBRARY_PATH").as_deref()));
-            let library = directory.join(LIBRARY);
-            if is_preloaded(args, &library) {
-                // A module with a library of its own (DT_RPATH, another file name) does not ask the path (D17).
-                command.env("LD_PRELOAD", in_front(&library, env::var_os("LD_PRELOAD").as_deref()));
-            }
-        }
+        Ok(directory) => offer(&mut command, &directory, args, &warn),
         Err(looked) => warn(&format!(
             "the drop-in OpenMP library {LIBRARY} is not in {looked}; build it with `cargo xtask shim`, or name its \
              directory with --lib or {LIBRARY_VARIABLE}; the program runs with the OpenMP library that it finds"
@@ -82,19 +77,45 @@ pub fn run(args: &RunArgs, start: Start, warn: impl Fn(&str)) -> Error {
     Error::Exec { program: args.command[0].to_string_lossy().into_owned(), source }
 }
 
+/// Puts the library in front of those that the program finds, where the loader can be told of it: separators of its lists
+/// cannot be escaped.
+fn offer(command: &mut Command, directory: &Path, args: &RunArgs, warn: &impl Fn(&str)) {
+    let shown = directory.display();
+    let other = format!(
+        "move it, or name a symbolic link to it with --lib or {LIBRARY_VARIABLE}; the program runs with the OpenMP \
+         library that it finds"
+    );
+    if preload::is_split(directory, preload::PATH) {
+        return warn(&format!(
+            "the drop-in OpenMP library cannot be used from {shown}: LD_LIBRARY_PATH is split at ':' and ';'; {other}"
+        ));
+    }
+    command.env("LD_LIBRARY_PATH", in_front(directory, env::var_os("LD_LIBRARY_PATH").as_deref()));
+    let library = directory.join(LIBRARY);
+    if !is_preloaded(args, &library) {
+        return;
+    }
+    if preload::is_split(&library, preload::LIST) {
+        return warn(&format!(
+            "the drop-in OpenMP library in {shown} cannot be preloaded: LD_PRELOAD is split at blanks; {other} by \
+             LD_LIBRARY_PATH"
+        ));
+    }
+    // A module with a library of its own (DT_RPATH, another file name) does not ask the path (D17).
+    command.env("LD_PRELOAD", in_front(&library, env::var_os("LD_PRELOAD").as_deref()));
+}
+
 /// Whether the library is to be preloaded. The loader complains about one that it cannot load, in each process.
 fn is_preloaded(args: &RunArgs, library: &Path) -> bool {
-    // Separators of LD_PRELOAD cannot be escaped.
-    let nameable = !library.to_string_lossy().contains([' ', ':']);
     match args.preload {
         Preload::Never => false,
-        Preload::Always => nameable,
+        Preload::Always => true,
         Preload::Auto => {
             let program = preload::of_command(Path::new(&args.command[0]));
             let loads = matches!(program, Some(Program::Dynamic | Program::Interpreted));
             // What a program that finds the library by the path starts needs no library forced upon it.
             let finds = || preload::finds_by_path(Path::new(&args.command[0]), library.parent());
-            nameable && loads && preload::is_loadable(library) && !finds()
+            loads && preload::is_loadable(library) && !finds()
         }
     }
 }
@@ -254,10 +275,17 @@ fn library_directory(named: Option<&Path>) -> Result<PathBuf, String> {
         },
     };
     let is_there = |directory: &&PathBuf| directory.join(LIBRARY).is_file();
-    match candidates.iter().find(is_there).map(|directory| directory.canonicalize()) {
-        Some(Ok(directory)) => Ok(directory),
+    let found = candidates.iter().find(is_there);
+    match found.and_then(|found| Some((found.canonicalize().ok()?, std::path::absolute(found).ok()))) {
+        // A link may have a name that the loader can be told where that of the directory itself is none.
+        Some((directory, Some(link))) if is_awkward(&directory) && !is_awkward(&link) => Ok(link),
+        Some((directory, _)) => Ok(directory),
         _ => Err(candidates.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(" or ")),
     }
+}
+
+fn is_awkward(directory: &Path) -> bool {
+    [preload::PATH, preload::LIST].iter().any(|separators| preload::is_split(directory, separators))
 }
 
 /// `target/shim` beside `target/release/cpumgr`; `lib/nanos` beside `bin/cpumgr`.

@@ -1,5 +1,6 @@
 //! Which socket a command means.
 
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -63,6 +64,24 @@ pub fn to_run(named: Option<&Path>) -> Result<Option<PathBuf>, Error> {
     }
 }
 
+/// Refuses a path at which something stands that is no socket, before anything is made beside it: no manager can listen
+/// there, and whose file that is, is not known.
+///
+/// # Errors
+/// When it does.
+pub fn refuse_file(socket: &Path) -> Result<(), Error> {
+    let is_other = match std::fs::metadata(socket) {
+        Ok(data) => !data.file_type().is_socket(),
+        // A link that leads nowhere is something, too.
+        Err(_) => std::fs::symlink_metadata(socket).is_ok(),
+    };
+    if is_other {
+        let what = "something that is no socket stands there; choose another one with --socket or NANOS_CPUMGR".into();
+        return Err(InstanceError::Path { socket: socket.to_owned(), what }.into());
+    }
+    Ok(())
+}
+
 /// A socket file at which nobody listens.
 fn is_abandoned(path: &Path) -> bool {
     match Connection::open(path, Duration::from_secs(1)) {
@@ -83,6 +102,18 @@ mod tests {
         assert!(!is_abandoned(&path));
         drop(listener);
         assert!(is_abandoned(&path));
+    }
+
+    #[test]
+    fn only_what_stands_there_and_is_no_socket_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let [path, link, file] = ["s", "link", "file"].map(|name| dir.path().join(name));
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        assert!(refuse_file(&path).is_ok() && refuse_file(&link).is_err());
+        let _listener = platform::fdpass::listen(&path, 0o600).unwrap();
+        assert!(refuse_file(&path).is_ok() && refuse_file(&link).is_ok());
+        std::fs::write(&file, "").unwrap();
+        assert_eq!(refuse_file(&file).unwrap_err().code(), crate::error::SOCKET);
     }
 
     #[test]

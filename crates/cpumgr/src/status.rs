@@ -81,10 +81,11 @@ impl Report {
     pub fn table(&self) -> String {
         let Status { policy, quantum_ns, grace_ns, processors, processor_count, manager_pid, uptime_ns, .. } =
             &self.status;
+        let plural = if *processor_count == 1 { "" } else { "s" };
         let (quantum, grace) = (Duration::from_nanos(*quantum_ns), Duration::from_nanos(*grace_ns));
         let mut text = format!(
             "manager {manager_pid} at {}, up {}\n\
-             policy {policy}, quantum {quantum:?}, grace {grace:?}, {processor_count} processors: {processors}\n",
+             policy {policy}, quantum {quantum:?}, grace {grace:?}, {processor_count} processor{plural}: {processors}\n",
             self.socket,
             age(*uptime_ns),
         );

@@ -189,7 +189,7 @@ fn a_program_under_run_that_has_threads_and_does_not_speak_is_attached_by_itself
 }
 
 #[test]
-fn the_masks_of_attached_processes_come_back_with_the_manager_after_one_that_was_killed() {
+fn who_was_attached_to_a_killed_manager_is_attached_to_the_next_one_and_gets_its_own_masks_back() {
     let Some(cpus) = two_processors() else { return };
     let mut manager = Manager::start(&["--cpus", &cpus]);
     let (mut stranger, mut tids) = Stranger::start();
@@ -207,9 +207,20 @@ fn the_masks_of_attached_processes_come_back_with_the_manager_after_one_that_was
     manager.kill();
     assert!(masks(&tids).iter().all(|mask| mask.len() == 1), "nobody is there to put them back");
     manager.start_again(&["--cpus", &cpus]);
+    // It is there from the first answer on.
+    let status = manager.status().programs.into_iter().find(|it| it.attached).unwrap();
+    assert_eq!((status.pid.unsigned_abs(), status.request), (stranger.pid(), 2));
+    program.until("the program has one of the next manager", |seen| seen.processors == 1);
+    eventually("its threads follow", || masks(&tids).iter().all(|mask| mask.len() == 1).then_some(()));
+
+    // A second death changes nothing.
+    eventually("it is written down again", || file.exists().then_some(()));
+    manager.kill();
+    manager.start_again(&["--cpus", &cpus]);
+    done(&manager, &["detach", &stranger.pid().to_string()]);
     assert_eq!(masks(&tids[..3]), before);
     assert_eq!(masks(&tids)[3], before[2], "the new thread has the initial thread's");
-    assert!(!file.exists());
+    eventually("nobody is attached", || (!file.exists()).then_some(()));
 }
 
 #[test]
@@ -274,8 +285,9 @@ fn a_thread_of_the_kernel_is_not_attached() {
 fn only_living_processes_that_nobody_manages_can_be_attached() {
     let manager = Manager::start(&[]);
     let program = manager.program(1, 1);
-    let (stranger, _) = Stranger::start();
-    let pid = stranger.pid().to_string();
+    let (stranger, tids) = Stranger::start();
+    let [pid, thread] = [stranger.pid().to_string(), tids[0].to_string()];
+    let is_thread = format!("{thread} is a thread of process {pid}");
     done(&manager, &["attach", &pid]);
     let own = manager.pid().to_string();
     for (words, hint) in [
@@ -283,6 +295,7 @@ fn only_living_processes_that_nobody_manages_can_be_attached() {
         (["attach", &program.pid().to_string()], "managed already"),
         (["attach", &own], "does not manage itself"),
         (["attach", "4194304"], "cannot be attached"),
+        (["attach", &thread], &is_thread),
         (["detach", &own], "not attached"),
     ] {
         let output = say(&manager, &words);

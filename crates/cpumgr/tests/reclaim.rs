@@ -180,11 +180,14 @@ fn a_weight_is_set_by_process() {
 fn what_cannot_be_is_refused_and_changes_nothing() {
     let manager = Manager::start(&["--policy", "cluster"]);
     let before = manager.status().status;
+    let long = format!("{}=1", "k".repeat(40_000));
     for (words, code, hint) in [
-        (&["policy", "fair"][..], 6, "there are: "),
+        (&["policy", "fair"][..], 2, "there are: "),
         (&["policy", "cluster", "colour=3"], 6, "colour"),
         (&["policy", "colour=red"], 6, "colour"),
         (&["policy", "equip", "dss"], 2, "second policy"),
+        (&["policy", "vtq-dss", &long], 2, "our message to the manager"),
+        (&["policy", "vtq-dss", &long[10_000..]], 6, "kkk"),
         (&["set", "quantum", "1us"], 2, "1us"),
         (&["set", "grace", "1h"], 2, "1h"),
         (&["set", "weight", "1", "0"], 2, "0.001 to 1000"),

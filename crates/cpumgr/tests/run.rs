@@ -112,6 +112,38 @@ fn the_program_finds_manager_and_library() {
 }
 
 #[test]
+fn a_library_whose_path_the_loader_would_split_is_left_out_with_a_warning() {
+    let dir = tempfile::tempdir().unwrap();
+    let _end = EndManagers(dir.path());
+    // A library of this machine by its head: another one is not preloaded in any case.
+    let own = std::fs::read(cpumgr().get_program()).unwrap();
+    let script = "echo \"path <$LD_LIBRARY_PATH> preload <$LD_PRELOAD>\"";
+    for name in ["a:b", "a;b", "a b"] {
+        let library = dir.path().join(name);
+        std::fs::create_dir(&library).unwrap();
+        std::fs::write(library.join("libgomp.so.1"), &own).unwrap();
+        let mut command = run(dir.path());
+        command.arg("--lib").arg(&library).args(["--", "sh", "-c", script]).env_remove("LD_PRELOAD");
+        let output = command.output().unwrap();
+        let path = if name == "a b" { library.canonicalize().unwrap().display().to_string() } else { String::new() };
+        assert_eq!(String::from_utf8_lossy(&output.stdout), format!("path <{path}> preload <>\n"));
+        let warning = errors(&output);
+        let list = if name == "a b" { "LD_PRELOAD" } else { "LD_LIBRARY_PATH is" };
+        assert!([name, list, "symbolic link"].iter().all(|it| warning.contains(it)), "{warning}");
+
+        // What it advises.
+        let link = dir.path().join("link");
+        std::os::unix::fs::symlink(&library, &link).unwrap();
+        let mut command = run(dir.path());
+        command.arg("--lib").arg(&link).args(["--preload", "never", "--", "sh", "-c", script]).env_remove("LD_PRELOAD");
+        let output = command.output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stdout), format!("path <{}> preload <>\n", link.display()));
+        assert_eq!(errors(&output), "");
+        std::fs::remove_file(link).unwrap();
+    }
+}
+
+#[test]
 fn without_the_library_the_program_runs_with_a_warning() {
     let dir = tempfile::tempdir().unwrap();
     let _end = EndManagers(dir.path());
@@ -141,20 +173,37 @@ fn without_a_manager_the_program_runs_with_a_warning() {
 fn a_manager_that_cannot_start_says_why() {
     let dir = tempfile::tempdir().unwrap();
     let _end = EndManagers(dir.path());
+    let lock = dir.path().join("m/app.sock.lock");
     std::fs::create_dir(dir.path().join("m")).unwrap();
     std::fs::set_permissions(dir.path().join("m"), std::fs::Permissions::from_mode(0o700)).unwrap();
-    std::fs::write(dir.path().join("m/app.sock"), "no socket").unwrap();
+    std::fs::write(&lock, "no lock").unwrap();
     let output = shell(dir.path(), "echo ran").output().unwrap();
     assert_eq!(String::from_utf8_lossy(&output.stdout), "ran\n");
     let warning = errors(&output);
-    assert!(warning.contains("something that is no socket stands there"), "{warning}");
+    assert!(warning.contains("is not ours to use"), "{warning}");
     assert!(warning.contains("app.sock.log"), "{warning}");
-    // Neither this manager nor one in the foreground takes the user's file away when it gives up.
+    assert_eq!(std::fs::read_to_string(&lock).unwrap(), "no lock");
+}
+
+#[test]
+fn beside_a_file_that_is_no_socket_nothing_is_made() {
+    let dir = tempfile::tempdir().unwrap();
+    let _end = EndManagers(dir.path());
     let socket = dir.path().join("m/app.sock");
+    std::fs::create_dir(dir.path().join("m")).unwrap();
+    std::fs::set_permissions(dir.path().join("m"), std::fs::Permissions::from_mode(0o700)).unwrap();
+    std::fs::write(&socket, "no socket").unwrap();
+    let output = shell(dir.path(), "echo ran $NANOS_CPUMGR").output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "ran off\n");
+    let warning = errors(&output);
+    assert!(warning.contains("something that is no socket stands there"), "{warning}");
+    assert!(warning.contains("without a manager"), "{warning}");
+    for options in [&[][..], &["--background"]] {
+        let output = cpumgr().args(["daemon", "--socket"]).arg(&socket).args(options).output().unwrap();
+        assert_eq!(output.status.code(), Some(5), "{}", errors(&output));
+    }
     assert_eq!(std::fs::read_to_string(&socket).unwrap(), "no socket");
-    let output = cpumgr().args(["daemon", "--socket"]).arg(&socket).output().unwrap();
-    assert_eq!(output.status.code(), Some(5), "{}", errors(&output));
-    assert_eq!(std::fs::read_to_string(&socket).unwrap(), "no socket");
+    assert_eq!(std::fs::read_dir(dir.path().join("m")).unwrap().count(), 1);
 }
 
 /// The processors that a manager on `socket` shares out.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use platform::{SysError, fdpass};
 
 use super::ConnectError;
-use crate::message::{self, FromManager, MAX_MESSAGE, ToManager};
+use crate::message::{self, FromManager, MAX_MESSAGE, MessageError, ToManager};
 
 /// A socket to the manager, for one conversation.
 #[derive(Debug)]
@@ -31,10 +31,13 @@ impl Connection {
     /// Says something.
     ///
     /// # Errors
-    /// When the connection broke.
+    /// When the connection broke, or the message is too long.
     pub fn send(&self, message: &ToManager) -> Result<(), ConnectError> {
-        let packet =
-            message::encode(message).map_err(|source| ConnectError::Message { path: self.path.clone(), source })?;
+        let path = || self.path.clone();
+        let packet = message::encode(message).map_err(|error| match error {
+            MessageError::TooLong { length } => ConnectError::TooLong { path: path(), length },
+            source => ConnectError::Message { path: path(), source },
+        })?;
         fdpass::send(self.socket.as_fd(), &packet, &[]).map_err(|source| self.system(source))
     }
 

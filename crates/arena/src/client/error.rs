@@ -7,7 +7,7 @@ use std::time::Duration;
 use platform::SysError;
 
 use crate::area::AreaError;
-use crate::message::{MessageError, Refused};
+use crate::message::{MAX_MESSAGE, MessageError, Refused};
 
 /// Why there is no connection. Each names the socket.
 #[derive(Debug, thiserror::Error)]
@@ -44,6 +44,17 @@ pub enum ConnectError {
         path: PathBuf,
         /// What is wrong with the answer.
         source: MessageError,
+    },
+    /// What we had to say is longer than a message. Nothing was sent.
+    #[error(
+        "our message to the manager at {} is too long: it would have {length} bytes, and a message has at most {MAX_MESSAGE}",
+        path.display()
+    )]
+    TooLong {
+        /// The socket.
+        path: PathBuf,
+        /// The message's length.
+        length: usize,
     },
     /// The answer is a message, but not one that belongs here.
     #[error("the manager at {} broke the protocol: {what}", path.display())]

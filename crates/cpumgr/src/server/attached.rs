@@ -12,7 +12,7 @@
 //!    does not register.
 //! 3. `detach PID`, its registration as a program that speaks, or the manager's end: each thread gets back the mask
 //!    that it had, or that it gave itself meanwhile; threads made later get the initial thread's. When the manager is
-//!    killed the next one on its socket does that (`masks`).
+//!    killed the next one on its socket does that, and attaches the process again (`masks`).
 //!
 //! # Invariants
 //! - B1 Only threads of the process are touched (`threads`), and nothing else of it.
@@ -38,7 +38,7 @@ use super::{MAX_PROGRAMS, Server};
 use crate::kernel::Kernel;
 use crate::masks::{self, Keeper};
 use crate::reactor::Role;
-use crate::threads::Threads;
+use crate::threads::{self, Threads};
 
 /// Threads of one program that one pass binds.
 const BUDGET: usize = 64;
@@ -84,7 +84,12 @@ pub(super) struct Attached {
 impl Attached {
     fn open(pid: Pid, owner: u32, managed: &CpuSet, kernel: &dyn Kernel, now: u64) -> Result<Self, String> {
         let gone = |error: SysError| format!("process {pid} cannot be attached: {error}");
-        let pidfd = process::pidfd_open(pid).map_err(gone)?;
+        let pidfd = process::pidfd_open(pid).map_err(|error| match threads::process_of(Tid(pid.0), owner) {
+            Some(process) if process != pid => {
+                format!("{pid} is a thread of process {process}; a process is attached with all its threads: attach {process}")
+            }
+            _ => gone(error),
+        })?;
         if process::is_kernel_thread(pid).map_err(gone)? {
             return Err(format!("process {pid} is a thread of the kernel, and no program"));
         }
@@ -170,6 +175,7 @@ impl Attached {
         masks::Attached {
             pid: self.pid.0,
             start: self.start,
+            owner: Some(self.owner),
             fence: self.fence.to_string(),
             threads: self.bound.iter().map(thread).collect(),
         }
@@ -204,6 +210,34 @@ impl Server {
     pub(super) fn attach(&mut self, owner: u32, pid: Pid, now: u64) -> Result<(), String> {
         // Whose it is comes first: whether others' processes are managed is not everybody's to know.
         let attached = Attached::open(pid, owner, &self.cpus, self.kernel.as_ref(), now)?;
+        self.take_in(attached, owner)
+    }
+
+    /// Attaches those again that a killed manager had attached, their masks being their own again (`masks`). To be called
+    /// before the scheduler runs.
+    pub(crate) fn attach_again(&mut self, left: &[masks::Attached], now: u64) {
+        for process in left {
+            let Some(owner) = process.owner else { continue };
+            let pid = Pid(process.pid);
+            let again = Attached::open(pid, owner, &self.cpus, self.kernel.as_ref(), now).and_then(|it| {
+                // Its number may be another's meanwhile; and who was anybody's to the superuser is not so for ever.
+                let same = it.start == process.start && it.owner == owner;
+                if same { self.take_in(it, owner) } else { Err(format!("process {pid} is another one now")) }
+            });
+            if let Err(reason) = again {
+                tracing::warn!(pid = pid.0, reason, "who was attached to a killed manager runs unmanaged");
+            }
+        }
+        if !self.attached.is_empty() {
+            // There is no event that says so.
+            self.stirred = true;
+            self.finish_pass(now);
+            self.note_due();
+        }
+    }
+
+    fn take_in(&mut self, attached: Attached, owner: u32) -> Result<(), String> {
+        let pid = attached.pid;
         let registered = self.connections.values().any(|it| it.peer.pid == pid && it.program.is_some());
         if registered || self.attached.values().any(|it| it.pid == pid) {
             return Err(format!("process {pid} is managed already"));
