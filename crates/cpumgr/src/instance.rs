@@ -9,6 +9,7 @@
 //!    process lock a file that a second one still waits for.
 
 use std::ffi::OsString;
+use std::fmt;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
 use std::os::fd::OwnedFd;
@@ -30,6 +31,35 @@ pub struct Instance {
     mode: u32,
 }
 
+/// Who holds a lock file: the process whose number stands in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Holder(Option<u32>);
+
+impl Holder {
+    /// Of the lock beside `socket`.
+    pub fn of(socket: &Path) -> Self {
+        Self::written_in(&fs::read_to_string(beside(socket, ".lock")).unwrap_or_default())
+    }
+
+    fn written_in(text: &str) -> Self {
+        Self(text.trim().parse().ok())
+    }
+}
+
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(pid) => write!(f, "process {pid}"),
+            None => f.write_str("process unknown"),
+        }
+    }
+}
+
+/// How to end a manager.
+fn end(who: &Holder) -> String {
+    who.0.map_or("end it".into(), |pid| format!("end it (kill {pid})"))
+}
+
 /// Why this process cannot be the manager of a socket.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -41,6 +71,17 @@ pub enum InstanceError {
         socket: PathBuf,
         /// Its process, as it wrote it down.
         who: String,
+    },
+    /// There is one, and nobody can find it.
+    #[error(
+        "a manager ({who}) holds {}, but nobody answers at {}: its socket file was removed or replaced; {}",
+        beside(socket, ".lock").display(), socket.display(), end(who)
+    )]
+    Hidden {
+        /// The socket.
+        socket: PathBuf,
+        /// Its process, as it wrote it down.
+        who: Holder,
     },
     /// The directory is not safe.
     #[error("the socket's directory {} {what}; choose another --socket, or mend the directory", dir.display())]
@@ -91,8 +132,9 @@ impl Instance {
             Ok(lock) => lock,
             Err((mut file, nix::errno::Errno::EWOULDBLOCK)) => {
                 let mut pid = String::new();
-                let known = file.read_to_string(&mut pid).is_ok() && !pid.trim().is_empty();
-                let who = if known { format!("process {}", pid.trim()) } else { "process unknown".into() };
+                // What cannot be read says nothing.
+                let _length: io::Result<usize> = file.read_to_string(&mut pid);
+                let who = Holder::written_in(&pid).to_string();
                 return Err(InstanceError::Running { socket: socket.to_owned(), who });
             }
             Err((_, errno)) => {

@@ -18,6 +18,7 @@ use crate::administration;
 use crate::cli::{Preload, RunArgs, Strangers, Threads};
 use crate::daemon::{BACKGROUND_IDLE, Options, background};
 use crate::error::{CANCELLED, Error, RUNNING, is_absent};
+use crate::instance::{Holder, InstanceError};
 use crate::preload::{self, Program};
 use crate::{inherited, instance, socket};
 
@@ -32,6 +33,12 @@ const ANSWER: Duration = Duration::from_secs(1);
 const QUIET: Duration = Duration::from_secs(if cfg!(debug_assertions) { 1 } else { 10 });
 /// How long a manager may take to be there.
 const START: Duration = Duration::from_secs(15);
+/// How long a manager may be about to end or to begin: to have its lock while nobody answers at its socket.
+const BETWEEN: Duration = Duration::from_secs(1);
+/// The first pause between two attempts; each one is four times as long as the one before.
+const PAUSE: Duration = Duration::from_millis(2);
+/// The longest.
+const LONGEST_PAUSE: Duration = Duration::from_millis(250);
 /// The quantum of a manager that is started on the way.
 const QUANTUM: Duration = Duration::from_millis(100);
 /// Its grace.
@@ -104,6 +111,8 @@ fn ensure_manager(socket: &Path, args: &RunArgs, when: Start, warn: &impl Fn(&st
     let policy = args.policy.as_deref();
     let mut begin = Instant::now();
     let mut start_lock = None;
+    let mut pause = PAUSE;
+    let mut hidden = None;
     loop {
         let said = match when {
             Start::Now => announce(socket, args, warn),
@@ -120,7 +129,11 @@ fn ensure_manager(socket: &Path, args: &RunArgs, when: Start, warn: &impl Fn(&st
                     start_lock = Some(instance::lock_start(socket, START)?);
                     continue;
                 }
-                start(socket, policy.unwrap_or(DEFAULT_POLICY))?;
+                if start(socket, policy.unwrap_or(DEFAULT_POLICY))? == Started::AnotherRuns
+                    && hidden.get_or_insert_with(Instant::now).elapsed() >= BETWEEN
+                {
+                    return Err(InstanceError::Hidden { socket: socket.to_owned(), who: Holder::of(socket) }.into());
+                }
             }
             // It ended, or is about to, between our hello and its answer: the next round finds out.
             Err(error) if is_farewell(&error) && begin.elapsed() < START => {}
@@ -129,11 +142,21 @@ fn ensure_manager(socket: &Path, args: &RunArgs, when: Start, warn: &impl Fn(&st
         if begin.elapsed() >= START {
             return Err(Error::NoManager { looked: format!("none came to {} within {START:?}", socket.display()) });
         }
-        std::thread::sleep(Duration::from_millis(2));
+        std::thread::sleep(pause);
+        pause = (4 * pause).min(LONGEST_PAUSE);
     }
 }
 
-fn start(socket: &Path, policy: &str) -> Result<(), Error> {
+/// What came of starting a manager.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Started {
+    /// It answers.
+    Answers,
+    /// Another one has the lock.
+    AnotherRuns,
+}
+
+fn start(socket: &Path, policy: &str) -> Result<Started, Error> {
     let options = Options {
         socket: socket.to_owned(),
         policy: policy.to_owned(),
@@ -153,8 +176,8 @@ fn start(socket: &Path, policy: &str) -> Result<(), Error> {
     };
     match background::start_apart(&options) {
         // The one before is about to end, or somebody started one by hand: the next round finds out.
-        Err(Error::Apart { code: RUNNING, .. }) => Ok(()),
-        outcome => outcome,
+        Err(Error::Apart { code: RUNNING, .. }) => Ok(Started::AnotherRuns),
+        outcome => outcome.map(|()| Started::Answers),
     }
 }
 

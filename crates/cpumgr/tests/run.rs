@@ -310,6 +310,23 @@ fn a_killed_managers_socket_is_taken_over_by_the_next_run() {
 }
 
 #[test]
+fn a_manager_that_lost_its_socket_file_holds_a_program_up_for_a_second() {
+    let manager = Manager::start(&[]);
+    std::fs::remove_file(manager.socket()).unwrap();
+    let begin = std::time::Instant::now();
+    let mut command = cpumgr();
+    command.arg("run").arg("--socket").arg(manager.socket()).args(["--", "sh", "-c", "echo ran $NANOS_CPUMGR"]);
+    let output = command.output().unwrap();
+    let took = begin.elapsed();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "ran off\n");
+    let warning = errors(&output);
+    let lock = manager.dir.path().join("app.sock.lock");
+    let names = [lock.to_str().unwrap(), "nobody answers", &format!("(kill {})", manager.pid()), "without a manager"];
+    assert!(names.iter().all(|name| warning.contains(name)), "{warning}");
+    assert!(Duration::from_secs(1) <= took && took < Duration::from_secs(10), "it was given up after {took:?}");
+}
+
+#[test]
 fn background_returns_when_the_manager_answers_and_a_second_is_told() {
     let dir = tempfile::tempdir().unwrap();
     let _end = EndManagers(dir.path());
