@@ -337,6 +337,13 @@ fn background_returns_when_the_manager_answers_and_a_second_is_told() {
     let second = start();
     assert_eq!(second.status.code(), Some(4));
     assert!(errors(&second).contains("runs on") && errors(&second).contains("already"), "{}", errors(&second));
-    let foreground = cpumgr().args(["daemon", "--socket"]).arg(&socket).output().unwrap();
-    assert_eq!(foreground.status.code(), Some(4));
+    let foreground = || cpumgr().args(["daemon", "--socket"]).arg(&socket).output().unwrap();
+    assert_eq!(foreground().status.code(), Some(4));
+    // The first one is there also when the file is not that says so.
+    std::fs::remove_file(dir.path().join("m/app.sock.lock")).unwrap();
+    let [first] = processes_of(dir.path())[..] else { panic!("one manager") };
+    let refused = foreground();
+    assert_eq!(refused.status.code(), Some(4));
+    assert!(errors(&refused).contains(&format!("process {first}")), "{}", errors(&refused));
+    assert!(cpumgr().arg("status").arg("--socket").arg(&socket).output().unwrap().status.success());
 }
