@@ -113,6 +113,7 @@ fn ensure_manager(socket: &Path, args: &RunArgs, when: Start, warn: &impl Fn(&st
     let mut start_lock = None;
     let mut pause = PAUSE;
     let mut hidden = None;
+    let mut farewell: Option<Instant> = None;
     loop {
         let said = match when {
             Start::Now => announce(socket, args, warn),
@@ -136,7 +137,14 @@ fn ensure_manager(socket: &Path, args: &RunArgs, when: Start, warn: &impl Fn(&st
                 }
             }
             // It ended, or is about to, between our hello and its answer: the next round finds out.
-            Err(error) if is_farewell(&error) && begin.elapsed() < START => {}
+            Err(error) if is_farewell(&error) => {
+                // What takes connections and closes them for longer than that is no manager. A wait in the queue begins anew.
+                let since = farewell.filter(|since| *since >= begin).unwrap_or_else(Instant::now);
+                if since.elapsed() >= BETWEEN {
+                    return Err(error.into());
+                }
+                farewell = Some(since);
+            }
             Err(error) => return Err(error.into()),
         }
         if begin.elapsed() >= START {

@@ -327,6 +327,29 @@ fn a_manager_that_lost_its_socket_file_holds_a_program_up_for_a_second() {
 }
 
 #[test]
+fn what_takes_connections_and_closes_them_is_given_up_after_few_of_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("app.sock");
+    let listener = platform::fdpass::listen(&socket, 0o600).unwrap();
+    platform::fdpass::set_nonblocking(&listener).unwrap();
+    let mut command = cpumgr();
+    command.arg("run").arg("--socket").arg(&socket).args(["--", "sh", "-c", "echo ran $NANOS_CPUMGR"]);
+    let piped = std::process::Stdio::piped;
+    let mut child = command.stdout(piped()).stderr(piped()).spawn().unwrap();
+    let mut closed = 0;
+    eventually("it is given up", || {
+        while platform::fdpass::accept(&listener).is_ok() {
+            closed += 1;
+        }
+        child.try_wait().unwrap()
+    });
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "ran off\n");
+    assert!(errors(&output).contains("without a manager"), "{}", errors(&output));
+    assert!(closed < 20, "{closed} connections");
+}
+
+#[test]
 fn background_returns_when_the_manager_answers_and_a_second_is_told() {
     let dir = tempfile::tempdir().unwrap();
     let _end = EndManagers(dir.path());
