@@ -110,7 +110,7 @@ impl Error {
                 ConnectError::TooLong { .. } => USAGE,
                 _ => PROTOCOL,
             },
-            Self::Instance(InstanceError::Running { .. }) => RUNNING,
+            Self::Instance(InstanceError::Running { .. } | InstanceError::Hidden { .. }) => RUNNING,
             Self::Instance(_) => SOCKET,
             Self::Machine(MachineError::NotAllowed { .. } | MachineError::Empty | MachineError::TooLarge(_)) => USAGE,
             Self::Start { code, .. } | Self::Apart { code, .. } => *code,

@@ -2,22 +2,29 @@
 //!
 //! # Protocol
 //! 1. The directory is made (mode 0700), or must belong to this user and be writable by nobody else.
-//! 2. `SOCKET.lock` is locked for the manager's whole life; the kernel drops the lock when the process ends, however.
-//! 3. Under the lock a socket file can only be a dead manager's: it is replaced.
+//! 2. `SOCKET.lock` is locked for the manager's whole life; the kernel drops the lock when the process ends, however. Who
+//!    has locked it looks whether it is still the file at that path: whoever removes the file would have two managers.
+//! 3. Whoever listens at the socket file is a manager, also without its lock file. Otherwise, under the lock, the socket
+//!    file is a dead manager's, and replaced.
 //! 4. At the end the socket file is removed, still under the lock, if it is the one that this manager made: what a
 //!    user put at the path is never removed. The lock file stays: removing it would let a third
 //!    process lock a file that a second one still waits for.
 
 use std::ffi::OsString;
+use std::fmt;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use nix::fcntl::{Flock, FlockArg};
-use platform::{SysError, fdpass};
+use nix::libc;
+use platform::{SysError, fdpass, process};
+
+/// How long who listens at a socket file may take to take or break a connection.
+const LISTENS: Duration = Duration::from_millis(100);
 
 /// The right to be the manager of a socket.
 #[derive(Debug)]
@@ -28,6 +35,35 @@ pub struct Instance {
     made: Option<(u64, u64)>,
     // The mode of the socket file.
     mode: u32,
+}
+
+/// Who holds a lock file: the process whose number stands in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Holder(Option<u32>);
+
+impl Holder {
+    /// Of the lock beside `socket`.
+    pub fn of(socket: &Path) -> Self {
+        Self::written_in(&fs::read_to_string(beside(socket, ".lock")).unwrap_or_default())
+    }
+
+    fn written_in(text: &str) -> Self {
+        Self(text.trim().parse().ok())
+    }
+}
+
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(pid) => write!(f, "process {pid}"),
+            None => f.write_str("process unknown"),
+        }
+    }
+}
+
+/// How to end a manager.
+fn end(who: &Holder) -> String {
+    who.0.map_or("end it".into(), |pid| format!("end it (kill {pid})"))
 }
 
 /// Why this process cannot be the manager of a socket.
@@ -41,6 +77,17 @@ pub enum InstanceError {
         socket: PathBuf,
         /// Its process, as it wrote it down.
         who: String,
+    },
+    /// There is one, and nobody can find it.
+    #[error(
+        "a manager ({who}) holds {}, but nobody answers at {}: its socket file was removed or replaced; {}",
+        beside(socket, ".lock").display(), socket.display(), end(who)
+    )]
+    Hidden {
+        /// The socket.
+        socket: PathBuf,
+        /// Its process, as it wrote it down.
+        who: Holder,
     },
     /// The directory is not safe.
     #[error("the socket's directory {} {what}; choose another --socket, or mend the directory", dir.display())]
@@ -86,19 +133,11 @@ impl Instance {
     pub fn claim(socket: &Path) -> Result<Self, InstanceError> {
         prepare_directory(socket)?;
         let path = beside(socket, ".lock");
-        let file = open_lock(&path)?;
-        let mut lock = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
-            Ok(lock) => lock,
-            Err((mut file, nix::errno::Errno::EWOULDBLOCK)) => {
-                let mut pid = String::new();
-                let known = file.read_to_string(&mut pid).is_ok() && !pid.trim().is_empty();
-                let who = if known { format!("process {}", pid.trim()) } else { "process unknown".into() };
-                return Err(InstanceError::Running { socket: socket.to_owned(), who });
-            }
-            Err((_, errno)) => {
-                return Err(InstanceError::Io { what: "cannot lock", path, source: errno.into() });
-            }
-        };
+        let mut lock = lock(socket, &path)?;
+        // Before anything is changed that may be that manager's.
+        if let Some(who) = listener_at(socket) {
+            return Err(InstanceError::Running { socket: socket.to_owned(), who: who.to_string() });
+        }
         let mut before = String::new();
         if lock.read_to_string(&mut before).is_err() || !before.trim().bytes().all(|byte| byte.is_ascii_digit()) {
             let what = format!("{} holds something else than a process number and is not ours to use", path.display());
@@ -128,7 +167,7 @@ impl Instance {
     /// Listens. A dead manager's socket is replaced; anything else that stands there is not.
     ///
     /// # Errors
-    /// When something that is no socket stands there, or the kernel refuses.
+    /// When something that is no socket stands there, somebody listens there, or the kernel refuses.
     pub fn listen(&mut self) -> Result<OwnedFd, InstanceError> {
         let socket = &self.socket;
         match fs::symlink_metadata(socket) {
@@ -136,11 +175,8 @@ impl Instance {
                 let what = "something that is no socket stands there".into();
                 return Err(InstanceError::Path { socket: socket.clone(), what });
             }
-            Ok(_) => fs::remove_file(socket).map_err(|source| InstanceError::Io {
-                what: "cannot remove the old socket",
-                path: socket.clone(),
-                source,
-            })?,
+            // A dead one's is replaced, and who began to listen since the claim keeps it.
+            Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(source) => {
                 return Err(InstanceError::Io { what: "cannot look at", path: socket.clone(), source });
@@ -172,6 +208,50 @@ impl Drop for Instance {
     }
 }
 
+/// Locks the lock file at `path`.
+fn lock(socket: &Path, path: &Path) -> Result<Flock<File>, InstanceError> {
+    let failed = |what, source| InstanceError::Io { what, path: path.to_owned(), source };
+    loop {
+        let lock = match Flock::lock(open_lock(path)?, FlockArg::LockExclusiveNonblock) {
+            Ok(lock) => lock,
+            Err((mut file, nix::errno::Errno::EWOULDBLOCK)) => {
+                let mut pid = String::new();
+                // What cannot be read says nothing.
+                let _length: io::Result<usize> = file.read_to_string(&mut pid);
+                let who = Holder::written_in(&pid).to_string();
+                return Err(InstanceError::Running { socket: socket.to_owned(), who });
+            }
+            Err((_, errno)) => return Err(failed("cannot lock", errno.into())),
+        };
+        if stands_at(path, &lock).map_err(|source| failed("cannot look at", source))? {
+            return Ok(lock);
+        }
+        // Somebody removed it between our opening and our lock; the next one may be another's.
+    }
+}
+
+/// Who listens at a socket file. Whatever else stands there is for [`Instance::listen`] to say.
+fn listener_at(socket: &Path) -> Option<Holder> {
+    let mut who = Holder(None);
+    // A manager that was killed this moment may have lost its lock, and not its listener yet: its connections break.
+    for _ in 0..3 {
+        match fdpass::connect(socket, LISTENS) {
+            Ok(connection) => {
+                who = Holder(process::peer_credentials(&connection).ok().map(|peer| peer.pid.0.unsigned_abs()));
+                // What cannot be waited for does not break.
+                let _broken = process::wait_readable(&[connection.as_fd()], Some(LISTENS));
+                if !process::is_hung_up(&connection).unwrap_or(false) {
+                    break;
+                }
+            }
+            // It has no time for us.
+            Err(error) if error.is(libc::ETIMEDOUT) => break,
+            Err(_) => return None,
+        }
+    }
+    Some(who)
+}
+
 /// Waits for the right to start a manager: two starters agree on one.
 ///
 /// # Errors
@@ -197,6 +277,11 @@ pub fn lock_start(socket: &Path, timeout: Duration) -> Result<Flock<File>, Insta
 /// Which file stands at a path; a link counts itself.
 fn file_at(path: &Path) -> Option<(u64, u64)> {
     fs::symlink_metadata(path).ok().map(|data| (data.dev(), data.ino()))
+}
+
+/// Whether that is the file at a path.
+fn stands_at(path: &Path, file: &File) -> io::Result<bool> {
+    file.metadata().map(|data| file_at(path) == Some((data.dev(), data.ino())))
 }
 
 /// A file beside the socket.
@@ -262,111 +347,4 @@ pub fn prepare_directory(socket: &Path) -> Result<(), InstanceError> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_second_manager_is_told_about_the_first() {
-        let dir = tempfile::tempdir().unwrap();
-        let socket = dir.path().join("m/app.sock");
-        let first = Instance::claim(&socket).unwrap();
-        let error = Instance::claim(&socket).unwrap_err();
-        assert!(matches!(error, InstanceError::Running { .. }), "{error}");
-        assert!(error.to_string().contains(&format!("process {}", std::process::id())), "{error}");
-        drop(first);
-        drop(Instance::claim(&socket).unwrap());
-        assert!(!socket.exists());
-    }
-
-    #[test]
-    fn a_dead_managers_socket_is_replaced() {
-        let dir = tempfile::tempdir().unwrap();
-        let socket = dir.path().join("m/app.sock");
-        let mut first = Instance::claim(&socket).unwrap();
-        drop(first.listen().unwrap());
-        assert!(socket.exists(), "as after SIGKILL: the file is there, nobody listens");
-        let _listener = first.listen().unwrap();
-        fdpass::connect(&socket, Duration::from_secs(5)).unwrap();
-    }
-
-    #[test]
-    fn what_is_no_socket_is_left_alone() {
-        let dir = tempfile::tempdir().unwrap();
-        let socket = dir.path().join("m/app.sock");
-        let mut instance = Instance::claim(&socket).unwrap();
-        fs::write(&socket, "precious").unwrap();
-        let error = instance.listen().unwrap_err().to_string();
-        assert!(error.contains("no socket") && error.contains("app.sock"), "{error}");
-        drop(instance);
-        assert_eq!(fs::read_to_string(&socket).unwrap(), "precious");
-    }
-
-    #[test]
-    fn a_file_that_only_happens_to_have_the_lock_s_name_is_left_alone() {
-        let dir = tempfile::tempdir().unwrap();
-        let socket = dir.path().join("m/Cargo");
-        drop(Instance::claim(&socket).unwrap());
-        let lock = dir.path().join("m/Cargo.lock");
-        assert_eq!(fs::read_to_string(&lock).unwrap(), "", "an ended manager leaves an empty lock file");
-        fs::write(&lock, "version = 4\n").unwrap();
-        let error = Instance::claim(&socket).unwrap_err().to_string();
-        assert!(error.contains("Cargo.lock") && error.contains("process number"), "{error}");
-        assert_eq!(fs::read_to_string(&lock).unwrap(), "version = 4\n");
-    }
-
-    #[test]
-    fn the_own_socket_is_removed_at_the_end_and_a_file_put_in_its_place_is_not() {
-        let dir = tempfile::tempdir().unwrap();
-        let socket = dir.path().join("m/app.sock");
-        let mut instance = Instance::claim(&socket).unwrap();
-        let _listener = instance.listen().unwrap();
-        drop(instance);
-        assert!(!socket.exists());
-        let mut instance = Instance::claim(&socket).unwrap();
-        let _listener = instance.listen().unwrap();
-        fs::rename(&socket, dir.path().join("elsewhere")).unwrap();
-        fs::write(&socket, "precious").unwrap();
-        drop(instance);
-        assert_eq!(fs::read_to_string(&socket).unwrap(), "precious");
-    }
-
-    #[test]
-    fn a_directory_that_others_may_write_is_refused() {
-        let dir = tempfile::tempdir().unwrap();
-        let open = dir.path().join("open");
-        fs::create_dir(&open).unwrap();
-        fs::set_permissions(&open, fs::Permissions::from_mode(0o777)).unwrap();
-        let error = Instance::claim(&open.join("app.sock")).unwrap_err().to_string();
-        assert!(error.contains("others may write there") && error.contains("open"), "{error}");
-    }
-
-    #[test]
-    fn a_link_in_place_of_the_directory_is_refused() {
-        let dir = tempfile::tempdir().unwrap();
-        let link = dir.path().join("link");
-        std::os::unix::fs::symlink(dir.path(), &link).unwrap();
-        let error = Instance::claim(&link.join("app.sock")).unwrap_err().to_string();
-        assert!(error.contains("symbolic link"), "{error}");
-    }
-
-    #[test]
-    fn another_users_directory_is_refused() {
-        let dir = tempfile::tempdir().unwrap();
-        let theirs = dir.path().join("theirs");
-        fs::create_dir(&theirs).unwrap();
-        if std::os::unix::fs::chown(&theirs, Some(12345), None).is_err() {
-            println!("skipped: giving a directory away needs privilege");
-            return;
-        }
-        let error = Instance::claim(&theirs.join("app.sock")).unwrap_err().to_string();
-        assert!(error.contains("belongs to user 12345"), "{error}");
-    }
-
-    #[test]
-    fn the_directory_is_made_for_this_user_only() {
-        let dir = tempfile::tempdir().unwrap();
-        let made = dir.path().join("made");
-        let _instance = Instance::claim(&made.join("app.sock")).unwrap();
-        assert_eq!(fs::metadata(&made).unwrap().mode() & 0o777, 0o700);
-    }
-}
+mod tests;

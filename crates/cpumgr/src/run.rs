@@ -18,6 +18,7 @@ use crate::administration;
 use crate::cli::{Preload, RunArgs, Strangers, Threads};
 use crate::daemon::{BACKGROUND_IDLE, Options, background};
 use crate::error::{CANCELLED, Error, RUNNING, is_absent};
+use crate::instance::{Holder, InstanceError};
 use crate::preload::{self, Program};
 use crate::{inherited, instance, socket};
 
@@ -32,6 +33,12 @@ const ANSWER: Duration = Duration::from_secs(1);
 const QUIET: Duration = Duration::from_secs(if cfg!(debug_assertions) { 1 } else { 10 });
 /// How long a manager may take to be there.
 const START: Duration = Duration::from_secs(15);
+/// How long a manager may be about to end or to begin: to have its lock while nobody answers at its socket.
+const BETWEEN: Duration = Duration::from_secs(1);
+/// The first pause between two attempts; each one is four times as long as the one before.
+const PAUSE: Duration = Duration::from_millis(2);
+/// The longest.
+const LONGEST_PAUSE: Duration = Duration::from_millis(250);
 /// The quantum of a manager that is started on the way.
 const QUANTUM: Duration = Duration::from_millis(100);
 /// Its grace.
@@ -125,6 +132,9 @@ fn ensure_manager(socket: &Path, args: &RunArgs, when: Start, warn: &impl Fn(&st
     let policy = args.policy.as_deref();
     let mut begin = Instant::now();
     let mut start_lock = None;
+    let mut pause = PAUSE;
+    let mut hidden = None;
+    let mut farewell: Option<Instant> = None;
     loop {
         let said = match when {
             Start::Now => announce(socket, args, warn),
@@ -141,20 +151,41 @@ fn ensure_manager(socket: &Path, args: &RunArgs, when: Start, warn: &impl Fn(&st
                     start_lock = Some(instance::lock_start(socket, START)?);
                     continue;
                 }
-                start(socket, policy.unwrap_or(DEFAULT_POLICY))?;
+                if start(socket, policy.unwrap_or(DEFAULT_POLICY))? == Started::AnotherRuns
+                    && hidden.get_or_insert_with(Instant::now).elapsed() >= BETWEEN
+                {
+                    return Err(InstanceError::Hidden { socket: socket.to_owned(), who: Holder::of(socket) }.into());
+                }
             }
             // It ended, or is about to, between our hello and its answer: the next round finds out.
-            Err(error) if is_farewell(&error) && begin.elapsed() < START => {}
+            Err(error) if is_farewell(&error) => {
+                // What takes connections and closes them for longer than that is no manager. A wait in the queue begins anew.
+                let since = farewell.filter(|since| *since >= begin).unwrap_or_else(Instant::now);
+                if since.elapsed() >= BETWEEN {
+                    return Err(error.into());
+                }
+                farewell = Some(since);
+            }
             Err(error) => return Err(error.into()),
         }
         if begin.elapsed() >= START {
             return Err(Error::NoManager { looked: format!("none came to {} within {START:?}", socket.display()) });
         }
-        std::thread::sleep(Duration::from_millis(2));
+        std::thread::sleep(pause);
+        pause = (4 * pause).min(LONGEST_PAUSE);
     }
 }
 
-fn start(socket: &Path, policy: &str) -> Result<(), Error> {
+/// What came of starting a manager.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Started {
+    /// It answers.
+    Answers,
+    /// Another one has the lock.
+    AnotherRuns,
+}
+
+fn start(socket: &Path, policy: &str) -> Result<Started, Error> {
     let options = Options {
         socket: socket.to_owned(),
         policy: policy.to_owned(),
@@ -174,8 +205,8 @@ fn start(socket: &Path, policy: &str) -> Result<(), Error> {
     };
     match background::start_apart(&options) {
         // The one before is about to end, or somebody started one by hand: the next round finds out.
-        Err(Error::Apart { code: RUNNING, .. }) => Ok(()),
-        outcome => outcome,
+        Err(Error::Apart { code: RUNNING, .. }) => Ok(Started::AnotherRuns),
+        outcome => outcome.map(|()| Started::Answers),
     }
 }
 

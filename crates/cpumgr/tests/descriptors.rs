@@ -3,7 +3,7 @@
 
 mod support;
 
-use support::{Manager, eventually};
+use support::{Manager, Program, eventually};
 
 #[test]
 fn acts_as_a_program() {
@@ -30,4 +30,12 @@ fn the_watcher_of_a_program_that_closed_all_its_descriptors_receives_nothing_of_
         assert_eq!(program.ask(&format!("reuse-quietly {kind}")), "unharmed", "{kind}");
     }
     eventually("the manager has forgotten them", || manager.status().programs.is_empty().then_some(()));
+}
+
+#[test]
+fn a_program_without_standard_streams_prints_nothing_to_the_manager() {
+    let manager = Manager::start(&["--domain"]);
+    let mut program = Program::unregistered(&manager.socket());
+    assert_eq!(program.ask("register-without-streams"), "registered joined []");
+    assert_eq!(program.seen().processors, 1);
 }

@@ -359,6 +359,46 @@ fn a_killed_managers_socket_is_taken_over_by_the_next_run() {
 }
 
 #[test]
+fn a_manager_that_lost_its_socket_file_holds_a_program_up_for_a_second() {
+    let manager = Manager::start(&[]);
+    std::fs::remove_file(manager.socket()).unwrap();
+    let begin = std::time::Instant::now();
+    let mut command = cpumgr();
+    command.arg("run").arg("--socket").arg(manager.socket()).args(["--", "sh", "-c", "echo ran $NANOS_CPUMGR"]);
+    let output = command.output().unwrap();
+    let took = begin.elapsed();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "ran off\n");
+    let warning = errors(&output);
+    let lock = manager.dir.path().join("app.sock.lock");
+    let names = [lock.to_str().unwrap(), "nobody answers", &format!("(kill {})", manager.pid()), "without a manager"];
+    assert!(names.iter().all(|name| warning.contains(name)), "{warning}");
+    assert!(Duration::from_secs(1) <= took && took < Duration::from_secs(10), "it was given up after {took:?}");
+}
+
+#[test]
+fn what_takes_connections_and_closes_them_is_given_up_after_few_of_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("app.sock");
+    let listener = platform::fdpass::listen(&socket, 0o600).unwrap();
+    platform::fdpass::set_nonblocking(&listener).unwrap();
+    let mut command = cpumgr();
+    command.arg("run").arg("--socket").arg(&socket).args(["--", "sh", "-c", "echo ran $NANOS_CPUMGR"]);
+    let piped = std::process::Stdio::piped;
+    let mut child = command.stdout(piped()).stderr(piped()).spawn().unwrap();
+    let mut closed = 0;
+    eventually("it is given up", || {
+        while platform::fdpass::accept(&listener).is_ok() {
+            closed += 1;
+        }
+        child.try_wait().unwrap()
+    });
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "ran off\n");
+    assert!(errors(&output).contains("without a manager"), "{}", errors(&output));
+    assert!(closed < 20, "{closed} connections");
+}
+
+#[test]
 fn background_returns_when_the_manager_answers_and_a_second_is_told() {
     let dir = tempfile::tempdir().unwrap();
     let _end = EndManagers(dir.path());
@@ -369,6 +409,13 @@ fn background_returns_when_the_manager_answers_and_a_second_is_told() {
     let second = start();
     assert_eq!(second.status.code(), Some(4));
     assert!(errors(&second).contains("runs on") && errors(&second).contains("already"), "{}", errors(&second));
-    let foreground = cpumgr().args(["daemon", "--socket"]).arg(&socket).output().unwrap();
-    assert_eq!(foreground.status.code(), Some(4));
+    let foreground = || cpumgr().args(["daemon", "--socket"]).arg(&socket).output().unwrap();
+    assert_eq!(foreground().status.code(), Some(4));
+    // The first one is there also when the file is not that says so.
+    std::fs::remove_file(dir.path().join("m/app.sock.lock")).unwrap();
+    let [first] = processes_of(dir.path())[..] else { panic!("one manager") };
+    let refused = foreground();
+    assert_eq!(refused.status.code(), Some(4));
+    assert!(errors(&refused).contains(&format!("process {first}")), "{}", errors(&refused));
+    assert!(cpumgr().arg("status").arg("--socket").arg(&socket).output().unwrap().status.success());
 }

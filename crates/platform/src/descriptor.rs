@@ -1,8 +1,13 @@
-//! Descriptors: whether two numbers are one open file.
+//! Descriptors: their numbers, and whether two numbers are one open file.
 
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 
-use crate::error::{SysError, SysResult, check_int};
+use nix::fcntl::{FcntlArg, fcntl};
+
+use crate::error::{SysError, SysResult, check_int, named};
+
+/// The first number that is no standard stream's.
+const FIRST: RawFd = 3;
 
 /// `fcntl` of Linux 6.10 (`F_LINUX_SPECIFIC_BASE + 3`): whether two numbers are the same open file.
 const F_DUPFD_QUERY: libc::c_int = 1027;
@@ -23,11 +28,26 @@ pub fn is_same_file(one: impl AsFd, other: impl AsFd) -> SysResult<Option<bool>>
     }
 }
 
-/// A copy of a descriptor, at another number; close-on-exec.
+/// The same open file at a number that is no standard stream's; close-on-exec. For every descriptor that is kept: the kernel
+/// gives the lowest free number, and a program that was started without standard output would print into our socket. No system
+/// call, unless a stream is closed.
 ///
 /// # Errors
 /// `EMFILE`: descriptors are used up.
-pub fn copy(fd: impl AsFd) -> SysResult<std::os::fd::OwnedFd> {
+pub fn above_streams(fd: OwnedFd) -> SysResult<OwnedFd> {
+    if fd.as_raw_fd() >= FIRST {
+        return Ok(fd);
+    }
+    let moved = named("fcntl(F_DUPFD_CLOEXEC)", fcntl(&fd, FcntlArg::F_DUPFD_CLOEXEC(FIRST)))?;
+    // SAFETY: - fcntl has just made the descriptor, and nobody else knows it.
+    Ok(unsafe { OwnedFd::from_raw_fd(moved) })
+}
+
+/// A copy of a descriptor, at another number, which is no standard stream's; close-on-exec.
+///
+/// # Errors
+/// `EMFILE`: descriptors are used up.
+pub fn copy(fd: impl AsFd) -> SysResult<OwnedFd> {
     const CALL: &str = "fcntl(F_DUPFD_CLOEXEC)";
     let copy = fd.as_fd().try_clone_to_owned();
     crate::fault::or(CALL, copy.map_err(|error| SysError::new(CALL, error.raw_os_error().unwrap_or(0))))

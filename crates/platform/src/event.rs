@@ -4,6 +4,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
+use crate::descriptor::above_streams;
 use crate::error::{SysError, SysResult, named, uninterrupted};
 
 /// An eventfd. It becomes readable when rung and stays so until [`Doorbell::clear`]; many rings are one. Both sides
@@ -18,7 +19,7 @@ impl Doorbell {
     /// `EMFILE`, `ENFILE`: descriptors are used up.
     pub fn new() -> SysResult<Self> {
         let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
-        named("eventfd2", EventFd::from_flags(flags)).map(|event| Self(event.into()))
+        named("eventfd2", EventFd::from_flags(flags)).and_then(|event| above_streams(event.into())).map(Self)
     }
 
     /// Takes a descriptor that came from another process. That it is an eventfd is not checked: on anything else

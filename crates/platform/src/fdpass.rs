@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::socket::{self, AddressFamily, Backlog, SockFlag, SockType, UnixAddr};
 
+use crate::descriptor::above_streams;
 use crate::error::{SysError, SysResult, check_int, named, uninterrupted};
 use crate::fault;
 use crate::process::wait_readable;
@@ -69,11 +70,12 @@ fn is_abandoned(path: &Path, address: &UnixAddr) -> SysResult<bool> {
 /// - `EMFILE`, `ENFILE`: descriptors are used up; the connection stays in the queue.
 pub fn accept(listener: impl AsFd) -> SysResult<OwnedFd> {
     let listener = listener.as_fd().as_raw_fd();
-    uninterrupted(|| {
+    let accepted = uninterrupted(|| {
         let accepted = socket::accept4(listener, SockFlag::SOCK_CLOEXEC);
         // SAFETY: - accept4 has just made the descriptor, and nobody else knows it.
         named("accept4", accepted.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) }))
-    })
+    })?;
+    above_streams(accepted)
 }
 
 /// Connects to the listener at `path`; waits at most `timeout` for room in its queue.
@@ -105,7 +107,9 @@ pub fn connect(path: &Path, timeout: Duration) -> SysResult<OwnedFd> {
 /// # Errors
 /// `EMFILE`, `ENFILE`: descriptors are used up.
 pub fn pair() -> SysResult<(OwnedFd, OwnedFd)> {
-    named("socketpair", socket::socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC))
+    let made = socket::socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC);
+    let (left, right) = named("socketpair", made)?;
+    Ok((above_streams(left)?, above_streams(right)?))
 }
 
 /// Makes a descriptor's calls return `EAGAIN` instead of waiting: for a server, whom no client may stop.
@@ -142,7 +146,7 @@ pub fn send(fd: impl AsFd, message: &[u8], descriptors: &[BorrowedFd<'_>]) -> Sy
     Ok(())
 }
 
-/// Receives one message: its length and the descriptors with it (close-on-exec). Length 0 is the end: the other side
+/// Receives one message: its length and the descriptors with it (close-on-exec, no standard stream's numbers). Length 0 is the end: the other side
 /// has closed. `None` waits for ever.
 ///
 /// # Errors
@@ -206,7 +210,8 @@ fn recv_ready(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> SysResult<(usize, Vec<Ow
         let errno = if descriptors.len() == MAX_DESCRIPTORS { libc::EMSGSIZE } else { libc::EMFILE };
         return Err(SysError::new("recvmsg", errno));
     }
-    fault::or("recvmsg", Ok((len, descriptors)))
+    let (len, descriptors) = fault::or("recvmsg", Ok((len, descriptors)))?;
+    Ok((len, descriptors.into_iter().map(above_streams).collect::<SysResult<_>>()?))
 }
 
 /// Owns the descriptors of a received header. Call it once for each successful `recvmsg`.
@@ -236,7 +241,8 @@ fn take_descriptors(header: &libc::msghdr) -> Vec<OwnedFd> {
 }
 
 fn new_socket(flags: SockFlag) -> SysResult<OwnedFd> {
-    named("socket", socket::socket(AddressFamily::Unix, SockType::SeqPacket, flags, None))
+    // Moved before it is connected: what the program writes meanwhile goes nowhere.
+    named("socket", socket::socket(AddressFamily::Unix, SockType::SeqPacket, flags, None)).and_then(above_streams)
 }
 
 fn address(path: &Path) -> SysResult<UnixAddr> {

@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use nix::sys::socket::{getsockopt, sockopt};
 
 use crate::affinity::Tid;
+use crate::descriptor::above_streams;
 use crate::error::{SysError, SysResult, check, check_int, named};
 
 /// The kernel's number of a process.
@@ -95,7 +96,7 @@ fn open_pidfd(id: libc::pid_t, flags: libc::c_uint) -> SysResult<OwnedFd> {
     let fd = check("pidfd_open", unsafe { libc::syscall(libc::SYS_pidfd_open, id, flags) })?;
     let fd = RawFd::try_from(fd).expect("descriptors are C ints");
     // SAFETY: - pidfd_open has just made the descriptor, and nobody else knows it.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    above_streams(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 /// Sends a signal to the process of a descriptor; signal 0 only asks whether that would be allowed.
@@ -154,7 +155,7 @@ fn peer_pidfd_exact(socket: BorrowedFd<'_>) -> SysResult<OwnedFd> {
     };
     match check_int(CALL, result) {
         // SAFETY: - the kernel has just made the descriptor, and nobody else knows it.
-        Ok(_) => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
+        Ok(_) => above_streams(unsafe { OwnedFd::from_raw_fd(fd) }),
         // Kernels differ in how they say that the process has been waited for.
         Err(error) if error.is(libc::EINVAL) => Err(SysError::new(CALL, libc::ESRCH)),
         Err(error) if error.is(libc::ENODATA) => Err(SysError::new(CALL, libc::ENOTCONN)),

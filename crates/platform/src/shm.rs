@@ -19,6 +19,7 @@ use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::mman::{self, MapFlags, MmapAdvise, ProtFlags};
 use nix::sys::stat::{self, Mode};
 
+use crate::descriptor::above_streams;
 use crate::error::{SysError, SysResult, named, uninterrupted};
 
 /// The seals that make a memory safe to share (M1).
@@ -80,7 +81,7 @@ impl SharedMemory {
         }
         let length = libc::off_t::try_from(size).map_err(|_| too_big)?;
         let name = std::ffi::CString::new(name).map_err(|_| invalid())?;
-        let memory = Self { fd: create_memfd(&name)?, size };
+        let memory = Self { fd: create_memfd(&name).and_then(above_streams)?, size };
         // Before any seal or mapping: the default mode of a memfd lets other users reopen it for writing through /proc.
         named("fchmod", stat::fchmod(&memory.fd, Mode::S_IRUSR | Mode::S_IWUSR))?;
         uninterrupted(|| named("fallocate", fcntl::fallocate(&memory.fd, FallocateFlags::empty(), 0, length)))?;
@@ -131,6 +132,7 @@ impl SharedMemory {
         let path = format!("/proc/self/fd/{}", self.fd.as_raw_fd());
         let flags = OFlag::O_RDONLY | OFlag::O_CLOEXEC;
         uninterrupted(|| named("open(/proc/self/fd)", fcntl::open(path.as_str(), flags, Mode::empty())))
+            .and_then(above_streams)
     }
 
     /// The size in bytes, fixed for ever (M1).

@@ -15,7 +15,7 @@ use platform::clock::monotonic_ns;
 
 use super::crew::{self, Crew};
 use super::program::PROGRAM_SOCKET;
-use super::{PATIENCE, connection, register_packet, reuse, scribble, times};
+use super::{PATIENCE, connection, register_packet, reuse, scribble, streams, times};
 
 /// The step, as an index of `arena::hook::ALL`, at which this process is killed.
 static DIES_AT: AtomicU32 = AtomicU32::new(u32::MAX);
@@ -74,6 +74,12 @@ impl Actor {
     fn speaks(&mut self, words: &Words<'_>) -> Option<String> {
         let answer = match words.0[0] {
             "register" => self.register(words.number(1), words.number(2)),
+            // The same, and the domain, while its standard streams are closed.
+            "register-without-streams" => {
+                let act = || format!("{} {}", self.register(1, 1), self.join());
+                let (said, taken) = streams::without_streams(act);
+                format!("{said} {taken:?}")
+            }
             "grant" => {
                 let client = self.client();
                 let (grant, cpus) = client.grant_with_cpus();
@@ -155,13 +161,7 @@ impl Actor {
     /// The domain.
     fn passes(&mut self, words: &Words<'_>) -> Option<String> {
         let answer = match words.0[0] {
-            "join" => match Domain::join(Path::new(&self.socket), PATIENCE) {
-                Ok(joined) => {
-                    self.domain = Some(joined);
-                    "joined".into()
-                }
-                Err(error) => error.to_string(),
-            },
+            "join" => self.join(),
             // Passes processor N to whoever of the domain wants one.
             "pass" => self.client().pass(self.domain.as_ref().unwrap(), CpuId(words.number(1))).to_string(),
             "taken" => self.domain.as_ref().unwrap().take().map_or("none".into(), |cpu| cpu.0.to_string()),
@@ -185,6 +185,16 @@ impl Actor {
             _ => return None,
         };
         Some(answer)
+    }
+
+    fn join(&mut self) -> String {
+        match Domain::join(Path::new(&self.socket), PATIENCE) {
+            Ok(joined) => {
+                self.domain = Some(joined);
+                "joined".into()
+            }
+            Err(error) => error.to_string(),
+        }
     }
 
     /// Its threads.

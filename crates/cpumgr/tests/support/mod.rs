@@ -23,6 +23,7 @@ mod others;
 mod program;
 mod reuse;
 mod scribble;
+mod streams;
 mod times;
 
 pub(crate) use actor::act_as_a_program;

@@ -5,6 +5,7 @@
 mod affinity;
 mod cgroup;
 mod clock;
+mod descriptor;
 mod fdpass;
 mod helper;
 mod peer;
