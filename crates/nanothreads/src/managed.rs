@@ -143,6 +143,11 @@ impl Managed {
         &self.desk.client
     }
 
+    /// True where the manager lets several programs take turns on the program's processor.
+    pub(crate) fn takes_turns(&self) -> bool {
+        self.client().is_alive() && self.client().grant().shared
+    }
+
     /// True where it lets the program take turns with others on one processor.
     #[inline]
     pub(crate) fn has_one_in_turn(&self) -> bool {

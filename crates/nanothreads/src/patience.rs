@@ -32,6 +32,7 @@ use crate::config::Waiting;
 use crate::engine_state::engine;
 use crate::load::HOLE;
 use crate::local::Local;
+use crate::managed::Managed;
 use crate::safe_point;
 use crate::sizer::Lease;
 use crate::strangers::Strangers;
@@ -213,7 +214,7 @@ fn wait_in_turn<A: Into<Advice>, L: FnMut() -> Look>(
     mut look: L,
 ) {
     safe_point::while_waiting(local);
-    if local.patience().strangers.take_turns() {
+    if yields_go_to_strangers(local) {
         let begin = Ticks::now();
         engine().sizer().refresh();
         local.counters().parked();
@@ -319,6 +320,13 @@ impl Spell {
         self.lingered = advice != Advice::Later;
         advice == Advice::HandOver
     }
+}
+
+/// True where somebody else than whom this thread waits for gets what it yields. Programs that a manager lets take turns yield
+/// to each other.
+#[inline]
+fn yields_go_to_strangers(local: &Local) -> bool {
+    local.patience().strangers.take_turns() && !engine().managed_already().is_some_and(Managed::takes_turns)
 }
 
 /// Hands the processor over to whoever else wants it: in a crowded team most likely the sibling that this thread waits for,

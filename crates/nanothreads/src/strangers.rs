@@ -16,9 +16,8 @@
 //!
 //! # What follows
 //! For [`KEEP`] the thread does not yield where it waits, but sleeps at once. Then it tries again, and looks closely at once.
-//! Each thread learns for itself. So it is with programs that a manager lets take turns on a processor: teams of exact size yield
-//! to each other after each piece of work, which no hole is made of, but who has one thread computes through its turns (a region
-//! of two threads of 20 us each beside such a program took 180 to 870 us, and takes 96).
+//! Each thread learns for itself. Not where a manager lets programs take turns on the processor: these yield as well, and
+//! nobody gains.
 //!
 //! Cost where nothing was seen: a few instructions of the thread's own memory.
 //!
