@@ -74,7 +74,7 @@ pub(crate) fn wait_late_at(
         let shares = vp.is_on(here);
         // Bound where the master happens to run now: one waits for the other's time slice. Deal anew.
         if shares && let Some(managed) = engine().managed() {
-            managed.sit_down();
+            managed.sit_down(local);
             return Advice::Spin;
         }
         if shares && let Some(granted) = sizer.processors() {

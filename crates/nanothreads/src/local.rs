@@ -27,6 +27,7 @@ use crate::counters::Counters;
 use crate::engine_state::engine;
 use crate::groups::{Follows, Head};
 use crate::lending::Lender;
+use crate::managed::Sitting;
 use crate::membership::Membership;
 use crate::panics::{FirstPanic, Payload};
 use crate::patience::Patience;
@@ -98,6 +99,7 @@ pub(crate) struct Local {
     claim: Claim,
     /// The grant's epoch when the thread last looked between two pieces of its work.
     worked_under: Cell<u32>,
+    sitting: Sitting,
     counters: Cell<&'static Counters>,
     /// See [`Local::number`].
     number: Cell<Option<usize>>,
@@ -221,6 +223,7 @@ impl Local {
             vp: Cell::new(None),
             claim: Claim::default(),
             worked_under: Cell::new(0),
+            sitting: Sitting::default(),
             counters: Cell::new(engine().counters().take()),
             number: Cell::new(None),
             panic: FirstPanic::default(),
@@ -294,6 +297,12 @@ impl Local {
     #[inline]
     pub(crate) fn worked_under(&self) -> &Cell<u32> {
         &self.worked_under
+    }
+
+    /// What this thread, a master, knows of its seat.
+    #[inline]
+    pub(crate) fn sitting(&self) -> &Sitting {
+        &self.sitting
     }
 
     /// What this thread counts for [`statistics`](crate::statistics).

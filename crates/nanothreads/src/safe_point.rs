@@ -24,6 +24,12 @@ pub(crate) fn while_waiting(local: &Local) {
     }
 }
 
+/// The calling thread had handed over the processor on which its team takes turns, and got it back. True when that was another one.
+#[inline]
+pub(crate) fn behind_a_turn(local: &Local) -> bool {
+    engine().managed_already().is_some_and(|managed| managed.sits_down_again(local))
+}
+
 /// The calling thread is done with one piece of work, and has not begun the next. Cost: without a manager two loads; with one
 /// four, of lines that rarely change, and a thread-local one.
 #[inline]

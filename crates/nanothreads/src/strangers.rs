@@ -111,6 +111,12 @@ impl Strangers {
         }
     }
 
+    /// As [`Strangers::end`], unless the wait was spent elsewhere than where the next ones will be: then it says nothing of those.
+    #[inline]
+    pub(crate) fn end_unless(&self, elsewhere: bool, timing: Timing) -> u64 {
+        if elsewhere { 0 } else { self.end(timing) }
+    }
+
     /// It is over. Returns how many ticks it took, with those that were not timed where it stands for them.
     #[inline]
     pub(crate) fn end(&self, timing: Timing) -> u64 {

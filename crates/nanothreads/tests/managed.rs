@@ -5,7 +5,7 @@
 use arena::global::State;
 use arena::layout::{Verdict, VpState};
 use nanothreads::{Member, Schedule, Team, broadcast, par_for};
-use platform::affinity::{CpuId, CpuSet, Tid, current_tid, set_affinity};
+use platform::affinity::{CpuId, CpuSet, Tid, current_cpu, current_tid, set_affinity};
 use platform::scheduling::run_delay;
 use script::{Script, eventually, mask_of, with_script};
 use std::num::NonZeroUsize;
@@ -61,6 +61,61 @@ fn thread_i_sits_on_the_processor_of_virtual_processor_i_and_stays_itself() {
         script.grant(&[a, b], true);
         assert_eq!(second_thread_comes_to(&on(b)), before);
         assert_eq!(mask_of(current_tid()), script.whole, "the master is bound nowhere");
+    });
+}
+
+/// The calling thread is elsewhere now, as after the kernel's balance of load, and bound nowhere.
+fn moved_to(cpu: CpuId, whole: &CpuSet) {
+    set_affinity(None, &on(cpu)).unwrap();
+    set_affinity(None, whole).unwrap();
+}
+
+/// With a script that grants one processor to a team of two; the other one is not granted.
+fn with_two_on_one(test: impl FnOnce(&Script, Team) + Send + 'static) {
+    with_two_seated(|script, team| {
+        let [a, _] = script.cpus;
+        script.grant(&[a], false);
+        second_thread_comes_to(&on(a));
+        test(script, team);
+    });
+}
+
+#[test]
+fn a_master_that_was_moved_from_where_its_team_takes_turns_goes_back_when_it_forks() {
+    with_two_on_one(|script, team| {
+        let [a, b] = script.cpus;
+        let mut back = 0;
+        for _ in 0..20 {
+            moved_to(b, &script.whole);
+            back += u32::from(team.map(|_| current_cpu())[0] == a);
+        }
+        // The kernel may have moved it again.
+        assert!(back >= 15, "{back} of 20 times");
+        assert_eq!(mask_of(current_tid()), script.whole, "it is bound nowhere");
+    });
+}
+
+#[test]
+fn a_master_that_was_moved_from_where_its_team_takes_turns_goes_back_when_it_waits() {
+    with_two_on_one(|script, team| {
+        let [a, b] = script.cpus;
+        let is_back = AtomicBool::new(false);
+        let rounds = AtomicU32::new(0);
+        team.run(|member| {
+            let is_master = member.id() == 0;
+            if is_master {
+                moved_to(b, &script.whole);
+            }
+            while !is_back.load(Relaxed) && rounds.load(Relaxed) < 1_000 {
+                member.barrier();
+                if is_master {
+                    is_back.store(current_cpu() == a, Relaxed);
+                    rounds.fetch_add(1, Relaxed);
+                }
+                member.barrier();
+            }
+        });
+        assert!(is_back.into_inner(), "it takes its turns elsewhere after {} barriers", 2 * rounds.into_inner());
     });
 }
 

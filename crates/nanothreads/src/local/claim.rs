@@ -223,7 +223,7 @@ impl Local {
         if !self.is_outermost() {
             self.open_beyond(size as usize);
         } else if let Some(managed) = engine().managed() {
-            managed.forked(size);
+            managed.forked(self, size);
         }
         self.crowd_of(size)
     }
