@@ -16,6 +16,8 @@
 //!
 //! # What follows
 //! For [`KEEP`] the thread does not yield where it waits, but sleeps at once. Then it tries again, and looks closely at once.
+//! On another processor there are others: what was seen is forgotten where the thread moves (a manager takes its program away from the
+//! stranger, some 40 ms after they met).
 //! Each thread learns for itself. Not where a manager lets programs take turns on the processor: four copies of a program with teams
 //! of exact size, which yield as well, took 2.3 times one thread's time by sleeping, 1.2 to 1.3 by yielding (`cargo xtask real`, `hist`). A
 //! team beside a program with one thread would gain: two programs of the same manager are not told apart here.
@@ -26,6 +28,7 @@
 //! None: the papers' machine was dedicated.
 
 use crate::load::HOLE;
+use platform::affinity::{CpuId, current_cpu};
 use platform::clock::{Ticks, process_ns};
 use std::cell::Cell;
 
@@ -38,7 +41,7 @@ pub(crate) const TIMED: u32 = 5;
 const KEEP: u64 = 100_000;
 
 /// A thread's experience with those that get what it yields.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Strangers {
     /// Waits that are still to be looked at closely.
     close: Cell<u32>,
@@ -46,6 +49,8 @@ pub(crate) struct Strangers {
     untimed: Cell<u32>,
     /// Ticks until which the last evidence holds; 0: there is none.
     until: Cell<u64>,
+    /// Where it was seen.
+    seen_on: Cell<CpuId>,
 }
 
 /// How a wait by yields is timed.
@@ -74,7 +79,7 @@ impl Timing {
 
 impl Strangers {
     pub(crate) const fn new() -> Self {
-        Self { close: Cell::new(0), untimed: Cell::new(0), until: Cell::new(0) }
+        Self { close: Cell::new(0), untimed: Cell::new(0), until: Cell::new(0), seen_on: Cell::new(CpuId(0)) }
     }
 
     /// True where they got what was handed over, lately.
@@ -86,7 +91,7 @@ impl Strangers {
 
     #[cold]
     fn still_take(&self, until: u64) -> bool {
-        let holds = Ticks::now().raw() < until;
+        let holds = Ticks::now().raw() < until && current_cpu() == self.seen_on.get();
         if !holds {
             self.until.set(0);
         }
@@ -147,6 +152,7 @@ impl Strangers {
         if passed >= Ticks::about_us(HOLE) && ran < passed / 2 {
             self.close.set(CLOSE);
             self.until.set(Ticks::now().raw().saturating_add(Ticks::about_us(KEEP)).max(1));
+            self.seen_on.set(current_cpu());
         } else {
             self.close.set(self.close.get().saturating_sub(1));
         }
@@ -156,6 +162,7 @@ impl Strangers {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use platform::affinity::{CpuSet, set_affinity};
 
     fn long() -> u64 {
         // Measured before the first use: the unit must not change in between.
@@ -216,7 +223,18 @@ mod tests {
     }
 
     #[test]
+    fn strangers_that_were_met_on_a_processor_are_not_on_another_one() {
+        let (strangers, long) = (Strangers::new(), long());
+        strangers.compare(long, 0);
+        strangers.seen_on.set(CpuId(u32::MAX));
+        assert!(!strangers.take_turns());
+        assert!(is_close(strangers.begin()), "there may be others here");
+    }
+
+    #[test]
     fn who_is_away_while_the_process_does_not_run_has_met_strangers_for_a_while() {
+        // The evidence is of one processor. The thread is the test's own.
+        set_affinity(None, &CpuSet::single(current_cpu())).expect("a thread may stay where it is");
         let (strangers, long) = (Strangers::new(), long());
         strangers.close.set(1);
         strangers.compare(long, long / 100);
