@@ -6,6 +6,8 @@
 //! one line out and one back for each member, as a region is ([`crate::slot`]). Above nine members it writes one word
 //! that all of them read: then it stores once, and the members' misses overlap. The others wait for that (B4). Waiting
 //! members call `help`.
+//! A member other than 0 that does nothing behind the barrier but join need not wait for B4 ([`Barrier::leave`], B5): member 0 gathers
+//! it as ever, and its next round is of a region that member 0 forks when it has left this one.
 //! Two members have a protocol of their own ([`pair`]): without work to finish nobody releases anybody.
 //!
 //! # Orderings
@@ -126,6 +128,18 @@ impl Barrier {
         } else if !patience::holds_soon(crowd, || self.is_released(id, round)) {
             let look = || if self.is_released(id, round) { Look::Ready } else { look_after(&mut help) };
             self.wait_at(&self.released, || 0, look);
+        }
+    }
+
+    /// Member `id`, not 0, arrives and does not wait: for a barrier behind which it does nothing but end its part of the region, whose
+    /// join waits for all. It knows of no work. The others may wait here as ever (B5, P5).
+    #[inline]
+    pub fn leave(&self, id: usize) {
+        if let Some(pair) = &self.pair {
+            pair.arrive(id, self.next_round(id), false);
+            self.wake_other(id);
+        } else {
+            self.arrive(id);
         }
     }
 

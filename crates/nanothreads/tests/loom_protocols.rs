@@ -304,6 +304,55 @@ fn meet_in_pairs(says_so: bool, is_ahead: bool) {
     other.join().unwrap();
 }
 
+/// A region with two rounds, and another one with one. Member 1 leaves its last round of the first region without waiting, where
+/// member 0 knows of work.
+fn leave_the_last_of_a_pair() {
+    let word = || AtomicU64::new(0);
+    let shared = Arc::new((Pair::new(), [word(), word()], AtomicBool::new(false), AtomicBool::new(false)));
+    let other = {
+        let shared = Arc::clone(&shared);
+        thread::spawn(move || {
+            let (pair, values, joined, forked) = &*shared;
+            values[1].store(1, Relaxed);
+            pair.arrive(1, 1, false);
+            joined.store(true, Release);
+            while !forked.load(Acquire) {
+                thread::yield_now();
+            }
+            values[1].store(2, Relaxed);
+            let round = pair.arrive(1, 2, false);
+            while !pair.is_over(round) {
+                thread::yield_now();
+            }
+            assert_eq!(values[0].load(Relaxed), 2, "what the other wrote before the barrier is not seen");
+        })
+    };
+    let (pair, values, joined, forked) = &*shared;
+    values[0].store(1, Relaxed);
+    let round = pair.arrive(0, 1, true);
+    while !pair.is_met(round) {
+        thread::yield_now();
+    }
+    assert_eq!(values[1].load(Relaxed), 1, "what the other wrote before the barrier is not seen");
+    pair.close(round);
+    while !joined.load(Acquire) {
+        thread::yield_now();
+    }
+    values[0].store(2, Relaxed);
+    forked.store(true, Release);
+    let round = pair.arrive(0, 2, false);
+    while !pair.is_over(round) {
+        thread::yield_now();
+    }
+    assert_eq!(values[1].load(Relaxed), 2, "what the other wrote before the barrier is not seen");
+    other.join().unwrap();
+}
+
+#[test]
+fn who_leaves_the_last_barrier_of_a_region_is_met_there_and_meets_the_other_in_the_next_region() {
+    explore(leave_the_last_of_a_pair);
+}
+
 #[test]
 fn two_meet_see_what_the_other_wrote_and_wait_for_work_that_one_knows_of() {
     explore(|| meet_in_pairs(true, false));

@@ -9,6 +9,7 @@
 use crate::icv::Icvs;
 use crate::legacy::Open;
 use crate::root;
+use crate::tail::Return;
 use crate::task::{Tally, Task};
 use crate::team::Team;
 use crate::tls;
@@ -41,6 +42,8 @@ pub(crate) struct Frame {
     /// The program was told how many threads its next region of default size has (`omp_get_max_threads`), and may have
     /// dealt its work out by that number: the region has it.
     pub(crate) promised: Cell<bool>,
+    /// Where the region's body returns.
+    pub(crate) returns: Return,
     /// The region, if it is one in two calls and the frame its caller's; else null.
     pub(crate) opened: Cell<*mut Open>,
 }
@@ -64,6 +67,7 @@ impl Frame {
             tally: Tally::new(),
             task_room: Cell::new(0),
             promised: Cell::new(false),
+            returns: Return::nowhere(),
             opened: Cell::new(ptr::null_mut()),
         }
     }

@@ -28,6 +28,7 @@ mod region;
 mod root;
 mod schedule;
 mod sync;
+mod tail;
 mod task;
 mod team;
 mod tls;

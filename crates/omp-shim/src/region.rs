@@ -6,6 +6,7 @@ use crate::frame::Frame;
 use crate::icv::{Icvs, NO_LIMIT, settings};
 use crate::message;
 use crate::sync;
+use crate::tail;
 use crate::task;
 use crate::team::{Body, Team};
 use crate::tls;
@@ -105,7 +106,7 @@ pub(crate) unsafe fn member(data: *const (), member: Member) {
     begin(&frame);
     let (body, data) = team.body();
     // SAFETY: - the compiled code's body and argument.
-    unsafe { body(data) };
+    unsafe { tail::call(body, data, &frame.returns) };
     finish(&frame);
     if member.id == 0 {
         team.count_on(&frame);

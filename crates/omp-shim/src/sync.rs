@@ -3,11 +3,31 @@
 use crate::frame::Frame;
 use crate::icv::settings;
 use crate::lock::SimpleLock;
+use crate::tail::{self, Place};
 use crate::task;
+use crate::team::Team;
 use nanothreads::engine;
 use std::ffi::c_void;
 use std::ptr;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+/// The barrier that returns at `place`: the region's last one need not be waited for by all.
+#[inline]
+pub(crate) fn barrier_before(frame: &Frame, place: Place) {
+    let team = frame.team();
+    if frame.id != 0 && tail::is_last(frame, place) && team.is_calm() && !has_work(team) {
+        team.barrier().leave(frame.id as usize);
+    } else {
+        barrier(frame);
+    }
+}
+
+/// True when this member knows of something that is to be completed in the next barrier.
+#[inline]
+fn has_work(team: &Team) -> bool {
+    // ORDERING: Relaxed - who cancelled sees it, and says so; the others see it by its arrival.
+    !team.tasks.are_unused() || team.construct_cancelled.load(Relaxed)
+}
 
 /// Waits for all members of the team and for all its tasks, running some meanwhile.
 #[inline]
@@ -17,13 +37,10 @@ pub(crate) fn barrier(frame: &Frame) {
         end_construct(frame);
         return task::finish_all(frame);
     }
-    let has_tasks = !team.tasks.are_unused();
-    if has_tasks {
+    if !team.tasks.are_unused() {
         // Before the others are waited for: they may be waiting for these.
         task::run_own(frame);
     }
-    // ORDERING: Relaxed - who cancelled sees it, and says so; the others see it by its arrival.
-    let has_work = has_tasks || team.construct_cancelled.load(Relaxed);
     let complete = || {
         // Asked by one member when all have arrived.
         let complete = team.tasks.all_complete(frame.size);
@@ -33,7 +50,7 @@ pub(crate) fn barrier(frame: &Frame) {
         }
         complete
     };
-    team.barrier().wait_with(frame.id as usize, has_work, || task::run_any(frame), complete);
+    team.barrier().wait_with(frame.id as usize, has_work(team), || task::run_any(frame), complete);
 }
 
 fn end_construct(frame: &Frame) {

@@ -13,7 +13,8 @@ use std::process::Command;
 /// Runs test program `name` with these variables.
 fn run(name: &str, variables: &[(&str, &str)]) {
     let Some(shim) = shim() else { return };
-    let program = compile(name, &["-lpthread"]);
+    // Bodies may end with jumps, as in programs that are compiled for speed.
+    let program = compile(name, &["-lpthread", "-foptimize-sibling-calls"]);
     let mut command = clean(&program, Some(&shim));
     command.envs(variables.iter().copied());
     must_be_ok(command);
@@ -36,6 +37,13 @@ fn regions_behave_the_same_bound_and_waiting_actively_or_passively() {
 fn two_threads_on_one_processor_take_no_more_turns_than_their_barriers_need() {
     run("turns", &[]);
     run("turns", &[("OMP_WAIT_POLICY", "active")]);
+}
+
+#[test]
+fn a_barrier_at_the_end_of_a_region_is_met_by_those_who_wait_elsewhere_and_ends_its_tasks() {
+    run("tails", &[]);
+    run("tails", &[("OMP_WAIT_POLICY", "passive"), ("OMP_CANCELLATION", "true")]);
+    run("tails", &[("OMP_WAIT_POLICY", "active"), ("OMP_PROC_BIND", "true")]);
 }
 
 #[test]

@@ -8,10 +8,18 @@
 //! If one of them knows of work, both see that: member 0 waits until the work is complete and then writes r into `closed`
 //! (P3), for which member 1 waits (P4).
 //!
+//! Member 1 may go on behind P1 (P5), if it knows of no work and does nothing more in the region than join it. Member 0, which
+//! closes rounds, may not: it would wait in the join for a member 1 that waits for P3.
+//! - A: member 1 arrives in the last round and leaves; B: member 0 comes with work. B sees the arrival, completes the work, closes
+//!   the round for nobody, and joins. The next arrival of A is of a region that B forks behind that.
+//! - A: member 1 arrives and leaves; B: member 0 waits in the same round from another place, and goes on to the next barrier, where
+//!   nobody comes: such a program waits for ever with every barrier, as member 1 has none left.
+//!
 //! # Invariants
 //! I1  Both decide the same: an arrival of round r does not change before its writer has left round r.
-//! I2  An arrival of round r + 1 says that round r is over: its writer has left it. So one word for each is enough.
-//! I3  Nobody is more than one round ahead: round r + 1 needs both arrivals.
+//! I2  An arrival of round r + 1 says that round r is over: its writer has left it, by P5 only at the end of a region, and member 0 has
+//!     left it before it forks the next. So one word for each is enough.
+//! I3  Nobody is more than one round ahead: round r + 1 needs both arrivals, or (P5) the join behind round r.
 //!
 //! # Orderings
 //! P1 Release with P2 Acquire: what one did before the barrier is seen by the other, both ways. P3 Release with P4 Acquire:

@@ -3,6 +3,7 @@
 use crate::frame::{self, Frame};
 use crate::schedule::{Kind, Schedule, Space};
 use crate::sync;
+use crate::tail::{Place, entry_of_a_barrier};
 use crate::worksharing::{self, Plan};
 use std::ffi::{c_long, c_uint, c_ulonglong};
 
@@ -148,12 +149,15 @@ next! {
     GOMP_loop_ordered_runtime_next, GOMP_loop_ull_ordered_runtime_next;
 }
 
-/// The end of a loop, with its barrier.
-#[unsafe(no_mangle)]
-extern "C" fn GOMP_loop_end() {
+entry_of_a_barrier! {
+    /// The end of a loop, with its barrier.
+    GOMP_loop_end, loop_end
+}
+
+extern "C" fn loop_end(returns: Place) {
     let frame = frame::current();
     worksharing::leave(frame);
-    sync::barrier(frame);
+    sync::barrier_before(frame, returns);
 }
 
 /// The end of a loop with `nowait`.
@@ -189,10 +193,9 @@ extern "C" fn GOMP_sections_next() -> c_uint {
     next_section(frame::current())
 }
 
-/// The end of sections, with its barrier.
-#[unsafe(no_mangle)]
-extern "C" fn GOMP_sections_end() {
-    GOMP_loop_end();
+entry_of_a_barrier! {
+    /// The end of sections, with its barrier.
+    GOMP_sections_end, loop_end
 }
 
 /// The end of sections with `nowait`.

@@ -3,12 +3,16 @@
 use crate::frame;
 use crate::lock::SimpleLock;
 use crate::sync::{self, ATOMIC, CRITICAL, Construct};
+use crate::tail::{Place, entry_of_a_barrier};
 use std::ffi::{c_int, c_void};
 
-/// `barrier`.
-#[unsafe(no_mangle)]
-extern "C" fn GOMP_barrier() {
-    sync::barrier(frame::current());
+entry_of_a_barrier! {
+    /// `barrier`.
+    GOMP_barrier, barrier_of
+}
+
+extern "C" fn barrier_of(returns: Place) {
+    sync::barrier_before(frame::current(), returns);
 }
 
 /// `barrier` in a region that may be cancelled; true = it was.
