@@ -18,7 +18,7 @@ Exit codes:
   2    the command line is wrong (also: unknown policy, processors not to be had, too long a text)
   3    no manager answers
   4    a manager runs on that socket already
-  5    the socket or its directory cannot be used (owner, mode, permission)
+  5    the socket or its directory cannot be used (owner, mode, permission), or was removed under a manager
   6    what answers at the socket is no manager of this version, does not answer, or refuses
   7    submit: somebody cancelled it
   126  run: the program cannot be executed

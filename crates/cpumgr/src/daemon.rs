@@ -11,7 +11,7 @@ use crate::api::MAX_WAITING;
 use crate::cli::{DaemonArgs, IdleExit, Level, Strangers, Threads};
 use crate::error::Error;
 use crate::fence::Fences;
-use crate::instance::Instance;
+use crate::instance::{Instance, InstanceError};
 use crate::kernel::Linux;
 use crate::ledger::Ledger;
 use crate::limits;
@@ -107,7 +107,7 @@ pub fn absolute(path: &Path) -> Result<PathBuf, Error> {
     })
 }
 
-/// Is the manager until a signal or idleness ends it. `ready` is called when it answers. Call it from the only thread.
+/// Is the manager until a signal or idleness ends it, or the loss of its socket file, which is an error. `ready` is called when it answers. Call it from the only thread.
 ///
 /// # Errors
 /// Whatever keeps it from starting.
@@ -118,7 +118,7 @@ pub fn serve(options: &Options, ready: impl FnOnce()) -> Result<Ended, Error> {
     }
     let (machine, cpus) = machine::managed(options.cpus.as_ref())?;
     raise_descriptor_limit();
-    let reactor = Reactor::new()?;
+    let mut reactor = Reactor::new()?;
     let mut instance = Instance::claim(&options.socket)?;
     if options.system {
         instance.open_to_everybody()?;
@@ -136,9 +136,12 @@ pub fn serve(options: &Options, ready: impl FnOnce()) -> Result<Ended, Error> {
         None => None,
     };
     let listener = instance.listen()?;
+    if let Err(error) = reactor.add_files(instance.directory()) {
+        tracing::warn!(%error, "nobody says when the socket file is removed: remove it only after this manager's end");
+    }
     let quantum = u64::try_from(options.quantum.as_nanos()).unwrap_or(u64::MAX);
-    let socket = instance.socket().display().to_string();
-    tracing::info!(socket, policy = policy.name(), quantum = ?options.quantum, %cpus, "the manager begins");
+    let socket = instance.socket().to_owned();
+    tracing::info!(socket = %socket.display(), policy = policy.name(), quantum = ?options.quantum, %cpus, "the manager begins");
     let mut ledger = Ledger::new(machine, quantum, policy);
     ledger.set_smt(options.smt.smt());
     let mut server = Server::new(Setup {
@@ -159,7 +162,10 @@ pub fn serve(options: &Options, ready: impl FnOnce()) -> Result<Ended, Error> {
     })?;
     server.attach_again(&left, monotonic_ns());
     ready();
-    Ok(server.run()?)
+    match server.run()? {
+        Ended::Displaced => Err(InstanceError::Displaced { socket }.into()),
+        ended => Ok(ended),
+    }
 }
 
 /// As many descriptors as the most programs need, if the hard limit lets us.

@@ -10,7 +10,8 @@
 //!    program holds alone, what the thread that is meant to run there waited is the stranger's share, without what the
 //!    program's other threads ran: members without a processor of their own, and threads that are none of the engine's.
 //!    The initial thread counts as the master, and one processor of what other threads run, where it does not run itself.
-//! 2. A share of [`CONTENDED`] makes a suspect, a second window with as much, in which the processor was busy, decides.
+//! 2. A share of [`CONTENDED`] makes a suspect, a second window with as much, in which the processor was busy, decides. Where threads
+//!    begin, the time before may be the first window: if others than the programs ran as much, all busy processors are suspects.
 //! 3. What was left comes back when nobody uses it: its own busy time, or that of the whole machine without what the
 //!    programs ran, is below [`CALM`] for a time of patience, which doubles each time that the stranger was back at once.
 //! 4. Two managers that leave the same processor to each other would come back at once, too: patience has a part that
@@ -122,6 +123,8 @@ pub struct Foreign {
     returned: BTreeMap<u32, Returned>,
     suspects: BTreeSet<u32>,
     last: Option<Sample>,
+    /// The next sample ends the time before threads began.
+    begins: bool,
     quick: u32,
     next: Option<Nanos>,
     /// Draws the random part of patience.
@@ -134,7 +137,7 @@ impl Foreign {
         // A generator of xorshift's kind stays at 0 for ever.
         let dice = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
         let (returned, suspects) = (BTreeMap::new(), BTreeSet::new());
-        Self { left: Vec::new(), returned, suspects, last: None, quick: 0, next: None, dice }
+        Self { left: Vec::new(), returned, suspects, last: None, begins: false, quick: 0, next: None, dice }
     }
 
     /// When to look again; `None` without programs.
@@ -147,8 +150,9 @@ impl Foreign {
         self.left.iter().map(|it| it.cpu).collect()
     }
 
-    /// A program came, or has other processors: look closely for a while.
+    /// A program came, or its threads begin: look closely for a while.
     pub fn look_closely(&mut self, now: Nanos) {
+        self.begins = true;
         if self.quick == 0 {
             // The first sample is of now: windows that began earlier say nothing about the newcomer.
             self.next = Some(now);
@@ -177,6 +181,12 @@ impl Foreign {
         let found: Vec<u32> =
             contended().filter(|(cpu, it)| it.was_busy && self.suspects.contains(cpu)).map(|(cpu, _)| *cpu).collect();
         self.suspects = contended().map(|(cpu, _)| *cpu).filter(|cpu| !found.contains(cpu)).collect();
+        if std::mem::take(&mut self.begins)
+            && let Some(last) = &self.last
+        {
+            self.suspects
+                .extend(busy_with_others(last, &sample).filter(|cpu| !before.contains(cpu) && !found.contains(cpu)));
+        }
         for cpu in &found {
             self.leave(*cpu, &sample);
         }
@@ -250,6 +260,18 @@ fn base(before: &Held, cpu: u32, (thread, times): (Tid, Times), passed: Nanos) -
     }
     let is_new = before.threads.values().all(|(who, _)| *who != thread);
     (is_new && times.ran.saturating_add(times.waited) <= passed).then(Times::default)
+}
+
+/// Those on which strangers may have run between two samples: the busy ones that programs hold, if others ran at all (rule 2).
+fn busy_with_others<'a>(last: &'a Sample, now: &'a Sample) -> impl Iterator<Item = u32> + 'a {
+    let passed = now.at.saturating_sub(last.at);
+    let part = move |from: Nanos, to: Nanos| to.saturating_sub(from) as f64 / passed as f64;
+    let busy: Vec<(u32, f64)> =
+        now.busy.iter().filter_map(|(cpu, now)| Some((*cpu, part(*last.busy.get(cpu)?, *now)))).collect();
+    let strangers = busy.iter().map(|(_, busy)| busy).sum::<f64>() - part(last.ran, now.ran);
+    // The kernel counts in ticks as long as a window.
+    let ran = passed >= QUICK && strangers >= CONTENDED;
+    busy.into_iter().filter(move |(_, busy)| ran && *busy >= BUSY).map(|(cpu, _)| cpu)
 }
 
 /// What strangers had of each processor between two samples (rule 1).

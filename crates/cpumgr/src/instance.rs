@@ -6,7 +6,9 @@
 //!    has locked it looks whether it is still the file at that path: whoever removes the file would have two managers.
 //! 3. Whoever listens at the socket file is a manager, also without its lock file. Otherwise, under the lock, the socket
 //!    file is a dead manager's, and replaced.
-//! 4. At the end the socket file is removed, still under the lock, if it is the one that this manager made: what a
+//! 4. A manager whose socket file is gone, or replaced, ends: no program finds it, and another one that is started there would
+//!    share out the same processors. The kernel tells it (inotify on the directory).
+//! 5. At the end the socket file is removed, still under the lock, if it is the one that this manager made: what a
 //!    user put at the path is never removed. The lock file stays: removing it would let a third
 //!    process lock a file that a second one still waits for.
 
@@ -89,6 +91,15 @@ pub enum InstanceError {
         /// Its process, as it wrote it down.
         who: Holder,
     },
+    /// This manager cannot be found any more.
+    #[error(
+        "the socket file {} was removed or replaced: no program finds this manager there, so it ends (those that it had run on, and \
+         go to the next one); start it again, where nothing cleans up the directory", socket.display()
+    )]
+    Displaced {
+        /// The socket.
+        socket: PathBuf,
+    },
     /// The directory is not safe.
     #[error("the socket's directory {} {what}; choose another --socket, or mend the directory", dir.display())]
     Directory {
@@ -154,7 +165,7 @@ impl Instance {
     /// # Errors
     /// When the directory's mode cannot be changed.
     pub fn open_to_everybody(&mut self) -> Result<(), InstanceError> {
-        let dir = self.socket.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let dir = self.directory();
         fs::set_permissions(dir, fs::Permissions::from_mode(0o755)).map_err(|source| InstanceError::Io {
             what: "cannot open to everybody",
             path: dir.to_owned(),
@@ -192,6 +203,16 @@ impl Instance {
     /// The socket.
     pub fn socket(&self) -> &Path {
         &self.socket
+    }
+
+    /// Where it stands.
+    pub fn directory(&self) -> &Path {
+        self.socket.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
+    }
+
+    /// True while the socket file that this instance made stands at its path.
+    pub fn is_found(&self) -> bool {
+        self.made.is_none() || file_at(&self.socket) == self.made
     }
 }
 

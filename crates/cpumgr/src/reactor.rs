@@ -1,8 +1,10 @@
-//! What the scheduler thread waits for: descriptors, one timer, the signals that end it.
+//! What the scheduler thread waits for: descriptors, one timer, the signals that end it, files that go.
 
 use std::os::fd::AsFd;
+use std::path::Path;
 
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::time::TimeSpec;
@@ -30,6 +32,8 @@ pub enum Event {
     Signal,
     /// The timer.
     Timer,
+    /// Files of the watched directory went, or others took their place.
+    Files,
     /// A client's descriptor can be read. The client may be gone by now.
     Client {
         /// Its number.
@@ -54,6 +58,7 @@ pub enum Interest {
 const CALLS: u64 = 0;
 const TIMER: u64 = 1;
 const SIGNAL: u64 = 2;
+const FILES: u64 = 3;
 const ROLE_BITS: u32 = 3;
 
 /// The scheduler's epoll with its timer and signals.
@@ -62,6 +67,7 @@ pub struct Reactor {
     epoll: Epoll,
     timer: TimerFd,
     signals: SignalFd,
+    files: Option<Inotify>,
     armed: Option<u64>,
     /// What the kernel fills in; kept, so that a wait writes no more of it than what happened.
     ready: Vec<EpollEvent>,
@@ -83,10 +89,25 @@ impl Reactor {
         let timer = named("timerfd_create", TimerFd::new(ClockId::CLOCK_MONOTONIC, flags))?;
         let epoll = named("epoll_create1", Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC))?;
         let ready = vec![EpollEvent::empty(); BATCH];
-        let reactor = Self { epoll, timer, signals, armed: None, ready };
+        let reactor = Self { epoll, timer, signals, files: None, armed: None, ready };
         reactor.add_token(&reactor.timer, TIMER, Interest::Each)?;
         reactor.add_token(&reactor.signals, SIGNAL, Interest::Read)?;
         Ok(reactor)
+    }
+
+    /// Waits for files of `directory` that go, too, and for the directory's own end. Costs nothing until then.
+    ///
+    /// # Errors
+    /// `EMFILE`, `ENOSPC` when the user has too many such watches; what keeps the directory from being looked at.
+    pub fn add_files(&mut self, directory: &Path) -> SysResult<()> {
+        let flags = InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK;
+        let files = named("inotify_init1", Inotify::init(flags))?;
+        let gone = AddWatchFlags::IN_DELETE | AddWatchFlags::IN_MOVE;
+        let itself = AddWatchFlags::IN_DELETE_SELF | AddWatchFlags::IN_MOVE_SELF;
+        named("inotify_add_watch", files.add_watch(directory, gone | itself | AddWatchFlags::IN_ONLYDIR))?;
+        self.add_token(&files, FILES, Interest::Read)?;
+        self.files = Some(files);
+        Ok(())
     }
 
     /// Waits for the API thread's bell too.
@@ -160,6 +181,13 @@ impl Reactor {
                 SIGNAL => {
                     named("read(signalfd)", self.signals.read_signal())?;
                     Event::Signal
+                }
+                FILES => {
+                    if let Some(files) = &self.files {
+                        // Which ones does not matter: who is told looks. There may be more than one read takes.
+                        named("read(inotify)", files.read_events())?;
+                    }
+                    Event::Files
                 }
                 token => {
                     let role = match token & ((1 << ROLE_BITS) - 1) {

@@ -102,6 +102,8 @@ pub enum Ended {
     Signal,
     /// Nobody came.
     Idle,
+    /// Its socket file is gone.
+    Displaced,
 }
 
 /// The scheduler's state.
@@ -222,7 +224,7 @@ impl Server {
         })
     }
 
-    /// Runs to the end: a signal, or idleness.
+    /// Runs to the end: a signal, idleness, or a socket file that is gone.
     ///
     /// # Errors
     /// When the scheduler cannot wait any more (the kernel refuses epoll): a defect.
@@ -248,6 +250,9 @@ impl Server {
     fn pass(&mut self, events: &[Event], now: u64) -> SysResult<Option<Ended>> {
         if events.contains(&Event::Signal) {
             return Ok(Some(Ended::Signal));
+        }
+        if events.contains(&Event::Files) && !self.instance.is_found() {
+            return Ok(Some(Ended::Displaced));
         }
         self.stirred = events.iter().any(|event| *event != Event::Timer);
         // Before the books change: what was passed was passed under those that are in force.
@@ -286,7 +291,7 @@ impl Server {
                 Ok(())
             }
             // A client that was taken down earlier in this batch; the timer only ends the wait.
-            Event::Client { .. } | Event::Timer | Event::Signal => Ok(()),
+            Event::Client { .. } | Event::Timer | Event::Signal | Event::Files => Ok(()),
         }
     }
 

@@ -359,8 +359,9 @@ fn a_killed_managers_socket_is_taken_over_by_the_next_run() {
 }
 
 #[test]
-fn a_manager_that_lost_its_socket_file_holds_a_program_up_for_a_second() {
+fn a_stopped_manager_that_lost_its_socket_file_holds_a_program_up_for_a_second() {
     let manager = Manager::start(&[]);
+    manager.signal(nix::libc::SIGSTOP);
     std::fs::remove_file(manager.socket()).unwrap();
     let begin = std::time::Instant::now();
     let mut command = cpumgr();
@@ -373,6 +374,34 @@ fn a_manager_that_lost_its_socket_file_holds_a_program_up_for_a_second() {
     let names = [lock.to_str().unwrap(), "nobody answers", &format!("(kill {})", manager.pid()), "without a manager"];
     assert!(names.iter().all(|name| warning.contains(name)), "{warning}");
     assert!(Duration::from_secs(1) <= took && took < Duration::from_secs(10), "it was given up after {took:?}");
+}
+
+#[test]
+fn a_manager_ends_when_its_socket_file_is_removed_or_replaced_and_another_one_takes_its_programs_in() {
+    let mut manager = Manager::start(&[]);
+    let mut program = manager.program(1, 1);
+    let socket = manager.socket();
+    // Other files may come and go.
+    let other = manager.dir.path().join("other");
+    std::fs::write(&other, "").unwrap();
+    std::fs::remove_file(&other).unwrap();
+    assert!(program.seen().alive && manager.status().programs.len() == 1);
+    for replaced in [false, true] {
+        std::fs::remove_file(&socket).unwrap();
+        if replaced {
+            std::fs::write(&socket, "precious").unwrap();
+        }
+        assert_eq!(manager.wait().code(), Some(5));
+        let log = manager.log();
+        assert!(log.contains(socket.to_str().unwrap()) && log.contains("was removed or replaced"), "{log}");
+        if replaced {
+            assert_eq!(std::fs::read_to_string(&socket).unwrap(), "precious");
+            std::fs::remove_file(&socket).unwrap();
+        }
+        manager.start_again(&[]);
+        eventually("the program is taken in", || (manager.status().programs.len() == 1).then_some(()));
+        eventually("the program knows", || program.seen().alive.then_some(()));
+    }
 }
 
 #[test]

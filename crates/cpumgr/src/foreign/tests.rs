@@ -132,6 +132,34 @@ fn the_processor_of_a_stranger_is_left_within_three_windows_of_the_first_thread_
     assert!(world.now - begin < PERIOD);
 }
 
+/// What is left after one quick window of a second thread that gets half of its processor, behind 200 ms in which both processors were
+/// busy, `strangers` of them with others than the program.
+fn left_after_one_window(strangers: f64) -> Vec<u32> {
+    let mut foreign = Foreign::new(1);
+    let before = 200 * MS;
+    let first = |ran| (0, (Tid(10), Times { ran, waited: 0 }));
+    let part = |time: Nanos, share: f64| (time as f64 * share) as Nanos;
+    let sample = |at, second: Option<Times>, ran| {
+        let threads = [first(at)].into_iter().chain(second.map(|times| (1, (Tid(11), times)))).collect();
+        let held = [(1, Held { threads, first: 0, ran: Some(ran) })].into();
+        Sample { at, held, busy: [(0, at), (1, at)].into(), ran, cost: 0 }
+    };
+    foreign.look(sample(0, None, 0));
+    let ran = part(before, 2.0 - strangers);
+    foreign.look_closely(before);
+    foreign.look(sample(before, None, ran));
+    assert!(foreign.left().is_empty(), "nobody waits yet");
+    let half = Times { ran: QUICK / 2, waited: QUICK / 2 };
+    foreign.look(sample(before + QUICK, Some(half), ran + QUICK + QUICK / 2));
+    foreign.left()
+}
+
+#[test]
+fn a_stranger_who_ran_before_threads_begin_is_met_in_their_first_window() {
+    assert_eq!(left_after_one_window(1.0), [1]);
+    assert!(left_after_one_window(0.1).is_empty(), "who comes with them may be gone at once");
+}
+
 /// Samples of a program whose second thread is `threads(number of the sample)`; what is left after each. The processors are busy.
 fn looks_at(threads: impl Fn(u64) -> Option<(Tid, Times)>) -> Vec<Vec<u32>> {
     let mut foreign = Foreign::new(1);

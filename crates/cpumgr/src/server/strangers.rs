@@ -24,7 +24,8 @@ impl Server {
         if !self.any_programs() {
             foreign.forget();
         } else if foreign.next_look().is_some_and(|time| time <= now) {
-            foreign.look(self.sample(monotonic_ns(), foreign.is_close()));
+            // What is known of the time before threads begin tells sooner whom they meet.
+            foreign.look(self.sample(monotonic_ns(), foreign.is_close() || self.awaits_threads()));
         }
         let left = foreign.left();
         self.foreign = Some(foreign);
@@ -33,13 +34,27 @@ impl Server {
         }
     }
 
+    /// True when a program has no threads yet for some of its own processors.
+    fn awaits_threads(&self) -> bool {
+        self.connections.values().any(|connection| {
+            let Some(program) = &connection.program else { return false };
+            let own = self.own_processors(connection.serial);
+            own > 1 && program.areas.vps().take_while(|vp| vp.index < own).count() + 1 < own
+        })
+    }
+
+    /// How many processors a program holds alone.
+    fn own_processors(&self, serial: u64) -> usize {
+        let holding = self.ledger.holding(AppId(serial)).filter(|it| !it.shared && it.unbound.is_none());
+        holding.map_or(0, |holding| holding.cpus.len())
+    }
+
     /// True when one of those that rang has a thread on more of its own processors than it ever had.
     fn have_threads_begun(&mut self) -> bool {
         let mut begun = false;
-        for serial in self.rang.drain(..) {
+        for serial in std::mem::take(&mut self.rang) {
+            let own = self.own_processors(serial);
             let Some(program) = self.connections.get_mut(&serial).and_then(|it| it.program.as_mut()) else { continue };
-            let own = self.ledger.holding(AppId(serial)).filter(|it| !it.shared && it.unbound.is_none());
-            let own = own.map_or(0, |holding| holding.cpus.len());
             // By index, all of them begin before the first that is beyond.
             let seated = program.areas.vps().take_while(|vp| vp.index < own).count();
             begun |= seated > program.seated;
