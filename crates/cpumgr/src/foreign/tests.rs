@@ -265,8 +265,18 @@ fn a_program_that_is_kept_back_by_a_quota_meets_no_stranger() {
 fn a_look_that_takes_long_is_taken_seldom() {
     let mut foreign = Foreign::new(1);
     foreign.look_closely(0);
-    foreign.look(Sample { at: 0, cost: 3 * MS, ..Sample::default() });
-    assert_eq!(foreign.next_look(), Some(600 * MS));
+    let mut at = 0;
+    let windows = [(); 5].map(|()| {
+        foreign.look(Sample { at, cost: 3 * MS, ..Sample::default() });
+        let begin = at;
+        at = foreign.next_look().unwrap();
+        at - begin
+    });
+    assert_eq!(
+        windows,
+        [120, 120, 120, 600, 600].map(|ms| ms * MS),
+        "less seldom while somebody may have come with strangers"
+    );
 }
 
 #[test]

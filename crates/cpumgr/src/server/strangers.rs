@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use platform::affinity::Tid;
+use platform::affinity::{CpuId, CpuSet, Tid};
 use platform::clock::monotonic_ns;
 use platform::load;
 use policies::{AppId, Cause};
@@ -29,18 +29,18 @@ impl Server {
         }
         let left = foreign.left();
         self.foreign = Some(foreign);
+        let cpus: CpuSet = left.iter().copied().map(CpuId).collect();
         if self.ledger.leave_to_others(left) {
+            tracing::debug!(%cpus, "processors with strangers on them");
             self.cause = self.cause.or(Some(Cause::Administration));
         }
     }
 
-    /// True when a program has no threads yet for some of its own processors.
+    /// True when the threads of a program are still to come.
     fn awaits_threads(&self) -> bool {
-        self.connections.values().any(|connection| {
-            let Some(program) = &connection.program else { return false };
-            let own = self.own_processors(connection.serial);
-            own > 1 && program.areas.vps().take_while(|vp| vp.index < own).count() + 1 < own
-        })
+        self.connections
+            .values()
+            .any(|connection| connection.program.as_ref().is_some_and(|program| program.seated == 0))
     }
 
     /// How many processors a program holds alone.
