@@ -27,13 +27,13 @@ use crate::counters::Counters;
 use crate::engine_state::engine;
 use crate::groups::{Follows, Head};
 use crate::lending::Lender;
-use crate::managed::Sitting;
 use crate::membership::Membership;
 use crate::panics::{FirstPanic, Payload};
 use crate::patience::Patience;
 use crate::presence::Presence;
 use crate::team::{Member, Work};
 use crate::vp::Vp;
+use platform::affinity::CpuId;
 use platform::affinity::{Tid, current_tid};
 use platform::pthread::EndOfThread;
 use std::cell::{Cell, UnsafeCell};
@@ -99,7 +99,8 @@ pub(crate) struct Local {
     claim: Claim,
     /// The grant's epoch when the thread last looked between two pieces of its work.
     worked_under: Cell<u32>,
-    sitting: Sitting,
+    /// Where this thread, a master, sat down last.
+    seat: Cell<Option<CpuId>>,
     counters: Cell<&'static Counters>,
     /// See [`Local::number`].
     number: Cell<Option<usize>>,
@@ -223,7 +224,7 @@ impl Local {
             vp: Cell::new(None),
             claim: Claim::default(),
             worked_under: Cell::new(0),
-            sitting: Sitting::default(),
+            seat: Cell::new(None),
             counters: Cell::new(engine().counters().take()),
             number: Cell::new(None),
             panic: FirstPanic::default(),
@@ -299,10 +300,10 @@ impl Local {
         &self.worked_under
     }
 
-    /// What this thread, a master, knows of its seat.
+    /// Where this thread, a master, sat down last.
     #[inline]
-    pub(crate) fn sitting(&self) -> &Sitting {
-        &self.sitting
+    pub(crate) fn seat(&self) -> &Cell<Option<CpuId>> {
+        &self.seat
     }
 
     /// What this thread counts for [`statistics`](crate::statistics).

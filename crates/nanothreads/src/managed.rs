@@ -19,11 +19,12 @@
 //! - P3 When the manager is gone the thread that noticed it (`nanos-watch`) gives all VPs their mask back: a region that is
 //!   out does not have to come to a safe point (D5).
 //!
-//! - P4 The master of a team that is larger than its grant goes back to seat 0 by itself, as in P2, whenever it finds itself elsewhere
-//!   at a fork or behind a turn of the others: it is bound nowhere, and the kernel's balance of load takes who only waits for his
-//!   turn to where fewer wait. There sits a stranger, or another program's team, and has the processor for a time slice at each of
+//! - P4 The master of a team that is larger than its grant goes back to seat 0 by itself, as in P2, when the kernel has taken it
+//!   elsewhere while it let the others have their turn: it is bound nowhere, and the kernel's balance of load takes who only waits to
+//!   where fewer wait. There sits a stranger, or another program's team, and has the processor for a time slice at each of
 //!   the master's turns; left there it stayed for some 30 ms, ten times a second (`cargo xtask real`, `hist` beside a hog: 1.42 times
-//!   one thread's time, 1.26 with P4).
+//!   one thread's time, 1.26 with P4). Who is moved while it computes stays: members that wait for each other in the program's own
+//!   code are better off on two processors, whoever else is there (`cargo xtask flip flags`: 60 times as many rounds).
 //!
 //! P1 to P3 may meet on one VP: see [`following`](crate::following).
 //!
@@ -44,7 +45,6 @@
 use crate::engine_state::engine;
 use crate::following;
 use crate::local::{Local, local};
-use crate::patience;
 use crate::sizer::{Lease, MaskAndQuota, Seal, TeamSizer};
 use crate::vp::Vp;
 use crate::wishes::Wishes;
@@ -65,7 +65,7 @@ mod analyzer;
 mod help;
 mod seats;
 
-pub(crate) use seats::{Sitting, let_go};
+pub(crate) use seats::let_go;
 
 /// Regions between two looks whether the policy wants to know what processors bring.
 const UNASKED: u32 = 64;
@@ -180,12 +180,9 @@ impl Managed {
         self.analyze(|analyzer| analyzer.forks(region, monotonic_ns))
     }
 
-    /// The outermost region of `local` has `size` threads, more than one.
+    /// The outermost region has `size` threads, more than one.
     #[inline]
-    pub(crate) fn forked(&self, local: &Local, size: u32) {
-        if patience::is_crowded(size) {
-            self.sits_down_again(local);
-        }
+    pub(crate) fn forked(&self, size: u32) {
         // ORDERING: Relaxed - as in `at_fork`.
         if self.rest.load(Relaxed) == 0
             && let Ok(mut analyzer) = self.analyzer.try_lock()

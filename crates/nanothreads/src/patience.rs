@@ -223,15 +223,14 @@ fn wait_in_turn<A: Into<Advice>, L: FnMut() -> Look>(
     }
     let strangers = &local.patience().strangers;
     let timing = strangers.begin();
-    yield_processor();
-    let was_moved = safe_point::behind_a_turn(local);
+    let was_moved = safe_point::hand_over(local);
     let seen = look();
     if seen == Look::Ready {
         return local.counters().waited(strangers.end_unless(was_moved, timing));
     }
     let (timing, begin) = timing.of_longer();
     let is_ready = go_on_handing_over(SHORT, seen, &mut look);
-    strangers.end_unless(was_moved || safe_point::behind_a_turn(local), timing);
+    strangers.end_unless(was_moved, timing);
     if !is_ready {
         let _: Advice = linger().into();
         local.counters().parked();

@@ -15,6 +15,7 @@
 
 use crate::engine_state::engine;
 use crate::local::{Local, local};
+use platform::scheduling::yield_processor;
 
 /// The calling thread waits.
 #[inline]
@@ -24,10 +25,14 @@ pub(crate) fn while_waiting(local: &Local) {
     }
 }
 
-/// The calling thread had handed over the processor on which its team takes turns, and got it back. True when that was another one.
+/// Hands the processor over to whoever else wants it, in a team that takes turns. True when the kernel took the calling thread
+/// to another one meanwhile.
 #[inline]
-pub(crate) fn behind_a_turn(local: &Local) -> bool {
-    engine().managed_already().is_some_and(|managed| managed.sits_down_again(local))
+pub(crate) fn hand_over(local: &Local) -> bool {
+    let managed = engine().managed_already();
+    let sat = managed.is_some_and(|managed| managed.sits(local));
+    yield_processor();
+    managed.is_some_and(|managed| managed.sits_down_again(local, sat))
 }
 
 /// The calling thread is done with one piece of work, and has not begun the next. Cost: without a manager two loads; with one

@@ -223,7 +223,7 @@ impl Local {
         if !self.is_outermost() {
             self.open_beyond(size as usize);
         } else if let Some(managed) = engine().managed() {
-            managed.forked(self, size);
+            managed.forked(size);
         }
         self.crowd_of(size)
     }

@@ -6,28 +6,7 @@ use crate::local::{Local, local};
 use crate::placement;
 use crate::sizer::TeamSizer;
 use crate::vp::Vp;
-use platform::affinity::{self, CpuId, CpuSet, current_cpu};
-use std::cell::Cell;
-
-/// What a master knows of its seat. Only the thread itself looks and writes.
-#[derive(Debug, Default)]
-pub(crate) struct Sitting {
-    /// Where seat 0 was when it was to sit down last.
-    on: Cell<Option<CpuId>>,
-    /// The grant under which the program kept it away.
-    kept_away_under: Cell<Option<u32>>,
-}
-
-/// What became of a master that was to sit down.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Seating {
-    /// It was on its seat.
-    Sat,
-    /// It moved there.
-    SatDown,
-    /// There is no such seat, or the program does not let its thread run there.
-    KeptAway,
-}
+use platform::affinity::{self, CpuSet, current_cpu};
 
 impl Managed {
     /// Where the manager means seat `seat` to be.
@@ -110,44 +89,41 @@ impl Managed {
         }
     }
 
-    /// P4: the calling thread's team takes turns on the processor of seat 0. True when the thread was elsewhere, and went there.
-    /// Cost where it sits: two loads, and the question where it runs.
+    /// True when the calling thread, a master, is where it sat down. Cost: two loads, and the question where it runs.
     #[inline]
-    pub(crate) fn sits_down_again(&self, local: &Local) -> bool {
+    pub(crate) fn sits(&self, local: &Local) -> bool {
         // A VP is bound.
-        local.vp().is_none() && local.sitting().on.get() != Some(current_cpu()) && self.goes_back(local)
+        local.vp().is_none() && local.seat().get() == Some(current_cpu())
     }
 
-    /// Asks the kernel once in a grant where the program keeps its thread away.
+    /// P4: behind a turn of the others. `sat`: it was on its seat before. True when it is not any more, and went back.
+    #[inline]
+    pub(crate) fn sits_down_again(&self, local: &Local, sat: bool) -> bool {
+        sat && local.seat().get() != Some(current_cpu()) && self.goes_back(local)
+    }
+
     #[cold]
     fn goes_back(&self, local: &Local) -> bool {
-        let epoch = Some(self.epoch());
-        let kept_away = &local.sitting().kept_away_under;
-        if kept_away.get() == epoch || !self.client().is_alive() || !engine().has_one_master() {
-            return false;
+        let may_sit = self.client().is_alive() && engine().has_one_master();
+        if may_sit {
+            self.sit_down(local);
         }
-        let seating = self.sit_down(local);
-        if seating == Seating::KeptAway {
-            kept_away.set(epoch);
-        }
-        seating == Seating::SatDown
+        may_sit
     }
 
     /// Moves the calling thread, the master, to seat 0, where it may go at all, and leaves its mask as it was.
-    pub(crate) fn sit_down(&self, local: &Local) -> Seating {
-        let Place::On(cpu) = self.place_of(0) else { return Seating::KeptAway };
-        local.sitting().on.set(Some(cpu));
+    pub(crate) fn sit_down(&self, local: &Local) {
+        let Place::On(cpu) = self.place_of(0) else { return };
+        local.seat().set(Some(cpu));
         if cpu == current_cpu() {
-            return Seating::Sat;
+            return;
         }
         // The program's own idea of where it should run comes first.
-        let mask = affinity::affinity(None).unwrap_or_default();
-        if mask.len() <= 1 || !mask.contains(cpu) || affinity::set_affinity(None, &CpuSet::single(cpu)).is_err() {
-            return Seating::KeptAway;
+        let Ok(mask) = affinity::affinity(None) else { return };
+        if mask.len() > 1 && mask.contains(cpu) && affinity::set_affinity(None, &CpuSet::single(cpu)).is_ok() {
+            // It was allowed a moment ago. If processors went offline meanwhile, the kernel takes what is left of it.
+            let _ = affinity::set_affinity(None, &mask);
         }
-        // It was allowed a moment ago. If processors went offline meanwhile, the kernel takes what is left of it.
-        let _ = affinity::set_affinity(None, &mask);
-        Seating::SatDown
     }
 }
 
