@@ -217,6 +217,10 @@ fn run_program(
     clean_environment(&mut command, &workspace.target);
     command.env("NANOS_CPUMGR", "off").env("NANOS_STRESS_SECONDS", options.seconds.to_string());
     command.envs(sanitizer.variables());
+    if program.name == "join_stress" {
+        // It nests as deep as its seed says, in the sanitizer's larger frames.
+        command.env("NANOS_STACK", "1048576");
+    }
     let output = command.output().with_context(|| format!("cannot start {}", shown(&command)))?;
     let mut text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
     if output.status.code() == Some(124) {

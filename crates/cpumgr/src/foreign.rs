@@ -273,8 +273,10 @@ fn busy_with_others<'a>(last: &'a Sample, now: &'a Sample) -> impl Iterator<Item
     let busy: Vec<(u32, f64)> =
         now.busy.iter().filter_map(|(cpu, now)| Some((*cpu, part(*last.busy.get(cpu)?, *now)))).collect();
     let strangers = busy.iter().map(|(_, busy)| busy).sum::<f64>() - part(last.ran, now.ran);
+    // What a program that has gone ran is in the first sample only.
+    let are_all_here = now.ran >= last.ran && last.held.keys().all(|program| now.held.contains_key(program));
     // The kernel counts in ticks as long as a window.
-    let ran = passed >= QUICK && strangers >= CONTENDED;
+    let ran = are_all_here && passed >= QUICK && strangers >= CONTENDED;
     busy.into_iter().filter(move |(_, busy)| ran && *busy >= BUSY).map(|(cpu, _)| cpu)
 }
 

@@ -7,7 +7,8 @@
 //! 3. Whoever listens at the socket file is a manager, also without its lock file. Otherwise, under the lock, the socket
 //!    file is a dead manager's, and replaced.
 //! 4. A manager whose socket file is gone, or replaced, ends: no program finds it, and another one that is started there would
-//!    share out the same processors. The kernel tells it (inotify on the directory).
+//!    share out the same processors. The kernel tells it (inotify on the directory), and it looks at each sign of life while programs
+//!    are there, since what is above the directory may go, too.
 //! 5. At the end the socket file is removed, still under the lock, if it is the one that this manager made: what a
 //!    user put at the path is never removed. The lock file stays: removing it would let a third
 //!    process lock a file that a second one still waits for.

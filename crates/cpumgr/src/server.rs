@@ -251,8 +251,13 @@ impl Server {
         if events.contains(&Event::Signal) {
             return Ok(Some(Ended::Signal));
         }
-        if events.contains(&Event::Files) && !self.instance.is_found() {
+        let tells_of_files = |event: &Event| *event == Event::Files;
+        if (events.iter().any(tells_of_files) || self.next_beat <= now) && !self.instance.is_found() {
             return Ok(Some(Ended::Displaced));
+        }
+        // Others' files: there may be many of them.
+        if !events.is_empty() && events.iter().all(tells_of_files) {
+            return Ok(None);
         }
         self.stirred = events.iter().any(|event| *event != Event::Timer);
         // Before the books change: what was passed was passed under those that are in force.

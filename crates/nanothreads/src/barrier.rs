@@ -131,16 +131,22 @@ impl Barrier {
         }
     }
 
-    /// Member `id`, not 0, arrives and does not wait: for a barrier behind which it does nothing but end its part of the region, whose
-    /// join waits for all. It knows of no work. The others may wait here as ever (B5, P5).
+    /// Member `id`, not 0, arrives and does not wait, in a team that takes turns; false where it has not even arrived, because its team has a
+    /// processor for each: there who waits may help, and loses nothing. For a barrier behind which it does nothing but end its part of the
+    /// region, whose join waits for all. It knows of no work. The others may wait here as ever (B5, P5).
     #[inline]
-    pub fn leave(&self, id: usize) {
+    pub fn leave(&self, id: usize) -> bool {
+        let crowd = self.note(id).membership().crowd;
+        if !patience::is_crowded(crowd) {
+            return false;
+        }
         if let Some(pair) = &self.pair {
             pair.arrive(id, self.next_round(id), false);
             self.wake_other(id);
         } else {
             self.arrive(id);
         }
+        true
     }
 
     /// The barrier of two: as [`wait_with`](Self::wait_with).

@@ -35,6 +35,7 @@ use crate::team::{Member, Work};
 use crate::vp::Vp;
 use platform::affinity::CpuId;
 use platform::affinity::{Tid, current_tid};
+use platform::clock::Ticks;
 use platform::pthread::EndOfThread;
 use std::cell::{Cell, UnsafeCell};
 use std::ffi::c_void;
@@ -101,6 +102,8 @@ pub(crate) struct Local {
     worked_under: Cell<u32>,
     /// Where this thread, a master, sat down last.
     seat: Cell<Option<CpuId>>,
+    /// When it went back there by itself.
+    sat_down: Cell<Option<Ticks>>,
     counters: Cell<&'static Counters>,
     /// See [`Local::number`].
     number: Cell<Option<usize>>,
@@ -225,6 +228,7 @@ impl Local {
             claim: Claim::default(),
             worked_under: Cell::new(0),
             seat: Cell::new(None),
+            sat_down: Cell::new(None),
             counters: Cell::new(engine().counters().take()),
             number: Cell::new(None),
             panic: FirstPanic::default(),
@@ -304,6 +308,11 @@ impl Local {
     #[inline]
     pub(crate) fn seat(&self) -> &Cell<Option<CpuId>> {
         &self.seat
+    }
+
+    /// When it went back there by itself last.
+    pub(crate) fn sat_down(&self) -> &Cell<Option<Ticks>> {
+        &self.sat_down
     }
 
     /// What this thread counts for [`statistics`](crate::statistics).

@@ -11,13 +11,13 @@ use std::ffi::c_void;
 use std::ptr;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-/// The barrier that returns at `place`: the region's last one need not be waited for by all.
+/// The barrier that returns at `place`: the region's last one need not be waited for by all (see [`tail`]).
 #[inline]
 pub(crate) fn barrier_before(frame: &Frame, place: Place) {
     let team = frame.team();
-    if frame.id != 0 && tail::is_last(frame, place) && team.is_calm() && !has_work(team) {
-        team.barrier().leave(frame.id as usize);
-    } else {
+    let may_leave =
+        frame.id != 0 && tail::is_last(frame, place) && team.is_calm() && !has_work(team) && !task::were_any();
+    if !(may_leave && team.barrier().leave(frame.id as usize)) {
         barrier(frame);
     }
 }

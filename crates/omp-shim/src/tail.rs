@@ -1,13 +1,13 @@
 //! The last barrier of a region, where the compiler made it the tail of the region's body.
 //!
 //! A body that ends with a barrier jumps to it instead of calling it, and the barrier returns to who called the body: this library.
-//! Behind such a barrier a member does nothing but end its part of the region, and the join waits for all members anyway. So a
-//! member other than 0 arrives there and does not wait ([`Barrier::leave`](nanothreads::barrier::Barrier::leave)): in a team that takes
-//! turns on a processor that spares two turns of two, elsewhere the way of a line.
+//! Behind such a barrier a member does nothing but end its part of the region, and the join waits for all members anyway. So in a team
+//! that takes turns on its processors a member other than 0 arrives there and does not wait
+//! ([`Barrier::leave`](nanothreads::barrier::Barrier::leave)), which spares it a turn and the others one.
 //!
-//! gcc gives a barrier behind it to each loop with a `lastprivate` variable, as all of Cython's parallel loops are: 7,900 of the
-//! 9,500 regions of scikit-learn's HistGradientBoosting end with one (34,800 changes of the processor without this, 19,000
-//! with it).
+//! gcc leaves such a barrier behind a loop with a `lastprivate` variable that is a construct of its own in the region, as those of
+//! Cython are: 7,900 of the 9,500 regions of scikit-learn's HistGradientBoosting end with one (34,800 changes of the processor
+//! without this, 19,000 with it, with two threads on one processor).
 //!
 //! # How it is told
 //! [`call`] notes where on the stack the return address of the body stands. The entry points of barriers look where their own
@@ -17,9 +17,11 @@
 //!
 //! # Rules
 //! - T1 Member 0 waits: it is who gathers and closes rounds.
-//! - T2 So do all members of regions that may have tasks ([`Team::is_calm`]), or have had one, or whose construct was cancelled: the barrier
-//!   has work then.
-//! - T3 The arrival is as ever. Members that are not at their tail, because they took another branch to a barrier of their own, see it
+//! - T2 So do all members of regions that may have tasks ([`Team::is_calm`]), and of all regions of a program that has had any; and those
+//!   that know of a cancelled construct: the barrier has work then. Only the first region with tasks of a program that has run
+//!   the same body without them may find that members have left: who made the tasks runs them.
+//! - T3 So do all members of teams that have a processor each: there a member that waits may still help, and the wait costs little.
+//! - T4 The arrival is as ever. Members that are not at their tail, because they took another branch to a barrier of their own, see it
 //!   and go on, as they do on other runtimes.
 //!
 //! # Source
@@ -92,7 +94,14 @@ macro_rules! entry_of_a_barrier {
         #[unsafe(naked)]
         #[unsafe(no_mangle)]
         extern "C" fn $name() {
-            std::arch::naked_asm!("mov rdi, rsp", "jmp {inner}", inner = sym $inner)
+            std::arch::naked_asm!(
+                // Who unwinds from here finds the caller's frame.
+                ".cfi_startproc",
+                "mov rdi, rsp",
+                "jmp {inner}",
+                ".cfi_endproc",
+                inner = sym $inner
+            )
         }
 
         $(#[$about])*

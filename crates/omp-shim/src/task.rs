@@ -31,7 +31,7 @@ mod wait;
 pub(crate) use completion::Tally;
 pub(crate) use depend::{Access, Dependence};
 pub(crate) use group::{Group, close_group, new_group, open_group};
-pub(crate) use queue::Queues;
+pub(crate) use queue::{Queues, were_any};
 pub(crate) use wait::{finish_all, run_any, run_own, wait_for_children, wait_for_predecessors, yield_now};
 
 use crate::frame::Frame;

@@ -42,6 +42,8 @@ fn two_threads_on_one_processor_take_no_more_turns_than_their_barriers_need() {
 #[test]
 fn a_barrier_at_the_end_of_a_region_is_met_by_those_who_wait_elsewhere_and_ends_its_tasks() {
     run("tails", &[]);
+    run("tails", &[("TAILS_TAKE_TURNS", "1")]);
+    run("tails", &[("TAILS_TAKE_TURNS", "1"), ("OMP_CANCELLATION", "true")]);
     run("tails", &[("OMP_WAIT_POLICY", "passive"), ("OMP_CANCELLATION", "true")]);
     run("tails", &[("OMP_WAIT_POLICY", "active"), ("OMP_PROC_BIND", "true")]);
 }

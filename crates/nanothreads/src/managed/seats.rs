@@ -7,6 +7,11 @@ use crate::placement;
 use crate::sizer::TeamSizer;
 use crate::vp::Vp;
 use platform::affinity::{self, CpuSet, current_cpu};
+use platform::clock::Ticks;
+
+/// The least time between two moves of a master by itself, in us: each takes three system calls, in which who changes its mask from
+/// outside is not heard.
+const SEAT_US: u64 = 1_000;
 
 impl Managed {
     /// Where the manager means seat `seat` to be.
@@ -102,13 +107,16 @@ impl Managed {
         sat && local.seat().get() != Some(current_cpu()) && self.goes_back(local)
     }
 
+    /// Not more often than in [`SEAT_US`]: where the kernel insists, the program has what it gives.
     #[cold]
     fn goes_back(&self, local: &Local) -> bool {
-        let may_sit = self.client().is_alive() && engine().has_one_master();
-        if may_sit {
-            self.sit_down(local);
+        let rests = local.sat_down().get().is_some_and(|last| last.elapsed_ticks() < Ticks::about_us(SEAT_US));
+        if rests || !self.client().is_alive() || !engine().has_one_master() {
+            return false;
         }
-        may_sit
+        local.sat_down().set(Some(Ticks::now()));
+        self.sit_down(local);
+        true
     }
 
     /// Moves the calling thread, the master, to seat 0, where it may go at all, and leaves its mask as it was.

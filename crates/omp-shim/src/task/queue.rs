@@ -47,6 +47,16 @@ const BATCH: usize = 8;
 /// Tasks of strangers that a waiting member moves out of its way in others' deques, for each wait.
 const STRANGERS: u32 = 4;
 
+/// Some region of this process has had a task.
+static WERE_ANY: AtomicBool = AtomicBool::new(false);
+
+/// True where the program is known to make tasks.
+#[inline]
+pub(crate) fn were_any() -> bool {
+    // ORDERING: Relaxed - a hint, see `count_created`.
+    WERE_ANY.load(Relaxed)
+}
+
 /// See the module head.
 pub(crate) struct Queues {
     deques: UnsafeCell<Vec<CachePadded<Deque>>>,
@@ -306,6 +316,8 @@ impl Queues {
         // ORDERING: Relaxed - a member sees its own, and others' behind a barrier.
         if !self.noted.load(Relaxed) {
             self.noted.store(true, Relaxed);
+            // ORDERING: Relaxed - a hint for later regions.
+            WERE_ANY.store(true, Relaxed);
         }
     }
 

@@ -1,7 +1,10 @@
 /* Regions that end with a barrier, a loop's or a section's, which the compiler makes the tail of the body: whoever comes there does
    nothing more. The others see them arrive all the same, wherever they wait. */
+#define _GNU_SOURCE
 #include "check.h"
 #include <omp.h>
+#include <sched.h>
+#include <stdlib.h>
 
 #define REGIONS 300
 #define MOST 6
@@ -106,7 +109,18 @@ static void cancelled(int size, int cancels) {
   }
 }
 
+/* All threads take turns then. */
+static void keep_to_one_processor(void) {
+  cpu_set_t mask, here;
+  CHECK_EQUAL(sched_getaffinity(0, sizeof mask, &mask), 0);
+  CPU_ZERO(&here);
+  for (int cpu = 0; CPU_COUNT(&here) == 0; cpu++)
+    if (CPU_ISSET(cpu, &mask)) CPU_SET(cpu, &here);
+  CHECK_EQUAL(sched_setaffinity(0, sizeof here, &here), 0);
+}
+
 int main(void) {
+  if (getenv("TAILS_TAKE_TURNS")) keep_to_one_processor();
   for (int size = 1; size <= MOST; size++) {
     for (int region = 1; region <= REGIONS; region++) {
       all(size, region);
@@ -122,6 +136,9 @@ int main(void) {
       CHECK_EQUAL(last_section(size), 2);
       cancelled(size, region % 3 == 0);
     }
+    for (int region = 0; region < 20; region++) CHECK_EQUAL(late_tasks(size, 0, 0), 0);
+  }
+  for (int size = 1; size <= MOST; size++) {
     for (int region = 0; region < 20; region++) CHECK_EQUAL(late_tasks(size, 0, 0), 0);
     for (int maker = 0; maker < size; maker++) CHECK_EQUAL(late_tasks(size, maker, 25), 25);
   }
