@@ -239,6 +239,11 @@ impl Queues {
             || victims(id, size).any(|victim| !self.deque(victim).others.is_empty())
     }
 
+    /// True when a task is queued where member `id`, the caller, puts back what it must not run.
+    pub(crate) fn keeps_any(&self, id: u32) -> bool {
+        !self.deque(id).own.is_empty() || !self.unowned.is_empty()
+    }
+
     /// Takes a task that is `wanted`, for member `id` of `size`; see I3 of the task module.
     pub(crate) fn take_if(
         &self,

@@ -109,8 +109,10 @@ const EAGER: u32 = 3;
 
 /// Runs one task at a `taskyield`: a descendant of the current one.
 pub(crate) fn yield_now(frame: &Frame) {
-    if !frame.team().tasks.all_complete(frame.size) {
-        run_descendant(frame, frame.task());
+    let team = frame.team();
+    if !team.tasks.all_complete(frame.size) && !run_descendant(frame, frame.task()) && team.tasks.keeps_any(frame.id) {
+        // What was looked at was in no queue meanwhile: a member that looked then sleeps, and this task may be waiting for just that.
+        team.stir();
     }
 }
 

@@ -51,6 +51,38 @@ static void waits(void) {
   }
 }
 
+/* A task that waits by `taskyield` for an older one, which its own thread must not run: a helper that fell asleep before does. The body
+ * has had regions without tasks, so that nobody expects any. */
+static void yields(int with_tasks) {
+  int done = 0;
+#pragma omp parallel num_threads(2)
+  {
+    if (omp_get_thread_num() == 0 && with_tasks) {
+      /* Longer than anybody spins. */
+      double begin = omp_get_wtime();
+      while (omp_get_wtime() - begin < 0.004) {
+      }
+#pragma omp task shared(done)
+      {
+#pragma omp atomic write
+        done = 1;
+      }
+#pragma omp task shared(done)
+      {
+        int seen = 0;
+        while (!seen) {
+#pragma omp taskyield
+#pragma omp atomic read
+          seen = done;
+        }
+      }
+    }
+#pragma omp barrier
+    /* No tail. */
+    CHECK_EQUAL(done, with_tasks);
+  }
+}
+
 /* Each member has children of its own, with children: what a helper keeps is about one of the parents at a time. */
 static void families(void) {
   for (int round = 0; round < 100; round++) {
@@ -141,6 +173,8 @@ static void chains(void) {
 }
 
 int main(void) {
+  for (int round = 0; round < 10; round++) yields(0);
+  for (int round = 0; round < 30; round++) yields(1);
   chains();
   waits();
   families();
