@@ -255,11 +255,7 @@ impl Server {
         if (events.iter().any(tells_of_files) || self.next_beat <= now) && !self.instance.is_found() {
             return Ok(Some(Ended::Displaced));
         }
-        // Others' files: there may be many of them.
-        if !events.is_empty() && events.iter().all(tells_of_files) {
-            return Ok(None);
-        }
-        self.stirred = events.iter().any(|event| *event != Event::Timer);
+        self.stirred = events.iter().any(|event| *event != Event::Timer && *event != Event::Files);
         // Before the books change: what was passed was passed under those that are in force.
         self.settle_domain(now);
         for event in events {

@@ -214,7 +214,10 @@ fn who_was_attached_to_a_killed_manager_is_attached_to_the_next_one_and_gets_its
     eventually("its threads follow", || masks(&tids).iter().all(|mask| mask.len() == 1).then_some(()));
 
     // A second death changes nothing.
-    eventually("it is written down again", || file.exists().then_some(()));
+    let bound = masks(&tids)[0].to_string();
+    let written =
+        |text: String| tids[..3].iter().all(|tid| text.contains(&format!("[{},\"{}\",\"{bound}\"]", tid.0, before[0])));
+    eventually("it is written down again", || std::fs::read_to_string(&file).is_ok_and(written).then_some(()));
     manager.kill();
     manager.start_again(&["--cpus", &cpus]);
     done(&manager, &["detach", &stranger.pid().to_string()]);
