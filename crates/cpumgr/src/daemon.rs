@@ -107,7 +107,8 @@ pub fn absolute(path: &Path) -> Result<PathBuf, Error> {
     })
 }
 
-/// Is the manager until a signal or idleness ends it, or the loss of its socket file, which is an error. `ready` is called when it answers. Call it from the only thread.
+/// Is the manager until a signal or idleness ends it, or the loss of its socket file, which is an error. `ready` is called when it
+/// answers. Call it from the only thread.
 ///
 /// # Errors
 /// Whatever keeps it from starting.

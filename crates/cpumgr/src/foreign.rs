@@ -11,7 +11,8 @@
 //!    program's other threads ran: members without a processor of their own, and threads that are none of the engine's.
 //!    The initial thread counts as the master, and one processor of what other threads run, where it does not run itself.
 //! 2. A share of [`CONTENDED`] makes a suspect, a second window with as much, in which the processor was busy, decides. Where threads
-//!    begin, the time before may be the first window: if others than the programs ran as much, all busy processors are suspects.
+//!    begin, the time before is the first window, if it was looked at closely: if others than the programs ran as much, all busy
+//!    processors are suspects.
 //! 3. What was left comes back when nobody uses it: its own busy time, or that of the whole machine without what the
 //!    programs ran, is below [`CALM`] for a time of patience, which doubles each time that the stranger was back at once.
 //! 4. Two managers that leave the same processor to each other would come back at once, too: patience has a part that
@@ -266,7 +267,7 @@ fn base(before: &Held, cpu: u32, (thread, times): (Tid, Times), passed: Nanos) -
     (is_new && times.ran.saturating_add(times.waited) <= passed).then(Times::default)
 }
 
-/// Those on which strangers may have run between two samples: the busy ones that programs hold, if others ran at all (rule 2).
+/// Those on which strangers may have run between two samples: the busy ones, if others than programs ran at all (rule 2).
 fn busy_with_others<'a>(last: &'a Sample, now: &'a Sample) -> impl Iterator<Item = u32> + 'a {
     let passed = now.at.saturating_sub(last.at);
     let part = move |from: Nanos, to: Nanos| to.saturating_sub(from) as f64 / passed as f64;

@@ -23,8 +23,8 @@
 //!   elsewhere while it let the others have their turn: it is bound nowhere, and the kernel's balance of load takes who only waits to
 //!   where fewer wait. There sits a stranger, or another program's team, and has the processor for a time slice at each of
 //!   the master's turns; left there it stayed for some 30 ms, ten times a second (`cargo xtask real`, `hist` beside a hog: 1.42 times
-//!   one thread's time, 1.26 with P4). Who is moved while it computes stays: members that wait for each other in the program's own
-//!   code are better off on two processors, whoever else is there (`cargo xtask flip flags`: 60 times as many rounds).
+//!   one thread's time; 1.26 with P4 at every fork, too). Who is moved while it computes stays: members that wait for each other in the program's own
+//!   code are better off on two processors, whoever else is there (`cargo xtask flip flags`: 27 times as many rounds in a second).
 //!
 //! P1 to P3 may meet on one VP: see [`following`](crate::following).
 //!

@@ -24,8 +24,7 @@ impl Server {
         if !self.any_programs() {
             foreign.forget();
         } else if foreign.next_look().is_some_and(|time| time <= now) {
-            // What is known of the time before threads begin tells sooner whom they meet.
-            foreign.look(self.sample(monotonic_ns(), foreign.is_close() || self.awaits_threads()));
+            foreign.look(self.sample(monotonic_ns(), foreign.is_close()));
         }
         let left = foreign.left();
         self.foreign = Some(foreign);
@@ -34,13 +33,6 @@ impl Server {
             tracing::debug!(%cpus, "processors with strangers on them");
             self.cause = self.cause.or(Some(Cause::Administration));
         }
-    }
-
-    /// True when the threads of a program are still to come.
-    fn awaits_threads(&self) -> bool {
-        self.connections
-            .values()
-            .any(|connection| connection.program.as_ref().is_some_and(|program| program.seated == 0))
     }
 
     /// How many processors a program holds alone.

@@ -1,9 +1,8 @@
 /* Regions that end with a barrier, a loop's or a section's, which the compiler makes the tail of the body: whoever comes there does
    nothing more. The others see them arrive all the same, wherever they wait. */
 #define _GNU_SOURCE
-#include "check.h"
+#include "one_processor.h"
 #include <omp.h>
-#include <sched.h>
 #include <stdlib.h>
 
 #define REGIONS 300
@@ -107,16 +106,6 @@ static void cancelled(int size, int cancels) {
     }
 #pragma omp barrier
   }
-}
-
-/* All threads take turns then. */
-static void keep_to_one_processor(void) {
-  cpu_set_t mask, here;
-  CHECK_EQUAL(sched_getaffinity(0, sizeof mask, &mask), 0);
-  CPU_ZERO(&here);
-  for (int cpu = 0; CPU_COUNT(&here) == 0; cpu++)
-    if (CPU_ISSET(cpu, &mask)) CPU_SET(cpu, &here);
-  CHECK_EQUAL(sched_setaffinity(0, sizeof here, &here), 0);
 }
 
 int main(void) {

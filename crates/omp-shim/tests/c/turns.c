@@ -3,9 +3,8 @@
    region ends on the thread that began it, so there and back for each two barriers, and once more: the end counts as one. A barrier
    right before the end is none: nothing stands between the two. */
 #define _GNU_SOURCE
-#include "check.h"
+#include "one_processor.h"
 #include <omp.h>
-#include <sched.h>
 #include <sys/resource.h>
 
 #define ROUNDS 20
@@ -50,12 +49,7 @@ static long fewest(void (*const bodies[])(int), int barriers) {
 }
 
 int main(void) {
-  cpu_set_t mask, here;
-  CHECK_EQUAL(sched_getaffinity(0, sizeof mask, &mask), 0);
-  CPU_ZERO(&here);
-  for (int cpu = 0; CPU_COUNT(&here) == 0; cpu++)
-    if (CPU_ISSET(cpu, &mask)) CPU_SET(cpu, &here);
-  CHECK_EQUAL(sched_setaffinity(0, sizeof here, &here), 0);
+  keep_to_one_processor();
   for (int kind = 0; kind < 2; kind++)
     for (int barriers = 0; barriers <= 4; barriers++) {
       int regions = ROUNDS * BODIES, each = 2 * (barriers / 2 + 1);
