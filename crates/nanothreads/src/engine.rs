@@ -25,7 +25,7 @@ use crate::wait_point::Look;
 
 pub use crate::barrier::Barrier;
 pub use crate::config::{Config, Waiting};
-pub use crate::inheritance::{before_exec, is_bound};
+pub use crate::inheritance::{before_exec, needs_unbound};
 pub use crate::nano::addresses::{AddressHasher, Addresses};
 pub use crate::offer::{Offer, Refusal, VirtualProcessor, virtual_processors};
 pub use crate::report::report;

@@ -1,6 +1,7 @@
 //! What others inherit from a thread of the engine: the mask that the program was started with (D2), and usual turns.
 //!
-//! A virtual processor may be bound to one processor, and the kernel hands a thread's mask on to whatever that thread creates.
+//! A virtual processor may be bound to one processor, or put on one by who wakes it ([`berth`](crate::berth)), and the kernel
+//! hands a thread's mask on to whatever that thread creates.
 //! - What it forks gets the program's mask by `pthread_atfork`.
 //! - What it starts otherwise the C library tells nobody of: programs by `posix_spawn`, `system`, `popen`, or `vfork` (or
 //!   `clone`) and exec, and threads. Who starts them does so in [`unbound`]. A library that stands in front of the C library
@@ -15,9 +16,10 @@
 //! It shares memory and thread-locals with the thread that forked it, which sleeps until the exec; other threads run. So it
 //! must not allocate nor lock, and what it writes its parent finds. [`before_exec`] reads a thread-local and words of the
 //! virtual processor, and tells by the kernel's number which of the two calls it. The child may have got a mask of its own from
-//! the program, which stays: what it has is inherited if it is what the parent has, or what it was bound to (the manager may
-//! have squeezed the parent since).
+//! the program, which stays: what it has is inherited if it is what the parent has, or what that was bound to or put on (it may
+//! have been squeezed or freed since).
 
+use crate::berth::Held;
 use crate::engine_state::engine;
 use crate::local::{self, Local, local};
 use crate::vp::Vp;
@@ -25,9 +27,10 @@ use platform::affinity;
 use platform::mask::{self, Mask};
 
 /// Runs `body` with the affinity mask that the program was started with: for a member of a region that starts a program or a
-/// thread, which would else inherit the one processor that the member is bound to under a processor manager.
+/// thread, which would else inherit the one processor that the member is bound to under a processor manager, or was put on when
+/// it was woken.
 ///
-/// Where the calling thread is not bound by this crate, that is just `body()`. Cost: none there, else three system calls. A
+/// Cost: nothing where the calling thread is none of this crate's; an exchange where it is not bound; else three system calls. A
 /// child by `fork` alone needs no such thing, nor does anything where the drop-in OpenMP library is loaded before the C library.
 ///
 /// ```
@@ -40,21 +43,23 @@ pub fn unbound<R>(body: impl FnOnce() -> R) -> R {
     if let Some(local) = local::existing() {
         local.end_long_turns();
     }
-    let _unbound = local::bound().and_then(Unbound::begin);
+    let _unbound = local::own_vp().map(Unbound::begin);
     body()
 }
 
-/// True when what the calling thread starts would inherit processors that this crate bound it to, or the long turns of a master.
-/// Cost: a thread-local load, and another one or two. May be called in signal handlers and in children of `vfork`.
-pub fn is_bound() -> bool {
-    local::bound().is_some() || local::existing().is_some_and(Local::has_long_turns)
+/// True when what the calling thread starts might inherit a processor that this crate put it on, or the long turns of a master:
+/// who starts something had better do it in [`unbound`]. Cost: a thread-local load, and another one or two. May be called in
+/// signal handlers and in children of `vfork`.
+pub fn needs_unbound() -> bool {
+    // One that has its usual mask may be put somewhere at any time.
+    local::own_vp().is_some() || local::existing().is_some_and(Local::has_long_turns)
 }
 
-/// To be called before the caller (a bound thread, or a child that it has by `vfork` or `clone`) becomes another program:
-/// gives it the mask that this program was started with, unless it has one of its own (module head). Should the exec fail, a
-/// thread has that mask until its next safe point.
+/// To be called before the caller (a virtual processor's thread, or a child that it has by `vfork` or `clone`) becomes another
+/// program: gives it the mask that this program was started with, unless it has one of its own (module head). Should the exec
+/// fail, a thread has that mask until its next safe point.
 ///
-/// Cost: as [`is_bound`], and up to four system calls where that says yes. May be called where that may be; sets errno.
+/// Cost: as [`needs_unbound`], and up to four system calls where that says yes. May be called where that may be; sets errno.
 pub fn before_exec() {
     if let Some(local) = local::existing().filter(|local| local.has_long_turns()) {
         if local.tid() == mask::current_task() {
@@ -63,24 +68,36 @@ pub fn before_exec() {
             local.end_childs_long_turns();
         }
     }
-    let Some(vp) = local::bound() else { return };
-    let is_the_thread = vp.tid() == Some(mask::current_task());
-    if is_the_thread || is_inherited(vp) {
-        // Refused where the processors of the start went offline: the next program has what there is.
-        let _ = affinity::set_affinity(None, engine().mask());
-    }
-    if is_the_thread {
-        forget_place(vp);
+    let Some(vp) = local::own_vp() else { return };
+    if vp.tid() == Some(mask::current_task()) {
+        let held = vp.hold();
+        if vp.is_bound() || held.was_put() {
+            take_programs_mask();
+            forget_place(vp);
+        }
+        held.for_good();
+    } else if is_inherited(vp) {
+        take_programs_mask();
     }
 }
 
-/// Whether the caller, a child of the virtual processor's thread that shares its memory, has the mask that it was born with.
+/// Gives the caller the mask of the program. Refused where its processors went offline: what is started has what there is.
+fn take_programs_mask() {
+    let _ = affinity::set_affinity(None, engine().mask());
+}
+
+/// Whether the caller, a child of the virtual processor's thread that shares its memory, has a mask that it was born with and
+/// that is not the program's.
 fn is_inherited(vp: &Vp) -> bool {
+    if !vp.is_bound() && !vp.was_put() {
+        return false;
+    }
     // A kernel that does not say: more processors than there are kernels for.
     let Ok(own) = Mask::of(None) else { return true };
     // The thread is not found in another namespace of process numbers.
     vp.tid().is_some_and(|tid| Mask::of(Some(tid)).is_ok_and(|parents| parents == own))
         || vp.cpu().is_some_and(|cpu| own.is_only(cpu))
+        || vp.was_put() && vp.home().is_some_and(|cpu| own.is_only(cpu))
 }
 
 /// Wherever the calling thread was put, it is there no more: it looks at its next safe point.
@@ -89,18 +106,22 @@ fn forget_place(vp: &Vp) {
     local().worked_under().set(0);
 }
 
-/// The thread's processors while it has those of the program.
+/// The calling virtual processor while what it starts has the program's mask: nobody puts it anywhere.
 struct Unbound {
     vp: &'static Vp,
-    before: Mask,
+    /// The mask of a bound one.
+    before: Option<Mask>,
+    _held: Held<'static>,
 }
 
 impl Unbound {
-    fn begin(vp: &'static Vp) -> Option<Self> {
-        let before = Mask::of(None).ok()?;
-        // Refused where the processors of the start went offline: the children have what there is.
-        affinity::set_affinity(None, engine().mask()).ok()?;
-        Some(Self { vp, before })
+    fn begin(vp: &'static Vp) -> Self {
+        let held = vp.hold();
+        let before = if vp.is_bound() { Mask::of(None).ok() } else { None };
+        if before.is_some() || held.was_put() {
+            take_programs_mask();
+        }
+        Self { vp, before, _held: held }
     }
 }
 
@@ -110,8 +131,9 @@ impl Drop for Unbound {
             // A child that the body forked: it keeps the program's mask.
             return;
         }
+        let Some(before) = &self.before else { return };
         // Refused if the processor went offline: the thread then has all.
-        let _ = self.before.take();
+        let _ = before.take();
         // A grant that came meanwhile, or the end of the manager: wherever the thread was put since then, nobody knows where
         // it is now.
         forget_place(self.vp);

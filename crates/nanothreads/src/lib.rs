@@ -43,7 +43,7 @@
 //! | starting programs and threads in a region | [`unbound`] |
 //! | settings and numbers | [`builder()`], [`configure`], [`statistics()`] |
 //! | for language runtimes | [`engine`] |
-//! | building blocks with their protocols | [`slot`], [`ring`], [`open_ring`], [`arrival`], [`lending`], [`wait_point`], [`sleeper`], [`barrier`], [`following`], [`wishes`], [`shares`] |
+//! | building blocks with their protocols | [`slot`], [`ring`], [`open_ring`], [`arrival`], [`lending`], [`wait_point`], [`sleeper`], [`barrier`], [`following`], [`berth`], [`wishes`], [`shares`] |
 //! | rules | of waiting: [`patience`]; of team sizes: [`sizer`]; of supply: [`supply`] |
 
 // What cannot be written must not panic: `platform::message`.
@@ -51,6 +51,7 @@
 
 pub mod arrival;
 pub mod barrier;
+pub mod berth;
 mod builder;
 mod captures;
 mod channel;

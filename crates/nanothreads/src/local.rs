@@ -145,11 +145,11 @@ pub(crate) fn local() -> &'static Local {
     unsafe { &*local }
 }
 
-/// The virtual processor that the calling thread is, if it is bound. Makes no state for a thread that has none, so that it
+/// The virtual processor that the calling thread is. Makes no state for a thread that has none, so that it
 /// does not allocate.
 #[inline]
-pub(crate) fn bound() -> Option<&'static Vp> {
-    existing()?.vp().filter(|vp| vp.is_bound())
+pub(crate) fn own_vp() -> Option<&'static Vp> {
+    existing()?.vp()
 }
 
 /// The calling thread's state, if it has one.

@@ -122,7 +122,7 @@ impl Vp {
                 join: WaitPoint::new(),
                 offers: WaitPoint::new(),
                 follows: AtomicPtr::new(ptr::null_mut()),
-                station: Station::new(number, home.is_some()),
+                station: Station::new(number),
                 panic: FirstPanic::default(),
                 has_panicked: AtomicBool::new(false),
             })),

@@ -370,9 +370,9 @@ fn what_a_bound_thread_starts_unbound_has_the_mask_of_the_program_and_the_thread
 fn a_bound_thread_whose_exec_failed_goes_back_at_the_next_safe_point() {
     with_two_seated(|script, team| {
         let seen = team.map(|_| {
-            let was_bound = nanothreads::engine::is_bound();
+            let needed_it = nanothreads::engine::needs_unbound();
             nanothreads::engine::before_exec();
-            (was_bound, mask_of(current_tid()))
+            (needed_it, mask_of(current_tid()))
         });
         assert_eq!(seen, [(false, script.whole.clone()), (true, script.whole.clone())]);
         second_thread_comes_to(&on(script.cpus[1]));

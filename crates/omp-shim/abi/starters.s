@@ -13,7 +13,7 @@
 	.hidden	nanos_find_starters
 	.hidden	nanos_next_starters
 	.hidden	nanos_before_exec
-	.hidden	nanos_starts_bound
+	.hidden	nanos_needs_unbound
 	.hidden	nanos_find_starter
 
 	.macro push_one register
@@ -80,7 +80,7 @@
 	both	\name, \number
 	.hidden	nanos_\name
 	begin	front_\name
-	keeping_arguments nanos_starts_bound, \number
+	keeping_arguments nanos_needs_unbound, \number
 	jne	nanos_\name
 	end	front_\name, \number
 	.endm

@@ -40,7 +40,7 @@ struct Table {
     reserve: unsafe extern "C" fn(usize, bool, *mut usize) -> *mut c_void,
     /// A team from `reserve`, once; what each member calls, and with what.
     run: unsafe extern "C" fn(*mut c_void, unsafe extern "C" fn(*const c_void, u32, u32), *const c_void),
-    is_bound: extern "C" fn() -> bool,
+    needs_unbound: extern "C" fn() -> bool,
     before_exec: extern "C" fn(),
     /// What is called, and with what.
     unbound: unsafe extern "C" fn(unsafe extern "C" fn(*mut c_void), *mut c_void),
@@ -56,7 +56,7 @@ static TABLE: Table = Table {
     patience: table_patience,
     reserve: table_reserve,
     run: table_run,
-    is_bound: table_is_bound,
+    needs_unbound: table_needs_unbound,
     before_exec: table_before_exec,
     unbound: table_unbound,
 };
@@ -124,8 +124,8 @@ unsafe fn run_foreign(data: *const (), member: Member) {
     unsafe { (foreign.work)(foreign.data, member.id, member.size) };
 }
 
-extern "C" fn table_is_bound() -> bool {
-    engine::is_bound()
+extern "C" fn table_needs_unbound() -> bool {
+    engine::needs_unbound()
 }
 
 extern "C" fn table_before_exec() {
@@ -281,10 +281,10 @@ impl Host {
     }
 
     /// Whether what the calling thread starts would inherit processors that the engine bound it to.
-    pub(crate) fn is_bound(self) -> bool {
+    pub(crate) fn needs_unbound(self) -> bool {
         match self {
-            Self::Own => engine::is_bound(),
-            Self::Older(older) => (older.0.is_bound)(),
+            Self::Own => engine::needs_unbound(),
+            Self::Older(older) => (older.0.needs_unbound)(),
             Self::Nobody => false,
         }
     }

@@ -1,9 +1,10 @@
 //! The station of a virtual processor: its kernel thread, the processors where that may run, and whom it follows there.
 //!
 //! Three can put it somewhere: the program's own wish or a manager's grant binds it ([`Vp::bind`], [`Vp::unbind`]), and who
-//! wakes it places it softly, until it runs ([`Station::place`], [`Vp::settle`]).
+//! wakes it puts it in its [`Berth`], until it runs ([`Station::place`], [`Vp::settle`]).
 
 use super::Vp;
+use crate::berth::{Berth, Held};
 use crate::engine_state::engine;
 use crate::following::{Following, Helped};
 use crate::placement::Home;
@@ -11,7 +12,7 @@ use platform::affinity::{self, CpuId, CpuSet, Tid};
 use platform::pthread::Pthread;
 use std::sync::OnceLock;
 use std::sync::atomic::{
-    AtomicBool, AtomicI32, AtomicU32, AtomicUsize,
+    AtomicI32, AtomicU32, AtomicUsize,
     Ordering::{Acquire, Relaxed, Release},
 };
 
@@ -27,10 +28,7 @@ pub(super) struct Station {
     tid: AtomicI32,
     /// The processor that it was bound to, or [`NOWHERE`].
     cpu: AtomicU32,
-    /// A manager's grant or the program's wish bound it: no soft placement.
-    bound: AtomicBool,
-    /// A master placed the VP softly: it frees itself when it runs.
-    placed: AtomicBool,
+    berth: Berth,
     /// Where it wakes: a [`Home`].
     lodging: AtomicUsize,
     /// The processor where it is to wake, or [`NOWHERE`].
@@ -45,14 +43,13 @@ pub(super) struct Station {
 }
 
 impl Station {
-    /// That of virtual processor `number`, which has no thread yet. `placed`: it is about to be placed softly.
-    pub(super) fn new(number: usize, placed: bool) -> Self {
+    /// That of virtual processor `number`, which has no thread yet.
+    pub(super) fn new(number: usize) -> Self {
         Self {
             thread: OnceLock::new(),
             tid: AtomicI32::new(0),
             cpu: AtomicU32::new(NOWHERE),
-            bound: AtomicBool::new(false),
-            placed: AtomicBool::new(placed),
+            berth: Berth::new(),
             lodging: AtomicUsize::new(Home::Of(number).to_word()),
             home: AtomicU32::new(NOWHERE),
             slept_on: AtomicU32::new(NOWHERE),
@@ -66,11 +63,11 @@ impl Station {
     /// `thread` was created; it begins on processor `home`.
     pub(super) fn begin(&self, thread: Pthread, home: Option<CpuId>) {
         // The new thread inherited the creator's mask, which may be that of a bound virtual processor, and would start
-        // on the creator's processor. A refusal costs speed, not correctness.
-        let _ = match home {
-            Some(cpu) => thread.set_affinity(&CpuSet::single(cpu)),
-            None => thread.set_affinity(engine().mask()),
-        };
+        // on the creator's processor.
+        match home {
+            Some(cpu) => self.berth.first(|| put(&thread, cpu), || free_from(&thread, cpu)),
+            None => self.berth.first(|| free(&thread), || {}),
+        }
         self.thread.set(thread).expect("set once, by the creator");
     }
 
@@ -90,9 +87,9 @@ impl Station {
 
     /// The VP may be woken now: on its home, unless it is bound.
     pub(super) fn note_home(&self) {
-        // ORDERING: Relaxed, both - as in `is_bound`.
+        // ORDERING: Relaxed - written by the caller.
         let lodging = Home::from_word(self.lodging.load(Relaxed));
-        let home = if self.bound.load(Relaxed) { None } else { lodging.processor() };
+        let home = if self.berth.is_bound() { None } else { lodging.processor() };
         // ORDERING: Relaxed - whoever wakes the VP learnt of it from the caller (V1).
         self.home.store(home.map_or(NOWHERE, |cpu| cpu.0), Relaxed);
     }
@@ -101,29 +98,43 @@ impl Station {
     /// milliseconds (D2). One that fell asleep there wakes there as well, if nobody else runs there: no system call. A VP
     /// that the program bound itself is left alone.
     pub(super) fn place(&self) {
-        // ORDERING: Relaxed - see `note_home` and `note_bed`; hints.
+        // ORDERING: Relaxed, both - see `note_home` and `note_bed`; hints.
         let home = self.home.load(Relaxed);
-        let is_ours = self.placed.load(Relaxed);
         if home == NOWHERE || self.slept_on.load(Relaxed) == home {
             return;
         }
         let Some(thread) = self.thread.get() else { return };
-        if is_ours || thread.affinity().is_ok_and(|mask| mask == *engine().mask()) {
-            // ORDERING: Release - pairs with `settle`.
-            self.placed.store(true, Release);
-            // Placement is a hint: a processor that went offline in the meantime costs speed, not correctness.
-            let _ = thread.set_affinity(&CpuSet::single(CpuId(home)));
+        if self.berth.is_put() || thread.affinity().is_ok_and(|mask| mask == *engine().mask()) {
+            self.berth.put(|| put(thread, CpuId(home)), || free_from(thread, CpuId(home)));
         }
     }
 
     fn restrict(&self, cpus: &CpuSet, cpu: u32, bound: bool) {
         let Some(thread) = self.thread.get() else { return };
-        // ORDERING: Relaxed - read by this VP's master, which is the only one that binds it.
-        self.placed.store(false, Relaxed);
+        // ORDERING: Relaxed - a hint.
         self.cpu.store(cpu, Relaxed);
-        self.bound.store(bound, Relaxed);
-        // A grant whose processor went offline is corrected by the manager's next grant.
-        let _ = thread.set_affinity(cpus);
+        self.berth.bind(bound, || {
+            // A grant whose processor went offline is corrected by the manager's next grant.
+            let _ = thread.set_affinity(cpus);
+        });
+    }
+}
+
+/// Puts a VP's thread on processor `cpu`. Placement is a hint: a processor that went offline in the meantime costs speed, not
+/// correctness.
+fn put(thread: &Pthread, cpu: CpuId) {
+    let _ = thread.set_affinity(&CpuSet::single(cpu));
+}
+
+/// Lets a VP's thread run anywhere in the program's mask. A refusal costs speed as well.
+fn free(thread: &Pthread) {
+    let _ = thread.set_affinity(engine().mask());
+}
+
+/// The same for one that runs, unless the program has put it elsewhere meanwhile.
+fn free_from(thread: &Pthread, cpu: CpuId) {
+    if thread.affinity().is_ok_and(|mask| mask == CpuSet::single(cpu)) {
+        free(thread);
     }
 }
 
@@ -147,9 +158,14 @@ impl Vp {
             && let (Some(thread), Some(cpu)) = (station.thread.get(), home.processor())
             && thread.affinity().is_ok_and(|mask| mask == *engine().mask())
         {
-            // Not held there. As in `place`, a refusal costs speed.
-            let _ = thread.set_affinity(&CpuSet::single(cpu));
-            let _ = thread.set_affinity(engine().mask());
+            // Not held there.
+            station.berth.put(
+                || {
+                    put(thread, cpu);
+                    free(thread);
+                },
+                || {},
+            );
         }
     }
 
@@ -158,16 +174,29 @@ impl Vp {
         self.station().number
     }
 
-    /// Ends a soft placement, on the VP itself. Cost: one load of a line that is rarely written.
+    /// Leaves its berth, on the VP itself. Cost: one load of a line that is rarely written.
     #[inline]
     pub(super) fn settle(&self) {
-        let placed = &self.station().placed;
-        // ORDERING: Acquire - pairs with the Release in `place`.
-        if placed.load(Acquire) {
-            // ORDERING: Relaxed - the master that sets it again does so after this region is joined.
-            placed.store(false, Relaxed);
+        self.station().berth.settle(|| {
             let _ = affinity::set_affinity(None, engine().mask());
-        }
+        });
+    }
+
+    /// Nobody puts the VP, which calls, until the answer is dropped.
+    pub(crate) fn hold(&self) -> Held<'_> {
+        self.station().berth.hold()
+    }
+
+    /// True when the VP may have been on its home only when it made a child by `vfork`, in which it sleeps.
+    pub(crate) fn was_put(&self) -> bool {
+        self.station().berth.was_put()
+    }
+
+    /// The processor where it wakes, or woke, if any is said.
+    pub(crate) fn home(&self) -> Option<CpuId> {
+        // ORDERING: Relaxed - written before the VP was put, and who sees that sees this.
+        let home = self.station().home.load(Relaxed);
+        (home != NOWHERE).then_some(CpuId(home))
     }
 
     /// Binds the VP to `cpus`.
@@ -217,8 +246,7 @@ impl Vp {
 
     /// True when the VP has fixed processors.
     pub(crate) fn is_bound(&self) -> bool {
-        // ORDERING: Relaxed - a hint.
-        self.station().bound.load(Relaxed)
+        self.station().berth.is_bound()
     }
 
     /// The processor that the VP is bound to, if it is exactly one.
