@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import shutil
+import socket
 import statistics
 import subprocess
 import sys
@@ -129,13 +130,19 @@ class Manager:
     def __init__(self, program, folder):
         self.program, self.socket = program, folder / "manager/app.sock"
         self.socket.parent.mkdir(mode=0o700, exist_ok=True)
+        if self.answers():
+            sys.exit(f"real: a manager of another run answers at {self.socket}; end it first (pkill -f {self.socket})")
         self.child = subprocess.Popen([program, "daemon", "--socket", self.socket], stdin=subprocess.DEVNULL,
                                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         limit = time.monotonic() + 10
-        while not self.socket.exists():
+        while not self.answers():
             if self.child.poll() is not None or time.monotonic() > limit:
                 sys.exit("real: the manager does not start")
             time.sleep(0.01)
+
+    def answers(self):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as client:
+            return client.connect_ex(str(self.socket)) == 0
 
     def stop(self):
         self.child.terminate()
@@ -246,16 +253,19 @@ def measure(subject, arguments, manager, rows):
                         expected = result
                     elif not same(expected, result):
                         sys.exit(f"real: {subject.name}, {setting}, {runtime}: {result} instead of {expected}")
-        row = {"program": subject.name, "setting": setting, "killed": sorted(killed)}
+        row = {"program": subject.name, "setting": setting, "killed": sorted(killed), "times": times}
         row.update({runtime: statistics.median(values) for runtime, values in times.items()})
         rows.append(row)
         print(line_of(row), flush=True)
 
 
 def line_of(row):
-    yardstick = row["libgomp"] if row["setting"] == "alone" else row["one"]
+    """Medians, their ratios, and the median of the ratios of runs that were made one after the other."""
+    kind = "libgomp" if row["setting"] == "alone" else "one"
+    yardstick, times = row[kind], row["times"]
+    pairs = statistics.median(ours / theirs for ours, theirs in zip(times["managed"], times[kind]))
     cells = [f"{'>' if runtime in row['killed'] else ''}{row[runtime]:.2f}" for runtime in RUNTIMES]
-    ratios = [f"{row[runtime] / yardstick:.2f}" for runtime in ("nanos", "managed")]
+    ratios = [f"{row[runtime] / yardstick:.2f}" for runtime in ("nanos", "managed")] + [f"{pairs:.2f}"]
     return "| " + " | ".join([row["program"], row["setting"], *cells, *ratios]) + " |"
 
 
@@ -276,8 +286,8 @@ def main():
     manager = Manager(arguments.cpumgr, arguments.folder)
     rows, skipped = [], []
     try:
-        print("| program | setting | " + " | ".join(RUNTIMES) + " | nanos ratio | managed ratio |")
-        print("|" + "---|" * (len(RUNTIMES) + 4), flush=True)
+        print("| program | setting | " + " | ".join(RUNTIMES) + " | nanos ratio | managed ratio | pair by pair |")
+        print("|" + "---|" * (len(RUNTIMES) + 5), flush=True)
         for name in arguments.only.split(","):
             try:
                 measure(subject(name, arguments.folder), arguments, manager, rows)

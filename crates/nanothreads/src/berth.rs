@@ -7,31 +7,31 @@
 //!
 //! # Protocol
 //! One word, `state`, and whether the VP is `bound`.
-//! Who wakes it: P1 [`FREE`], [`FREED`] or [`PUT`] -> [`PUTTING`], or else does nothing; P2 when `bound`: back to [`FREE`]; P3
-//! puts the VP; P4 [`PUTTING`] -> [`PUT`]. When P4 finds [`RAN`]: P5 it frees the VP -> [`FREED`].
-//! The VP before it runs work: S1 [`PUT`] -> [`SETTLING`]; S2 frees itself unless `bound`; S3 -> [`FREE`]. When it finds
-//! [`PUTTING`] -> [`RAN`], and leaves the rest to P5. [`FREED`] -> [`FREE`].
-//! Who binds or unbinds it: B1 writes `bound`; B2 waits until the state is none of [`PUTTING`], [`RAN`] and [`SETTLING`]; B3
+//! Who wakes it: P1 `FREE`, `FREED` or `PUT` -> `PUTTING`, or else does nothing; P2 when `bound`: back to `FREE`; P3
+//! puts the VP; P4 `PUTTING` -> `PUT`. When P4 finds `RAN`: P5 it frees the VP -> `FREED`.
+//! The VP before it runs work: S1 `PUT` -> `SETTLING`; S2 frees itself unless `bound`; S3 -> `FREE`. When it finds
+//! `PUTTING` -> `RAN`, and leaves the rest to P5. `FREED` -> `FREE`.
+//! Who binds or unbinds it: B1 writes `bound`; B2 waits until the state is none of `PUTTING`, `RAN` and `SETTLING`; B3
 //! binds. Several may do so at once: the last one has the last word (`following`).
-//! The VP that makes children: H1 waits until nobody puts it, and then -> [`HELD`]; H2 takes what mask it likes,
-//! where it was put or is bound; H3 [`HELD`] -> [`FREE`].
+//! The VP that makes children: H1 waits until nobody puts it, and then -> `HELD`; H2 takes what mask it likes,
+//! where it was put or is bound; H3 `HELD` -> `FREE`.
 //!
 //! # Invariants
 //! E-I1  Between H1 and H3 nobody puts the VP.
-//! E-I2  A VP that is not bound has the program's mask when the state is [`FREE`] or [`FREED`].
+//! E-I2  A VP that is not bound has the program's mask when the state is `FREE` or `FREED`.
 //! E-I3  A VP that was bound before the last B3 is where B3 put it.
 //!
 //! # Races
-//! *It runs before it is put.* A is at P3; the VP leaves its bed, finds [`PUTTING`], says [`RAN`] and runs. A puts it on its
-//! home, and finds [`RAN`] at P4: it frees the VP. The VP makes a child in between: it waits at H1 for P5.
-//! *It is put while it runs.* A read that it sleeps, and is held up; the VP ran, settled, and makes a child: [`HELD`], A does
-//! nothing. Or A was first: H1 finds [`PUT`], and the VP frees itself.
-//! *It is bound while it is put.* Either B2 sees [`PUTTING`] and waits, or P2 sees `bound`: each writes, fences, and reads.
+//! *It runs before it is put.* A is at P3; the VP leaves its bed, finds `PUTTING`, says `RAN` and runs. A puts it on its
+//! home, and finds `RAN` at P4: it frees the VP. The VP makes a child in between: it waits at H1 for P5.
+//! *It is put while it runs.* A read that it sleeps, and is held up; the VP ran, settled, and makes a child: `HELD`, A does
+//! nothing. Or A was first: H1 finds `PUT`, and the VP frees itself.
+//! *It is bound while it is put.* Either B2 sees `PUTTING` and waits, or P2 sees `bound`: each writes, fences, and reads.
 //! The same for S1 and S2.
-//! *A handler of a signal on the VP's own thread, amid S2.* It finds [`SETTLING`] at H1, which nobody else will end: it takes it
-//! as [`PUT`]. S3 is an exchange, and fails if that is over.
+//! *A handler of a signal on the VP's own thread, amid S2.* It finds `SETTLING` at H1, which nobody else will end: it takes it
+//! as `PUT`. S3 is an exchange, and fails if that is over.
 //! *A child of `vfork`.* It shares the word, and was born with whatever mask the VP had; since the VP sleeps, a state that is not
-//! [`FREE`] says for as long as the child lives that this may be a home ([`Berth::was_put`]). That is what [`FREED`] is for.
+//! `FREE` says for as long as the child lives that this may be a home ([`Berth::was_put`]). That is what `FREED` is for.
 //!
 //! # Orderings
 //! `state`: AcqRel exchanges, Release stores and Acquire loads pair with each other: who sees that somebody is done sees what it
