@@ -1,48 +1,56 @@
-//! The berth of a virtual processor (VP): whoever wakes it puts it softly on a processor, until it runs; whoever binds it, and
-//! the VP while it makes children, keep those out.
+//! The berth of a virtual processor (VP): whoever wakes it puts it on a processor, until it runs; whoever binds it, and the VP
+//! while it makes children, keep those out.
 //!
-//! A sleeper may leave its bed by itself (`sleeper`), and who wakes it may do so late, or for nothing, since another one was
-//! first. So the VP may be running when it is put, and must not be left there: what it creates would inherit that one
-//! processor, and a bound VP would lose its place.
+//! A sleeper may leave its bed by itself ([`sleeper`](crate::sleeper)), and who wakes it may do so late, or for nothing, since
+//! another one was first. So the VP may be running when it is put, and must not be left there: it would share that processor with
+//! whoever is there although others are idle, what it creates would inherit it, and a bound VP would lose its place.
 //!
 //! # Protocol
 //! One word, `state`, and whether the VP is `bound`.
-//! Who wakes it: P1 `FREE`, `FREED` or `PUT` -> `PUTTING`, or else does nothing; P2 when `bound`: back to `FREE`; P3
-//! puts the VP; P4 `PUTTING` -> `PUT`. When P4 finds `RAN`: P5 it frees the VP -> `FREED`.
-//! The VP before it runs work: S1 `PUT` -> `SETTLING`; S2 frees itself unless `bound`; S3 -> `FREE`. When it finds
-//! `PUTTING` -> `RAN`, and leaves the rest to P5. `FREED` -> `FREE`.
-//! Who binds or unbinds it: B1 writes `bound`; B2 waits until the state is none of `PUTTING`, `RAN` and `SETTLING`; B3
-//! binds. Several may do so at once: the last one has the last word (`following`).
-//! The VP that makes children: H1 waits until nobody puts it, and then -> `HELD`; H2 takes what mask it likes,
-//! where it was put or is bound; H3 `HELD` -> `FREE`.
+//! Who wakes it: P1 `FREE`, `FREED` or `PUT` -> `PUTTING`, or else does nothing; P2 when `bound`: -> `FREE`; P3 puts the VP;
+//! P4 `PUTTING` -> `PUT`. When P4 finds `RAN`: P5 it frees the VP, -> `FREED`. It then wakes the VP, and if that was awake: R1
+//! `PUT` -> `PUTTING`, or else does nothing; R2 as P2; R3 as P5.
+//! The VP before it runs work: S1 `PUT` -> `SETTLING`; S2 frees itself unless `bound`; S3 -> `FREE`. When it finds `PUTTING` ->
+//! `RAN`, and leaves the rest to P5. `FREED` -> `FREE`.
+//! Who binds it: B1 writes `bound`; B2 waits until the state is none of `PUTTING`, `RAN` and `SETTLING`; B3 binds it. Who unbinds
+//! it: B2, B3, B1. Several may do so at once: the last one has the last word ([`following`](crate::following)).
+//! The VP that makes children: H1 waits until nobody puts it, and settles (S1 to S3) if it was put; H2 -> `HELD`; makes them; H3
+//! `HELD` -> `FREE`.
+//!
+//! Both waits are for system calls that somebody makes, and end after [`LONGEST`]: who makes them may have no processor (the
+//! waiter has a higher priority), may have been stopped by a debugger, may not exist in a child of `fork`, or may wait for the
+//! waiter, a handler of a signal, by a lock of the allocator. Then the VP may be put where it should not be, as without the wait.
 //!
 //! # Invariants
-//! E-I1  Between H1 and H3 nobody puts the VP.
-//! E-I2  A VP that is not bound has the program's mask when the state is `FREE` or `FREED`.
+//! E-I1  Between H2 and H3 nobody puts the VP.
+//! E-I2  A VP that is not bound has the program's mask, or its own, when the state is `FREE` or `FREED`.
 //! E-I3  A VP that was bound before the last B3 is where B3 put it.
 //!
 //! # Races
-//! *It runs before it is put.* A is at P3; the VP leaves its bed, finds `PUTTING`, says `RAN` and runs. A puts it on its
+//! *It runs while it is put.* A is at P3; the VP leaves its bed, finds `PUTTING` at S1, says `RAN` and runs. A puts it on its
 //! home, and finds `RAN` at P4: it frees the VP. The VP makes a child in between: it waits at H1 for P5.
-//! *It is put while it runs.* A read that it sleeps, and is held up; the VP ran, settled, and makes a child: `HELD`, A does
-//! nothing. Or A was first: H1 finds `PUT`, and the VP frees itself.
+//! *It is put while it runs.* A read that it sleeps, and is held up; the VP left its bed and settled, and runs. A puts it, and
+//! finds it awake when it wakes it: it frees the VP (R1). The VP makes a child in between: it finds `PUT` at H1. It made one
+//! before: A finds `HELD` at P1. Whether it was awake says an exchange of the VP's (`sleeper`, V1 and W5): if V1 was first, S1
+//! finds what P4 stored.
 //! *It is bound while it is put.* Either B2 sees `PUTTING` and waits, or P2 sees `bound`: each writes, fences, and reads.
-//! The same for S1 and S2.
-//! *A handler of a signal on the VP's own thread, amid S2.* It finds `SETTLING` at H1, which nobody else will end: it takes it
-//! as `PUT`. S3 is an exchange, and fails if that is over.
-//! *A child of `vfork`.* It shares the word, and was born with whatever mask the VP had; since the VP sleeps, a state that is not
-//! `FREE` says for as long as the child lives that this may be a home ([`Berth::was_put`]). That is what `FREED` is for.
+//! The same for S1 and S2, R1 and R2.
+//! *It is unbound while it makes a child.* `bound` falls behind B3: who finds it down has the mask of the program.
+//! *A handler of a signal on the VP's own thread, amid S2.* It finds `SETTLING` at H1, which nobody else will end: it does S2 itself,
+//! and who binds goes on waiting.
+//! *A child of `vfork`.* It shares the word, and was born with whatever mask the VP had; since the VP sleeps, the state says for as
+//! long as the child lives that this may be a home ([`Berth::was_put`]). That is what `FREED` is for.
 //!
 //! # Orderings
-//! `state`: AcqRel exchanges, Release stores and Acquire loads pair with each other: who sees that somebody is done sees what it
-//! did to the mask. The fences of P2, S2 and B2 pair with each other. `bound`: Relaxed, ordered by those, else a hint.
+//! `state`: AcqRel exchanges and Acquire loads pair with each other: who sees that somebody is done sees what it did to the mask. The fences of P2, S2 and B2 pair with each other. `bound`: Relaxed, ordered by those, else a hint.
 
 use platform::sync::atomic::{
     AtomicBool, AtomicU32,
     Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst},
     fence,
 };
-use platform::sync::thread;
+use platform::sync::{pause, thread};
+use std::time::Duration;
 
 /// The VP has the mask of the program, or is bound.
 const FREE: u32 = 0;
@@ -53,11 +61,17 @@ const PUT: u32 = 2;
 /// It runs, and somebody puts it at the same time.
 const RAN: u32 = 3;
 /// Who put it while it ran has freed it.
-const FREED: u32 = 6;
+const FREED: u32 = 4;
 /// It frees itself.
-const SETTLING: u32 = 4;
+const SETTLING: u32 = 5;
 /// It makes children.
-const HELD: u32 = 5;
+const HELD: u32 = 6;
+
+/// A wait yields so many times, and then sleeps between two looks.
+const YIELDS: u32 = 100;
+const NAP: Duration = Duration::from_micros(50);
+/// How long a wait sleeps, in all; the system may take twice as long for it.
+pub const LONGEST: Duration = Duration::from_millis(10);
 
 /// See the module head. Rarely written.
 #[derive(Debug)]
@@ -68,51 +82,74 @@ pub struct Berth {
 
 /// The VP while nobody puts it; see [`Berth::hold`].
 #[derive(Debug)]
-#[must_use = "the VP is put again when this is dropped"]
+#[must_use = "the VP may be put again when this is dropped"]
 pub struct Held<'a> {
     berth: &'a Berth,
+    /// Else an outer one holds it.
     is_mine: bool,
-    was_put: bool,
 }
 
 impl Berth {
-    /// Of a VP that its creator puts somewhere ([`Berth::first`]), and that may run before that.
+    /// Of a VP that its creator is about to put somewhere ([`Berth::put_first`], [`Berth::free_first`]).
     #[must_use]
     pub fn new() -> Self {
         Self { state: AtomicU32::new(PUTTING), bound: AtomicBool::new(false) }
     }
 
-    /// P3 to P5 of the creator. `put` is its home, if it has one, or else the mask of the program.
-    pub fn first(&self, put: impl FnOnce(), free: impl FnOnce()) {
+    /// P3 and P4 of the creator, before anybody can supply or bind the VP. `put` puts it on its home.
+    pub fn put_first(&self, put: impl FnOnce()) {
         put();
-        self.end_put(free);
+        self.change_to(PUT);
     }
 
-    /// P1 to P5. `put` puts the VP on its home; `free` gives it the mask of the program.
+    /// The same of one that has no home. `free` gives it the mask of the program, instead of that of its creator.
+    pub fn free_first(&self, free: impl FnOnce()) {
+        free();
+        self.change_to(FREED);
+    }
+
+    /// P1 to P5. `put` puts the VP on its home; `free` gives it the mask of the program, if it is still there.
     pub fn put(&self, put: impl FnOnce(), free: impl FnOnce()) {
-        if ![FREE, PUT, FREED].into_iter().any(|state| self.exchange(state, PUTTING)) {
-            return;
+        if self.begin_put([FREE, PUT, FREED]) {
+            put();
+            if !self.exchange(PUTTING, PUT) {
+                free();
+                self.change_to(FREED);
+            }
+        }
+    }
+
+    /// R1 to R3. `free` as above.
+    pub fn take_back(&self, free: impl FnOnce()) {
+        if self.begin_put([PUT]) {
+            free();
+            self.change_to(FREED);
+        }
+    }
+
+    /// P1 to P5 at once: `pass` puts the VP somewhere and gives it the mask of the program again.
+    pub fn pass_by(&self, pass: impl FnOnce()) {
+        if self.begin_put([FREE, PUT, FREED]) {
+            pass();
+            self.change_to(FREED);
+        }
+    }
+
+    /// P1 and P2, R1 and R2: whether to go on.
+    fn begin_put<const N: usize>(&self, from: [u32; N]) -> bool {
+        if !from.into_iter().any(|state| self.exchange(state, PUTTING)) {
+            return false;
         }
         // ORDERING: SeqCst fence (P2) - pairs with that of B2.
         fence(SeqCst);
-        if self.is_bound() {
-            // Nothing was done to it: B2 may go on.
-            self.store(FREE);
-            return;
+        let is_bound = self.is_bound();
+        if is_bound {
+            self.change_to(FREE);
         }
-        put();
-        self.end_put(free);
+        !is_bound
     }
 
-    /// P4 and P5.
-    fn end_put(&self, free: impl FnOnce()) {
-        if !self.exchange(PUTTING, PUT) {
-            free();
-            self.store(FREED);
-        }
-    }
-
-    /// S1 to S3, on the VP. Cost: one load of a line that is rarely written.
+    /// S1 to S3, on the VP. `free` gives it the mask of the program. Cost: one load of a line that is rarely written.
     #[inline]
     pub fn settle(&self, free: impl FnOnce()) {
         // ORDERING: Acquire - pairs with P4.
@@ -126,51 +163,82 @@ impl Berth {
         // A failed exec left it held.
         let is_over =
             [(PUTTING, RAN), (FREED, FREE), (HELD, FREE)].into_iter().any(|(from, to)| self.exchange(from, to));
-        if is_over || !self.exchange(PUT, SETTLING) {
-            return;
+        if !is_over && self.exchange(PUT, SETTLING) {
+            self.free_unless_bound(free);
+            self.change_to(FREE);
         }
+    }
+
+    /// S2.
+    fn free_unless_bound(&self, free: impl FnOnce()) {
         // ORDERING: SeqCst fence (S2) - pairs with that of B2.
         fence(SeqCst);
         if !self.is_bound() {
             free();
         }
-        // Else a handler of a signal was here.
-        self.exchange(SETTLING, FREE);
     }
 
-    /// B1 to B3. `go` binds the VP, or unbinds it.
-    pub fn bind(&self, bound: bool, go: impl FnOnce()) {
+    /// B1 to B3. `go` binds the VP.
+    pub fn bind(&self, go: impl FnOnce()) {
         // ORDERING: Relaxed (B1) - ordered by the fence.
-        self.bound.store(bound, Relaxed);
+        self.bound.store(true, Relaxed);
         // ORDERING: SeqCst fence (B2) - pairs with those of P2 and S2.
         fence(SeqCst);
-        // ORDERING: Acquire - pairs with the ends of P5 and S3.
-        while matches!(self.state.load(Acquire), PUTTING | RAN | SETTLING) {
-            thread::yield_now();
-        }
+        self.wait_while(|state| matches!(state, PUTTING | RAN | SETTLING));
         go();
     }
 
-    /// H1, on the VP: nobody puts it until the answer is dropped. Makes no call but to yield, and may be called in handlers of
-    /// signals.
-    pub fn hold(&self) -> Held<'_> {
-        let held = |is_mine, was_put| Held { berth: self, is_mine, was_put };
+    /// B2, B3 and B1. `go` gives the VP the mask of the program.
+    pub fn unbind(&self, go: impl FnOnce()) {
+        // Nobody puts one that is bound, but somebody may since before that, if a wait was too long.
+        self.wait_while(|state| matches!(state, PUTTING | RAN | SETTLING));
+        go();
+        // ORDERING: Release - who sees that makes children with the mask of the program.
+        self.bound.store(false, Release);
+    }
+
+    /// H1 and H2, on the VP: nobody puts it until the answer is dropped. `free` gives it the mask of the program, if it is where it
+    /// was put. Makes system calls only, and may be called in handlers of signals.
+    pub fn hold(&self, free: impl Fn()) -> Held<'_> {
+        let held = |is_mine| Held { berth: self, is_mine };
         loop {
-            // ORDERING: Acquire - pairs with P5.
-            match self.state.load(Acquire) {
-                HELD => return held(false, false),
-                PUTTING | RAN => thread::yield_now(),
-                state if self.exchange(state, HELD) => return held(true, matches!(state, PUT | SETTLING)),
+            match self.wait_while(|state| matches!(state, PUTTING | RAN)) {
+                HELD => return held(false),
+                // Its own, under a handler of a signal; or somebody who does not go on.
+                SETTLING | PUTTING | RAN => {
+                    self.free_unless_bound(&free);
+                    return held(false);
+                }
+                PUT => self.settle_now(&free),
+                state if self.exchange(state, HELD) => return held(true),
                 _ => {}
             }
+            // Settled, or somebody was faster.
+            pause();
+        }
+    }
+
+    /// The state when it is not so any more, or after [`LONGEST`].
+    fn wait_while(&self, is_so: impl Fn(u32) -> bool) -> u32 {
+        let most = YIELDS + (LONGEST.as_micros() / NAP.as_micros()) as u32;
+        let mut looks = 0;
+        loop {
+            // ORDERING: Acquire - pairs with the ends of P2, P4, P5 and S3.
+            let state = self.state.load(Acquire);
+            if !is_so(state) || looks == most {
+                return state;
+            }
+            // In a model somebody always goes on.
+            looks += u32::from(cfg!(not(loom)));
+            if looks < YIELDS { thread::yield_now() } else { std::thread::sleep(NAP) }
         }
     }
 
     /// True when a manager's grant, or the program's wish, bound it.
     #[inline]
     pub fn is_bound(&self) -> bool {
-        // ORDERING: Relaxed - a hint, or ordered by a fence.
-        self.bound.load(Relaxed)
+        // ORDERING: Acquire - pairs with B1 of who unbinds it; else a hint, or ordered by a fence.
+        self.bound.load(Acquire)
     }
 
     /// True when the VP, if it is not bound, is on its home until it runs.
@@ -179,10 +247,10 @@ impl Berth {
         self.state.load(Acquire) == PUT
     }
 
-    /// True when the VP was put since it last ran work, or before that and it was not noticed in time.
+    /// True when the VP was put since it last ran work, and may have been there since then.
     pub fn was_put(&self) -> bool {
         // ORDERING: Acquire - pairs with P4.
-        self.state.load(Acquire) != FREE
+        !matches!(self.state.load(Acquire), FREE | HELD)
     }
 
     fn exchange(&self, from: u32, to: u32) -> bool {
@@ -190,9 +258,9 @@ impl Berth {
         self.state.compare_exchange(from, to, AcqRel, Relaxed).is_ok()
     }
 
-    fn store(&self, state: u32) {
-        // ORDERING: Release - see the module head.
-        self.state.store(state, Release);
+    fn change_to(&self, state: u32) {
+        // ORDERING: AcqRel - see the module head.
+        self.state.swap(state, AcqRel);
     }
 }
 
@@ -203,13 +271,7 @@ impl Default for Berth {
 }
 
 impl Held<'_> {
-    /// True when the VP may be on its home: it frees itself before it makes a child.
-    #[must_use]
-    pub fn was_put(&self) -> bool {
-        self.was_put
-    }
-
-    /// For who becomes another program: nobody puts the VP any more. Should the exec fail, it settles when it next runs work.
+    /// For who becomes another program: nobody puts the VP any more. Should the exec fail, that ends when it next runs work.
     pub fn for_good(mut self) {
         self.is_mine = false;
     }

@@ -108,7 +108,7 @@ pub(crate) fn wake(members: &[&'static Vp]) {
 #[cold]
 fn wake_sleepers(members: &[&'static Vp]) {
     let beds: Vec<_> = members.iter().filter(|vp| vp.may_sleep()).map(|vp| vp.bed()).collect();
-    sleeper::wake(&beds, Rare::before_wake);
+    sleeper::wake(&beds, Rare::WAKE);
 }
 
 /// Supplies `members` by their own lines: member 1 first. What is `recoverable` may be taken back.

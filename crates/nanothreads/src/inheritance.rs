@@ -21,7 +21,7 @@
 
 use crate::berth::Held;
 use crate::engine_state::engine;
-use crate::local::{self, Local, local};
+use crate::local::{self, Local, Pin, local};
 use crate::vp::Vp;
 use platform::affinity;
 use platform::mask::{self, Mask};
@@ -30,7 +30,7 @@ use platform::mask::{self, Mask};
 /// thread, which would else inherit the one processor that the member is bound to under a processor manager, or was put on when
 /// it was woken.
 ///
-/// Cost: nothing where the calling thread is none of this crate's; an exchange where it is not bound; else three system calls. A
+/// Cost: nothing where the calling thread is none of this crate's; two exchanges where it is not bound; else three system calls. A
 /// child by `fork` alone needs no such thing, nor does anything where the drop-in OpenMP library is loaded before the C library.
 ///
 /// ```
@@ -43,7 +43,7 @@ pub fn unbound<R>(body: impl FnOnce() -> R) -> R {
     if let Some(local) = local::existing() {
         local.end_long_turns();
     }
-    let _unbound = local::own_vp().map(Unbound::begin);
+    let _unbound = local::existing().and_then(|local| Some(Unbound::begin(local, local.vp()?)));
     body()
 }
 
@@ -71,7 +71,7 @@ pub fn before_exec() {
     let Some(vp) = local::own_vp() else { return };
     if vp.tid() == Some(mask::current_task()) {
         let held = vp.hold();
-        if vp.is_bound() || held.was_put() {
+        if vp.is_bound() {
             take_programs_mask();
             forget_place(vp);
         }
@@ -89,15 +89,14 @@ fn take_programs_mask() {
 /// Whether the caller, a child of the virtual processor's thread that shares its memory, has a mask that it was born with and
 /// that is not the program's.
 fn is_inherited(vp: &Vp) -> bool {
-    if !vp.is_bound() && !vp.was_put() {
-        return false;
-    }
     // A kernel that does not say: more processors than there are kernels for.
-    let Ok(own) = Mask::of(None) else { return true };
+    let Ok(own) = Mask::of(None) else { return vp.is_bound() };
+    if !vp.is_bound() {
+        return vp.was_put_on(&own);
+    }
     // The thread is not found in another namespace of process numbers.
     vp.tid().is_some_and(|tid| Mask::of(Some(tid)).is_ok_and(|parents| parents == own))
         || vp.cpu().is_some_and(|cpu| own.is_only(cpu))
-        || vp.was_put() && vp.home().is_some_and(|cpu| own.is_only(cpu))
 }
 
 /// Wherever the calling thread was put, it is there no more: it looks at its next safe point.
@@ -112,16 +111,18 @@ struct Unbound {
     /// The mask of a bound one.
     before: Option<Mask>,
     _held: Held<'static>,
+    /// Another nano-thread would undo this one's change.
+    _pin: Pin<'static>,
 }
 
 impl Unbound {
-    fn begin(vp: &'static Vp) -> Self {
-        let held = vp.hold();
+    fn begin(local: &'static Local, vp: &'static Vp) -> Self {
+        let (_pin, _held) = (local.pin(), vp.hold());
         let before = if vp.is_bound() { Mask::of(None).ok() } else { None };
-        if before.is_some() || held.was_put() {
+        if before.is_some() {
             take_programs_mask();
         }
-        Self { vp, before, _held: held }
+        Self { vp, before, _held, _pin }
     }
 }
 

@@ -8,6 +8,9 @@
 //! sleepers into `next` of the earlier ones, two for each; K4 visits the first two. To *visit* somebody: V1 takes its
 //! `asleep` down; V2 if that was up: futex wake; V3 if it was down already: visits those in its `next` in its place.
 //!
+//! Before V1 the waker prepares the sleeper, for which it may do something else in between (it leaves by itself, or another
+//! one wakes it): where V1 finds it awake, the waker takes that back ([`Preparation`]).
+//!
 //! The waker makes two system calls, however many sleep; everybody is awake after log2(n) wakes in a row.
 //!
 //! # Races
@@ -39,6 +42,30 @@ use std::time::Duration;
 const AWAKE: u32 = 0;
 const ASLEEP: u32 = 1;
 
+/// What who wakes somebody does before, and takes back where it finds him awake.
+#[derive(Debug)]
+pub struct Preparation<T> {
+    /// Before the wake.
+    pub before: fn(&T),
+    /// Behind one of somebody who was awake: he may have run in between, and was prepared for nothing.
+    pub in_vain: fn(&T),
+}
+
+impl<T> Preparation<T> {
+    /// There is nothing to take back.
+    pub fn only(before: fn(&T)) -> Self {
+        Self { before, in_vain: |_| {} }
+    }
+}
+
+impl<T> Clone for Preparation<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Preparation<T> {}
+
 /// A place where one thread sleeps; `who` says which. See the module head.
 #[derive(Debug)]
 pub struct Sleeper<T: 'static> {
@@ -58,8 +85,8 @@ impl<T> Sleeper<T> {
     }
 
     /// Sleeps until `look` says `Ready`, looking at least once before each sleep; then wakes those that its waker left to
-    /// it, calling `prepare` for each before. For the one thread that sleeps here.
-    pub fn sleep_until(&self, look: impl FnMut() -> Look, prepare: fn(&T)) {
+    /// it, with `prepare`. For the one thread that sleeps here.
+    pub fn sleep_until(&self, look: impl FnMut() -> Look, prepare: Preparation<T>) {
         self.sleep_with_alarm(look, || None, prepare);
     }
 
@@ -68,7 +95,7 @@ impl<T> Sleeper<T> {
         &self,
         mut look: impl FnMut() -> Look,
         alarm: impl Fn() -> Option<Duration>,
-        prepare: fn(&T),
+        prepare: Preparation<T>,
     ) {
         let mut is_first = true;
         loop {
@@ -106,10 +133,11 @@ impl<T> Sleeper<T> {
         self.asleep.word().load(Relaxed) == ASLEEP
     }
 
-    /// Wakes the thread and those that hang below it (V1 to V3), after calling `prepare`.
-    fn visit(&self, prepare: fn(&T)) {
-        prepare(&self.who);
+    /// Wakes the thread and those that hang below it (V1 to V3), with `prepare`.
+    fn visit(&self, prepare: Preparation<T>) {
+        (prepare.before)(&self.who);
         if !self.wake_if_asleep() {
+            (prepare.in_vain)(&self.who);
             self.visit_next(prepare);
         }
     }
@@ -124,7 +152,7 @@ impl<T> Sleeper<T> {
         was_asleep
     }
 
-    fn visit_next(&self, prepare: fn(&T)) {
+    fn visit_next(&self, prepare: Preparation<T>) {
         for place in &self.next {
             // ORDERING: Relaxed - see the module head.
             let sleeper = place.swap(ptr::null_mut(), Relaxed);
@@ -147,7 +175,7 @@ impl<T> Sleeper<T> {
 /// Wakes all of `sleepers`: K3 and K4. Call it after their conditions were made true and [`membarrier::light`], with
 /// those that [`Sleeper::may_sleep`]. Each is prepared, by whoever wakes it, before it wakes.
 #[cold]
-pub fn wake<T>(sleepers: &[&'static Sleeper<T>], prepare: fn(&T)) {
+pub fn wake<T>(sleepers: &[&'static Sleeper<T>], prepare: Preparation<T>) {
     let (mine, rest) = sleepers.split_at(sleepers.len().min(2));
     let mut orphans = Vec::new();
     for (index, sleeper) in rest.iter().enumerate() {
@@ -174,6 +202,21 @@ mod tests {
         Box::leak(Box::new(Sleeper::new(AtomicU32::new(0))))
     }
 
+    fn count(times: &AtomicU32) {
+        times.fetch_add(1, SeqCst);
+    }
+
+    #[test]
+    fn who_is_awake_when_he_is_woken_was_prepared_in_vain() {
+        let bed = leak(0);
+        let prepare = Preparation { before: count, in_vain: |times| _ = times.fetch_add(10, SeqCst) };
+        bed.asleep.word().store(ASLEEP, SeqCst);
+        bed.visit(prepare);
+        assert_eq!(bed.who.load(SeqCst), 1);
+        bed.visit(prepare);
+        assert_eq!(bed.who.load(SeqCst), 12);
+    }
+
     #[test]
     fn many_sleepers_are_all_woken_and_each_is_prepared() {
         let sleepers: Vec<_> = (0..20).map(leak).collect();
@@ -184,12 +227,7 @@ mod tests {
                 let round = Arc::clone(&round);
                 std::thread::spawn(move || {
                     for expected in 1..=50 {
-                        sleeper.sleep_until(
-                            || Look::from(round.load(SeqCst) >= expected),
-                            |times| {
-                                times.fetch_add(1, SeqCst);
-                            },
-                        );
+                        sleeper.sleep_until(|| Look::from(round.load(SeqCst) >= expected), Preparation::only(count));
                     }
                 })
             })
@@ -202,9 +240,7 @@ mod tests {
             round.store(number, SeqCst);
             membarrier::light();
             let asleep: Vec<_> = sleepers.iter().copied().filter(|sleeper| sleeper.may_sleep()).collect();
-            wake(&asleep, |times| {
-                times.fetch_add(1, SeqCst);
-            });
+            wake(&asleep, Preparation::only(count));
             std::thread::yield_now();
         }
         threads.into_iter().for_each(|thread| thread.join().unwrap());
@@ -216,9 +252,7 @@ mod tests {
         let sleepers: Vec<_> = (0..7).map(leak).collect();
         // As if all were about to sleep: nobody is in the kernel, so nobody passes the wake on.
         sleepers.iter().for_each(|sleeper| sleeper.asleep.word().store(ASLEEP, SeqCst));
-        let count = |times: &AtomicU32| {
-            times.fetch_add(1, SeqCst);
-        };
+        let count = Preparation::only(count);
         wake(&sleepers, count);
         let visited = || sleepers.iter().map(|sleeper| sleeper.who.load(SeqCst)).collect::<Vec<_>>();
         assert_eq!(visited(), [1, 1, 0, 0, 0, 0, 0]);

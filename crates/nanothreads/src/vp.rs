@@ -15,7 +15,7 @@ use crate::open_ring::OpenRing;
 use crate::panics::{FirstPanic, NoUnwinding, Payload};
 use crate::patience::{self, Wait};
 use crate::safe_point;
-use crate::sleeper::Sleeper;
+use crate::sleeper::{Preparation, Sleeper};
 use crate::slot::Supplied;
 use crate::team::{Region, Work};
 use crate::wait_point::{Look, WaitPoint};
@@ -284,7 +284,7 @@ impl Vp {
     fn sleep(&self, mut look: impl FnMut() -> Look, lingers_since: Option<Ticks>) {
         self.station().note_bed();
         let Some(managed) = engine().managed() else {
-            return self.bed.sleep_until(look, Rare::before_wake);
+            return self.bed.sleep_until(look, Rare::WAKE);
         };
         // Who spun has had nothing to do for so long already.
         let (since, before) = match lingers_since {
@@ -306,7 +306,7 @@ impl Vp {
             }
             seen
         };
-        self.bed.sleep_with_alarm(tell, || alarm.get(), Rare::before_wake);
+        self.bed.sleep_with_alarm(tell, || alarm.get(), Rare::WAKE);
         if is_told {
             managed.is_awake(self);
         }
@@ -479,9 +479,15 @@ impl fmt::Display for Vp {
 }
 
 impl Rare {
-    /// What whoever wakes the VP does first.
-    pub(crate) fn before_wake(&self) {
+    /// What whoever wakes the VP does.
+    pub(crate) const WAKE: Preparation<Self> = Preparation { before: Self::before_wake, in_vain: Self::was_awake };
+
+    fn before_wake(&self) {
         local::local().counters().woke();
         self.station.place();
+    }
+
+    fn was_awake(&self) {
+        self.station.displace();
     }
 }

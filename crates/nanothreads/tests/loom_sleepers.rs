@@ -6,7 +6,7 @@
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use loom::thread;
-use nanothreads::sleeper::{Sleeper, wake};
+use nanothreads::sleeper::{Preparation, Sleeper, wake};
 use nanothreads::wait_point::Look;
 use platform::futex::PrivateFutex;
 use platform::membarrier;
@@ -50,7 +50,7 @@ fn a_sleeper_that_sleeps_on_without_a_barrier_is_caught() {
 }
 
 /// Nothing to do before a wake.
-fn nothing(_: &()) {}
+const NOTHING: Preparation<()> = Preparation { before: |()| {}, in_vain: |()| {} };
 
 /// Sleepers, each with a condition of its own.
 struct Row<const COUNT: usize> {
@@ -65,7 +65,7 @@ impl<const COUNT: usize> Row<COUNT> {
     }
 
     fn sleep(&self, place: usize) {
-        self.beds[place].sleep_until(|| Look::from(self.conditions[place].load(Relaxed)), nothing);
+        self.beds[place].sleep_until(|| Look::from(self.conditions[place].load(Relaxed)), NOTHING);
     }
 
     /// Makes all conditions true and wakes who may sleep.
@@ -76,7 +76,7 @@ impl<const COUNT: usize> Row<COUNT> {
         // ORDERING: light fence (K1) - pairs with the sleeper's heavy one.
         membarrier::light();
         let asleep: Vec<_> = self.beds.iter().copied().filter(|bed| bed.may_sleep()).collect();
-        wake(&asleep, nothing);
+        wake(&asleep, NOTHING);
     }
 }
 
@@ -126,7 +126,7 @@ fn wake_three(passes_on: bool) {
     let asleep: Vec<_> = [0, 1, 2].into_iter().filter(|&place| row.beds[place].may_sleep() || place == 1).collect();
     let beds: Vec<_> = asleep.iter().map(|&place| row.beds[place]).collect();
     if passes_on {
-        wake(&beds, nothing);
+        wake(&beds, NOTHING);
     } else {
         let (mine, rest) = beds.split_at(beds.len().min(2));
         rest.iter().for_each(|bed| assert!(mine[0].hang(bed), "both places are free"));
@@ -160,7 +160,7 @@ fn a_wake_is_passed_on_by_somebody_who_sleeps_again() {
             let (row, again) = (Arc::clone(&row), Arc::clone(&again));
             thread::spawn(move || {
                 row.sleep(0);
-                row.beds[0].sleep_until(|| Look::from(again.load(Relaxed)), nothing);
+                row.beds[0].sleep_until(|| Look::from(again.load(Relaxed)), NOTHING);
             })
         };
         let third = {
@@ -171,11 +171,11 @@ fn a_wake_is_passed_on_by_somebody_who_sleeps_again() {
             condition.store(true, Relaxed);
         }
         membarrier::light();
-        wake(&row.beds, nothing);
+        wake(&row.beds, NOTHING);
         third.join().unwrap();
         again.store(true, Relaxed);
         membarrier::light();
-        wake(&row.beds[..1], nothing);
+        wake(&row.beds[..1], NOTHING);
         first.join().unwrap();
     });
 }

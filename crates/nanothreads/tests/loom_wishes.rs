@@ -10,7 +10,7 @@ use loom::sync::atomic::{
 };
 use loom::thread;
 use nanothreads::sizer::Lease;
-use nanothreads::sleeper::{Sleeper, wake};
+use nanothreads::sleeper::{Preparation, Sleeper, wake};
 use nanothreads::wait_point::Look;
 use nanothreads::wishes::{Asks, SERIAL, Wishes};
 use platform::affinity::CpuId;
@@ -139,7 +139,7 @@ impl Model {
             }
             Look::Pending
         };
-        self.bed.sleep_until(look, |()| {});
+        self.bed.sleep_until(look, Preparation::only(|()| {}));
         if self.planted == Planted::LowersUnseen {
             self.lower();
         } else if is_told && self.planted != Planted::StaysDown {
@@ -161,7 +161,7 @@ fn region_while_it_falls(lease: Lease, planted: Planted) {
     model.supplied.store(true, Release);
     membarrier::light();
     if model.bed.may_sleep() {
-        wake(&[&model.bed], |()| {});
+        wake(&[&model.bed], Preparation::only(|()| {}));
     }
     vp.join().unwrap();
     assert!(!model.wishes.are_down(), "{DOWN}");

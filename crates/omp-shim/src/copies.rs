@@ -21,7 +21,7 @@ use std::ptr;
 use std::slice;
 
 /// What the tables' layout is; to be raised with every change to it or to what its functions mean.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 /// The note's type.
 const TYPE: u32 = 1;
 const NAME: &[u8; 6] = b"NANOS\0";
@@ -280,7 +280,8 @@ impl Host {
         }
     }
 
-    /// Whether what the calling thread starts would inherit processors that the engine bound it to.
+    /// Whether what the calling thread starts might inherit a processor that the engine put it on: it had better be started in
+    /// [`Host::unbound`].
     pub(crate) fn needs_unbound(self) -> bool {
         match self {
             Self::Own => engine::needs_unbound(),

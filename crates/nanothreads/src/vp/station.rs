@@ -9,6 +9,7 @@ use crate::engine_state::engine;
 use crate::following::{Following, Helped};
 use crate::placement::Home;
 use platform::affinity::{self, CpuId, CpuSet, Tid};
+use platform::mask::Mask;
 use platform::pthread::Pthread;
 use std::sync::OnceLock;
 use std::sync::atomic::{
@@ -33,6 +34,8 @@ pub(super) struct Station {
     lodging: AtomicUsize,
     /// The processor where it is to wake, or [`NOWHERE`].
     home: AtomicU32,
+    /// The processor where it was put last, or [`NOWHERE`].
+    put_on: AtomicU32,
     /// The processor where it fell asleep.
     slept_on: AtomicU32,
     number: usize,
@@ -52,6 +55,7 @@ impl Station {
             berth: Berth::new(),
             lodging: AtomicUsize::new(Home::Of(number).to_word()),
             home: AtomicU32::new(NOWHERE),
+            put_on: AtomicU32::new(NOWHERE),
             slept_on: AtomicU32::new(NOWHERE),
             number,
             seat: AtomicUsize::new(number),
@@ -65,8 +69,8 @@ impl Station {
         // The new thread inherited the creator's mask, which may be that of a bound virtual processor, and would start
         // on the creator's processor.
         match home {
-            Some(cpu) => self.berth.first(|| put(&thread, cpu), || free_from(&thread, cpu)),
-            None => self.berth.first(|| free(&thread), || {}),
+            Some(cpu) => self.berth.put_first(|| self.put(&thread, cpu)),
+            None => self.berth.free_first(|| free(&thread)),
         }
         self.thread.set(thread).expect("set once, by the creator");
     }
@@ -105,37 +109,60 @@ impl Station {
         }
         let Some(thread) = self.thread.get() else { return };
         if self.berth.is_put() || thread.affinity().is_ok_and(|mask| mask == *engine().mask()) {
-            self.berth.put(|| put(thread, CpuId(home)), || free_from(thread, CpuId(home)));
+            self.berth.put(|| self.put(thread, CpuId(home)), || self.free_from(thread));
         }
     }
 
-    fn restrict(&self, cpus: &CpuSet, cpu: u32, bound: bool) {
+    /// The VP was awake when it was woken on its home: it may have run before it was put there.
+    pub(super) fn displace(&self) {
+        if let Some(thread) = self.thread.get() {
+            self.berth.take_back(|| self.free_from(thread));
+        }
+    }
+
+    /// Puts the VP's thread on processor `cpu`. Placement is a hint: a processor that went offline in the meantime costs speed,
+    /// not correctness.
+    fn put(&self, thread: &Pthread, cpu: CpuId) {
+        // ORDERING: Relaxed - ordered by the berth's word.
+        self.put_on.store(cpu.0, Relaxed);
+        let _ = thread.set_affinity(&CpuSet::single(cpu));
+    }
+
+    /// Frees it, unless the program has bound it itself meanwhile.
+    fn free_from(&self, thread: &Pthread) {
+        let is_there = |mask: CpuSet| mask.len() == 1 && mask.first() == self.put_on();
+        if thread.affinity().is_ok_and(is_there) {
+            free(thread);
+        }
+    }
+
+    /// Where it was put last.
+    fn put_on(&self) -> Option<CpuId> {
+        // ORDERING: Relaxed - ordered by the berth's word.
+        let cpu = self.put_on.load(Relaxed);
+        (cpu != NOWHERE).then_some(CpuId(cpu))
+    }
+
+    /// Binds it, to `cpu` alone if there is one.
+    fn bind(&self, cpus: &CpuSet, cpu: Option<CpuId>) {
         let Some(thread) = self.thread.get() else { return };
         // ORDERING: Relaxed - a hint.
-        self.cpu.store(cpu, Relaxed);
-        self.berth.bind(bound, || {
-            // A grant whose processor went offline is corrected by the manager's next grant.
-            let _ = thread.set_affinity(cpus);
-        });
+        self.cpu.store(cpu.map_or(NOWHERE, |cpu| cpu.0), Relaxed);
+        // A grant whose processor went offline is corrected by the manager's next grant.
+        self.berth.bind(|| _ = thread.set_affinity(cpus));
+    }
+
+    fn unbind(&self) {
+        let Some(thread) = self.thread.get() else { return };
+        // ORDERING: Relaxed - a hint.
+        self.cpu.store(NOWHERE, Relaxed);
+        self.berth.unbind(|| free(thread));
     }
 }
 
-/// Puts a VP's thread on processor `cpu`. Placement is a hint: a processor that went offline in the meantime costs speed, not
-/// correctness.
-fn put(thread: &Pthread, cpu: CpuId) {
-    let _ = thread.set_affinity(&CpuSet::single(cpu));
-}
-
-/// Lets a VP's thread run anywhere in the program's mask. A refusal costs speed as well.
+/// Lets a VP's thread run anywhere in the program's mask. A refusal costs speed.
 fn free(thread: &Pthread) {
     let _ = thread.set_affinity(engine().mask());
-}
-
-/// The same for one that runs, unless the program has put it elsewhere meanwhile.
-fn free_from(thread: &Pthread, cpu: CpuId) {
-    if thread.affinity().is_ok_and(|mask| mask == CpuSet::single(cpu)) {
-        free(thread);
-    }
 }
 
 impl Vp {
@@ -159,13 +186,10 @@ impl Vp {
             && thread.affinity().is_ok_and(|mask| mask == *engine().mask())
         {
             // Not held there.
-            station.berth.put(
-                || {
-                    put(thread, cpu);
-                    free(thread);
-                },
-                || {},
-            );
+            station.berth.pass_by(|| {
+                station.put(thread, cpu);
+                free(thread);
+            });
         }
     }
 
@@ -182,32 +206,31 @@ impl Vp {
         });
     }
 
-    /// Nobody puts the VP, which calls, until the answer is dropped.
+    /// Nobody puts the VP, which calls, until the answer is dropped; nor is it where it was put. For handlers of signals, too.
     pub(crate) fn hold(&self) -> Held<'_> {
-        self.station().berth.hold()
+        let station = self.station();
+        station.berth.hold(|| {
+            // The program may have bound it itself.
+            if Mask::of(None).is_ok_and(|own| station.put_on().is_some_and(|cpu| own.is_only(cpu))) {
+                let _ = affinity::set_affinity(None, engine().mask());
+            }
+        })
     }
 
-    /// True when the VP may have been on its home only when it made a child by `vfork`, in which it sleeps.
-    pub(crate) fn was_put(&self) -> bool {
-        self.station().berth.was_put()
-    }
-
-    /// The processor where it wakes, or woke, if any is said.
-    pub(crate) fn home(&self) -> Option<CpuId> {
-        // ORDERING: Relaxed - written before the VP was put, and who sees that sees this.
-        let home = self.station().home.load(Relaxed);
-        (home != NOWHERE).then_some(CpuId(home))
+    /// True when `own` may be what a child of the VP, which sleeps, was born with by `vfork` because the VP was put there.
+    pub(crate) fn was_put_on(&self, own: &Mask) -> bool {
+        let station = self.station();
+        station.berth.was_put() && station.put_on().is_some_and(|cpu| own.is_only(cpu))
     }
 
     /// Binds the VP to `cpus`.
     pub(crate) fn bind(&self, cpus: &CpuSet) {
-        let only = if cpus.len() == 1 { cpus.first() } else { None };
-        self.station().restrict(cpus, only.map_or(NOWHERE, |cpu| cpu.0), true);
+        self.station().bind(cpus, cpus.first().filter(|_| cpus.len() == 1));
     }
 
     /// Lets the VP run anywhere in the program's mask again.
     pub(crate) fn unbind(&self) {
-        self.station().restrict(engine().mask(), NOWHERE, false);
+        self.station().unbind();
     }
 
     /// Its number for a manager.

@@ -1,5 +1,6 @@
 //! Programs that a member of a region starts, and threads that it makes: they have the mask that this program was started with
-//! (D2), not that of a thread which is bound under a manager, or was put on one processor when it was woken. What `fork` makes has it anyway (`nanothreads::unbound`'s module).
+//! (D2), not that of a thread which is bound under a manager, or was put on one processor when it was woken. What `fork` makes has
+//! it anyway (`nanothreads::unbound`'s module).
 //!
 //! The shared library stands in front of the C library (programs that are linked with it name it first, and `cpumgr run`
 //! preloads it into others), and shows calls of the C library's names, in `abi/starters.s`:
@@ -7,8 +8,8 @@
 //!   library's own. That serves whoever made the child: `vfork`, `clone`, a spawn of the program's own. It calls nothing but
 //!   the kernel, since a child of `vfork` or a signal handler may be there.
 //! - `posix_spawn`, `posix_spawnp`, `system`, `popen` and `pthread_create` make their child inside the C library, where nobody
-//!   else comes in. On threads that are none of the engine's they are jumps as well, so that who is cancelled in `system` finds no frame of ours;
-//!   on those that are, the functions here lend the thread the program's mask for as long as the call takes.
+//!   else comes in. On threads that are none of the engine's they are jumps as well, so that who is cancelled in `system` finds
+//!   no frame of ours; on those that are, the functions here lend the thread the program's mask for as long as the call takes.
 //!
 //! What the next library has under these names is looked up when this one is loaded, not at the first call: that may be in a
 //! child of `vfork`. The one call before that, of a library that starts programs while it is being loaded, looks itself.
