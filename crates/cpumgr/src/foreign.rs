@@ -10,9 +10,9 @@
 //!    program holds alone, what the thread that is meant to run there waited is the stranger's share, without what the
 //!    program's other threads ran: members without a processor of their own, and threads that are none of the engine's.
 //!    The initial thread counts as the master, and one processor of what other threads run, where it does not run itself.
-//! 2. A share of [`CONTENDED`] makes a suspect, a second window with as much, in which the processor was busy, decides. Where threads
-//!    begin, the time before is the first window, if it was looked at closely: if others than the programs ran as much, all busy
-//!    processors are suspects.
+//! 2. A share of [`CONTENDED`] makes a suspect, a second window with as much, at whose end the processor was busy for [`TICKS`],
+//!    decides. Where threads begin, the time before is the first window, if it was looked at closely: if others than the programs
+//!    ran as much, all busy processors are suspects.
 //! 3. What was left comes back when nobody uses it: its own busy time, or that of the whole machine without what the
 //!    programs ran, is below [`CALM`] for a time of patience, which doubles each time that the stranger was back at once.
 //! 4. Two managers that leave the same processor to each other would come back at once, too: patience has a part that
@@ -20,8 +20,8 @@
 //! 5. Each program keeps a processor (`Ledger::leave_to_others`): leaving one never makes programs share another.
 //!
 //! Windows are short while a program is new ([`QUICK`]), otherwise there is a look in [`PERIOD`]: one small file for each
-//! processor that is held, and never more than a two-hundredth of the manager's time; a fortieth in the few windows behind an
-//! arrival, which a look of a third of a millisecond would else make four times as long. Processes of lower priority (`nice`)
+//! processor that is held, and never more than a two-hundredth of the manager's time; a twentieth in the few windows behind an
+//! arrival, which a look of a third of a millisecond would else make nine times as long. Processes of lower priority (`nice`)
 //! make nobody wait, and are none.
 //!
 //! # Papers
@@ -39,15 +39,17 @@ const MS: Nanos = 1_000_000;
 pub const CONTENDED: f64 = 0.25;
 /// Share below which a processor is unused.
 pub const CALM: f64 = 0.15;
-/// A window while something is being found out.
-pub const QUICK: Nanos = 15 * MS;
+/// A window while something is being found out: two slices of the kernel, and a half.
+pub const QUICK: Nanos = 7_500_000;
 /// The quick windows that a new program is given.
-const QUICK_WINDOWS: u32 = 4;
+const QUICK_WINDOWS: u32 = 8;
+/// How busy a processor was is known over so long: the kernel counts that in ticks of up to two thirds of it.
+pub const TICKS: Nanos = 15 * MS;
 /// A window is at least so many times as long as a look.
 const REST: Nanos = 200;
 /// The same of the few windows behind an arrival.
-const QUICK_REST: Nanos = 40;
-/// A processor on which two compete is never idle. The kernel counts that in ticks as long as a window.
+const QUICK_REST: Nanos = 20;
+/// A processor on which two compete is never idle.
 const BUSY: f64 = 0.5;
 /// A window otherwise: a sign of life is due as often.
 pub const PERIOD: Nanos = 250 * MS;
@@ -127,6 +129,8 @@ pub struct Foreign {
     returned: BTreeMap<u32, Returned>,
     suspects: BTreeSet<u32>,
     last: Option<Sample>,
+    /// The one before: windows may be too short for ticks.
+    earlier: Option<Sample>,
     /// The next sample ends the time before threads began.
     begins: bool,
     quick: u32,
@@ -141,7 +145,8 @@ impl Foreign {
         // A generator of xorshift's kind stays at 0 for ever.
         let dice = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
         let (returned, suspects) = (BTreeMap::new(), BTreeSet::new());
-        Self { left: Vec::new(), returned, suspects, last: None, begins: false, quick: 0, next: None, dice }
+        let (last, earlier) = (None, None);
+        Self { left: Vec::new(), returned, suspects, last, earlier, begins: false, quick: 0, next: None, dice }
     }
 
     /// When to look again; `None` without programs.
@@ -166,7 +171,7 @@ impl Foreign {
 
     /// No program is there: nothing is left to others, and nothing is looked at.
     pub fn forget(&mut self) {
-        (self.quick, self.next, self.last) = (0, None, None);
+        (self.quick, self.next, self.last, self.earlier) = (0, None, None, None);
         self.left.clear();
         self.returned.clear();
         self.suspects.clear();
@@ -180,16 +185,18 @@ impl Foreign {
     /// Takes a sample in.
     pub fn look(&mut self, sample: Sample) {
         let before = self.left();
-        let shares = self.last.as_ref().map(|last| shares(last, &sample)).unwrap_or_default();
+        let is_long_ago = |then: &&Sample| sample.at.saturating_sub(then.at) >= TICKS;
+        let ticks = [&self.last, &self.earlier].into_iter().flatten().find(is_long_ago);
+        let shares = self.last.as_ref().map(|last| shares(last, &sample, ticks)).unwrap_or_default();
         let contended = || shares.iter().filter(|(cpu, it)| it.share >= CONTENDED && !before.contains(cpu));
         let found: Vec<u32> =
             contended().filter(|(cpu, it)| it.was_busy && self.suspects.contains(cpu)).map(|(cpu, _)| *cpu).collect();
         self.suspects = contended().map(|(cpu, _)| *cpu).filter(|cpu| !found.contains(cpu)).collect();
         if std::mem::take(&mut self.begins)
-            && let Some(last) = &self.last
+            && let Some(ticks) = ticks
         {
             self.suspects
-                .extend(busy_with_others(last, &sample).filter(|cpu| !before.contains(cpu) && !found.contains(cpu)));
+                .extend(busy_with_others(ticks, &sample).filter(|cpu| !before.contains(cpu) && !found.contains(cpu)));
         }
         for cpu in &found {
             self.leave(*cpu, &sample);
@@ -205,7 +212,7 @@ impl Foreign {
         };
         let rest = if self.quick > 0 { QUICK_REST } else { REST };
         self.next = Some(sample.at + window.max(sample.cost.saturating_mul(rest)));
-        self.last = Some(sample);
+        self.earlier = self.last.replace(sample);
     }
 
     fn leave(&mut self, cpu: u32, sample: &Sample) {
@@ -267,7 +274,8 @@ fn base(before: &Held, cpu: u32, (thread, times): (Tid, Times), passed: Nanos) -
     (is_new && times.ran.saturating_add(times.waited) <= passed).then(Times::default)
 }
 
-/// Those on which strangers may have run between two samples: the busy ones, if others than programs ran at all (rule 2).
+/// Those on which strangers may have run between two samples, which ticks can tell apart: the busy ones, if others than programs
+/// ran at all (rule 2).
 fn busy_with_others<'a>(last: &'a Sample, now: &'a Sample) -> impl Iterator<Item = u32> + 'a {
     let passed = now.at.saturating_sub(last.at);
     let part = move |from: Nanos, to: Nanos| to.saturating_sub(from) as f64 / passed as f64;
@@ -276,15 +284,20 @@ fn busy_with_others<'a>(last: &'a Sample, now: &'a Sample) -> impl Iterator<Item
     let strangers = busy.iter().map(|(_, busy)| busy).sum::<f64>() - part(last.ran, now.ran);
     // What a program that has gone ran is in the first sample only.
     let are_all_here = now.ran >= last.ran && last.held.keys().all(|program| now.held.contains_key(program));
-    // The kernel counts in ticks as long as a window.
-    let ran = are_all_here && passed >= QUICK && strangers >= CONTENDED;
+    let ran = are_all_here && strangers >= CONTENDED;
     busy.into_iter().filter(move |(_, busy)| ran && *busy >= BUSY).map(|(cpu, _)| cpu)
 }
 
-/// What strangers had of each processor between two samples (rule 1).
-fn shares(last: &Sample, now: &Sample) -> BTreeMap<u32, Share> {
+/// What strangers had of each processor between two samples (rule 1). `ticks`: one that is long enough ago to say how busy a
+/// processor was.
+fn shares(last: &Sample, now: &Sample, ticks: Option<&Sample>) -> BTreeMap<u32, Share> {
     let passed = now.at.saturating_sub(last.at) as f64;
     let part = |from: Nanos, to: Nanos| to.saturating_sub(from) as f64 / passed;
+    let was_busy = |cpu| {
+        let Some(ticks) = ticks else { return false };
+        let Some((then, busy)) = ticks.busy.get(&cpu).zip(now.busy.get(&cpu)) else { return false };
+        busy.saturating_sub(*then) as f64 >= BUSY * now.at.saturating_sub(ticks.at) as f64
+    };
     let mut shares = BTreeMap::new();
     for (program, held) in &now.held {
         let Some(before) = last.held.get(program).filter(|_| passed > 0.0) else { continue };
@@ -299,10 +312,6 @@ fn shares(last: &Sample, now: &Sample) -> BTreeMap<u32, Share> {
             }
             on.push((*cpu, part(then.waited, times.waited).min(1.0 - ran)));
         }
-        let was_busy = |cpu| match (last.busy.get(&cpu), now.busy.get(&cpu)) {
-            (Some(then), Some(now)) => part(*then, *now) >= BUSY,
-            _ => false,
-        };
         let all = held.ran.zip(before.ran).map(|(now, then)| part(then, now));
         // Its other threads may have run anywhere; one of them is the master where the initial thread is not.
         let master = if first < 1.0 { 1.0 - first } else { 0.0 };
