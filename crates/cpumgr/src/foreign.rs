@@ -11,15 +11,16 @@
 //!    program's other threads ran: members without a processor of their own, and threads that are none of the engine's.
 //!    The initial thread counts as the master, and one processor of what other threads run, where it does not run itself.
 //! 2. A share of [`CONTENDED`] makes a suspect, a second window with as much, at whose end the processor was busy for [`TICKS`],
-//!    decides. Where threads begin, the time before is the first window, if it was looked at closely: if others than the programs
-//!    ran as much, all busy processors are suspects.
+//!    decides; [`ENOUGH`] waiting in both, where they are short. Where a program comes and where threads begin, the time before is
+//!    the first window, back to when the last program went: if others than the programs ran as much, all busy processors are
+//!    suspects.
 //! 3. What was left comes back when nobody uses it: its own busy time, or that of the whole machine without what the
 //!    programs ran, is below [`CALM`] for a time of patience, which doubles each time that the stranger was back at once.
 //! 4. Two managers that leave the same processor to each other would come back at once, too: patience has a part that
 //!    each draws for itself.
 //! 5. Each program keeps a processor (`Ledger::leave_to_others`): leaving one never makes programs share another.
 //!
-//! Windows are short while a program is new ([`QUICK`]), otherwise there is a look in [`PERIOD`]: one small file for each
+//! Windows are short while a program is new ([`HASTY`], then [`QUICK`]), otherwise there is a look in [`PERIOD`]: one small file for each
 //! processor that is held, and never more than a two-hundredth of the manager's time; a twentieth in the few windows behind an
 //! arrival, which a look of a third of a millisecond would else make nine times as long. Processes of lower priority (`nice`)
 //! make nobody wait, and are none.
@@ -27,7 +28,7 @@
 //! # Papers
 //! None: the papers' machine was dedicated. D9 wants it for two managers.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, VecDeque};
 
 use platform::affinity::Tid;
 
@@ -39,10 +40,17 @@ const MS: Nanos = 1_000_000;
 pub const CONTENDED: f64 = 0.25;
 /// Share below which a processor is unused.
 pub const CALM: f64 = 0.15;
-/// A window while something is being found out: two slices of the kernel, and a half.
-pub const QUICK: Nanos = 7_500_000;
-/// The quick windows that a new program is given.
-const QUICK_WINDOWS: u32 = 8;
+/// The first windows of what begins: a slice of the kernel and a little. Until a hog's processor is left to it, a team of two
+/// stands still for most of the time.
+pub const HASTY: Nanos = 3_750_000;
+/// So many of these.
+const HASTY_WINDOWS: u32 = 4;
+/// So much waiting in two windows is no accident.
+pub const ENOUGH: Nanos = 3 * MS;
+/// A window while something is being found out.
+pub const QUICK: Nanos = 15 * MS;
+/// The quick windows behind those.
+const QUICK_WINDOWS: u32 = 3;
 /// How busy a processor was is known over so long: the kernel counts that in ticks of up to two thirds of it.
 pub const TICKS: Nanos = 15 * MS;
 /// A window is at least so many times as long as a look.
@@ -127,10 +135,10 @@ struct Returned {
 pub struct Foreign {
     left: Vec<Left>,
     returned: BTreeMap<u32, Returned>,
-    suspects: BTreeSet<u32>,
-    last: Option<Sample>,
-    /// The one before: windows may be too short for ticks.
-    earlier: Option<Sample>,
+    /// Those with a stranger in the last window, and how long he made wait in it.
+    suspects: BTreeMap<u32, Nanos>,
+    /// The samples back to one that is [`TICKS`] old.
+    past: VecDeque<Sample>,
     /// The next sample ends the time before threads began.
     begins: bool,
     quick: u32,
@@ -144,9 +152,8 @@ impl Foreign {
     pub fn new(seed: u64) -> Self {
         // A generator of xorshift's kind stays at 0 for ever.
         let dice = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-        let (returned, suspects) = (BTreeMap::new(), BTreeSet::new());
-        let (last, earlier) = (None, None);
-        Self { left: Vec::new(), returned, suspects, last, earlier, begins: false, quick: 0, next: None, dice }
+        let (returned, suspects) = (BTreeMap::new(), BTreeMap::new());
+        Self { left: Vec::new(), returned, suspects, past: VecDeque::new(), begins: false, quick: 0, next: None, dice }
     }
 
     /// When to look again; `None` without programs.
@@ -162,16 +169,23 @@ impl Foreign {
     /// A program came, or its threads begin: look closely for a while.
     pub fn look_closely(&mut self, now: Nanos) {
         self.begins = true;
-        if self.quick == 0 {
-            // The first sample is of now: windows that began earlier say nothing about the newcomer.
-            self.next = Some(now);
-        }
-        self.quick = QUICK_WINDOWS;
+        // The first sample is of now: windows that began earlier say nothing about the newcomer.
+        let soon = if self.quick == 0 { now } else { now.saturating_add(HASTY) };
+        self.next = Some(self.next.map_or(soon, |next| next.min(soon)));
+        // And the look that begins the first.
+        self.quick = HASTY_WINDOWS + QUICK_WINDOWS + 1;
     }
 
-    /// No program is there: nothing is left to others, and nothing is looked at.
-    pub fn forget(&mut self) {
-        (self.quick, self.next, self.last, self.earlier) = (0, None, None, None);
+    /// Without programs: true when it is to be told so ([`Foreign::forget`]).
+    pub fn looks_on(&self) -> bool {
+        self.next.is_some() || self.past.is_empty()
+    }
+
+    /// No program is there: nothing is left to others, and nothing is looked at. `last` is the sample that the next program's time
+    /// is compared with.
+    pub fn forget(&mut self, last: Sample) {
+        (self.quick, self.next) = (0, None);
+        self.past = VecDeque::from([last]);
         self.left.clear();
         self.returned.clear();
         self.suspects.clear();
@@ -185,25 +199,41 @@ impl Foreign {
     /// Takes a sample in.
     pub fn look(&mut self, sample: Sample) {
         let before = self.left();
-        let is_long_ago = |then: &&Sample| sample.at.saturating_sub(then.at) >= TICKS;
-        let ticks = [&self.last, &self.earlier].into_iter().flatten().find(is_long_ago);
-        let shares = self.last.as_ref().map(|last| shares(last, &sample, ticks)).unwrap_or_default();
-        let contended = || shares.iter().filter(|(cpu, it)| it.share >= CONTENDED && !before.contains(cpu));
-        let found: Vec<u32> =
-            contended().filter(|(cpu, it)| it.was_busy && self.suspects.contains(cpu)).map(|(cpu, _)| *cpu).collect();
-        self.suspects = contended().map(|(cpu, _)| *cpu).filter(|cpu| !found.contains(cpu)).collect();
+        let is_long_ago = |then: &Sample| sample.at.saturating_sub(then.at) >= TICKS;
+        while self.past.get(1).is_some_and(is_long_ago) {
+            self.past.pop_front();
+        }
+        let ticks = self.past.front().filter(|then| is_long_ago(then));
+        let (shares, passed) = match self.past.back() {
+            Some(last) => (shares(last, &sample, ticks), sample.at.saturating_sub(last.at)),
+            None => (BTreeMap::new(), 0),
+        };
+        let contended: BTreeMap<u32, (Nanos, bool)> = shares
+            .into_iter()
+            .filter(|(cpu, it)| it.share >= CONTENDED && !before.contains(cpu))
+            .map(|(cpu, it)| (cpu, ((it.share * passed as f64) as Nanos, it.was_busy)))
+            .collect();
+        let is_found = |(cpu, (waited, was_busy)): (&u32, &(Nanos, bool))| {
+            let earlier = self.suspects.get(cpu)?;
+            (*was_busy && waited.saturating_add(*earlier) >= ENOUGH).then_some(*cpu)
+        };
+        let found: Vec<u32> = contended.iter().filter_map(is_found).collect();
+        self.suspects = contended.into_iter().map(|(cpu, (waited, _))| (cpu, waited)).collect();
         if std::mem::take(&mut self.begins)
             && let Some(ticks) = ticks
         {
-            self.suspects
-                .extend(busy_with_others(ticks, &sample).filter(|cpu| !before.contains(cpu) && !found.contains(cpu)));
+            let suspects = busy_with_others(ticks, &sample).filter(|cpu| !before.contains(cpu));
+            self.suspects.extend(suspects.map(|cpu| (cpu, ENOUGH)));
         }
+        self.suspects.retain(|cpu, _| !found.contains(cpu));
         for cpu in &found {
             self.leave(*cpu, &sample);
         }
         self.take_back(&sample);
         self.quick = self.quick.saturating_sub(1);
-        let window = if !self.suspects.is_empty() || self.quick > 0 {
+        let window = if self.quick > QUICK_WINDOWS {
+            HASTY
+        } else if !self.suspects.is_empty() || self.quick > 0 {
             QUICK
         } else if self.left.is_empty() {
             PERIOD
@@ -212,7 +242,7 @@ impl Foreign {
         };
         let rest = if self.quick > 0 { QUICK_REST } else { REST };
         self.next = Some(sample.at + window.max(sample.cost.saturating_mul(rest)));
-        self.earlier = self.last.replace(sample);
+        self.past.push_back(sample);
     }
 
     fn leave(&mut self, cpu: u32, sample: &Sample) {

@@ -160,6 +160,60 @@ fn a_stranger_who_ran_before_threads_begin_is_met_in_their_first_window() {
     assert!(left_after_one_window(0.1).is_empty(), "who comes with them may be gone at once");
 }
 
+/// What is left after one hasty window of a program with two threads, the second of which gets half of its processor, where the
+/// processors had been busy for 200 ms since the last program went: the second one for `part` of the time.
+fn left_after_one_hasty_window(part: f64) -> Vec<u32> {
+    let mut foreign = Foreign::new(1);
+    let before = 200 * MS;
+    foreign.forget(Sample { busy: [(0, 0), (1, 0)].into(), ..Sample::default() });
+    foreign.look_closely(before);
+    let preparation = 20 * MS;
+    let sample = |at: Nanos, threads: &[(u32, (Tid, Times))]| {
+        let ran = preparation + threads.iter().map(|(_, (_, times))| times.ran).sum::<Nanos>();
+        let held = [(1, Held { threads: threads.iter().copied().collect(), first: 0, ran: Some(ran) })].into();
+        let busy = (before as f64 * part) as Nanos + at - before;
+        Sample { at, held, busy: [(0, preparation + at - before), (1, busy)].into(), ran, cost: 0 }
+    };
+    foreign.look(sample(before, &[(0, (Tid(10), Times::default()))]));
+    assert!(foreign.left().is_empty(), "nobody waits yet");
+    assert_eq!(foreign.next_look(), Some(before + HASTY));
+    let alone = (0, (Tid(10), Times { ran: HASTY, waited: 0 }));
+    let half = (1, (Tid(11), Times { ran: HASTY / 2, waited: HASTY / 2 }));
+    foreign.look(sample(before + HASTY, &[alone, half]));
+    foreign.left()
+}
+
+#[test]
+fn a_stranger_who_ran_before_the_program_came_is_met_in_its_first_window() {
+    assert_eq!(left_after_one_hasty_window(0.9), [1]);
+    assert!(left_after_one_hasty_window(0.2).is_empty(), "who comes with it may be gone at once");
+}
+
+/// What is left after two hasty windows in which a stranger has `part` of a processor, where all had been busy with the program.
+fn left_after_two_hasty_windows(part: f64) -> Vec<u32> {
+    let mut world = World::new(1);
+    world.foreign.forget(Sample { busy: world.busy.clone(), ..Sample::default() });
+    world.pass(200 * MS);
+    world.foreign.look_closely(world.now);
+    world.look();
+    let begin = world.now;
+    world.strangers.insert(1, part);
+    world.look();
+    world.look();
+    assert_eq!(world.now - begin, 2 * HASTY);
+    world.strangers.clear();
+    let left = world.foreign.left();
+    world.looks(1_000 * MS);
+    assert!(world.foreign.left().is_empty());
+    left
+}
+
+#[test]
+fn short_waits_in_hasty_windows_are_accidents() {
+    assert_eq!(left_after_two_hasty_windows(0.5), [1]);
+    assert!(left_after_two_hasty_windows(0.3).is_empty());
+}
+
 /// Samples of a program whose second thread is `threads(number of the sample)`; what is left after each. The processors are busy.
 fn looks_at(threads: impl Fn(u64) -> Option<(Tid, Times)>) -> Vec<Vec<u32>> {
     let mut foreign = Foreign::new(1);
@@ -303,7 +357,7 @@ fn without_programs_nothing_is_looked_at() {
     let mut world = World::new(1);
     world.strangers.insert(2, 0.5);
     world.looks(500 * MS);
-    world.foreign.forget();
+    world.foreign.forget(Sample::default());
     assert_eq!((world.foreign.next_look(), world.foreign.left()), (None, vec![]));
 }
 

@@ -22,7 +22,9 @@ impl Server {
             foreign.look_closely(now);
         }
         if !self.any_programs() {
-            foreign.forget();
+            if foreign.looks_on() {
+                foreign.forget(self.sample(monotonic_ns(), true));
+            }
         } else if foreign.next_look().is_some_and(|time| time <= now) {
             foreign.look(self.sample(monotonic_ns(), foreign.is_close()));
         }
