@@ -10,25 +10,27 @@
 //!    program holds alone, what the thread that is meant to run there waited is the stranger's share, without what the
 //!    program's other threads ran: members without a processor of their own, and threads that are none of the engine's.
 //!    The initial thread counts as the master, and one processor of what other threads run, where it does not run itself.
-//! 2. A share of [`CONTENDED`] makes a suspect, a second window with as much, at whose end the processor was busy for [`TICKS`],
-//!    decides; [`ENOUGH`] waiting in both, where they are short. Where a program comes and where threads begin, the time before is
-//!    the first window, back to when the last program went: if others than the programs ran as much, all busy processors are
-//!    suspects.
+//! 2. A share of [`CONTENDED`] makes a suspect, a second window with as much, in which the processor was busy, decides.
+//!    Where a program comes or threads begin it is decided sooner, since a team of two stands still for most of the time until a
+//!    hog's processor is left to it: by what a thread waited in the last [`TICKS`], or since it began: [`CERTAIN`], or [`ENOUGH`]
+//!    where others than the programs ran before, on a processor that was busy. That is known where the time before was looked at
+//!    closely, or nobody was there: then it is compared with the moment in which the last program went. (The kernel counts a
+//!    wait when it ends, and turns are of 4 ms: shorter windows one by one would see a wait in every second one.)
 //! 3. What was left comes back when nobody uses it: its own busy time, or that of the whole machine without what the
 //!    programs ran, is below [`CALM`] for a time of patience, which doubles each time that the stranger was back at once.
 //! 4. Two managers that leave the same processor to each other would come back at once, too: patience has a part that
 //!    each draws for itself.
 //! 5. Each program keeps a processor (`Ledger::leave_to_others`): leaving one never makes programs share another.
 //!
-//! Windows are short while a program is new ([`HASTY`], then [`QUICK`]), otherwise there is a look in [`PERIOD`]: one small file for each
+//! Looks are close to each other while a program is new ([`HASTY`], then [`QUICK`]), otherwise there is one in [`PERIOD`]: one small file for each
 //! processor that is held, and never more than a two-hundredth of the manager's time; a twentieth in the few windows behind an
-//! arrival, which a look of a third of a millisecond would else make nine times as long. Processes of lower priority (`nice`)
+//! arrival, since a look takes a third of a millisecond where memory is cold. Processes of lower priority (`nice`)
 //! make nobody wait, and are none.
 //!
 //! # Papers
 //! None: the papers' machine was dedicated. D9 wants it for two managers.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use platform::affinity::Tid;
 
@@ -40,16 +42,17 @@ const MS: Nanos = 1_000_000;
 pub const CONTENDED: f64 = 0.25;
 /// Share below which a processor is unused.
 pub const CALM: f64 = 0.15;
-/// The first windows of what begins: a slice of the kernel and a little. Until a hog's processor is left to it, a team of two
-/// stands still for most of the time.
+/// The time between looks where something begins.
 pub const HASTY: Nanos = 3_750_000;
 /// So many of these.
-const HASTY_WINDOWS: u32 = 4;
-/// So much waiting in two windows is no accident.
+const HASTY_LOOKS: u32 = 6;
+/// So much waiting in [`TICKS`] is a stranger: two turns of his.
+pub const CERTAIN: Nanos = 7 * MS;
+/// So much is, on a processor on which others ran before: most of one.
 pub const ENOUGH: Nanos = 3 * MS;
 /// A window while something is being found out.
 pub const QUICK: Nanos = 15 * MS;
-/// The quick windows behind those.
+/// The windows of that kind behind those.
 const QUICK_WINDOWS: u32 = 3;
 /// How busy a processor was is known over so long: the kernel counts that in ticks of up to two thirds of it.
 pub const TICKS: Nanos = 15 * MS;
@@ -103,6 +106,13 @@ pub struct Sample {
     pub cost: Nanos,
 }
 
+impl Sample {
+    /// How long all managed processors together were busy.
+    fn busy_in_all(&self) -> Nanos {
+        self.busy.values().fold(0, |sum, busy| sum.saturating_add(*busy))
+    }
+}
+
 /// A processor that is left to others.
 #[derive(Clone, Copy, Debug)]
 struct Left {
@@ -119,7 +129,7 @@ impl Left {
     /// Begins a window of patience.
     fn since(sample: &Sample, cpu: u32, patience: Nanos) -> Self {
         let busy = sample.busy.get(&cpu).copied().unwrap_or(0);
-        Self { cpu, since: sample.at, busy, busy_machine: sample.busy.values().sum(), ran: sample.ran, patience }
+        Self { cpu, since: sample.at, busy, busy_machine: sample.busy_in_all(), ran: sample.ran, patience }
     }
 }
 
@@ -135,14 +145,20 @@ struct Returned {
 pub struct Foreign {
     left: Vec<Left>,
     returned: BTreeMap<u32, Returned>,
-    /// Those with a stranger in the last window, and how long he made wait in it.
-    suspects: BTreeMap<u32, Nanos>,
+    /// Those with a stranger in the last window.
+    suspects: BTreeSet<u32>,
+    /// Those on which others may have run before something began.
+    presumed: BTreeSet<u32>,
     /// The samples back to one that is [`TICKS`] old.
     past: VecDeque<Sample>,
     /// The next sample ends the time before threads began.
     begins: bool,
     quick: u32,
     next: Option<Nanos>,
+    /// No sooner, for the cost of the last look.
+    rests_until: Nanos,
+    /// No program has been there since the last sample.
+    is_alone: bool,
     /// Draws the random part of patience.
     dice: u64,
 }
@@ -152,8 +168,19 @@ impl Foreign {
     pub fn new(seed: u64) -> Self {
         // A generator of xorshift's kind stays at 0 for ever.
         let dice = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-        let (returned, suspects) = (BTreeMap::new(), BTreeMap::new());
-        Self { left: Vec::new(), returned, suspects, past: VecDeque::new(), begins: false, quick: 0, next: None, dice }
+        Self {
+            left: Vec::new(),
+            returned: BTreeMap::new(),
+            suspects: BTreeSet::new(),
+            presumed: BTreeSet::new(),
+            past: VecDeque::new(),
+            begins: false,
+            quick: 0,
+            next: None,
+            rests_until: 0,
+            is_alone: false,
+            dice,
+        }
     }
 
     /// When to look again; `None` without programs.
@@ -170,25 +197,30 @@ impl Foreign {
     pub fn look_closely(&mut self, now: Nanos) {
         self.begins = true;
         // The first sample is of now: windows that began earlier say nothing about the newcomer.
-        let soon = if self.quick == 0 { now } else { now.saturating_add(HASTY) };
+        let soon = if self.quick == 0 { now } else { now.saturating_add(HASTY).max(self.rests_until) };
         self.next = Some(self.next.map_or(soon, |next| next.min(soon)));
-        // And the look that begins the first.
-        self.quick = HASTY_WINDOWS + QUICK_WINDOWS + 1;
+        // And the look that begins the first window.
+        self.quick = HASTY_LOOKS + QUICK_WINDOWS + 1;
     }
 
-    /// Without programs: true when it is to be told so ([`Foreign::forget`]).
-    pub fn looks_on(&self) -> bool {
-        self.next.is_some() || self.past.is_empty()
+    /// Some program is there.
+    pub fn has_programs(&mut self) {
+        self.is_alone = false;
     }
 
-    /// No program is there: nothing is left to others, and nothing is looked at. `last` is the sample that the next program's time
-    /// is compared with.
-    pub fn forget(&mut self, last: Sample) {
+    /// No program is there: nothing is left to others, and nothing is looked at. `sample` is asked the first time; the time of the
+    /// next program is compared with it.
+    pub fn has_none(&mut self, sample: impl FnOnce() -> Sample) {
+        if self.is_alone {
+            return;
+        }
+        self.is_alone = true;
         (self.quick, self.next) = (0, None);
-        self.past = VecDeque::from([last]);
+        self.past = VecDeque::from([sample()]);
         self.left.clear();
         self.returned.clear();
         self.suspects.clear();
+        self.presumed.clear();
     }
 
     /// The next sample is to be a close look.
@@ -199,33 +231,27 @@ impl Foreign {
     /// Takes a sample in.
     pub fn look(&mut self, sample: Sample) {
         let before = self.left();
-        let is_long_ago = |then: &Sample| sample.at.saturating_sub(then.at) >= TICKS;
-        while self.past.get(1).is_some_and(is_long_ago) {
+        let age = |then: &Sample| sample.at.saturating_sub(then.at);
+        while self.past.get(1).is_some_and(|then| age(then) >= TICKS) {
             self.past.pop_front();
         }
-        let ticks = self.past.front().filter(|then| is_long_ago(then));
-        let (shares, passed) = match self.past.back() {
-            Some(last) => (shares(last, &sample, ticks), sample.at.saturating_sub(last.at)),
-            None => (BTreeMap::new(), 0),
+        let ticks = self.past.front().filter(|then| age(then) >= TICKS);
+        let is_hasty = self.quick > QUICK_WINDOWS;
+        let recent = self.past.iter().find(|then| is_hasty && age(then) <= TICKS).or(self.past.back());
+        let shares = recent.map(|recent| (age(recent), shares(recent, &sample, ticks)));
+        let (passed, mut shares) = shares.unwrap_or_default();
+        shares.retain(|cpu, it| it.share >= CONTENDED && !before.contains(cpu));
+        let is_found = |cpu: &u32, it: &Share| {
+            let limit = if self.presumed.contains(cpu) { ENOUGH } else { CERTAIN };
+            it.was_busy && if is_hasty { it.share * passed as f64 >= limit as f64 } else { self.suspects.contains(cpu) }
         };
-        let contended: BTreeMap<u32, (Nanos, bool)> = shares
-            .into_iter()
-            .filter(|(cpu, it)| it.share >= CONTENDED && !before.contains(cpu))
-            .map(|(cpu, it)| (cpu, ((it.share * passed as f64) as Nanos, it.was_busy)))
-            .collect();
-        let is_found = |(cpu, (waited, was_busy)): (&u32, &(Nanos, bool))| {
-            let earlier = self.suspects.get(cpu)?;
-            (*was_busy && waited.saturating_add(*earlier) >= ENOUGH).then_some(*cpu)
-        };
-        let found: Vec<u32> = contended.iter().filter_map(is_found).collect();
-        self.suspects = contended.into_iter().map(|(cpu, (waited, _))| (cpu, waited)).collect();
+        let found: Vec<u32> = shares.iter().filter(|(cpu, it)| is_found(cpu, it)).map(|(cpu, _)| *cpu).collect();
+        self.suspects = shares.into_keys().filter(|cpu| !found.contains(cpu)).collect();
         if std::mem::take(&mut self.begins)
             && let Some(ticks) = ticks
         {
-            let suspects = busy_with_others(ticks, &sample).filter(|cpu| !before.contains(cpu));
-            self.suspects.extend(suspects.map(|cpu| (cpu, ENOUGH)));
+            self.presumed = busy_with_others(ticks, &sample, &before).collect();
         }
-        self.suspects.retain(|cpu, _| !found.contains(cpu));
         for cpu in &found {
             self.leave(*cpu, &sample);
         }
@@ -240,8 +266,12 @@ impl Foreign {
         } else {
             PATIENCE
         };
+        if self.quick <= QUICK_WINDOWS {
+            self.presumed.clear();
+        }
         let rest = if self.quick > 0 { QUICK_REST } else { REST };
-        self.next = Some(sample.at + window.max(sample.cost.saturating_mul(rest)));
+        self.rests_until = sample.at + sample.cost.saturating_mul(rest);
+        self.next = Some(self.rests_until.max(sample.at + window));
         self.past.push_back(sample);
     }
 
@@ -262,12 +292,12 @@ impl Foreign {
             }
             let share = |from: Nanos, to: Nanos| to.saturating_sub(from) as f64 / passed as f64;
             let busy = share(left.busy, sample.busy.get(&left.cpu).copied().unwrap_or(0));
-            let strangers = share(left.busy_machine, sample.busy.values().sum()) - share(left.ran, sample.ran);
+            let strangers = share(left.busy_machine, sample.busy_in_all()) - share(left.ran, sample.ran);
             // What strangers use fills those that were left before this one.
             if busy < CALM || strangers < at as f64 + CALM {
                 self.returned.insert(left.cpu, Returned { at: sample.at, patience: left.patience });
                 self.left.remove(at);
-                self.quick = QUICK_WINDOWS;
+                self.quick = self.quick.max(QUICK_WINDOWS);
             } else {
                 self.left[at] = Left::since(sample, left.cpu, left.patience);
             }
@@ -305,12 +335,12 @@ fn base(before: &Held, cpu: u32, (thread, times): (Tid, Times), passed: Nanos) -
 }
 
 /// Those on which strangers may have run between two samples, which ticks can tell apart: the busy ones, if others than programs
-/// ran at all (rule 2).
-fn busy_with_others<'a>(last: &'a Sample, now: &'a Sample) -> impl Iterator<Item = u32> + 'a {
+/// ran at all (rule 2) where they are not `left` alone.
+fn busy_with_others<'a>(last: &'a Sample, now: &'a Sample, left: &'a [u32]) -> impl Iterator<Item = u32> + 'a {
     let passed = now.at.saturating_sub(last.at);
     let part = move |from: Nanos, to: Nanos| to.saturating_sub(from) as f64 / passed as f64;
-    let busy: Vec<(u32, f64)> =
-        now.busy.iter().filter_map(|(cpu, now)| Some((*cpu, part(*last.busy.get(cpu)?, *now)))).collect();
+    let busy = now.busy.iter().filter(|(cpu, _)| !left.contains(cpu));
+    let busy: Vec<(u32, f64)> = busy.filter_map(|(cpu, now)| Some((*cpu, part(*last.busy.get(cpu)?, *now)))).collect();
     let strangers = busy.iter().map(|(_, busy)| busy).sum::<f64>() - part(last.ran, now.ran);
     // What a program that has gone ran is in the first sample only.
     let are_all_here = now.ran >= last.ran && last.held.keys().all(|program| now.held.contains_key(program));

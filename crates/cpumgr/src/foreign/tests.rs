@@ -22,7 +22,12 @@ struct World {
     foreign_master: bool,
     /// The part of the time in which a quota keeps the program back.
     kept_back: f64,
+    /// The kernel's turns where a stranger computes all the time, and how much of the first is over: it counts a wait when it ends.
+    turns: Option<Nanos>,
 }
+
+/// A turn of a thread of the kernel's.
+const TURN: Nanos = 4 * MS;
 
 impl World {
     fn new(seed: u64) -> Self {
@@ -40,7 +45,17 @@ impl World {
             helpers: 0.0,
             foreign_master: false,
             kept_back: 0.0,
+            turns: None,
         }
+    }
+
+    /// What a thread ran and waited, as the kernel counts it, `time` after a stranger began to compute beside it, whose turn it is.
+    fn in_turns(time: Nanos, first: Nanos) -> Times {
+        let time = time + first;
+        let (rounds, rest) = (time / (2 * TURN), time % (2 * TURN));
+        let ran = rounds * TURN + rest.saturating_sub(TURN);
+        let waited = (rounds + u64::from(rest >= TURN)) * TURN;
+        Times { ran, waited: waited.saturating_sub(if waited > 0 { first } else { 0 }) }
     }
 
     fn pass(&mut self, time: Nanos) {
@@ -63,6 +78,14 @@ impl World {
             }
             if self.foreign_master && *cpu == 0 {
                 self.ran += time;
+                *busy += time;
+                continue;
+            }
+            if let Some(first) = self.turns.filter(|_| stranger > 0.0) {
+                let [then, now] = [self.now, self.now + time].map(|at| Self::in_turns(at, first));
+                times.ran += now.ran - then.ran;
+                times.waited += now.waited - then.waited;
+                self.ran += now.ran - then.ran;
                 *busy += time;
                 continue;
             }
@@ -132,7 +155,7 @@ fn the_processor_of_a_stranger_is_left_within_three_windows_of_the_first_thread_
     assert!(world.now - begin < PERIOD);
 }
 
-/// What is left after one quick window of a second thread that gets half of its processor, behind 200 ms in which both processors were
+/// What is left after one quick window of a second thread that gets two thirds of its processor, behind 200 ms in which both processors were
 /// busy, `strangers` of them with others than the program.
 fn left_after_one_window(strangers: f64) -> Vec<u32> {
     let mut foreign = Foreign::new(1);
@@ -149,8 +172,8 @@ fn left_after_one_window(strangers: f64) -> Vec<u32> {
     foreign.look_closely(before);
     foreign.look(sample(before, None, ran));
     assert!(foreign.left().is_empty(), "nobody waits yet");
-    let half = Times { ran: QUICK / 2, waited: QUICK / 2 };
-    foreign.look(sample(before + QUICK, Some(half), ran + QUICK + QUICK / 2));
+    let two_thirds = Times { ran: QUICK / 3 * 2, waited: QUICK / 3 };
+    foreign.look(sample(before + QUICK, Some(two_thirds), ran + QUICK + QUICK / 3 * 2));
     foreign.left()
 }
 
@@ -160,12 +183,12 @@ fn a_stranger_who_ran_before_threads_begin_is_met_in_their_first_window() {
     assert!(left_after_one_window(0.1).is_empty(), "who comes with them may be gone at once");
 }
 
-/// What is left after one hasty window of a program with two threads, the second of which gets half of its processor, where the
+/// What is left two hasty looks after a program with two threads came, the second of which gets half of its processor, where the
 /// processors had been busy for 200 ms since the last program went: the second one for `part` of the time.
-fn left_after_one_hasty_window(part: f64) -> Vec<u32> {
+fn left_after_two_hasty_looks(part: f64) -> Vec<u32> {
     let mut foreign = Foreign::new(1);
     let before = 200 * MS;
-    foreign.forget(Sample { busy: [(0, 0), (1, 0)].into(), ..Sample::default() });
+    foreign.has_none(|| Sample { busy: [(0, 0), (1, 0)].into(), ..Sample::default() });
     foreign.look_closely(before);
     let preparation = 20 * MS;
     let sample = |at: Nanos, threads: &[(u32, (Tid, Times))]| {
@@ -177,30 +200,33 @@ fn left_after_one_hasty_window(part: f64) -> Vec<u32> {
     foreign.look(sample(before, &[(0, (Tid(10), Times::default()))]));
     assert!(foreign.left().is_empty(), "nobody waits yet");
     assert_eq!(foreign.next_look(), Some(before + HASTY));
-    let alone = (0, (Tid(10), Times { ran: HASTY, waited: 0 }));
-    let half = (1, (Tid(11), Times { ran: HASTY / 2, waited: HASTY / 2 }));
-    foreign.look(sample(before + HASTY, &[alone, half]));
+    for passed in [HASTY, 2 * HASTY] {
+        let alone = (0, (Tid(10), Times { ran: passed, waited: 0 }));
+        let half = (1, (Tid(11), Times { ran: passed / 2, waited: passed / 2 }));
+        foreign.look(sample(before + passed, &[alone, half]));
+    }
     foreign.left()
 }
 
 #[test]
-fn a_stranger_who_ran_before_the_program_came_is_met_in_its_first_window() {
-    assert_eq!(left_after_one_hasty_window(0.9), [1]);
-    assert!(left_after_one_hasty_window(0.2).is_empty(), "who comes with it may be gone at once");
+fn a_stranger_who_ran_before_the_program_came_is_met_at_once() {
+    assert_eq!(left_after_two_hasty_looks(0.9), [1]);
+    assert!(left_after_two_hasty_looks(0.2).is_empty(), "who comes with it may be gone at once");
 }
 
-/// What is left after two hasty windows in which a stranger has `part` of a processor, where all had been busy with the program.
-fn left_after_two_hasty_windows(part: f64) -> Vec<u32> {
+/// What is left after 15 ms of hasty looks in which a stranger has `part` of a processor, where all had been busy with the program.
+fn left_after_hasty_looks(part: f64) -> Vec<u32> {
     let mut world = World::new(1);
-    world.foreign.forget(Sample { busy: world.busy.clone(), ..Sample::default() });
+    world.foreign.has_none(|| Sample { busy: (0..CPUS).map(|cpu| (cpu, 0)).collect(), ..Sample::default() });
     world.pass(200 * MS);
     world.foreign.look_closely(world.now);
     world.look();
     let begin = world.now;
     world.strangers.insert(1, part);
-    world.look();
-    world.look();
-    assert_eq!(world.now - begin, 2 * HASTY);
+    while world.now < begin + TICKS {
+        world.look();
+    }
+    assert_eq!(world.now - begin, TICKS);
     world.strangers.clear();
     let left = world.foreign.left();
     world.looks(1_000 * MS);
@@ -209,9 +235,40 @@ fn left_after_two_hasty_windows(part: f64) -> Vec<u32> {
 }
 
 #[test]
-fn short_waits_in_hasty_windows_are_accidents() {
-    assert_eq!(left_after_two_hasty_windows(0.5), [1]);
-    assert!(left_after_two_hasty_windows(0.3).is_empty());
+fn short_waits_where_a_program_begins_are_accidents() {
+    assert_eq!(left_after_hasty_looks(0.5), [1]);
+    assert!(left_after_hasty_looks(0.4).is_empty());
+}
+
+/// When the processor of a stranger is left who computes in turns with a program's thread from the program's arrival on, in every
+/// phase of the first turn. `before`: he computed there before.
+fn left_in_turns(before: bool) -> Nanos {
+    let of_phase = |quarter: u64| {
+        let mut world = World::new(1);
+        let busy = |cpu| (cpu, if before && cpu == 1 { 0 } else { 200 * MS });
+        world.busy = (0..CPUS).map(|cpu| (cpu, 200 * MS)).collect();
+        world.foreign.past = [Sample { busy: (0..CPUS).map(busy).collect(), ..Sample::default() }].into();
+        world.strangers.insert(1, 1.0);
+        world.turns = Some(quarter * MS / 4);
+        // The sample of before is 200 ms old.
+        world.foreign.past[0].at = 0;
+        world.now = 200 * MS;
+        world.foreign.next = Some(world.now);
+        let begin = world.now;
+        while world.foreign.left().is_empty() {
+            world.look();
+        }
+        assert_eq!(world.foreign.left(), [1]);
+        world.now - begin
+    };
+    (0..32).map(of_phase).max().unwrap()
+}
+
+#[test]
+fn a_stranger_in_turns_is_met_in_his_second_turn_and_in_his_first_where_he_ran_before() {
+    let (known, unknown) = (left_in_turns(true), left_in_turns(false));
+    assert!(known <= 2 * TURN + HASTY, "{known}");
+    assert!(unknown <= 4 * TURN + HASTY, "{unknown}");
 }
 
 /// Samples of a program whose second thread is `threads(number of the sample)`; what is left after each. The processors are busy.
@@ -320,7 +377,7 @@ fn a_look_that_takes_long_is_taken_seldom() {
     let mut foreign = Foreign::new(1);
     foreign.look_closely(0);
     let mut at = 0;
-    let windows = [(); 9].map(|()| {
+    let windows = [(); 11].map(|()| {
         foreign.look(Sample { at, cost: 3 * MS, ..Sample::default() });
         let begin = at;
         at = foreign.next_look().unwrap();
@@ -328,7 +385,7 @@ fn a_look_that_takes_long_is_taken_seldom() {
     });
     assert_eq!(
         windows,
-        [60, 60, 60, 60, 60, 60, 60, 600, 600].map(|ms| ms * MS),
+        [60, 60, 60, 60, 60, 60, 60, 60, 60, 600, 600].map(|ms| ms * MS),
         "less seldom while somebody may have come with strangers"
     );
 }
@@ -357,7 +414,7 @@ fn without_programs_nothing_is_looked_at() {
     let mut world = World::new(1);
     world.strangers.insert(2, 0.5);
     world.looks(500 * MS);
-    world.foreign.forget(Sample::default());
+    world.foreign.has_none(Sample::default);
     assert_eq!((world.foreign.next_look(), world.foreign.left()), (None, vec![]));
 }
 
@@ -427,6 +484,15 @@ proptest! {
         let mut now = 0;
         for (passed, numbers, close) in samples {
             now += passed * MS;
+            match numbers[0] % 7 {
+                0 => foreign.look_closely(now),
+                1 => {
+                    foreign.has_none(|| Sample { at: now, ..Sample::default() });
+                    foreign.has_programs();
+                    foreign.look_closely(now);
+                }
+                _ => {}
+            }
             let times = Times { ran: numbers[0], waited: numbers[1] };
             let threads = [(numbers[2] as u32 % 3, (Tid(numbers[3] as i32 % 3), times))].into();
             let held = [(numbers[4] % 2, Held { threads, first: 0, ran: close.then_some(numbers[5]) })].into();
