@@ -109,18 +109,18 @@ def subject(name, folder):
     return Subject(name, [gm, "convert", picture, "-blur", "0x6", "-rotate", "3", "-sharpen", "0x1"], environment, True)
 
 
-def environment_for(runtime, subject, shim):
+def environment_for(runtime, subject, shim, manager, turn):
+    """As many variables for every runtime, of other lengths in each turn: what a program's heap looks like depends on them, and
+    with that whether glibc gives its end back to the kernel after each use (`eigh`: 10,900 or 23,500 page faults)."""
     kept = {key: value for key, value in os.environ.items()
             if not key.startswith(("OMP_", "GOMP_", "NANOS_", "OPENBLAS_", "LD_"))}
     # The BLAS of the wheels has threads of its own, which spin, and which OMP_NUM_THREADS would turn off for one runtime.
     kept["OPENBLAS_NUM_THREADS"] = "1"
     kept.update(subject.environment)
-    if runtime == "one":
-        kept["OMP_NUM_THREADS"] = "1"
-    elif runtime != "libgomp":
-        kept["LD_PRELOAD"] = str(shim / "libgomp.so.1")
-        if runtime == "nanos":
-            kept["NANOS_CPUMGR"] = "off"
+    kept["OMP_NUM_THREADS" if runtime == "one" else "NOT_NUM_THREADS"] = "1"
+    kept["LD_PRELOAD" if runtime in ("nanos", "managed") else "NO_PRELOAD"] = str(shim / "libgomp.so.1")
+    kept["NANOS_CPUMGR"] = str(manager.socket) if runtime == "managed" else "off"
+    kept["TURN"] = "x" * (1 + 16 * turn)
     return kept
 
 
@@ -158,16 +158,14 @@ def digest(path):
 class Copy:
     """One running copy."""
 
-    def __init__(self, subject, runtime, shim, manager, folder, number):
+    def __init__(self, subject, runtime, shim, manager, folder, number, turn):
         self.subject, self.runtime, self.shim = subject, runtime, shim
         self.output = folder / f"gm/{number}.ppm"
         command = [str(part) for part in subject.command]
-        environment = environment_for(runtime, subject, shim)
+        environment = environment_for(runtime, subject, shim, manager, turn)
         if subject.shell_timed:
             command.append(str(self.output))
             self.output.unlink(missing_ok=True)
-        if runtime == "managed":
-            environment["NANOS_CPUMGR"] = str(manager.socket)
         self.command, self.env = command, environment
         self.child = None if subject.shell_timed else self.start()
 
@@ -209,14 +207,14 @@ class Copy:
         return line["seconds"], line["result"]
 
 
-def run_once(subject, runtime, setting, arguments, manager, cap):
+def run_once(subject, runtime, setting, arguments, manager, cap, turn=0):
     hog = None
     if setting == "beside a hog":
         last = sorted(os.sched_getaffinity(0))[-1]
         hog = subprocess.Popen([sys.executable, "-c", f"import os\nos.sched_setaffinity(0,[{last}])\nwhile True: pass"])
     try:
         count = {"2 copies": 2, "4 copies": 4}.get(setting, 1)
-        copies = [Copy(subject, runtime, arguments.shim, manager, arguments.folder, number) for number in range(count)]
+        copies = [Copy(subject, runtime, arguments.shim, manager, arguments.folder, number, turn) for number in range(count)]
         for copy in copies:
             copy.await_ready()
         for copy in copies:
@@ -240,11 +238,11 @@ def measure(subject, arguments, manager, rows):
     for setting in SETTINGS:
         times = {runtime: [] for runtime in RUNTIMES}
         killed = set()
-        for _ in range(arguments.repeats):
+        for turn in range(arguments.repeats):
             for runtime in ("one", "libgomp", "nanos", "managed"):
                 if runtime in killed:
                     continue
-                seconds, results = run_once(subject, runtime, setting, arguments, manager, arguments.cap)
+                seconds, results = run_once(subject, runtime, setting, arguments, manager, arguments.cap, turn)
                 times[runtime].append(seconds)
                 for result in results:
                     if result is None:

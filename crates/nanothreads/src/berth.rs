@@ -23,7 +23,7 @@
 //!
 //! # Invariants
 //! E-I1  Between H2 and H3 nobody puts the VP.
-//! E-I2  A VP that is not bound has the program's mask, or its own, when the state is `FREE` or `FREED`.
+//! E-I2  A VP that is not bound has the program's mask, or what the program bound it to by itself, when the state is `FREE` or `FREED`.
 //! E-I3  A VP that was bound before the last B3 is where B3 put it.
 //!
 //! # Races
@@ -50,7 +50,7 @@ use platform::sync::atomic::{
     fence,
 };
 use platform::sync::{pause, thread};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The VP has the mask of the program, or is bound.
 const FREE: u32 = 0;
@@ -70,7 +70,7 @@ const HELD: u32 = 6;
 /// A wait yields so many times, and then sleeps between two looks.
 const YIELDS: u32 = 100;
 const NAP: Duration = Duration::from_micros(50);
-/// How long a wait sleeps, in all; the system may take twice as long for it.
+/// A wait ends with the first look behind this time.
 pub const LONGEST: Duration = Duration::from_millis(10);
 
 /// See the module head. Rarely written.
@@ -220,17 +220,23 @@ impl Berth {
 
     /// The state when it is not so any more, or after [`LONGEST`].
     fn wait_while(&self, is_so: impl Fn(u32) -> bool) -> u32 {
-        let most = YIELDS + (LONGEST.as_micros() / NAP.as_micros()) as u32;
-        let mut looks = 0;
+        let mut yields = 0;
+        let mut since = None;
         loop {
             // ORDERING: Acquire - pairs with the ends of P2, P4, P5 and S3.
             let state = self.state.load(Acquire);
-            if !is_so(state) || looks == most {
+            if !is_so(state) {
                 return state;
             }
-            // In a model somebody always goes on.
-            looks += u32::from(cfg!(not(loom)));
-            if looks < YIELDS { thread::yield_now() } else { std::thread::sleep(NAP) }
+            // In a model there is no time, and somebody always goes on.
+            if cfg!(loom) || yields < YIELDS {
+                yields += 1;
+                thread::yield_now();
+            } else if since.get_or_insert_with(Instant::now).elapsed() < LONGEST {
+                std::thread::sleep(NAP);
+            } else {
+                return state;
+            }
         }
     }
 

@@ -1,5 +1,5 @@
 //! Models of a virtual processor that is put somewhere while it runs, on the shipped type.
-//! `RUSTFLAGS="--cfg loom" cargo test --release --test loom_berth`. Each has a twin with a planted bug that loom must find.
+//! `RUSTFLAGS="--cfg loom" cargo test --release --test loom_berth`. Beside them stand models with planted bugs, which loom must find.
 #![cfg(loom)]
 
 use loom::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -190,6 +190,13 @@ fn take_back(vp: &Model) {
     vp.berth.take_back(|| vp.take(PROGRAMS));
 }
 
+fn pass_by(vp: &Model) {
+    vp.berth.pass_by(|| {
+        vp.take(HOME);
+        vp.take(PROGRAMS);
+    });
+}
+
 fn hold(vp: &Model) {
     drop(vp.berth.hold(|| vp.take(PROGRAMS)));
 }
@@ -209,6 +216,7 @@ fn who_is_bound_while_it_settles_stays_where_it_is_bound() {
 #[test]
 fn who_is_bound_while_it_is_taken_back_or_starts_something_stays_where_it_is_bound() {
     explore(|| bound(take_back, bind));
+    explore(|| bound(pass_by, bind));
     explore(|| bound(hold, bind));
 }
 

@@ -4,7 +4,7 @@
 //! no ABI. There is no Rust API: use the `nanothreads` crate.
 //!
 //! # Map
-//! Other copies of this library: `copies`. Main threads that leave before their process: `departure`. Programs and threads that members start: `abi::starters`. Control variables: `env` (the environment), `icv`. A thread's place: `tls` -> `frame` -> `team`; initial tasks:
+//! Other copies of this library: `copies`. Main threads that leave before their process: `departure`. Programs and threads that members start: `abi::starters`. Control variables: `env` (the environment), `icv`. Memory of the library's own: `nursery`. A thread's place: `tls` -> `frame` -> `team`; initial tasks:
 //! `root`. Fork and join: `region`. Loops and sections: `schedule` (arithmetic), `worksharing` (constructs in flight),
 //! `doacross`. Barriers, single, cancellation: `sync`. Locks: `lock`. Tasks: `task` and below.
 
@@ -21,6 +21,7 @@ mod legacy;
 mod lock;
 mod memory;
 mod message;
+mod nursery;
 mod pause;
 mod places;
 mod query;
@@ -33,3 +34,6 @@ mod task;
 mod team;
 mod tls;
 mod worksharing;
+
+#[global_allocator]
+static ALLOCATOR: nursery::Nursery<{ nursery::ROOM }> = nursery::Nursery::new();

@@ -120,12 +120,13 @@ impl Station {
         }
     }
 
-    /// Puts the VP's thread on processor `cpu`. Placement is a hint: a processor that went offline in the meantime costs speed,
-    /// not correctness.
+    /// Puts the VP's thread on processor `cpu`, or lets it run anywhere where that went offline in the meantime.
     fn put(&self, thread: &Pthread, cpu: CpuId) {
         // ORDERING: Relaxed - ordered by the berth's word.
         self.put_on.store(cpu.0, Relaxed);
-        let _ = thread.set_affinity(&CpuSet::single(cpu));
+        if thread.set_affinity(&CpuSet::single(cpu)).is_err() {
+            free(thread);
+        }
     }
 
     /// Frees it, unless the program has bound it itself meanwhile.
@@ -133,6 +134,13 @@ impl Station {
         let is_there = |mask: CpuSet| mask.len() == 1 && mask.first() == self.put_on();
         if thread.affinity().is_ok_and(is_there) {
             free(thread);
+        }
+    }
+
+    /// The same by its own thread, also in a handler of a signal.
+    fn leave_home(&self) {
+        if Mask::of(None).is_ok_and(|own| self.put_on().is_some_and(|cpu| own.is_only(cpu))) {
+            let _ = affinity::set_affinity(None, engine().mask());
         }
     }
 
@@ -198,23 +206,17 @@ impl Vp {
         self.station().number
     }
 
-    /// Leaves its berth, on the VP itself. Cost: one load of a line that is rarely written.
+    /// Leaves its berth, on the VP itself. Cost: one load of a line that is rarely written; two system calls where it was put.
     #[inline]
     pub(super) fn settle(&self) {
-        self.station().berth.settle(|| {
-            let _ = affinity::set_affinity(None, engine().mask());
-        });
+        let station = self.station();
+        station.berth.settle(|| station.leave_home());
     }
 
     /// Nobody puts the VP, which calls, until the answer is dropped; nor is it where it was put. For handlers of signals, too.
     pub(crate) fn hold(&self) -> Held<'_> {
         let station = self.station();
-        station.berth.hold(|| {
-            // The program may have bound it itself.
-            if Mask::of(None).is_ok_and(|own| station.put_on().is_some_and(|cpu| own.is_only(cpu))) {
-                let _ = affinity::set_affinity(None, engine().mask());
-            }
-        })
+        station.berth.hold(|| station.leave_home())
     }
 
     /// True when `own` may be what a child of the VP, which sleeps, was born with by `vfork` because the VP was put there.
