@@ -12,10 +12,10 @@
 //!    The initial thread counts as the master, and one processor of what other threads run, where it does not run itself.
 //! 2. A share of [`CONTENDED`] makes a suspect, a second window with as much, in which the processor was busy, decides.
 //!    Where a program comes or threads begin it is decided sooner, since a team of two stands still for most of the time until a
-//!    hog's processor is left to it: by what a thread waited in the last [`TICKS`], or since it began: [`CERTAIN`], or [`ENOUGH`]
-//!    where others than the programs ran before, on a processor that was busy. That is known where the time before was looked at
-//!    closely, or nobody was there: then it is compared with the moment in which the last program went. (The kernel counts a
-//!    wait when it ends, and turns are of 4 ms: shorter windows one by one would see a wait in every second one.)
+//!    hog's processor is left to it: by [`CERTAIN`] waiting in the last [`TICKS`], or since the thread began, on a processor that
+//!    was busy. (The kernel counts a wait when it ends, and turns are of 4 ms: short windows one by one would see one in every
+//!    second. Less than two turns may be the program's own threads, which the kernel packs on one processor when they begin;
+//!    the time before says that others ran, not where.) Of several processors the most contended is left first.
 //! 3. What was left comes back when nobody uses it: its own busy time, or that of the whole machine without what the
 //!    programs ran, is below [`CALM`] for a time of patience, which doubles each time that the stranger was back at once.
 //! 4. Two managers that leave the same processor to each other would come back at once, too: patience has a part that
@@ -48,8 +48,6 @@ pub const HASTY: Nanos = 3_750_000;
 const HASTY_LOOKS: u32 = 6;
 /// So much waiting in [`TICKS`] is a stranger: two turns of his.
 pub const CERTAIN: Nanos = 7 * MS;
-/// So much is, on a processor on which others ran before: most of one.
-pub const ENOUGH: Nanos = 3 * MS;
 /// A window while something is being found out.
 pub const QUICK: Nanos = 15 * MS;
 /// The windows of that kind behind those.
@@ -147,18 +145,12 @@ pub struct Foreign {
     returned: BTreeMap<u32, Returned>,
     /// Those with a stranger in the last window.
     suspects: BTreeSet<u32>,
-    /// Those on which others may have run before something began.
-    presumed: BTreeSet<u32>,
     /// The samples back to one that is [`TICKS`] old.
     past: VecDeque<Sample>,
-    /// The next sample ends the time before threads began.
-    begins: bool,
     quick: u32,
     next: Option<Nanos>,
     /// No sooner, for the cost of the last look.
     rests_until: Nanos,
-    /// No program has been there since the last sample.
-    is_alone: bool,
     /// Draws the random part of patience.
     dice: u64,
 }
@@ -172,13 +164,10 @@ impl Foreign {
             left: Vec::new(),
             returned: BTreeMap::new(),
             suspects: BTreeSet::new(),
-            presumed: BTreeSet::new(),
             past: VecDeque::new(),
-            begins: false,
             quick: 0,
             next: None,
             rests_until: 0,
-            is_alone: false,
             dice,
         }
     }
@@ -195,7 +184,6 @@ impl Foreign {
 
     /// A program came, or its threads begin: look closely for a while.
     pub fn look_closely(&mut self, now: Nanos) {
-        self.begins = true;
         // The first sample is of now: windows that began earlier say nothing about the newcomer.
         let soon = if self.quick == 0 { now } else { now.saturating_add(HASTY).max(self.rests_until) };
         self.next = Some(self.next.map_or(soon, |next| next.min(soon)));
@@ -203,24 +191,13 @@ impl Foreign {
         self.quick = HASTY_LOOKS + QUICK_WINDOWS + 1;
     }
 
-    /// Some program is there.
-    pub fn has_programs(&mut self) {
-        self.is_alone = false;
-    }
-
-    /// No program is there: nothing is left to others, and nothing is looked at. `sample` is asked the first time; the time of the
-    /// next program is compared with it.
-    pub fn has_none(&mut self, sample: impl FnOnce() -> Sample) {
-        if self.is_alone {
-            return;
-        }
-        self.is_alone = true;
+    /// No program is there: nothing is left to others, and nothing is looked at.
+    pub fn forget(&mut self) {
         (self.quick, self.next) = (0, None);
-        self.past = VecDeque::from([sample()]);
+        self.past.clear();
         self.left.clear();
         self.returned.clear();
         self.suspects.clear();
-        self.presumed.clear();
     }
 
     /// The next sample is to be a close look.
@@ -242,16 +219,14 @@ impl Foreign {
         let (passed, mut shares) = shares.unwrap_or_default();
         shares.retain(|cpu, it| it.share >= CONTENDED && !before.contains(cpu));
         let is_found = |cpu: &u32, it: &Share| {
-            let limit = if self.presumed.contains(cpu) { ENOUGH } else { CERTAIN };
-            it.was_busy && if is_hasty { it.share * passed as f64 >= limit as f64 } else { self.suspects.contains(cpu) }
+            let is_certain = it.share * passed as f64 >= CERTAIN as f64;
+            it.was_busy && if is_hasty { is_certain } else { self.suspects.contains(cpu) }
         };
-        let found: Vec<u32> = shares.iter().filter(|(cpu, it)| is_found(cpu, it)).map(|(cpu, _)| *cpu).collect();
+        let mut found: Vec<(u32, f64)> =
+            shares.iter().filter(|(cpu, it)| is_found(cpu, it)).map(|(cpu, it)| (*cpu, it.share)).collect();
+        found.sort_by(|a, b| b.1.total_cmp(&a.1));
+        let found: Vec<u32> = found.into_iter().map(|(cpu, _)| cpu).collect();
         self.suspects = shares.into_keys().filter(|cpu| !found.contains(cpu)).collect();
-        if std::mem::take(&mut self.begins)
-            && let Some(ticks) = ticks
-        {
-            self.presumed = busy_with_others(ticks, &sample, &before).collect();
-        }
         for cpu in &found {
             self.leave(*cpu, &sample);
         }
@@ -266,9 +241,6 @@ impl Foreign {
         } else {
             PATIENCE
         };
-        if self.quick <= QUICK_WINDOWS {
-            self.presumed.clear();
-        }
         let rest = if self.quick > 0 { QUICK_REST } else { REST };
         self.rests_until = sample.at + sample.cost.saturating_mul(rest);
         self.next = Some(self.rests_until.max(sample.at + window));
@@ -332,20 +304,6 @@ fn base(before: &Held, cpu: u32, (thread, times): (Tid, Times), passed: Nanos) -
     }
     let is_new = before.threads.values().all(|(who, _)| *who != thread);
     (is_new && times.ran.saturating_add(times.waited) <= passed).then(Times::default)
-}
-
-/// Those on which strangers may have run between two samples, which ticks can tell apart: the busy ones, if others than programs
-/// ran at all (rule 2) where they are not `left` alone.
-fn busy_with_others<'a>(last: &'a Sample, now: &'a Sample, left: &'a [u32]) -> impl Iterator<Item = u32> + 'a {
-    let passed = now.at.saturating_sub(last.at);
-    let part = move |from: Nanos, to: Nanos| to.saturating_sub(from) as f64 / passed as f64;
-    let busy = now.busy.iter().filter(|(cpu, _)| !left.contains(cpu));
-    let busy: Vec<(u32, f64)> = busy.filter_map(|(cpu, now)| Some((*cpu, part(*last.busy.get(cpu)?, *now)))).collect();
-    let strangers = busy.iter().map(|(_, busy)| busy).sum::<f64>() - part(last.ran, now.ran);
-    // What a program that has gone ran is in the first sample only.
-    let are_all_here = now.ran >= last.ran && last.held.keys().all(|program| now.held.contains_key(program));
-    let ran = are_all_here && strangers >= CONTENDED;
-    busy.into_iter().filter(move |(_, busy)| ran && *busy >= BUSY).map(|(cpu, _)| cpu)
 }
 
 /// What strangers had of each processor between two samples (rule 1). `ticks`: one that is long enough ago to say how busy a

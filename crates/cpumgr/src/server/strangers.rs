@@ -22,12 +22,9 @@ impl Server {
             foreign.look_closely(now);
         }
         if !self.any_programs() {
-            foreign.has_none(|| self.sample(monotonic_ns(), true));
-        } else {
-            foreign.has_programs();
-            if foreign.next_look().is_some_and(|time| time <= now) {
-                foreign.look(self.sample(monotonic_ns(), foreign.is_close()));
-            }
+            foreign.forget();
+        } else if foreign.next_look().is_some_and(|time| time <= now) {
+            foreign.look(self.sample(monotonic_ns(), foreign.is_close()));
         }
         let left = foreign.left();
         self.foreign = Some(foreign);
