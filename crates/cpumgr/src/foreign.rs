@@ -22,10 +22,10 @@
 //!    each draws for itself.
 //! 5. Each program keeps a processor (`Ledger::leave_to_others`): leaving one never makes programs share another.
 //!
-//! Looks are close to each other while a program is new ([`HASTY`], then [`QUICK`]), otherwise there is one in [`PERIOD`]: one small file for each
-//! processor that is held, and never more than a two-hundredth of the manager's time; a twentieth in the few windows behind an
-//! arrival, since a look takes a third of a millisecond where memory is cold. Processes of lower priority (`nice`)
-//! make nobody wait, and are none.
+//! Looks are close to each other while a program is new ([`HASTY`], then [`QUICK`]), otherwise there is one in [`PERIOD`]: one
+//! small file for each processor that is held, and never more than a two-hundredth of the manager's time; a twentieth in the few
+//! windows behind an arrival, since a look takes a third of a millisecond where memory is cold. Processes of lower priority
+//! (`nice`) make nobody wait, and are none.
 //!
 //! # Papers
 //! None: the papers' machine was dedicated. D9 wants it for two managers.
@@ -147,6 +147,7 @@ pub struct Foreign {
     suspects: BTreeSet<u32>,
     /// The samples back to one that is [`TICKS`] old.
     past: VecDeque<Sample>,
+    /// Looks that are left of those behind an arrival: [`HASTY`] ones, and then [`QUICK_WINDOWS`].
     quick: u32,
     next: Option<Nanos>,
     /// No sooner, for the cost of the last look.

@@ -14,6 +14,8 @@
 //! `RAN`, and leaves the rest to P5. `FREED` -> `FREE`.
 //! Who binds it: B1 writes `bound`; B2 waits until the state is none of `PUTTING`, `RAN` and `SETTLING`; B3 binds it. Who unbinds
 //! it: B2, B3, B1. Several may do so at once: the last one has the last word ([`following`](crate::following)).
+//! Its creator does P3 and P4 of a VP that nobody can supply or bind yet, which is born in `PUTTING`. Who wants it elsewhere
+//! while it runs puts it there and frees it at once ([`Berth::pass_by`]): P1, P2, P3 and P5.
 //! The VP that makes children: H1 waits until nobody puts it, and settles (S1 to S3) if it was put; H2 -> `HELD`; makes them; H3
 //! `HELD` -> `FREE`.
 //!
@@ -23,7 +25,8 @@
 //!
 //! # Invariants
 //! E-I1  Between H2 and H3 nobody puts the VP.
-//! E-I2  A VP that is not bound has the program's mask, or what the program bound it to by itself, when the state is `FREE` or `FREED`.
+//! E-I2  A VP that is not bound has the program's mask, or what the program bound it to by itself, when the state is `FREE` or
+//!       `FREED`.
 //! E-I3  A VP that was bound before the last B3 is where B3 put it.
 //!
 //! # Races
@@ -42,7 +45,9 @@
 //! long as the child lives that this may be a home ([`Berth::was_put`]). That is what `FREED` is for.
 //!
 //! # Orderings
-//! `state`: AcqRel exchanges and Acquire loads pair with each other: who sees that somebody is done sees what it did to the mask. The fences of P2, S2 and B2 pair with each other. `bound`: Relaxed, ordered by those, else a hint.
+//! `state`: AcqRel exchanges and Acquire loads pair with each other: who sees that somebody is done sees what it did to the mask.
+//! The fences of P2, S2 and B2 pair with each other; B1 of who binds is Relaxed, ordered by them. B1 of who unbinds is Release,
+//! and pairs with the Acquire loads of `bound`.
 
 use platform::sync::atomic::{
     AtomicBool, AtomicU32,

@@ -17,7 +17,7 @@
 //! # What follows
 //! For [`KEEP`] the thread does not yield where it waits, but sleeps at once. Then it tries again, and looks closely at once.
 //! On another processor there are others: what was seen is forgotten where the thread moves (a manager takes its program away from the
-//! stranger, 15 to 30 ms after they met).
+//! stranger, some 20 ms after they met, or 40).
 //! Each thread learns for itself. Not where a manager lets programs take turns on the processor: four copies of a program with teams
 //! of exact size, which yield as well, took 2.3 times one thread's time by sleeping, 1.2 to 1.3 by yielding (`cargo xtask real`, `hist`). A
 //! team beside a program with one thread would gain: two programs of the same manager are not told apart here.
