@@ -24,6 +24,7 @@ pub mod pair;
 use crate::local::{Local, local};
 use crate::patience;
 use crate::presence::Occupant;
+use crate::stand_in;
 use crate::wait_point::{Look, WaitPoint};
 use pair::Pair;
 use platform::sync::CachePadded;
@@ -149,7 +150,8 @@ impl Barrier {
         true
     }
 
-    /// The barrier of two: as [`wait_with`](Self::wait_with).
+    /// The barrier of two: as [`wait_with`](Self::wait_with). In a team that takes turns member 0 may run the other one's part up to
+    /// here, in its stead ([`crate::stand_in`]).
     #[inline]
     fn meet(
         &self,
@@ -162,11 +164,18 @@ impl Barrier {
         let round = pair.arrive(id, self.next_round(id), has_work);
         self.wake_other(id);
         let is_over = || pair.is_over(round);
-        let may_close = || id == 0 && pair.is_met(round);
-        let crowd = self.note(id).membership().crowd;
+        let local = self.note(id);
+        let crowd = local.membership().crowd;
+        if id == 1 {
+            stand_in::give_way(local, is_over);
+        }
         if is_over() {
             return;
         }
+        if id == 0 {
+            stand_in::at_a_barrier(local);
+        }
+        let may_close = || id == 0 && pair.is_met(round);
         let soon = || is_over() || may_close();
         let met = soon() || patience::holds_soon(crowd, soon);
         // Who has arrived may have left tasks behind: those come first, with all the rules of waiting.

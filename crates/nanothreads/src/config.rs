@@ -26,6 +26,10 @@ pub struct Config {
     pub supply: Supply,
     /// Bind each virtual processor to one processor, also without a manager.
     pub bind: bool,
+    /// Where a team takes turns on a processor, the master may run the part of a member that waits for its turn, in that member's
+    /// [`guise`](platform::guise): as that thread, but for what the kernel is asked of the calling one. Not so in the first 32
+    /// regions of each body, nor where that is not possible.
+    pub stand_in: bool,
     /// Look for a processor manager and follow its grants.
     pub adapt: bool,
     /// Name under which the manager lists this program's runtime.
@@ -39,6 +43,7 @@ impl Default for Config {
             stack_size: None,
             supply: Supply::Auto,
             bind: false,
+            stand_in: true,
             adapt: true,
             library: "nanothreads",
         }

@@ -18,10 +18,11 @@
 //! ```
 
 use crate::engine_state::engine;
-use crate::local::local;
+use crate::local::{self, Local, local};
 use crate::patience::{self, Wait};
 use crate::safe_point;
 use crate::wait_point::Look;
+use platform::affinity::{Tid, current_tid};
 
 pub use crate::barrier::Barrier;
 pub use crate::config::{Config, Waiting};
@@ -67,6 +68,13 @@ pub fn grant_for(wanted: usize) -> usize {
 #[inline]
 pub fn identify_region(region: usize) {
     local().identify_region(region);
+}
+
+/// The kernel's number of the thread that the caller is for the program: that of the virtual processor whose part a master runs
+/// in its stead ([`Config::stand_in`](crate::config::Config::stand_in)), else the calling one. Cost: a thread-local load, or a
+/// system call on threads that have never come here.
+pub fn thread() -> Tid {
+    local::existing().map_or_else(current_tid, Local::tid)
 }
 
 /// True when a manager was found at the engine's first use.

@@ -41,7 +41,7 @@ use platform::mask::{self, Mask};
 /// ```
 pub fn unbound<R>(body: impl FnOnce() -> R) -> R {
     if let Some(local) = local::existing() {
-        local.end_long_turns();
+        local.of_kernel_thread().end_long_turns();
     }
     let _unbound = local::existing().and_then(|local| Some(Unbound::begin(local, local.vp()?)));
     body()
@@ -52,7 +52,7 @@ pub fn unbound<R>(body: impl FnOnce() -> R) -> R {
 /// signal handlers and in children of `vfork`.
 pub fn needs_unbound() -> bool {
     // One that has its usual mask may be put somewhere at any time.
-    local::own_vp().is_some() || local::existing().is_some_and(Local::has_long_turns)
+    local::existing().is_some_and(|local| local.vp().is_some() || local.has_long_turns())
 }
 
 /// To be called before the caller (a virtual processor's thread, or a child that it has by `vfork` or `clone`) becomes another
@@ -61,7 +61,7 @@ pub fn needs_unbound() -> bool {
 ///
 /// Cost: as [`needs_unbound`], and up to four system calls where that says yes. May be called where that may be; sets errno.
 pub fn before_exec() {
-    if let Some(local) = local::existing().filter(|local| local.has_long_turns()) {
+    if let Some(local) = local::existing().map(Local::of_kernel_thread).filter(|local| local.has_long_turns()) {
         if local.tid() == mask::current_task() {
             local.end_long_turns();
         } else {

@@ -93,8 +93,19 @@ impl<T> Sleeper<T> {
     /// The same; `alarm`, asked before each sleep, says after which time to look again at the latest.
     pub fn sleep_with_alarm(
         &self,
+        look: impl FnMut() -> Look,
+        alarm: impl Fn() -> Option<Duration>,
+        prepare: Preparation<T>,
+    ) {
+        self.sleep_within(look, alarm, |sleep| sleep(), prepare);
+    }
+
+    /// The same; `within` calls what it is given, once, which is the sleep itself.
+    pub fn sleep_within(
+        &self,
         mut look: impl FnMut() -> Look,
         alarm: impl Fn() -> Option<Duration>,
+        within: impl Fn(&dyn Fn()),
         prepare: Preparation<T>,
     ) {
         let mut is_first = true;
@@ -113,7 +124,7 @@ impl<T> Sleeper<T> {
                 Look::Pending => {}
             }
             let limit = [limit, alarm()].into_iter().flatten().min();
-            let _ = self.asleep.wait(ASLEEP, limit);
+            within(&|| _ = self.asleep.wait(ASLEEP, limit));
             // Most often somebody made the condition true: then there is no need to prepare another sleep.
             if look() == Look::Ready {
                 break;

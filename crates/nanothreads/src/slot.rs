@@ -158,7 +158,8 @@ impl<W: Copy, C: Copy> Slot<W, C> {
         if number == last {
             return Supplied::Nothing;
         }
-        if word & RECOVERABLE != 0 && !self.claim(number) {
+        // ORDERING: Relaxed - who finished it in this thread's stead did so in its guise, which orders.
+        if self.done.load(Relaxed) >= number || (word & RECOVERABLE != 0 && !self.claim(number)) {
             return Supplied::TakenBack(number);
         }
         // SAFETY: - S2 saw S1; the master does not write again before S3, for it cannot take this work back (I2).
@@ -271,6 +272,19 @@ impl<W: Copy, C: Copy> Slot<W, C> {
     #[inline]
     pub unsafe fn finish(&self, number: u64) {
         // ORDERING: Release (S3) - pairs with S4.
+        self.done.store(number, Release);
+    }
+
+    /// Reports the last supplied descriptor as finished.
+    ///
+    /// # Safety
+    /// - It was supplied as not recoverable, and is not joined.
+    /// - The caller ran it in the guise of the slot's virtual processor, which had not begun it ([`crate::guise`]).
+    #[inline]
+    pub unsafe fn finish_in_its_guise(&self) {
+        // ORDERING: Relaxed - the guise came with it.
+        let number = self.seq.load(Relaxed) >> 1;
+        // ORDERING: Release (S3) - pairs with S4, where the virtual processor's own thread ended it; who has the guise back reads it, too.
         self.done.store(number, Release);
     }
 

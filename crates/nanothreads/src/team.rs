@@ -22,6 +22,7 @@ use crate::local::{Local, Need, Reservation, Root, local};
 use crate::membership::{Carrier, Membership};
 use crate::overlap::{self, Overlap};
 use crate::panics::{NoUnwinding, Payload};
+use crate::stand_in::{self, Open};
 use crate::supply::Supply;
 use crate::vp::{CARRIED, Vp, WorkDescriptor};
 use std::cell::Cell;
@@ -257,6 +258,7 @@ impl Team {
         };
         let recoverable = concurrency == Concurrency::Offered && may_be_late(members);
         let channel = if self.is_global && !recoverable { Some(local.channel(size as usize)) } else { None };
+        let body = local.experience().begin(work as usize);
         let born_with = engine();
         // Until the join the others use what the caller would free.
         let guard = NoUnwinding::enter();
@@ -268,8 +270,17 @@ impl Team {
         }
         fork_join::wake(members);
         let depth = local.open();
-        local.run(region.membership(0, None), work, data);
-        if recoverable {
+        let may_stand_in = concurrency == Concurrency::Promised && channel.is_none();
+        let open = Open { members, region: &region };
+        let open = (may_stand_in && stand_in::is_due(local, crowd, body)).then_some(&open);
+        let part = || local.run(region.membership(0, None), work, data);
+        stand_in::with_open(local, open.filter(|_| size == 2), part);
+        if let Some(open) = open
+            && ptr::eq(born_with, engine())
+        {
+            // SAFETY: - L1, and supplied by their lines above, not as recoverable.
+            unsafe { stand_in::run_parts(local, open) };
+        } else if recoverable {
             // SAFETY: - L1, and supplied as recoverable above.
             unsafe { run_what_nobody_began(local, members, &region, born_with) };
         }

@@ -9,6 +9,7 @@ use crate::channel::{Attachment, TeamRing};
 use crate::config::Waiting;
 use crate::engine_state::engine;
 use crate::forked;
+use crate::guise::Guise;
 use crate::local::{self, Local};
 use crate::membership::{Carrier, Membership};
 use crate::open_ring::OpenRing;
@@ -21,6 +22,7 @@ use crate::team::{Region, Work};
 use crate::wait_point::{Look, WaitPoint};
 use platform::affinity::CpuId;
 use platform::clock::Ticks;
+use platform::guise;
 use platform::membarrier;
 use platform::pthread::Pthread;
 use platform::sync::CachePadded;
@@ -33,10 +35,12 @@ use std::thread;
 
 mod descriptor;
 mod station;
+mod turn;
 
 pub(crate) use descriptor::{CARRIED, LARGEST, Line, WorkDescriptor};
 use descriptor::{IDLE, no_work};
 use station::Station;
+use turn::Turn;
 
 /// Stack of a virtual processor unless the configuration says otherwise.
 pub(crate) const STACK: usize = 8 << 20;
@@ -66,6 +70,8 @@ pub(crate) struct Vp {
     attachment: CachePadded<UnsafeCell<Option<Attachment>>>,
     /// Supplied by anybody.
     open: OpenRing<Offered>,
+    /// Written where it takes turns with its master on a processor.
+    guise: CachePadded<Guise<Turn>>,
     /// Rarely written: whether it sleeps, and where it was put.
     bed: CachePadded<Sleeper<Rare>>,
 }
@@ -118,6 +124,7 @@ impl Vp {
             arrival: Arrival::new(),
             attachment: CachePadded::new(UnsafeCell::new(None)),
             open: OpenRing::new(Offered { work: no_work, data: ptr::null() }),
+            guise: CachePadded::new(Guise::new(Turn::new())),
             bed: CachePadded::new(Sleeper::new(Rare {
                 join: WaitPoint::new(),
                 offers: WaitPoint::new(),
@@ -150,6 +157,7 @@ impl Vp {
 
     /// Its kernel thread, with a stack of `stack` bytes.
     fn start_thread(&'static self, stack: usize) -> io::Result<Pthread> {
+        let stack = if engine().config().stand_in { stack.saturating_add(guise::ROOM) } else { stack };
         if engine().is_childs() {
             // In a child the standard library's threads may wait for ever: see there.
             return Pthread::start(stack, self, |vp| {
@@ -284,7 +292,7 @@ impl Vp {
     fn sleep(&self, mut look: impl FnMut() -> Look, lingers_since: Option<Ticks>) {
         self.station().note_bed();
         let Some(managed) = engine().managed() else {
-            return self.bed.sleep_until(look, Rare::WAKE);
+            return self.bed.sleep_within(look, || None, |sleep| self.lend_while(sleep), Rare::WAKE);
         };
         // Who spun has had nothing to do for so long already.
         let (since, before) = match lingers_since {
@@ -306,7 +314,7 @@ impl Vp {
             }
             seen
         };
-        self.bed.sleep_with_alarm(tell, || alarm.get(), Rare::WAKE);
+        self.bed.sleep_within(tell, || alarm.get(), |sleep| self.lend_while(sleep), Rare::WAKE);
         if is_told {
             managed.is_awake(self);
         }

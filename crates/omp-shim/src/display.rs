@@ -7,8 +7,9 @@ use crate::league;
 use crate::places;
 use crate::query;
 use crate::schedule::{Kind, Schedule};
+use nanothreads::engine;
 use nanothreads::engine::Waiting;
-use platform::affinity::{self, current_tid};
+use platform::affinity;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -75,7 +76,7 @@ fn value(frame: &Frame, field: char) -> String {
         'a' => query::ancestor(frame, query::int(team.level()) - 1).to_string(),
         'H' => host(),
         'P' => std::process::id().to_string(),
-        'i' => current_tid().0.to_string(),
+        'i' => engine::thread().0.to_string(),
         'A' => affinity::affinity(None).map_or_else(|error| format!("({error})"), |mask| mask.to_string()),
         _ => "undefined".to_owned(),
     }
@@ -189,13 +190,14 @@ fn standard_rows() -> Vec<(&'static str, String)> {
     ]
 }
 
-fn our_rows() -> [(&'static str, String); 5] {
+fn our_rows() -> [(&'static str, String); 6] {
     let env = &settings().environment;
     [
         ("GOMP_CPU_AFFINITY", env.cpu_affinity.clone().unwrap_or_default()),
         ("GOMP_STACKSIZE", env.stack_size.unwrap_or(0).to_string()),
         ("GOMP_SPINCOUNT", env.spin_count.map_or_else(String::new, |count| count.to_string())),
         ("NANOS_ADAPT", format!("{:?}", env.adapt).to_ascii_lowercase()),
+        ("NANOS_STAND_IN", if env.stand_in { "on" } else { "off" }.to_owned()),
         ("NANOS_CPUMGR", std::env::var("NANOS_CPUMGR").unwrap_or_default()),
     ]
 }

@@ -85,6 +85,8 @@ pub(crate) struct Environment {
     pub(crate) target_offload: Offload,
     pub(crate) spin_count: Option<u64>,
     pub(crate) adapt: Adapt,
+    /// A master may take the part of a member that waits for its processor.
+    pub(crate) stand_in: bool,
 }
 
 /// What `OMP_TARGET_OFFLOAD` asks for. There is never a device.
@@ -168,6 +170,7 @@ impl Environment {
             target_offload: r.read("OMP_TARGET_OFFLOAD", offload).unwrap_or(Offload::Default),
             spin_count: r.read("GOMP_SPINCOUNT", parse::spin_count),
             adapt: r.read("NANOS_ADAPT", adapt).unwrap_or(Adapt::Default),
+            stand_in: r.read("NANOS_STAND_IN", on_or_off).unwrap_or(true),
         };
         (environment, reader.complaints)
     }
@@ -269,6 +272,14 @@ fn offload(text: &str) -> Result<Offload, Fault> {
     }
 }
 
+fn on_or_off(text: &str) -> Result<bool, Fault> {
+    match text.to_ascii_lowercase().as_str() {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err(Fault { wanted: "on or off" }),
+    }
+}
+
 fn adapt(text: &str) -> Result<Adapt, Fault> {
     match text.to_ascii_lowercase().as_str() {
         "off" => Ok(Adapt::Off),
@@ -294,6 +305,7 @@ mod tests {
         assert_eq!(environment.schedule, Schedule::DEFAULT);
         assert_eq!(environment.dynamic, None);
         assert_eq!(environment.adapt, Adapt::Default);
+        assert!(environment.stand_in);
         assert!(!environment.binds());
     }
 
@@ -308,9 +320,11 @@ mod tests {
             ("OMP_PROC_BIND", "spread,Close, master"),
             ("OMP_CANCELLATION", "TRUE"),
             ("NANOS_ADAPT", "OFF"),
+            ("NANOS_STAND_IN", "Off"),
             ("OMP_ALLOCATOR", "OMP_HIGH_BW_MEM_ALLOC"),
         ]);
         assert_eq!(complaints, Vec::<String>::new());
+        assert!(!environment.stand_in);
         assert_eq!(environment.num_threads, [4, 3, 2]);
         assert_eq!(environment.schedule, Schedule { kind: Kind::Guided, chunk: 7, monotonic: true });
         assert_eq!(environment.dynamic, Some(true));

@@ -40,6 +40,15 @@ fn two_threads_on_one_processor_take_no_more_turns_than_their_barriers_need() {
 }
 
 #[test]
+fn a_part_that_the_master_runs_in_the_other_ones_stead_is_that_threads() {
+    run("stand_in", &[]);
+    run("stand_in", &[("OMP_WAIT_POLICY", "active")]);
+    run("stand_in", &[("OMP_WAIT_POLICY", "passive")]);
+    run("stand_in", &[("OMP_PROC_BIND", "true"), ("OMP_CANCELLATION", "true")]);
+    run("stand_in", &[("NANOS_STAND_IN", "off")]);
+}
+
+#[test]
 fn a_barrier_at_the_end_of_a_region_is_met_by_those_who_wait_elsewhere_and_ends_its_tasks() {
     run("tails", &[]);
     run("tails", &[("TAILS_TAKE_TURNS", "1")]);

@@ -12,6 +12,7 @@ pub mod event;
 pub mod fault;
 pub mod fdpass;
 pub mod futex;
+pub mod guise;
 pub mod load;
 pub mod mask;
 pub mod membarrier;

@@ -1,0 +1,303 @@
+/* Two threads on one processor, whose master runs the other one's parts in its stead: for the program it is the other thread. Parts
+   that wait for each other in ways that nobody sees run all the same, and so do parts that start, signal and lock things. */
+#define _GNU_SOURCE
+#include "one_processor.h"
+#include <errno.h>
+#include <execinfo.h>
+#include <omp.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#define OFTEN 2000
+/* Of a body that is new, parts are run by threads of their own. */
+#define FIRST 32
+
+static int own;
+#pragma omp threadprivate(own)
+
+static pid_t kernel_thread(void) { return (pid_t)syscall(SYS_gettid); }
+
+static int is_off(void) {
+  const char *wish = getenv("NANOS_STAND_IN");
+  return wish && !strcmp(wish, "off");
+}
+
+/* What the program knows of a thread is the same in each region, whoever runs it. Returns in how many that was the master. */
+static int identity(void) {
+  pid_t master = kernel_thread();
+  pthread_t thread = 0;
+  int *errno_is_at = NULL, *own_is_at = NULL, stood_in = 0;
+  for (int region = 0; region < OFTEN; region++) {
+#pragma omp parallel num_threads(2)
+    if (omp_get_thread_num() == 1) {
+      if (region == 0) {
+        thread = pthread_self();
+        errno_is_at = &errno;
+        own_is_at = &own;
+        errno = EDOM;
+      }
+      CHECK(pthread_equal(thread, pthread_self()));
+      CHECK(errno_is_at == &errno && own_is_at == &own && errno == EDOM);
+      CHECK_EQUAL(own++, region);
+      void *low;
+      size_t size;
+      pthread_attr_t attributes;
+      CHECK_EQUAL(pthread_getattr_np(thread, &attributes), 0);
+      CHECK_EQUAL(pthread_attr_getstack(&attributes, &low, &size), 0);
+      pthread_attr_destroy(&attributes);
+      CHECK((char *)&size > (char *)low && (char *)&size < (char *)low + size);
+      errno = EDOM;
+      if (kernel_thread() == master) {
+        CHECK(region >= FIRST);
+        stood_in++;
+      }
+    } else {
+      CHECK(!pthread_equal(thread, pthread_self()) && errno_is_at != &errno);
+    }
+  }
+  CHECK_EQUAL(own, 0);
+  return stood_in;
+}
+
+/* Each spins for the other one, before the barrier and behind it: with a yield, or until it loses its processor. */
+static void spin(int regions, int yields) {
+  static volatile int flags[3][2];
+  for (int region = 1; region <= regions; region++) {
+#pragma omp parallel num_threads(2)
+    {
+      int id = omp_get_thread_num();
+      for (int stage = 0; stage < 3; stage++) {
+        flags[stage][id] = region;
+        while (flags[stage][1 - id] != region)
+          if (yields) sched_yield();
+        if (stage < 2) {
+#pragma omp barrier
+        }
+      }
+    }
+  }
+}
+
+/* Often, so that the body is usual, and then once with parts that wait for each other. */
+static void meet(int waits) {
+  static volatile int flags[2];
+  flags[0] = flags[1] = 0;
+#pragma omp parallel num_threads(2)
+  {
+    int id = omp_get_thread_num();
+#pragma omp barrier
+    if (waits) {
+      flags[id] = 1;
+      while (!flags[1 - id]) continue;
+    }
+#pragma omp barrier
+    if (waits) {
+      flags[id] = 2;
+      while (flags[1 - id] != 2) continue;
+    }
+  }
+}
+
+/* Barriers in all places. */
+static long barriers(int region, int count) {
+  long sums[2] = {0, 0};
+  static volatile long shared[2];
+#pragma omp parallel num_threads(2)
+  {
+    int id = omp_get_thread_num();
+    for (int step = 0; step < count; step++) {
+      shared[id] = region + step;
+#pragma omp barrier
+      sums[id] += shared[0] + shared[1];
+#pragma omp barrier
+    }
+  }
+  CHECK_EQUAL(sums[0], sums[1]);
+  return sums[0];
+}
+
+static double tiny(void) {
+  volatile double least = 2.2250738585072014e-308;
+  return least / 2;
+}
+
+/* Modes of arithmetic that a thread sets are its own, and stay. */
+static void modes(void) {
+#if defined __x86_64__
+  int flushed[2] = {0, 0};
+  for (int region = 0; region < 3 * FIRST; region++) {
+#pragma omp parallel num_threads(2)
+    {
+      int id = omp_get_thread_num();
+      if (id == 1 && region == 2 * FIRST) __builtin_ia32_ldmxcsr(__builtin_ia32_stmxcsr() | 0x8040);
+      flushed[id] += tiny() == 0;
+    }
+  }
+  CHECK_EQUAL(flushed[0], 0);
+  CHECK_EQUAL(flushed[1], FIRST);
+#pragma omp parallel num_threads(2)
+  if (omp_get_thread_num() == 1) __builtin_ia32_ldmxcsr(__builtin_ia32_stmxcsr() & ~0x8040u);
+#endif
+}
+
+static atomic_int signals;
+static void count(int number) {
+  (void)number;
+  signals++;
+}
+
+/* Locks that know their owner, tasks, critical sections, memory, signals, deep stacks, and what walks stacks. */
+static void everything(void) {
+  static pthread_mutex_t mutex = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+  static omp_nest_lock_t lock;
+  static pthread_t other;
+  omp_init_nest_lock(&lock);
+  struct sigaction action = {.sa_handler = count};
+  CHECK_EQUAL(sigaction(SIGUSR1, &action, NULL), 0);
+  long sum = 0, tasks = 0;
+  for (int region = 0; region < OFTEN; region++) {
+#pragma omp parallel num_threads(2)
+    {
+      int id = omp_get_thread_num();
+      if (id == 1) other = pthread_self();
+      CHECK_EQUAL(pthread_mutex_lock(&mutex), 0);
+      CHECK_EQUAL(pthread_mutex_lock(&mutex), 0);
+      omp_set_nest_lock(&lock);
+      omp_set_nest_lock(&lock);
+      char *memory = malloc(100 + region);
+      memset(memory, id, 100);
+      sum += memory[99];
+      free(memory);
+      omp_unset_nest_lock(&lock);
+      omp_unset_nest_lock(&lock);
+      CHECK_EQUAL(pthread_mutex_unlock(&mutex), 0);
+      CHECK_EQUAL(pthread_mutex_unlock(&mutex), 0);
+      if (region % 7 == 0) {
+#pragma omp task
+#pragma omp atomic
+        tasks++;
+      }
+#pragma omp critical
+      sum++;
+      if (region % 100 == 0) {
+        volatile char deep[4 << 20];
+        for (size_t at = 0; at < sizeof deep; at += 4096) deep[at] = (char)id;
+        void *calls[8];
+        CHECK(backtrace(calls, 8) > 0);
+      }
+      if (region % 10 == 0 && id == 0 && region > 0) CHECK_EQUAL(pthread_kill(other, SIGUSR1), 0);
+#pragma omp barrier
+      if (region % 500 == 499 && id == 1) CHECK_EQUAL(system("true"), 0);
+    }
+  }
+  CHECK_EQUAL(sum, 3L * OFTEN);
+  CHECK_EQUAL(tasks, 2 * ((OFTEN + 6) / 7));
+  /* The kernel makes one of those that wait. */
+  for (int wait = 0; signals == 0 && wait < 20000; wait++) usleep(1000);
+  CHECK(signals > 0);
+  omp_destroy_nest_lock(&lock);
+}
+
+/* Children of a part that is run in the other one's stead. */
+static void children(void) {
+  for (int region = 0; region < 4 * FIRST; region++) {
+#pragma omp parallel num_threads(2)
+    if (omp_get_thread_num() == 1 && region % FIRST == FIRST - 1) {
+      pid_t child = fork();
+      CHECK(child >= 0);
+      if (child == 0) {
+        own = 0;
+        void *memory = malloc(1000);
+        _exit(memory ? 7 : 1);
+      }
+      int status;
+      CHECK_EQUAL(waitpid(child, &status, 0), child);
+      CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 7);
+    }
+  }
+}
+
+/* Regions in regions, of which the inner ones take turns as well. */
+static void nested(void) {
+  long sum = 0;
+  omp_set_max_active_levels(2);
+  for (int region = 0; region < OFTEN / 4; region++) {
+#pragma omp parallel num_threads(2)
+    {
+      int outer = omp_get_thread_num();
+#pragma omp parallel num_threads(2)
+      {
+        int id = 2 * outer + omp_get_thread_num();
+#pragma omp barrier
+#pragma omp atomic
+        sum += id;
+#pragma omp barrier
+      }
+#pragma omp barrier
+    }
+  }
+  CHECK_EQUAL(sum, 6L * (OFTEN / 4));
+  omp_set_max_active_levels(1);
+}
+
+/* Larger teams: one that is not begun may be taken, and waits for those that are. */
+static void four(void) {
+  long sum = 0;
+  for (int region = 0; region < OFTEN / 4; region++) {
+#pragma omp parallel num_threads(4) reduction(+ : sum)
+    {
+#pragma omp for ordered schedule(static, 1)
+      for (int i = 0; i < 16; i++) {
+#pragma omp ordered
+        sum += i;
+      }
+      if (region % 2) sum += omp_get_thread_num();
+    }
+  }
+  CHECK_EQUAL(sum, 120L * (OFTEN / 4) + 6L * (OFTEN / 8));
+}
+
+/* A program may end in such a part. */
+static void ending(void) {
+  pid_t child = fork();
+  CHECK(child >= 0);
+  if (child == 0) {
+    for (int region = 0; region < 2 * FIRST; region++) {
+#pragma omp parallel num_threads(2)
+      if (omp_get_thread_num() == 1 && region == 2 * FIRST - 1) exit(9);
+    }
+    _exit(1);
+  }
+  int status;
+  CHECK_EQUAL(waitpid(child, &status, 0), child);
+  CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 9);
+}
+
+int main(void) {
+  keep_to_one_processor();
+  ending();
+  int stood_in = identity();
+  if (is_off()) CHECK_EQUAL(stood_in, 0);
+#if defined __x86_64__
+  else if (getauxval(AT_HWCAP2) & 2) CHECK(stood_in > OFTEN / 2);
+#endif
+  spin(200, 1);
+  spin(8, 0);
+  for (int region = 0; region < OFTEN; region++) meet(region % 200 == 199);
+  for (int region = 0; region < OFTEN; region++) {
+    int count = region % 5;
+    CHECK_EQUAL(barriers(region, count), 2L * count * region + (long)count * (count - 1));
+  }
+  modes();
+  everything();
+  children();
+  nested();
+  four();
+  puts("ok");
+  return 0;
+}

@@ -1,0 +1,571 @@
+//! What makes a thread that thread for the code that it runs: its thread pointer (behind which stand its thread-locals, `errno` and
+//! what `pthread_self` says), its stack, and the modes of its floating-point arithmetic. All of this is in registers that a
+//! program may write. So one kernel thread can run a function in the *guise* of another one that lends it, for the price of a
+//! call, where a change of kernel threads costs one to three microseconds. What runs so has a stack of its own, a part of the
+//! lender's, and may be left amid and gone on with: by the same kernel thread, another one, or the lender's own.
+//!
+//! # What the kernel does not take part in
+//! For the kernel it is still the thread that it was: its number (`gettid`), its processors, signal mask, alternate stack and clocks.
+//! What the C library keeps of the kernel's number in the thread's memory is the guise's, so that mutexes that know their owner
+//! work. Two things do not:
+//! - a mutex with priority inheritance that others wait for is given back by a call in which the kernel compares the numbers;
+//! - restartable sequences (`rseq`) are restarted by the area of the kernel's thread. [`Guise::sequences`] tells that a thread uses
+//!   them: there nobody may take its guise.
+//!
+//! # Where there is none
+//! [`is_possible`] says no, once for the process: on other processors than x86-64; where the kernel does not let programs write
+//! the thread pointer (before 5.9); where the C library does not say where the area of `rseq` is (glibc before 2.35, others, and
+//! under valgrind); in a process with a shadow stack; and beside the sanitizers, which keep books of threads and stacks.
+
+#[cfg(all(target_arch = "x86_64", target_pointer_width = "64"))]
+pub use x86_64::{Guise, ROOM, is_possible};
+
+#[cfg(not(all(target_arch = "x86_64", target_pointer_width = "64")))]
+pub use elsewhere::{Guise, ROOM, is_possible};
+
+#[cfg(all(target_arch = "x86_64", target_pointer_width = "64"))]
+mod x86_64 {
+    use std::arch::{asm, naked_asm, x86_64::__cpuid_count};
+    use std::ffi::c_void;
+    use std::mem::offset_of;
+    use std::sync::OnceLock;
+
+    /// Bytes of a thread's stack, below where it stands when it lends its guise, that stay its own: what a signal handler needs.
+    pub const ROOM: usize = 128 << 10;
+
+    /// Bit of `AT_HWCAP2`: programs may read and write the thread pointer.
+    const FSGSBASE: u64 = 1 << 1;
+    /// Where the kernel finds the restartable sequence that a thread is in, from the beginning of its area.
+    const SEQUENCE: usize = 8;
+
+    /// What the processor knows of a thread.
+    #[derive(Debug, Default)]
+    #[repr(C)]
+    pub struct Guise {
+        thread_pointer: usize,
+        /// Where the stack of who takes it begins, aligned.
+        stack: usize,
+        /// MXCSR, and the x87 control word.
+        sse: u32,
+        x87: u32,
+        /// A second base, that some programs use, and the rights of memory protection keys: compared, not changed.
+        other_base: usize,
+        rights: u32,
+        /// Where the stack of who runs a part stands meanwhile; 0: nobody does.
+        carrier: usize,
+        /// Where that of a suspended part stands; 0: there is none.
+        part: usize,
+    }
+
+    /// What a change of stacks leaves on the one that it leaves, and finds on the other one; above it the return address.
+    #[repr(C)]
+    struct Saved {
+        sse: u32,
+        x87: u32,
+        thread_pointer: usize,
+        r15: usize,
+        r14: usize,
+        r13: usize,
+        r12: usize,
+        rbx: usize,
+        rbp: usize,
+        goes_on: usize,
+    }
+
+    impl Guise {
+        /// Reads the calling thread's. Where [`is_possible`] says so.
+        ///
+        /// # Safety
+        /// - [`is_possible`].
+        #[inline(always)]
+        pub unsafe fn read(&mut self) {
+            let (thread_pointer, other_base, stack): (usize, usize, usize);
+            // SAFETY: - caller's contract: the processor and the kernel know the instructions. They read registers, and write the two
+            //           places.
+            unsafe {
+                asm!(
+                    "rdfsbase {0}", "rdgsbase {1}", "mov {2}, rsp", "stmxcsr [{3}]", "fnstcw [{4}]",
+                    out(reg) thread_pointer, out(reg) other_base, out(reg) stack,
+                    in(reg) &raw mut self.sse, in(reg) &raw mut self.x87,
+                    options(nostack, preserves_flags)
+                );
+            }
+            (self.thread_pointer, self.other_base) = (thread_pointer, other_base);
+            self.stack = (stack - ROOM) & !63;
+            self.rights = rights();
+        }
+
+        /// Takes over the modes that somebody left who had the calling thread's guise.
+        ///
+        /// # Safety
+        /// - It was read, and run in.
+        #[inline(always)]
+        pub unsafe fn take_over(&self) {
+            // SAFETY: - the values were read from the same registers. What they change is the program's arithmetic, as it wanted.
+            unsafe {
+                asm!("ldmxcsr [{0}]", "fldcw [{1}]", in(reg) &raw const self.sse, in(reg) &raw const self.x87, options(nostack));
+            }
+        }
+
+        /// True when the thread, or the caller, was seen to use restartable sequences; or where the two have registers apart that
+        /// are not exchanged.
+        ///
+        /// # Safety
+        /// - It was read in this process, of a thread that has not ended.
+        #[inline]
+        pub unsafe fn is_foreign(&self) -> bool {
+            let (here, other_base): (usize, usize);
+            // SAFETY: - it was read, so that the instructions are there. They read registers.
+            unsafe {
+                asm!("rdfsbase {0}", "rdgsbase {1}", out(reg) here, out(reg) other_base, options(nostack, nomem, preserves_flags));
+            }
+            // SAFETY: - the areas of two threads that live.
+            let sequences = unsafe { sequence(self.thread_pointer) | sequence(here) };
+            sequences != 0 || other_base != self.other_base || rights() != self.rights
+        }
+
+        /// Runs `part(argument)` in the guise, on the calling kernel thread, until it ends or is suspended. Cost: some 30 ns.
+        ///
+        /// # Safety
+        /// - `this` was read by a thread that neither runs user code nor touches its thread-locals meanwhile, nor its stack further
+        ///   than [`ROOM`] bytes below where it was, and whose stack has as much below that as `part` needs. So until the part has
+        ///   ended.
+        /// - [`Guise::is_foreign`] is false, and there is no suspended part.
+        /// - `part` may be called so on any kernel thread, does not unwind, and takes nothing along that belongs to the caller.
+        pub unsafe fn begin(this: *mut Self, part: unsafe extern "C" fn(*mut c_void), argument: *mut c_void) {
+            // SAFETY: - caller's contract: nobody else uses the value, nor that stack, which has the room.
+            unsafe {
+                let Self { thread_pointer, stack, sse, x87, .. } = *this;
+                let saved = (stack - size_of::<Saved>()) as *mut Saved;
+                let (rbx, r12, r13) = (this as usize, argument as usize, part as usize);
+                let goes_on = run_part as *const () as usize;
+                saved.write(Saved { sse, x87, thread_pointer, r15: 0, r14: 0, r13, r12, rbx, rbp: 0, goes_on });
+                (*this).part = saved as usize;
+                Self::resume(this);
+            }
+        }
+
+        /// Goes on with the suspended part, until it ends or is suspended again. Cost: as [`Guise::begin`].
+        ///
+        /// # Safety
+        /// - There is one; the caller has the guise, or is its own thread.
+        pub unsafe fn resume(this: *mut Self) {
+            // SAFETY: - caller's contract: what stands there was left by `change`, or by `begin`.
+            unsafe { change(&raw mut (*this).carrier, &raw mut (*this).part) };
+        }
+
+        /// Leaves the part, in which the caller is, to be gone on with by whoever resumes it; who ran it so far goes on. Cost: as
+        /// [`Guise::begin`].
+        ///
+        /// # Safety
+        /// - The caller is in the part of this guise.
+        pub unsafe fn suspend(this: *mut Self) {
+            // SAFETY: - caller's contract: who runs the part stands in `change`.
+            unsafe { change(&raw mut (*this).part, &raw mut (*this).carrier) };
+        }
+
+        /// True when there is a suspended part.
+        #[inline]
+        pub fn is_suspended(&self) -> bool {
+            self.part != 0
+        }
+    }
+
+    /// Leaves the calling stack at `leave`, and goes on where `enter` stands, with the registers that make the thread.
+    ///
+    /// # Safety
+    /// - A [`Saved`] stands at `enter`; nobody else goes on there.
+    #[unsafe(naked)]
+    unsafe extern "C" fn change(leave: *mut usize, enter: *mut usize) {
+        naked_asm!(
+            "push rbp",
+            "push rbx",
+            "push r12",
+            "push r13",
+            "push r14",
+            "push r15",
+            "rdfsbase rax",
+            "push rax",
+            "sub rsp, 8",
+            "stmxcsr [rsp]",
+            "fnstcw [rsp + 4]",
+            "mov rdx, [rsi]",
+            "mov qword ptr [rsi], 0",
+            "mov [rdi], rsp",
+            "mov rsp, rdx",
+            "jmp {go_on}",
+            go_on = sym go_on
+        )
+    }
+
+    /// Goes on where the stack stands.
+    ///
+    /// # Safety
+    /// - It stands at a [`Saved`].
+    #[unsafe(naked)]
+    unsafe extern "C" fn go_on() {
+        naked_asm!(
+            "ldmxcsr [rsp]",
+            "fldcw [rsp + 4]",
+            "mov rax, [rsp + 8]",
+            "add rsp, 16",
+            "wrfsbase rax",
+            "pop r15",
+            "pop r14",
+            "pop r13",
+            "pop r12",
+            "pop rbx",
+            "pop rbp",
+            "ret"
+        )
+    }
+
+    /// Where a part begins: calls it, notes the modes that it left, and goes back to who ran it last. Nothing is above.
+    ///
+    /// # Safety
+    /// - `begin` put there what it is called with.
+    #[unsafe(naked)]
+    unsafe extern "C" fn run_part() {
+        naked_asm!(
+            ".cfi_startproc",
+            ".cfi_undefined rip",
+            "mov rdi, r12",
+            "call r13",
+            "stmxcsr [rbx + {sse}]",
+            "fnstcw [rbx + {x87}]",
+            "mov rsp, [rbx + {carrier}]",
+            "mov qword ptr [rbx + {carrier}], 0",
+            "jmp {go_on}",
+            ".cfi_endproc",
+            sse = const offset_of!(Guise, sse),
+            x87 = const offset_of!(Guise, x87),
+            carrier = const offset_of!(Guise, carrier),
+            go_on = sym go_on,
+        )
+    }
+
+    /// The restartable sequence that the thread is in, or was in last.
+    ///
+    /// # Safety
+    /// - A thread with that thread pointer lives; [`is_possible`].
+    #[inline]
+    unsafe fn sequence(thread_pointer: usize) -> u64 {
+        let place = thread_pointer.wrapping_add_signed(area()).wrapping_add(SEQUENCE);
+        // SAFETY: - the C library says that the thread's area is there, which has at least 32 bytes. Others write it.
+        unsafe { std::ptr::with_exposed_provenance::<u64>(place).read_volatile() }
+    }
+
+    /// The rights of memory protection keys, where the kernel uses them.
+    #[inline(always)]
+    fn rights() -> u32 {
+        if !has_rights() {
+            return 0;
+        }
+        let rights: u32;
+        // SAFETY: - the kernel has switched the instruction on; it reads a register.
+        unsafe {
+            asm!("rdpkru", in("ecx") 0, out("eax") rights, out("edx") _, options(nostack, nomem, preserves_flags))
+        };
+        rights
+    }
+
+    /// What is found out once.
+    struct Process {
+        is_possible: bool,
+        has_rights: bool,
+        /// Bytes from the thread pointer to the area of `rseq`.
+        area: isize,
+    }
+
+    fn process() -> &'static Process {
+        static PROCESS: OnceLock<Process> = OnceLock::new();
+        PROCESS.get_or_init(|| {
+            let names = Names::read();
+            // SAFETY: - the C library's own words, which it wrote before the program began.
+            let (area, size) = unsafe { (names.offset.as_ref(), names.size.as_ref()) };
+            // SAFETY: - asks for a number.
+            let may_write = unsafe { libc::getauxval(libc::AT_HWCAP2) } & FSGSBASE != 0;
+            let has_area = area.is_some() && size.is_some_and(|&size| size > 0);
+            let leaf = __cpuid_count(7, 0);
+            Process {
+                is_possible: may_write && has_area && !names.has_sanitizer && !has_shadow_stack(),
+                has_rights: leaf.ecx & (1 << 4) != 0,
+                area: area.copied().unwrap_or(0),
+            }
+        })
+    }
+
+    #[inline]
+    fn area() -> isize {
+        process().area
+    }
+
+    #[inline]
+    fn has_rights() -> bool {
+        process().has_rights
+    }
+
+    /// True when a thread of this process may take another's guise. Cost: a load.
+    #[inline]
+    pub fn is_possible() -> bool {
+        process().is_possible
+    }
+
+    fn has_shadow_stack() -> bool {
+        let pointer: u64;
+        // SAFETY: - reads a register, or does nothing.
+        unsafe { asm!("xor eax, eax", "rdsspq rax", out("rax") pointer, options(nostack, nomem)) };
+        pointer != 0
+    }
+
+    /// Names that a process may have or not: null where it has not.
+    struct Names {
+        offset: *const isize,
+        size: *const u32,
+        has_sanitizer: bool,
+    }
+
+    impl Names {
+        fn read() -> Self {
+            let (offset, size, address, thread, memory): (usize, usize, usize, usize, usize);
+            // SAFETY: - loads five words that the linker fills in.
+            unsafe {
+                asm!(
+                    ".weak __rseq_offset",
+                    ".weak __rseq_size",
+                    ".weak __asan_init",
+                    ".weak __tsan_init",
+                    ".weak __msan_init",
+                    "mov {0}, [rip + __rseq_offset@GOTPCREL]",
+                    "mov {1}, [rip + __rseq_size@GOTPCREL]",
+                    "mov {2}, [rip + __asan_init@GOTPCREL]",
+                    "mov {3}, [rip + __tsan_init@GOTPCREL]",
+                    "mov {4}, [rip + __msan_init@GOTPCREL]",
+                    out(reg) offset, out(reg) size, out(reg) address, out(reg) thread, out(reg) memory,
+                    options(nostack, pure, readonly)
+                );
+            }
+            let has_sanitizer = [address, thread, memory].into_iter().any(|name| name != 0);
+            Self {
+                offset: std::ptr::with_exposed_provenance(offset),
+                size: std::ptr::with_exposed_provenance(size),
+                has_sanitizer,
+            }
+        }
+    }
+}
+
+/// Where no thread can.
+#[cfg(not(all(target_arch = "x86_64", target_pointer_width = "64")))]
+mod elsewhere {
+    use std::ffi::c_void;
+
+    /// As on x86-64.
+    pub const ROOM: usize = 0;
+
+    /// Never made.
+    #[derive(Debug, Default)]
+    pub struct Guise(());
+
+    /// Never.
+    pub fn is_possible() -> bool {
+        false
+    }
+
+    impl Guise {
+        /// # Safety
+        /// - [`is_possible`].
+        pub unsafe fn read(&mut self) {}
+
+        /// # Safety
+        /// - It was read, and run in.
+        pub unsafe fn take_over(&self) {}
+
+        /// # Safety
+        /// - It was read.
+        pub unsafe fn is_foreign(&self) -> bool {
+            true
+        }
+
+        /// # Safety
+        /// - It is not foreign.
+        pub unsafe fn begin(_this: *mut Self, _part: unsafe extern "C" fn(*mut c_void), _argument: *mut c_void) {
+            unreachable!("nobody's guise is taken where that is not possible");
+        }
+
+        /// # Safety
+        /// - There is a suspended part.
+        pub unsafe fn resume(_this: *mut Self) {
+            unreachable!("no part begins");
+        }
+
+        /// # Safety
+        /// - The caller is in a part.
+        pub unsafe fn suspend(_this: *mut Self) {
+            unreachable!("no part begins");
+        }
+
+        /// Never.
+        pub fn is_suspended(&self) -> bool {
+            false
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+    use std::ffi::c_void;
+    use std::ptr;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    thread_local! {
+        static NAME: Cell<u32> = const { Cell::new(0) };
+    }
+
+    /// A thread, lent: the test and it take turns.
+    struct Lent {
+        guise: *mut Guise,
+        turn: AtomicU32,
+        seen: [Cell<usize>; 4],
+    }
+
+    // SAFETY: - one of the two at a time.
+    unsafe impl Sync for Lent {}
+
+    impl Lent {
+        fn await_turn(&self, turn: u32) {
+            while self.turn.load(Ordering::Acquire) != turn {
+                std::hint::spin_loop();
+            }
+        }
+
+        fn give_turn(&self, turn: u32) {
+            self.turn.store(turn, Ordering::Release);
+        }
+    }
+
+    fn thread() -> usize {
+        // SAFETY: - takes nothing.
+        unsafe { libc::pthread_self() as usize }
+    }
+
+    fn errno() -> *mut i32 {
+        // SAFETY: - takes nothing.
+        unsafe { libc::__errno_location() }
+    }
+
+    /// # Safety
+    /// - `lent` points to a [`Lent`] whose guise runs this.
+    unsafe extern "C" fn part(lent: *mut c_void) {
+        // SAFETY: - caller's contract; errno is the guise's.
+        unsafe {
+            let lent = &*lent.cast::<Lent>();
+            let here = 0_u8;
+            lent.seen[0].set(thread());
+            lent.seen[1].set(NAME.replace(2) as usize);
+            lent.seen[2].set(ptr::from_ref(&here) as usize);
+            *errno() = 9;
+            Guise::suspend(lent.guise);
+            lent.seen[3].set(NAME.get() as usize + thread());
+        }
+    }
+
+    /// Begins a part in a thread's guise, and has it ended by the caller, or by the lender itself.
+    fn lend(ends_itself: bool) {
+        if !is_possible() {
+            return println!("skipped: no thread of this process can take another's guise");
+        }
+        let mut guise = Guise::default();
+        let lent = Lent { guise: &raw mut guise, turn: AtomicU32::new(0), seen: Default::default() };
+        let lent = &lent;
+        std::thread::scope(|scope| {
+            let lender = scope.spawn(move || {
+                NAME.set(1);
+                let here = 0_u8;
+                // SAFETY: - possible; the other one does not use it yet, and no thread-local is touched before it is told.
+                unsafe { (*lent.guise).read() };
+                lent.give_turn(1);
+                lent.await_turn(2);
+                if ends_itself {
+                    // SAFETY: - suspended; the own thread.
+                    unsafe { Guise::resume(lent.guise) };
+                }
+                // SAFETY: - errno is the thread's.
+                (NAME.get(), thread(), ptr::from_ref(&here) as usize, unsafe { *errno() })
+            });
+            lent.await_turn(1);
+            NAME.set(7);
+            // SAFETY: - the lender spins until it is told; errno is the thread's.
+            unsafe {
+                *errno() = 5;
+                let own = thread();
+                assert!(!(*lent.guise).is_foreign());
+                Guise::begin(lent.guise, part, ptr::from_ref(lent).cast_mut().cast());
+                assert!((*lent.guise).is_suspended());
+                assert_eq!((thread(), NAME.get(), *errno()), (own, 7, 5));
+                if !ends_itself {
+                    Guise::resume(lent.guise);
+                    assert_eq!((thread(), NAME.get(), *errno()), (own, 7, 5));
+                }
+            }
+            lent.give_turn(2);
+            let (name, lender, stack, errno) = lender.join().expect("it does not panic");
+            assert_eq!((name, errno), (2, 9));
+            let [who, before, place, after] = [0, 1, 2, 3].map(|at| lent.seen[at].get());
+            assert_eq!((who, before, after), (lender, 1, lender + 2));
+            assert!(place < stack - ROOM / 2 && place > stack - 2 * ROOM, "{place:x} of {stack:x}");
+        });
+        assert!(!guise.is_suspended());
+    }
+
+    #[test]
+    fn a_part_finds_the_lender_s_thread_locals_and_stack_and_leaves_the_caller_s_alone() {
+        lend(false);
+    }
+
+    #[test]
+    fn a_part_that_another_thread_began_is_ended_by_the_lender() {
+        lend(true);
+    }
+
+    fn flushes() -> bool {
+        let tiny = std::hint::black_box(f32::MIN_POSITIVE);
+        std::hint::black_box(tiny / 2.0) == 0.0
+    }
+
+    /// # Safety
+    /// - `seen` is the test's.
+    unsafe extern "C" fn flush(seen: *mut c_void) {
+        // SAFETY: - the test's word; small numbers may become 0.
+        unsafe {
+            *seen.cast::<bool>() = flushes();
+            let mut modes = 0_u32;
+            std::arch::asm!("stmxcsr [{0}]", in(reg) &raw mut modes);
+            modes |= 0x8040;
+            std::arch::asm!("ldmxcsr [{0}]", in(reg) &raw const modes);
+            assert!(flushes());
+        }
+    }
+
+    #[test]
+    fn modes_of_arithmetic_are_the_lender_s() {
+        if !is_possible() {
+            return println!("skipped: no thread of this process can take another's guise");
+        }
+        let (mut guise, mut before) = (Guise::default(), false);
+        let seen = (&raw mut before).cast();
+        // SAFETY: - the thread's own guise, which it does not use while it runs in it.
+        unsafe {
+            guise.read();
+            for had_flushed in [false, true] {
+                Guise::begin(&raw mut guise, flush, seen);
+                assert_eq!((before, flushes()), (had_flushed, false));
+            }
+            guise.take_over();
+            assert!(flushes());
+        }
+    }
+}
