@@ -18,7 +18,9 @@
 //! - T3 The team promised threads (D15) and has no processor for each.
 //! - T4 The region's body has run [`OFTEN`] times before, so: the program's threads do what they do once (bind themselves, name
 //!   themselves, open counters of their own) by themselves.
-//! - T5 The program did not say no ([`Config::stand_in`](crate::config::Config::stand_in)), and such a thing is possible
+//! - T5 The master has its turns by a usual policy. Programs in real time have mutexes with priority inheritance, which the kernel
+//!   takes back only from the thread that it knows as their owner.
+//! - T6 The program did not say no ([`Config::stand_in`](crate::config::Config::stand_in)), and such a thing is possible
 //!   ([`platform::guise`]).
 //!
 //! # What a part can tell
@@ -34,6 +36,7 @@ use crate::local::Local;
 use crate::patience;
 use crate::team::Region;
 use crate::vp::Vp;
+use platform::scheduling::has_usual_turns;
 use std::cell::Cell;
 use std::ptr;
 
@@ -79,25 +82,26 @@ impl Experience {
         }
     }
 
-    /// Counts a region of `body`; true when it has run often.
+    /// Counts a region of `body`; true when it has run often. `may_become` is asked once in [`OFTEN`] regions until it says so.
     #[inline]
-    fn is_usual(&self, body: usize) -> bool {
+    fn is_usual(&self, body: usize, may_become: impl FnOnce() -> bool) -> bool {
         // Functions begin at multiples of 16.
         let place = &self.bodies[(body >> 4) % BODIES];
         let (known, times) = place.get();
         let times = if known == body { times } else { 0 };
         if times < OFTEN {
-            place.set((body, times + 1));
+            let is_next = times + 1 < OFTEN || may_become();
+            place.set((body, if is_next { times + 1 } else { 0 }));
         }
         times >= OFTEN
     }
 }
 
-/// True when T3 to T5 hold for a region of `body`, as [`Experience::begin`] said, of a team of which so many threads run at the same
+/// True when T3 to T6 hold for a region of `body`, as [`Experience::begin`] said, of a team of which so many threads run at the same
 /// time. Counts it. Cost where there is a processor for each: a few loads.
 #[inline]
 pub(crate) fn is_due(local: &Local, crowd: u32, body: usize) -> bool {
-    engine().config().stand_in && patience::is_crowded(crowd) && local.experience().is_usual(body)
+    engine().config().stand_in && patience::is_crowded(crowd) && local.experience().is_usual(body, has_usual_turns)
 }
 
 /// Runs `part`, the caller's own one of `open`, if that is due; there it waits at barriers ([`at_a_barrier`]).
@@ -161,13 +165,28 @@ mod tests {
     #[test]
     fn a_body_is_usual_when_it_has_run_often_and_not_before() {
         let experience = Experience::new();
+        let is_usual = |body| experience.is_usual(body, || true);
         for _ in 0..OFTEN {
-            assert!(!experience.is_usual(0x1000));
-            assert!(!experience.is_usual(0x1010));
+            assert!(!is_usual(0x1000));
+            assert!(!is_usual(0x1010));
         }
-        assert!(experience.is_usual(0x1000) && experience.is_usual(0x1010));
-        assert!(!experience.is_usual(0x1000 + 16 * BODIES), "another one, in the same place");
-        assert!(!experience.is_usual(0x1000), "forgotten for that");
+        assert!(is_usual(0x1000) && is_usual(0x1010));
+        assert!(!is_usual(0x1000 + 16 * BODIES), "another one, in the same place");
+        assert!(!is_usual(0x1000), "forgotten for that");
+    }
+
+    #[test]
+    fn a_body_is_usual_only_where_it_may_become_so() {
+        let experience = Experience::new();
+        let asked = Cell::new(0);
+        let refuse = || {
+            asked.set(asked.get() + 1);
+            false
+        };
+        for _ in 0..3 * OFTEN {
+            assert!(!experience.is_usual(0x1000, refuse));
+        }
+        assert_eq!(asked.get(), 3);
     }
 
     #[test]

@@ -8,7 +8,8 @@
 //! For the kernel it is still the thread that it was: its number (`gettid`), its processors, signal mask, alternate stack and clocks.
 //! What the C library keeps of the kernel's number in the thread's memory is the guise's, so that mutexes that know their owner
 //! work. Two things do not:
-//! - a mutex with priority inheritance that others wait for is given back by a call in which the kernel compares the numbers;
+//! - a mutex with priority inheritance that others wait for is given back by a call in which the kernel compares the numbers, and
+//!   which fails;
 //! - restartable sequences (`rseq`) are restarted by the area of the kernel's thread. [`Guise::sequences`] tells that a thread uses
 //!   them: there nobody may take its guise.
 //!

@@ -221,6 +221,11 @@ impl LongTurns {
     }
 }
 
+/// True when the calling thread has its turns by one of the usual policies, not in real time. Cost: a system call.
+pub fn has_usual_turns() -> bool {
+    attributes().is_ok_and(|now| has_usual_policy(&now))
+}
+
 fn has_usual_policy(attributes: &libc::sched_attr) -> bool {
     [libc::SCHED_OTHER, libc::SCHED_BATCH].contains(&attributes.sched_policy.cast_signed())
 }
