@@ -10,7 +10,7 @@
 //! work. Two things do not:
 //! - a mutex with priority inheritance that others wait for is given back by a call in which the kernel compares the numbers, and
 //!   which fails;
-//! - restartable sequences (`rseq`) are restarted by the area of the kernel's thread. [`Guise::sequences`] tells that a thread uses
+//! - restartable sequences (`rseq`) are restarted by the area of the kernel's thread. [`Guise::is_foreign`] tells that a thread uses
 //!   them: there nobody may take its guise.
 //!
 //! # Where there is none
