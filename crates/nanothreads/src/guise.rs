@@ -1,5 +1,5 @@
 //! The guise of a virtual processor: how its master may take its part of a region, as that virtual processor, while that waits for a
-//! turn on the processor where the master runs ([`stand_in`](crate::stand_in) says when).
+//! turn on the processor where the master runs (module `stand_in` says when).
 //!
 //! # Protocol
 //! One word says who is the virtual processor ([`platform::guise`] says what that is).
@@ -12,7 +12,7 @@
 //!
 //! # Invariants
 //! I1  Who wears or took it is the only one that touches what belongs to the virtual processor: the C library's thread-locals (the
-//!     allocator's among them), this crate's [`Local`](crate::local), the registers below.
+//!     allocator's among them), this crate's `Local`, the registers below.
 //! I2  The own thread looks for work only while it wears the guise: so who took it finds work that nobody has begun, or none.
 //!
 //! # Races
