@@ -12,6 +12,7 @@
 #include <sys/auxv.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 
 #define OFTEN 2000
 /* Of a body that is new, parts are run by threads of their own. */
@@ -203,6 +204,18 @@ static void everything(void) {
   omp_destroy_nest_lock(&lock);
 }
 
+/* Who waits for a part that sleeps uses no processor. */
+static void sleeping(void) {
+  struct timespec before, after, pause = {0, 400000000};
+  for (int region = 0; region <= 2 * FIRST; region++) {
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &before);
+#pragma omp parallel num_threads(2)
+    if (omp_get_thread_num() == 1 && region == 2 * FIRST) nanosleep(&pause, NULL);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &after);
+  }
+  CHECK(after.tv_sec - before.tv_sec + 1e-9 * (after.tv_nsec - before.tv_nsec) < 0.2);
+}
+
 /* Children of a part that is run in the other one's stead. */
 static void children(void) {
   for (int region = 0; region < 4 * FIRST; region++) {
@@ -295,6 +308,7 @@ int main(void) {
   }
   modes();
   everything();
+  sleeping();
   children();
   nested();
   four();
