@@ -172,7 +172,8 @@ impl Barrier {
         if is_over() {
             return;
         }
-        if id == 0 {
+        // Who knows of work is about to see to it.
+        if id == 0 && !has_work {
             stand_in::at_a_barrier(local);
         }
         let may_close = || id == 0 && pair.is_met(round);

@@ -21,6 +21,7 @@ use crate::engine_state::engine;
 use crate::local::{self, Local, local};
 use crate::patience::{self, Wait};
 use crate::safe_point;
+use crate::stand_in;
 use crate::wait_point::Look;
 use platform::affinity::{Tid, current_tid};
 
@@ -68,6 +69,15 @@ pub fn grant_for(wanted: usize) -> usize {
 #[inline]
 pub fn identify_region(region: usize) {
     local().identify_region(region);
+}
+
+/// The caller has made something that others do while they wait, and may itself wait for it in a way that nobody sees: where its
+/// master runs its part of a region in its stead, its own thread goes on with that. Cost elsewhere: two loads.
+#[inline]
+pub fn on_own_thread() {
+    if let Some(local) = local::existing() {
+        stand_in::on_own_thread(local);
+    }
 }
 
 /// The kernel's number of the thread that the caller is for the program: that of the virtual processor whose part a master runs

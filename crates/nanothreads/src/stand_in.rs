@@ -10,6 +10,7 @@
 //! - T1 The master waits, at the join or at a barrier of two, and runs the other one's part as far as it has come itself: to the
 //!   same barrier, or the end. There the part is left amid ([`give_way`]), and the master goes on with its own. So a part waits for
 //!   nothing that the master would do yet.
+//!   A part that makes what a waiting master helps with (a task) goes on by its own thread ([`on_own_thread`]).
 //! - T2 The member has not begun, and is ready to run: it has no work, and waits for its turn in a yield, or was woken for this
 //!   region, on the processor where the master is. While the master is amid its own part, the member begins by itself, or goes on
 //!   by itself with what was left amid, as soon as the processor is its: by the end of a time slice, by a yield of the program's
@@ -155,6 +156,17 @@ pub(crate) fn give_way(local: &Local, is_over: impl Fn() -> bool) {
     }
     while local.has_stand_in() && !is_over() {
         vp.suspend();
+    }
+}
+
+/// The calling thread may wait from here on for what only others do that wait themselves: where its master runs its part in its
+/// stead, the own thread goes on with it, to its end. Cost elsewhere: two loads, of which one is thread-local.
+#[inline]
+pub(crate) fn on_own_thread(local: &Local) {
+    if local.has_stand_in()
+        && let Some(vp) = local.vp()
+    {
+        vp.suspend_for_own();
     }
 }
 

@@ -278,6 +278,9 @@ fn submit(frame: &Frame, task: &Explicit, dependences: &[Dependence]) {
     if dependences.is_empty() || depend::register(frame.task().table(), task, dependences) {
         team.tasks.push(frame.id, NonNull::from(task));
         team.stir();
+        if frame.id != 0 {
+            engine::on_own_thread();
+        }
     }
 }
 

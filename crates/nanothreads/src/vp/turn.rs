@@ -22,6 +22,8 @@ pub(super) struct Turn {
     /// Its own thread's; null before it has waited.
     local: *const Local,
     part: Option<Part>,
+    /// The part that is amid is left to the VP's own thread.
+    is_for_own: bool,
 }
 
 // SAFETY: - the pointer is to what goes with the guise.
@@ -38,7 +40,7 @@ struct Part {
 impl Turn {
     /// Of one that has not waited yet.
     pub(super) fn new() -> Self {
-        Self { registers: Guise::default(), cpu: CpuId(u32::MAX), local: ptr::null(), part: None }
+        Self { registers: Guise::default(), cpu: CpuId(u32::MAX), local: ptr::null(), part: None, is_for_own: false }
     }
 }
 
@@ -107,7 +109,7 @@ impl Vp {
         //         - not foreign; a part knows nothing of the master, and an engine's work does not unwind.
         let run = |turn: *mut Turn| unsafe {
             let registers = &raw mut (*turn).registers;
-            if (*turn).cpu != current_cpu() {
+            if (*turn).cpu != current_cpu() || (*turn).is_for_own {
                 return;
             }
             if (*registers).is_suspended() {
@@ -126,6 +128,13 @@ impl Vp {
         };
         // SAFETY: - the only one besides the VP.
         let _ = unsafe { self.guise.take(run) };
+    }
+
+    /// Leaves the part, in which the caller is, to the VP's own thread, which ends it.
+    pub(crate) fn suspend_for_own(&self) {
+        // SAFETY: - the caller is in the part: the guise is its own.
+        unsafe { self.guise.with(|turn| (*turn).is_for_own = true) };
+        self.suspend();
     }
 
     /// Leaves the part, in which the caller is, to whoever goes on with it.
@@ -147,6 +156,10 @@ unsafe extern "C" fn run_lent_part(vp: *mut c_void) {
     local.set_lent(true);
     run_part(local, membership, work, data);
     local.set_lent(false);
+    // The master may end.
+    local.set_stand_in(ptr::null());
+    // SAFETY: - as above.
+    unsafe { vp.guise.with(|turn| (*turn).is_for_own = false) };
     // SAFETY: - run, and nobody had begun it: the VP does so in its guise only, and it was not joined.
     unsafe { vp.slot.finish_in_its_guise() };
     vp.rare().join.notify_all();

@@ -235,6 +235,43 @@ static void children(void) {
   }
 }
 
+/* A part that spins for a task of its own is waited for by who helps with that. */
+static void helped(void) {
+  static atomic_int done;
+  for (int region = 0; region < OFTEN / 10; region++) {
+    done = 0;
+#pragma omp parallel num_threads(2)
+    if (omp_get_thread_num() == 1) {
+#pragma omp task
+      done = 1;
+      while (!done) sched_yield();
+    }
+  }
+}
+
+static void *nothing(void *of) { return of; }
+
+static void *short_lived(void *starts) {
+  for (int region = 0; region < 4 * FIRST; region++) {
+#pragma omp parallel num_threads(2)
+    if (omp_get_thread_num() == 1 && starts) {
+      pthread_t thread;
+      CHECK_EQUAL(pthread_create(&thread, NULL, nothing, NULL), 0);
+      CHECK_EQUAL(pthread_join(thread, NULL), 0);
+    }
+  }
+  return NULL;
+}
+
+/* Masters end, and leave their threads to others, which start something. */
+static void masters(void) {
+  for (int master = 0; master < 10; master++) {
+    pthread_t thread;
+    CHECK_EQUAL(pthread_create(&thread, NULL, short_lived, master % 2 ? &thread : NULL), 0);
+    CHECK_EQUAL(pthread_join(thread, NULL), 0);
+  }
+}
+
 /* Regions in regions, of which the inner ones take turns as well. */
 static void nested(void) {
   long sum = 0;
@@ -308,6 +345,8 @@ int main(void) {
   }
   modes();
   everything();
+  helped();
+  masters();
   sleeping();
   children();
   nested();
