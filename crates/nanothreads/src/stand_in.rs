@@ -26,7 +26,8 @@
 //!
 //! # What a part can tell
 //! `gettid()` is the master's, and so is what a part asks of the kernel for "the calling thread": its affinity, name, priority, time and
-//! signals. What knows threads by `pthread_self`, thread-locals, addresses of the stack, or numbers of OpenMP sees no difference.
+//! signal mask. A signal that is sent to the thread by `pthread_kill` runs its handler on the own thread, which waits, and interrupts no
+//! call of the part. What knows threads by `pthread_self`, thread-locals, addresses of the stack, or numbers of OpenMP sees no difference.
 //!
 //! # Papers
 //! P0, P1: work descriptors are run by whoever has a processor; F2's decision ties them to threads where programs see those. Here

@@ -30,9 +30,10 @@ mod x86_64 {
     use std::ffi::c_void;
     use std::mem::offset_of;
     use std::sync::OnceLock;
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
     /// Bytes of a thread's stack, below where it stands when it lends its guise, that stay its own: what a signal handler needs.
-    pub const ROOM: usize = 128 << 10;
+    pub const ROOM: usize = 1 << 20;
 
     /// Bit of `AT_HWCAP2`: programs may read and write the thread pointer.
     const FSGSBASE: u64 = 1 << 1;
@@ -94,6 +95,8 @@ mod x86_64 {
             (self.thread_pointer, self.other_base) = (thread_pointer, other_base);
             self.stack = (stack - ROOM) & !63;
             self.rights = rights();
+            // SAFETY: - the calling thread's.
+            note(unsafe { sequence(thread_pointer) });
         }
 
         /// Takes over the modes that somebody left who had the calling thread's guise.
@@ -108,7 +111,7 @@ mod x86_64 {
             }
         }
 
-        /// True when the thread, or the caller, was seen to use restartable sequences; or where the two have registers apart that
+        /// True when a thread whose guise was read, or that took one, was seen to use restartable sequences; or where the two have registers apart that
         /// are not exchanged.
         ///
         /// # Safety
@@ -121,8 +124,9 @@ mod x86_64 {
                 asm!("rdfsbase {0}", "rdgsbase {1}", out(reg) here, out(reg) other_base, options(nostack, nomem, preserves_flags));
             }
             // SAFETY: - the areas of two threads that live.
-            let sequences = unsafe { sequence(self.thread_pointer) | sequence(here) };
-            sequences != 0 || other_base != self.other_base || rights() != self.rights
+            note(unsafe { sequence(self.thread_pointer) | sequence(here) });
+            // ORDERING: Relaxed - a flag on its own.
+            ARE_USED.load(Relaxed) || other_base != self.other_base || rights() != self.rights
         }
 
         /// Runs `part(argument)` in the guise, on the calling kernel thread, until it ends or is suspended. Cost: some 30 ns.
@@ -243,6 +247,19 @@ mod x86_64 {
             carrier = const offset_of!(Guise, carrier),
             go_on = sym go_on,
         )
+    }
+
+    /// Restartable sequences were seen to be used in this process.
+    static ARE_USED: AtomicBool = AtomicBool::new(false);
+
+    /// A thread's last restartable sequence: the kernel forgets it where it takes the thread's processor outside of it, so not every
+    /// look finds one.
+    #[inline]
+    fn note(sequence: u64) {
+        if sequence != 0 {
+            // ORDERING: Relaxed - a flag on its own.
+            ARE_USED.store(true, Relaxed);
+        }
     }
 
     /// The restartable sequence that the thread is in, or was in last.
