@@ -41,11 +41,11 @@ pub(crate) fn run(workspace: &Workspace) -> anyhow::Result<PathBuf> {
 }
 
 /// Links the shared library with the version nodes of the map, both versions of the lock functions, and the calls that start
-/// programs and threads.
+/// programs and threads, or are about the calling thread alone.
 fn shared(archive: &Path, abi: &Path, private: &Path, library: &Path) -> anyhow::Result<()> {
     let (locks, starters) = (abi.join("versioned_locks.s"), abi.join("starters.s"));
-    let renames =
-        renames(&locks, &["versioned"], "nanos_new_")? + &renames(&starters, &["exec", "spawn"], "nanos_own_")?;
+    let renames = renames(&locks, &["versioned"], "nanos_new_")?
+        + &renames(&starters, &["exec", "spawn", "personal"], "nanos_own_")?;
     let (list, renamed) = (private.join("renames"), private.join("renamed.a"));
     std::fs::write(&list, renames).with_context(|| format!("cannot write {}", list.display()))?;
     must_succeed(tool("objcopy").arg("--redefine-syms").arg(&list).arg(archive).arg(&renamed))?;

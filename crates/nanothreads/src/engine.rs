@@ -80,6 +80,20 @@ pub fn on_own_thread() {
     }
 }
 
+/// The caller is about to ask the kernel something of the calling thread: where its master runs its part of a region in its stead, its
+/// own thread goes on with that, and no part is run so any more in this process. May be called in signal handlers, and in
+/// children of `vfork`, where it does nothing.
+pub fn on_own_thread_for_good() {
+    if let Some(local) = local::existing() {
+        stand_in::on_own_thread_for_good(local);
+    }
+}
+
+/// From now on each part of a region is run by the thread that it belongs to.
+pub fn end_standing_in() {
+    stand_in::end();
+}
+
 /// The kernel's number of the thread that the caller is for the program: that of the virtual processor whose part a master runs
 /// in its stead ([`Config::stand_in`](crate::config::Config::stand_in)), else the calling one. Cost: a thread-local load, or a
 /// system call on threads that have never come here.

@@ -399,7 +399,7 @@ impl Engine {
     }
 
     /// Bytes of stack that virtual processors ask for.
-    fn stack_size(&self) -> usize {
+    pub(crate) fn stack_size(&self) -> usize {
         self.config().stack_size.unwrap_or(vp::STACK)
     }
 

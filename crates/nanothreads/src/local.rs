@@ -306,8 +306,12 @@ impl Local {
 
     /// That of the kernel thread which runs: the master's where that stands in.
     pub(crate) fn of_kernel_thread(&self) -> &Local {
-        // SAFETY: - null, or the master's, which waits for `with_stand_in` on this kernel thread.
-        unsafe { self.stand_in.get().as_ref() }.unwrap_or(self)
+        let mut local = self;
+        // SAFETY: - null, or the master's, which waits for the part on this kernel thread; it may be in a part of its own master.
+        while let Some(master) = unsafe { local.stand_in.get().as_ref() } {
+            local = master;
+        }
+        local
     }
 
     /// Which bodies the thread has forked often.

@@ -25,6 +25,9 @@
 //!   ([`platform::guise`]).
 //!
 //! # What a part can tell
+//! Calls of the C library that are about the calling thread end standing in for good where a part makes them, which then goes on by
+//! its own thread ([`on_own_thread_for_good`]): the drop-in OpenMP library stands in front of those. System calls that are made
+//! otherwise tell. There
 //! `gettid()` is the master's, and so is what a part asks of the kernel for "the calling thread": its affinity, name, priority, time and
 //! signal mask. A signal that is sent to the thread by `pthread_kill` runs its handler on the own thread, which waits, and interrupts no
 //! call of the part. What knows threads by `pthread_self`, thread-locals, addresses of the stack, or numbers of OpenMP sees no difference.
@@ -38,14 +41,19 @@ use crate::local::Local;
 use crate::patience;
 use crate::team::Region;
 use crate::vp::Vp;
+use platform::mask::current_task;
 use platform::scheduling::has_usual_turns;
 use std::cell::Cell;
 use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// Regions of a body before a member's part of it is taken: T4.
 const OFTEN: u32 = 32;
 /// Bodies that are remembered.
 const BODIES: usize = 64;
+
+/// Nobody stands in any more ([`end`]).
+static IS_OVER: AtomicBool = AtomicBool::new(false);
 
 /// How often a thread has forked which bodies, while it had not a processor for each member.
 #[derive(Debug)]
@@ -103,7 +111,11 @@ impl Experience {
 /// time. Counts it. Cost where there is a processor for each: a few loads.
 #[inline]
 pub(crate) fn is_due(local: &Local, crowd: u32, body: usize) -> bool {
-    engine().config().stand_in && patience::is_crowded(crowd) && local.experience().is_usual(body, has_usual_turns)
+    // ORDERING: Relaxed - a flag on its own.
+    engine().config().stand_in
+        && !IS_OVER.load(Relaxed)
+        && patience::is_crowded(crowd)
+        && local.experience().is_usual(body, has_usual_turns)
 }
 
 /// Runs `part`, the caller's own one of `open`, if that is due; there it waits at barriers ([`at_a_barrier`]).
@@ -169,6 +181,25 @@ pub(crate) fn on_own_thread(local: &Local) {
     {
         vp.suspend_for_own();
     }
+}
+
+/// As [`on_own_thread`], and nobody stands in from now on: the program's parts ask the kernel of their threads.
+pub(crate) fn on_own_thread_for_good(local: &Local) {
+    // A child of `vfork` has memory and guise of who made it, and is another thread.
+    if local.has_stand_in() && local.of_kernel_thread().tid() == current_task() {
+        end();
+        if let Some(vp) = local.vp()
+            && vp.is_on_lent_stack()
+        {
+            vp.suspend_for_own();
+        }
+    }
+}
+
+/// Nobody stands in from now on.
+pub(crate) fn end() {
+    // ORDERING: Relaxed - a flag on its own.
+    IS_OVER.store(true, Relaxed);
 }
 
 #[cfg(all(test, not(loom)))]

@@ -273,6 +273,9 @@ impl Team {
         let may_stand_in = concurrency == Concurrency::Promised && channel.is_none();
         let open = Open { members, region: &region };
         let open = (may_stand_in && stand_in::is_due(local, crowd, body)).then_some(&open);
+        if open.is_some() {
+            members.iter().for_each(|vp| vp.may_lend());
+        }
         let part = || local.run(region.membership(0, None), work, data);
         stand_in::with_open(local, open.filter(|_| size == 2), part);
         if let Some(open) = open

@@ -72,6 +72,8 @@ pub(crate) struct Vp {
     open: OpenRing<Offered>,
     /// Written where it takes turns with its master on a processor.
     guise: CachePadded<Guise<Turn>>,
+    /// It does so: see [`Vp::may_lend`].
+    lends: AtomicBool,
     /// Rarely written: whether it sleeps, and where it was put.
     bed: CachePadded<Sleeper<Rare>>,
 }
@@ -125,6 +127,7 @@ impl Vp {
             attachment: CachePadded::new(UnsafeCell::new(None)),
             open: OpenRing::new(Offered { work: no_work, data: ptr::null() }),
             guise: CachePadded::new(Guise::new(Turn::new())),
+            lends: AtomicBool::new(false),
             bed: CachePadded::new(Sleeper::new(Rare {
                 join: WaitPoint::new(),
                 offers: WaitPoint::new(),
@@ -292,7 +295,7 @@ impl Vp {
     fn sleep(&self, mut look: impl FnMut() -> Look, lingers_since: Option<Ticks>) {
         self.station().note_bed();
         let Some(managed) = engine().managed() else {
-            return self.bed.sleep_within(look, || None, |sleep| self.lend_while(sleep), Rare::WAKE);
+            return self.bed.sleep_within(look, || None, |sleep| self.sleep_lending(sleep), Rare::WAKE);
         };
         // Who spun has had nothing to do for so long already.
         let (since, before) = match lingers_since {
@@ -314,7 +317,7 @@ impl Vp {
             }
             seen
         };
-        self.bed.sleep_within(tell, || alarm.get(), |sleep| self.lend_while(sleep), Rare::WAKE);
+        self.bed.sleep_within(tell, || alarm.get(), |sleep| self.sleep_lending(sleep), Rare::WAKE);
         if is_told {
             managed.is_awake(self);
         }

@@ -1,4 +1,5 @@
-# Calls of the C library that start programs and threads, in front of those: see src/abi/starters.rs. Only for the shared library.
+# Calls of the C library that start programs and threads, or are about the calling thread alone, in front of those: see
+# src/abi/starters.rs. Only for the shared library.
 # They stand in no version node, like those of a library that has none: so programs that ask for the C library's version of
 # them take these. The numbers are places in the table of what they go on to.
 # This library itself calls nanos_own_*, to which its references are renamed in a copy of the archive before the link: they
@@ -15,6 +16,7 @@
 	.hidden	nanos_before_exec
 	.hidden	nanos_needs_unbound
 	.hidden	nanos_find_starter
+	.hidden	nanos_before_personal
 
 	.macro push_one register
 	pushq	\register
@@ -85,6 +87,13 @@
 	end	front_\name, \number
 	.endm
 
+	.macro personal name, number
+	both	\name, \number
+	begin	front_\name
+	keeping_arguments nanos_before_personal, \number
+	end	front_\name, \number
+	.endm
+
 	exec	execve, 0
 	exec	execv, 1
 	exec	execvp, 2
@@ -98,3 +107,30 @@
 	spawn	system, 10
 	spawn	popen, 11
 	spawn	pthread_create, 12
+	personal	sigprocmask, 13
+	personal	pthread_sigmask, 14
+	personal	sigwait, 15
+	personal	sigwaitinfo, 16
+	personal	sigtimedwait, 17
+	personal	sigsuspend, 18
+	personal	sigaltstack, 19
+	personal	setuid, 20
+	personal	setgid, 21
+	personal	seteuid, 22
+	personal	setegid, 23
+	personal	setreuid, 24
+	personal	setregid, 25
+	personal	setresuid, 26
+	personal	setresgid, 27
+	personal	setgroups, 28
+	personal	setfsuid, 29
+	personal	setfsgid, 30
+	personal	sched_setaffinity, 31
+	personal	sched_setscheduler, 32
+	personal	sched_setparam, 33
+	personal	setpriority, 34
+	personal	prctl, 35
+	personal	unshare, 36
+	personal	setns, 37
+	personal	pthread_kill, 38
+	personal	pthread_sigqueue, 39

@@ -409,7 +409,7 @@ fn exported(library: &Path) -> Vec<String> {
 
 /// Calls of the C library that the shared library stands in front of (`src/abi/starters.rs`), in no version node: else programs
 /// that ask for the C library's version would pass it by.
-const STARTERS: [&str; 13] = [
+const STARTERS: [&str; 40] = [
     "execl",
     "execle",
     "execlp",
@@ -421,8 +421,35 @@ const STARTERS: [&str; 13] = [
     "popen",
     "posix_spawn",
     "posix_spawnp",
+    "prctl",
     "pthread_create",
+    "pthread_kill",
+    "pthread_sigmask",
+    "pthread_sigqueue",
+    "sched_setaffinity",
+    "sched_setparam",
+    "sched_setscheduler",
+    "setegid",
+    "seteuid",
+    "setfsgid",
+    "setfsuid",
+    "setgid",
+    "setgroups",
+    "setns",
+    "setpriority",
+    "setregid",
+    "setresgid",
+    "setresuid",
+    "setreuid",
+    "setuid",
+    "sigaltstack",
+    "sigprocmask",
+    "sigsuspend",
+    "sigtimedwait",
+    "sigwait",
+    "sigwaitinfo",
     "system",
+    "unshare",
 ];
 
 #[test]

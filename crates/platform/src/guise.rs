@@ -19,10 +19,10 @@
 //! under valgrind); in a process with a shadow stack; and beside the sanitizers, which keep books of threads and stacks.
 
 #[cfg(all(target_arch = "x86_64", target_pointer_width = "64"))]
-pub use x86_64::{Guise, ROOM, is_possible};
+pub use x86_64::{Guise, ROOM, Signals, is_possible};
 
 #[cfg(not(all(target_arch = "x86_64", target_pointer_width = "64")))]
-pub use elsewhere::{Guise, ROOM, is_possible};
+pub use elsewhere::{Guise, ROOM, Signals, is_possible};
 
 #[cfg(all(target_arch = "x86_64", target_pointer_width = "64"))]
 mod x86_64 {
@@ -32,8 +32,8 @@ mod x86_64 {
     use std::sync::OnceLock;
     use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-    /// Bytes of a thread's stack, below where it stands when it lends its guise, that stay its own: what a signal handler needs.
-    pub const ROOM: usize = 1 << 20;
+    /// Bytes of a thread's stack, below where it stands when it lends its guise, that stay its own.
+    pub const ROOM: usize = 64 << 10;
 
     /// Bit of `AT_HWCAP2`: programs may read and write the thread pointer.
     const FSGSBASE: u64 = 1 << 1;
@@ -169,10 +169,55 @@ mod x86_64 {
             unsafe { change(&raw mut (*this).part, &raw mut (*this).carrier) };
         }
 
+        /// True when `place` is on the stack of a part, one of at most `size` bytes.
+        pub fn holds(&self, place: *const u8, size: usize) -> bool {
+            let place = place.addr();
+            place < self.stack && self.stack - place < size
+        }
+
         /// True when there is a suspended part.
         #[inline]
         pub fn is_suspended(&self) -> bool {
             self.part != 0
+        }
+    }
+
+    /// The signals of a thread.
+    #[derive(Clone, Copy, Debug)]
+    pub struct Signals(u64);
+
+    /// Those by which the C library has all threads do something (`setuid`, `pthread_cancel`): they are never blocked.
+    const INTERNAL: u64 = 0b11 << 31;
+
+    impl Signals {
+        /// Blocks the calling thread's, but for the C library's own, and returns which were. A handler would find the
+        /// thread-locals of a guise that somebody else may have. Cost: a system call.
+        #[inline]
+        pub fn block() -> Self {
+            Self(!INTERNAL).exchange()
+        }
+
+        /// Makes these the blocked ones.
+        #[inline]
+        pub fn restore(self) {
+            self.exchange();
+        }
+
+        #[inline]
+        fn exchange(self) -> Self {
+            let mut before = 0_u64;
+            // SAFETY: - two sets of 8 bytes, of which the kernel reads one and writes the other. It refuses nothing of that. The C
+            //           library's call would write errno, and takes no signals of its own.
+            unsafe {
+                asm!(
+                    "syscall",
+                    inlateout("rax") libc::SYS_rt_sigprocmask => _,
+                    in("rdi") i64::from(libc::SIG_SETMASK), in("rsi") &raw const self.0, in("rdx") &raw mut before, in("r10") 8_u64,
+                    lateout("rcx") _, lateout("r11") _,
+                    options(nostack)
+                );
+            }
+            Self(before)
         }
     }
 
@@ -385,6 +430,20 @@ mod elsewhere {
     #[derive(Debug, Default)]
     pub struct Guise(());
 
+    /// Left alone.
+    #[derive(Clone, Copy, Debug)]
+    pub struct Signals(());
+
+    impl Signals {
+        /// Does nothing.
+        pub fn block() -> Self {
+            Self(())
+        }
+
+        /// Does nothing.
+        pub fn restore(self) {}
+    }
+
     /// Never.
     pub fn is_possible() -> bool {
         false
@@ -421,6 +480,11 @@ mod elsewhere {
         /// - The caller is in a part.
         pub unsafe fn suspend(_this: *mut Self) {
             unreachable!("no part begins");
+        }
+
+        /// Never.
+        pub fn holds(&self, _place: *const u8, _size: usize) -> bool {
+            false
         }
 
         /// Never.

@@ -7,11 +7,16 @@ use crate::local::{self, Local};
 use crate::membership::{Carrier, Membership};
 use crate::team::{Region, Work};
 use platform::affinity::{CpuId, current_cpu};
-use platform::guise::Guise;
+use platform::guise::{Guise, Signals};
 use platform::scheduling::yield_processor;
 use std::cell::Cell;
 use std::ffi::c_void;
 use std::ptr;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+/// How long a VP that sleeps lends its guise: longer than most pauses between two regions.
+const LENDING: Duration = Duration::from_millis(20);
 
 /// What a VP is while it waits for its turn. Goes with its guise.
 #[derive(Debug)]
@@ -45,37 +50,53 @@ impl Turn {
 }
 
 impl Vp {
+    /// Its master may run parts of it from now on, while it waits for its turn.
+    #[inline]
+    pub(crate) fn may_lend(&self) {
+        // ORDERING: Relaxed, both - a hint.
+        if !self.lends.load(Relaxed) {
+            self.lends.store(true, Relaxed);
+        }
+    }
+
     /// Lets others run who are ready on this processor. For the VP, which has no work: its master may run its part meanwhile.
     #[inline]
     pub(crate) fn wait_for_a_turn(&self) {
-        self.lend_while(&yield_processor);
+        // ORDERING: Relaxed - a hint.
+        if self.lends.load(Relaxed) { self.lend_while(&yield_processor) } else { yield_processor() }
+    }
+
+    /// Sleeps by `sleep`, which takes the longest time. As long as its master lately ran parts of it, it may do so meanwhile.
+    pub(super) fn sleep_lending(&self, sleep: &dyn Fn(Option<Duration>)) {
+        // ORDERING: Relaxed - a hint. Who lends hears no signals, and so not for long.
+        if self.lends.swap(false, Relaxed) { self.lend_while(&|| sleep(Some(LENDING))) } else { sleep(None) }
     }
 
     /// Calls `rest`, which touches nothing that belongs to a thread, and lends the guise meanwhile; where it comes back before the
     /// guise does, it yields. For the VP, which has no work, and has none begun when this returns.
     #[inline]
-    pub(super) fn lend_while(&self, rest: &(impl Fn() + ?Sized)) {
-        if !engine().config().stand_in {
-            return rest();
-        }
+    fn lend_while(&self, rest: &(impl Fn() + ?Sized)) {
         let has_rested = Cell::new(false);
         let rest = || if has_rested.replace(true) { yield_processor() } else { rest() };
-        // SAFETY: - worn. `stand_in` says that it is possible.
+        while self.hang(rest) && self.goes_on() {}
+    }
+
+    /// Hangs the guise up while `rest` runs; true when somebody used it, or had.
+    fn hang(&self, rest: impl Fn()) -> bool {
+        // SAFETY: - worn. `lends` is set where it is possible.
         let note = |turn: *mut Turn| unsafe {
             (*turn).registers.read();
             (*turn).cpu = current_cpu();
             (*turn).local = local::local();
         };
+        // Handlers run on the own thread, with the thread-locals of whoever has the guise.
+        let signals = Signals::block();
         // SAFETY: - the caller is the VP's own thread.
-        //         - caller's promise; a yield touches nothing.
-        let mut was_used = unsafe { self.guise.while_hung(note, rest) };
-        while was_used {
-            was_used = self.goes_on();
-            if was_used {
-                // SAFETY: - as above.
-                unsafe { self.guise.while_hung(note, rest) };
-            }
-        }
+        //         - `rest` touches nothing that belongs to a thread.
+        let was_used = unsafe { self.guise.while_hung(note, rest) };
+        signals.restore();
+        // SAFETY: - worn.
+        was_used || unsafe { self.guise.with(|turn| (*turn).registers.is_suspended()) }
     }
 
     /// Somebody had the guise. Goes on with what that left amid, if it did, on the VP's own thread; true when it is left amid again.
@@ -128,6 +149,13 @@ impl Vp {
         };
         // SAFETY: - the only one besides the VP.
         let _ = unsafe { self.guise.take(run) };
+    }
+
+    /// True when the caller is on the stack of the part, and not in a handler that has one of its own.
+    pub(crate) fn is_on_lent_stack(&self) -> bool {
+        let here = 0_u8;
+        // SAFETY: - the caller is in the part: the guise is its own.
+        unsafe { self.guise.with(|turn| (*turn).registers.holds(&raw const here, engine().stack_size())) }
     }
 
     /// Leaves the part, in which the caller is, to the VP's own thread, which ends it.

@@ -11,6 +11,10 @@
 //!   else comes in. On threads that are none of the engine's they are jumps as well, so that who is cancelled in `system` finds
 //!   no frame of ours; on those that are, the functions here lend the thread the program's mask for as long as the call takes.
 //!
+//! A third kind is *personal*: calls that change or ask something of the calling thread in the kernel, or wait for its signals, and
+//! those that change the process's user, for which the C library has each thread act. They are jumps behind a call of
+//! [`nanos_before_personal`].
+//!
 //! What the next library has under these names is looked up when this one is loaded, not at the first call: that may be in a
 //! child of `vfork`. The one call before that, of a library that starts programs while it is being loaded, looks itself.
 //!
@@ -23,12 +27,13 @@
 //!   child, too. Children of `vfork` are out of its reach.
 
 use crate::icv::settings;
+use nanothreads::engine;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 
 /// In the order of the numbers in `abi/starters.s`.
-const NAMES: [&CStr; 13] = [
+const NAMES: [&CStr; 40] = [
     c"execve",
     c"execv",
     c"execvp",
@@ -42,12 +47,41 @@ const NAMES: [&CStr; 13] = [
     c"system",
     c"popen",
     c"pthread_create",
+    c"sigprocmask",
+    c"pthread_sigmask",
+    c"sigwait",
+    c"sigwaitinfo",
+    c"sigtimedwait",
+    c"sigsuspend",
+    c"sigaltstack",
+    c"setuid",
+    c"setgid",
+    c"seteuid",
+    c"setegid",
+    c"setreuid",
+    c"setregid",
+    c"setresuid",
+    c"setresgid",
+    c"setgroups",
+    c"setfsuid",
+    c"setfsgid",
+    c"sched_setaffinity",
+    c"sched_setscheduler",
+    c"sched_setparam",
+    c"setpriority",
+    c"prctl",
+    c"unshare",
+    c"setns",
+    c"pthread_kill",
+    c"pthread_sigqueue",
 ];
 const POSIX_SPAWN: usize = 8;
 const POSIX_SPAWNP: usize = 9;
 const SYSTEM: usize = 10;
 const POPEN: usize = 11;
 const PTHREAD_CREATE: usize = 12;
+/// The first of those behind which a signal goes to a thread of the caller's choice.
+const PTHREAD_KILL: usize = 38;
 
 /// The functions of these names behind this library.
 #[unsafe(export_name = "nanos_next_starters")]
@@ -83,6 +117,18 @@ extern "C" fn nanos_find_starter(number: usize) {
 extern "C" fn nanos_before_exec(number: usize) {
     nanos_find_starter(number);
     settings().host.before_exec();
+}
+
+/// In front of calls that are about the calling thread, for the kernel: a part that its master runs in its stead goes on by its
+/// own thread, and no part is run so any more. Nor is one behind signals that are sent to single threads, which would interrupt
+/// the master or nobody. Changes neither errno nor arguments. May be called in signal handlers and in children of `vfork`.
+#[unsafe(no_mangle)]
+extern "C" fn nanos_before_personal(number: usize) {
+    nanos_find_starter(number);
+    if number >= PTHREAD_KILL {
+        engine::end_standing_in();
+    }
+    engine::on_own_thread_for_good();
 }
 
 /// In front of the other calls: whether they go through the functions below.

@@ -312,6 +312,50 @@ static void four(void) {
   CHECK_EQUAL(sum, 120L * (OFTEN / 4) + 6L * (OFTEN / 8));
 }
 
+/* The C library has each thread change the user, and waits for all but the calling one. */
+static void users(void) {
+  for (int region = 0; region < 4 * FIRST; region++) {
+#pragma omp parallel num_threads(2)
+    if (omp_get_thread_num() == 1 && region > 2 * FIRST) CHECK_EQUAL(seteuid(geteuid()), 0);
+  }
+}
+
+/* What a thread blocks before a barrier, and does not behind it, nobody else has blocked. */
+static void masks(void) {
+  sigset_t none, own, masters;
+  sigemptyset(&none);
+  sigaddset(&none, SIGUSR2);
+  for (int region = 0; region < 4 * FIRST; region++) {
+#pragma omp parallel num_threads(2)
+    {
+      int id = omp_get_thread_num();
+      if (id == 1 && region > 2 * FIRST) CHECK_EQUAL(pthread_sigmask(SIG_BLOCK, &none, &own), 0);
+#pragma omp barrier
+      if (id == 0) {
+        CHECK_EQUAL(pthread_sigmask(SIG_SETMASK, NULL, &masters), 0);
+        CHECK(!sigismember(&masters, SIGUSR2));
+      }
+#pragma omp barrier
+      if (id == 1 && region > 2 * FIRST) CHECK_EQUAL(pthread_sigmask(SIG_SETMASK, &own, NULL), 0);
+    }
+    CHECK_EQUAL(pthread_sigmask(SIG_SETMASK, NULL, &masters), 0);
+    CHECK(!sigismember(&masters, SIGUSR2));
+  }
+}
+
+/* In a child. */
+static void apart(void (*does)(void)) {
+  pid_t child = fork();
+  CHECK(child >= 0);
+  if (child == 0) {
+    does();
+    _exit(0);
+  }
+  int status;
+  CHECK_EQUAL(waitpid(child, &status, 0), child);
+  CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
 /* A program may end in such a part. */
 static void ending(void) {
   pid_t child = fork();
@@ -344,13 +388,16 @@ int main(void) {
     CHECK_EQUAL(barriers(region, count), 2L * count * region + (long)count * (count - 1));
   }
   modes();
-  everything();
   helped();
   masters();
   sleeping();
   children();
   nested();
   four();
+  /* These end standing in, each in a process of its own. */
+  apart(users);
+  apart(masks);
+  everything();
   puts("ok");
   return 0;
 }
