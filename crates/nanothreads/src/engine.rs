@@ -89,6 +89,11 @@ pub fn on_own_thread_for_good() {
     }
 }
 
+/// True where a master may run parts of others in their stead: as configured, and possible.
+pub fn stands_in() -> bool {
+    engine().config().stand_in
+}
+
 /// From now on each part of a region is run by the thread that it belongs to.
 pub fn end_standing_in() {
     stand_in::end();

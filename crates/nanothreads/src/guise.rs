@@ -3,8 +3,9 @@
 //!
 //! # Protocol
 //! One word says who is the virtual processor ([`platform::guise`] says what that is).
-//! 1. *Worn*: its own thread. Before that yields, having no work, it notes its registers and hangs the guise up (G1), and touches
-//!    nothing of its own any more: no thread-local, no `errno`, no lock.
+//! 1. *Worn*: its own thread. Before that yields or sleeps, having no work, it notes its registers and hangs the guise up (G1), and
+//!    touches nothing of its own any more: no thread-local, no `errno`, no lock. It hears no signals until it wears the guise again: a
+//!    handler would find the thread-locals of a part that somebody else runs.
 //! 2. *Hung*: nobody. The master takes it (G2), and runs the part; or the thread comes back and takes it first (G3).
 //! 3. *Taken*: the master's thread. The own thread, which finds it so, yields again; after some times the word says *awaited*, and
 //!    the own thread sleeps there until it is woken behind G4.

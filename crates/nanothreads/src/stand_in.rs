@@ -12,7 +12,7 @@
 //!   nothing that the master would do yet.
 //!   A part that makes what a waiting master helps with (a task) goes on by its own thread ([`on_own_thread`]).
 //! - T2 The member has not begun, and is ready to run: it has no work, and waits for its turn in a yield, or was woken for this
-//!   region, on the processor where the master is. While the master is amid its own part, the member begins by itself, or goes on
+//!   region and has not run since, on the processor where the master is. While the master is amid its own part, the member begins by itself, or goes on
 //!   by itself with what was left amid, as soon as the processor is its: by the end of a time slice, by a yield of the program's
 //!   own or of ours, by any wait. So parts that wait for each other (in user code, for each other's critical sections) run
 //!   on their own threads, both at the same time as far as there are processors, as ever.
@@ -25,12 +25,11 @@
 //!   ([`platform::guise`]).
 //!
 //! # What a part can tell
-//! Calls of the C library that are about the calling thread end standing in for good where a part makes them, which then goes on by
-//! its own thread ([`on_own_thread_for_good`]): the drop-in OpenMP library stands in front of those. System calls that are made
-//! otherwise tell. There
-//! `gettid()` is the master's, and so is what a part asks of the kernel for "the calling thread": its affinity, name, priority, time and
-//! signal mask. A signal that is sent to the thread by `pthread_kill` runs its handler on the own thread, which waits, and interrupts no
-//! call of the part. What knows threads by `pthread_self`, thread-locals, addresses of the stack, or numbers of OpenMP sees no difference.
+//! What knows threads by `pthread_self`, thread-locals, addresses of the stack, or numbers of OpenMP sees no difference. What a part
+//! asks the kernel of "the calling thread" (number, affinity, name, priority, time, mask of signals) it learns of the master, and what it
+//! changes there stays with that. So who knows of such a call says so before ([`on_own_thread_for_good`]): the part goes on by its own
+//! thread, and nobody stands in any more in this process. The drop-in OpenMP library stands in front of the C library's calls of that
+//! kind. Signals that are sent to the thread wait until it has its guise back, and interrupt no call of the part.
 //!
 //! # Papers
 //! P0, P1: work descriptors are run by whoever has a processor; F2's decision ties them to threads where programs see those. Here

@@ -19,7 +19,7 @@ mod gomp_parallel;
 mod gomp_sync;
 mod gomp_task;
 mod locks;
-mod starters;
+pub(crate) mod starters;
 
 use crate::env::DisplayEnv;
 use crate::icv::settings;

@@ -197,7 +197,7 @@ fn our_rows() -> [(&'static str, String); 6] {
         ("GOMP_STACKSIZE", env.stack_size.unwrap_or(0).to_string()),
         ("GOMP_SPINCOUNT", env.spin_count.map_or_else(String::new, |count| count.to_string())),
         ("NANOS_ADAPT", format!("{:?}", env.adapt).to_ascii_lowercase()),
-        ("NANOS_STAND_IN", if env.stand_in { "on" } else { "off" }.to_owned()),
+        ("NANOS_STAND_IN", if engine::stands_in() { "on" } else { "off" }.to_owned()),
         ("NANOS_CPUMGR", std::env::var("NANOS_CPUMGR").unwrap_or_default()),
     ]
 }

@@ -85,8 +85,9 @@ pub(crate) struct Environment {
     pub(crate) target_offload: Offload,
     pub(crate) spin_count: Option<u64>,
     pub(crate) adapt: Adapt,
-    /// A master may take the part of a member that waits for its processor.
-    pub(crate) stand_in: bool,
+    /// A master may take the part of a member that waits for its processor. `None`: where this library stands in front of the C
+    /// library's calls about the calling thread.
+    pub(crate) stand_in: Option<bool>,
 }
 
 /// What `OMP_TARGET_OFFLOAD` asks for. There is never a device.
@@ -170,7 +171,7 @@ impl Environment {
             target_offload: r.read("OMP_TARGET_OFFLOAD", offload).unwrap_or(Offload::Default),
             spin_count: r.read("GOMP_SPINCOUNT", parse::spin_count),
             adapt: r.read("NANOS_ADAPT", adapt).unwrap_or(Adapt::Default),
-            stand_in: r.read("NANOS_STAND_IN", on_or_off).unwrap_or(true),
+            stand_in: r.read("NANOS_STAND_IN", auto_on_or_off).unwrap_or(None),
         };
         (environment, reader.complaints)
     }
@@ -272,11 +273,12 @@ fn offload(text: &str) -> Result<Offload, Fault> {
     }
 }
 
-fn on_or_off(text: &str) -> Result<bool, Fault> {
+fn auto_on_or_off(text: &str) -> Result<Option<bool>, Fault> {
     match text.to_ascii_lowercase().as_str() {
-        "on" => Ok(true),
-        "off" => Ok(false),
-        _ => Err(Fault { wanted: "on or off" }),
+        "auto" => Ok(None),
+        "on" => Ok(Some(true)),
+        "off" => Ok(Some(false)),
+        _ => Err(Fault { wanted: "auto, on or off" }),
     }
 }
 
@@ -305,7 +307,7 @@ mod tests {
         assert_eq!(environment.schedule, Schedule::DEFAULT);
         assert_eq!(environment.dynamic, None);
         assert_eq!(environment.adapt, Adapt::Default);
-        assert!(environment.stand_in);
+        assert_eq!(environment.stand_in, None);
         assert!(!environment.binds());
     }
 
@@ -324,7 +326,7 @@ mod tests {
             ("OMP_ALLOCATOR", "OMP_HIGH_BW_MEM_ALLOC"),
         ]);
         assert_eq!(complaints, Vec::<String>::new());
-        assert!(!environment.stand_in);
+        assert_eq!(environment.stand_in, Some(false));
         assert_eq!(environment.num_threads, [4, 3, 2]);
         assert_eq!(environment.schedule, Schedule { kind: Kind::Guided, chunk: 7, monotonic: true });
         assert_eq!(environment.dynamic, Some(true));

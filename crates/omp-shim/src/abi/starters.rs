@@ -98,6 +98,23 @@ extern "C" fn nanos_find_starters() {
     }
 }
 
+/// True where the program's calls of these names come here first: in the shared library, when it was loaded with the program.
+pub(crate) fn are_in_front() -> bool {
+    // ORDERING: Relaxed - written when the library was loaded, or never.
+    if NEXT[PTHREAD_KILL].load(Relaxed).is_null() {
+        return false;
+    }
+    let object_of = |place: *const c_void| {
+        let mut found = std::mem::MaybeUninit::<libc::Dl_info>::uninit();
+        // SAFETY: - a place for the answer, which is written where there is one.
+        unsafe { (libc::dladdr(place, found.as_mut_ptr()) != 0).then(|| found.assume_init().dli_fbase.addr()) }
+    };
+    // SAFETY: - a C string.
+    let first = unsafe { libc::dlsym(libc::RTLD_DEFAULT, NAMES[PTHREAD_KILL].as_ptr()) };
+    let own = object_of(nanos_find_starters as *const c_void);
+    own.is_some() && object_of(first) == own
+}
+
 /// Sees to it that the numbered function can be jumped to.
 #[unsafe(no_mangle)]
 extern "C" fn nanos_find_starter(number: usize) {
