@@ -285,6 +285,8 @@ impl Vp {
             let spins = engine().config().waiting != Waiting::Passive;
             let sleep = |look| self.sleep(look, lingers_since.get().filter(|_| spins));
             patience::wait_by(sleep, local, (progress.crowd, Wait::Idle), linger, look);
+            // Who had the guise meanwhile has done what there was.
+            progress.line = progress.line.max(self.slot.finished());
             if let Some(region) = broadcast {
                 return Found::Broadcast(region);
             }

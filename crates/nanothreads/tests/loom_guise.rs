@@ -65,6 +65,7 @@ impl Model {
                     };
                     // SAFETY: - the own thread, which wears it; what `rest` touches is planted.
                     unsafe { self.guise.while_hung(|noted| *noted += 1, rest) };
+                    line = line.max(self.slot.finished());
                 }
             }
         }
