@@ -39,6 +39,8 @@ pub(crate) fn environment(row: Row) -> Vec<(&'static str, &'static str)> {
         ("OMP_PROC_BIND", bind),
         ("ORX_NUM_THREADS", "2"),
         ("NANOS_CPUMGR", "off"),
+        // As where a program is linked with the library, which is loaded late here.
+        ("NANOS_STAND_IN", "on"),
     ]
 }
 
