@@ -12,9 +12,9 @@
 //!   nothing that the master would do yet.
 //!   A part that makes what a waiting master helps with (a task) goes on by its own thread ([`on_own_thread`]).
 //! - T2 The member has not begun, and is ready to run: it has no work, and waits for its turn in a yield, or was woken for this
-//!   region and has not run since, on the processor where the master is. While the master is amid its own part, the member begins by itself, or goes on
-//!   by itself with what was left amid, as soon as the processor is its: by the end of a time slice, by a yield of the program's
-//!   own or of ours, by any wait. So parts that wait for each other (in user code, for each other's critical sections) run
+//!   region and has not run since, on the processor where the master is. While the master is amid its own part, the member begins
+//!   by itself, or goes on by itself with what was left amid, as soon as the processor is its: by the end of a time slice, by a
+//!   yield of the program's own or of ours, by any wait. So parts that wait for each other (in user code, for each other's critical sections) run
 //!   on their own threads, both at the same time as far as there are processors, as ever.
 //! - T3 The team promised threads (D15) and has no processor for each.
 //! - T4 The region's body has run [`OFTEN`] times before, so: the program's threads do what they do once (bind themselves, name

@@ -171,7 +171,7 @@ impl Environment {
             target_offload: r.read("OMP_TARGET_OFFLOAD", offload).unwrap_or(Offload::Default),
             spin_count: r.read("GOMP_SPINCOUNT", parse::spin_count),
             adapt: r.read("NANOS_ADAPT", adapt).unwrap_or(Adapt::Default),
-            stand_in: r.read("NANOS_STAND_IN", auto_on_or_off).unwrap_or(None),
+            stand_in: r.read("NANOS_STAND_IN", auto_on_or_off).flatten(),
         };
         (environment, reader.complaints)
     }
