@@ -23,8 +23,10 @@ const LONGEST_RUN: Duration = Duration::from_secs(120);
 /// Small work for the example programs.
 const SMALL_WORK: [&str; 2] = ["--work", "16"];
 /// The test programs of the drop-in library that say "ok", with the variables that they are run with.
-const TESTS: [(&str, &[(&str, &str)]); 10] = [
+const TESTS: [(&str, &[(&str, &str)]); 12] = [
     ("regions", &[]),
+    ("errno", &[]),
+    ("stand_in", &[]),
     ("loops", &[]),
     ("synchronisation", &[]),
     ("tails", &[("OMP_CANCELLATION", "true")]),

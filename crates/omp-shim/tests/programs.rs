@@ -34,6 +34,13 @@ fn regions_behave_the_same_bound_and_waiting_actively_or_passively() {
 }
 
 #[test]
+fn a_threads_errno_is_the_same_behind_every_construct() {
+    run("errno", &[]);
+    run("errno", &[("OMP_WAIT_POLICY", "active"), ("OMP_PROC_BIND", "true")]);
+    run("errno", &[("OMP_WAIT_POLICY", "passive"), ("OMP_NUM_THREADS", "64")]);
+}
+
+#[test]
 fn two_threads_on_one_processor_take_no_more_turns_than_their_barriers_need() {
     run("turns", &[]);
     run("turns", &[("NANOS_STAND_IN", "off")]);

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::errno::Kept;
 use crate::error::{SysResult, check};
 
 /// The operating system's number of a processor.
@@ -391,6 +392,7 @@ pub fn current_cpu() -> CpuId {
 /// `ESRCH` when there is no such thread.
 pub fn affinity(tid: Option<Tid>) -> SysResult<CpuSet> {
     const CALL: &str = "sched_getaffinity";
+    let _kept = Kept::now();
     let mut words = vec![0_u64; 16];
     loop {
         // The raw call, because the C library's one hides how much the kernel wrote.
@@ -421,6 +423,7 @@ pub fn affinity(tid: Option<Tid>) -> SysResult<CpuSet> {
 /// - `EPERM`: the thread belongs to another user, and `CAP_SYS_NICE` is missing.
 /// - `ESRCH`: there is no such thread.
 pub fn set_affinity(tid: Option<Tid>, cpus: &CpuSet) -> SysResult<()> {
+    let _kept = Kept::now();
     let words = cpus.words();
     // SAFETY: - the pointer and the length in bytes describe the words of `cpus`, which lives through the call.
     let result = unsafe { libc::syscall(libc::SYS_sched_setaffinity, raw(tid), size_of_val(words), words.as_ptr()) };

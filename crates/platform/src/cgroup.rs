@@ -21,6 +21,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
 use crate::affinity::CpuSet;
+use crate::errno::Kept;
 
 mod throttling;
 
@@ -65,6 +66,7 @@ impl Limits {
     /// # Errors
     /// When a file is unreadable or garbage.
     pub fn read() -> Result<Self, CgroupError> {
+        let _kept = Kept::now();
         Self::read_from(Path::new("/proc"), Path::new(MOUNTED_AT))
     }
 

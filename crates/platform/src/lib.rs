@@ -7,6 +7,7 @@ pub mod affinity;
 pub mod cgroup;
 pub mod clock;
 pub mod descriptor;
+pub mod errno;
 pub mod error;
 pub mod event;
 pub mod fault;

@@ -2,6 +2,7 @@
 //! allocate. Everybody else has [`affinity`](crate::affinity).
 
 use crate::affinity::{CpuId, Tid, raw};
+use crate::errno::Kept;
 use crate::error::{SysResult, check};
 
 const WORDS: usize = 128;
@@ -16,6 +17,7 @@ impl Mask {
     /// # Errors
     /// `ESRCH`: there is no such thread. `EINVAL`: a kernel with more processors.
     pub fn of(tid: Option<Tid>) -> SysResult<Self> {
+        let _kept = Kept::now();
         let mut words = [0; WORDS];
         // The raw call: the C library's one is no more than that, and not in every C library safe in a signal handler.
         // SAFETY: - the pointer and the length in bytes describe `words`, which lives through the call.
@@ -30,6 +32,7 @@ impl Mask {
     /// # Errors
     /// `EINVAL`: none of its processors is online and in the caller's cpuset.
     pub fn take(&self) -> SysResult<()> {
+        let _kept = Kept::now();
         // SAFETY: - the pointer and the length in bytes describe the words, which live through the call.
         let result = unsafe { libc::syscall(libc::SYS_sched_setaffinity, 0, size_of_val(&self.0), self.0.as_ptr()) };
         check("sched_setaffinity", result).map(drop)
