@@ -4,6 +4,7 @@
 /// whose failing call and its look at `errno` a barrier or the end of a region may stand. Costs two loads and a store.
 ///
 /// ```
+/// # use nanothreads_platform as platform;
 /// use platform::errno::Kept;
 /// # nix::errno::Errno::EDOM.set();
 /// let kept = Kept::now();
