@@ -43,9 +43,9 @@ pub(crate) fn run(workspace: &Workspace) -> anyhow::Result<PathBuf> {
 /// Links the shared library with the version nodes of the map, both versions of the lock functions, and the calls that start
 /// programs and threads, or are about the calling thread alone.
 fn shared(archive: &Path, abi: &Path, private: &Path, library: &Path) -> anyhow::Result<()> {
-    let (locks, starters) = (abi.join("versioned_locks.s"), abi.join("starters.s"));
+    let (locks, front) = (abi.join("versioned_locks.s"), abi.join("front.s"));
     let renames = renames(&locks, &["versioned"], "nanos_new_")?
-        + &renames(&starters, &["exec", "spawn", "personal"], "nanos_own_")?;
+        + &renames(&front, &["exec", "spawn", "personal"], "nanos_own_")?;
     let (list, renamed) = (private.join("renames"), private.join("renamed.a"));
     std::fs::write(&list, renames).with_context(|| format!("cannot write {}", list.display()))?;
     must_succeed(tool("objcopy").arg("--redefine-syms").arg(&list).arg(archive).arg(&renamed))?;
@@ -61,7 +61,7 @@ fn shared(archive: &Path, abi: &Path, private: &Path, library: &Path) -> anyhow:
         "-Wl,-z,nodelete,-z,relro,-z,now",
     ]);
     link.arg(format!("-Wl,--version-script={}", abi.join("libgomp.map").display()));
-    link.arg(&locks).arg(&starters).arg("-Wl,--whole-archive").arg(&renamed).arg("-Wl,--no-whole-archive");
+    link.arg(&locks).arg(&front).arg("-Wl,--whole-archive").arg(&renamed).arg("-Wl,--no-whole-archive");
     link.args(["-lpthread", "-ldl", "-lm", "-lgcc_s", "-o"]).arg(&fresh);
     must_succeed(&mut link)?;
     std::fs::rename(&fresh, library).with_context(|| format!("cannot put {} in its place", library.display()))

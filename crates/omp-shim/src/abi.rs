@@ -4,22 +4,15 @@
 //! Each is called by compiled code or by a C or Fortran program with the arguments that its signature in C asks for; what
 //! a pointer must point to is what OpenMP says of that argument.
 //!
-//! `starters` alone has nothing of OpenMP: calls of the C library by which programs and threads are started.
+//! `front` alone has nothing of OpenMP: calls of the C library that this one stands in front of.
 
 #![expect(clippy::missing_safety_doc, reason = "the contract of all entry points stands in the module head")]
 
-mod api;
-mod api_more;
+mod c;
 mod fortran;
-mod fortran_more;
-mod gomp_extras;
-mod gomp_league;
-mod gomp_loop;
-mod gomp_parallel;
-mod gomp_sync;
-mod gomp_task;
+pub(crate) mod front;
+mod gomp;
 mod locks;
-pub(crate) mod starters;
 
 use crate::env::DisplayEnv;
 use crate::icv::settings;

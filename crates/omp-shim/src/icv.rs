@@ -1,6 +1,6 @@
 //! Control variables: those of a task ([`Icvs`]) and those of the process ([`Settings`]).
 
-use crate::abi::starters;
+use crate::abi::front;
 use crate::copies::Host;
 use crate::env::{Adapt, Bind, Environment};
 use crate::message;
@@ -66,7 +66,7 @@ pub(crate) fn settings() -> &'static Settings {
             bind: environment.binds(),
             // A copy without an engine of its own looks for no manager.
             adapt: environment.adapt != Adapt::Off && matches!(host, Host::Own),
-            stand_in: environment.stand_in.unwrap_or_else(starters::are_in_front),
+            stand_in: environment.stand_in.unwrap_or_else(front::are_in_front),
             library: "libgomp",
             ..Config::default()
         });

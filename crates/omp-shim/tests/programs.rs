@@ -415,7 +415,7 @@ fn exported(library: &Path) -> Vec<String> {
     names
 }
 
-/// Calls of the C library that the shared library stands in front of (`src/abi/starters.rs`), in no version node: else programs
+/// Calls of the C library that the shared library stands in front of (`src/abi/front.rs`), in no version node: else programs
 /// that ask for the C library's version would pass it by.
 const STARTERS: [&str; 40] = [
     "execl",

@@ -1,7 +1,13 @@
-//! The `omp_*` functions of C.
+//! The `omp_*` functions of C: control variables, teams, tasks, time.
+
+pub(super) mod allocators;
+pub(super) mod devices;
+pub(super) mod display;
+pub(super) mod places;
 
 use crate::frame;
 use crate::icv::{SUPPORTED_LEVELS, settings};
+use crate::league;
 use crate::query;
 use crate::task;
 use std::ffi::{c_double, c_int, c_uint, c_void};
@@ -137,6 +143,30 @@ pub(super) extern "C" fn omp_get_ancestor_thread_num(level: c_int) -> c_int {
 #[unsafe(no_mangle)]
 pub(super) extern "C" fn omp_get_team_size(level: c_int) -> c_int {
     query::team_size(frame::current(), level)
+}
+
+/// nteams-var.
+#[unsafe(no_mangle)]
+pub(super) extern "C" fn omp_get_max_teams() -> c_int {
+    query::int(league::max_teams())
+}
+
+/// Sets nteams-var.
+#[unsafe(no_mangle)]
+pub(super) extern "C" fn omp_set_num_teams(teams: c_int) {
+    league::set_max_teams(teams);
+}
+
+/// teams-thread-limit-var.
+#[unsafe(no_mangle)]
+pub(super) extern "C" fn omp_get_teams_thread_limit() -> c_int {
+    query::int(league::thread_limit())
+}
+
+/// Sets teams-thread-limit-var.
+#[unsafe(no_mangle)]
+pub(super) extern "C" fn omp_set_teams_thread_limit(threads: c_int) {
+    league::set_thread_limit(threads);
 }
 
 /// Sets default-device-var.

@@ -1,5 +1,5 @@
 # Calls of the C library that start programs and threads, or are about the calling thread alone, in front of those: see
-# src/abi/starters.rs. Only for the shared library.
+# src/abi/front.rs. Only for the shared library.
 # They stand in no version node, like those of a library that has none: so programs that ask for the C library's version of
 # them take these. The numbers are places in the table of what they go on to.
 # This library itself calls nanos_own_*, to which its references are renamed in a copy of the archive before the link: they
@@ -8,14 +8,14 @@
 
 	.section .init_array,"aw",@init_array
 	.balign	8
-	.quad	nanos_find_starters
+	.quad	nanos_find_all
 
 	.text
-	.hidden	nanos_find_starters
-	.hidden	nanos_next_starters
+	.hidden	nanos_find_all
+	.hidden	nanos_next_in_front
 	.hidden	nanos_before_exec
 	.hidden	nanos_needs_unbound
-	.hidden	nanos_find_starter
+	.hidden	nanos_find_next
 	.hidden	nanos_before_personal
 
 	.macro push_one register
@@ -56,7 +56,7 @@
 	.endm
 
 	.macro end name, number
-	jmp	*nanos_next_starters + 8 * \number(%rip)
+	jmp	*nanos_next_in_front + 8 * \number(%rip)
 	.cfi_endproc
 	.size	\name, . - \name
 	.endm
@@ -67,7 +67,7 @@
 	.globl	nanos_own_\name
 	.hidden	nanos_own_\name
 	begin	nanos_own_\name
-	keeping_arguments nanos_find_starter, \number
+	keeping_arguments nanos_find_next, \number
 	end	nanos_own_\name, \number
 	.endm
 

@@ -1,32 +1,13 @@
-//! Teams, target constructs (on the host: there is no device), allocate clauses, `error` directives.
+//! Target constructs, on the host: there is no device.
 
 use crate::frame;
 use crate::league;
-use crate::memory;
 use crate::message;
 use crate::task::{self, Dependence, Request};
 use crate::team::Body;
 use std::alloc::Layout;
-use std::ffi::{c_char, c_int, c_uint, c_ushort, c_void};
+use std::ffi::{c_int, c_uint, c_ushort, c_void};
 use std::ptr;
-
-/// `teams` on the host.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn GOMP_teams_reg(body: Body, data: *mut c_void, teams: c_uint, threads: c_uint, _flags: c_uint) {
-    league::teams(frame::current(), body, data, teams, threads);
-}
-
-/// `teams` in a target region; true = run the body (again).
-#[unsafe(no_mangle)]
-extern "C" fn GOMP_teams4(_least: c_uint, most: c_uint, threads: c_uint, first: bool) -> bool {
-    league::next_team(frame::current(), most, threads, first)
-}
-
-/// `teams` in a target region, gcc 4.9 to 11: one team.
-#[unsafe(no_mangle)]
-extern "C" fn GOMP_teams(_teams: c_uint, threads: c_uint) {
-    league::next_team(frame::current(), 1, threads, true);
-}
 
 /// Waits for what the `depend` clauses of a target construct name.
 ///
@@ -35,7 +16,7 @@ extern "C" fn GOMP_teams(_teams: c_uint, threads: c_uint) {
 unsafe fn await_dependences(depend: *mut *mut c_void) {
     if !depend.is_null() {
         // SAFETY: caller's contract.
-        task::wait_for_predecessors(frame::current(), &unsafe { super::gomp_task::dependences(depend) });
+        task::wait_for_predecessors(frame::current(), &unsafe { super::tasks::dependences(depend) });
     }
 }
 
@@ -51,7 +32,7 @@ unsafe fn follow_dependences(flags: c_uint, depend: *mut *mut c_void) {
         unsafe { await_dependences(depend) };
     } else if !depend.is_null() {
         // SAFETY: caller's contract.
-        let dependences = unsafe { super::gomp_task::dependences(depend) };
+        let dependences = unsafe { super::tasks::dependences(depend) };
         let data = ptr::dangling_mut::<u8>().cast();
         task::create(frame::current(), &target_task(nothing, data, None, Layout::new::<()>(), &dependences));
     }
@@ -218,7 +199,7 @@ unsafe extern "C" fn GOMP_target_ext(
     let block = unsafe { region.block() };
     if flags & NOWAIT != 0 {
         // SAFETY: the compiled code's list.
-        let dependences = if depend.is_null() { Vec::new() } else { unsafe { super::gomp_task::dependences(depend) } };
+        let dependences = if depend.is_null() { Vec::new() } else { unsafe { super::tasks::dependences(depend) } };
         return task::create(frame, &target_task(Region::run, data, Some(Region::copy), block, &dependences));
     }
     // SAFETY: the compiled code's lists.
@@ -336,55 +317,4 @@ extern "C" fn GOMP_offload_unregister(_host: *const c_void, _kind: c_int, _image
 /// The same with a version.
 #[unsafe(no_mangle)]
 extern "C" fn GOMP_offload_unregister_ver(_version: c_uint, _host: *const c_void, _kind: c_int, _image: *const c_void) {
-}
-
-/// The allocator that a handle means for the calling task.
-pub(super) fn allocator(handle: usize) -> usize {
-    if handle == memory::NULL { frame::current().icvs().allocator } else { handle }
-}
-
-/// The `allocate` clause.
-#[unsafe(no_mangle)]
-extern "C" fn GOMP_alloc(alignment: usize, size: usize, handle: usize) -> *mut c_void {
-    let block = memory::allocate(alignment, size, allocator(handle), false);
-    if block.is_null() && size > 0 {
-        message::fatal(&format!("out of memory: {size} bytes for an allocate clause"));
-    }
-    block
-}
-
-/// Frees what `GOMP_alloc` gave.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn GOMP_free(block: *mut c_void, _handle: usize) {
-    // SAFETY: the compiled code frees what it got, once.
-    unsafe { memory::free(block) };
-}
-
-/// The text of an `error` directive.
-///
-/// # Safety
-/// - `text` is null or has `length` bytes, or a zero at its end when that is the largest number.
-unsafe fn text(text: *const c_char, length: usize) -> String {
-    if text.is_null() {
-        return String::new();
-    }
-    // SAFETY: caller's contract.
-    let length = if length == usize::MAX { unsafe { libc::strlen(text) } } else { length };
-    // SAFETY: caller's contract.
-    let bytes = unsafe { std::slice::from_raw_parts(text.cast::<u8>(), length) };
-    format!(": {}", String::from_utf8_lossy(bytes))
-}
-
-/// `error at(execution) severity(warning)`.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn GOMP_warning(message: *const c_char, length: usize) {
-    // SAFETY: the compiled code's text.
-    message::warn(&format!("error directive encountered{}", unsafe { text(message, length) }));
-}
-
-/// `error at(execution)`.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn GOMP_error(message: *const c_char, length: usize) {
-    // SAFETY: the compiled code's text.
-    message::fatal(&format!("fatal error: error directive encountered{}", unsafe { text(message, length) }));
 }
