@@ -5,7 +5,7 @@ mod parse;
 
 use crate::schedule::{Kind, Schedule};
 use nanothreads::engine::Waiting;
-use parse::{Fault, boolean, list, number, positive, stack};
+use parse::{Fault, boolean, limit, list, number, positive, stack};
 
 /// How threads are tied to places: the numbers of `omp_proc_bind_t`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -151,8 +151,8 @@ impl Environment {
             schedule: r.read("OMP_SCHEDULE", schedule).unwrap_or(Schedule::DEFAULT),
             dynamic: r.read("OMP_DYNAMIC", boolean),
             nested: r.read("OMP_NESTED", boolean),
-            max_active_levels: r.read("OMP_MAX_ACTIVE_LEVELS", number),
-            thread_limit: r.read("OMP_THREAD_LIMIT", positive),
+            max_active_levels: r.read("OMP_MAX_ACTIVE_LEVELS", |text| limit(text, number)),
+            thread_limit: r.read("OMP_THREAD_LIMIT", |text| limit(text, positive)),
             stack_size,
             wait_policy: r.read("OMP_WAIT_POLICY", wait_policy).unwrap_or_default(),
             proc_bind: r.read("OMP_PROC_BIND", proc_bind).unwrap_or_default(),
@@ -166,7 +166,7 @@ impl Environment {
             max_task_priority: r.read("OMP_MAX_TASK_PRIORITY", number).unwrap_or(0),
             default_device: r.read("OMP_DEFAULT_DEVICE", number).unwrap_or(0),
             num_teams: r.read("OMP_NUM_TEAMS", positive).unwrap_or(0),
-            teams_thread_limit: r.read("OMP_TEAMS_THREAD_LIMIT", positive).unwrap_or(0),
+            teams_thread_limit: r.read("OMP_TEAMS_THREAD_LIMIT", |text| limit(text, positive)).unwrap_or(0),
             allocator: r.read("OMP_ALLOCATOR", allocator).unwrap_or(1),
             target_offload: r.read("OMP_TARGET_OFFLOAD", offload).unwrap_or(Offload::Default),
             spin_count: r.read("GOMP_SPINCOUNT", parse::spin_count),
@@ -387,6 +387,19 @@ mod tests {
         assert_eq!(complaints, Vec::<String>::new());
         assert_eq!(environment.affinity_format.as_deref(), Some(" %n "));
         assert!(environment.cpu_affinity.is_some());
+    }
+
+    #[test]
+    fn limits_larger_than_an_int_limit_nothing() {
+        let all = ["OMP_MAX_ACTIVE_LEVELS", "OMP_THREAD_LIMIT", "OMP_TEAMS_THREAD_LIMIT"];
+        let (environment, complaints) = read(&all.map(|name| (name, "4294967296")));
+        assert_eq!(complaints, Vec::<String>::new());
+        let largest = i32::MAX.cast_unsigned();
+        assert_eq!((environment.max_active_levels, environment.thread_limit), (Some(largest), Some(largest)));
+        assert_eq!(environment.teams_thread_limit, largest);
+        for wrong in ["4294967296x", "-4294967296", "0000000000"] {
+            assert_eq!(read(&[("OMP_THREAD_LIMIT", wrong)]).1.len(), 1, "{wrong}");
+        }
     }
 
     #[test]

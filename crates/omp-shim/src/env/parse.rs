@@ -30,6 +30,12 @@ pub(super) fn positive(text: &str) -> Result<u32, Fault> {
     value.map(i32::cast_unsigned).ok_or(Fault { wanted: "a positive integer" })
 }
 
+/// A limit of at least `least`. One beyond what an `int` holds limits nothing: it is the largest.
+pub(super) fn limit(text: &str, least: fn(&str) -> Result<u32, Fault>) -> Result<u32, Fault> {
+    let is_large = text.trim_start_matches('0').len() > 9 && text.bytes().all(|digit| digit.is_ascii_digit());
+    least(text).or_else(|fault| if is_large { Ok(i32::MAX.cast_unsigned()) } else { Err(fault) })
+}
+
 /// Items between commas, at least one.
 pub(super) fn list<T>(
     text: &str,
