@@ -142,7 +142,7 @@ pub struct PolicyArgs {
 #[command(after_help = EXIT_CODES)]
 pub struct SetArgs {
     /// The manager's socket [default: as for run].
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", global = true)]
     pub socket: Option<PathBuf>,
     /// What to change.
     #[command(subcommand)]

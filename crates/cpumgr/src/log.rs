@@ -1,13 +1,18 @@
 //! The log: lines on standard error, as many as clients cannot fill a disk with.
 //!
+//! Nobody waits for who reads them, and none is worth the manager: a line that cannot be written now, into a pipe that is full,
+//! a disk that is full, or after the reader has gone, is lost and counted.
+//!
 //! Who connects, registers and leaves in a loop, or talks nonsense, makes a line each time; the log is a file, most often in
 //! memory (`/run`, `$XDG_RUNTIME_DIR`), where the manager stays for months. So lines have a bucket ([`BURST`], [`BYTE_NS`]),
-//! and who reads them is told how many did not fit. A log that somebody asked for (`CPUMGR_LOG`) is whole.
+//! and who reads them is told how many did not fit. A log that somebody asked for (`CPUMGR_LOG`) has no such limit.
 
-use std::io::{self, Write};
+use std::io::{self, ErrorKind, Write};
+use std::os::fd::AsFd;
 use std::sync::{Mutex, PoisonError};
 
 use platform::clock::monotonic_ns;
+use platform::process::is_writable;
 use tracing_subscriber::fmt::MakeWriter;
 
 use crate::bucket::Bucket;
@@ -18,6 +23,10 @@ const VARIABLE: &str = "CPUMGR_LOG";
 const BURST: u32 = 256 * 1024;
 /// The time of a byte afterwards: two lines a second.
 const BYTE_NS: u64 = 4_000_000;
+/// What a pipe that can be written to takes without waiting (`PIPE_BUF`).
+const PIECE: usize = 4096;
+/// What helps where lines did not fit.
+const HINT: &str = " (CPUMGR_LOG=info leaves the limit of two lines a second out)";
 
 /// Begins to log.
 pub(crate) fn start() {
@@ -26,11 +35,24 @@ pub(crate) fn start() {
         .with_default_directive(tracing::level_filters::LevelFilter::INFO.into())
         .with_env_var(VARIABLE)
         .from_env_lossy();
+    let bucket = (!is_asked_for).then(|| Bucket::new(BURST, BYTE_NS, monotonic_ns()));
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false);
-    if is_asked_for {
-        log.with_writer(io::stderr).init();
-    } else {
-        log.with_writer(Sparing::new(io::stderr, monotonic_ns)).init();
+    log.with_writer(Sparing::new(|| Unwaited(io::stderr()), monotonic_ns, bucket)).init();
+}
+
+/// Writes what `0` takes at once.
+struct Unwaited<W>(W);
+
+impl<W: Write + AsFd> Write for Unwaited<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if !is_writable(self.0.as_fd())? {
+            return Err(ErrorKind::WouldBlock.into());
+        }
+        self.0.write(&bytes[..bytes.len().min(PIECE)])
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
     }
 }
 
@@ -42,14 +64,14 @@ struct Sparing<O> {
 }
 
 struct Room {
-    bucket: Bucket,
+    /// `None`: there is room for all.
+    bucket: Option<Bucket>,
     lost: u64,
 }
 
 impl<O> Sparing<O> {
-    fn new(out: O, clock: fn() -> u64) -> Self {
-        let room = Room { bucket: Bucket::new(BURST, BYTE_NS, clock()), lost: 0 };
-        Self { out, clock, room: Mutex::new(room) }
+    fn new(out: O, clock: fn() -> u64, bucket: Option<Bucket>) -> Self {
+        Self { out, clock, room: Mutex::new(Room { bucket, lost: 0 }) }
     }
 }
 
@@ -65,23 +87,21 @@ impl<'a, O: Fn() -> W + 'a, W: Write> MakeWriter<'a> for Sparing<O> {
 struct Line<'a, O>(&'a Sparing<O>);
 
 impl<O: Fn() -> W, W: Write> Write for Line<'_, O> {
+    /// Never fails: who calls would write that to standard error, and panic where it cannot.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let Sparing { out, clock, room } = self.0;
         // What the lock protects is whole between any two statements.
         let mut room = room.lock().unwrap_or_else(PoisonError::into_inner);
         let length = u32::try_from(line.len()).unwrap_or(u32::MAX);
-        if !room.bucket.take_all(length, clock()) {
-            room.lost += 1;
-            return Ok(line.len());
-        }
-        match std::mem::take(&mut room.lost) {
-            0 => out().write_all(line)?,
-            lost => {
-                let mut all = format!("{lost} lines did not fit (with {VARIABLE}=info all do)\n").into_bytes();
-                all.extend_from_slice(line);
-                out().write_all(&all)?;
-            }
-        }
+        let has_room = room.bucket.as_mut().is_none_or(|bucket| bucket.take_all(length, clock()));
+        let written = has_room && {
+            let lost = match room.lost {
+                0 => String::new(),
+                lost => format!("{lost} lines did not fit{HINT}\n"),
+            };
+            out().write_all(&[lost.as_bytes(), line].concat()).is_ok()
+        };
+        room.lost = if written { 0 } else { room.lost.saturating_add(1) };
         Ok(line.len())
     }
 
@@ -93,6 +113,7 @@ impl<O: Fn() -> W, W: Write> Write for Line<'_, O> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Read;
     use std::sync::atomic::{AtomicU64, Ordering};
 
     static NOW: AtomicU64 = AtomicU64::new(0);
@@ -109,7 +130,7 @@ mod tests {
                 Ok(())
             }
         }
-        let log = Sparing::new(|| To(&written), || NOW.load(Ordering::Relaxed));
+        let log = Sparing::new(|| To(&written), || NOW.load(Ordering::Relaxed), Some(Bucket::new(BURST, BYTE_NS, 0)));
         let line = [b"x".repeat(127), b"\n".to_vec()].concat();
         for _ in 0..10_000 {
             log.make_writer().write_all(&line).unwrap();
@@ -120,6 +141,39 @@ mod tests {
         let written = written.into_inner().unwrap();
         let end = String::from_utf8_lossy(&written[BURST as usize..]).into_owned();
         let lost = 10_000 - BURST as usize / 128;
-        assert_eq!(end, format!("{lost} lines did not fit (with CPUMGR_LOG=info all do)\nthe last one\n"));
+        assert_eq!(end, format!("{lost} lines did not fit{HINT}\nthe last one\n"));
+    }
+
+    #[test]
+    fn lines_that_nobody_reads_are_lost_and_counted_and_nobody_waits_for_them() {
+        let (mut reader, writer) = io::pipe().unwrap();
+        let log = Sparing::new(|| Unwaited(&writer), || 0, None);
+        let line = [b"x".repeat(99), b"\n".to_vec()].concat();
+        // More than any pipe holds.
+        for _ in 0..40_000 {
+            log.make_writer().write_all(&line).unwrap();
+        }
+        let lost = log.room.lock().unwrap().lost;
+        assert!(lost > 0 && lost < 40_000);
+        let mut first = vec![0; 100 * (40_000 - lost as usize)];
+        reader.read_exact(&mut first).unwrap();
+        log.make_writer().write_all(b"the last one\n").unwrap();
+        drop(writer);
+        let mut rest = String::new();
+        reader.read_to_string(&mut rest).unwrap();
+        assert!(rest.ends_with(&format!("{lost} lines did not fit{HINT}\nthe last one\n")), "{rest:?}");
+    }
+
+    #[test]
+    fn a_line_for_a_reader_that_has_gone_or_a_disk_that_is_full_does_no_harm() {
+        let (reader, writer) = io::pipe().unwrap();
+        drop(reader);
+        let gone = Sparing::new(|| Unwaited(writer.try_clone().unwrap()), || 0, None);
+        assert_eq!(gone.make_writer().write(b"a line\n").unwrap(), 7);
+        assert_eq!(gone.room.lock().unwrap().lost, 1);
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let full = Sparing::new(|| Unwaited(&full), || 0, None);
+        assert_eq!(full.make_writer().write(b"a line\n").unwrap(), 7);
+        assert_eq!(full.room.lock().unwrap().lost, 1);
     }
 }

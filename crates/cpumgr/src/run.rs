@@ -254,9 +254,14 @@ fn submit(socket: &Path, args: &RunArgs, begin: &mut Instant, warn: &impl Fn(&st
     let label = words.collect::<Vec<_>>().join(" ").chars().take(64).collect();
     connection.send(&ToManager::Submit { request, label, attach: !args.no_attach })?;
     let mut answer = connection.receive()?.0;
-    if matches!(answer, FromManager::Queued { .. }) {
-        let mut is_silent = false;
+    if let FromManager::Queued { id, ahead } = answer {
+        let (mut is_silent, mut is_told) = (false, false);
         let waited = connection.receive_patiently(QUIET, || {
+            if !std::mem::replace(&mut is_told, true) {
+                warn(&format!(
+                    "waiting as number {id}, {ahead} were before it; `cpumgr queue` shows who waits, `cpumgr cancel {id}` ends it"
+                ));
+            }
             // Who waits in a queue hears nothing for hours; that the manager hangs is not found out by waiting (D5).
             let silence = answers(socket).err().filter(|error| matches!(error, ConnectError::Silent { .. }));
             let was_silent = std::mem::replace(&mut is_silent, silence.is_some());

@@ -333,6 +333,8 @@ impl Server {
         self.look_for_strangers(now);
         self.decide(now);
         self.admit_waiting(now);
+        // Older connections of processes that were admitted: none is a program.
+        self.bury(now);
         self.note_masks();
         // A pass that happens anyway spares the next wakeup for a sign of life alone.
         if self.next_beat <= now + self.beat_interval() / 2 {

@@ -118,8 +118,11 @@ impl Report {
         for program in &self.programs {
             if let Some(within) = &program.within {
                 // Writing to a string cannot fail.
-                let _written =
-                    writeln!(text, "{} stays on processors {within} (OMP_PLACES, taskset, a cpuset)", program.pid);
+                let _written = writeln!(
+                    text,
+                    "{} stays on processors {within} (OMP_PLACES, taskset, a cpuset, an attached parent)",
+                    program.pid
+                );
             }
         }
         for program in &self.programs {
@@ -287,7 +290,7 @@ mod tests {
              fences below /sys/fs/cgroup/cpumgr\n\
              PID  NAME  REQUEST  GRANTED  CPUS  SHARED  SQUEEZED  LIBRARY  VPS  AGE\n\
              42   cg    2        1        1     yes     1         -        2    1m01s\n\
-             42 stays on processors 1,3 (OMP_PLACES, taskset, a cpuset)\n\
+             42 stays on processors 1,3 (OMP_PLACES, taskset, a cpuset, an attached parent)\n\
              42 is fenced in, on processors 1: it bound itself to what was taken from it (nanos-program-7-1)\n\
              42 uses /a/libgomp.so.1; mapped and not used: /w/libgomp-1.so\n\
              44 is not managed: it uses /w/libgomp-1.so\n"

@@ -297,6 +297,7 @@ fn only_living_processes_that_nobody_manages_can_be_attached() {
         (["attach", &pid], "managed already"),
         (["attach", &program.pid().to_string()], "managed already"),
         (["attach", &own], "does not manage itself"),
+        (["attach", "1"], if nix::unistd::geteuid().is_root() { "starts all others" } else { "1" }),
         (["attach", "4194304"], "cannot be attached"),
         (["attach", &thread], &is_thread),
         (["detach", &own], "not attached"),
@@ -308,6 +309,29 @@ fn only_living_processes_that_nobody_manages_can_be_attached() {
     assert_eq!(say(&manager, &["attach", "0"]).status.code(), Some(2));
     drop(stranger);
     eventually("its end is noticed", || (manager.status().programs.len() == 1).then_some(()));
+}
+
+#[test]
+fn numbers_of_processes_in_a_container_are_not_taken_for_the_managers() {
+    let manager = Manager::start(&[]);
+    let program = manager.program(1, 1);
+    let socket = manager.socket();
+    for words in [["attach", "1"].as_slice(), &["detach", "1"], &["set", "weight", "1", "2"]] {
+        let mut command = Command::new("unshare");
+        command
+            .args(["--user", "--map-root-user", "--pid", "--fork", "--mount-proc"])
+            .arg(env!("CARGO_BIN_EXE_cpumgr"));
+        let Ok(output) = command.args(words).arg("--socket").arg(&socket).output() else {
+            return println!("skipped: no unshare");
+        };
+        if errors(&output).starts_with("unshare") {
+            return println!("skipped: no namespaces for this user: {}", errors(&output));
+        }
+        assert!(errors(&output).contains("PID namespace"), "{words:?}: {}", errors(&output));
+        assert_eq!(output.status.code(), Some(6), "{words:?}");
+    }
+    assert_eq!(manager.status().programs.len(), 1);
+    drop(program);
 }
 
 fn queue(manager: &Manager) -> QueueReport {
@@ -357,9 +381,10 @@ fn who_waits_for_a_manager_that_was_stopped_says_so_and_waits_on() {
     let mut second = submitted(&manager);
     eventually("the second waits", || (queue(&manager).places.len() == 1).then_some(()));
     manager.signal(nix::libc::SIGSTOP);
-    let mut said = String::new();
-    let mut errors = BufReader::new(second.stderr.take().unwrap());
-    errors.read_line(&mut said).unwrap();
+    let mut lines = BufReader::new(second.stderr.take().unwrap()).lines().map(|line| line.unwrap() + "\n");
+    let waits = lines.next().unwrap();
+    assert!(waits.contains("0 were before it") && waits.contains("cpumgr cancel"), "{waits}");
+    let said = lines.next().unwrap();
     manager.signal(nix::libc::SIGCONT);
     assert!(said.contains("SIGCONT") && said.ends_with("still waiting in its queue\n"), "{said}");
     drop(first.stdin.take());

@@ -44,6 +44,8 @@ use crate::threads::{self, Threads};
 const BUDGET: usize = 64;
 /// Threads of one program that are looked at.
 const MAX_THREADS: usize = 1024;
+/// The first process of the machine, or of a container.
+const INIT: Pid = Pid(1);
 /// The longest pause between two looks at a process that was announced and does not register.
 pub(super) const LAST_LOOK: u64 = 2_000_000_000;
 
@@ -90,6 +92,9 @@ impl Attached {
             }
             _ => gone(error),
         })?;
+        if pid == INIT {
+            return Err(format!("process {pid} starts all others, which would inherit what it is bound to"));
+        }
         if process::is_kernel_thread(pid).map_err(gone)? {
             return Err(format!("process {pid} is a thread of the kernel, and no program"));
         }

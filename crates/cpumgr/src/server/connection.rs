@@ -18,6 +18,9 @@ use crate::trace;
 /// up to [`super::attached::LAST_LOOK`].
 const FIRST_LOOK: u64 = 200_000_000;
 
+/// Characters of a refusal: each takes at most 12 bytes of the 32 KiB of a packet.
+const MAX_REASON: usize = 2000;
+
 /// When an announced process is looked at again.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Look {
@@ -128,33 +131,42 @@ impl Server {
         }
     }
 
-    /// Takes note of a process that is going to be a program. It counts once, however often it says so.
+    /// Takes note of a process that is going to be a program.
     fn announce(&mut self, serial: u64, attach: bool) {
         let Some(pid) = self.connections.get(&serial).map(|it| it.peer.pid) else {
             return;
         };
-        let announced = self.connections.values().filter(|it| it.announced && it.serial != serial);
-        let same = announced.clone().find(|it| it.peer.pid == pid && it.program.is_none());
-        match same.map(|it| it.serial) {
-            Some(older) => self.doom(older, "its process announced itself anew"),
-            None if announced.clone().count() >= MAX_PROGRAMS => {
-                let reason = format!("{MAX_PROGRAMS} programs are announced already");
-                return self.refuse(serial, RefusedCode::Full, reason);
-            }
-            None if self.has_its_share(serial, announced.map(|it| it.peer.uid)) => {
-                let reason = format!("{MAX_OF_USER} programs of this user are announced already");
-                return self.refuse(serial, RefusedCode::Full, reason);
-            }
-            None => {}
+        // One that said so before takes no second place.
+        let others = || self.announced().filter(|it| it.peer.pid != pid).map(|it| it.peer.uid);
+        if others().count() >= MAX_PROGRAMS {
+            let reason = format!("{MAX_PROGRAMS} programs are announced already");
+            return self.refuse(serial, RefusedCode::Full, reason);
         }
-        let Some(connection) = self.connections.get_mut(&serial) else {
-            return;
-        };
-        connection.announced = true;
-        connection.attach = attach;
-        let watched = connection.watch(&self.reactor);
+        if self.has_its_share(serial, others()) {
+            let reason = format!("{MAX_OF_USER} programs of this user are announced already");
+            return self.refuse(serial, RefusedCode::Full, reason);
+        }
+        self.becomes_program(serial, attach);
+        let watched = self.connections.get_mut(&serial).map_or(Ok(()), |it| it.watch(&self.reactor));
         self.check(serial, watched);
         self.say(serial, vec![FromManager::Announced]);
+    }
+
+    /// Processes that said that they are going to be programs, and those that are after that.
+    pub(super) fn announced(&self) -> impl Iterator<Item = &Connection> {
+        self.connections.values().filter(|it| it.announced)
+    }
+
+    /// Process `serial` is going to be a program: announced or admitted. It counts once, however often it comes.
+    pub(super) fn becomes_program(&mut self, serial: u64, attach: bool) {
+        let Some(connection) = self.connections.get_mut(&serial) else { return };
+        (connection.announced, connection.attach) = (true, attach);
+        let pid = connection.peer.pid;
+        let same = |it: &&Connection| it.serial != serial && it.peer.pid == pid && it.program.is_none();
+        let older: Vec<u64> = self.announced().filter(same).map(|it| it.serial).collect();
+        for older in older {
+            self.doom(older, "its process comes anew");
+        }
     }
 
     /// Takes a program in. Its answer follows after the decision of this pass.
@@ -254,6 +266,8 @@ impl Server {
     pub(super) fn refuse(&mut self, serial: u64, code: RefusedCode, reason: String) {
         if let Some(connection) = self.connections.get(&serial) {
             let (pid, uid) = (connection.peer.pid.0, connection.peer.uid);
+            // What it said may be in it: with all escaped, it must fit a packet.
+            let reason: String = reason.chars().take(MAX_REASON).collect();
             tracing::warn!(pid, uid, ?code, reason, "a client is refused");
             self.say(serial, vec![FromManager::Refused(Refused { code, reason })]);
             self.doom(serial, "it was refused");

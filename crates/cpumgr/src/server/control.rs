@@ -1,7 +1,7 @@
 //! What an administrator changes while programs run.
 
 use arena::message::{Control, FromManager, RefusedCode};
-use platform::process::Pid;
+use platform::process::{self, Pid};
 use policies::{AppId, Cause, Value};
 
 use super::Server;
@@ -15,6 +15,11 @@ impl Server {
         if !own && !self.may_administer(serial) {
             let reason = format!("that is for user {} and the superuser", self.doorman.owner);
             return self.refuse(serial, RefusedCode::NotYours, reason);
+        }
+        let names_a_process =
+            matches!(control, Control::Attach { .. } | Control::Detach { .. } | Control::Weight { .. });
+        if names_a_process && let Err(reason) = self.same_numbers(serial) {
+            return self.refuse(serial, RefusedCode::NotPossible, reason);
         }
         let outcome = match control {
             Control::Quantum { quantum_ns } => self.change_quantum(quantum_ns, now),
@@ -38,6 +43,18 @@ impl Server {
         match outcome {
             Ok(()) => self.say(serial, vec![FromManager::Done]),
             Err(reason) => self.refuse(serial, RefusedCode::NotPossible, reason),
+        }
+    }
+
+    /// The numbers by which client `serial` names processes are the manager's.
+    fn same_numbers(&self, serial: u64) -> Result<(), String> {
+        let Some(connection) = self.connections.get(&serial) else { return Ok(()) };
+        match process::numbers_differ(connection.peer.pid) {
+            Ok(true) => Err("you are in a PID namespace (a container), where processes have other numbers than here; \
+                             say it outside"
+                .into()),
+            // Without /proc nobody has a namespace of which we could know.
+            Ok(false) | Err(_) => Ok(()),
         }
     }
 

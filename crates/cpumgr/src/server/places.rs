@@ -39,9 +39,9 @@ mod tests {
     use crate::api::{Answer, Call, Mailbox};
     use crate::kernel::Linux;
 
-    /// A manager for everybody whom nobody talks to but the test, and which starts nobody.
-    fn server(dir: &std::path::Path) -> Server {
-        let setup = Setup { public: true, level: Some(0), ..setup(dir, Box::new(Linux)) };
+    /// A manager for everybody whom nobody talks to but the test, and which starts `level` programs.
+    fn server(dir: &std::path::Path, level: Option<u32>) -> Server {
+        let setup = Setup { public: true, level, ..setup(dir, Box::new(Linux)) };
         Server::with_api(setup, |_, _, _| Ok(Api::without_thread(1)?.0)).unwrap()
     }
 
@@ -74,7 +74,7 @@ mod tests {
         let (stranger, other) = (owner + 1, owner + 2);
         let submit = || ToManager::Submit { request: 1, label: String::new(), attach: true };
         for question in [submit, || ToManager::Announce { attach: true }] {
-            let (mut server, mut kept) = (server(dir.path()), Vec::new());
+            let (mut server, mut kept) = (server(dir.path(), Some(0)), Vec::new());
             let mut pid = 100;
             let mut asks = |uid: u32| {
                 pid += 1;
@@ -97,13 +97,53 @@ mod tests {
     fn a_process_has_one_place_in_the_queue_however_often_it_connects() {
         let dir = tempfile::tempdir().unwrap();
         let owner = nix::unistd::geteuid().as_raw();
-        let (mut server, mut kept) = (server(dir.path()), Vec::new());
+        let (mut server, mut kept) = (server(dir.path(), Some(0)), Vec::new());
         let mut submits = |pid| {
             let what = ToManager::Submit { request: 1, label: String::new(), attach: true };
             says(&mut server, &mut kept, (pid, owner), what)
         };
         assert_eq!((submits(100), submits(100), submits(101)), (None, Some(RefusedCode::Malformed), None));
         assert_eq!(server.queue.len(), 2);
+        server.end();
+    }
+
+    #[test]
+    fn a_process_that_is_admitted_again_and_again_is_one_program() {
+        let dir = tempfile::tempdir().unwrap();
+        let owner = nix::unistd::geteuid().as_raw();
+        let (mut server, mut kept) = (server(dir.path(), None), Vec::new());
+        for _ in 0..2 * MAX_PROGRAMS {
+            let what = ToManager::Submit { request: 1, label: String::new(), attach: true };
+            assert_eq!(says(&mut server, &mut kept, (100, owner + 1), what), None);
+            assert_eq!((server.announced().count(), server.connections.len()), (1, 1));
+        }
+        let what = ToManager::Announce { attach: true };
+        assert_eq!(says(&mut server, &mut kept, (100, owner + 1), what), None);
+        assert_eq!((server.announced().count(), server.running(), server.queue.len()), (1, 1, 0));
+        server.end();
+    }
+
+    #[test]
+    fn who_is_admitted_counts_as_who_is_announced() {
+        let dir = tempfile::tempdir().unwrap();
+        let owner = nix::unistd::geteuid().as_raw();
+        let (stranger, other) = (owner + 1, owner + 2);
+        let (mut server, mut kept) = (server(dir.path(), None), Vec::new());
+        let mut pid = 100;
+        let mut submits = |server: &mut Server, uid| {
+            pid += 1;
+            says(server, &mut kept, (pid, uid), ToManager::Submit { request: 1, label: String::new(), attach: true })
+        };
+        for _ in 0..MAX_OF_USER {
+            assert_eq!(submits(&mut server, stranger), None);
+        }
+        assert_eq!((server.announced().count(), server.queue.len()), (MAX_OF_USER, 0));
+        assert_eq!(submits(&mut server, stranger), Some(RefusedCode::Full));
+        assert_eq!(submits(&mut server, other), None);
+        for _ in MAX_OF_USER + 1..MAX_PROGRAMS + 3 {
+            assert_eq!(submits(&mut server, owner), None);
+        }
+        assert_eq!((server.announced().count(), server.queue.len()), (MAX_PROGRAMS, 3), "the last ones wait");
         server.end();
     }
 }

@@ -20,8 +20,8 @@ use std::collections::BTreeSet;
 use arena::message::{FromManager, Queue, QueuedStatus, RefusedCode, WAITING_PER_PACKET};
 use policies::{AppId, AppView, Waiting};
 
-use super::Server;
 use super::places::MAX_OF_USER;
+use super::{MAX_PROGRAMS, Server};
 use crate::escape::escape;
 
 /// Programs that may wait.
@@ -54,8 +54,10 @@ impl Server {
         if waiting().any(|it| Some(it.pid) == peer(serial).map(|own| own.pid)) {
             return self.refuse(serial, RefusedCode::Malformed, "this process waits already".into());
         }
-        if self.has_its_share(serial, waiting().map(|it| it.uid)) {
-            let reason = format!("{MAX_OF_USER} programs of this user wait already");
+        let own = peer(serial).map(|own| own.pid);
+        let started = self.announced().map(|it| it.peer).filter(|it| Some(it.pid) != own);
+        if self.has_its_share(serial, waiting().chain(started).map(|it| it.uid)) {
+            let reason = format!("{MAX_OF_USER} programs of this user wait or run already");
             return self.refuse(serial, RefusedCode::Full, reason);
         }
         let Some(connection) = self.connections.get_mut(&serial) else { return };
@@ -113,13 +115,16 @@ impl Server {
         if running == 0 && self.level != Some(0) {
             admit = admit.max(1);
         }
+        // Who is admitted is announced: beyond this number nobody is (V2).
+        let room = MAX_PROGRAMS.saturating_sub(self.announced().count());
+        admit = admit.min(u32::try_from(room).unwrap_or(u32::MAX));
         for _ in 0..admit {
             let Some(place) = self.queue.pop_front() else { break };
             if let Some(connection) = self.connections.get_mut(&place.serial) {
-                (connection.announced, connection.attach) = (true, place.attach);
                 connection.request = place.request;
                 tracing::info!(pid = connection.peer.pid.0, label = place.label, "a program may start");
             }
+            self.becomes_program(place.serial, place.attach);
             self.say(place.serial, vec![FromManager::Admitted]);
         }
     }
