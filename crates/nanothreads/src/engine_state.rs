@@ -16,7 +16,7 @@ use crate::sizer::{self, TeamSizer};
 use crate::source::{Origin, Source};
 use crate::vp::{self, Vp};
 use platform::affinity::{self, CpuSet};
-use platform::errno::Kept;
+use platform::aside::Aside;
 use platform::message::say;
 use platform::pthread::EndOfThread;
 use platform::sync::CachePadded;
@@ -99,7 +99,7 @@ pub(crate) fn engine() -> &'static Engine {
 
 #[cold]
 fn create() -> &'static Engine {
-    let _kept = Kept::now();
+    let _aside = Aside::begin();
     // While the process has one thread, if it has: later this costs milliseconds.
     platform::membarrier::prepare();
     platform::clock::Ticks::begin_measuring();

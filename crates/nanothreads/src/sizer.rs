@@ -7,9 +7,9 @@ use crate::engine_state::engine;
 use arena::client::{Client, Hello, SocketChoice, find_socket};
 use arena::domain::Domain;
 use platform::affinity;
+use platform::aside::Aside;
 use platform::cgroup::{Limits, throttled_periods, usable_processors};
 use platform::clock::monotonic_ns;
-use platform::errno::Kept;
 use platform::message::say;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -248,7 +248,7 @@ const REGISTRATION: Duration = Duration::from_millis(500);
 
 /// The sizer for this process: the manager's when one answers, else mask and quota. The flag tells which.
 pub(crate) fn discover(adapt: bool, library: &str, processors: usize) -> (Box<dyn TeamSizer>, bool) {
-    let _kept = Kept::now();
+    let _aside = Aside::begin();
     if adapt && let Some(managed) = register(library, processors) {
         return (Box::new(managed), true);
     }

@@ -21,8 +21,8 @@ use crate::slot::Supplied;
 use crate::team::{Region, Work};
 use crate::wait_point::{Look, WaitPoint};
 use platform::affinity::CpuId;
+use platform::aside::Aside;
 use platform::clock::Ticks;
-use platform::errno::Kept;
 use platform::guise;
 use platform::membarrier;
 use platform::pthread::Pthread;
@@ -161,7 +161,7 @@ impl Vp {
 
     /// Its kernel thread, with a stack of `stack` bytes.
     fn start_thread(&'static self, stack: usize) -> io::Result<Pthread> {
-        let _kept = Kept::now();
+        let _aside = Aside::begin();
         let stack = if engine().config().stand_in { stack.saturating_add(guise::ROOM) } else { stack };
         if engine().is_childs() {
             // In a child the standard library's threads may wait for ever: see there.

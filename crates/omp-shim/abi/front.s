@@ -132,5 +132,9 @@
 	personal	prctl, 35
 	personal	unshare, 36
 	personal	setns, 37
-	personal	pthread_kill, 38
-	personal	pthread_sigqueue, 39
+	personal	nice, 38
+	personal	pthread_setname_np, 39
+	personal	initgroups, 40
+	personal	personality, 41
+	personal	pthread_kill, 42
+	personal	pthread_sigqueue, 43

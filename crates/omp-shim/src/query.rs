@@ -46,10 +46,8 @@ pub(crate) fn in_parallel(frame: &Frame) -> bool {
 
 /// `omp_set_nested`: on = as many levels as we support, off = one.
 pub(crate) fn set_nested(frame: &Frame, on: bool) {
-    frame.change_icvs(|icvs| match (on, icvs.max_active_levels) {
-        (true, 0 | 1) => icvs.max_active_levels = SUPPORTED_LEVELS,
-        (false, levels) if levels > 1 => icvs.max_active_levels = 1,
-        _ => {}
+    frame.change_icvs(|icvs| {
+        icvs.max_active_levels = if on { SUPPORTED_LEVELS } else { icvs.max_active_levels.min(1) };
     });
 }
 

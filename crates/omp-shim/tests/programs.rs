@@ -103,6 +103,12 @@ fn cancelled_constructs_end_early_and_the_next_ones_are_whole() {
 }
 
 #[test]
+fn a_master_that_is_cancelled_leaves_no_region_amid_what_it_does() {
+    run("cancelled", &[]);
+    run("cancelled", &[("OMP_WAIT_POLICY", "passive"), ("OMP_NUM_THREADS", "3")]);
+}
+
+#[test]
 fn threads_of_the_program_are_masters_of_their_own_teams() {
     run("foreign", &[]);
 }
@@ -417,7 +423,7 @@ fn exported(library: &Path) -> Vec<String> {
 
 /// Calls of the C library that the shared library stands in front of (`src/abi/front.rs`), in no version node: else programs
 /// that ask for the C library's version would pass it by.
-const STARTERS: [&str; 40] = [
+const STARTERS: [&str; 44] = [
     "execl",
     "execle",
     "execlp",
@@ -426,12 +432,16 @@ const STARTERS: [&str; 40] = [
     "execvp",
     "execvpe",
     "fexecve",
+    "initgroups",
+    "nice",
+    "personality",
     "popen",
     "posix_spawn",
     "posix_spawnp",
     "prctl",
     "pthread_create",
     "pthread_kill",
+    "pthread_setname_np",
     "pthread_sigmask",
     "pthread_sigqueue",
     "sched_setaffinity",

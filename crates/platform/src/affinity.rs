@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::errno::Kept;
+use crate::aside::Kept;
 use crate::error::{SysResult, check};
 
 /// The operating system's number of a processor.

@@ -1,11 +1,24 @@
-//! The C library's error number, kept for who called the program's OpenMP construct and not us.
+//! What the library does aside, between the program's own calls: it shows neither in `errno` nor as a place where the program's
+//! thread may be cancelled.
+//!
+//! A region or barrier may stand between a program's failing call and its look at `errno`, and looks at files now and then. It is
+//! no cancellation point in the original, and a thread that is unwound out of a look would leave the engine amid it.
 
-/// Sets the calling thread's `errno` back to what it is now when dropped: for calls in the midst of the program's own code, between
-/// whose failing call and its look at `errno` a barrier or the end of a region may stand. Costs two loads and a store.
+use std::marker::PhantomData;
+
+unsafe extern "C" {
+    fn pthread_setcancelstate(state: libc::c_int, old: *mut libc::c_int) -> libc::c_int;
+}
+
+/// The C library's number, with glibc and musl.
+const PTHREAD_CANCEL_DISABLE: libc::c_int = 1;
+
+/// Sets the calling thread's `errno` back to what it is now when dropped. For system calls made directly, and what else cannot be
+/// cancelled. Costs two loads and a store.
 ///
 /// ```
 /// # use nanothreads_platform as platform;
-/// use platform::errno::Kept;
+/// use platform::aside::Kept;
 /// # nix::errno::Errno::EDOM.set();
 /// let kept = Kept::now();
 /// assert!(std::fs::read("/no/such/file").is_err());
@@ -17,18 +30,47 @@
 pub struct Kept {
     errno: i32,
     /// It is the thread's.
-    _stays: std::marker::PhantomData<*const ()>,
+    _stays: PhantomData<*const ()>,
 }
 
 impl Kept {
     /// What it is now.
     pub fn now() -> Self {
-        Self { errno: nix::errno::Errno::last_raw(), _stays: std::marker::PhantomData }
+        Self { errno: nix::errno::Errno::last_raw(), _stays: PhantomData }
     }
 }
 
 impl Drop for Kept {
     fn drop(&mut self) {
         nix::errno::Errno::set_raw(self.errno);
+    }
+}
+
+/// The same, and until it is dropped the calling thread is not cancelled: for what opens, reads, writes or closes. A cancellation
+/// that comes meanwhile acts at the thread's next point, as one that comes while it computes. Costs two exchanges of a word of its own.
+#[derive(Debug)]
+#[must_use = "what is dropped at once keeps nothing"]
+pub struct Aside {
+    cancelled_before: libc::c_int,
+    /// Dropped last.
+    _kept: Kept,
+}
+
+impl Aside {
+    /// From now on.
+    pub fn begin() -> Self {
+        let kept = Kept::now();
+        let mut before = 0;
+        // SAFETY: - a place for the old state; the number is one of the two that there are.
+        let _done = unsafe { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &raw mut before) };
+        Self { cancelled_before: before, _kept: kept }
+    }
+}
+
+impl Drop for Aside {
+    fn drop(&mut self) {
+        let mut disabled = 0;
+        // SAFETY: - the state that this thread had: `Kept` stays on it.
+        let _done = unsafe { pthread_setcancelstate(self.cancelled_before, &raw mut disabled) };
     }
 }

@@ -21,7 +21,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
 use crate::affinity::CpuSet;
-use crate::errno::Kept;
+use crate::aside::Aside;
 
 mod throttling;
 
@@ -66,7 +66,7 @@ impl Limits {
     /// # Errors
     /// When a file is unreadable or garbage.
     pub fn read() -> Result<Self, CgroupError> {
-        let _kept = Kept::now();
+        let _aside = Aside::begin();
         Self::read_from(Path::new("/proc"), Path::new(MOUNTED_AT))
     }
 

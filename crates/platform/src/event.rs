@@ -4,8 +4,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
+use crate::aside::Aside;
 use crate::descriptor::above_streams;
-use crate::errno::Kept;
 use crate::error::{SysError, SysResult, named, uninterrupted};
 
 /// An eventfd. It becomes readable when rung and stays so until [`Doorbell::clear`]; many rings are one. Both sides
@@ -71,7 +71,7 @@ impl From<Doorbell> for OwnedFd {
 /// # Errors
 /// As there.
 pub fn ring(fd: impl AsFd) -> SysResult<()> {
-    let _kept = Kept::now();
+    let _aside = Aside::begin();
     match uninterrupted(|| named("write(eventfd)", nix::unistd::write(fd.as_fd(), &1_u64.to_ne_bytes()))) {
         // The counter is full: rung already.
         Err(error) if error.is(libc::EAGAIN) => Ok(()),
@@ -83,7 +83,7 @@ pub fn ring(fd: impl AsFd) -> SysResult<()> {
 /// that `fstat` cannot tell them apart. Unique while the counter is open anywhere. `None`: no eventfd, or a kernel
 /// before 5.2, or no `/proc`, or no free descriptor to read it by. Three system calls.
 pub fn event_id(fd: impl AsFd) -> Option<u64> {
-    let _kept = Kept::now();
+    let _aside = Aside::begin();
     // Not /proc/self: that is the first thread, which may have ended before the others.
     let path = format!("/proc/thread-self/fdinfo/{}", fd.as_fd().as_raw_fd());
     parse_event_id(&std::fs::read_to_string(path).ok()?)

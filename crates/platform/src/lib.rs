@@ -4,10 +4,10 @@
 #![cfg_attr(not(any(test, loom)), deny(clippy::print_stderr, clippy::print_stdout))]
 
 pub mod affinity;
+pub mod aside;
 pub mod cgroup;
 pub mod clock;
 pub mod descriptor;
-pub mod errno;
 pub mod error;
 pub mod event;
 pub mod fault;

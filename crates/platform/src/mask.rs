@@ -2,7 +2,7 @@
 //! allocate. Everybody else has [`affinity`](crate::affinity).
 
 use crate::affinity::{CpuId, Tid, raw};
-use crate::errno::Kept;
+use crate::aside::Kept;
 use crate::error::{SysResult, check};
 
 const WORDS: usize = 128;

@@ -3,7 +3,7 @@
 //! A closed or full stderr must not stop a program, and the engine speaks where a panic would leave other threads waiting.
 //! `eprintln!` panics there. No lock is taken either: a child may be forked while a thread of its parent speaks.
 
-use crate::errno::Kept;
+use crate::aside::Aside;
 use std::fmt;
 
 /// Writes `text` and a line end to stderr, in one piece. What cannot be written is dropped.
@@ -14,7 +14,7 @@ use std::fmt;
 /// ```
 #[cold]
 pub fn say(text: fmt::Arguments<'_>) {
-    let _kept = Kept::now();
+    let _aside = Aside::begin();
     let line = format!("{text}\n");
     // SAFETY: - pointer and length describe `line`, which lives through the call.
     let _written = unsafe { libc::write(libc::STDERR_FILENO, line.as_ptr().cast(), line.len()) };

@@ -231,6 +231,15 @@ pub fn is_kernel_thread(pid: Pid) -> SysResult<bool> {
     Ok(flags & PF_KTHREAD != 0)
 }
 
+/// Whether a process is in a PID namespace below the caller's: the numbers that it knows processes by are not the caller's.
+///
+/// # Errors
+/// As [`start_time`], of `/proc/PID/status`.
+pub fn numbers_differ(pid: Pid) -> SysResult<bool> {
+    const CALL: &str = "read(/proc/PID/status)";
+    parse_levels(&read_proc(pid, "status", CALL)?).map(|levels| levels > 1).ok_or(SysError::new(CALL, libc::EBADMSG))
+}
+
 /// The kernel's flag of its own threads; it stands in field 9 of `/proc/PID/stat`.
 const PF_KTHREAD: u32 = 0x0020_0000;
 
@@ -252,6 +261,16 @@ fn parse_start_time(stat: &[u8]) -> Option<u64> {
 fn parse_effective_uid(status: &[u8]) -> Option<u32> {
     let line = status.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(b"Uid:"))?;
     std::str::from_utf8(line).ok()?.split_ascii_whitespace().nth(1)?.parse().ok()
+}
+
+/// How many numbers the line `NSpid:` holds: one for each PID namespace from the reader's down to the process's own. A kernel
+/// without such namespaces has no such line.
+fn parse_levels(status: &[u8]) -> Option<usize> {
+    let mut lines = status.split(|byte| *byte == b'\n');
+    match lines.find_map(|line| line.strip_prefix(b"NSpid:")) {
+        None => Some(1),
+        Some(numbers) => Some(std::str::from_utf8(numbers).ok()?.split_ascii_whitespace().count()).filter(|it| *it > 0),
+    }
 }
 
 /// True when the process (or thread) of a descriptor has ended.
@@ -286,6 +305,20 @@ pub fn wait_readable(fds: &[BorrowedFd<'_>], timeout: Option<Duration>) -> SysRe
     Ok((0..entries.len()).filter(|index| entries[*index].revents != 0).collect())
 }
 
+/// True when a write of up to `PIPE_BUF` bytes (4096) would not wait now; also when it would fail, since the other side has gone.
+/// Others that write to the same pipe may come in between.
+///
+/// # Errors
+/// `EBADF`: no descriptor. `ENOMEM`.
+pub fn is_writable(fd: BorrowedFd<'_>) -> SysResult<bool> {
+    let mut entries = [entry(fd, libc::POLLOUT)];
+    poll(&mut entries, Some(Duration::ZERO))?;
+    match entries[0].revents {
+        events if events & libc::POLLNVAL != 0 => Err(SysError::new("ppoll", libc::EBADF)),
+        events => Ok(events != 0),
+    }
+}
+
 fn entry(fd: BorrowedFd<'_>, events: libc::c_short) -> libc::pollfd {
     libc::pollfd { fd: fd.as_raw_fd(), events, revents: 0 }
 }
@@ -312,6 +345,15 @@ fn poll(entries: &mut [libc::pollfd], timeout: Option<Duration>) -> SysResult<()
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_of_a_process_differ_where_it_has_one_in_a_namespace_of_its_own() {
+        assert_eq!(parse_levels(b"Name:\tx\nNSpid:\t42\nNSpgid:\t1\t2\n"), Some(1));
+        assert_eq!(parse_levels(b"Name:\tx\nNSpid:\t42\t1\n"), Some(2));
+        assert_eq!((parse_levels(b"Name:\tx\n"), parse_levels(b"NSpid:\n")), (Some(1), None));
+        assert_eq!(numbers_differ(current_pid()), Ok(false));
+        assert!(numbers_differ(Pid(i32::MAX)).unwrap_err().is(libc::ESRCH));
+    }
 
     #[test]
     fn start_time_is_found_behind_a_name_with_blanks_and_parentheses() {

@@ -5,7 +5,7 @@
 //! would be some other file once the program closed all that it does not know. For looks in waits that are long already.
 
 use crate::affinity::{CpuId, Tid};
-use crate::errno::Kept;
+use crate::aside::Aside;
 use crate::error::{SysResult, check};
 use std::fs::File;
 use std::io::Read;
@@ -254,7 +254,7 @@ fn set(attributes: libc::sched_attr) -> SysResult<()> {
 const RESET_ON_FORK: u64 = 1;
 
 fn read(tid: Tid, file: &str) -> Option<String> {
-    let _kept = Kept::now();
+    let _aside = Aside::begin();
     let mut text = [0; 1024];
     let mut length = 0;
     let mut file = File::open(format!("/proc/self/task/{tid}/{file}")).ok()?;

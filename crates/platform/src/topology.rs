@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use crate::affinity::{CpuId, CpuSet};
-use crate::errno::Kept;
+use crate::aside::Aside;
 
 #[cfg(feature = "hwloc")]
 mod hwloc;
@@ -83,7 +83,7 @@ impl Topology {
     /// # Errors
     /// When a file under `/sys/devices/system` is unreadable or garbage, or no processor is found.
     pub fn read() -> Result<Self, TopologyError> {
-        let _kept = Kept::now();
+        let _aside = Aside::begin();
         Self::read_from(Path::new("/sys/devices/system"))
     }
 

@@ -19,7 +19,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 
 /// In the order of the numbers in `abi/front.s`.
-const NAMES: [&CStr; 40] = [
+const NAMES: [&CStr; 44] = [
     c"execve",
     c"execv",
     c"execvp",
@@ -58,11 +58,15 @@ const NAMES: [&CStr; 40] = [
     c"prctl",
     c"unshare",
     c"setns",
+    c"nice",
+    c"pthread_setname_np",
+    c"initgroups",
+    c"personality",
     c"pthread_kill",
     c"pthread_sigqueue",
 ];
 /// The first of those behind which a signal goes to a thread of the caller's choice.
-const PTHREAD_KILL: usize = 38;
+const PTHREAD_KILL: usize = 42;
 
 /// The functions of these names behind this library.
 #[unsafe(export_name = "nanos_next_in_front")]

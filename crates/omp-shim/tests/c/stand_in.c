@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -343,6 +344,37 @@ static void masks(void) {
   }
 }
 
+/* What a thread is called, and how nice it is, nobody else is. */
+static void names(void) {
+  char name[16], own[16];
+  CHECK_EQUAL(pthread_getname_np(pthread_self(), own, sizeof own), 0);
+  int priority = getpriority(PRIO_PROCESS, 0), parts = 0;
+  for (int region = 0; region < 6 * FIRST; region++) {
+#pragma omp parallel num_threads(2)
+    if (omp_get_thread_num() == 1 && region > 2 * FIRST) {
+      if (region < 4 * FIRST) {
+        CHECK_EQUAL(pthread_setname_np(pthread_self(), "worker"), 0);
+        CHECK_EQUAL(pthread_getname_np(pthread_self(), name, sizeof name), 0);
+        CHECK(!strcmp(name, "worker"));
+      }
+      parts++;
+    }
+    CHECK_EQUAL(pthread_getname_np(pthread_self(), name, sizeof name), 0);
+    CHECK(!strcmp(name, own));
+  }
+  CHECK_EQUAL(parts, 4 * FIRST - 1);
+  CHECK_EQUAL(getpriority(PRIO_PROCESS, 0), priority);
+}
+
+static void priorities(void) {
+  int priority = getpriority(PRIO_PROCESS, 0);
+  for (int region = 0; region < 4 * FIRST; region++) {
+#pragma omp parallel num_threads(2)
+    if (omp_get_thread_num() == 1 && region == 2 * FIRST) CHECK_EQUAL(nice(1), priority + 1);
+    CHECK_EQUAL(getpriority(PRIO_PROCESS, 0), priority);
+  }
+}
+
 /* In a child. */
 static void apart(void (*does)(void)) {
   pid_t child = fork();
@@ -397,6 +429,8 @@ int main(void) {
   /* These end standing in, each in a process of its own. */
   apart(users);
   apart(masks);
+  apart(names);
+  apart(priorities);
   everything();
   puts("ok");
   return 0;
