@@ -5,7 +5,7 @@
 //! not happen to a thread that loses its processor (D1, with 10 ms), what others inherit (D2), and a gang whose manager
 //! is killed while it is out (D5).
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -22,8 +22,9 @@ const LEAST_SECONDS: f64 = 0.5;
 const LONGEST_RUN: Duration = Duration::from_secs(120);
 /// Small work for the example programs.
 const SMALL_WORK: [&str; 2] = ["--work", "16"];
-/// The test programs of the drop-in library that say "ok", with the variables that they are run with.
-const TESTS: [(&str, &[(&str, &str)]); 12] = [
+/// The test programs of the drop-in library that say "ok", with the variables that they are run with. Not here: those that need
+/// something prepared (another library, a plugin, a control group), and `turns`, which counts what a manager changes.
+const TESTS: [(&str, &[(&str, &str)]); 18] = [
     ("regions", &[]),
     ("errno", &[]),
     ("stand_in", &[]),
@@ -31,9 +32,15 @@ const TESTS: [(&str, &[(&str, &str)]); 12] = [
     ("synchronisation", &[]),
     ("tails", &[("OMP_CANCELLATION", "true")]),
     ("tasks", &[]),
+    ("helpers", &[]),
+    ("priorities", &[("OMP_MAX_TASK_PRIORITY", "5")]),
+    ("asleep", &[]),
     ("cancellation", &[("OMP_CANCELLATION", "true")]),
+    ("cancelled", &[]),
     ("foreign", &[]),
     ("forked", &[]),
+    ("spawned", &[]),
+    ("many", &[]),
     ("old", &[]),
     ("memory", &[]),
 ];
@@ -87,6 +94,7 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<u6
     let mut stage = Stage { workspace, compiler, manager, library, folder, options, faults: Vec::new(), passed: 0 };
     stage.examples()?;
     stage.tests()?;
+    stage.rare()?;
     stage.unsafe_places()?;
     stage.heirs()?;
     stage.gang()?;
@@ -199,6 +207,53 @@ impl Stage<'_> {
                 self.note(name, is_ok(&finish));
             }
             drop(manager);
+        }
+        Ok(())
+    }
+
+    /// Programs that say the same in every run: what they say on the compiler's own library is right.
+    fn rare(&mut self) -> anyhow::Result<()> {
+        let folder = self.workspace.root.join("crates/omp-shim/tests/rare");
+        let entries = fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))?;
+        let mut sources = entries.map(|entry| entry.map(|entry| entry.path())).collect::<Result<Vec<_>, _>>()?;
+        sources.sort();
+        let manager = self.manager("20ms")?;
+        for source in sources {
+            let name = source.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let language = match source.extension().and_then(|extension| extension.to_str()) {
+                Some("c") => Language::C,
+                Some("cc") => Language::Cpp,
+                Some("f90") => Language::Fortran,
+                other => bail!("{}: no language ends in {other:?}", source.display()),
+            };
+            if !self.wanted(&name) {
+                continue;
+            }
+            if let Err(fault) = self.compiler.has(language) {
+                println!("{name}: skipped: {fault:#}");
+                continue;
+            }
+            let program = self.folder.path().join(format!("rare-{name}"));
+            self.compiler.build(language, &source, &program)?;
+            const VARIABLES: [(&str, &str); 1] = [("OMP_CANCELLATION", "true")];
+            let reference = self.run_one(Command::new(&program), &VARIABLES)?;
+            for _ in 0..self.options.rounds {
+                let finish = self.run_one(manager.run(&program), &VARIABLES)?;
+                // Whether teams follow what there is (dyn-var): they do here (D4).
+                let output = finish.output.replace("dynamic 1", "dynamic 0");
+                let same = finish.status == reference.status && output == reference.output;
+                let outcome = if same && finish.status.is_some() {
+                    Ok(format!(", {:.2} s", finish.turnaround.as_secs_f64()))
+                } else {
+                    let said = |finish: &Finish| format!("{:?}, {}{}", finish.status, finish.output, finish.errors);
+                    Err(anyhow::anyhow!(
+                        "it said {}\nand on the compiler's library {}",
+                        said(&finish),
+                        said(&reference)
+                    ))
+                };
+                self.note(&name, outcome);
+            }
         }
         Ok(())
     }

@@ -115,6 +115,16 @@ impl Language {
     }
 }
 
+impl Language {
+    fn compiler(self) -> &'static str {
+        match self {
+            Language::C => "gcc",
+            Language::Cpp => "g++",
+            Language::Fortran => "gfortran",
+        }
+    }
+}
+
 impl Compiler {
     /// Finds gcc; when it is missing, installs its package where that is allowed, else says how to.
     pub(crate) fn find_or_install() -> anyhow::Result<Compiler> {
@@ -140,15 +150,28 @@ impl Compiler {
         Ok(compiler)
     }
 
+    /// Sees to it that programs of this language can be compiled.
+    pub(crate) fn has(&self, language: Language) -> anyhow::Result<()> {
+        let name = language.compiler();
+        if language == Language::C {
+            Ok(())
+        } else {
+            find_or_install(name).with_context(|| format!("{name} is needed"))
+        }
+    }
+
     /// Compiles and links one file with optimisation and OpenMP.
     pub(crate) fn build(&self, language: Language, source: &Path, program: &Path) -> anyhow::Result<()> {
         let mut command = match language {
             Language::C => self.command(),
             Language::Cpp | Language::Fortran => {
-                let name = if language == Language::Cpp { "g++" } else { "gfortran" };
-                find_or_install(name).with_context(|| format!("{} needs {name}", source.display()))?;
-                let mut command = Command::new(name);
+                self.has(language).with_context(|| format!("cannot compile {}", source.display()))?;
+                let mut command = Command::new(language.compiler());
                 command.args(["-O2", "-ffp-contract=off", "-fopenmp", "-Wall"]).stdin(Stdio::null());
+                if let (Language::Fortran, Some(folder)) = (language, program.parent()) {
+                    // Where its modules go.
+                    command.arg("-J").arg(folder);
+                }
                 command
             }
         };

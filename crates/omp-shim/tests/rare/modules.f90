@@ -68,7 +68,7 @@ program modules
     range%high = max(range%high, i)
     last = i
   end do
-  print *, range%low, range%high, last, i
+  print *, range%low, range%high, last
 
   total = 0
   wide = 0
