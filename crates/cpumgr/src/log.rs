@@ -12,6 +12,7 @@ use std::os::fd::AsFd;
 use std::sync::{Mutex, PoisonError};
 
 use platform::clock::monotonic_ns;
+use platform::fault;
 use platform::process::is_writable;
 use tracing_subscriber::fmt::MakeWriter;
 
@@ -48,7 +49,8 @@ impl<W: Write + AsFd> Write for Unwaited<W> {
         if !is_writable(self.0.as_fd())? {
             return Err(ErrorKind::WouldBlock.into());
         }
-        self.0.write(&bytes[..bytes.len().min(PIECE)])
+        let written = self.0.write(&bytes[..bytes.len().min(PIECE)])?;
+        Ok(fault::or("write(log)", Ok(written))?)
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -165,10 +165,10 @@ impl Reactor {
     }
 
     fn collect(&mut self, longest: EpollTimeout, events: &mut Vec<Event>) -> SysResult<()> {
-        let count = match self.epoll.wait(&mut self.ready, longest) {
+        let count = match named("epoll_wait", self.epoll.wait(&mut self.ready, longest)) {
             Ok(count) => count,
-            Err(nix::errno::Errno::EINTR) => 0,
-            Err(errno) => return Err(SysError::new("epoll_wait", errno as i32)),
+            Err(error) if error.is(nix::libc::EINTR) => 0,
+            Err(error) => return Err(error),
         };
         for event in &self.ready[..count] {
             events.push(match event.data() {

@@ -3,7 +3,7 @@
 
 mod support;
 
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use nix::errno::Errno;
@@ -15,31 +15,50 @@ fn acts_as_a_program() {
 }
 
 /// The manager's calls, with an error that each can have.
-const CALLS: [(&str, Errno); 24] = [
-    ("accept4", Errno::EMFILE),
+const CALLS: [(&str, Errno); 43] = [
     ("accept4", Errno::ECONNABORTED),
+    ("accept4", Errno::EMFILE),
+    ("bind", Errno::EACCES),
+    ("chmod", Errno::EPERM),
     ("epoll_create1", Errno::EMFILE),
     ("epoll_ctl", Errno::ENOMEM),
+    ("epoll_wait", Errno::EINTR),
+    ("epoll_wait", Errno::EINVAL),
     ("eventfd2", Errno::EMFILE),
     ("fallocate", Errno::ENOSPC),
     ("fchmod", Errno::EPERM),
     ("fcntl(F_ADD_SEALS)", Errno::EPERM),
+    ("fcntl(F_GETFL)", Errno::EBADF),
     ("fcntl(F_SETFL)", Errno::EPERM),
+    ("fstat", Errno::EBADF),
     ("fstat", Errno::ENOMEM),
     ("getsockopt(SO_PEERCRED)", Errno::ENOTCONN),
     ("getsockopt(SO_PEERPIDFD)", Errno::ESRCH),
+    ("inotify_add_watch", Errno::ENOSPC),
+    ("inotify_init1", Errno::EMFILE),
+    ("listen", Errno::ENOBUFS),
     ("memfd_create", Errno::ENOMEM),
     ("mmap", Errno::ENOMEM),
     ("open(/proc/PID/task)", Errno::EMFILE),
     ("open(/proc/self/fd)", Errno::EMFILE),
+    ("pidfd_open", Errno::EMFILE),
     ("ppoll", Errno::ENOMEM),
     ("pthread_sigmask", Errno::EINVAL),
+    ("read(/proc/PID/stat)", Errno::ESRCH),
+    ("read(/proc/PID/status)", Errno::EMFILE),
+    ("read(eventfd)", Errno::EBADF),
     ("recvmsg", Errno::ECONNRESET),
     ("sched_getaffinity", Errno::EINVAL),
+    ("sched_getattr", Errno::EINVAL),
     ("sched_setaffinity", Errno::EPERM),
+    ("sched_setattr", Errno::EPERM),
     ("sendmsg", Errno::EPIPE),
+    ("signalfd", Errno::EMFILE),
+    ("socket", Errno::EMFILE),
     ("timerfd_create", Errno::EMFILE),
     ("timerfd_settime", Errno::EINVAL),
+    ("write(eventfd)", Errno::EBADF),
+    ("write(log)", Errno::ENOSPC),
 ];
 
 struct Faulty {
@@ -106,6 +125,13 @@ fn converse(manager: &mut Faulty, call: &str, must_strike: bool) {
         program.ask("request 1");
         program.ask("request 2");
     }
+    let mut stranger = Command::new("sleep").arg("600").stdin(Stdio::null()).spawn().unwrap();
+    for word in ["attach", "detach"] {
+        // What comes of it the manager's log says.
+        cpumgr().args([word, &stranger.id().to_string(), "--socket"]).arg(&socket).output().unwrap();
+    }
+    stranger.kill().unwrap();
+    stranger.wait().unwrap();
     drop(programs.pop());
     let begin = std::time::Instant::now();
     let mut guest = None;

@@ -18,6 +18,7 @@ use nix::sys::socket::{getsockopt, sockopt};
 use crate::affinity::Tid;
 use crate::descriptor::above_streams;
 use crate::error::{SysError, SysResult, check, check_int, named};
+use crate::fault;
 
 /// The kernel's number of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -214,10 +215,11 @@ pub fn start_time(pid: Pid) -> SysResult<u64> {
 }
 
 fn read_proc(pid: Pid, file: &str, call: &'static str) -> SysResult<Vec<u8>> {
-    fs::read(format!("/proc/{pid}/{file}")).map_err(|error: io::Error| match error.raw_os_error() {
+    let text = fs::read(format!("/proc/{pid}/{file}")).map_err(|error: io::Error| match error.raw_os_error() {
         Some(libc::ENOENT) | None => SysError::new(call, libc::ESRCH),
         Some(errno) => SysError::new(call, errno),
-    })
+    });
+    fault::or(call, text)
 }
 
 /// Whether a process is one of the kernel's own threads: no program, and what it is bound to is inherited by those that come
