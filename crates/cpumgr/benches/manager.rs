@@ -141,16 +141,40 @@ fn pass(cpus: &str) {
     bar("handoff, p50", times.at(50), Duration::from_micros(40));
 }
 
-/// A program that rings as fast as it can.
+/// A program that rings as fast as it can, and one that works beside it: slower than beside one that only computes?
 fn flood(cpus: &str) {
     let manager = Manager::start(&["--cpus", cpus]);
-    let mut flooder = manager.program(1, 2);
-    let asked = std::thread::spawn(move || flooder.ask("flood 6000"));
-    std::thread::sleep(Duration::from_millis(500));
-    let (percent, turns) = cost(&manager, Duration::from_secs(5));
-    let answer = asked.join().unwrap();
-    println!("{:44} {percent:.4} % of a processor, {turns} wakeups in 5s, {answer}", "a doorbell flood");
-    bar("doorbell flood, % of a processor", percent, 1.0);
+    let (mut other, mut flooder) = (manager.program(1, 1), manager.program(1, 2));
+    let (mut beside, mut shares): ([Vec<u64>; 2], _) = (Default::default(), Vec::new());
+    // In turn, so that both see the same machine.
+    for round in 0..10 {
+        let word = ["compute", "flood"][round % 2];
+        let asked = std::thread::spawn(move || {
+            let answer = flooder.ask(&format!("{word} 1500"));
+            (flooder, answer)
+        });
+        std::thread::sleep(Duration::from_millis(100));
+        let working = std::thread::spawn(move || {
+            let times = numbers(&other.ask("time-work 1200"));
+            (other, times)
+        });
+        let (percent, turns) = cost(&manager, Duration::from_millis(1200));
+        let (times, answer);
+        (other, times) = working.join().unwrap();
+        (flooder, answer) = asked.join().unwrap();
+        beside[round % 2].extend(times);
+        if word == "flood" {
+            println!("{:44} {percent:.4} % of a processor, {turns} wakeups in 1.2s, {answer}", "a doorbell flood");
+            shares.push(percent);
+        }
+    }
+    shares.sort_by(f64::total_cmp);
+    bar("doorbell flood, % of a processor", shares[shares.len() / 2], 1.0);
+    let [quiet, loud] = beside;
+    let (quiet, loud) = (line("work beside one that computes", quiet), line("work beside a flood", loud));
+    let ratio = |one: Duration, other: Duration| one.as_secs_f64() / other.as_secs_f64();
+    let noise = ratio(quiet.at(84), quiet.at(50));
+    bar("beside a flood, of the other (bar: its noise)", ratio(loud.at(50), quiet.at(50)), noise.max(1.01));
 }
 
 fn squeeze(cpus: &str) {
@@ -199,12 +223,16 @@ fn kill(cpus: &str) {
 }
 
 /// Processor time and wakeups of a manager over some seconds.
+/// What all threads of the manager use of a processor, in percent, and how often they were given one.
 fn cost(manager: &Manager, time: Duration) -> (f64, u64) {
     let used = || {
-        let stat = std::fs::read_to_string(format!("/proc/{}/schedstat", manager.pid())).unwrap();
-        let mut words = stat.split_whitespace().map(|word| word.parse::<u64>().unwrap());
-        let (used, turns) = (words.next().unwrap(), words.nth(1).unwrap());
-        (used, turns)
+        let mut sum = (0, 0);
+        for thread in std::fs::read_dir(format!("/proc/{}/task", manager.pid())).unwrap() {
+            let stat = std::fs::read_to_string(thread.unwrap().path().join("schedstat")).unwrap();
+            let mut words = stat.split_whitespace().map(|word| word.parse::<u64>().unwrap());
+            sum = (sum.0 + words.next().unwrap(), sum.1 + words.nth(1).unwrap());
+        }
+        sum
     };
     let (begin, before) = (Instant::now(), used());
     std::thread::sleep(time);

@@ -126,6 +126,12 @@ impl Actor {
                 }
                 format!("flooded {rings}")
             }
+            // Does without that what else is done for it: looks at the clock.
+            "compute" => {
+                let (begin, time) = (Instant::now(), words.milliseconds(1));
+                while begin.elapsed() < time {}
+                "computed".into()
+            }
             // How often the manager was seen dead or silent in so many milliseconds, by a look in each.
             "misses" => {
                 let (begin, time) = (Instant::now(), words.milliseconds(1));
@@ -238,6 +244,10 @@ impl Actor {
     fn measures(&mut self, words: &Words<'_>) -> Option<String> {
         let client = self.client.as_ref();
         let answer = match words.0[0] {
+            // N times the same work of some 10 ms.
+            "time-work" => times::work(words.number(1)),
+            // The same work of some 10 ms again and again, for so many milliseconds.
+            "time-work" => times::work(words.milliseconds(1)),
             // From a request to a virtual processor that sleeps for it and runs.
             "time-requests" => times::requests(client.unwrap(), words.number(1)),
             // When a sleeping virtual processor ran, the last one of N with processors.

@@ -8,6 +8,22 @@ use arena::layout::VpState;
 use platform::affinity::{CpuSet, current_tid, set_affinity};
 use platform::clock::monotonic_ns;
 
+/// Times of one work, done for so long.
+pub(super) fn work(time: Duration) -> String {
+    let begin = monotonic_ns();
+    let mut times = Vec::new();
+    let end = begin.saturating_add(u64::try_from(time.as_nanos()).unwrap());
+    while monotonic_ns() < end {
+        let begin = monotonic_ns();
+        let mut state = 1_u64;
+        for _ in 0..10_000_000 {
+            state = std::hint::black_box(state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
+        }
+        times.push((monotonic_ns() - begin).to_string());
+    }
+    times.join(" ")
+}
+
 /// Times from a request to a virtual processor that slept for it and runs: two rings each, so slower than the manager
 /// lets one program ring.
 pub(super) fn requests(client: &Arc<Client>, count: u32) -> String {
