@@ -244,8 +244,6 @@ impl Actor {
     fn measures(&mut self, words: &Words<'_>) -> Option<String> {
         let client = self.client.as_ref();
         let answer = match words.0[0] {
-            // N times the same work of some 10 ms.
-            "time-work" => times::work(words.number(1)),
             // The same work of some 10 ms again and again, for so many milliseconds.
             "time-work" => times::work(words.milliseconds(1)),
             // From a request to a virtual processor that sleeps for it and runs.
