@@ -222,7 +222,6 @@ fn kill(cpus: &str) {
     bar("killed program's processors reused, p99", times.at(99), Duration::from_millis(10));
 }
 
-/// Processor time and wakeups of a manager over some seconds.
 /// What all threads of the manager use of a processor, in percent, and how often they were given one.
 fn cost(manager: &Manager, time: Duration) -> (f64, u64) {
     let used = || {

@@ -312,6 +312,15 @@ fn only_living_processes_that_nobody_manages_can_be_attached() {
 }
 
 #[test]
+fn a_refusal_that_quotes_what_was_said_fits_a_packet() {
+    let manager = Manager::start(&[]);
+    // Each takes two bytes in a text, and two more in a message.
+    let output = say(&manager, &["policy", &"\"".repeat(15_000)]);
+    assert!(errors(&output).contains("refused"), "{}", errors(&output));
+    assert_eq!(output.status.code(), Some(2));
+}
+
+#[test]
 fn numbers_of_processes_in_a_container_are_not_taken_for_the_managers() {
     let manager = Manager::start(&[]);
     let program = manager.program(1, 1);

@@ -14,8 +14,8 @@
 //! - T2 The member has not begun, and is ready to run: it has no work, and waits for its turn in a yield, or was woken for this
 //!   region and has not run since, on the processor where the master is. While the master is amid its own part, the member begins
 //!   by itself, or goes on by itself with what was left amid, as soon as the processor is its: by the end of a time slice, by a
-//!   yield of the program's own or of ours, by any wait. So parts that wait for each other (in user code, for each other's critical sections) run
-//!   on their own threads, both at the same time as far as there are processors, as ever.
+//!   yield of the program's own or of ours, by any wait. So parts that wait for each other (in user code, for each other's
+//!   critical sections) run on their own threads, both at the same time as far as there are processors, as ever.
 //! - T3 The team promised threads (D15) and has no processor for each.
 //! - T4 The region's body has run [`OFTEN`] times before, so: the program's threads do what they do once (bind themselves, name
 //!   themselves, open counters of their own) by themselves.

@@ -4,7 +4,7 @@
 //! no ABI. There is no Rust API: use the `nanothreads` crate.
 //!
 //! # Map
-//! Other copies of this library: `copies`. Main threads that leave before their process: `departure`. Programs and threads that members start: `abi::front`. Control variables: `env` (the environment), `icv`. Memory of the library's own: `nursery`. A thread's place: `tls` -> `frame` -> `team`; initial tasks:
+//! Other copies of this library: `copies`. Main threads that leave before their process: `departure`. What members start, and calls about the calling thread alone: `abi::front`. Control variables: `env` (the environment), `icv`. Memory of the library's own: `nursery`. A thread's place: `tls` -> `frame` -> `team`; initial tasks:
 //! `root`. Fork and join: `region`. Loops and sections: `schedule` (arithmetic), `worksharing` (constructs in flight),
 //! `doacross`. Barriers, single, cancellation: `sync`. Locks: `lock`. Tasks: `task` and below.
 

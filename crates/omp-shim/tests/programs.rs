@@ -423,7 +423,7 @@ fn exported(library: &Path) -> Vec<String> {
 
 /// Calls of the C library that the shared library stands in front of (`src/abi/front.rs`), in no version node: else programs
 /// that ask for the C library's version would pass it by.
-const STARTERS: [&str; 44] = [
+const IN_FRONT: [&str; 44] = [
     "execl",
     "execle",
     "execlp",
@@ -478,7 +478,7 @@ fn the_shared_library_exports_exactly_the_golden_set() {
     }
     let golden =
         std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/libgomp.symbols")).unwrap();
-    let expected: Vec<&str> = golden.lines().chain(STARTERS).collect();
+    let expected: Vec<&str> = golden.lines().chain(IN_FRONT).collect();
     let found = exported(&shim.join("libgomp.so.1"));
     let missing: Vec<_> = expected.iter().filter(|name| !found.iter().any(|f| f == *name)).collect();
     let extra: Vec<_> = found.iter().filter(|name| !expected.contains(&name.as_str())).collect();

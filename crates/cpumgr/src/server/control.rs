@@ -1,6 +1,7 @@
 //! What an administrator changes while programs run.
 
 use arena::message::{Control, FromManager, RefusedCode};
+use nix::libc;
 use platform::process::{self, Pid};
 use policies::{AppId, Cause, Value};
 
@@ -53,8 +54,10 @@ impl Server {
             Ok(true) => Err("you are in a PID namespace (a container), where processes have other numbers than here; \
                              say it outside"
                 .into()),
-            // Without /proc nobody has a namespace of which we could know.
-            Ok(false) | Err(_) => Ok(()),
+            Ok(false) => Ok(()),
+            // It has ended, or there is no /proc: then nobody has a namespace of which we could know.
+            Err(error) if error.is(libc::ESRCH) => Ok(()),
+            Err(error) => Err(format!("whether your numbers of processes are the manager's cannot be told: {error}")),
         }
     }
 

@@ -66,7 +66,23 @@ const NAMES: [&CStr; 44] = [
     c"pthread_sigqueue",
 ];
 /// The first of those behind which a signal goes to a thread of the caller's choice.
-const PTHREAD_KILL: usize = 42;
+const PTHREAD_KILL: usize = number(c"pthread_kill");
+
+/// The number of `name`. Only for constants: a name that is not in the table does not compile.
+const fn number(name: &CStr) -> usize {
+    let (name, mut number) = (name.to_bytes(), 0);
+    loop {
+        let other = NAMES[number].to_bytes();
+        let mut same = 0;
+        while same < name.len() && same < other.len() && name[same] == other[same] {
+            same += 1;
+        }
+        if same == name.len() && same == other.len() {
+            return number;
+        }
+        number += 1;
+    }
+}
 
 /// The functions of these names behind this library.
 #[unsafe(export_name = "nanos_next_in_front")]

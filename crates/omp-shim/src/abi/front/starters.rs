@@ -14,15 +14,15 @@
 //! - A manager that squeezes a thread in the instant in which it has the program's mask and makes a child takes that from the
 //!   child, too. Children of `vfork` are out of its reach.
 
-use super::{nanos_find_next, next};
+use super::{nanos_find_next, next, number};
 use crate::icv::settings;
 use std::ffi::{c_char, c_int, c_void};
 
-const POSIX_SPAWN: usize = 8;
-const POSIX_SPAWNP: usize = 9;
-const SYSTEM: usize = 10;
-const POPEN: usize = 11;
-const PTHREAD_CREATE: usize = 12;
+const POSIX_SPAWN: usize = number(c"posix_spawn");
+const POSIX_SPAWNP: usize = number(c"posix_spawnp");
+const SYSTEM: usize = number(c"system");
+const POPEN: usize = number(c"popen");
+const PTHREAD_CREATE: usize = number(c"pthread_create");
 
 /// In front of each exec.
 #[unsafe(no_mangle)]
