@@ -11,6 +11,8 @@
 
 // What cannot be written must not panic: `platform::message`.
 #![cfg_attr(not(any(test, loom)), deny(clippy::print_stderr, clippy::print_stdout))]
+// Files are read aside: `platform::file`.
+#![cfg_attr(not(any(test, loom)), deny(clippy::disallowed_methods))]
 
 mod area;
 

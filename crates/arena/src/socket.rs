@@ -5,6 +5,8 @@ use std::ffi::OsStr;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use platform::file;
+
 /// The variable that names the socket, or says `off`.
 pub const SOCKET_VARIABLE: &str = "NANOS_CPUMGR";
 /// The system instance's socket.
@@ -42,7 +44,7 @@ pub fn find_socket() -> SocketChoice {
 /// otherwise `/tmp/cpumgr-UID/app.sock`.
 pub fn user_socket() -> PathBuf {
     match runtime_dir() {
-        Some(dir) if dir.is_dir() => dir.join("cpumgr/app.sock"),
+        Some(dir) if file::metadata(&dir).is_ok_and(|it| it.is_dir()) => dir.join("cpumgr/app.sock"),
         _ => tmp_socket(),
     }
 }
@@ -66,7 +68,7 @@ fn find(variable: Option<&OsStr>, system: &Path, user: &[PathBuf]) -> SocketChoi
         // Set but empty says nothing, as with most variables.
         _ => {}
     }
-    if system.exists() {
+    if file::metadata(system).is_ok() {
         return SocketChoice::Found(system.to_path_buf());
     }
     match user.iter().find(|path| is_ours(path)) {
@@ -78,7 +80,7 @@ fn find(variable: Option<&OsStr>, system: &Path, user: &[PathBuf]) -> SocketChoi
 /// Whether socket and directory belong to this user: anybody may make a directory in /tmp.
 fn is_ours(socket: &Path) -> bool {
     let me = nix::unistd::geteuid().as_raw();
-    let owner = |path: &Path| path.symlink_metadata().map(|data| data.uid()).ok();
+    let owner = |path: &Path| file::symlink_metadata(path).map(|data| data.uid()).ok();
     owner(socket) == Some(me) && socket.parent().is_some_and(|dir| owner(dir) == Some(me))
 }
 

@@ -9,7 +9,7 @@ mod support;
 use std::time::{Duration, Instant};
 
 use platform::affinity::affinity;
-use support::{PATIENCE, Releases, Times, chain};
+use support::{Before, PATIENCE, Releases, Times, chain};
 
 #[test]
 fn acts_as_a_program() {
@@ -27,13 +27,13 @@ fn what_one_program_releases_another_one_has_without_waiting_for_the_quantum() {
     let mut programs = Releases::begin(&cpus);
     let (begin, mut times) = (Instant::now(), Vec::new());
     while times.len() < TIMES && begin.elapsed() < if times.is_empty() { PATIENCE } else { ENOUGH } {
-        times.extend(programs.time(Duration::from_millis(2)));
+        times.extend(programs.time(Duration::from_millis(2), Before::Computes));
     }
     assert!(
         !times.is_empty(),
         "none of {} releases brought a processor before it would have come anyway",
         programs.late
     );
-    println!("measured: {}", Times::new(chain(times.len())).line("bare chain: eventfd to futex"));
+    println!("measured: {}", Times::new(chain(times.len(), Before::Computes)).line("bare chain: eventfd to futex"));
     println!("measured: {}", Times::new(times).line(programs.what()));
 }

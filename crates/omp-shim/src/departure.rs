@@ -16,9 +16,9 @@
 
 use nanothreads::engine;
 use platform::affinity::current_tid;
+use platform::file;
 use platform::pthread::{EndOfThread, Pthread, set_name};
 use std::ffi::c_void;
-use std::fs;
 use std::io::ErrorKind;
 use std::mem::MaybeUninit;
 use std::path::{Path, PathBuf};
@@ -30,6 +30,8 @@ use std::time::{Duration, Instant};
 
 /// Enough for the looks; the handlers of `atexit` run here, too.
 const STACK: usize = 1 << 20;
+/// What the kernel says of the threads.
+const TASKS: &str = "/proc/self/task";
 /// Between two looks.
 const PAUSES: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(100)];
 
@@ -55,9 +57,9 @@ unsafe extern "C" fn leave(_word: *mut c_void) {
     }
 }
 
-/// What the kernel says of a thread.
+/// The folder of a thread.
 fn task(tid: u32) -> PathBuf {
-    format!("/proc/self/task/{tid}").into()
+    Path::new(TASKS).join(tid.to_string())
 }
 
 /// Starts the thread that looks, once in a process (a child of a fork is another one). Where the system refuses it, the
@@ -92,22 +94,22 @@ fn look_until_deserted(process: u32) -> ! {
 
 /// True when nobody but the library is there (module head). Cost: some 10 us and 10 us for each thread of the library.
 fn is_deserted(process: u32) -> bool {
-    let Ok(tasks) = fs::read_dir("/proc/self/task") else { return false };
+    let Ok(tasks) = file::names(TASKS) else { return false };
     let own = current_tid().0.cast_unsigned();
     let mut virtual_processors = 0;
-    for entry in tasks {
-        let Ok(entry) = entry else { return false };
-        let tid = entry.file_name().to_str().and_then(|name| name.parse().ok());
+    for task in tasks {
+        let tid = task.to_str().and_then(|name| name.parse().ok());
+        let folder = Path::new(TASKS).join(task);
         if tid == Some(own) {
             continue;
         }
         if tid == Some(process) {
-            if has_ended(&entry.path()) {
+            if has_ended(&folder) {
                 continue;
             }
             return false;
         }
-        match fs::read_to_string(entry.path().join("comm")) {
+        match file::text(folder.join("comm")) {
             Ok(name) if name.starts_with("nanos-vp-") => virtual_processors += 1,
             Ok(name) if name.trim_end() == "nanos-watch" => {}
             _ => return false,
@@ -118,7 +120,7 @@ fn is_deserted(process: u32) -> bool {
 
 /// True when the thread with this folder is a zombie, or is no more.
 fn has_ended(task: &Path) -> bool {
-    match fs::read_to_string(task.join("stat")) {
+    match file::text(task.join("stat")) {
         // The name, which may have blanks and parentheses in it, stands in parentheses.
         Ok(stat) => stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['Z', 'X'])),
         Err(error) => error.kind() == ErrorKind::NotFound || error.raw_os_error() == Some(libc::ESRCH),

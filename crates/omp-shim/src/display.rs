@@ -83,7 +83,7 @@ fn value(frame: &Frame, field: char) -> String {
 }
 
 fn host() -> String {
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname");
+    let name = platform::file::text("/proc/sys/kernel/hostname");
     name.map_or_else(|_| "unknown".to_owned(), |name| name.trim().to_owned())
 }
 

@@ -8,6 +8,9 @@
 //! `root`. Fork and join: `region`. Loops and sections: `schedule` (arithmetic), `worksharing` (constructs in flight),
 //! `doacross`. Barriers, single, cancellation: `sync`. Locks: `lock`. Tasks: `task` and below.
 
+// Files are read aside: `platform::file`.
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 mod abi;
 mod copies;
 mod departure;

@@ -15,13 +15,12 @@
 //! there are.
 
 use std::ffi::OsStr;
-use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
 use crate::affinity::CpuSet;
-use crate::aside::Aside;
+use crate::file;
 
 mod throttling;
 
@@ -66,7 +65,6 @@ impl Limits {
     /// # Errors
     /// When a file is unreadable or garbage.
     pub fn read() -> Result<Self, CgroupError> {
-        let _aside = Aside::begin();
         Self::read_from(Path::new("/proc"), Path::new(MOUNTED_AT))
     }
 
@@ -350,7 +348,7 @@ fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
 
 /// `None` when the file is missing, also because its group has just been removed.
 fn read_bytes(path: &Path) -> Result<Option<Vec<u8>>, CgroupError> {
-    match fs::read(path) {
+    match file::read(path) {
         Ok(bytes) => Ok(Some(bytes)),
         Err(error) if error.kind() == ErrorKind::NotFound || error.raw_os_error() == Some(libc::ENODEV) => Ok(None),
         Err(source) => Err(CgroupError::Unreadable { path: path.to_owned(), source }),

@@ -214,7 +214,7 @@ impl TickSource {
 
 /// What the kernel keeps time by. `None` where it does not say: no `/sys`, or a masked one.
 fn kernel_clock() -> Option<String> {
-    let text = std::fs::read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource").ok()?;
+    let text = crate::file::text("/sys/devices/system/clocksource/clocksource0/current_clocksource").ok()?;
     Some(text.trim().to_owned())
 }
 

@@ -83,10 +83,9 @@ pub fn ring(fd: impl AsFd) -> SysResult<()> {
 /// that `fstat` cannot tell them apart. Unique while the counter is open anywhere. `None`: no eventfd, or a kernel
 /// before 5.2, or no `/proc`, or no free descriptor to read it by. Three system calls.
 pub fn event_id(fd: impl AsFd) -> Option<u64> {
-    let _aside = Aside::begin();
     // Not /proc/self: that is the first thread, which may have ended before the others.
     let path = format!("/proc/thread-self/fdinfo/{}", fd.as_fd().as_raw_fd());
-    parse_event_id(&std::fs::read_to_string(path).ok()?)
+    parse_event_id(&crate::file::text(path).ok()?)
 }
 
 fn parse_event_id(info: &str) -> Option<u64> {

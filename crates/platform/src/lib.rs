@@ -2,6 +2,8 @@
 
 // What cannot be written must not panic: `message`.
 #![cfg_attr(not(any(test, loom)), deny(clippy::print_stderr, clippy::print_stdout))]
+// Files are read aside: `file`.
+#![cfg_attr(not(any(test, loom)), deny(clippy::disallowed_methods))]
 
 pub mod affinity;
 pub mod aside;
@@ -12,6 +14,7 @@ pub mod error;
 pub mod event;
 pub mod fault;
 pub mod fdpass;
+pub mod file;
 pub mod futex;
 pub mod guise;
 pub mod load;

@@ -1,9 +1,9 @@
 //! How busy processors are, and how long processes ran: for who manages a machine that it has not for itself.
 
 use crate::affinity::CpuId;
+use crate::file;
 use crate::process::Pid;
 use crate::{SysError, SysResult};
-use std::io::Read;
 
 /// The kernel's unit of time in `/proc/stat`: hundredths of a second, whatever its clock ticks at.
 const USER_TICK_NS: u64 = 10_000_000;
@@ -19,9 +19,7 @@ const USER_TICK_NS: u64 = 10_000_000;
 pub fn busy() -> SysResult<Vec<(CpuId, u64)>> {
     const CALL: &str = "read(/proc/stat)";
     let failed = |error: std::io::Error| SysError::new(CALL, error.raw_os_error().unwrap_or(libc::EIO));
-    let mut file = std::fs::File::open("/proc/stat").map_err(failed)?;
-    let mut text = String::new();
-    file.read_to_string(&mut text).map_err(failed)?;
+    let text = file::text("/proc/stat").map_err(failed)?;
     parse_busy(&text).ok_or(SysError::new(CALL, libc::EBADMSG))
 }
 

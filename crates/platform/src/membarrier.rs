@@ -58,7 +58,7 @@ mod kernel {
 
     /// True when this is the process's only thread, as far as can be found out.
     fn is_alone() -> bool {
-        std::fs::read_dir("/proc/self/task").is_ok_and(|threads| threads.take(2).count() == 1)
+        crate::file::names("/proc/self/task").is_ok_and(|threads| threads.len() == 1)
     }
 
     #[cold]

@@ -8,7 +8,6 @@
 //! number went to a third process of the same user.
 
 use std::fmt;
-use std::fs;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
@@ -19,6 +18,7 @@ use crate::affinity::Tid;
 use crate::descriptor::above_streams;
 use crate::error::{SysError, SysResult, check, check_int, named};
 use crate::fault;
+use crate::file;
 
 /// The kernel's number of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -215,7 +215,7 @@ pub fn start_time(pid: Pid) -> SysResult<u64> {
 }
 
 fn read_proc(pid: Pid, file: &str, call: &'static str) -> SysResult<Vec<u8>> {
-    let text = fs::read(format!("/proc/{pid}/{file}")).map_err(|error: io::Error| match error.raw_os_error() {
+    let text = file::read(format!("/proc/{pid}/{file}")).map_err(|error: io::Error| match error.raw_os_error() {
         Some(libc::ENOENT) | None => SysError::new(call, libc::ESRCH),
         Some(errno) => SysError::new(call, errno),
     });
@@ -378,7 +378,7 @@ mod tests {
         assert_eq!((flags("x"), parse_flags(b"2 (a) S 0 0")), (None, None));
         assert_eq!(is_kernel_thread(current_pid()), Ok(false));
         let kthreadd = Pid(2);
-        if fs::read("/proc/2/comm").is_ok_and(|name| name == b"kthreadd\n") {
+        if file::read("/proc/2/comm").is_ok_and(|name| name == b"kthreadd\n") {
             assert_eq!(is_kernel_thread(kthreadd), Ok(true));
         }
     }

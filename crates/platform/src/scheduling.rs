@@ -5,10 +5,8 @@
 //! would be some other file once the program closed all that it does not know. For looks in waits that are long already.
 
 use crate::affinity::{CpuId, Tid};
-use crate::aside::Aside;
 use crate::error::{SysResult, check};
-use std::fs::File;
-use std::io::Read;
+use crate::file;
 use std::time::Duration;
 
 /// Lets another thread that is ready on this processor run first; returns at once where there is none. As
@@ -253,19 +251,10 @@ fn set(attributes: libc::sched_attr) -> SysResult<()> {
 /// Of `sched_setattr`.
 const RESET_ON_FORK: u64 = 1;
 
-fn read(tid: Tid, file: &str) -> Option<String> {
-    let _aside = Aside::begin();
+/// `None` when the thread ended meanwhile, too.
+fn read(tid: Tid, name: &str) -> Option<String> {
     let mut text = [0; 1024];
-    let mut length = 0;
-    let mut file = File::open(format!("/proc/self/task/{tid}/{file}")).ok()?;
-    while length < text.len() {
-        match file.read(&mut text[length..]) {
-            Ok(0) => break,
-            Ok(more) => length += more,
-            // The thread ended meanwhile.
-            Err(_) => return None,
-        }
-    }
+    let length = file::beginning(format!("/proc/self/task/{tid}/{name}"), &mut text).ok()?;
     Some(String::from_utf8_lossy(&text[..length]).into_owned())
 }
 

@@ -11,7 +11,6 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use crate::affinity::{CpuId, CpuSet};
-use crate::aside::Aside;
 
 #[cfg(feature = "hwloc")]
 mod hwloc;
@@ -83,7 +82,6 @@ impl Topology {
     /// # Errors
     /// When a file under `/sys/devices/system` is unreadable or garbage, or no processor is found.
     pub fn read() -> Result<Self, TopologyError> {
-        let _aside = Aside::begin();
         Self::read_from(Path::new("/sys/devices/system"))
     }
 

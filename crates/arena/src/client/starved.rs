@@ -6,9 +6,9 @@
 //! still has not had a processor. One that runs and gives no sign of life is in an endless loop; one that sleeps or is
 //! stopped does nothing about its timers.
 
-use std::fs;
 use std::os::fd::AsFd;
 
+use platform::file;
 use platform::process::{Pid, peer_credentials};
 
 /// Looks in a row for which waiting for a processor is an excuse; afterwards a program does without such a manager.
@@ -47,9 +47,9 @@ impl Starvation {
 
 /// The state of a process's main thread and its processor time in ns.
 fn look(pid: Pid) -> Option<(u8, u64)> {
-    let used = fs::read_to_string(format!("/proc/{pid}/task/{pid}/schedstat")).ok()?;
+    let used = file::text(format!("/proc/{pid}/task/{pid}/schedstat")).ok()?;
     let used = used.split(' ').next()?.parse().ok()?;
-    let stat = fs::read(format!("/proc/{pid}/task/{pid}/stat")).ok()?;
+    let stat = file::read(format!("/proc/{pid}/task/{pid}/stat")).ok()?;
     // The name in brackets may hold anything.
     let after = stat.iter().rposition(|byte| *byte == b')')?;
     Some((*stat.get(after + 2)?, used))

@@ -246,14 +246,14 @@ impl Actor {
         let answer = match words.0[0] {
             // The same work of some 10 ms again and again, for so many milliseconds.
             "time-work" => times::work(words.milliseconds(1)),
-            // From a request to a virtual processor that sleeps for it and runs.
-            "time-requests" => times::requests(client.unwrap(), words.number(1)),
+            // From a request to a virtual processor that sleeps for it and runs, so many times, of a thread that did so before.
+            "time-requests" => times::requests(client.unwrap(), words.number(1), words.0[2].into()),
             // When a sleeping virtual processor ran, the last one of N with processors.
             "time-wake" => times::wake(client.unwrap(), words.number(1)),
             // When its sleeping master ran on a processor that nobody shares.
             "time-own" => times::own(client.unwrap()),
-            // When the second virtual processor released its processor, N milliseconds from now.
-            "time-release" => times::release(client.unwrap(), words.milliseconds(1)),
+            // When the second virtual processor released its processor, N milliseconds from now, in which it did so.
+            "time-release" => times::release(client.unwrap(), words.milliseconds(1), words.0[2].into()),
             // From a smaller grant to the end of virtual processor 1 on the processor that was taken.
             "time-squeeze" => times::squeeze(client.unwrap()),
             _ => return None,

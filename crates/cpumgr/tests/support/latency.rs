@@ -25,7 +25,7 @@ use platform::futex::SharedFutex;
 use platform::process;
 use platform::scheduling::Haste;
 
-use super::{Manager, Program, eventually};
+use super::{Before, Manager, Program, eventually};
 
 /// For how long processors are too young to be taken, less what the manager's clock of a pass may be behind.
 const YOUNG_NS: u64 = 9_000_000;
@@ -50,8 +50,9 @@ impl Times {
     }
 }
 
-/// A thread that waits for an eventfd and wakes another one by a futex: what no manager can beat.
-pub(crate) fn chain(count: usize) -> Vec<u64> {
+/// A thread that waits for an eventfd and wakes another one by a futex: what no manager can beat. Who rings
+/// did so before.
+pub(crate) fn chain(count: usize, before: Before) -> Vec<u64> {
     let bell = Arc::new(Doorbell::new().unwrap());
     let word = Arc::new(SharedFutex::new(0));
     let woken = Arc::new(AtomicU64::new(0));
@@ -80,7 +81,7 @@ pub(crate) fn chain(count: usize) -> Vec<u64> {
     };
     let mut times = Vec::new();
     for _ in 0..count {
-        std::thread::sleep(Duration::from_millis(6));
+        before.pass(Duration::from_millis(6));
         woken.store(0, Ordering::SeqCst);
         let begin = monotonic_ns();
         bell.ring().unwrap();
@@ -129,8 +130,8 @@ impl Releases {
         if self.wide { "release to another's third processor running" } else { "release to another's master running" }
     }
 
-    /// The time of a release after a pause, in which the other one falls asleep; `None`: it was late.
-    pub(crate) fn time(&mut self, pause: Duration) -> Option<u64> {
+    /// The time of a release after a pause, in which the other one falls asleep and who releases did so; `None`: it was late.
+    pub(crate) fn time(&mut self, pause: Duration, before: Before) -> Option<u64> {
         let registers = monotonic_ns();
         let waits = if self.wide {
             self.giver.until("it has two", |seen| seen.processors == 2);
@@ -143,7 +144,7 @@ impl Releases {
         let (giver, taker) = (&mut self.giver, &mut self.taker);
         let (begin, end) = std::thread::scope(|scope| {
             let waiter = scope.spawn(|| taker.ask(waits));
-            let begin = giver.ask(&format!("time-release {}", pause.as_millis()));
+            let begin = giver.ask(&format!("time-release {} {before}", pause.as_millis()));
             (begin, waiter.join().unwrap())
         });
         let end: u64 = end.parse().unwrap();

@@ -14,6 +14,7 @@ use arena::message::{self, Register, ToManager};
 use platform::affinity::CpuSet;
 
 mod actor;
+mod before;
 mod compiled;
 mod crew;
 mod latency;
@@ -27,6 +28,7 @@ mod streams;
 mod times;
 
 pub(crate) use actor::act_as_a_program;
+pub(crate) use before::Before;
 pub(crate) use compiled::Compiled;
 pub(crate) use latency::{Releases, Times, bare_squeeze, chain};
 pub(crate) use manager::{CPUMGR, EndManagers, Manager, cpumgr, processes_of};

@@ -8,6 +8,8 @@ use arena::layout::VpState;
 use platform::affinity::{CpuSet, current_tid, set_affinity};
 use platform::clock::monotonic_ns;
 
+use super::Before;
+
 /// Times of one work, done for so long.
 pub(super) fn work(time: Duration) -> String {
     let begin = monotonic_ns();
@@ -26,7 +28,7 @@ pub(super) fn work(time: Duration) -> String {
 
 /// Times from a request to a virtual processor that slept for it and runs: two rings each, so slower than the manager
 /// lets one program ring.
-pub(super) fn requests(client: &Arc<Client>, count: u32) -> String {
+pub(super) fn requests(client: &Arc<Client>, count: u32, before: Before) -> String {
     client.request(1);
     let (asleep, hear) = std::sync::mpsc::channel();
     let (go, woken) = (std::sync::mpsc::channel(), std::sync::mpsc::channel());
@@ -56,7 +58,7 @@ pub(super) fn requests(client: &Arc<Client>, count: u32) -> String {
         go.0.send(()).unwrap();
         hear.recv().unwrap();
         // From the look to the sleep.
-        std::thread::sleep(Duration::from_millis(6));
+        before.pass(Duration::from_millis(6));
         let begin = monotonic_ns();
         client.request(2);
         times.push((woken.1.recv().unwrap().saturating_sub(begin)).to_string());
@@ -79,9 +81,9 @@ pub(super) fn own(client: &Client) -> String {
     monotonic_ns().to_string()
 }
 
-/// Virtual processor 1 is on its processor, releases it after a pause, says when that was, and sleeps. `late`: it has none any
+/// Virtual processor 1 is on its processor, releases it after a pause in which it did so, says when that was, and sleeps. `late`: it has none any
 /// more.
-pub(super) fn release(client: &Arc<Client>, pause: Duration) -> String {
+pub(super) fn release(client: &Arc<Client>, pause: Duration, before: Before) -> String {
     let client = Arc::clone(client);
     let releaser = std::thread::spawn(move || {
         client.set_vp_state(1, VpState::Running);
@@ -89,7 +91,7 @@ pub(super) fn release(client: &Arc<Client>, pause: Duration) -> String {
         if let (Some(cpu), _) = client.vp(1) {
             set_affinity(None, &CpuSet::single(cpu)).unwrap();
         }
-        std::thread::sleep(pause);
+        before.pass(pause);
         let (Some(cpu), _) = client.vp(1) else { return "late".into() };
         let begin = monotonic_ns();
         client.release(cpu);

@@ -1,7 +1,6 @@
 //! How often control groups stopped this process because its time was used up.
 
 use super::{CgroupError, Hierarchy, MOUNTED_AT, garbage, parse_mounts, parse_places, read_bytes, read_text};
-use crate::aside::Aside;
 use std::path::Path;
 
 /// Periods in which our control groups, or those above, stopped their processes because the quota was used up: a number
@@ -11,7 +10,6 @@ use std::path::Path;
 /// # Errors
 /// When a file is unreadable or garbage.
 pub fn throttled_periods() -> Result<Option<u64>, CgroupError> {
-    let _aside = Aside::begin();
     throttled_periods_in(Path::new("/proc"), Path::new(MOUNTED_AT))
 }
 

@@ -4,12 +4,12 @@
 //! named by its lowest processor. That does not depend on the numbers of cores and packages, which are not
 //! unique on all machines (-1 on some virtual ones).
 
-use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::{Cpu, Topology, TopologyError};
 use crate::affinity::{CpuId, CpuSet};
+use crate::file;
 
 pub(super) fn read(root: &Path) -> Result<Topology, TopologyError> {
     let folder = root.join("cpu");
@@ -147,17 +147,15 @@ fn cpu_folders(folder: &Path) -> Result<CpuSet, TopologyError> {
 /// The entries `<prefix><number>` of a folder, ascending by number; none when the folder is missing.
 fn numbered_folders(folder: &Path, prefix: &str) -> Result<Vec<(u32, PathBuf)>, TopologyError> {
     let unreadable = |source| TopologyError::Unreadable { path: folder.to_owned(), source };
-    let entries = match fs::read_dir(folder) {
+    let names = match file::names(folder) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => entries.map_err(unreadable)?,
+        names => names.map_err(unreadable)?,
     };
     let mut found = Vec::new();
-    for entry in entries {
-        let entry = entry.map_err(unreadable)?;
-        let name = entry.file_name();
+    for name in names {
         let number = name.to_str().and_then(|name| name.strip_prefix(prefix)).map(str::parse::<u32>);
         if let Some(Ok(number)) = number {
-            found.push((number, entry.path()));
+            found.push((number, folder.join(name)));
         }
     }
     found.sort_unstable();
@@ -174,7 +172,7 @@ fn read_set(path: &Path) -> Result<Option<CpuSet>, TopologyError> {
 
 /// A file's text without blanks around; `None` when it is missing.
 fn read_text(path: &Path) -> Result<Option<String>, TopologyError> {
-    match fs::read(path) {
+    match file::read(path) {
         Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).trim().to_owned())),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(source) => Err(TopologyError::Unreadable { path: path.to_owned(), source }),
