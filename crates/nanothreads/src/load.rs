@@ -13,7 +13,7 @@
 //! spinning takes time from the program itself. Looked at with the quota ([`crate::sizer`]), every 100 ms.
 //!
 //! # What follows
-//! For [`KEEP`] microseconds after the last evidence of any thread:
+//! For [`KEEP`] microseconds after the last evidence of any thread, or longer where it came back soon the last times ([`next_keep`]):
 //! - recoverable regions let the master take back what others have not begun ([`crate::slot`]),
 //! - nobody spins longer than [`SHORT`](crate::patience::SHORT).
 //!
@@ -28,19 +28,42 @@ pub(crate) const HOLE: u64 = 500;
 /// Microseconds that evidence holds. Longer than the time slices of some programs that take turns; short enough that a
 /// program is fast again in the moment after the other one ended.
 const KEEP: u64 = 100_000;
+/// The most microseconds. Threads that sleep more see others less: each time that they believe to be alone again costs them time
+/// slices.
+const MOST: u64 = 8 * KEEP;
 
 /// See the module head.
 #[derive(Debug, Default)]
 pub(crate) struct Load {
     /// Ticks until which the last evidence holds; 0 when there is none.
     until: AtomicU64,
+    /// The same, also of evidence that holds no more.
+    end: AtomicU64,
+    /// Microseconds for which the last evidence holds.
+    keep: AtomicU64,
+}
+
+/// Microseconds for which new evidence holds, of which the last one held for `keep` and ended so many microseconds ago (`None`: it
+/// holds still). What comes back within [`KEEP`] had not gone.
+fn next_keep(keep: u64, ended: Option<u64>) -> u64 {
+    match ended {
+        None => keep.max(KEEP),
+        Some(ended) if ended < KEEP => keep.saturating_mul(2).clamp(KEEP, MOST),
+        Some(_) => KEEP,
+    }
 }
 
 impl Load {
     /// Notes that a thread just had no processor.
     pub(crate) fn note(&self) {
-        // ORDERING: Relaxed throughout - a hint that publishes nothing.
-        self.until.store(Ticks::now().raw().saturating_add(Ticks::about_us(KEEP)).max(1), Relaxed);
+        // ORDERING: Relaxed throughout - hints that publish nothing. Of threads that note at once the last one's holds.
+        let (now, end) = (Ticks::now().raw(), self.end.load(Relaxed));
+        let ended = (end <= now).then(|| if now - end < Ticks::about_us(KEEP) { 0 } else { KEEP });
+        let keep = next_keep(self.keep.load(Relaxed), ended);
+        let end = now.saturating_add(Ticks::about_us(keep)).max(1);
+        self.keep.store(keep, Relaxed);
+        self.end.store(end, Relaxed);
+        self.until.store(end, Relaxed);
     }
 
     /// True when the program's processors are used by others as well, as far as was seen lately.
@@ -63,6 +86,16 @@ impl Load {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn evidence_that_comes_back_holds_longer_and_what_stays_away_is_forgotten() {
+        assert_eq!(next_keep(0, Some(KEEP)), KEEP);
+        assert_eq!(next_keep(KEEP, None), KEEP);
+        let again = std::iter::successors(Some(KEEP), |keep| Some(next_keep(*keep, Some(KEEP - 1))));
+        assert_eq!(again.take(6).collect::<Vec<_>>(), [1, 2, 4, 8, 8, 8].map(|times| times * KEEP));
+        assert_eq!(next_keep(MOST, None), MOST);
+        assert_eq!(next_keep(MOST, Some(KEEP)), KEEP);
+    }
 
     #[test]
     fn evidence_holds_for_a_while_and_not_for_ever() {

@@ -6,8 +6,8 @@
 //! | more threads than the program has processors now (nested teams and other masters' counted), or than there are where the program said how many threads it wants | not at all: hands over at once, for [`SHORT`] where nobody takes it, then sleeps |
 //! | manager says that nobody else wants a processor | [`HOT`]: the team of a dedicated machine stays hot |
 //! | manager, processors are wanted elsewhere | [`SHORT`] |
-//! | no manager | between [`SHORTEST`] and [`LONG`], as it paid lately (below) |
-//! | no manager, and others were seen on our processors (module `load`) | the same, at most [`SHORT`] |
+//! | no manager, and nobody else was seen on our processors lately (module `load`) | [`HOT`] |
+//! | no manager, and others were seen | between [`SHORTEST`] and [`SHORT`], as it paid lately (below) |
 //! | `Waiting::Active` | for ever, unless the team is too large; who has no work at all: [`SHORT`] where the manager says that processors are wanted elsewhere |
 //! | `Waiting::Passive` | not at all |
 //! The situation is looked at again while spinning, so that a lost processor ends the spinning at once.
@@ -25,8 +25,8 @@
 //!
 //! # Learning
 //! Each thread doubles its limit after a wait that spinning for [`LONG`] would have covered, whether it slept in it or
-//! not, and halves it after a longer one. On a quiet machine waits are short and threads stay awake; beside other
-//! programs a partner that lost its processor is away for milliseconds, and after a few such waits nobody spins for it.
+//! not, and halves it after a longer one: beside other programs a partner that lost its processor is away for milliseconds, and
+//! after a few such waits nobody spins for it.
 
 use crate::config::Waiting;
 use crate::engine_state::engine;
@@ -43,12 +43,13 @@ use platform::clock::Ticks;
 use platform::scheduling::yield_processor;
 use std::cell::Cell;
 
-/// Microseconds of spinning in a team that nobody disturbs.
+/// Microseconds of spinning in a team that nobody disturbs: serial parts of a millisecond are many, and each sleep behind one costs
+/// the next region a wake-up.
 pub const HOT: u64 = 2000;
 /// Microseconds of spinning while others may want the processor: about twice the cost of a bound wake.
 pub const SHORT: u64 = 50;
-/// The most microseconds that a thread spins when nobody tells it whether others want the processor.
-pub const LONG: u64 = 190;
+/// Microseconds of waiting that a partner may need which has its processor.
+const LONG: u64 = 190;
 /// The fewest microseconds that adaptive spinning falls to.
 pub const SHORTEST: u64 = 5;
 
@@ -60,7 +61,7 @@ const LOOKS_PER_READING: u32 = 32;
 /// slice.
 const HAND_OVERS: u32 = 3;
 
-/// A thread's experience with spinning, for the case without a manager.
+/// A thread's experience with spinning beside others, for the case without a manager.
 #[derive(Debug)]
 pub(crate) struct Patience {
     /// Microseconds.
@@ -70,13 +71,17 @@ pub(crate) struct Patience {
 
 impl Patience {
     pub(crate) const fn new() -> Self {
-        Self { limit: Cell::new(LONG), strangers: Strangers::new() }
+        Self { limit: Cell::new(SHORT), strangers: Strangers::new() }
     }
 
     /// Learns from a wait of so many ticks.
     pub(crate) fn learn(&self, waited: u64) {
         let limit = self.limit.get();
-        self.limit.set(if waited <= Ticks::about_us(LONG) { (limit * 2).min(LONG) } else { (limit / 2).max(SHORTEST) });
+        self.limit.set(if waited <= Ticks::about_us(LONG) {
+            (limit * 2).min(SHORT)
+        } else {
+            (limit / 2).max(SHORTEST)
+        });
     }
 }
 
@@ -157,8 +162,8 @@ pub(crate) fn limit(local: &Local, crowd: u32, wait: Wait) -> u64 {
         Waiting::Auto => match sizer.lease() {
             Lease::Dedicated => HOT,
             Lease::Wanted => SHORT,
-            Lease::Unmanaged if engine.load().is_seen() => local.patience().limit.get().min(SHORT),
-            Lease::Unmanaged => local.patience().limit.get(),
+            Lease::Unmanaged if engine.load().is_seen() => local.patience().limit.get(),
+            Lease::Unmanaged => HOT,
         },
     }
 }
