@@ -338,6 +338,12 @@ impl Engine {
         threads <= sizer.limit() && (sizer.knows_processors() || threads <= self.processors())
     }
 
+    /// True when all threads that the engine has ever started, and the outermost masters, have a processor each.
+    pub(crate) fn has_processor_for_each(&self) -> bool {
+        // ORDERING: Relaxed - a hint.
+        self.created.load(Relaxed) + self.masters.load(Relaxed).max(1) <= self.processors()
+    }
+
     /// Counts a new outermost master, the calling thread.
     pub(crate) fn enroll_master(&self) -> Arc<Share> {
         let share = self.shares.enroll(Some(affinity::current_tid()));

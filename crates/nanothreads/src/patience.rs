@@ -6,8 +6,9 @@
 //! | more threads than the program has processors now (nested teams and other masters' counted), or than there are where the program said how many threads it wants | not at all: hands over at once, for [`SHORT`] where nobody takes it, then sleeps |
 //! | manager says that nobody else wants a processor | [`HOT`]: the team of a dedicated machine stays hot |
 //! | manager, processors are wanted elsewhere | [`SHORT`] |
-//! | no manager, and nobody else was seen on our processors lately (module `load`) | [`HOT`] |
-//! | no manager, and others were seen | between [`SHORTEST`] and [`SHORT`], as it paid lately (below) |
+//! | no manager | between [`SHORTEST`] and [`LONG`], as it paid lately (below) |
+//! | no manager, and others were seen on our processors (module `load`) | the same, at most [`SHORT`] |
+//! | no manager, nobody was seen, `Waiting::Hot`, and as many threads as processors at most were ever started (others would have to sleep for each other) | [`HOT`] |
 //! | `Waiting::Active` | for ever, unless the team is too large; who has no work at all: [`SHORT`] where the manager says that processors are wanted elsewhere |
 //! | `Waiting::Passive` | not at all |
 //! The situation is looked at again while spinning, so that a lost processor ends the spinning at once.
@@ -25,8 +26,8 @@
 //!
 //! # Learning
 //! Each thread doubles its limit after a wait that spinning for [`LONG`] would have covered, whether it slept in it or
-//! not, and halves it after a longer one: beside other programs a partner that lost its processor is away for milliseconds, and
-//! after a few such waits nobody spins for it.
+//! not, and halves it after a longer one. On a quiet machine waits are short and threads stay awake; beside other
+//! programs a partner that lost its processor is away for milliseconds, and after a few such waits nobody spins for it.
 
 use crate::config::Waiting;
 use crate::engine_state::engine;
@@ -48,8 +49,8 @@ use std::cell::Cell;
 pub const HOT: u64 = 2000;
 /// Microseconds of spinning while others may want the processor: about twice the cost of a bound wake.
 pub const SHORT: u64 = 50;
-/// Microseconds of waiting that a partner may need which has its processor.
-const LONG: u64 = 190;
+/// The most microseconds that adaptive spinning grows to.
+pub const LONG: u64 = 190;
 /// The fewest microseconds that adaptive spinning falls to.
 pub const SHORTEST: u64 = 5;
 
@@ -61,7 +62,7 @@ const LOOKS_PER_READING: u32 = 32;
 /// slice.
 const HAND_OVERS: u32 = 3;
 
-/// A thread's experience with spinning beside others, for the case without a manager.
+/// A thread's experience with spinning, for the case without a manager.
 #[derive(Debug)]
 pub(crate) struct Patience {
     /// Microseconds.
@@ -71,17 +72,13 @@ pub(crate) struct Patience {
 
 impl Patience {
     pub(crate) const fn new() -> Self {
-        Self { limit: Cell::new(SHORT), strangers: Strangers::new() }
+        Self { limit: Cell::new(LONG), strangers: Strangers::new() }
     }
 
     /// Learns from a wait of so many ticks.
     pub(crate) fn learn(&self, waited: u64) {
         let limit = self.limit.get();
-        self.limit.set(if waited <= Ticks::about_us(LONG) {
-            (limit * 2).min(SHORT)
-        } else {
-            (limit / 2).max(SHORTEST)
-        });
+        self.limit.set(if waited <= Ticks::about_us(LONG) { (limit * 2).min(LONG) } else { (limit / 2).max(SHORTEST) });
     }
 }
 
@@ -159,11 +156,12 @@ pub(crate) fn limit(local: &Local, crowd: u32, wait: Wait) -> u64 {
         Waiting::Active if wait == Wait::Idle && sizer.lease() == Lease::Wanted => SHORT,
         Waiting::Active => u64::MAX,
         Waiting::Passive => 0,
-        Waiting::Auto => match sizer.lease() {
+        waiting @ (Waiting::Auto | Waiting::Hot) => match sizer.lease() {
             Lease::Dedicated => HOT,
             Lease::Wanted => SHORT,
-            Lease::Unmanaged if engine.load().is_seen() => local.patience().limit.get(),
-            Lease::Unmanaged => HOT,
+            Lease::Unmanaged if engine.load().is_seen() => local.patience().limit.get().min(SHORT),
+            Lease::Unmanaged if waiting == Waiting::Hot && engine.has_processor_for_each() => HOT,
+            Lease::Unmanaged => local.patience().limit.get(),
         },
     }
 }

@@ -246,7 +246,7 @@ fn bind_text(bind: Bind) -> &'static str {
 fn wait_text(waiting: Waiting) -> &'static str {
     match waiting {
         Waiting::Active => "ACTIVE",
-        Waiting::Auto | Waiting::Passive => "PASSIVE",
+        Waiting::Auto | Waiting::Hot | Waiting::Passive => "PASSIVE",
     }
 }
 

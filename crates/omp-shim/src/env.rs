@@ -154,7 +154,7 @@ impl Environment {
             max_active_levels: r.read("OMP_MAX_ACTIVE_LEVELS", |text| limit(text, number)),
             thread_limit: r.read("OMP_THREAD_LIMIT", |text| limit(text, positive)),
             stack_size,
-            wait_policy: r.read("OMP_WAIT_POLICY", wait_policy).unwrap_or_default(),
+            wait_policy: r.read("OMP_WAIT_POLICY", wait_policy).unwrap_or(Waiting::Hot),
             proc_bind: r.read("OMP_PROC_BIND", proc_bind).unwrap_or_default(),
             places,
             cpu_affinity,
