@@ -92,7 +92,10 @@ fn main() -> ExitCode {
     cases.extend(DEALT.iter().map(|&case| dealt(case)));
     cases.extend(TASKS.iter().map(|&construct| tasks(construct)));
     cases.push(nested());
-    cases.extend([("a task for a thread that waits", 5_000), ("a task for a thread that waited for 0.4 ms", 400_000)].map(taking));
+    cases.extend(
+        [("a task for a thread that waits", 5_000), ("a task for a thread that waited for 0.4 ms", 400_000)]
+            .map(taking),
+    );
     harness::run(Bench { name: "openmp", cases, seconds: 300.0 })
 }
 
