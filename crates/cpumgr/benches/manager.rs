@@ -62,8 +62,8 @@ fn numbers(answer: &str) -> Vec<u64> {
     answer.split(' ').map(|number| number.parse().unwrap()).collect()
 }
 
-/// What is to be reached of a way through the manager, measured beside a bare chain. The chain itself takes from 29 to 110 us here,
-/// by the hour; the ratio says what of it is the manager's.
+/// What is to be reached of a way through the manager, measured beside a bare chain. The chain itself takes from 29 to
+/// more than 200 us here, by the hour; the ratio says what of it is the manager's.
 fn latency_bars(what: &str, times: &Times, chain: &Times) {
     bar(&format!("{what}, p50"), times.at(50), Duration::from_micros(80));
     println!("{:44} {:>14.2}", "  that to the chain's", times.at(50).as_secs_f64() / chain.at(50).as_secs_f64());

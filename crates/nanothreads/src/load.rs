@@ -13,7 +13,7 @@
 //! spinning takes time from the program itself. Looked at with the quota ([`crate::sizer`]), every 100 ms.
 //!
 //! # What follows
-//! For [`KEEP`] microseconds after the last evidence of any thread, or longer where it came back soon the last times ([`next_keep`]):
+//! For [`KEEP`] microseconds after the last evidence of any thread, longer where it came back soon the last times ([`next_keep`]):
 //! - recoverable regions let the master take back what others have not begun ([`crate::slot`]),
 //! - nobody spins longer than [`SHORT`](crate::patience::SHORT).
 //!
@@ -43,23 +43,37 @@ pub(crate) struct Load {
     keep: AtomicU64,
 }
 
-/// Microseconds for which new evidence holds, of which the last one held for `keep` and ended so many microseconds ago (`None`: it
-/// holds still). What comes back within [`KEEP`] had not gone.
-fn next_keep(keep: u64, ended: Option<u64>) -> u64 {
-    match ended {
-        None => keep.max(KEEP),
-        Some(ended) if ended < KEEP => keep.saturating_mul(2).clamp(KEEP, MOST),
-        Some(_) => KEEP,
+/// What the evidence before has come to when there is new one.
+#[derive(Clone, Copy)]
+enum Before {
+    Holds,
+    /// It ended less than [`KEEP`] ago: what comes back so soon had not gone.
+    JustEnded,
+    /// It ended longer ago, or there was none.
+    Gone,
+}
+
+/// Microseconds for which new evidence holds, when the last one held for `keep`.
+fn next_keep(keep: u64, before: Before) -> u64 {
+    match before {
+        Before::Holds => keep,
+        Before::JustEnded => keep.saturating_mul(2).min(MOST),
+        Before::Gone => KEEP,
     }
 }
 
 impl Load {
     /// Notes that a thread just had no processor.
     pub(crate) fn note(&self) {
-        // ORDERING: Relaxed throughout - hints that publish nothing. Of threads that note at once the last one's holds.
+        // ORDERING: Relaxed throughout - hints that publish nothing. Of threads that note at once the last one's holds, which may have
+        // seen the other one's `keep`: then it holds twice as long, at most [`MOST`].
         let (now, end) = (Ticks::now().raw(), self.end.load(Relaxed));
-        let ended = (end <= now).then(|| if now - end < Ticks::about_us(KEEP) { 0 } else { KEEP });
-        let keep = next_keep(self.keep.load(Relaxed), ended);
+        let before = match now.checked_sub(end) {
+            None => Before::Holds,
+            Some(since) if end != 0 && since < Ticks::about_us(KEEP) => Before::JustEnded,
+            Some(_) => Before::Gone,
+        };
+        let keep = next_keep(self.keep.load(Relaxed), before).max(KEEP);
         let end = now.saturating_add(Ticks::about_us(keep)).max(1);
         self.keep.store(keep, Relaxed);
         self.end.store(end, Relaxed);
@@ -89,12 +103,12 @@ mod tests {
 
     #[test]
     fn evidence_that_comes_back_holds_longer_and_what_stays_away_is_forgotten() {
-        assert_eq!(next_keep(0, Some(KEEP)), KEEP);
-        assert_eq!(next_keep(KEEP, None), KEEP);
-        let again = std::iter::successors(Some(KEEP), |keep| Some(next_keep(*keep, Some(KEEP - 1))));
+        assert_eq!(next_keep(0, Before::Gone), KEEP);
+        assert_eq!(next_keep(KEEP, Before::Holds), KEEP);
+        let again = std::iter::successors(Some(KEEP), |keep| Some(next_keep(*keep, Before::JustEnded)));
         assert_eq!(again.take(6).collect::<Vec<_>>(), [1, 2, 4, 8, 8, 8].map(|times| times * KEEP));
-        assert_eq!(next_keep(MOST, None), MOST);
-        assert_eq!(next_keep(MOST, Some(KEEP)), KEEP);
+        assert_eq!(next_keep(MOST, Before::Holds), MOST);
+        assert_eq!(next_keep(MOST, Before::Gone), KEEP);
     }
 
     #[test]

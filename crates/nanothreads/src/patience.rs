@@ -8,7 +8,7 @@
 //! | manager, processors are wanted elsewhere | [`SHORT`] |
 //! | no manager | between [`SHORTEST`] and [`LONG`], as it paid lately (below) |
 //! | no manager, and others were seen on our processors (module `load`) | the same, at most [`SHORT`] |
-//! | no manager, nobody was seen, `Waiting::Hot`, and as many threads as processors at most were ever started (others would have to sleep for each other) | [`HOT`] |
+//! | no manager, nobody was seen, `Waiting::Hot`, and there were never more threads than processors (else one that is hot may keep an inner team's thread from its processor) | [`HOT`] |
 //! | `Waiting::Active` | for ever, unless the team is too large; who has no work at all: [`SHORT`] where the manager says that processors are wanted elsewhere |
 //! | `Waiting::Passive` | not at all |
 //! The situation is looked at again while spinning, so that a lost processor ends the spinning at once.

@@ -3,6 +3,7 @@
 
 use nanothreads::{Team, Waiting, builder, engine};
 use platform::affinity::affinity;
+use platform::cgroup::{Limits, usable_processors};
 use std::time::{Duration, Instant};
 
 /// As long as under a manager that says that the machine is the program's.
@@ -18,7 +19,8 @@ fn patience(team: &Team) -> Vec<u64> {
 
 #[test]
 fn a_team_that_nobody_disturbs_stays_hot_until_there_are_more_threads_than_processors() {
-    let processors = affinity(None).expect("this thread's mask").len();
+    let limits = Limits::read().expect("control groups, or none");
+    let processors = usable_processors(&affinity(None).expect("this thread's mask"), &limits);
     if processors < 2 {
         println!("skipped: one processor, on which nobody spins for another one");
         return;

@@ -81,8 +81,8 @@ pub(super) fn own(client: &Client) -> String {
     monotonic_ns().to_string()
 }
 
-/// Virtual processor 1 is on its processor, releases it after a pause in which it did so, says when that was, and sleeps. `late`: it has none any
-/// more.
+/// Virtual processor 1 is on its processor, releases it after a pause in which it did so, says when that was, and sleeps.
+/// `late`: it has none any more.
 pub(super) fn release(client: &Arc<Client>, pause: Duration, before: Before) -> String {
     let client = Arc::clone(client);
     let releaser = std::thread::spawn(move || {

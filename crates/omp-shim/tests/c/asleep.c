@@ -9,8 +9,8 @@ int main(void) {
 #pragma omp parallel num_threads(2)
   if (omp_get_thread_num() == 0) {
     for (int round = 0; round < 60; round++) {
-      /* Long enough to fall asleep, without a scheduling point. */
-      struct timespec pause = {0, 1000000};
+      /* Longer than a hot thread spins (2 ms), without a scheduling point. */
+      struct timespec pause = {0, 4000000};
       nanosleep(&pause, NULL);
 #pragma omp task shared(taken)
       taken++;
