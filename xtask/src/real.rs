@@ -12,7 +12,7 @@ pub(crate) struct Options {
     /// Programs, separated by commas; default: all (`tests/real/README.md` lists them).
     #[arg(long, value_name = "NAMES")]
     only: Option<String>,
-    /// Runs of each kind; the table has their medians.
+    /// Runs of each kind; the table has the medians of their times (alone each run has several).
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     repeats: u32,
     /// Seconds after which a run is killed.
