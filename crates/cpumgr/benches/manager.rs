@@ -5,6 +5,7 @@
 //! a whole, as it is where it is used.) Each value that has a bar is printed beside it. Needs two processors and a quiet machine.
 #![allow(clippy::unwrap_used, reason = "a bench that cannot go on fails")]
 
+use std::io::Write;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -14,7 +15,7 @@ use platform::clock::monotonic_ns;
 #[path = "../tests/support/mod.rs"]
 mod support;
 
-use support::{Before, Compiled, Manager, Program, Releases, Times, bare_squeeze, chain, two_processors};
+use support::{Before, Compiled, End, Manager, Program, Releases, Times, bare_squeeze, chain, two_processors};
 
 /// A part of the bench, for some processors.
 type Part = fn(&str);
@@ -62,29 +63,64 @@ fn numbers(answer: &str) -> Vec<u64> {
     answer.split(' ').map(|number| number.parse().unwrap()).collect()
 }
 
-/// What is to be reached of a way through the manager, measured beside a bare chain. The chain itself takes from 29 to
-/// more than 200 us here, by the hour; the ratio says what of it is the manager's.
+/// What is to be reached of a way through the manager, measured beside a bare chain. Where idle processors are halted, the chain
+/// itself takes from 29 to more than 200 us here, by the hour; the ratio says what of it is the manager's.
 fn latency_bars(what: &str, times: &Times, chain: &Times) {
     bar(&format!("{what}, p50"), times.at(50), Duration::from_micros(80));
     println!("{:44} {:>14.2}", "  that to the chain's", times.at(50).as_secs_f64() / chain.at(50).as_secs_f64());
     bar(&format!("{what}, p99 (bar: 3 x the chain's)"), times.at(99), chain.at(99) * 3);
 }
 
+/// What idle processors do meanwhile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Idle {
+    /// What the machine has them do. A virtual one halts, and to wake it takes the hypervisor 45 us and more on a busy host.
+    Default,
+    /// They look for work without rest, as on machines that are set up for short answers.
+    Awake,
+}
+
+/// By the kernel's interface for that (`PM QoS`), which is root's: idle processors rest in no state that takes longer than 0 us to
+/// leave, as long as the file is open.
+fn stay_awake() -> std::io::Result<std::fs::File> {
+    let mut latency = std::fs::File::options().write(true).open("/dev/cpu_dma_latency")?;
+    latency.write_all(&0_i32.to_ne_bytes())?;
+    Ok(latency)
+}
+
+/// Calls `part` for each way in which a thread asks.
+fn in_each_way(mut part: impl FnMut(Before)) {
+    for idle in [Idle::Default, Idle::Awake] {
+        let held = (idle == Idle::Awake).then(stay_awake).transpose();
+        let what = match (idle, &held) {
+            (Idle::Default, _) => "do as always",
+            (Idle::Awake, Ok(_)) => "stay awake (/dev/cpu_dma_latency: 0)",
+            (Idle::Awake, Err(error)) => {
+                println!("# skipped: idle processors cannot be kept awake, /dev/cpu_dma_latency: {error}");
+                continue;
+            }
+        };
+        for before in Before::ALL {
+            println!("# idle processors {what}; by a thread that {before}");
+            part(before);
+        }
+    }
+}
+
 fn requests(cpus: &str) {
     let manager = Manager::start(&["--cpus", cpus]);
     let mut program = manager.program(1, 2);
-    for before in Before::ALL {
-        println!("# by a thread that {before}");
+    in_each_way(|before| {
         let mut times: (Vec<u64>, Vec<u64>) = Default::default();
         // In turn, so that both see the same machine.
         for _ in 0..5 {
-            times.0.extend(chain(40, before));
+            times.0.extend(chain(40, before, End::Elsewhere));
             times.1.extend(numbers(&program.ask(&format!("time-requests 40 {before}"))));
         }
         let chain = line("bare chain: eventfd to futex", times.0);
         let granted = line("request to granted virtual processor running", times.1);
         latency_bars("request to running", &granted, &chain);
-    }
+    });
 }
 
 /// From a release to a virtual processor of another program that runs on what was released: the head of
@@ -93,24 +129,22 @@ fn releases(_: &str) {
     let all = affinity(None).unwrap();
     for width in [2, 4].into_iter().filter(|width| *width <= all.len()) {
         let mut programs = Releases::begin(&all.iter().take(width).collect());
-        for before in Before::ALL {
-            println!("# by a thread that {before}");
+        in_each_way(|before| {
             let mut times: (Vec<u64>, Vec<u64>) = Default::default();
             programs.late = 0;
             // In turn, so that both see the same machine.
             for _ in 0..5 {
-                times.0.extend(chain(40, before));
+                times.0.extend(chain(40, before, End::There));
                 times.1.extend((0..40).filter_map(|_| programs.time(Duration::from_millis(5), before)));
             }
             let chain = line("bare chain: eventfd to futex", times.0);
             println!("{:44} {} of 200", "releases that say nothing: late", programs.late);
             if times.1.is_empty() {
-                println!("bar unmet: no release came in time");
-                continue;
+                return println!("bar unmet: no release came in time");
             }
             let released = line(programs.what(), times.1);
             latency_bars("release to running", &released, &chain);
-        }
+        });
     }
 }
 

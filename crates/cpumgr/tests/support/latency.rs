@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use platform::affinity::{CpuId, CpuSet, current_tid, set_affinity};
+use platform::affinity::{CpuId, CpuSet, affinity, current_tid, set_affinity};
 use platform::clock::monotonic_ns;
 use platform::event::Doorbell;
 use platform::futex::SharedFutex;
@@ -50,12 +50,28 @@ impl Times {
     }
 }
 
-/// A thread that waits for an eventfd and wakes another one by a futex: what no manager can beat. Who rings
-/// did so before.
-pub(crate) fn chain(count: usize, before: Before) -> Vec<u64> {
+/// Where the last thread of a bare chain runs, as that of the way which it is compared to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum End {
+    /// On the processor of the thread that rang, which sleeps: after a release.
+    There,
+    /// On another one: after a request.
+    Elsewhere,
+}
+
+/// A thread that waits for an eventfd and wakes another one by a futex: what no manager can beat that sleeps. Who rings did so
+/// before. The first and the last one are bound: left alone, the kernel runs them all on the first one's processor in half of the
+/// rounds if that one slept, and no other processor is woken.
+pub(crate) fn chain(count: usize, before: Before, end: End) -> Vec<u64> {
     let bell = Arc::new(Doorbell::new().unwrap());
     let word = Arc::new(SharedFutex::new(0));
     let woken = Arc::new(AtomicU64::new(0));
+    let cpus = affinity(None).unwrap();
+    let here = cpus.first().unwrap();
+    let there = match end {
+        End::There => here,
+        End::Elsewhere => cpus.last().unwrap(),
+    };
     let middle = {
         let (bell, word) = (Arc::clone(&bell), Arc::clone(&word));
         std::thread::spawn(move || {
@@ -67,9 +83,10 @@ pub(crate) fn chain(count: usize, before: Before) -> Vec<u64> {
             }
         })
     };
-    let end = {
+    let last = {
         let (word, woken) = (Arc::clone(&word), Arc::clone(&woken));
         std::thread::spawn(move || {
+            set_affinity(None, &CpuSet::single(there)).unwrap();
             for _ in 0..count {
                 while word.word().load(Ordering::SeqCst) == 0 {
                     let _how = word.wait(0, None);
@@ -79,23 +96,27 @@ pub(crate) fn chain(count: usize, before: Before) -> Vec<u64> {
             }
         })
     };
-    let mut times = Vec::new();
-    for _ in 0..count {
-        before.pass(Duration::from_millis(6));
-        woken.store(0, Ordering::SeqCst);
-        let begin = monotonic_ns();
-        bell.ring().unwrap();
-        let at = loop {
-            match woken.load(Ordering::SeqCst) {
-                0 => std::thread::sleep(Duration::from_micros(100)),
-                at => break at,
-            }
-        };
-        times.push(at.saturating_sub(begin));
-    }
+    let first = std::thread::spawn(move || {
+        set_affinity(None, &CpuSet::single(here)).unwrap();
+        let mut times = Vec::new();
+        for _ in 0..count {
+            before.pass(Duration::from_millis(6));
+            woken.store(0, Ordering::SeqCst);
+            let begin = monotonic_ns();
+            bell.ring().unwrap();
+            let at = loop {
+                match woken.load(Ordering::SeqCst) {
+                    0 => std::thread::sleep(Duration::from_micros(100)),
+                    at => break at,
+                }
+            };
+            times.push(at.saturating_sub(begin));
+        }
+        times
+    });
     middle.join().unwrap();
-    end.join().unwrap();
-    times
+    last.join().unwrap();
+    first.join().unwrap()
 }
 
 /// Two programs of which one releases processors and the other one gets them; see the module head.

@@ -30,7 +30,7 @@ mod times;
 pub(crate) use actor::act_as_a_program;
 pub(crate) use before::Before;
 pub(crate) use compiled::Compiled;
-pub(crate) use latency::{Releases, Times, bare_squeeze, chain};
+pub(crate) use latency::{End, Releases, Times, bare_squeeze, chain};
 pub(crate) use manager::{CPUMGR, EndManagers, Manager, cpumgr, processes_of};
 pub(crate) use others::eventually_alone;
 pub(crate) use program::{Program, Seen};
