@@ -32,13 +32,14 @@ const KEEP: u64 = 100_000;
 /// slices.
 const MOST: u64 = 8 * KEEP;
 
+/// Evidence was not seen to have ended.
+const HOLDS: u64 = 1;
+
 /// See the module head.
 #[derive(Debug, Default)]
 pub(crate) struct Load {
-    /// Ticks until which the last evidence holds; 0 when there is none.
+    /// Ticks until which the last evidence holds or held, without their lowest bit, which is [`HOLDS`]; 0 when there was none.
     until: AtomicU64,
-    /// The same, also of evidence that holds no more.
-    end: AtomicU64,
     /// Microseconds for which the last evidence holds.
     keep: AtomicU64,
 }
@@ -67,24 +68,22 @@ impl Load {
     pub(crate) fn note(&self) {
         // ORDERING: Relaxed throughout - hints that publish nothing. Of threads that note at once the last one's holds, which may have
         // seen the other one's `keep`: then it holds twice as long, at most [`MOST`].
-        let (now, end) = (Ticks::now().raw(), self.end.load(Relaxed));
-        let before = match now.checked_sub(end) {
+        let (now, last) = (Ticks::now().raw(), self.until.load(Relaxed) & !HOLDS);
+        let before = match now.checked_sub(last) {
             None => Before::Holds,
-            Some(since) if end != 0 && since < Ticks::about_us(KEEP) => Before::JustEnded,
+            Some(since) if last != 0 && since < Ticks::about_us(KEEP) => Before::JustEnded,
             Some(_) => Before::Gone,
         };
         let keep = next_keep(self.keep.load(Relaxed), before).max(KEEP);
-        let end = now.saturating_add(Ticks::about_us(keep)).max(1);
         self.keep.store(keep, Relaxed);
-        self.end.store(end, Relaxed);
-        self.until.store(end, Relaxed);
+        self.until.store(now.saturating_add(Ticks::about_us(keep)) | HOLDS, Relaxed);
     }
 
     /// True when the program's processors are used by others as well, as far as was seen lately.
     #[inline]
     pub(crate) fn is_seen(&self) -> bool {
         let until = self.until.load(Relaxed);
-        until != 0 && self.still_holds(until)
+        until & HOLDS != 0 && self.still_holds(until)
     }
 
     #[cold]
@@ -93,7 +92,7 @@ impl Load {
             return true;
         }
         // Fails when newer evidence came meanwhile.
-        self.until.compare_exchange(until, 0, Relaxed, Relaxed).is_err()
+        self.until.compare_exchange(until, until & !HOLDS, Relaxed, Relaxed).is_err()
     }
 }
 
