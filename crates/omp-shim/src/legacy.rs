@@ -36,7 +36,7 @@ pub(crate) struct Open {
 
 /// What the caller and its proxy share.
 struct Shared {
-    team: Team,
+    team: Box<Team>,
     /// Threads of the team; 0 = not known yet.
     size: AtomicU32,
     started: AtomicBool,
@@ -67,7 +67,7 @@ pub(crate) fn start(body: Body, data: *mut c_void, asked: u32, prepare: impl FnO
         proxy: WaitPoint::new(),
     });
     let (got, proxy) = if size.threads > 1 { reserve(size, &shared) } else { (1, None) };
-    let team = &shared.team;
+    let team: &Team = &shared.team;
     team.open(parent, got, body, data, &icvs, 0);
     size.settle(parent, team, got);
     prepare(parent, team);
@@ -119,7 +119,7 @@ unsafe fn proxy(data: *const (), member: Member) {
         shared.proxy.sleep_until(|| shared.ended.load(Acquire).into());
     } else {
         // SAFETY: caller's contract.
-        unsafe { region::member(ptr::from_ref(&shared.team).cast(), member) };
+        unsafe { region::member(ptr::from_ref::<Team>(&shared.team).cast(), member) };
     }
 }
 

@@ -47,8 +47,8 @@ pub(crate) fn create<'a>() -> &'a Frame {
     frame
 }
 
-fn new_root(icvs: Icvs, team: impl FnOnce(Icvs) -> Team) -> Box<Root> {
-    let team = Box::new(team(icvs));
+fn new_root(icvs: Icvs, team: impl FnOnce(Icvs) -> Box<Team>) -> Box<Root> {
+    let team = team(icvs);
     let root = Box::new(Root { frame: Frame::new(&team, 0, icvs), _team: team });
     root.frame.settle();
     root

@@ -138,51 +138,82 @@ impl Drop for Team {
 }
 
 impl Team {
-    fn new(icvs: Icvs) -> Self {
-        Self {
-            orders: CachePadded::new(Orders {
-                size: Steady::new(1),
-                level: Steady::new(0),
-                active_level: Steady::new(0),
-                body: Steady::new(None),
-                data: Steady::new(ptr::null_mut()),
-                icvs: Steady::new(icvs),
-                bind: Steady::new(icvs.bind),
-                displayed: Steady::new(0),
-                parent: Steady::new(ptr::null()),
-                league: Steady::new(League { number: 0, count: 1, counter: ptr::null() }),
-                group: Steady::new(ptr::null()),
-                laid_out: Steady::new(false),
-                calm: Steady::new(false),
-            }),
-            counts: CachePadded::new(Counts { constructs: Steady::new(0), singles: Steady::new(0) }),
-            met: CachePadded::new(Steady::new((0, 0))),
-            calmness: Calmness::default(),
-            barriers: Barriers::default(),
-            members: UnsafeCell::new(Vec::new()),
-            ring: Ring::new(),
-            singles: CachePadded::new(AtomicU32::new(0)),
-            copied: CachePadded::new(AtomicPtr::new(ptr::null_mut())),
-            tasks: Queues::new(),
-            wait: WaitPoint::new(),
-            cancelled: AtomicBool::new(false),
-            construct_cancelled: AtomicBool::new(false),
-            cancel_barrier: CachePadded::default(),
-            threads: AtomicU32::new(1),
-            is_of_thread: false,
+    /// A new one. Made in its place on the heap, field by field: all of it is 11 KB, and who makes one may have a stack of 16 (the
+    /// least that a thread can have), or be a thousand regions deep.
+    #[cold]
+    #[inline(never)]
+    fn boxed(icvs: Icvs) -> Box<Self> {
+        let mut team = Box::<Self>::new_uninit();
+        let this = team.as_mut_ptr();
+        let orders = Orders {
+            size: Steady::new(1),
+            level: Steady::new(0),
+            active_level: Steady::new(0),
+            body: Steady::new(None),
+            data: Steady::new(ptr::null_mut()),
+            icvs: Steady::new(icvs),
+            bind: Steady::new(icvs.bind),
+            displayed: Steady::new(0),
+            parent: Steady::new(ptr::null()),
+            league: Steady::new(League { number: 0, count: 1, counter: ptr::null() }),
+            group: Steady::new(ptr::null()),
+            laid_out: Steady::new(false),
+            calm: Steady::new(false),
+        };
+        // SAFETY: - `this` is the new box, which nobody else sees before it is whole.
+        //         - each field is written once, the ring by its own means; the pattern below names them all, so that one more is
+        //           noticed by the compiler.
+        unsafe {
+            (&raw mut (*this).orders).write(CachePadded::new(orders));
+            (&raw mut (*this).counts)
+                .write(CachePadded::new(Counts { constructs: Steady::new(0), singles: Steady::new(0) }));
+            (&raw mut (*this).met).write(CachePadded::new(Steady::new((0, 0))));
+            (&raw mut (*this).calmness).write(Calmness::default());
+            (&raw mut (*this).barriers).write(Barriers::default());
+            (&raw mut (*this).members).write(UnsafeCell::new(Vec::new()));
+            Ring::init(&raw mut (*this).ring);
+            (&raw mut (*this).singles).write(CachePadded::new(AtomicU32::new(0)));
+            (&raw mut (*this).copied).write(CachePadded::new(AtomicPtr::new(ptr::null_mut())));
+            (&raw mut (*this).tasks).write(Queues::new());
+            (&raw mut (*this).wait).write(WaitPoint::new());
+            (&raw mut (*this).cancelled).write(AtomicBool::new(false));
+            (&raw mut (*this).construct_cancelled).write(AtomicBool::new(false));
+            (&raw mut (*this).cancel_barrier).write(CachePadded::default());
+            (&raw mut (*this).threads).write(AtomicU32::new(1));
+            (&raw mut (*this).is_of_thread).write(false);
+            let team = team.assume_init();
+            let Self {
+                orders: _,
+                counts: _,
+                met: _,
+                calmness: _,
+                barriers: _,
+                members: _,
+                ring: _,
+                singles: _,
+                copied: _,
+                tasks: _,
+                wait: _,
+                cancelled: _,
+                construct_cancelled: _,
+                cancel_barrier: _,
+                threads: _,
+                is_of_thread: _,
+            } = &*team;
+            team
         }
     }
 
     /// The team that a thread has outside all regions of this copy of the library.
-    pub(crate) fn of_thread(icvs: Icvs) -> Self {
+    pub(crate) fn of_thread(icvs: Icvs) -> Box<Self> {
         let mut team = Self::initial(icvs, 0, 1);
         team.is_of_thread = true;
         team
     }
 
     /// The team of an initial task: team `number` of a league of `count`.
-    pub(crate) fn initial(icvs: Icvs, number: u32, count: u32) -> Self {
-        let team = Self::new(icvs);
+    pub(crate) fn initial(icvs: Icvs, number: u32, count: u32) -> Box<Self> {
+        let team = Self::boxed(icvs);
         team.orders.league.set(League { number, count, counter: ptr::null() });
         team.make_room(1);
         team.barriers.select(1);
@@ -321,7 +352,7 @@ impl Team {
         let member = unsafe { &(&*self.members.get())[id as usize] };
         let cell = &member.children[usize::from(size == 1)];
         // A task that the member runs inside its own region may fork again: the cell is empty then.
-        let team = cell.take().unwrap_or_else(|| Box::new(Team::new(self.orders.icvs.get())));
+        let team = cell.take().unwrap_or_else(|| Team::boxed(self.orders.icvs.get()));
         let result = use_team(&team);
         cell.set(Some(team));
         result

@@ -161,9 +161,18 @@ impl Construct {
 pub(crate) struct Ring([Construct; RING as usize]);
 
 impl Ring {
-    /// A ring whose next construct is number 0.
-    pub(crate) fn new() -> Self {
-        Self(std::array::from_fn(|number| Construct::new(number as u64)))
+    /// Makes a ring at `place` whose next construct is number 0: one construct after the other, since all of them are too much for
+    /// a small stack.
+    ///
+    /// # Safety
+    /// - `place` is valid for writes and aligned; what is there is not dropped.
+    pub(crate) unsafe fn init(place: *mut Self) {
+        // SAFETY: - as told to this; a `Ring` is nothing but the array.
+        let constructs = unsafe { &raw mut (*place).0 }.cast::<Construct>();
+        for number in 0..RING {
+            // SAFETY: - an element of the array.
+            unsafe { constructs.add(number as usize).write(Construct::new(number)) };
+        }
     }
 
     fn slot(&self, number: u64) -> &Construct {

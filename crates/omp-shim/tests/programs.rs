@@ -34,6 +34,13 @@ fn regions_behave_the_same_bound_and_waiting_actively_or_passively() {
 }
 
 #[test]
+fn the_smallest_stacks_are_enough_and_thousands_of_regions_fit_into_each_other() {
+    run("stacks", &[("OMP_STACKSIZE", "16K")]);
+    run("stacks", &[("OMP_STACKSIZE", "16K"), ("OMP_WAIT_POLICY", "passive"), ("OMP_PROC_BIND", "true")]);
+    run("stacks", &[("OMP_STACKSIZE", "16K"), ("NANOS_STAND_IN", "off")]);
+}
+
+#[test]
 fn a_threads_errno_is_the_same_behind_every_construct() {
     run("errno", &[]);
     run("errno", &[("OMP_WAIT_POLICY", "active"), ("OMP_PROC_BIND", "true")]);
