@@ -36,7 +36,7 @@ use crate::local::Local;
 use crate::managed::Managed;
 use crate::safe_point;
 use crate::sizer::Lease;
-use crate::strangers::Strangers;
+use crate::strangers::{BUDGET, Strangers};
 use crate::vp::Vp;
 use crate::wait_point::{Look, WaitPoint};
 use platform::affinity::{Tid, current_cpu};
@@ -72,7 +72,7 @@ pub(crate) struct Patience {
 
 impl Patience {
     pub(crate) const fn new() -> Self {
-        Self { limit: Cell::new(LONG), strangers: Strangers::new() }
+        Self { limit: Cell::new(LONG), strangers: Strangers::new(&BUDGET) }
     }
 
     /// Learns from a wait of so many ticks.

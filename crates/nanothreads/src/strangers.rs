@@ -10,6 +10,9 @@
 //! half of that, then a stranger had the processor. After a wait that took as long, the next [`CLOSE`] are compared with the
 //! processor time of the process, which takes two system calls. One more such wait among them is evidence; a partner that works
 //! for long, or a lone interruption, is none.
+//! The kernel adds up all threads of the process for that, and in a team of many threads on a processor every wait takes long: looks
+//! cost the process at most one part in [`SHARE`] of the time ([`Budget`]). Without that 60 masters with 64 threads each on two
+//! processors spent 71 % of their time in looks.
 //!
 //! Before that, one wait in [`TIMED`] is timed: two or three readings of the clock took 0.03 us of a switch of 1.3. A stranger makes
 //! every wait long, so that it is found some waits later.
@@ -31,6 +34,7 @@ use crate::load::HOLE;
 use platform::affinity::{CpuId, current_cpu};
 use platform::clock::{Ticks, process_ns};
 use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Waits that are looked at closely after one that took long.
 const CLOSE: u32 = 8;
@@ -39,6 +43,38 @@ const CLOSE: u32 = 8;
 pub(crate) const TIMED: u32 = 5;
 /// Microseconds that evidence holds.
 const KEEP: u64 = 100_000;
+/// After close looks nobody begins others for so many times as long as they took.
+const SHARE: u64 = 32;
+/// The most microseconds that one look is taken to cost: who lost its processor amid it was away for longer.
+const DEAR: u64 = 50;
+
+/// When threads of the process may look closely again.
+#[derive(Debug, Default)]
+pub(crate) struct Budget {
+    /// Ticks until which what was spent is not yet worth more.
+    until: AtomicU64,
+}
+
+impl Budget {
+    pub(crate) const fn new() -> Self {
+        Self { until: AtomicU64::new(0) }
+    }
+
+    fn allows(&self, now: Ticks) -> bool {
+        // ORDERING: Relaxed here and below - what is lost of two threads' costs is a hint's.
+        now.raw() >= self.until.load(Relaxed)
+    }
+
+    /// A look began at `begin` and ends at `now`.
+    fn spend(&self, begin: Ticks, now: Ticks) {
+        let cost = now.since(begin).min(Ticks::about_us(DEAR));
+        let from = self.until.load(Relaxed).max(now.raw());
+        self.until.store(from.saturating_add(cost.saturating_mul(SHARE)), Relaxed);
+    }
+}
+
+/// Of the threads of this process.
+pub(crate) static BUDGET: Budget = Budget::new();
 
 /// A thread's experience with those that get what it yields.
 #[derive(Debug)]
@@ -51,6 +87,7 @@ pub(crate) struct Strangers {
     until: Cell<u64>,
     /// Where it was seen.
     seen_on: Cell<CpuId>,
+    budget: &'static Budget,
 }
 
 /// How a wait by yields is timed.
@@ -78,8 +115,9 @@ impl Timing {
 }
 
 impl Strangers {
-    pub(crate) const fn new() -> Self {
-        Self { close: Cell::new(0), untimed: Cell::new(0), until: Cell::new(0), seen_on: Cell::new(CpuId(0)) }
+    pub(crate) const fn new(budget: &'static Budget) -> Self {
+        let (close, untimed) = (Cell::new(0), Cell::new(0));
+        Self { close, untimed, until: Cell::new(0), seen_on: Cell::new(CpuId(0)), budget }
     }
 
     /// True where they got what was handed over, lately.
@@ -102,7 +140,8 @@ impl Strangers {
     #[inline]
     pub(crate) fn begin(&self) -> Timing {
         if self.close.get() > 0 {
-            return Timing::Close(Ticks::now(), process_ns());
+            let begin = Ticks::now();
+            return Timing::Close(begin, self.ran(begin));
         }
         match self.untimed.get().checked_sub(1) {
             Some(left) => {
@@ -130,7 +169,7 @@ impl Strangers {
             Timing::Sample(begin) => self.judge(begin.elapsed_ticks()),
             Timing::Close(begin, ran) => {
                 let passed = begin.elapsed_ticks();
-                self.compare(passed, Ticks::about_us(process_ns().saturating_sub(ran) / 1000));
+                self.compare(passed, Ticks::about_us(self.ran(Ticks::now()).saturating_sub(ran) / 1000));
                 passed
             }
         }
@@ -142,8 +181,18 @@ impl Strangers {
         if passed < Ticks::about_us(HOLE) {
             return passed * u64::from(TIMED);
         }
-        self.close.set(CLOSE);
+        if self.budget.allows(Ticks::now()) {
+            self.close.set(CLOSE);
+        }
         passed
+    }
+
+    /// Nanoseconds for which the process ran; it is `begin`.
+    #[cold]
+    fn ran(&self, begin: Ticks) -> u64 {
+        let ran = process_ns();
+        self.budget.spend(begin, Ticks::now());
+        ran
     }
 
     /// A wait that was looked at closely took `passed` ticks, in which the process ran for `ran`.
@@ -164,6 +213,11 @@ mod tests {
     use super::*;
     use platform::affinity::{CpuSet, set_affinity};
 
+    /// With a budget of its own: tests run beside each other.
+    fn strangers() -> Strangers {
+        Strangers::new(Box::leak(Box::default()))
+    }
+
     fn long() -> u64 {
         // Measured before the first use: the unit must not change in between.
         Ticks::per_us();
@@ -176,7 +230,7 @@ mod tests {
 
     #[test]
     fn a_wait_that_took_long_is_followed_by_close_looks() {
-        let (strangers, long) = (Strangers::new(), long());
+        let (strangers, long) = (strangers(), long());
         strangers.judge(long / 100);
         assert!(!is_close(strangers.begin()), "a short one");
         assert_eq!(strangers.judge(long), long);
@@ -191,7 +245,7 @@ mod tests {
 
     #[test]
     fn one_wait_in_a_few_is_timed_and_stands_for_all_of_them() {
-        let strangers = Strangers::new();
+        let strangers = strangers();
         let mut timed = 0;
         for _ in 0..10 * TIMED {
             let timing = strangers.begin();
@@ -212,8 +266,41 @@ mod tests {
     }
 
     #[test]
+    fn looks_cost_a_small_part_of_the_time_however_long_the_waits_are() {
+        let (strangers, long) = (strangers(), long());
+        strangers.judge(long);
+        let begin = Ticks::now();
+        for _ in 0..CLOSE {
+            let timing = strangers.begin();
+            assert!(is_close(timing));
+            strangers.end(timing);
+        }
+        let spent = strangers.budget.until.load(Relaxed);
+        assert!(spent > begin.raw());
+        strangers.judge(long);
+        assert!(!is_close(strangers.begin()) || Ticks::now().raw() >= spent, "it looks again at once");
+        while Ticks::now().raw() < spent {
+            std::hint::spin_loop();
+        }
+        strangers.judge(long);
+        assert!(is_close(strangers.begin()));
+    }
+
+    #[test]
+    fn who_was_away_amid_a_look_did_not_look_for_so_long() {
+        long();
+        let (budget, begin) = (Budget::new(), Ticks::now());
+        while begin.elapsed_ticks() <= 2 * Ticks::about_us(DEAR) {
+            std::hint::spin_loop();
+        }
+        let now = Ticks::now();
+        budget.spend(begin, now);
+        assert_eq!(budget.until.load(Relaxed) - now.raw(), SHARE * Ticks::about_us(DEAR));
+    }
+
+    #[test]
     fn a_partner_that_works_for_long_is_no_stranger() {
-        let (strangers, long) = (Strangers::new(), long());
+        let (strangers, long) = (strangers(), long());
         strangers.close.set(CLOSE);
         for left in (0..CLOSE).rev() {
             strangers.compare(long, long - 1000);
@@ -224,7 +311,7 @@ mod tests {
 
     #[test]
     fn strangers_that_were_met_on_a_processor_are_not_on_another_one() {
-        let (strangers, long) = (Strangers::new(), long());
+        let (strangers, long) = (strangers(), long());
         strangers.compare(long, 0);
         strangers.seen_on.set(CpuId(u32::MAX));
         assert!(!strangers.take_turns());
@@ -235,7 +322,7 @@ mod tests {
     fn who_is_away_while_the_process_does_not_run_has_met_strangers_for_a_while() {
         // The evidence is of one processor. The thread is the test's own.
         set_affinity(None, &CpuSet::single(current_cpu())).expect("a thread may stay where it is");
-        let (strangers, long) = (Strangers::new(), long());
+        let (strangers, long) = (strangers(), long());
         strangers.close.set(1);
         strangers.compare(long, long / 100);
         let met = Ticks::now();
