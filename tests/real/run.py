@@ -27,6 +27,8 @@ PICTURE = "640x460"
 ROUNDS = 4
 # Seconds between those: an idle thread of the original spins for some milliseconds.
 PAUSE = 0.1
+# Seconds in which a program must end after its work.
+ENDS = 20
 # Results may differ in the order of a sum.
 TOLERANCE = 1e-6
 
@@ -192,9 +194,16 @@ class Copy:
         if self.subject.shell_timed:
             self.output.unlink(missing_ok=True)
             self.child = self.start()
-        else:
+            return
+        try:
             self.child.stdin.write("go\n")
             self.child.stdin.flush()
+        except BrokenPipeError:
+            self.ended_early()
+
+    def ended_early(self):
+        _, err = self.child.communicate()
+        sys.exit(f"real: {self.subject.name} on {self.runtime} ended with {self.child.returncode} before its work was done: {err}")
 
     def answer(self, until):
         """Seconds and result of its work; no result when it was killed at the cap."""
@@ -202,20 +211,34 @@ class Copy:
             ended = self.end(until)
             took = time.monotonic() - self.begin
             return took, digest(self.output) if ended else None
-        # It has said all else that it says.
-        ready, _, _ = select.select([self.child.stdout], [], [], max(0.01, until - time.monotonic()))
-        if not ready:
-            self.end(0)
+        line = self.read_line(until)
+        if line is None:
+            self.child.kill()
+            self.child.communicate()
             return time.monotonic() - self.begin, None
-        line = self.child.stdout.readline()
-        if not line:
-            self.end(until)
-            sys.exit(f"real: {self.subject.name} on {self.runtime} ended before its work was done")
         line = json.loads(line)
         return line["seconds"], line["result"]
 
+    def read_line(self, until):
+        """None when it did not come in time. It says nothing else after "ready", so that nothing of it was read before."""
+        line, pipe = b"", self.child.stdout.fileno()
+        while not line.endswith(b"\n"):
+            ready, _, _ = select.select([pipe], [], [], max(0.01, until - time.monotonic()))
+            if not ready:
+                return None
+            part = os.read(pipe, 65536)
+            if not part:
+                self.ended_early()
+            line += part
+        return line.decode()
+
+    def end_well(self):
+        """Ends it after its work; one that was timed from outside has ended."""
+        if not self.subject.shell_timed and not self.end(time.monotonic() + ENDS):
+            sys.exit(f"real: {self.subject.name} on {self.runtime} did its work and did not end in {ENDS} s")
+
     def end(self, until):
-        """Ends it by the end of its input; false when it was killed at the cap."""
+        """Ends it by the end of its input; false when it was killed."""
         try:
             out, err = self.child.communicate(timeout=max(0.01, until - time.monotonic()))
         except subprocess.TimeoutExpired:
@@ -233,16 +256,16 @@ def run_alone(subject, arguments, manager, turn):
     for copy in copies:
         copy.await_ready()
     for _ in range(ROUNDS):
-        for copy in list(copies):
+        for copy in copies:
             time.sleep(PAUSE)
             copy.go()
             seconds, result = copy.answer(time.monotonic() + arguments.cap)
-            yield copy.runtime, seconds, [result]
             if result is None:
-                copies.remove(copy)
+                # Nobody else is there who could be the reason.
+                sys.exit(f"real: {subject.name} alone on {copy.runtime} did not end its work in {arguments.cap} s (--cap)")
+            yield copy.runtime, seconds, [result]
     for copy in copies:
-        if not subject.shell_timed:
-            copy.end(time.monotonic() + arguments.cap)
+        copy.end_well()
 
 
 def run_copies(subject, runtime, setting, arguments, manager, turn):
@@ -262,8 +285,8 @@ def run_copies(subject, runtime, setting, arguments, manager, turn):
         # All pipes are short enough to be read one after the other.
         found = [copy.answer(until) for copy in copies]
         for copy, (_, result) in zip(copies, found):
-            if result is not None and not subject.shell_timed:
-                copy.end(time.monotonic() + arguments.cap)
+            if result is not None:
+                copy.end_well()
     finally:
         if hog:
             hog.kill()

@@ -110,11 +110,12 @@ fn in_each_way(mut part: impl FnMut(Before)) {
 fn requests(cpus: &str) {
     let manager = Manager::start(&["--cpus", cpus]);
     let mut program = manager.program(1, 2);
+    let both = CpuSet::parse_list(cpus).unwrap();
     in_each_way(|before| {
         let mut times: (Vec<u64>, Vec<u64>) = Default::default();
         // In turn, so that both see the same machine.
         for _ in 0..5 {
-            times.0.extend(chain(40, before, End::Elsewhere));
+            times.0.extend(chain(&both, 40, before, End::Elsewhere));
             times.1.extend(numbers(&program.ask(&format!("time-requests 40 {before}"))));
         }
         let chain = line("bare chain: eventfd to futex", times.0);
@@ -128,19 +129,20 @@ fn requests(cpus: &str) {
 fn releases(_: &str) {
     let all = affinity(None).unwrap();
     for width in [2, 4].into_iter().filter(|width| *width <= all.len()) {
-        let mut programs = Releases::begin(&all.iter().take(width).collect());
+        let cpus: CpuSet = all.iter().take(width).collect();
+        let mut programs = Releases::begin(&cpus);
         in_each_way(|before| {
             let mut times: (Vec<u64>, Vec<u64>) = Default::default();
             programs.late = 0;
             // In turn, so that both see the same machine.
             for _ in 0..5 {
-                times.0.extend(chain(40, before, End::There));
+                times.0.extend(chain(&cpus, 40, before, End::There));
                 times.1.extend((0..40).filter_map(|_| programs.time(Duration::from_millis(5), before)));
             }
             let chain = line("bare chain: eventfd to futex", times.0);
             println!("{:44} {} of 200", "releases that say nothing: late", programs.late);
             if times.1.is_empty() {
-                return println!("bar unmet: no release came in time");
+                return println!("release to running: MISSED, none came in time");
             }
             let released = line(programs.what(), times.1);
             latency_bars("release to running", &released, &chain);

@@ -36,7 +36,7 @@ fn what_one_program_releases_another_one_has_without_waiting_for_the_quantum() {
     );
     println!(
         "measured: {}",
-        Times::new(chain(times.len(), Before::Computes, End::There)).line("bare chain: eventfd to futex")
+        Times::new(chain(&cpus, times.len(), Before::Computes, End::There)).line("bare chain: eventfd to futex")
     );
     println!("measured: {}", Times::new(times).line(programs.what()));
 }

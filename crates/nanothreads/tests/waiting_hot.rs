@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 
 /// As long as under a manager that says that the machine is the program's.
 const HOT: u64 = 2000;
+/// The most where others were seen.
+const SHORT: u64 = 50;
 /// The most elsewhere.
 const LONG: u64 = 190;
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -29,7 +31,13 @@ fn a_team_that_nobody_disturbs_stays_hot_until_there_are_more_threads_than_proce
     let pair = Team::exact(2).expect("threads");
     // Others on the machine are evidence for a while.
     let begin = Instant::now();
-    while patience(&pair) != [HOT, HOT] {
+    loop {
+        let limits = patience(&pair);
+        if limits == [HOT, HOT] {
+            break;
+        }
+        // Who has seen others is short of patience, and who has not is hot.
+        assert!(limits.iter().all(|limit| *limit == HOT || *limit <= SHORT), "{limits:?}");
         if begin.elapsed() >= PATIENCE {
             println!("skipped: others were seen on the processors all the time");
             return;

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use platform::affinity::{CpuId, CpuSet, affinity, current_tid, set_affinity};
+use platform::affinity::{CpuId, CpuSet, current_tid, set_affinity};
 use platform::clock::monotonic_ns;
 use platform::event::Doorbell;
 use platform::futex::SharedFutex;
@@ -61,12 +61,11 @@ pub(crate) enum End {
 
 /// A thread that waits for an eventfd and wakes another one by a futex: what no manager can beat that sleeps. Who rings did so
 /// before. The first and the last one are bound: left alone, the kernel runs them all on the first one's processor in half of the
-/// rounds if that one slept, and no other processor is woken.
-pub(crate) fn chain(count: usize, before: Before, end: End) -> Vec<u64> {
+/// rounds if that one slept, and no other processor is woken. All on `cpus`, as the programs.
+pub(crate) fn chain(cpus: &CpuSet, count: usize, before: Before, end: End) -> Vec<u64> {
     let bell = Arc::new(Doorbell::new().unwrap());
     let word = Arc::new(SharedFutex::new(0));
     let woken = Arc::new(AtomicU64::new(0));
-    let cpus = affinity(None).unwrap();
     let here = cpus.first().unwrap();
     let there = match end {
         End::There => here,
@@ -74,7 +73,9 @@ pub(crate) fn chain(count: usize, before: Before, end: End) -> Vec<u64> {
     };
     let middle = {
         let (bell, word) = (Arc::clone(&bell), Arc::clone(&word));
+        let cpus = cpus.clone();
         std::thread::spawn(move || {
+            set_affinity(None, &cpus).unwrap();
             for _ in 0..count {
                 process::wait_readable(&[bell.as_fd()], None).unwrap();
                 bell.clear().unwrap();
