@@ -71,7 +71,7 @@ pub fn before_exec() {
     let Some(vp) = local::own_vp() else { return };
     if vp.tid() == Some(mask::current_task()) {
         let held = vp.hold();
-        if vp.is_bound() {
+        if may_be_bound(vp) {
             take_programs_mask();
             forget_place(vp);
         }
@@ -79,6 +79,12 @@ pub fn before_exec() {
     } else if is_inherited(vp) {
         take_programs_mask();
     }
+}
+
+/// Whether the virtual processor may have another mask than the program's: a manager squeezes also those that nobody in the
+/// program has bound.
+fn may_be_bound(vp: &Vp) -> bool {
+    vp.is_bound() || engine().managed_already().is_some()
 }
 
 /// Gives the caller the mask of the program. Refused where its processors went offline: what is started has what there is.
@@ -90,8 +96,8 @@ fn take_programs_mask() {
 /// that is not the program's.
 fn is_inherited(vp: &Vp) -> bool {
     // A kernel that does not say: more processors than there are kernels for.
-    let Ok(own) = Mask::of(None) else { return vp.is_bound() };
-    if !vp.is_bound() {
+    let Ok(own) = Mask::of(None) else { return may_be_bound(vp) };
+    if !may_be_bound(vp) {
         return vp.was_put_on(&own);
     }
     // The thread is not found in another namespace of process numbers.
@@ -105,8 +111,10 @@ fn forget_place(vp: &Vp) {
     local().worked_under().set(0);
 }
 
-/// The calling virtual processor while what it starts has the program's mask: nobody puts it anywhere.
+/// The calling virtual processor while what it starts has the program's mask: nobody puts it anywhere, and a manager does not
+/// squeeze it: who waits for a processor between its new mask and the start can be outside for longer than the grace.
 struct Unbound {
+    local: &'static Local,
     vp: &'static Vp,
     /// The mask of a bound one.
     before: Option<Mask>,
@@ -118,11 +126,14 @@ struct Unbound {
 impl Unbound {
     fn begin(local: &'static Local, vp: &'static Vp) -> Self {
         let (_pin, _held) = (local.pin(), vp.hold());
-        let before = if vp.is_bound() { Mask::of(None).ok() } else { None };
+        if let Some(managed) = engine().managed_already() {
+            managed.spare(vp);
+        }
+        let before = if may_be_bound(vp) { Mask::of(None).ok() } else { None };
         if before.is_some() {
             take_programs_mask();
         }
-        Self { vp, before, _held, _pin }
+        Self { local, vp, before, _held, _pin }
     }
 }
 
@@ -132,11 +143,15 @@ impl Drop for Unbound {
             // A child that the body forked: it keeps the program's mask.
             return;
         }
-        let Some(before) = &self.before else { return };
-        // Refused if the processor went offline: the thread then has all.
-        let _ = before.take();
-        // A grant that came meanwhile, or the end of the manager: wherever the thread was put since then, nobody knows where
-        // it is now.
-        forget_place(self.vp);
+        if let Some(before) = &self.before {
+            // Refused if the processor went offline: the thread then has all.
+            let _ = before.take();
+            // A grant that came meanwhile, or the end of the manager: wherever the thread was put since then, nobody knows where
+            // it is now.
+            forget_place(self.vp);
+        }
+        if let Some(managed) = engine().managed_already() {
+            managed.spare_no_more(self.local, self.vp);
+        }
     }
 }

@@ -6,12 +6,14 @@ use crate::local::{Local, local};
 use crate::placement;
 use crate::sizer::TeamSizer;
 use crate::vp::Vp;
-use platform::affinity::{self, CpuSet, current_cpu};
+use platform::affinity::{self, CpuSet, Tid, current_cpu};
 use platform::clock::Ticks;
 
 /// The least time between two moves of a master by itself, in us: each takes three system calls, in which who changes its mask from
 /// outside is not heard.
 const SEAT_US: u64 = 1_000;
+/// The thread of a place that names none.
+const NOBODY: Tid = Tid(0);
 
 impl Managed {
     /// Where the manager means seat `seat` to be.
@@ -59,6 +61,21 @@ impl Managed {
             }
             None => {}
         }
+    }
+
+    /// The manager binds `vp`, whose thread calls, no more: it is to have another mask than the grant's for a moment. What the manager
+    /// read before, it may still do.
+    pub(crate) fn spare(&self, vp: &Vp) {
+        let _changing = engine().changing_seats();
+        self.client().publish_vp(vp.seat(), NOBODY);
+    }
+
+    /// The manager may bind `vp` again, which goes where the grant in force puts it: a squeeze may have passed it by.
+    pub(crate) fn spare_no_more(&self, local: &Local, vp: &Vp) {
+        let changing = engine().changing_seats();
+        self.client().publish_vp(vp.seat(), vp.tid().unwrap_or(NOBODY));
+        drop(changing);
+        self.goes_on(local);
     }
 
     /// P2: thread i of the calling master's teams is `members[i - 1]`; all of them are idle. Those that are awake follow by
