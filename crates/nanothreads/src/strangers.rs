@@ -11,8 +11,7 @@
 //! processor time of the process, which takes two system calls. One more such wait among them is evidence; a partner that works
 //! for long, or a lone interruption, is none.
 //! The kernel adds up all threads of the process for that, and in a team of many threads on a processor every wait takes long: looks
-//! cost the process at most one part in [`SHARE`] of the time ([`Budget`]). Without that 60 masters with 64 threads each on two
-//! processors spent 71 % of their time in looks.
+//! cost the process at most one part in [`SHARE`] of the time ([`Budget`]).
 //!
 //! Before that, one wait in [`TIMED`] is timed: two or three readings of the clock took 0.03 us of a switch of 1.3. A stranger makes
 //! every wait long, so that it is found some waits later.
