@@ -48,7 +48,7 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()
     let is_wanted = |name: &str| options.benches.is_empty() || options.benches.iter().any(|wanted| wanted == name);
     let wanted: Vec<(&str, f64)> = BENCHES.into_iter().filter(|(name, _)| is_wanted(name)).collect();
     if is_wanted("openmp") {
-        crate::shim::run(workspace)?;
+        crate::shim::run(workspace, crate::shim::Form::Shipped)?;
     }
     let mut build = workspace.cargo(["bench", "--no-run"]);
     build.args(wanted.iter().flat_map(|(name, _)| ["--bench", name]));

@@ -8,7 +8,8 @@ use anyhow::{Context, bail};
 
 use crate::demo::{Manager, processors, usable};
 use crate::setup::{Workspace, must_succeed};
-use crate::shim;
+use crate::shim::{self, Form};
+use crate::skips;
 
 /// What to run.
 #[derive(clap::Args)]
@@ -28,12 +29,14 @@ pub(crate) struct Options {
     /// The harness; default: `shared/conformance/conformance.py` beside the repository.
     #[arg(long, value_name = "FILE")]
     harness: Option<PathBuf>,
+    #[arg(skip = Form::Shipped)]
+    form: Form,
 }
 
 impl Options {
     /// What `cargo xtask test` runs.
     pub(crate) fn of_tests() -> Self {
-        Self { suites: vec!["gcc-c".into()], linked: false, flip: false, tsv: None, harness: None }
+        Self { suites: vec!["gcc-c".into()], linked: false, flip: false, tsv: None, harness: None, form: Form::Tested }
     }
 }
 
@@ -46,10 +49,10 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<bo
         if options.harness.is_some() {
             bail!("no conformance harness at {}", harness.display());
         }
-        println!("conformance: skipped, there is no harness at {}", harness.display());
+        skips::note(format_args!("conformance: there is no harness at {}", harness.display()));
         return Ok(false);
     }
-    let library = shim::run(workspace)?;
+    let library = shim::run(workspace, options.form)?;
     let mut command = Command::new("python3");
     command.arg(&harness);
     let folder = tempfile::tempdir().context("cannot make a temporary folder")?;

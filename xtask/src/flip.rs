@@ -15,6 +15,8 @@ use anyhow::{Context, bail};
 
 use crate::demo::{Finish, Household, Manager, Program, Subject, check_interrupt, run_copies, usable};
 use crate::setup::{Compiler, Language, Workspace, clean_environment, must_succeed};
+use crate::shim::Form;
+use crate::skips;
 
 /// For so long an example runs under changing grants, again and again if need be.
 const LEAST_SECONDS: f64 = 0.5;
@@ -59,6 +61,8 @@ pub(crate) struct Options {
     /// Only programs whose name contains this.
     #[arg(value_name = "NAME")]
     name: Option<String>,
+    #[arg(skip = Form::Shipped)]
+    form: Form,
 }
 
 /// What every run needs.
@@ -76,17 +80,17 @@ struct Stage<'a> {
 
 impl Options {
     /// All programs, once.
-    pub(crate) const SHORT: Options = Options { seconds: 4, rounds: 1, name: None };
+    pub(crate) const SHORT: Options = Options { seconds: 4, rounds: 1, name: None, form: Form::Tested };
 }
 
 /// Runs them all and counts those that were right; fails with the list of those that went wrong.
 pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<u64> {
     if usable()? < 2 {
-        println!("skipped: needs two processors");
+        skips::note("flip: needs two processors");
         return Ok(0);
     }
     let compiler = Compiler::find_or_install()?;
-    let library = crate::shim::run(workspace)?;
+    let library = crate::shim::run(workspace, options.form)?;
     must_succeed(&mut workspace.cargo(["build", "--package", "cpumgr", "--bins", "--example", "flip_policy"]))?;
     let manager = workspace.target.join("debug/examples/flip_policy");
     let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
@@ -167,7 +171,7 @@ impl Stage<'_> {
             let mut subject = match Subject::build_all(self.workspace, &self.compiler, &[program]) {
                 Ok(mut subjects) => subjects.pop().context("nothing was built")?,
                 Err(fault) => {
-                    println!("{}: skipped: {fault:#}", program.name());
+                    skips::note(format_args!("flip: {}: {fault:#}", program.name()));
                     continue;
                 }
             };
@@ -230,7 +234,7 @@ impl Stage<'_> {
                 continue;
             }
             if let Err(fault) = self.compiler.has(language) {
-                println!("{name}: skipped: {fault:#}");
+                skips::note(format_args!("flip: {name}: {fault:#}"));
                 continue;
             }
             let program = self.folder.path().join(format!("rare-{name}"));

@@ -3,13 +3,14 @@
 use std::process::{Command, Stdio};
 
 use crate::setup::{Workspace, find_program, install, is_root, must_succeed};
+use crate::skips;
 
 /// Debian's package of hwloc's library and headers.
 const PACKAGE: &str = "libhwloc-dev";
 
 pub(crate) fn run(workspace: &Workspace) -> anyhow::Result<()> {
     if let Err(reason) = find_or_install() {
-        println!("skipped: {reason}");
+        skips::note(reason);
         return Ok(());
     }
     let arguments = ["test", "-p", "nanothreads-platform", "--features", "hwloc", "--test", "it", "topology"];

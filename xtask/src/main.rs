@@ -13,6 +13,7 @@ mod reproduce;
 mod san;
 mod setup;
 mod shim;
+mod skips;
 mod test;
 mod vm;
 
@@ -70,13 +71,13 @@ fn main() -> anyhow::Result<()> {
         }
         Task::Real(options) => real::run(&workspace, &options),
         Task::Conformance(options) => conformance::run(&workspace, &options).map(drop),
-        Task::San(options) => san::run(&workspace, &options),
-        Task::Vm(guest) => vm::run(&workspace, &guest),
+        Task::San(options) => san::run(&workspace, &options).map(drop),
+        Task::Vm(guest) => vm::run(&workspace, &guest).map(drop),
         Task::Hwloc => hwloc::run(&workspace),
         Task::Reproduce(options) => reproduce::run(&workspace, &options),
         Task::Flip(options) => flip::run(&workspace, &options).map(drop),
         Task::Shim => {
-            println!("{}", shim::run(&workspace)?.display());
+            println!("{}", shim::run(&workspace, shim::Form::Shipped)?.display());
             Ok(())
         }
     }

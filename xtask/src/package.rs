@@ -8,6 +8,7 @@ use anyhow::{Context, bail};
 use serde::Deserialize;
 
 use crate::setup::{Workspace, must_succeed};
+use crate::skips;
 
 /// Packed together: none of them is in the registry before the others are.
 const PACKED: [&str; 3] = ["nanothreads-platform", "nanothreads-arena", "nanothreads"];
@@ -18,8 +19,8 @@ const LEAST_MINOR: u32 = 90;
 /// Build helpers that look for, or compile, what is not Rust.
 const FOREIGN_BUILDERS: [&str; 5] = ["bindgen", "cc", "cmake", "pkg-config", "system-deps"];
 
-/// Packs, builds and checks.
-pub(crate) fn run(workspace: &Workspace) -> anyhow::Result<()> {
+/// Packs, builds and checks; counts one check, and one that may be skipped.
+pub(crate) fn run(workspace: &Workspace) -> anyhow::Result<u64> {
     let metadata =
         workspace.cargo(["metadata", "--format-version", "1"]).output().context("cannot run cargo metadata")?;
     if !metadata.status.success() {
@@ -30,8 +31,8 @@ pub(crate) fn run(workspace: &Workspace) -> anyhow::Result<()> {
     let version = workspace.cargo(["--version"]).output().context("cannot run cargo")?;
     let version = String::from_utf8_lossy(&version.stdout).into_owned();
     if minor(&version).is_some_and(|minor| minor < LEAST_MINOR) {
-        println!("skipped: packing together needs cargo 1.{LEAST_MINOR}, this is {}", version.trim());
-        return Ok(());
+        skips::note(format_args!("package: packing together needs cargo 1.{LEAST_MINOR}, this is {}", version.trim()));
+        return Ok(1);
     }
     // A folder that was never there before: cargo keeps what it once unpacked from a place, and would build that again.
     let now = SystemTime::now().duration_since(UNIX_EPOCH).context("the clock stands before 1970")?;
@@ -39,7 +40,7 @@ pub(crate) fn run(workspace: &Workspace) -> anyhow::Result<()> {
     let mut command = workspace.cargo(["package", "--offline", "--allow-dirty", "--target-dir"]);
     let packed = must_succeed(command.arg(&folder).args(PACKED.iter().flat_map(|package| ["-p", package])));
     fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))?;
-    packed
+    packed.map(|()| 2)
 }
 
 /// Reads "cargo 1.95.0 (...)".

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use crate::setup::{Workspace, must_succeed};
-use crate::shim;
+use crate::{shim, skips};
 
 /// What to run.
 #[derive(clap::Args)]
@@ -30,10 +30,10 @@ pub(crate) struct Options {
 /// is said and is no failure.
 pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()> {
     if Command::new("python3").arg("--version").output().is_err() {
-        println!("real: skipped, there is no python3 here");
+        skips::note("real: there is no python3 here");
         return Ok(());
     }
-    let library = shim::run(workspace)?;
+    let library = shim::run(workspace, shim::Form::Shipped)?;
     must_succeed(&mut workspace.cargo(["build", "--release", "--package", "cpumgr"]))?;
     let mut command = Command::new("python3");
     command.arg(workspace.root.join("tests/real/run.py"));

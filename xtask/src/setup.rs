@@ -8,6 +8,8 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, bail};
 use serde::Deserialize;
 
+use crate::skips;
+
 /// The one command that a person without the rights of root is shown.
 const INSTALL: &str = "sudo apt-get install -y gcc libc6-dev";
 
@@ -50,6 +52,9 @@ impl Workspace {
     pub(crate) fn cargo<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Command {
         let mut command = Command::new(env!("CARGO"));
         command.args(arguments).current_dir(&self.root).stdin(Stdio::null());
+        if let Some(file) = skips::file() {
+            command.env(skips::VARIABLE, file);
+        }
         command
     }
 }

@@ -1,5 +1,6 @@
 //! The drop-in OpenMP library: `target/shim/libgomp.so.1`, and `libnanos_omp.a` for static linking with the pkg-config
-//! file that says how.
+//! file that says how. Two forms of the same code: the one that is shipped is linked as a whole, which takes a processor half a
+//! minute; the one that tests load on the way is not.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -8,9 +9,35 @@ use anyhow::Context;
 
 use crate::setup::{Workspace, must_succeed};
 
-/// The profile of the root manifest that the library is built with: not named `shim`, since cargo builds into a folder of
-/// that name.
-const PROFILE: &str = "drop-in";
+/// The variable that tells tests in which folder the library stands; without it they take the shipped one.
+pub(crate) const FOLDER: &str = "NANOS_TEST_SHIM";
+
+/// What is built.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// What programs are given: `target/shim`.
+    Shipped,
+    /// The same, without optimisation across crates: `target/shim-test`.
+    Tested,
+}
+
+impl Form {
+    /// The profile of the root manifest: not named as the folder, since cargo builds into one of its name.
+    fn profile(self) -> &'static str {
+        match self {
+            Form::Shipped => "drop-in",
+            Form::Tested => "drop-in-test",
+        }
+    }
+
+    /// Of the target folder.
+    pub(crate) fn folder(self) -> &'static str {
+        match self {
+            Form::Shipped => "shim",
+            Form::Tested => "shim-test",
+        }
+    }
+}
 
 /// What a program's build needs to link the static library, found beside this file wherever the folder is put.
 /// `-fopenmp` also links the compiler's own library; it comes last and finds nothing left to give.
@@ -26,11 +53,11 @@ const PKG_CONFIG: &str = concat!(
 );
 
 /// Builds the files and returns their folder.
-pub(crate) fn run(workspace: &Workspace) -> anyhow::Result<PathBuf> {
-    must_succeed(&mut workspace.cargo(["build", "--profile", PROFILE, "--package", "omp-shim"]))?;
-    let archive = workspace.target.join(PROFILE).join("libnanos_omp.a");
+pub(crate) fn run(workspace: &Workspace, form: Form) -> anyhow::Result<PathBuf> {
+    must_succeed(&mut workspace.cargo(["build", "--profile", form.profile(), "--package", "omp-shim"]))?;
+    let archive = workspace.target.join(form.profile()).join("libnanos_omp.a");
     let abi = workspace.root.join("crates/omp-shim/abi");
-    let folder = workspace.target.join("shim");
+    let folder = workspace.target.join(form.folder());
     std::fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
     let private = tempfile::tempdir().context("cannot make a temporary folder")?;
     shared(&archive, &abi, private.path(), &folder.join("libgomp.so.1"))?;

@@ -10,98 +10,214 @@ use anyhow::{Context, bail};
 use serde::Deserialize;
 
 use crate::demo::{Household, Program, Subject, run_copies};
-use crate::graph;
-use crate::package;
+use crate::san::{self, Sanitizer};
 use crate::setup::{Compiler, Workspace, clean_environment, must_succeed, shown};
+use crate::shim::{self, Form};
+use crate::skips::{self, Skips};
+use crate::vm::{self, Guest};
+use crate::{conformance, flip, graph, package};
 
 /// Enough for every kind of region and wait, and short even when four threads share one processor.
 const SMALL_WORK: [&str; 2] = ["--work", "4"];
 /// A run that takes longer hangs.
 const LONGEST_RUN: Duration = Duration::from_secs(120);
+/// What a lane of `--slow` still takes when its time is over.
+const LAST_PROGRAM: Duration = Duration::from_secs(60);
 
 /// What a lane found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Count {
     passed: u64,
     failed: u64,
-    ignored: u64,
+    /// Noted in the file of [`skips`]; not among those that passed.
+    skipped: u64,
 }
 
 impl Count {
     /// A lane that is one check.
-    const ONE: Count = Count { passed: 1, failed: 0, ignored: 0 };
+    const ONE: Count = Count { passed: 1, failed: 0, skipped: 0 };
+
+    fn passed(passed: u64) -> Count {
+        Count { passed, ..Count::default() }
+    }
+
+    /// With skips; where `as_passed`, a test that notes one ended as one that passed.
+    fn with_skips(self, skipped: u64, as_passed: bool) -> Count {
+        let passed = if as_passed { self.passed.saturating_sub(skipped) } else { self.passed };
+        Count { passed, skipped, ..self }
+    }
 }
 
 impl AddAssign for Count {
     fn add_assign(&mut self, other: Count) {
         self.passed += other.passed;
         self.failed += other.failed;
-        self.ignored += other.ignored;
+        self.skipped += other.skipped;
     }
 }
 
 impl std::fmt::Display for Count {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} passed, {} failed, {} ignored", self.passed, self.failed, self.ignored)
+        write!(f, "{} passed, {} failed, {} skipped", self.passed, self.failed, self.skipped)
     }
 }
 
-type Lane = (&'static str, fn(&Workspace, &Compiler) -> anyhow::Result<Count>);
+/// What every lane is given.
+struct Stage<'a> {
+    workspace: &'a Workspace,
+    compiler: anyhow::Result<Compiler>,
+    /// When a slow lane has to end.
+    deadline: Option<Instant>,
+}
+
+impl Stage<'_> {
+    /// The C compiler; without one `lane` is skipped.
+    fn compiler(&self, lane: &str) -> Option<&Compiler> {
+        match &self.compiler {
+            Ok(compiler) => Some(compiler),
+            Err(fault) => {
+                skips::note(format_args!("{lane}: {fault:#}"));
+                None
+            }
+        }
+    }
+}
+
+/// One kind of check.
+struct Lane {
+    name: &'static str,
+    /// Seconds that a lane of `--slow` takes at most on two processors, its build among them; `None`: a usual lane.
+    slow: Option<u64>,
+    /// It counts tests, of which those that were skipped count as passed.
+    tests: bool,
+    run: fn(&Stage) -> anyhow::Result<Count>,
+}
+
+const fn usual(name: &'static str, run: fn(&Stage) -> anyhow::Result<Count>) -> Lane {
+    Lane { name, slow: None, tests: false, run }
+}
+
+const fn slow(name: &'static str, seconds: u64, run: fn(&Stage) -> anyhow::Result<Count>) -> Lane {
+    Lane { name, slow: Some(seconds), tests: false, run }
+}
+
+impl Lane {
+    const fn of_tests(self) -> Lane {
+        Lane { tests: true, ..self }
+    }
+}
 
 /// Cheap checks first; the drop-in library before the tests that load it.
 const LANES: &[Lane] = &[
-    ("format", |workspace, _| one(&mut workspace.cargo(["fmt", "--all", "--check"]))),
-    ("graph", |workspace, _| {
-        graph::check(&workspace.metadata).map(|summary| {
+    usual("format", |stage| one(&mut stage.workspace.cargo(["fmt", "--all", "--check"]))),
+    usual("graph", |stage| {
+        graph::check(&stage.workspace.metadata).map(|summary| {
             println!("{summary}");
             Count::ONE
         })
     }),
-    ("lints", |workspace, _| {
-        one(&mut workspace.cargo(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))
+    usual("lints", |stage| {
+        one(&mut stage.workspace.cargo(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))
     }),
-    ("shim", |workspace, _| crate::shim::run(workspace).map(|_| Count::ONE)),
-    ("tests", |workspace, _| counted(&mut workspace.cargo(["test", "--workspace", "--no-fail-fast"]))),
-    ("docs", |workspace, _| {
-        one(workspace.cargo(["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"))
+    usual("shim", |stage| match stage.compiler("shim") {
+        Some(_) => shim::run(stage.workspace, Form::Tested).map(|_| Count::ONE),
+        None => Ok(Count::default()),
     }),
-    ("examples", |workspace, _| one(&mut workspace.cargo(["run", "--quiet", "--example", "rayon_port"]))),
-    ("package", |workspace, _| package::run(workspace).map(|()| Count::ONE)),
-    ("models", |workspace, _| models(workspace)),
-    ("programs", programs),
-    ("conformance", |workspace, _| {
-        let ran = crate::conformance::run(workspace, &crate::conformance::Options::of_tests())?;
+    usual("tests", |stage| {
+        let mut tests = stage.workspace.cargo(["test", "--workspace", "--no-fail-fast"]);
+        counted(tests.env(shim::FOLDER, stage.workspace.target.join(Form::Tested.folder())))
+    })
+    .of_tests(),
+    usual("docs", |stage| {
+        one(stage.workspace.cargo(["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"))
+    }),
+    usual("examples", |stage| one(&mut stage.workspace.cargo(["run", "--quiet", "--example", "rayon_port"]))),
+    usual("package", |stage| package::run(stage.workspace).map(Count::passed)),
+    usual("models", |stage| models(stage.workspace)).of_tests(),
+    usual("programs", |stage| match stage.compiler("programs") {
+        Some(compiler) => programs(stage.workspace, compiler),
+        None => Ok(Count::default()),
+    }),
+    usual("conformance", |stage| {
+        if stage.compiler("conformance").is_none() {
+            return Ok(Count::default());
+        }
+        let ran = conformance::run(stage.workspace, &conformance::Options::of_tests())?;
         Ok(if ran { Count::ONE } else { Count::default() })
     }),
-    ("flip", |workspace, _| {
-        crate::flip::run(workspace, &crate::flip::Options::SHORT).map(|passed| Count { passed, ..Count::default() })
+    usual("flip", |stage| match stage.compiler("flip") {
+        Some(_) => flip::run(stage.workspace, &flip::Options::SHORT).map(Count::passed),
+        None => Ok(Count::default()),
     }),
+    slow("shipped", 90, |stage| match stage.compiler("shipped") {
+        Some(_) => shipped(stage.workspace),
+        None => Ok(Count::default()),
+    })
+    .of_tests(),
+    slow("san-thread", 240, |stage| {
+        san::run(stage.workspace, &san::Options::until(Sanitizer::Thread, stage.deadline)).map(Count::passed)
+    })
+    .of_tests(),
+    slow("san-address", 150, |stage| {
+        san::run(stage.workspace, &san::Options::until(Sanitizer::Address, stage.deadline)).map(Count::passed)
+    })
+    .of_tests(),
+    slow("count", 150, |stage| vm::run(stage.workspace, &Guest::until(true, stage.deadline)).map(Count::passed)),
+    slow("smp", 200, |stage| vm::run(stage.workspace, &Guest::until(false, stage.deadline)).map(Count::passed)),
 ];
 
 /// Which lanes to run.
 #[derive(clap::Args)]
 pub(crate) struct Options {
     /// Only these lanes, in their usual order.
-    #[arg(value_name = "LANE", value_parser = clap::builder::PossibleValuesParser::new(LANES.iter().map(|lane| lane.0)))]
+    #[arg(value_name = "LANE", value_parser = clap::builder::PossibleValuesParser::new(LANES.iter().map(|lane| lane.name)))]
     lanes: Vec<String>,
+    /// Also the slower lanes: the shipped form of the drop-in library, the sanitizers, the virtual machine.
+    #[arg(long)]
+    slow: bool,
+    /// With --slow: lanes and programs of it that have not begun after so many minutes are skipped.
+    #[arg(long, value_name = "MINUTES", default_value_t = 20.0, value_parser = minutes)]
+    minutes: f64,
+    /// Whatever was skipped is a failure.
+    #[arg(long)]
+    strict: bool,
+}
+
+fn minutes(text: &str) -> Result<f64, String> {
+    let number = text.parse().ok().filter(|minutes| (0.1..=600.0).contains(minutes));
+    number.ok_or_else(|| "it wants a number from 0.1 to 600".to_owned())
 }
 
 /// Runs the lanes that were asked for, or all.
 pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()> {
     let begin = Instant::now();
-    let compiler = Compiler::find_or_install()?;
+    // What a lane that was begun before still does afterwards: its last program, and taking its place down.
+    let deadline = begin + Duration::from_secs_f64(options.minutes * 60.0).saturating_sub(LAST_PROGRAM);
+    let mut skips = Skips::begin(&workspace.target)?;
+    let deadline = options.slow.then_some(deadline);
+    let stage = Stage { workspace, compiler: Compiler::find_or_install(), deadline };
     let mut done: Vec<(&str, Count, Duration)> = Vec::new();
     let mut fault = None;
-    let asked = |name: &str| options.lanes.is_empty() || options.lanes.iter().any(|lane| lane == name);
-    for &(name, lane) in LANES.iter().filter(|lane| asked(lane.0)) {
+    let named = |lane: &Lane| options.lanes.iter().any(|name| name == lane.name);
+    let asked = |lane: &&Lane| named(lane) || options.lanes.is_empty() && (options.slow || lane.slow.is_none());
+    for lane in LANES.iter().filter(asked) {
+        let (name, start) = (lane.name, Instant::now());
         println!("\n=== {name}");
-        let start = Instant::now();
-        let (count, error) = match lane(workspace, &compiler) {
+        let left = deadline.map_or(Duration::MAX, |deadline| deadline.saturating_duration_since(start));
+        let outcome = match lane.slow {
+            Some(seconds) if left < Duration::from_secs(seconds) => {
+                let left = left.as_secs();
+                skips::note(format_args!("{name}: {left} s are left of {} min: too few for it", options.minutes));
+                Ok(Count::default())
+            }
+            _ => (lane.run)(&stage),
+        };
+        let (count, error) = match outcome {
             Ok(count) if count.failed == 0 => (count, None),
             Ok(count) => (count, Some(anyhow::anyhow!("{count}"))),
             Err(error) => (Count { failed: 1, ..Count::default() }, Some(error)),
         };
-        done.push((name, count, start.elapsed()));
+        done.push((name, count.with_skips(skips.take(name)?, lane.tests), start.elapsed()));
         if let Some(error) = error {
             fault = Some(error.context(format!("lane `{name}` failed; alone: `cargo xtask test {name}`")));
             break;
@@ -113,8 +229,17 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()
         total += *count;
         println!("{name:<12}{:>7.1} s  {count}", time.as_secs_f64());
     }
-    println!("{total} in {:.0} s", begin.elapsed().as_secs_f64());
-    fault.map_or(Ok(()), Err)
+    print!("{}", skips.list());
+    println!("all in {:.0} s", begin.elapsed().as_secs_f64());
+    // Alone on its line: other programs read it.
+    println!("{total}");
+    match (fault, skips.totals()) {
+        (Some(fault), _) => Err(fault),
+        (None, (busy, lacking)) if options.strict && busy + lacking > 0 => {
+            bail!("--strict: {lacking} skipped for what this machine lacks, {busy} for others that had the processors")
+        }
+        (None, _) => Ok(()),
+    }
 }
 
 fn one(command: &mut Command) -> anyhow::Result<Count> {
@@ -152,7 +277,6 @@ fn result_line(line: &str) -> Option<Count> {
         match part.split_once(' ') {
             Some((number, "passed")) => count.passed = number.parse().ok()?,
             Some((number, "failed")) => count.failed = number.parse().ok()?,
-            Some((number, "ignored")) => count.ignored = number.parse().ok()?,
             _ => {}
         }
     }
@@ -205,9 +329,15 @@ fn models(workspace: &Workspace) -> anyhow::Result<Count> {
     Ok(count)
 }
 
+/// The form that programs are given: its exported names, its hot calls and all its test programs.
+fn shipped(workspace: &Workspace) -> anyhow::Result<Count> {
+    let library = shim::run(workspace, Form::Shipped)?;
+    counted(workspace.cargo(["test", "--package", "omp-shim", "--tests", "--no-fail-fast"]).env(shim::FOLDER, library))
+}
+
 /// Runs the two OpenMP programs on the drop-in library, without a manager, with teams of 1, 2 and 4.
 fn programs(workspace: &Workspace, compiler: &Compiler) -> anyhow::Result<Count> {
-    let library = crate::shim::run(workspace)?;
+    let library = shim::run(workspace, Form::Tested)?;
     let _household = Household::take_over()?;
     let mut count = Count::default();
     for mut subject in Subject::build_all(workspace, compiler, &Program::USUAL)? {
@@ -271,7 +401,7 @@ mod tests {
         let found = result_line(
             "test result: FAILED. 5 passed; 2 failed; 1 ignored; 0 measured; 3 filtered out; finished in 0.01s",
         );
-        assert_eq!(found, Some(Count { passed: 5, failed: 2, ignored: 1 }));
+        assert_eq!(found, Some(Count { passed: 5, failed: 2, skipped: 0 }));
         assert_eq!(result_line("test some::name ... ok"), None);
         assert_eq!(result_line("test result: ok. many passed; 0 failed"), None);
     }
@@ -287,9 +417,17 @@ mod tests {
         assert!(counted(&mut shell("echo nothing")).is_err());
         assert!(counted(&mut shell("echo 'test result: ok. 1 passed; 0 failed; 0 ignored'; exit 101")).is_err());
         let failed = counted(&mut shell("echo 'test result: FAILED. 1 passed; 1 failed; 0 ignored'; exit 101"));
-        assert_eq!(failed.unwrap(), Count { passed: 1, failed: 1, ignored: 0 });
+        assert_eq!(failed.unwrap(), Count { passed: 1, failed: 1, skipped: 0 });
         let passed = counted(&mut shell("echo 'test result: ok. 2 passed; 0 failed; 0 ignored'"));
-        assert_eq!(passed.unwrap(), Count { passed: 2, failed: 0, ignored: 0 });
+        assert_eq!(passed.unwrap(), Count { passed: 2, failed: 0, skipped: 0 });
+    }
+
+    #[test]
+    fn what_was_skipped_did_not_pass() {
+        assert_eq!(Count::passed(5).with_skips(2, true).to_string(), "3 passed, 0 failed, 2 skipped");
+        assert_eq!(Count::passed(5).with_skips(2, false).to_string(), "5 passed, 0 failed, 2 skipped");
+        // A lane that was skipped as a whole.
+        assert_eq!(Count::default().with_skips(1, true).to_string(), "0 passed, 0 failed, 1 skipped");
     }
 
     #[test]

@@ -14,13 +14,20 @@ mount -t cgroup2 cgroup /sys/fs/cgroup || true
 [ ! -e /proc/sys/kernel/numa_balancing ] || echo 0 > /proc/sys/kernel/numa_balancing
 echo "@up $(nproc) processors, $(ls -d /sys/devices/system/node/node[0-9]* | wc -l) nodes"
 programs=0 failed=0
+last=$(cat /last)
 while read -r limit name command; do
+    if [ "$(cut -d. -f1 /proc/uptime)" -gt "$last" ]; then
+        echo "@late $name"
+        continue
+    fi
     echo "@begin $name"
     start=$(cut -d. -f1 /proc/uptime)
     # shellcheck disable=SC2086  # the command's words
     timeout -k 1 "$limit" $command < /dev/null 2>&1
     code=$?
     echo "@end $name $code $(($(cut -d. -f1 /proc/uptime) - start))"
+    # What its tests skipped, as they noted it.
+    [ ! -s /tmp/skips ] || { sed 's/^/@skip /' /tmp/skips; rm /tmp/skips; }
     programs=$((programs + 1))
     [ "$code" = 0 ] || failed=$((failed + 1))
 done < /list

@@ -67,7 +67,7 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()
     let compiler = Compiler::find_or_install()?;
     println!("building the manager and the drop-in library in release");
     must_succeed(&mut workspace.cargo(["build", "--release", "--package", "cpumgr"]))?;
-    let library = crate::shim::run(workspace)?;
+    let library = crate::shim::run(workspace, crate::shim::Form::Shipped)?;
     let copies: Vec<usize> = options.copies.iter().map(|&copies| copies.into()).collect();
     let copies = if copies.is_empty() { &USUAL_COPIES[..] } else { &copies };
     let selection = Selection::new(&options.programs, copies);

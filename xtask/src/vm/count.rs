@@ -41,7 +41,7 @@ struct Counts {
 }
 
 /// Counts, prints the table, and writes it to `count.csv` in the folder.
-pub(super) fn run(workspace: &Workspace, compiler: &Compiler, needs: &Needs, folder: &Path) -> anyhow::Result<()> {
+pub(super) fn run(workspace: &Workspace, compiler: &Compiler, needs: &Needs, folder: &Path) -> anyhow::Result<u64> {
     let plugin = folder.join("count.so");
     compiler.build_shared(&workspace.root.join("xtask/vm/count.c"), &plugin)?;
     let libgomp = folder.join("libgomp");
@@ -67,11 +67,11 @@ pub(super) fn run(workspace: &Workspace, compiler: &Compiler, needs: &Needs, fol
     let image = folder.join("count.cpio");
     let variables = [("OMP_WAIT_POLICY", "active"), ("OMP_PROC_BIND", "true"), ("GOMP_SPINCOUNT", "infinite")];
     let variables = variables.map(|(name, value)| (name, value.to_owned()));
-    let archive = guest::archive(needs, folder, &tasks, &variables, &[])?;
+    let archive = guest::archive(needs, folder, &tasks, &variables, &[], None)?;
     std::fs::write(&image, archive).with_context(|| format!("cannot write {}", image.display()))?;
     let counts = folder.join("counts.csv");
     let extra = ["-plugin".to_owned(), format!("{},out={}", plugin.display(), counts.display())];
-    let outcomes = guest::boot(needs, &image, Turns::Taken, &extra, &folder.join("count.log"), LONGEST)?;
+    let (outcomes, _) = guest::boot(needs, &image, Turns::Taken, &extra, &folder.join("count.log"), LONGEST)?;
     if let Some(outcome) = outcomes.iter().find(|outcome| outcome.code != 0) {
         bail!("{} failed in the guest with {}:\n{}", outcome.name, outcome.code, outcome.text);
     }
@@ -82,7 +82,8 @@ pub(super) fn run(workspace: &Workspace, compiler: &Compiler, needs: &Needs, fol
     std::fs::write(&file, counts.csv()).with_context(|| format!("cannot write {}", file.display()))?;
     println!("{}", counts.table()?);
     println!("all numbers: {}", file.display());
-    counts.judge()
+    counts.judge()?;
+    Ok(outcomes.len() as u64)
 }
 
 /// The program that runs the phases, static.

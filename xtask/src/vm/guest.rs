@@ -13,6 +13,7 @@ use anyhow::{Context, bail};
 use super::cpio::Archive;
 use super::needs::Needs;
 use crate::setup::shown;
+use crate::skips;
 
 pub(super) const PROCESSORS: usize = 8;
 const NODES: usize = 4;
@@ -64,13 +65,15 @@ pub(super) struct Outcome {
 }
 
 /// The guest's file system.
-/// `variables` are set for all programs; `others` are further programs, with their places.
+/// `variables` are set for all programs; `others` are further programs, with their places; programs that have not begun
+/// `last` seconds after the boot are left out.
 pub(super) fn archive(
     needs: &Needs,
     tools: &Path,
     tasks: &[Task],
     variables: &[(&str, String)],
     others: &[(&str, &Path)],
+    last: Option<u64>,
 ) -> anyhow::Result<Vec<u8>> {
     let read = |file: &Path| std::fs::read(file).with_context(|| format!("cannot read {}", file.display()));
     let mut archive = Archive::default();
@@ -96,6 +99,7 @@ pub(super) fn archive(
         archive.file(place, &read(program)?);
     }
     archive.file("list", list.as_bytes());
+    archive.file("last", format!("{}\n", last.unwrap_or(u64::MAX >> 1)).as_bytes());
     Ok(archive.finish())
 }
 
@@ -122,8 +126,8 @@ fn emulator(needs: &Needs, image: &Path, turns: Turns) -> Command {
     command
 }
 
-/// Boots the guest, shows the outcomes as they come, and returns them. `extra` are more arguments for the emulator; the
-/// whole log is kept in `log`.
+/// Boots the guest, shows the outcomes as they come, and returns them, with how many programs it had no time for. `extra`
+/// are more arguments for the emulator; the whole log is kept in `log`.
 pub(super) fn boot(
     needs: &Needs,
     image: &Path,
@@ -131,7 +135,7 @@ pub(super) fn boot(
     extra: &[String],
     log: &Path,
     longest: u32,
-) -> anyhow::Result<Vec<Outcome>> {
+) -> anyhow::Result<(Vec<Outcome>, usize)> {
     let emulator = emulator(needs, image, turns);
     let mut command = Command::new("timeout");
     command.args(["-k", "1", &longest.to_string()]).arg(emulator.get_program()).args(emulator.get_args()).args(extra);
@@ -152,9 +156,11 @@ pub(super) fn boot(
     let status = child.wait().context("cannot wait for the emulator")?;
     let all = format!("the whole log: {}", log.display());
     match (status.code(), reading.result) {
-        (Some(ALL_WELL), Some((programs, 0))) if programs == reading.outcomes.len() => Ok(reading.outcomes),
+        (Some(ALL_WELL), Some((programs, 0))) if programs == reading.outcomes.len() => {
+            Ok((reading.outcomes, reading.left_out))
+        }
         (Some(SOME_FAILED), Some((programs, failed))) if programs == reading.outcomes.len() && failed > 0 => {
-            Ok(reading.outcomes)
+            Ok((reading.outcomes, reading.left_out))
         }
         (Some(124), _) => bail!("the guest was ended after {longest} s, in {}; {all}", reading.place()),
         (Some(0), _) => bail!("the guest's kernel panicked, in {}; {all}", reading.place()),
@@ -170,6 +176,8 @@ struct Reading {
     outcomes: Vec<Outcome>,
     /// The program that runs, and what it printed.
     open: Option<(String, String)>,
+    /// Programs that were not begun for lack of time.
+    left_out: usize,
     /// Programs, and how many failed.
     result: Option<(usize, usize)>,
 }
@@ -197,6 +205,15 @@ impl Reading {
                 println!("{name:<24}{seconds:>5} s  {verdict}");
                 self.outcomes.push(Outcome { name: name.to_owned(), code, seconds, text });
             }
+            ["late", name] => {
+                skips::note(format_args!("vm smp: {name}: no time is left for it"));
+                self.left_out += 1;
+            }
+            ["skip", ..] => {
+                let skip = mark.trim_start_matches("skip ");
+                println!("{skip}");
+                skips::append(skip);
+            }
             ["RESULT", programs, failed] => {
                 let number = |text: &str, name: &str| text.strip_prefix(name)?.parse().ok();
                 self.result = number(programs, "programs=").zip(number(failed, "failed="));
@@ -222,7 +239,7 @@ impl Reading {
 }
 
 fn is_mark(mark: &str) -> bool {
-    ["up ", "begin ", "end ", "RESULT "].iter().any(|word| mark.starts_with(word))
+    ["up ", "begin ", "end ", "late ", "skip ", "RESULT "].iter().any(|word| mark.starts_with(word))
 }
 
 #[cfg(test)]
