@@ -212,14 +212,14 @@ impl Manager {
     fn start(is_domain: bool) -> Option<Self> {
         let mask = affinity(None).unwrap();
         if mask.len() < 3 {
-            println!("skipped: needs three processors, this process may use {mask}");
+            platform::skip!("needs three processors, this process may use {mask}");
             return None;
         }
         // Beside the folder of the tests.
         let beside = || Some(std::env::current_exe().ok()?.parent()?.parent()?.join("cpumgr"));
         let program = std::env::var_os(ELSEWHERE).map(PathBuf::from).or_else(beside).unwrap();
         if !program.exists() {
-            println!("skipped: no {} (cargo build -p cpumgr)", program.display());
+            platform::skip!("no {} (cargo build -p cpumgr)", program.display());
             return None;
         }
         let cpus: CpuSet = mask.iter().take(3).collect();

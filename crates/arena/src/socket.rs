@@ -113,7 +113,7 @@ mod tests {
     fn a_strangers_socket_is_not_taken() {
         // Every directory above the temporary ones belongs to the superuser; for him the question does not arise.
         if nix::unistd::geteuid().is_root() {
-            println!("skipped: needs an unprivileged user");
+            platform::skip!("needs an unprivileged user");
             return;
         }
         assert!(!is_ours(Path::new("/etc/passwd")));

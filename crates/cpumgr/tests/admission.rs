@@ -271,7 +271,7 @@ fn attached_processes_keep_to_the_processors_with_which_they_were_started() {
 fn a_thread_of_the_kernel_is_not_attached() {
     let kthreadd = Tid(2);
     if !nix::unistd::geteuid().is_root() || !std::fs::read("/proc/2/comm").is_ok_and(|name| name == b"kthreadd\n") {
-        println!("skipped: needs root, and a view of the kernel's threads");
+        platform::skip!("needs root, and a view of the kernel's threads");
         return;
     }
     let manager = Manager::start(&[]);
@@ -331,10 +331,10 @@ fn numbers_of_processes_in_a_container_are_not_taken_for_the_managers() {
             .args(["--user", "--map-root-user", "--pid", "--fork", "--mount-proc"])
             .arg(env!("CARGO_BIN_EXE_cpumgr"));
         let Ok(output) = command.args(words).arg("--socket").arg(&socket).output() else {
-            return println!("skipped: no unshare");
+            return platform::skip!("no unshare");
         };
         if errors(&output).starts_with("unshare") {
-            return println!("skipped: no namespaces for this user: {}", errors(&output));
+            return platform::skip!("no namespaces for this user: {}", errors(&output));
         }
         assert!(errors(&output).contains("PID namespace"), "{words:?}: {}", errors(&output));
         assert_eq!(output.status.code(), Some(6), "{words:?}");

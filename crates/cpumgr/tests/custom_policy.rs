@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 fn example() -> Option<PathBuf> {
     let program = Path::new(env!("CARGO_BIN_EXE_cpumgr")).parent()?.join("examples/custom_policy");
     if !program.exists() {
-        println!("skipped: {} is not built; run all tests of the package", program.display());
+        platform::skip!("{} is not built; run all tests of the package", program.display());
         return None;
     }
     Some(program)

@@ -39,9 +39,7 @@ fn a_pass_that_the_books_do_not_allow_is_taken_back() {
 fn a_processor_that_is_passed_is_the_receivers() {
     let mask = platform::affinity::affinity(None).unwrap();
     if mask.len() < 3 {
-        println!(
-            "skipped: needs three processors, this process may use {mask}; the books alone are tested in `ledger`"
-        );
+        platform::skip!("needs three processors, this process may use {mask}; the books alone are tested in `ledger`");
         return;
     }
     let cpus: platform::affinity::CpuSet = mask.iter().take(3).collect();

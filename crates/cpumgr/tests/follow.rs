@@ -69,7 +69,7 @@ fn a_program_with_places_outside_the_grant_stays_in_them_and_says_so_once() {
     let mask = platform::affinity::affinity(None).unwrap();
     let (Some(first), Some(last)) = (mask.first(), mask.last()) else { panic!("a thread without processors") };
     if first == last {
-        return println!("skipped: needs two processors");
+        return platform::skip!("needs two processors");
     }
     let manager = Manager::start(&["--cpus", &first.to_string()]);
     let Some(compiled) = Compiled::of_the_library(&manager, "fenced") else { return };
@@ -225,7 +225,7 @@ fn programs_in_turn_on_one_processor_have_long_turns_and_what_they_start_has_usu
     let mut first = Obedient::start(&compiled, &manager);
     let usual = first.ask("t");
     if usual == "0" {
-        return println!("skipped: this kernel has no turns of a thread's own (it is older than 6.12)");
+        return platform::skip!("this kernel has no turns of a thread's own (it is older than 6.12)");
     }
     let until = |program: &mut Obedient, turn: &str| {
         eventually(&format!("turns of {turn} us"), || (program.ask("t") == turn).then_some(()));
@@ -374,7 +374,7 @@ fn a_preloaded_library_serves_the_engine_that_is_linked_into_a_program() {
 fn whatever_a_python_program_starts_in_a_region_has_the_programs_processors() {
     let Some((manager, compiled)) = with_starters() else { return };
     if !Command::new("python3").arg("--version").output().is_ok_and(|output| output.status.success()) {
-        return println!("skipped: no python3 here");
+        return platform::skip!("no python3 here");
     }
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/python/starters.py");
     let mut command = run(&manager, &compiled);

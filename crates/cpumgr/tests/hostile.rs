@@ -280,7 +280,7 @@ fn what_answers_garbage_is_refused_by_the_client() {
 fn another_user_is_refused() {
     use std::os::unix::fs::PermissionsExt;
     if !nix::unistd::geteuid().is_root() {
-        println!("skipped: becoming another user needs privilege");
+        platform::skip!("becoming another user needs privilege");
         return;
     }
     let manager = Manager::start(&[]);

@@ -22,7 +22,7 @@ fn what_one_program_releases_another_one_has_without_waiting_for_the_quantum() {
     const ENOUGH: Duration = Duration::from_secs(2);
     let cpus = affinity(None).unwrap();
     if cpus.len() < 2 {
-        return println!("skipped: needs two processors, this process may use {cpus}");
+        return platform::skip!("needs two processors, this process may use {cpus}");
     }
     let mut programs = Releases::begin(&cpus);
     let (begin, mut times) = (Instant::now(), Vec::new());

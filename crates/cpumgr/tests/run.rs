@@ -220,7 +220,7 @@ fn a_manager_that_run_starts_is_not_as_narrow_as_its_starter() {
     });
     let wide = wide.join().unwrap();
     if wide.len() < 2 {
-        println!("skipped: needs two processors, a manager may use {wide} here");
+        platform::skip!("needs two processors, a manager may use {wide} here");
         return;
     }
     let one = platform::affinity::CpuSet::single(wide.iter().last().unwrap());

@@ -118,7 +118,7 @@ fn a_server_that_never_answers_is_given_up() {
 fn a_socket_of_another_user_is_exit_code_5() {
     use std::os::unix::fs::PermissionsExt;
     if !nix::unistd::geteuid().is_root() {
-        println!("skipped: becoming another user needs privilege");
+        platform::skip!("becoming another user needs privilege");
         return;
     }
     let manager = Manager::start(&[]);

@@ -29,7 +29,7 @@ impl ForAll {
     /// In the manager's directory; nothing when this user cannot become another one.
     fn new(dir: &Path) -> Option<Self> {
         if !nix::unistd::geteuid().is_root() {
-            println!("skipped: becoming another user needs privilege");
+            platform::skip!("becoming another user needs privilege");
             return None;
         }
         let copy = |from: &Path, name: &str| {

@@ -30,7 +30,7 @@ struct Copies {
 impl Copies {
     fn new() -> Option<Self> {
         if !nix::unistd::geteuid().is_root() {
-            println!("skipped: becoming another user needs privilege");
+            platform::skip!("becoming another user needs privilege");
             return None;
         }
         let dir = tempfile::tempdir().unwrap();
@@ -124,8 +124,8 @@ fn programs_of_two_users_managers_part() {
 #[test]
 fn a_users_manager_gives_way_to_that_of_the_whole_machine() {
     if std::env::var_os("CPUMGR_TEST_MANAGER").is_none() {
-        return println!(
-            "skipped: a manager of the whole machine would be found by everybody here; in a guest it is not"
+        return platform::skip!(
+            "a manager of the whole machine would be found by everybody here; in a guest it is not"
         );
     }
     let Some(copies) = Copies::new() else { return };

@@ -10,7 +10,7 @@ use platform::topology::Topology;
 fn bound_threads_are_grouped_by_where_they_are() {
     let machine = match Topology::read() {
         Ok(machine) => machine,
-        Err(error) => return println!("skipped: {error}"),
+        Err(error) => return platform::skip!("{error}"),
     };
     builder().bind(true).adapt(false).waiting(Waiting::Passive).install().expect("nothing was forked before");
     let node = || machine.node_of(current_cpu());

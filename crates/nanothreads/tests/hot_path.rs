@@ -52,7 +52,7 @@ fn main() -> ExitCode {
             let Trace { found, instructions } = match trace(case) {
                 Ok(trace) => trace,
                 Err(reason) => {
-                    println!("skipped {case}: {reason}");
+                    platform::skip!("{case}: {reason}");
                     break;
                 }
             };

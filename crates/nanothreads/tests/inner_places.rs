@@ -38,7 +38,7 @@ fn crammed(team: &Team, masters: usize) -> usize {
 #[test]
 fn a_team_that_is_the_only_inner_one_uses_the_other_processors_whatever_was_before() {
     if affinity(None).expect("this thread's mask").len() < 2 {
-        println!("skipped: one processor, which all threads share");
+        platform::skip!("one processor, which all threads share");
         return;
     }
     assert!(configure(Config { adapt: false, ..Config::default() }));

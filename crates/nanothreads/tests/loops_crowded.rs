@@ -24,7 +24,7 @@ fn alone(name: &str, processors: usize, members: usize, body: fn()) {
     }
     let mask = affinity::affinity(None).expect("the kernel tells every thread its mask");
     if mask.len() < processors {
-        println!("skipped: {name} needs {processors} processors, the mask has {}", mask.len());
+        platform::skip!("{name} needs {processors} processors, the mask has {}", mask.len());
         return;
     }
     // The child inherits the mask of the thread that starts it.

@@ -42,10 +42,10 @@ fn members_without_processor_are_given_way_to_and_left_out_until_they_run() {
     let mask = affinity(None).unwrap();
     let all = engine::processors();
     if all < 2 || mask.len() < 2 {
-        return println!("skipped: needs two processors");
+        return platform::skip!("needs two processors");
     }
     if run_delay(current_tid()).is_none() {
-        return println!("skipped: this kernel does not count run delays");
+        return platform::skip!("this kernel does not count run delays");
     }
     let slave: CpuId = mask.iter().nth(1).unwrap();
     let team = Team::exact(2).unwrap();

@@ -39,7 +39,7 @@ fn a_mask_that_narrows_and_widens_again_is_followed() {
     let whole = affinity(initial).expect("the own mask");
     let before = size();
     if before < 2 {
-        return println!("skipped: this process has one processor (mask {whole}, or a quota)");
+        return platform::skip!("this process has one processor (mask {whole}, or a quota)");
     }
     set_affinity(initial, &CpuSet::single(whole.first().expect("a mask has a processor"))).expect("narrower");
     let narrowed = becomes(1);

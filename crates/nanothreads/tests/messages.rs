@@ -42,7 +42,7 @@ fn the_engine_works_where_its_warnings_cannot_be_written() {
         return;
     }
     let Ok(full) = OpenOptions::new().write(true).open("/dev/full") else {
-        return println!("skipped: there is no /dev/full");
+        return platform::skip!("there is no /dev/full");
     };
     let mut command = child("the_engine_works_where_its_warnings_cannot_be_written");
     // Both are worth a warning.

@@ -24,7 +24,7 @@ fn a_team_that_nobody_disturbs_stays_hot_until_there_are_more_threads_than_proce
     let limits = Limits::read().expect("control groups, or none");
     let processors = usable_processors(&affinity(None).expect("this thread's mask"), &limits);
     if processors < 2 {
-        println!("skipped: one processor, on which nobody spins for another one");
+        platform::skip!("one processor, on which nobody spins for another one");
         return;
     }
     builder().threads(processors).adapt(false).waiting(Waiting::Hot).install().expect("nothing ran before");
@@ -39,7 +39,7 @@ fn a_team_that_nobody_disturbs_stays_hot_until_there_are_more_threads_than_proce
         // Who has seen others is short of patience, and who has not is hot.
         assert!(limits.iter().all(|limit| *limit == HOT || *limit <= SHORT), "{limits:?}");
         if begin.elapsed() >= PATIENCE {
-            println!("skipped: others were seen on the processors all the time");
+            platform::skip!(busy: "others were seen on the processors all the time");
             return;
         }
     }

@@ -35,7 +35,7 @@ fn a_team_that_takes_turns_has_its_share_beside_a_busy_stranger() {
     let team = Team::exact(2).expect("threads");
     let stranger = match Stranger::start() {
         Ok(stranger) => stranger,
-        Err(error) => return println!("skipped: no stranger: {error}"),
+        Err(error) => return platform::skip!("no stranger: {error}"),
     };
     let (begin, before) = (Instant::now(), processor_time());
     let mut regions = 0;

@@ -29,11 +29,11 @@ fn exists(tool: &str) -> bool {
 fn shim() -> Option<PathBuf> {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).parent()?.join("shim");
     if !folder.join("libgomp.so.1").exists() || !folder.join("libnanos_omp.a").exists() {
-        eprintln!("skipped: no libraries in {} (run `cargo xtask shim`)", folder.display());
+        platform::skip!("no libraries in {} (run `cargo xtask shim`)", folder.display());
         return None;
     }
     if !exists("make") {
-        eprintln!("skipped: no make here");
+        platform::skip!("no make here");
         return None;
     }
     Some(folder)
@@ -67,7 +67,7 @@ fn run_all(route: Route) {
     ));
     for (name, compiler, arguments) in PROGRAMS {
         if !exists(compiler) {
-            eprintln!("skipped: {name} needs {compiler}, which is not here");
+            platform::skip!("{name} needs {compiler}, which is not here");
             continue;
         }
         let make = |target: &Path| {
@@ -113,7 +113,7 @@ fn examples_run_with_the_static_library_inside() {
 fn pkg_config_says_how_to_link_the_static_library() {
     let Some(shim) = shim() else { return };
     if !exists("pkg-config") || !exists("cc") {
-        return eprintln!("skipped: no pkg-config or no cc here");
+        return platform::skip!("no pkg-config or no cc here");
     }
     let ask = |what: &str| {
         let output =

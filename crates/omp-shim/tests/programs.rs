@@ -172,7 +172,7 @@ fn the_library_can_be_loaded_late_while_192_bytes_of_the_loaders_reserve_are_lef
         let output = finish(command);
         let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         if output.status.code() == Some(3) {
-            eprintln!("skipped: this loader's reserve is not what is tested ({out})");
+            platform::skip!("this loader's reserve is not what is tested ({out})");
             break;
         }
         assert!(output.status.success() && out == expected, "{left} pieces left: {}\n{out}{err}", output.status);
@@ -481,7 +481,7 @@ const IN_FRONT: [&str; 44] = [
 fn the_shared_library_exports_exactly_the_golden_set() {
     let Some(shim) = shim() else { return };
     if !exists("nm") {
-        return eprintln!("skipped: no nm here");
+        return platform::skip!("no nm here");
     }
     let golden =
         std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/libgomp.symbols")).unwrap();
@@ -513,7 +513,7 @@ fn instructions(library: &Path, name: &str) -> String {
 fn hot_calls_find_their_thread_without_a_call() {
     let Some(shim) = shim() else { return };
     if !exists("objdump") || !exists("nm") || !cfg!(target_arch = "x86_64") {
-        return eprintln!("skipped: no objdump here, or another kind of processor");
+        return platform::skip!("no objdump here, or another kind of processor");
     }
     let library = shim.join("libgomp.so.1");
     for name in
@@ -529,7 +529,7 @@ fn hot_calls_find_their_thread_without_a_call() {
 fn the_static_library_shows_openmp_names_only_and_links_beside_another_rust_library() {
     let Some(shim) = shim() else { return };
     if !exists("nm") || !exists("rustc") {
-        return eprintln!("skipped: no nm or no rustc here");
+        return platform::skip!("no nm or no rustc here");
     }
     let archive = shim.join("libnanos_omp.a");
     let output = must_succeed(Command::new("nm").args(["--extern-only", "--defined-only"]).arg(&archive));

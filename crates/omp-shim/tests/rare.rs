@@ -23,7 +23,7 @@ fn agree_under(file: &str, environments: &[&[(&str, &str)]]) {
         _ => ("gcc", ["-Wno-unknown-pragmas", "-lpthread"]),
     };
     if !exists(compiler) {
-        return eprintln!("skipped: no {compiler} here");
+        return platform::skip!("no {compiler} here");
     }
     let program = compile_by(compiler, &source, &options);
     for variables in environments {

@@ -63,7 +63,7 @@ mod tests {
         let (bell, other) = (Doorbell::new().unwrap(), Doorbell::new().unwrap());
         let copied = copy(&bell).unwrap();
         match is_same_file(&bell, &copied).unwrap() {
-            None => println!("skipped: this kernel does not compare descriptors (Linux 6.10 does)"),
+            None => crate::skip!("this kernel does not compare descriptors (Linux 6.10 does)"),
             same => {
                 assert_eq!(same, Some(true));
                 assert_eq!(is_same_file(&copied, &bell), Ok(Some(true)));

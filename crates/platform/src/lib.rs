@@ -28,6 +28,7 @@ pub mod process;
 pub mod pthread;
 pub mod scheduling;
 pub mod shm;
+pub mod skip;
 pub mod stack;
 pub mod sync;
 pub mod topology;

@@ -408,7 +408,7 @@ mod tests {
         let (left, _right) = crate::fdpass::pair().unwrap();
         match peer_pidfd_exact(left.as_fd()) {
             Ok(pidfd) => assert!(!has_ended(pidfd).unwrap()),
-            Err(error) if error.is(libc::ENOPROTOOPT) => println!("skipped: this kernel has no SO_PEERPIDFD"),
+            Err(error) if error.is(libc::ENOPROTOOPT) => crate::skip!("this kernel has no SO_PEERPIDFD"),
             Err(error) => panic!("{error}"),
         }
     }

@@ -404,7 +404,7 @@ mod tests {
             let (before, long) = (slice(), Duration::from_millis(20));
             let Some(turns) = LongTurns::begin(long).unwrap() else {
                 assert_eq!(slice(), before);
-                return println!("skipped: this kernel has no turns of a thread's own");
+                return crate::skip!("this kernel has no turns of a thread's own");
             };
             assert_eq!(slice(), long);
             assert_eq!(LongTurns::begin(long).unwrap(), None, "they are as long already");
@@ -456,7 +456,7 @@ mod tests {
     #[test]
     fn a_thread_that_shares_its_processor_waits_for_it() {
         let Some(begin) = run_delay(current_tid()) else {
-            return println!("skipped: this kernel does not count run delays");
+            return crate::skip!("this kernel does not count run delays");
         };
         let here = affinity(None).unwrap().first().unwrap();
         let pin = || set_affinity(None, &CpuSet::single(here)).unwrap();

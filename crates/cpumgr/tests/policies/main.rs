@@ -25,7 +25,7 @@ fn acts_as_a_program() {
 fn stage(policy: &[&str], quantum: &str) -> Option<Stage> {
     let mask = affinity(None).unwrap();
     if mask.len() < 2 {
-        println!("skipped: needs two processors, this process may use {mask}");
+        platform::skip!("needs two processors, this process may use {mask}");
         return None;
     }
     Some(Stage::set(policy, quantum, mask))

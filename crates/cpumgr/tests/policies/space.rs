@@ -70,7 +70,7 @@ fn cluster_hands_out_clusters_that_lie_in_one_node() {
         nodes.entry(cpu.node).or_default().insert(cpu.id);
     }
     if p < 4 || nodes.values().any(|node| !node.len().is_multiple_of(2)) {
-        println!("skipped: alignment needs nodes of whole clusters, here are {nodes:?}");
+        platform::skip!("alignment needs nodes of whole clusters, here are {nodes:?}");
         return;
     }
     for part in clusters.parts.values() {
@@ -123,7 +123,7 @@ fn batch_with_backfill_starts_who_fits() {
     let first = p / 2;
     let third = (p - 1).saturating_sub(first);
     if third == 0 {
-        println!("skipped: needs more processors than {p} for two beside the masters'");
+        platform::skip!("needs more processors than {p} for two beside the masters'");
         return;
     }
     let programs = stage.programs(&[first, p, third]);

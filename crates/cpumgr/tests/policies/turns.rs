@@ -103,7 +103,7 @@ fn sw_dss_moves_its_window_to_the_neighbouring_gang() {
     let (request, width) = window(p);
     let (programs, moments) = watch(&stage, &["sw-dss"], &[request; 4], 16);
     if 4 % width != 0 {
-        println!("skipped: windows of {width} do not divide four programs");
+        platform::skip!("windows of {width} do not divide four programs");
         return;
     }
     let windows: Vec<Vec<usize>> = (0..4 / width).map(|gang| (gang * width..(gang + 1) * width).collect()).collect();

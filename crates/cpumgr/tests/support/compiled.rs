@@ -26,14 +26,14 @@ impl Compiled {
     fn of(manager: &Manager, source: &str) -> Option<Self> {
         let shim = Path::new(env!("CARGO_TARGET_TMPDIR")).parent()?.join("shim");
         if !shim.join("libgomp.so.1").exists() {
-            println!("skipped: no {}/libgomp.so.1 (run `cargo xtask shim`)", shim.display());
+            platform::skip!("no {}/libgomp.so.1 (run `cargo xtask shim`)", shim.display());
             return None;
         }
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(source);
         let program = manager.dir.path().join(source.file_stem()?);
         let gcc = Command::new("gcc").args(["-O1", "-Wall", "-fopenmp"]).arg(source).arg("-o").arg(&program).output();
         let Ok(output) = gcc else {
-            println!("skipped: no gcc here");
+            platform::skip!("no gcc here");
             return None;
         };
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

@@ -54,7 +54,7 @@ pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> 
 pub(crate) fn two_processors() -> Option<String> {
     let mask = platform::affinity::affinity(None).unwrap();
     if mask.len() < 2 {
-        println!("skipped: needs two processors, this process may use {mask}");
+        platform::skip!("needs two processors, this process may use {mask}");
         return None;
     }
     Some(mask.iter().take(2).collect::<CpuSet>().to_string())

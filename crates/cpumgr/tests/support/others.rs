@@ -24,7 +24,7 @@ pub(crate) fn eventually_alone<T>(what: &str, ours: &[u32], mut look: impl FnMut
     let used = used_by_others(ours).saturating_sub(before);
     let others = used as f64 / begin.elapsed().as_nanos() as f64;
     assert!(others >= QUIET, "not within {PATIENCE:?}, though others used {others:.3} processors only: {what}");
-    println!("skipped: others used {others:.3} processors, and it is not so for that: {what}");
+    platform::skip!(busy: "others used {others:.3} processors, and it is not so for that: {what}");
     None
 }
 

@@ -73,7 +73,7 @@ impl Script {
         let whole = affinity(None).expect("the own mask");
         let mut two = whole.iter();
         let (Some(first), Some(second)) = (two.next(), two.next()) else {
-            println!("skipped: needs two processors, this process may use {whole}");
+            platform::skip!("needs two processors, this process may use {whole}");
             return None;
         };
         let folder = tempfile::tempdir().expect("a folder for the socket");

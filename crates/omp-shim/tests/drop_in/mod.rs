@@ -21,11 +21,11 @@ pub(crate) fn shim() -> Option<PathBuf> {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent()?;
     let folder = target.join("shim");
     if !folder.join("libgomp.so.1").exists() {
-        eprintln!("skipped: no {}/libgomp.so.1 (run `cargo xtask shim`)", folder.display());
+        platform::skip!("no {}/libgomp.so.1 (run `cargo xtask shim`)", folder.display());
         return None;
     }
     if !exists("gcc") {
-        eprintln!("skipped: no gcc here");
+        platform::skip!("no gcc here");
         return None;
     }
     Some(folder)

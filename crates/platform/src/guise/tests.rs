@@ -61,7 +61,7 @@ unsafe extern "C" fn part(lent: *mut c_void) {
 /// Begins a part in a thread's guise, and has it ended by the caller, or by the lender itself.
 fn lend(ends_itself: bool) {
     if !is_possible() {
-        return println!("skipped: no thread of this process can take another's guise");
+        return crate::skip!("no thread of this process can take another's guise");
     }
     let mut guise = Guise::default();
     let lent = Lent { guise: &raw mut guise, turn: AtomicU32::new(0), seen: Default::default() };
@@ -138,7 +138,7 @@ unsafe extern "C" fn flush(seen: *mut c_void) {
 #[test]
 fn modes_of_arithmetic_are_the_lender_s() {
     if !is_possible() {
-        return println!("skipped: no thread of this process can take another's guise");
+        return crate::skip!("no thread of this process can take another's guise");
     }
     let (mut guise, mut before) = (Guise::default(), false);
     let seen = (&raw mut before).cast();

@@ -166,16 +166,16 @@ fn a_thread_that_is_not_there_is_esrch_and_never_the_caller() {
 fn another_users_thread_is_refused_with_eperm() {
     // SAFETY: - geteuid takes nothing and cannot fail.
     if unsafe { libc::geteuid() } == 0 {
-        println!("skipped: root may bind every thread");
+        nanothreads_platform::skip!("root may bind every thread");
         return;
     }
     let init = Tid(1);
     let Ok(mask) = affinity(Some(init)) else {
-        println!("skipped: process 1 is hidden");
+        nanothreads_platform::skip!("process 1 is hidden");
         return;
     };
     if std::fs::metadata("/proc/1").is_ok_and(|init| std::os::unix::fs::MetadataExt::uid(&init) != 0) {
-        println!("skipped: process 1 is not root's");
+        nanothreads_platform::skip!("process 1 is not root's");
         return;
     }
     assert_eq!(set_affinity(Some(init), &mask).unwrap_err().errno(), libc::EPERM);

@@ -57,11 +57,11 @@ fn signals_that_do_not_exist_are_refused() {
 fn another_users_process_may_not_be_signalled() {
     // SAFETY: - geteuid takes nothing and cannot fail.
     if unsafe { libc::geteuid() } == 0 {
-        println!("skipped: root may signal every process");
+        nanothreads_platform::skip!("root may signal every process");
         return;
     }
     let Ok(init) = pidfd_open(Pid(1)) else {
-        println!("skipped: process 1 is hidden");
+        nanothreads_platform::skip!("process 1 is hidden");
         return;
     };
     assert_eq!(pidfd_send_signal(&init, 0).unwrap_err().errno(), libc::EPERM);
@@ -96,7 +96,7 @@ fn a_thread_has_a_descriptor_of_its_own_where_the_kernel_offers_that() {
         }
         Err(error) => {
             assert_eq!(error.errno(), libc::EINVAL);
-            println!("skipped: this kernel has no descriptors of threads ({error})");
+            nanothreads_platform::skip!("this kernel has no descriptors of threads ({error})");
             drop(finish);
             thread.join().unwrap();
         }
