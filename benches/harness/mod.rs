@@ -10,13 +10,15 @@
 //!    sample checks the case's result: a wrong one fails the bench.
 //! 4. Samples whose round trips differ by more than [`AGREE`] are dropped: the processors moved meanwhile. The others are
 //!    sorted into near and far ([`FAR_NS`]).
-//! 5. The table has medians, the median of the samples' own ratios to their round trip, and the ratio to the first engine
-//!    of the case, which is ours. The raw record has every sample, also the dropped ones.
+//! 5. The table has medians with the least and the most of the samples, the median of the samples' own ratios to their round
+//!    trip, and the ratio to the first engine of the case, which is ours. The raw record has every sample, also the dropped
+//!    ones; a file beside it says on what it was taken.
 //!
 //! Every process has the first two processors of the mask, and every engine two threads unless the case says otherwise.
 
 #![allow(dead_code, reason = "each bench uses its part of the harness")]
 
+pub(crate) mod about;
 pub(crate) mod native;
 pub(crate) mod options;
 pub(crate) mod place;
@@ -76,7 +78,7 @@ pub(crate) enum Bar {
     TimesOf { engines: &'static [&'static str], row: Option<Row>, factor: f64 },
     /// Times the median of each of these engines, in the same row.
     TimesOfEach(&'static [(&'static str, f64)]),
-    /// As fast as the fastest other engine: within 10 %, 10 ns, or 2 standard deviations of its samples.
+    /// As fast as the fastest other engine: within 5 %, 2 ns, or 2 standard errors of its samples.
     NotBehind,
     /// The same, of those whose value of this number is 0: others do something else than the case says. Ours has to be one of them.
     NotBehindWithout { index: usize },
@@ -280,8 +282,9 @@ fn selected<'a>(bench: &'a Bench, options: &'a options::Compare) -> impl Iterato
     all.filter(|(case, engine)| options.wants(case, engine))
 }
 
-/// The middle value; the slice is sorted afterwards.
+/// The middle value, of an even number the mean of the two in the middle; the slice is sorted afterwards.
 pub(crate) fn median(values: &mut [f64]) -> f64 {
     values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
+    let middle = values.len() / 2;
+    if values.len() % 2 == 1 { values[middle] } else { f64::midpoint(values[middle - 1], values[middle]) }
 }

@@ -10,6 +10,7 @@
 //! name the command.
 
 use super::Runtime;
+use procfs::process::{MMapPath, Process};
 use std::ffi::{CStr, CString, c_char};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -182,10 +183,17 @@ fn loader_message() -> String {
 
 /// Fails unless the OpenMP library in this process is the one that the row says.
 fn check_library(runtime: Runtime) -> Result<(), String> {
-    let maps = fs::read_to_string("/proc/self/maps").map_err(|error| format!("/proc/self/maps: {error}"))?;
-    let has = |part: &str| maps.lines().any(|line| line.rsplit('/').next().is_some_and(|file| file.starts_with(part)));
+    let maps = Process::myself().and_then(|process| process.maps()).map_err(|error| error.to_string())?;
+    let files = maps.into_iter().filter_map(|map| match map.pathname {
+        MMapPath::Path(path) => Some(path),
+        _ => None,
+    });
+    let files: Vec<PathBuf> = files.collect();
+    let begins =
+        |path: &PathBuf, part: &str| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(part));
+    let has = |part: &str| files.iter().any(|path| begins(path, part));
     let (gomp, omp) = (has("libgomp"), has("libomp"));
-    let ours = maps.contains(&*shim_folder().join("libgomp.so.1").to_string_lossy());
+    let ours = files.contains(&shim_folder().join("libgomp.so.1"));
     match runtime {
         Runtime::Shim if !ours || omp => Err("our library was not the one loaded".into()),
         Runtime::Libgomp if ours => Err("our library was loaded instead of libgomp".into()),

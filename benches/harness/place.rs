@@ -6,6 +6,7 @@
 
 use super::Runtime;
 use platform::affinity::{CpuId, CpuSet, Tid, affinity, set_affinity};
+use procfs::process::Process;
 use std::sync::OnceLock;
 
 /// Processors that a sample has, and threads of a region unless the case says otherwise.
@@ -39,8 +40,6 @@ pub(crate) fn environment(row: Row) -> Vec<(&'static str, &'static str)> {
         ("OMP_PROC_BIND", bind),
         ("ORX_NUM_THREADS", "2"),
         ("NANOS_CPUMGR", "off"),
-        // As where a program is linked with the library, which is loaded late here.
-        ("NANOS_STAND_IN", "on"),
     ]
 }
 
@@ -88,9 +87,8 @@ pub(crate) fn bind_threads(runtime: Runtime, row: Row) {
     }
     let initial = std::process::id().cast_signed();
     bind_to(0);
-    let Ok(threads) = std::fs::read_dir("/proc/self/task") else { return };
-    let tids = threads.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-    let mut others: Vec<i32> = tids.filter(|&tid| tid != initial).collect();
+    let Ok(threads) = Process::myself().and_then(|process| process.tasks()) else { return };
+    let mut others: Vec<i32> = threads.flatten().map(|thread| thread.tid).filter(|&tid| tid != initial).collect();
     others.sort_unstable();
     for (index, tid) in others.into_iter().enumerate() {
         // A thread that ended meanwhile needs no binding.

@@ -14,7 +14,7 @@ pub(super) fn print(table: &Table, bench: &Bench, options: &Compare) -> bool {
     for (index, case) in wanted(bench, options) {
         println!("\n{}", case.name);
         print!("  {:<26} {:<8} {:<5} {:>3} {:>8}", "engine", "row", "rtt", "n", "rtt ns");
-        print!(" {:>11} {:>9} {:>8}", "time", "/rtt", "/ours");
+        print!(" {:>11} {:>23} {:>9} {:>8}", "time", "spread", "/rtt", "/ours");
         case.extras.iter().for_each(|extra| print!(" {extra:>12}"));
         println!();
         for line in table.lines(index, case, options) {
@@ -34,9 +34,9 @@ pub(super) fn print(table: &Table, bench: &Bench, options: &Compare) -> bool {
 }
 
 fn print_line(line: &Measured) {
-    let Cells { rtt, round_trip, time, trips, ours, extras, bar } = Cells::of(line);
+    let Cells { rtt, round_trip, time, spread, trips, ours, extras, bar } = Cells::of(line);
     print!("  {:<26} {:<8} {rtt:<5} {:>3} {round_trip:>8}", line.engine, line.row, line.count);
-    print!(" {time:>11} {trips:>9} {ours:>8}");
+    print!(" {time:>11} {spread:>23} {trips:>9} {ours:>8}");
     extras.iter().for_each(|extra| print!(" {extra:>12}"));
     println!("{}", if bar.is_empty() { bar } else { format!("  bar {bar}") });
 }
@@ -46,7 +46,7 @@ pub(super) fn write_markdown(path: &Path, table: &Table, bench: &Bench, options:
     let mut text = format!("## {}\n\n{}.\n", bench.name, legend());
     for (index, case) in wanted(bench, options) {
         let has_bar = case.bar.is_some();
-        let heads = ["engine", "row", "rtt", "n", "rtt ns", "time", "/rtt", "/ours"].into_iter();
+        let heads = ["engine", "row", "rtt", "n", "rtt ns", "time", "spread", "/rtt", "/ours"].into_iter();
         let heads: Vec<&str> = heads.chain(case.extras.iter().copied()).chain(has_bar.then_some("bar")).collect();
         let rules = heads.iter().enumerate().map(|(place, _)| if place < 3 { "---" } else { "---:" });
         let rules: Vec<&str> = rules.collect();
@@ -55,10 +55,10 @@ pub(super) fn write_markdown(path: &Path, table: &Table, bench: &Bench, options:
             let mut cells = match line {
                 Line::Without { engine, row, why } => vec![engine, row.into(), why],
                 Line::Measured(line) => {
-                    let Cells { rtt, round_trip, time, trips, ours, extras, bar } = Cells::of(&line);
+                    let Cells { rtt, round_trip, time, spread, trips, ours, extras, bar } = Cells::of(&line);
                     let first = [line.engine, line.row.into(), rtt.into(), line.count.to_string()];
                     let mut cells: Vec<String> = first.into();
-                    cells.extend([round_trip, time, trips, ours]);
+                    cells.extend([round_trip, time, spread, trips, ours]);
                     cells.extend(extras);
                     cells.push(bar);
                     cells
@@ -81,7 +81,10 @@ fn table_row(cells: &[&str]) -> String {
 }
 
 fn legend() -> String {
-    format!("medians; rtt: round trip of one line; far: above {FAR_NS} ns; /rtt: median of the samples' own ratios")
+    format!(
+        "medians; spread: the least and the most of the n samples; rtt: round trip of one line; far: above {FAR_NS} ns; \
+         /rtt: median of the samples' own ratios"
+    )
 }
 
 fn wanted<'a>(bench: &'a Bench, options: &'a Compare) -> impl Iterator<Item = (usize, &'a Case)> {
@@ -101,6 +104,7 @@ struct Cells {
     rtt: &'static str,
     round_trip: String,
     time: String,
+    spread: String,
     trips: String,
     ours: String,
     extras: Vec<String>,
@@ -115,6 +119,11 @@ impl Cells {
             rtt: if line.far { "far" } else { "near" },
             round_trip: format!("{:.1}", line.round_trip),
             time: duration(line.time),
+            // Of one sample there is none.
+            spread: match (line.count, line.spread) {
+                (1, _) => "-".into(),
+                (_, (least, most)) => format!("{} - {}", duration(least), duration(most)),
+            },
             // Round trips bound short operations only.
             trips: if line.per_trip < 10_000.0 { format!("{:.2}", line.per_trip) } else { "-".into() },
             ours: line.to_ours.map_or("-".into(), |ratio| format!("{ratio:.2}")),

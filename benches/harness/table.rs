@@ -2,11 +2,9 @@
 
 use super::options::Compare;
 use super::place::Row;
-use super::{AGREE, Bar, Bench, Case, Engine, FAR_NS, median};
+use super::{AGREE, Bar, Bench, Case, Engine, FAR_NS, about, median};
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::PathBuf;
-use std::process::Command;
 
 /// What came of one sample.
 pub(crate) enum Record {
@@ -55,6 +53,8 @@ pub(super) struct Measured {
     /// In nanoseconds, as the time.
     pub round_trip: f64,
     pub time: f64,
+    /// The least and the most of the samples.
+    pub spread: (f64, f64),
     pub per_trip: f64,
     /// The time over that of our first engine.
     pub to_ours: Option<f64>,
@@ -73,7 +73,8 @@ pub(crate) struct Table {
     /// Rows that have nothing to measure, with the reason.
     closed: BTreeMap<Key, (bool, String)>,
     dropped: u32,
-    raw: Vec<String>,
+    /// Columns of the raw record.
+    raw: Vec<Vec<String>>,
 }
 
 impl Table {
@@ -97,9 +98,9 @@ impl Table {
             Record::Absent(why) => drop(self.closed.insert(key, (false, why))),
             Record::Wrong(why) => drop(self.closed.insert(key, (true, why))),
             Record::Values(values) => {
-                let numbers: Vec<String> = values.iter().map(f64::to_string).collect();
-                let (case, engine, row) = (&case.name, &engine.name, row.name());
-                self.raw.push(format!("{case},{engine},{row},{round},{before:.1},{after:.1},{}", numbers.join(",")));
+                let names = [case.name.clone(), engine.name.clone(), row.name().to_owned(), round.to_string()];
+                let trips = [before, after].map(|trip| format!("{trip:.1}"));
+                self.raw.push(names.into_iter().chain(trips).chain(values.iter().map(f64::to_string)).collect());
                 if before.max(after) > AGREE * before.min(after) {
                     self.dropped += 1;
                     return false;
@@ -175,6 +176,9 @@ impl Table {
             count: samples.len(),
             round_trip: of(&|s| s.round_trip),
             time,
+            spread: samples.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), sample| {
+                (least.min(sample.values[0]), most.max(sample.values[0]))
+            }),
             per_trip,
             to_ours: ours.map(|ours| time / ours),
             extras: (1..=case.extras.len()).map(extra).collect(),
@@ -260,7 +264,7 @@ impl Table {
         let times = peers.filter_map(|name| Some((name, self.time(index, name, row, far)?)));
         let (name, best) = times.min_by(|a, b| a.1.total_cmp(&b.1))?;
         let times: Vec<f64> = self.samples(index, name, row, far).iter().map(|s| s.values[0]).collect();
-        let limit = best + (best.abs() * 0.1).max(10.0).max(2.0 * deviation(&times));
+        let limit = best + (best.abs() * 0.05).max(2.0).max(2.0 * error_of_the_mean(&times));
         Some((format!("{name} {}, within {}", duration(best), duration(limit - best)), time <= limit))
     }
 
@@ -274,29 +278,26 @@ impl Table {
         (!times.is_empty()).then(|| median(&mut times))
     }
 
-    /// Writes the raw record.
+    /// Writes the raw record, and on what it was taken.
     pub(crate) fn write(&self, bench: &Bench, options: &Compare) -> Result<(), String> {
-        let name = bench.name;
-        let path = if options.record {
-            let date = Command::new("date").arg("+%F").output().map_err(|error| format!("date: {error}"))?;
-            let date = String::from_utf8_lossy(&date.stdout).trim().to_owned();
-            PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("benches/records/{date}-{name}.csv"))
-        } else {
-            PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.csv"))
-        };
-        let mut text = String::from("case,engine,row,round,rtt_before_ns,rtt_after_ns,time_ns,extras\n");
-        for line in &self.raw {
-            text.push_str(line);
-            text.push('\n');
-        }
-        if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-        }
-        fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
+        let folder = (!options.record).then(|| PathBuf::from(env!("CARGO_TARGET_TMPDIR")));
+        let width = self.raw.iter().map(Vec::len).max().unwrap_or(0).max(FIXED.len());
+        let mut heads: Vec<String> = FIXED.map(str::to_owned).into();
+        heads.extend((FIXED.len()..width).map(|column| format!("extra_{}", column - FIXED.len() + 1)));
+        // Every row has every column.
+        let rows = self.raw.iter().map(|row| {
+            let mut row = row.clone();
+            row.resize(width, String::new());
+            row
+        });
+        let path = about::record(folder, bench.name, &heads, rows)?;
         println!("raw record: {}", path.display());
         Ok(())
     }
 }
+
+/// The columns that every record has.
+const FIXED: [&str; 7] = ["case", "engine", "row", "round", "rtt_before_ns", "rtt_after_ns", "time_ns"];
 
 fn is_ours(engine: &Engine) -> bool {
     engine.name.starts_with("nanothreads")
@@ -308,12 +309,12 @@ fn unmet(bar: Option<(String, bool)>, missing: &[&str]) -> (String, bool) {
     (format!("{words}bar unmet: peer missing: {}", missing.join(", ")), false)
 }
 
-/// The standard deviation of the samples; 0 for one.
-fn deviation(values: &[f64]) -> f64 {
+/// The standard error of the samples' mean; 0 for one.
+fn error_of_the_mean(values: &[f64]) -> f64 {
     let count = values.len() as f64;
     let mean = values.iter().sum::<f64>() / count;
     let squares = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
-    if values.len() > 1 { (squares / (count - 1.0)).sqrt() } else { 0.0 }
+    if values.len() > 1 { (squares / (count - 1.0) / count).sqrt() } else { 0.0 }
 }
 
 /// Nanoseconds, in a unit that suits.

@@ -6,11 +6,12 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, bail, ensure};
 use clap::Args;
+use procfs::{CpuInfo, Current, LoadAverage};
 
 use crate::setup::{Workspace, must_succeed, shown};
 
@@ -104,9 +105,8 @@ fn closing_path(workspace: &Workspace, options: &Options) -> anyhow::Result<Path
 
 /// What was measured on what.
 fn head(load_before: &str) -> anyhow::Result<String> {
-    let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = info.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
-    let model = model.map_or("unknown processors", |(_, model)| model);
+    let model = CpuInfo::current().ok().and_then(|info| info.model_name(0).map(str::to_owned));
+    let model = model.as_deref().unwrap_or("unknown processors");
     let processors = std::thread::available_parallelism().map_or(0, usize::from);
     Ok(format!(
         "# Closing table\n\n`cargo xtask bench` on {processors} x {model}, Linux {}, {}. Load before: {load_before}; after: {}.\n",
@@ -118,8 +118,8 @@ fn head(load_before: &str) -> anyhow::Result<String> {
 
 /// The load averages, which tell how quiet the machine was.
 fn load() -> String {
-    let text = fs::read_to_string(Path::new("/proc/loadavg")).unwrap_or_default();
-    text.split(' ').take(3).collect::<Vec<_>>().join(" ")
+    let load = LoadAverage::current();
+    load.map_or("unknown".to_owned(), |load| format!("{} {} {}", load.one, load.five, load.fifteen))
 }
 
 fn said_by(command: &mut Command, arguments: &[&str]) -> anyhow::Result<String> {
@@ -136,7 +136,7 @@ fn missed(tables: &str) -> String {
             case = name;
         } else if let Some(row) = line.strip_prefix("| ").filter(|row| row.contains(": MISSED")) {
             let cells: Vec<&str> = row.trim_end_matches(" |").split(" | ").collect();
-            let [engine, bound, rtt, _, _, time, trips, ..] = cells[..] else { continue };
+            let [engine, bound, rtt, _, _, time, _, trips, ..] = cells[..] else { continue };
             let bar = cells.last().copied().unwrap_or_default().trim_end_matches(": MISSED");
             let _ = writeln!(text, "- {case}: {engine}, {bound}, {rtt}: {time}, {trips} round trips; bar {bar}");
             none = false;
@@ -154,9 +154,9 @@ mod tests {
 
     #[test]
     fn missed_bars_are_listed_with_case_and_row() {
-        let tables = "## fork_join\n\n### barrier\n\n| engine | row | rtt | n | rtt ns | time | /rtt | /ours | bar |\n\
-                      | nanothreads | bound | far | 3 | 340.0 | 600.0 ns | 1.76 | 1.00 | 1.6 rtt: MISSED |\n\
-                      | nanothreads | unbound | near | 3 | 64.0 | 90.0 ns | 1.41 | 1.00 | 1.6 rtt: met |\n";
+        let tables = "## fork_join\n\n### barrier\n\n| engine | row | rtt | n | rtt ns | time | spread | /rtt | /ours | bar |\n\
+                      | nanothreads | bound | far | 3 | 340.0 | 600.0 ns | 590.0 ns - 612.0 ns | 1.76 | 1.00 | 1.6 rtt: MISSED |\n\
+                      | nanothreads | unbound | near | 3 | 64.0 | 90.0 ns | 88.0 ns - 91.0 ns | 1.41 | 1.00 | 1.6 rtt: met |\n";
         assert_eq!(
             missed(tables).lines().last(),
             Some("- barrier: nanothreads, bound, far: 600.0 ns, 1.76 round trips; bar 1.6 rtt")

@@ -4,13 +4,14 @@ use std::fmt;
 use std::num::NonZero;
 
 use anyhow::Context;
+use procfs::process::Process;
+use procfs::{CpuInfo, CpuTime, Current, CurrentSI, KernelStats};
 
 /// The processors of this process's affinity mask, ascending.
 pub(crate) fn processors() -> anyhow::Result<Vec<u32>> {
-    let text = std::fs::read_to_string("/proc/self/status").context("cannot read /proc/self/status")?;
-    let list = text.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
-    let list = list.context("/proc/self/status has no Cpus_allowed_list")?.trim();
-    parse_list(list).with_context(|| format!("Cpus_allowed_list of /proc/self/status: '{list}'"))
+    let status = Process::myself().and_then(|process| process.status()).context("cannot read /proc/self/status")?;
+    let ranges = status.cpus_allowed_list.context("/proc/self/status has no Cpus_allowed_list")?;
+    Ok(ranges.into_iter().flat_map(|(first, last)| first..=last).collect())
 }
 
 /// How many of them programs can keep busy: the mask, or less under a quota.
@@ -19,36 +20,21 @@ pub(crate) fn usable() -> anyhow::Result<usize> {
     Ok(std::thread::available_parallelism().map_or(mask, NonZero::get).min(mask))
 }
 
-fn parse_list(list: &str) -> anyhow::Result<Vec<u32>> {
-    let mut processors = Vec::new();
-    for part in list.split(',') {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let number = |text: &str| text.parse::<u32>().with_context(|| format!("'{text}' is no processor number"));
-        processors.extend(number(first)?..=number(last)?);
-    }
-    Ok(processors)
-}
-
 /// Seconds that our processors have been busy since the machine started, whoever used them (or took them away).
 pub(crate) fn busy() -> anyhow::Result<f64> {
-    let text = std::fs::read_to_string("/proc/stat").context("cannot read /proc/stat")?;
-    // SAFETY: takes a number, returns a number.
-    let per_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) }.max(1);
-    Ok(busy_ticks(&text, &processors()?) as f64 / per_second as f64)
+    let stat = KernelStats::current().context("cannot read /proc/stat")?;
+    // Processors that are offline are in neither list: the same order, and the second one has the numbers.
+    let online = CpuInfo::current().context("cannot read /proc/cpuinfo")?;
+    let numbers = online.cpus.iter().map(|cpu| cpu.get("processor").and_then(|number| number.parse().ok()));
+    let times: Vec<(Option<u32>, CpuTime)> = numbers.zip(stat.cpu_time).collect();
+    Ok(busy_ticks(&times, &processors()?) as f64 / procfs::ticks_per_second() as f64)
 }
 
-fn busy_ticks(stat: &str, processors: &[u32]) -> u64 {
-    let mut sum = 0;
-    for line in stat.lines() {
-        let mut words = line.split_whitespace();
-        let number = words.next().and_then(|name| name.strip_prefix("cpu")).and_then(|number| number.parse().ok());
-        if number.is_some_and(|number: u32| processors.contains(&number)) {
-            let fields: Vec<u64> = words.map(|word| word.parse().unwrap_or(0)).collect();
-            // user nice system idle iowait irq softirq steal; guest times are inside user and nice.
-            sum += [0, 1, 2, 5, 6, 7].iter().filter_map(|&index| fields.get(index)).sum::<u64>();
-        }
-    }
-    sum
+/// Guest times are inside `user` and `nice`.
+fn busy_ticks(times: &[(Option<u32>, CpuTime)], processors: &[u32]) -> u64 {
+    let ours = times.iter().filter(|(number, _)| number.is_some_and(|number| processors.contains(&number)));
+    let rare = |time: &CpuTime| [time.irq, time.softirq, time.steal].into_iter().flatten().sum::<u64>();
+    ours.map(|(_, time)| time.user + time.nice + time.system + rare(time)).sum()
 }
 
 /// What others took, over all runs.
@@ -87,13 +73,7 @@ impl fmt::Display for Load {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn processor_lists_are_read() {
-        assert_eq!(parse_list("0-2,8,10-11").unwrap(), [0, 1, 2, 8, 10, 11]);
-        assert!(parse_list("0-x").is_err());
-        assert!(parse_list("").is_err());
-    }
+    use procfs::FromReadSI;
 
     #[test]
     fn this_process_may_use_a_processor() {
@@ -102,9 +82,13 @@ mod tests {
 
     #[test]
     fn busy_time_counts_our_processors_without_their_idle_time() {
-        let stat = "cpu  9 9 9 9 9 9 9 9 0 0\ncpu0 1 2 4 1000 1000 8 16 32 7 7\ncpu1 100 0 0 0 0 0 0 0 0 0\nintr 1 2\n";
-        assert_eq!(busy_ticks(stat, &[0]), 63);
-        assert_eq!(busy_ticks(stat, &[0, 1]), 163);
+        let stat = "cpu  9 9 9 9 9 9 9 9 0 0\ncpu0 1 2 4 1000 1000 8 16 32 7 7\ncpu2 100 0 0 0 0 0 0 0 0 0\n\
+                    ctxt 1\nbtime 1\nprocesses 1\nprocs_running 1\nprocs_blocked 0\n";
+        let stat = KernelStats::from_read(stat.as_bytes(), procfs::current_system_info()).unwrap();
+        let times: Vec<_> = [Some(0), Some(2)].into_iter().zip(stat.cpu_time).collect();
+        assert_eq!(busy_ticks(&times, &[0]), 63);
+        assert_eq!(busy_ticks(&times, &[0, 2]), 163);
+        assert_eq!(busy_ticks(&times, &[1]), 0);
     }
 
     #[test]

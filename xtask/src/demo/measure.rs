@@ -337,17 +337,9 @@ fn duration(time: libc::timeval) -> Duration {
 
 /// All processes whose parent is this one.
 fn children() -> Vec<i32> {
-    let Ok(entries) = std::fs::read_dir("/proc") else {
-        return Vec::new();
-    };
-    let us = std::process::id().to_string();
-    let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    pids.filter(|pid: &i32| {
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        // The name, in parentheses, may hold anything; after the last one come the state and the parent.
-        stat.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(1)).is_some_and(|parent| parent == us)
-    })
-    .collect()
+    let us = std::process::id().cast_signed();
+    let stats = procfs::process::all_processes().into_iter().flatten().filter_map(|process| process.ok()?.stat().ok());
+    stats.filter(|stat| stat.ppid == us).map(|stat| stat.pid).collect()
 }
 
 #[cfg(test)]

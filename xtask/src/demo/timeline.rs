@@ -1,11 +1,12 @@
 //! Who had which processor when: the manager's trace, drawn as one SVG file that needs nothing else.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
 use std::path::Path;
 
 use anyhow::Context;
 use serde::Deserialize;
+use svg::Document;
+use svg::node::element::{Group, Rectangle, Text, Title};
 
 const WIDTH: f64 = 960.0;
 const LEFT: f64 = 70.0;
@@ -13,8 +14,10 @@ const ROW: f64 = 26.0;
 const GAP: f64 = 4.0;
 const HEAD: f64 = 30.0;
 const FOOT: f64 = 34.0;
-/// One colour per copy, told apart also by people who see red and green alike.
+/// One colour per copy, told apart also by people who see red and green alike; the manager's pictures have the same.
 const COLOURS: [&str; 6] = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00"];
+/// Words that are not what the picture is about.
+const PALE: &str = "#555";
 
 /// One line of the manager's trace.
 #[derive(Clone, Debug, Deserialize)]
@@ -137,63 +140,78 @@ pub(crate) fn draw(trace: &Trace, windows: &[Window], processors: &[u32]) -> Str
         processors.iter().copied().chain(trace.events.iter().flat_map(|event| event.cpus.iter().copied())).collect();
     let panel = HEAD + rows.len() as f64 * ROW + FOOT;
     let height = 64.0 + panel * windows.len() as f64;
-    let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" \
-         height=\"{height}\" font-family=\"sans-serif\" font-size=\"12\">\n\
-         <rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n\
-         <text x=\"12\" y=\"24\" font-size=\"16\">Who had which processor under the manager</text>\n\
-         <text x=\"12\" y=\"44\" fill=\"#555\">One colour per copy; a processor that is shared in turn is drawn in \
-         lanes, one per copy.</text>\n"
-    );
+    let heading = text(12.0, 24.0, "Who had which processor under the manager").set("font-size", 16);
+    let legend = "One colour per copy; a processor that is shared in turn is drawn in lanes, one per copy.";
+    let mut picture = Document::new()
+        .set("viewBox", (0, 0, WIDTH, height))
+        .set("width", WIDTH)
+        .set("height", height)
+        .set("font-family", "sans-serif")
+        .set("font-size", 12)
+        .add(Rectangle::new().set("width", "100%").set("height", "100%").set("fill", "white"))
+        .add(heading)
+        .add(text(12.0, 44.0, legend).set("fill", PALE));
     for (index, window) in windows.iter().enumerate() {
-        panel_of(&mut svg, trace, window, &rows, 64.0 + panel * index as f64);
+        picture = picture.add(panel_of(trace, window, &rows, 64.0 + panel * index as f64));
     }
-    svg.push_str("</svg>\n");
-    svg
+    format!("{picture}\n")
 }
 
-fn panel_of(svg: &mut String, trace: &Trace, window: &Window, rows: &BTreeSet<u32>, top: f64) {
+/// Words that begin at a place.
+fn text(x: f64, y: f64, words: impl Into<String>) -> Text {
+    Text::new(words).set("x", tenths(x)).set("y", tenths(y))
+}
+
+/// A rectangle of one colour.
+fn bar(x: f64, y: f64, width: f64, height: f64, colour: &str) -> Rectangle {
+    let [x, y, width, height] = [x, y, width, height].map(hundredths);
+    Rectangle::new().set("x", x).set("y", y).set("width", width).set("height", height).set("fill", colour)
+}
+
+fn tenths(value: f64) -> f64 {
+    (value * 10.0).round() / 10.0
+}
+
+fn hundredths(value: f64) -> f64 {
+    (value * 100.0).round() / 100.0
+}
+
+fn panel_of(trace: &Trace, window: &Window, rows: &BTreeSet<u32>, top: f64) -> Group {
     let length = (window.end_ns - window.begin_ns).max(1) as f64;
     let x = |t_ns: u64| LEFT + (t_ns - window.begin_ns) as f64 / length * (WIDTH - LEFT - 16.0);
     let y = |cpu: u32| top + HEAD + rows.iter().position(|&row| row == cpu).unwrap_or(0) as f64 * ROW;
-    // Writing to a String cannot fail, so the results of `write!` say nothing.
-    let _ =
-        writeln!(svg, "<text x=\"12\" y=\"{:.1}\" font-weight=\"bold\">{}</text>", top + 18.0, escaped(&window.title));
+    let mut panel = Group::new().add(text(12.0, top + 18.0, window.title.as_str()).set("font-weight", "bold"));
     for &cpu in rows {
-        let (row, size) = (y(cpu), ROW - GAP);
-        let _ = writeln!(svg, "<text x=\"12\" y=\"{:.1}\">cpu {cpu}</text>", row + 15.0);
-        let _ = writeln!(
-            svg,
-            "<rect x=\"{LEFT}\" y=\"{row:.1}\" width=\"{:.1}\" height=\"{size}\" fill=\"#eee\"/>",
-            WIDTH - LEFT - 16.0
-        );
+        panel = panel.add(text(12.0, y(cpu) + 15.0, format!("cpu {cpu}"))).add(bar(
+            LEFT,
+            y(cpu),
+            WIDTH - LEFT - 16.0,
+            ROW - GAP,
+            "#eee",
+        ));
     }
     for span in trace.spans(window) {
         let lane = (ROW - GAP) / span.lanes.0 as f64;
-        let _ = writeln!(
-            svg,
-            "<rect x=\"{:.2}\" y=\"{:.2}\" width=\"{:.2}\" height=\"{lane:.2}\" fill=\"{}\"><title>copy {} (pid {}), \
-             cpu {}, {:.3} s to {:.3} s</title></rect>",
-            x(span.begin_ns),
-            y(span.cpu) + lane * span.lanes.1 as f64,
-            (x(span.end_ns) - x(span.begin_ns)).max(0.3),
-            COLOURS[span.copy % COLOURS.len()],
+        let at = |t_ns: u64| (t_ns - window.begin_ns) as f64 * 1e-9;
+        let title = format!(
+            "copy {} (pid {}), cpu {}, {:.3} s to {:.3} s",
             span.copy + 1,
             window.pids[span.copy],
             span.cpu,
-            (span.begin_ns - window.begin_ns) as f64 * 1e-9,
-            (span.end_ns - window.begin_ns) as f64 * 1e-9,
+            at(span.begin_ns),
+            at(span.end_ns)
         );
+        let width = (x(span.end_ns) - x(span.begin_ns)).max(0.3);
+        let colour = COLOURS[span.copy % COLOURS.len()];
+        let place = bar(x(span.begin_ns), y(span.cpu) + lane * span.lanes.1 as f64, width, lane, colour);
+        panel = panel.add(place.add(Title::new(title)));
     }
     let axis = top + HEAD + rows.len() as f64 * ROW;
     for second in ticks(length * 1e-9) {
         let at = x(window.begin_ns + (second * 1e9) as u64);
-        let _ = writeln!(
-            svg,
-            "<text x=\"{at:.1}\" y=\"{:.1}\" fill=\"#555\" text-anchor=\"middle\">{second} s</text>",
-            axis + 14.0
-        );
+        panel = panel.add(text(at, axis + 14.0, format!("{second} s")).set("fill", PALE).set("text-anchor", "middle"));
     }
+    panel
 }
 
 /// Round times along an axis of this many seconds, about ten of them.
@@ -205,13 +223,11 @@ fn ticks(seconds: f64) -> Vec<f64> {
     (0..=(seconds / step) as usize).map(|i| (i as f64 * step * 1000.0).round() / 1000.0).collect()
 }
 
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use svg::node::element::tag::Type;
+    use svg::parser;
 
     const TRACE: &str = r#"{"t_ns":5,"event":"start","cpus":[0,1]}
 {"t_ns":100,"event":"arrival","pid":7,"name":"cg","cpus":[0,1],"shared":false}
@@ -261,11 +277,16 @@ mod tests {
     #[test]
     fn the_drawing_is_whole_and_escaped() {
         let trace = Trace::parse(TRACE).unwrap();
-        let svg = draw(&trace, &[window(), window()], &[0, 1]);
-        assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n"));
-        assert_eq!(svg.matches("cg, 2 copies &lt;&amp;&gt;").count(), 2);
-        assert_eq!(svg.matches("<title>copy ").count(), 10);
-        assert!(!svg.contains("href") && !svg.contains("<script"));
+        let drawn = draw(&trace, &[window(), window()], &[0, 1]);
+        assert!(drawn.starts_with("<svg ") && drawn.ends_with("</svg>\n"));
+        assert_eq!(drawn.matches("cg, 2 copies &lt;&amp;&gt;").count(), 2);
+        assert_eq!(drawn.matches("<title>copy ").count(), 10);
+        assert!(!drawn.contains("href") && !drawn.contains("<script"));
+        // What is read again is what was drawn: a rectangle for each row and each span, and the ground.
+        let rectangles = svg::read(&drawn)
+            .unwrap()
+            .filter(|event| matches!(event, parser::Event::Tag("rect", Type::Start | Type::Empty, _)));
+        assert_eq!(rectangles.count(), 1 + 2 * (2 + 5));
     }
 
     #[test]

@@ -29,6 +29,8 @@ const LONGEST_PROGRAM: u32 = 150;
 const SHORT_STRESS: u64 = 10;
 /// Where the guest's programs are built for; a name in the command keeps build scripts dynamic.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
+/// The profile of the root manifest for what is only tested there; what is counted has that of benches.
+const PROFILE: &str = "guest";
 /// The crates whose tests run in the guest.
 const PACKAGES: [&str; 3] = ["nanothreads", "nanothreads-arena", "nanothreads-platform"];
 /// The manager, and its tests that run in the guest: real programs under every policy, control groups, several
@@ -133,7 +135,7 @@ fn static_flags() -> String {
 fn build_static(workspace: &Workspace, wanted: Option<&str>) -> anyhow::Result<Vec<Artifact>> {
     let build = |arguments: &[&str]| {
         let mut command = workspace.cargo(arguments);
-        command.args(["--profile", "bench", "--target", TARGET, "--target-dir"]).arg(workspace.target.join("guest"));
+        command.args(["--profile", PROFILE, "--target", TARGET, "--target-dir"]).arg(workspace.target.join("guest"));
         artifact::build(command.env("RUSTFLAGS", static_flags()))
     };
     let mut programs = Vec::new();
