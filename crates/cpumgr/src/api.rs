@@ -16,10 +16,15 @@
 //! - I3 One message of a client is under way: the next one is read when its answer is sent. Who does not read answers
 //!   keeps nobody waiting but itself, and is let go when its queue stays full (`client::UNREAD`).
 //! - I4 Who a client is comes from the kernel, never from the client.
+//! - I5 No descriptor of a client is ever this process's: none is received, hence none is closed, which could wait for its
+//!   sender for ever (a file of a FUSE file system). Where the kernel can (Linux 6.16) it refuses them at the sender.
+//! - I6 The manager's end waits for this thread for a bounded time ([`END`]).
 
+use std::convert::Infallible;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::RecvTimeoutError;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -42,6 +47,8 @@ pub(crate) const CALLS: usize = 256;
 const MAILBOX: usize = 4;
 /// How long the manager's end waits for what is still to be sent.
 const FAREWELL: Duration = Duration::from_millis(200);
+/// How long the manager's end waits for this thread, which hangs otherwise: in a system call that does not come back.
+const END: Duration = Duration::from_secs(1);
 
 /// A descriptor that is ours alone, for the runtime to wait for.
 fn wait_for(fd: OwnedFd) -> std::io::Result<AsyncFd<OwnedFd>> {
@@ -193,7 +200,36 @@ pub(crate) struct Api {
 #[derive(Debug)]
 struct Thread {
     stop: oneshot::Sender<()>,
+    /// Closed when the thread has ended, however it did.
+    ended: std::sync::mpsc::Receiver<Infallible>,
     handle: JoinHandle<()>,
+}
+
+impl Thread {
+    /// A thread that does `body`, which ends when what it is given says so.
+    fn start(body: impl FnOnce(oneshot::Receiver<()>) + Send + 'static) -> std::io::Result<Self> {
+        let (stop, stopped) = oneshot::channel();
+        let (lives, ended) = std::sync::mpsc::channel();
+        let handle = std::thread::Builder::new().name("cpumgr-api".into()).spawn(move || {
+            let _lives = lives;
+            body(stopped);
+        })?;
+        Ok(Self { stop, ended, handle })
+    }
+
+    /// Ends it, or gives it up after `patience`: then it ends with the process. False: it hangs.
+    fn finish(self, patience: Duration) -> bool {
+        // An error means that the thread has ended by itself.
+        let _stopped: Result<(), ()> = self.stop.send(());
+        if self.ended.recv_timeout(patience) == Err(RecvTimeoutError::Timeout) {
+            tracing::error!("the API thread hangs: the manager ends without it");
+            return false;
+        }
+        if self.handle.join().is_err() {
+            tracing::error!("the API thread panicked");
+        }
+        true
+    }
 }
 
 impl Api {
@@ -203,16 +239,20 @@ impl Api {
     /// When descriptors or threads are used up.
     pub(crate) fn start(listener: OwnedFd, doorman: Doorman, serials: Serials) -> SysResult<Self> {
         fdpass::set_nonblocking(&listener)?;
+        match fdpass::refuse_descriptors(&listener) {
+            Ok(refuses) => tracing::debug!(refuses, "descriptors that clients send, refused at the sender"),
+            // None is received in any case.
+            Err(error) => tracing::debug!(%error, "descriptors that clients send come as far as this manager"),
+        }
         let bell = Arc::new(Doorbell::new()?);
         let (sender, calls) = mpsc::channel(CALLS);
-        let (stop, stopped) = oneshot::channel();
         let line = Line { calls: sender, bell: Arc::clone(&bell) };
         let failed = |call| move |error: std::io::Error| SysError::new(call, error.raw_os_error().unwrap_or(0));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(failed("epoll_create1"))?;
-        let body = move || door::run(&runtime, listener, doorman, serials, line, stopped);
-        let handle = std::thread::Builder::new().name("cpumgr-api".into()).spawn(body).map_err(failed("clone"))?;
-        Ok(Self { calls, bell, thread: Some(Thread { stop, handle }) })
+        let body = move |stopped| door::run(&runtime, listener, doorman, serials, line, stopped);
+        let thread = Thread::start(body).map_err(failed("clone"))?;
+        Ok(Self { calls, bell, thread: Some(thread) })
     }
 
     /// An API whose clients a model plays: what they do they put into the queue, which holds `calls`.
@@ -245,11 +285,25 @@ impl Api {
     /// Ends the thread, when the mailboxes are dropped: what was put into them is sent first, as far as that is quick.
     pub(crate) fn finish(self) {
         drop(self.calls);
-        let Some(Thread { stop, handle }) = self.thread else { return };
-        // An error means that the thread has ended by itself.
-        let _stopped: Result<(), ()> = stop.send(());
-        if handle.join().is_err() {
-            tracing::error!("the API thread panicked");
+        if let Some(thread) = self.thread {
+            thread.finish(END);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_hangs_is_given_up_and_others_are_waited_for() {
+        let (hangs, never) = std::sync::mpsc::channel::<Infallible>();
+        let stuck = Thread::start(move |_| assert!(never.recv().is_err())).unwrap();
+        assert!(!stuck.finish(Duration::from_millis(20)));
+        drop(hangs);
+        let obeys = Thread::start(|stopped| assert_eq!(stopped.blocking_recv(), Ok(()))).unwrap();
+        assert!(obeys.finish(Duration::MAX));
+        let fails = Thread::start(|_| panic!("a defect of the test")).unwrap();
+        assert!(fails.finish(Duration::MAX), "it has ended");
     }
 }

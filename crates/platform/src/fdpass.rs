@@ -3,6 +3,10 @@
 //! One `send` is one `recv`: the kernel keeps message boundaries. Whatever does not fit is an error, never a shortened
 //! message, and descriptors that ride on a refused message are closed, so that a hostile sender cannot fill our
 //! descriptor table.
+//!
+//! A server that wants no descriptors from its clients must not close any either: `close` calls into the file's driver,
+//! and that of a FUSE file waits for whoever serves the file system. So it calls [`refuse_descriptors`] on its listener, and
+//! receives with [`recv_without_descriptors`], which leaves the kernel no room to hand one out.
 
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
@@ -167,6 +171,69 @@ pub fn recv(fd: impl AsFd, buffer: &mut [u8], timeout: Option<Duration>) -> SysR
             Err(error) if error.is(libc::EAGAIN) => {}
             outcome => return outcome,
         }
+    }
+}
+
+/// What [`recv_without_descriptors`] received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bare {
+    /// The message's length; 0 is the end: the other side has closed.
+    pub length: usize,
+    /// Descriptors were sent along. None of them is or was this process's: the kernel dropped them.
+    pub had_descriptors: bool,
+}
+
+/// Receives one message, if there is one, and none of the descriptors with it: none is installed in this process, hence none is
+/// closed by it. The kernel drops its own references; the last reference to a file is freed on this thread then, unless
+/// [`refuse_descriptors`] kept it from being sent.
+///
+/// # Errors
+/// - `EAGAIN`: nothing is there.
+/// - `EMSGSIZE`: the message is larger than `buffer`; it is gone.
+/// - `ECONNRESET`: the other side closed with messages of ours unread.
+pub fn recv_without_descriptors(fd: impl AsFd, buffer: &mut [u8]) -> SysResult<Bare> {
+    let fd = fd.as_fd();
+    let mut part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
+    // SAFETY: - all-zero is a msghdr without name, parts and control.
+    let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
+    header.msg_iov = &raw mut part;
+    header.msg_iovlen = 1;
+    let length = uninterrupted(|| {
+        // SAFETY: - `header` points to `part` (hence to `buffer`), which lives through the call, with its true length; it
+        //           has no control space, and says so.
+        let length = unsafe { libc::recvmsg(fd.as_raw_fd(), &raw mut header, libc::MSG_DONTWAIT) };
+        if length < 0 { Err(SysError::last("recvmsg")) } else { Ok(length.unsigned_abs()) }
+    })?;
+    if header.msg_flags & libc::MSG_TRUNC != 0 {
+        return Err(SysError::new("recvmsg", libc::EMSGSIZE));
+    }
+    // Nothing else than descriptors comes unasked for.
+    let had_descriptors = header.msg_flags & libc::MSG_CTRUNC != 0;
+    fault::or("recvmsg", Ok(Bare { length, had_descriptors }))
+}
+
+/// `SO_PASSRIGHTS`, since Linux 6.16.
+const SO_PASSRIGHTS: libc::c_int = 83;
+
+/// Whoever sends descriptors to this socket, or to one that it accepts from now on, hears `EPERM`. False: the kernel knows
+/// nothing of this (before Linux 6.16), and they arrive.
+///
+/// # Errors
+/// `EBADF`, `ENOTSOCK`, `EOPNOTSUPP`: it is no socket of this kind.
+pub fn refuse_descriptors(fd: impl AsFd) -> SysResult<bool> {
+    if cfg!(any(target_arch = "sparc", target_arch = "sparc64")) {
+        // Another number there; who asks with this one changes something else.
+        return Ok(false);
+    }
+    let no: libc::c_int = 0;
+    let length = libc::socklen_t::try_from(size_of::<libc::c_int>()).expect("4 is a length");
+    let fd = fd.as_fd().as_raw_fd();
+    // SAFETY: - the kernel reads `length` bytes of `no`, which lives through the call.
+    let set = unsafe { libc::setsockopt(fd, libc::SOL_SOCKET, SO_PASSRIGHTS, (&raw const no).cast(), length) };
+    match check_int("setsockopt(SO_PASSRIGHTS)", set) {
+        Ok(_) => Ok(true),
+        Err(error) if error.is(libc::ENOPROTOOPT) => Ok(false),
+        Err(error) => Err(error),
     }
 }
 

@@ -8,7 +8,8 @@ use std::time::Duration;
 use arena::message::{self, FromManager, MAX_MESSAGE, MessageError, Refused, RefusedCode, ToManager};
 use nix::errno::Errno;
 use platform::clock::monotonic_ns;
-use platform::{SysError, SysResult, fdpass};
+use platform::fdpass::{self, Bare};
+use platform::{SysError, SysResult};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::{Notify, mpsc};
@@ -38,6 +39,25 @@ pub(super) struct Client {
     /// unread message throws away what was sent, too.)
     refusal: Option<String>,
     bucket: Bucket,
+}
+
+/// Why a packet is not heard.
+#[derive(Debug, thiserror::Error)]
+enum Unheard {
+    #[error(transparent)]
+    Message(MessageError),
+    /// None belongs in any message of a client. Before Linux 6.16 they can be sent (`fdpass::refuse_descriptors`).
+    #[error("a message to the manager carries no descriptors")]
+    Descriptors,
+}
+
+impl Unheard {
+    fn code(&self) -> RefusedCode {
+        match self {
+            Self::Message(MessageError::Version { .. }) => RefusedCode::Version,
+            _ => RefusedCode::Malformed,
+        }
+    }
 }
 
 /// Why the conversation is over.
@@ -107,11 +127,7 @@ impl Client {
                         }
                     }
                     Ok(Some(Err(error))) => {
-                        let code = match error {
-                            MessageError::Version { .. } => RefusedCode::Version,
-                            _ => RefusedCode::Malformed,
-                        };
-                        return Over::Refused(code, error.to_string());
+                        return Over::Refused(error.code(), error.to_string());
                     }
                     Ok(None) => return Over::Gone,
                     Err(error) if error.raw_os_error() == Some(Errno::EMSGSIZE as i32) => {
@@ -175,20 +191,18 @@ async fn send(socket: &AsyncFd<OwnedFd>, packet: &[u8], descriptors: &[std::os::
 }
 
 /// The next message; `None` is the end.
-async fn receive(socket: &AsyncFd<OwnedFd>) -> io::Result<Option<Result<ToManager, MessageError>>> {
+async fn receive(socket: &AsyncFd<OwnedFd>) -> io::Result<Option<Result<ToManager, Unheard>>> {
     let received = socket.async_io(Interest::READABLE, |socket| {
         let mut buffer = vec![0; MAX_MESSAGE];
-        // Descriptors that a client sends along are closed here: none belongs in any of its messages.
-        match fdpass::recv(socket, &mut buffer, Some(Duration::ZERO)) {
-            Ok((length, _)) => {
-                buffer.truncate(length);
-                Ok(buffer)
-            }
-            // What was there is gone: not an end.
-            Err(error) if error.is(Errno::ETIMEDOUT as i32) => Err(io::ErrorKind::WouldBlock.into()),
-            Err(error) => Err(as_io(error)),
-        }
+        // What is not there any more (`EAGAIN`) is not an end.
+        let Bare { length, had_descriptors } = fdpass::recv_without_descriptors(socket, &mut buffer).map_err(as_io)?;
+        buffer.truncate(length);
+        Ok((buffer, had_descriptors))
     });
-    let packet = received.await?;
-    Ok((!packet.is_empty()).then(|| message::decode::<ToManager>(&packet)))
+    let (packet, had_descriptors) = received.await?;
+    Ok(match packet.as_slice() {
+        _ if had_descriptors => Some(Err(Unheard::Descriptors)),
+        [] => None,
+        packet => Some(message::decode::<ToManager>(packet).map_err(Unheard::Message)),
+    })
 }

@@ -9,7 +9,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::helper;
-use nanothreads_platform::fdpass::{MAX_DESCRIPTORS, accept, connect, listen, pair, recv, send, set_nonblocking};
+use nanothreads_platform::fdpass::{
+    Bare, MAX_DESCRIPTORS, accept, connect, listen, pair, recv, recv_without_descriptors, refuse_descriptors, send,
+    set_nonblocking,
+};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 
 const SOON: Option<Duration> = Some(Duration::from_secs(20));
@@ -235,4 +238,71 @@ fn a_listener_without_connections_does_not_stop_a_server_that_may_not_wait() {
     let listener = listen(&folder.path().join("app.sock"), 0o600).unwrap();
     set_nonblocking(&listener).unwrap();
     assert_eq!(accept(&listener).unwrap_err().errno(), libc::EAGAIN);
+}
+
+/// Whether this process holds a record lock on the file of `other`, another descriptor of it. It is gone when this process
+/// closes any descriptor of that file.
+fn is_locked(other: &File) -> bool {
+    let mut lock = whole_file();
+    fcntl(other, FcntlArg::F_OFD_GETLK(&mut lock)).unwrap();
+    i32::from(lock.l_type) == libc::F_WRLCK
+}
+
+fn whole_file() -> libc::flock {
+    let (l_type, l_whence) = (libc::F_WRLCK as i16, libc::SEEK_SET as i16);
+    libc::flock { l_type, l_whence, l_start: 0, l_len: 0, l_pid: 0 }
+}
+
+#[test]
+fn a_receiver_that_wants_no_descriptors_gets_none_and_closes_none() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("locked");
+    let open = || File::options().read(true).write(true).create(true).truncate(false).open(&path).unwrap();
+    let (locked, other) = (OwnedFd::from(open()), open());
+    let (left, right) = pair().unwrap();
+    fcntl(&locked, FcntlArg::F_SETLK(&whole_file())).unwrap();
+    let mut buffer = [0; 8];
+    for count in [1, MAX_DESCRIPTORS, 253] {
+        send_many(&left, &locked, count);
+        let received = recv_without_descriptors(&right, &mut buffer).unwrap();
+        assert_eq!(received, Bare { length: 1, had_descriptors: true });
+        assert!(is_locked(&other), "one of {count} descriptors was closed here");
+    }
+    send_many(&left, &locked, MAX_DESCRIPTORS);
+    let error = recv_without_descriptors(&right, &mut []).unwrap_err();
+    assert!(error.is(libc::EMSGSIZE) && is_locked(&other), "{error}");
+    send(&left, b"none", &[]).unwrap();
+    let received = recv_without_descriptors(&right, &mut buffer).unwrap();
+    assert_eq!((received, &buffer[..4]), (Bare { length: 4, had_descriptors: false }, &b"none"[..]));
+    assert!(recv_without_descriptors(&right, &mut buffer).unwrap_err().is(libc::EAGAIN));
+    drop(left);
+    assert_eq!(recv_without_descriptors(&right, &mut buffer).unwrap().length, 0);
+    // What shows that the lock would be gone: who receives and closes.
+    let (left, right) = pair().unwrap();
+    send_many(&left, &locked, 1);
+    drop(recv(&right, &mut buffer, SOON).unwrap());
+    assert!(!is_locked(&other));
+}
+
+#[test]
+fn descriptors_are_refused_at_the_sender_where_the_kernel_can() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s");
+    let listener = listen(&path, 0o600).unwrap();
+    if !refuse_descriptors(&listener).unwrap() {
+        println!("skipped: the kernel has no SO_PASSRIGHTS");
+        return;
+    }
+    let client = connect(&path, Duration::from_secs(20)).unwrap();
+    let null = OwnedFd::from(File::open("/dev/null").unwrap());
+    // Also before the connection is taken.
+    assert!(send(&client, b"fds", &[null.as_fd()]).unwrap_err().is(libc::EPERM));
+    let taken = accept(&listener).unwrap();
+    assert!(send(&client, b"fds", &[null.as_fd()]).unwrap_err().is(libc::EPERM));
+    send(&client, b"none", &[]).unwrap();
+    assert_eq!(recv_without_descriptors(&taken, &mut [0; 8]).unwrap().length, 4);
+    // The other way they travel.
+    send(&taken, b"fds", &[null.as_fd()]).unwrap();
+    assert_eq!(recv(&client, &mut [0; 8], SOON).unwrap().1.len(), 1);
+    assert!(refuse_descriptors(&null).is_err());
 }
