@@ -13,8 +13,7 @@ use crate::cli::{CancelArgs, MplArgs, PidArgs, PolicyArgs, SetArgs, Setting, Sta
 use crate::command::print;
 use crate::error::Error;
 use crate::escape::printable;
-use crate::status::Report;
-use crate::{limits, socket};
+use crate::{limits, socket, status};
 
 /// How long an answer may take.
 const ANSWER: Duration = Duration::from_secs(5);
@@ -176,7 +175,7 @@ pub fn change(socket: &Path, control: Control) -> Result<(), ConnectError> {
 
 /// The policies with their parameters; those of the one in force as they stand, the others as they would begin.
 fn show(socket: &Path, json: bool) -> Result<(), Error> {
-    let status = Report::ask(socket)?.status;
+    let status = status::of_manager(socket)?;
     let listing = Listing::new(limits::policies(), &status.policy, &status.parameters);
     print(&if json {
         serde_json::to_string(&listing).map_err(|error| Error::Usage(error.to_string()))? + "\n"

@@ -9,8 +9,10 @@ use arena::client::{ConnectError, Connection};
 use arena::message::{FromManager, ProgramStatus, Status, ToManager};
 use serde::Serialize;
 
-use crate::escape::escape;
+use crate::libraries::{self, Mounts};
 use crate::server::MAX_PROGRAMS;
+
+pub use crate::libraries::Library;
 
 /// How long each part of the answer may take.
 const ANSWER: Duration = Duration::from_secs(5);
@@ -30,18 +32,6 @@ pub struct Report {
     pub loaded: BTreeMap<i32, Vec<Library>>,
 }
 
-/// An OpenMP library that a program has mapped.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Library {
-    /// Its file, escaped.
-    pub path: String,
-    /// It is ours, by its content.
-    pub ours: bool,
-}
-
-/// What no other OpenMP library has in its file.
-const MARK: &[u8] = b"NANOS_CPUMGR";
-
 impl Report {
     /// Asks the manager at `socket`.
     ///
@@ -49,16 +39,7 @@ impl Report {
     /// When there is none, or what answers is none.
     pub fn ask(socket: &Path) -> Result<Self, ConnectError> {
         let connection = Connection::open(socket, ANSWER)?;
-        connection.send(&ToManager::Status)?;
-        let status = match connection.receive()?.0 {
-            FromManager::Status(status) => status,
-            FromManager::Refused(refused) => {
-                return Err(ConnectError::Refused { path: socket.to_owned(), refused });
-            }
-            other => {
-                return Err(connection.broken(format!("it answered a question for its status with {other:?}")));
-            }
-        };
+        let status = head(&connection, socket)?;
         let count = status.program_count as usize;
         if count > MAX_PROGRAMS {
             return Err(connection.broken(format!("it claims {count} programs, the most is {MAX_PROGRAMS}")));
@@ -73,7 +54,8 @@ impl Report {
             }
         }
         let pids = programs.iter().map(|program| program.pid).chain(status.silent.iter().copied());
-        let loaded = pids.map(|pid| (pid, libraries_of(pid))).collect();
+        let mounts = Mounts::read();
+        let loaded = pids.map(|pid| (pid, libraries::of_process(pid, &mounts))).collect();
         Ok(Self { socket: socket.display().to_string(), status, programs, loaded })
     }
 
@@ -145,6 +127,24 @@ impl Report {
     }
 }
 
+/// What a manager says of itself, without its programs.
+///
+/// # Errors
+/// As [`Report::ask`].
+pub fn of_manager(socket: &Path) -> Result<Status, ConnectError> {
+    head(&Connection::open(socket, ANSWER)?, socket)
+}
+
+/// The beginning of a report; the parts that follow it are the caller's.
+fn head(connection: &Connection, socket: &Path) -> Result<Status, ConnectError> {
+    connection.send(&ToManager::Status)?;
+    match connection.receive()?.0 {
+        FromManager::Status(status) => Ok(status),
+        FromManager::Refused(refused) => Err(ConnectError::Refused { path: socket.to_owned(), refused }),
+        other => Err(connection.broken(format!("it answered a question for its status with {other:?}"))),
+    }
+}
+
 /// Which library a process takes its OpenMP from: in a process that speaks to the manager it is ours, and others that are
 /// mapped as well (those that wheels carry) are not used; `None` when there is nothing to say.
 fn says(silent: bool, libraries: &[Library]) -> Option<String> {
@@ -162,33 +162,6 @@ fn says(silent: bool, libraries: &[Library]) -> Option<String> {
         (false, true, false) => Some(format!("uses {}", names(&others))),
         (false, false, false) => Some(format!("uses {}; mapped and not used: {}", names(&ours), names(&others))),
     }
-}
-
-/// The OpenMP libraries that a process has mapped.
-fn libraries_of(pid: i32) -> Vec<Library> {
-    let paths = std::fs::read(format!("/proc/{pid}/maps")).map(|maps| libraries_in(&maps)).unwrap_or_default();
-    let is_ours = |path: &str| {
-        // As the process sees it: it may have another root.
-        let file = std::fs::read(format!("/proc/{pid}/root{path}")).or_else(|_| std::fs::read(path));
-        file.is_ok_and(|bytes| bytes.windows(MARK.len()).any(|window| window == MARK))
-    };
-    paths.into_iter().map(|path| Library { ours: is_ours(&path), path }).collect()
-}
-
-/// The files of a `/proc/PID/maps` that are OpenMP libraries by their names, escaped.
-fn libraries_in(maps: &[u8]) -> Vec<String> {
-    let mut found: Vec<String> = Vec::new();
-    for line in maps.split(|byte| *byte == b'\n') {
-        let Some(start) = line.iter().position(|byte| *byte == b'/') else { continue };
-        let path = &line[start..];
-        let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
-        let openmp = [&b"libgomp"[..], b"libomp", b"libiomp"].iter().any(|begin| name.starts_with(begin));
-        let path = escape(path);
-        if openmp && !found.contains(&path) {
-            found.push(path);
-        }
-    }
-    found
 }
 
 fn row(program: &ProgramStatus) -> [String; 10] {
@@ -223,19 +196,6 @@ fn age(ns: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn openmp_libraries_are_found_among_the_maps_by_name() {
-        let maps = b"7f00-7f01 r-xp 00000000 08:01 1 /opt/nanos/libgomp.so.1\n\
-            7f01-7f02 r--p 00000000 08:01 1 /opt/nanos/libgomp.so.1\n\
-            7f02-7f03 r-xp 00000000 08:01 2 /site packages/sklearn.libs/libgomp-a34b.so.1.0.0\n\
-            7f03-7f04 r-xp 00000000 08:01 3 /lib/libc.so.6\n7f04-7f05 rw-p 00000000 00:00 0 [heap]\n";
-        assert_eq!(
-            libraries_in(maps),
-            ["/opt/nanos/libgomp.so.1", "/site packages/sklearn.libs/libgomp-a34b.so.1.0.0"]
-        );
-        assert!(libraries_in(b"").is_empty() && libraries_in(b"\xff/\n\n/").is_empty());
-    }
 
     #[test]
     fn a_report_is_a_table() {

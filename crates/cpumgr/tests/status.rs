@@ -3,12 +3,14 @@
 
 mod support;
 
+use std::fs::File;
+use std::num::NonZeroUsize;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::Output;
+use std::process::{Command, Output, Stdio};
 
 use platform::fdpass;
-use support::{Manager, PATIENCE, cpumgr, errors, eventually};
+use support::{Manager, PATIENCE, connection, cpumgr, errors, eventually, register_packet};
 
 #[test]
 fn acts_as_a_program() {
@@ -143,4 +145,83 @@ fn the_exit_codes_are_in_the_help() {
         let text = String::from_utf8(output.stdout).unwrap();
         assert!(text.contains("Exit codes:") && text.contains("no manager answers"), "{text}");
     }
+}
+
+/// This process is a program of the manager, and maps a file of this name and length until the guard falls.
+struct Mapping {
+    _registration: std::os::fd::OwnedFd,
+    _file: File,
+    place: std::ptr::NonNull<std::ffi::c_void>,
+}
+
+impl Mapping {
+    const LENGTH: NonZeroUsize = NonZeroUsize::new(4096).unwrap();
+
+    fn of(path: &Path, length: u64, manager: &Manager) -> Self {
+        use nix::sys::mman::{MapFlags, ProtFlags, mmap};
+        let file = File::options().read(true).write(true).create(true).truncate(true).open(path).unwrap();
+        file.set_len(length).unwrap();
+        // SAFETY: - a new mapping, which nobody reads or writes.
+        let place = unsafe { mmap(None, Self::LENGTH, ProtFlags::PROT_READ, MapFlags::MAP_SHARED, &file, 0) }.unwrap();
+        let registration = connection(&manager.socket());
+        fdpass::send(&registration, &register_packet(arena::header::VERSION), &[]).unwrap();
+        let _answer = fdpass::recv(&registration, &mut [0; 4096], Some(PATIENCE)).unwrap();
+        Self { _registration: registration, _file: file, place }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: - the mapping of `of`, which nobody else knows.
+        unsafe { nix::sys::mman::munmap(self.place, Self::LENGTH.get()) }.unwrap();
+    }
+}
+
+/// What a command says, if it comes to an end.
+fn output_in_time(mut command: Command) -> Output {
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let begin = std::time::Instant::now();
+    while child.try_wait().unwrap().is_none() {
+        if begin.elapsed() > PATIENCE {
+            child.kill().unwrap();
+            panic!("{command:?} hangs");
+        }
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    child.wait_with_output().unwrap()
+}
+
+fn on(manager: &Manager, words: &[&str]) -> Output {
+    let mut command = cpumgr();
+    command.args(words).arg("--socket").arg(manager.socket());
+    output_in_time(command)
+}
+
+#[test]
+fn a_program_that_makes_a_pipe_of_its_librarys_name_holds_nobody_up() {
+    let manager = Manager::start(&[]);
+    let dir = tempfile::tempdir().unwrap();
+    let library = dir.path().join("libgomp.so.1");
+    let _mapping = Mapping::of(&library, 4096, &manager);
+    std::fs::remove_file(&library).unwrap();
+    // By this name the kernel calls it from now on.
+    let named = dir.path().join("libgomp.so.1 (deleted)");
+    nix::unistd::mkfifo(&named, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    for words in [&["status"][..], &["status", "--json"], &["policy"], &["policy", "--json"]] {
+        let output = on(&manager, words);
+        assert!(output.status.success(), "{words:?}: {}", errors(&output));
+        let said = String::from_utf8(output.stdout).unwrap();
+        assert!(words[0] != "status" || said.contains(named.to_str().unwrap()), "{said}");
+    }
+}
+
+#[test]
+fn a_program_with_a_huge_library_costs_status_no_memory() {
+    let manager = Manager::start(&[]);
+    let dir = tempfile::tempdir().unwrap();
+    // Sparse: it takes no place on the disk.
+    let _mapping = Mapping::of(&dir.path().join("libgomp.so.1"), 1 << 30, &manager);
+    assert!(on(&manager, &["status"]).status.success());
+    let most = nix::sys::resource::getrusage(nix::sys::resource::UsageWho::RUSAGE_CHILDREN).unwrap().max_rss();
+    assert!(most < 200 * 1024, "a child took {most} kB");
 }
