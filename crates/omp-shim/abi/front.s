@@ -3,7 +3,7 @@
 # They stand in no version node, like those of a library that has none: so programs that ask for the C library's version of
 # them take these. The numbers are places in the table of what they go on to.
 # This library itself calls nanos_own_*, to which its references are renamed in a copy of the archive before the link: they
-# pass by what is in front here (and ld dies of references beside such definitions).
+# pass by what is in front here, to the first of the process (and ld dies of references beside such definitions).
 	.section .note.GNU-stack,"",@progbits
 
 	.section .init_array,"aw",@init_array
@@ -13,9 +13,11 @@
 	.text
 	.hidden	nanos_find_all
 	.hidden	nanos_next_in_front
+	.hidden	nanos_own_in_front
 	.hidden	nanos_before_exec
 	.hidden	nanos_needs_unbound
 	.hidden	nanos_find_next
+	.hidden	nanos_find_own
 	.hidden	nanos_before_personal
 
 	.macro push_one register
@@ -55,8 +57,8 @@
 	.cfi_startproc
 	.endm
 
-	.macro end name, number
-	jmp	*nanos_next_in_front + 8 * \number(%rip)
+	.macro end name, number, table=nanos_next_in_front
+	jmp	*\table + 8 * \number(%rip)
 	.cfi_endproc
 	.size	\name, . - \name
 	.endm
@@ -67,8 +69,8 @@
 	.globl	nanos_own_\name
 	.hidden	nanos_own_\name
 	begin	nanos_own_\name
-	keeping_arguments nanos_find_next, \number
-	end	nanos_own_\name, \number
+	keeping_arguments nanos_find_own, \number
+	end	nanos_own_\name, \number, nanos_own_in_front
 	.endm
 
 	.macro exec name, number

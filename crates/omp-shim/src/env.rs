@@ -87,7 +87,7 @@ pub(crate) struct Environment {
     pub(crate) adapt: Adapt,
     /// A master may take the part of a member that waits for its processor. `None`: where this library stands in front of the C
     /// library's calls about the calling thread.
-    pub(crate) stand_in: Option<bool>,
+    pub(crate) stand_in: bool,
 }
 
 /// What `OMP_TARGET_OFFLOAD` asks for. There is never a device.
@@ -171,7 +171,7 @@ impl Environment {
             target_offload: r.read("OMP_TARGET_OFFLOAD", offload).unwrap_or(Offload::Default),
             spin_count: r.read("GOMP_SPINCOUNT", parse::spin_count),
             adapt: r.read("NANOS_ADAPT", adapt).unwrap_or(Adapt::Default),
-            stand_in: r.read("NANOS_STAND_IN", auto_on_or_off).flatten(),
+            stand_in: r.read("NANOS_STAND_IN", on_or_off).unwrap_or(false),
         };
         (environment, reader.complaints)
     }
@@ -273,12 +273,11 @@ fn offload(text: &str) -> Result<Offload, Fault> {
     }
 }
 
-fn auto_on_or_off(text: &str) -> Result<Option<bool>, Fault> {
+fn on_or_off(text: &str) -> Result<bool, Fault> {
     match text.to_ascii_lowercase().as_str() {
-        "auto" => Ok(None),
-        "on" => Ok(Some(true)),
-        "off" => Ok(Some(false)),
-        _ => Err(Fault { wanted: "auto, on or off" }),
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err(Fault { wanted: "on or off" }),
     }
 }
 
@@ -307,7 +306,7 @@ mod tests {
         assert_eq!(environment.schedule, Schedule::DEFAULT);
         assert_eq!(environment.dynamic, None);
         assert_eq!(environment.adapt, Adapt::Default);
-        assert_eq!(environment.stand_in, None);
+        assert!(!environment.stand_in);
         assert!(!environment.binds());
     }
 
@@ -322,11 +321,11 @@ mod tests {
             ("OMP_PROC_BIND", "spread,Close, master"),
             ("OMP_CANCELLATION", "TRUE"),
             ("NANOS_ADAPT", "OFF"),
-            ("NANOS_STAND_IN", "Off"),
+            ("NANOS_STAND_IN", "On"),
             ("OMP_ALLOCATOR", "OMP_HIGH_BW_MEM_ALLOC"),
         ]);
         assert_eq!(complaints, Vec::<String>::new());
-        assert_eq!(environment.stand_in, Some(false));
+        assert!(environment.stand_in);
         assert_eq!(environment.num_threads, [4, 3, 2]);
         assert_eq!(environment.schedule, Schedule { kind: Kind::Guided, chunk: 7, monotonic: true });
         assert_eq!(environment.dynamic, Some(true));

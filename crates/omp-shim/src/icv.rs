@@ -1,6 +1,5 @@
 //! Control variables: those of a task ([`Icvs`]) and those of the process ([`Settings`]).
 
-use crate::abi::front;
 use crate::copies::Host;
 use crate::env::{Adapt, Bind, Environment};
 use crate::message;
@@ -66,7 +65,7 @@ pub(crate) fn settings() -> &'static Settings {
             bind: environment.binds(),
             // A copy without an engine of its own looks for no manager.
             adapt: environment.adapt != Adapt::Off && matches!(host, Host::Own),
-            stand_in: environment.stand_in.unwrap_or_else(front::are_in_front),
+            stand_in: environment.stand_in,
             library: "libgomp",
             ..Config::default()
         });

@@ -8,7 +8,7 @@ mod drop_in;
 
 use drop_in::{clean, compile, exists, finish, fresh, must_be_ok, must_succeed, shim, sources};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 /// Runs test program `name` with these variables.
 fn run(name: &str, variables: &[(&str, &str)]) {
@@ -37,7 +37,7 @@ fn regions_behave_the_same_bound_and_waiting_actively_or_passively() {
 fn the_smallest_stacks_are_enough_and_thousands_of_regions_fit_into_each_other() {
     run("stacks", &[("OMP_STACKSIZE", "16K")]);
     run("stacks", &[("OMP_STACKSIZE", "16K"), ("OMP_WAIT_POLICY", "passive"), ("OMP_PROC_BIND", "true")]);
-    run("stacks", &[("OMP_STACKSIZE", "16K"), ("NANOS_STAND_IN", "off")]);
+    run("stacks", &[("OMP_STACKSIZE", "16K"), ("NANOS_STAND_IN", "on")]);
 }
 
 #[test]
@@ -50,17 +50,17 @@ fn a_threads_errno_is_the_same_behind_every_construct() {
 #[test]
 fn two_threads_on_one_processor_take_no_more_turns_than_their_barriers_need() {
     run("turns", &[]);
-    run("turns", &[("NANOS_STAND_IN", "off")]);
-    run("turns", &[("NANOS_STAND_IN", "off"), ("OMP_WAIT_POLICY", "active")]);
+    run("turns", &[("OMP_WAIT_POLICY", "active")]);
+    run("turns", &[("NANOS_STAND_IN", "on")]);
 }
 
 #[test]
 fn a_part_that_the_master_runs_in_the_other_ones_stead_is_that_threads() {
+    run("stand_in", &[("NANOS_STAND_IN", "on")]);
+    run("stand_in", &[("NANOS_STAND_IN", "on"), ("OMP_WAIT_POLICY", "active")]);
+    run("stand_in", &[("NANOS_STAND_IN", "on"), ("OMP_WAIT_POLICY", "passive")]);
+    run("stand_in", &[("NANOS_STAND_IN", "on"), ("OMP_PROC_BIND", "true"), ("OMP_CANCELLATION", "true")]);
     run("stand_in", &[]);
-    run("stand_in", &[("OMP_WAIT_POLICY", "active")]);
-    run("stand_in", &[("OMP_WAIT_POLICY", "passive")]);
-    run("stand_in", &[("OMP_PROC_BIND", "true"), ("OMP_CANCELLATION", "true")]);
-    run("stand_in", &[("NANOS_STAND_IN", "off")]);
 }
 
 #[test]
@@ -152,6 +152,54 @@ fn a_library_with_openmp_can_be_loaded_late_and_unloaded() {
     must_be_ok(command);
     std::fs::remove_file(program).unwrap();
     std::fs::remove_file(plugin).unwrap();
+}
+
+#[test]
+fn a_program_whose_library_alone_has_openmp_runs_behind_the_c_library() {
+    let Some(shim) = shim() else { return };
+    let plugin = compile("plugin", &["-shared", "-fPIC"]);
+    let program = fresh("by_library");
+    let mut gcc = Command::new("gcc");
+    gcc.args(["-O1", "-Wall", "-Wextra"]).arg(sources().join("by_library.c")).arg(&plugin).arg("-o").arg(&program);
+    must_succeed(gcc.arg("-ldl"));
+    must_be_ok(clean(&program, Some(&shim)));
+    std::fs::remove_file(program).unwrap();
+    std::fs::remove_file(plugin).unwrap();
+}
+
+/// The sanitizers' libraries know threads by the call that makes them: theirs, whether it is in a library or in the program.
+#[test]
+fn programs_that_are_built_with_a_sanitizer_run() {
+    let Some(shim) = shim() else { return };
+    let builds: [(&str, &[&str]); 8] = [
+        ("gcc", &["-fsanitize=thread"]),
+        ("gcc", &["-fsanitize=thread", "-static-libtsan"]),
+        ("gcc", &["-fsanitize=leak"]),
+        ("gcc", &["-fsanitize=address"]),
+        ("gcc", &["-fsanitize=address", "-static-libasan"]),
+        ("clang-19", &["-fsanitize=thread"]),
+        ("clang-19", &["-fsanitize=leak"]),
+        ("clang-19", &["-fsanitize=address"]),
+    ];
+    for (compiler, options) in builds {
+        let program = fresh("sanitized");
+        // Clang's calls of its own OpenMP library would be others.
+        let openmp = if compiler == "gcc" { "-fopenmp" } else { "-fopenmp=libgomp" };
+        let mut build = Command::new(compiler);
+        build.arg("-O1").arg(openmp).args(options).arg(sources().join("sanitized.c")).arg("-o").arg(&program);
+        if !build.stdin(Stdio::null()).output().is_ok_and(|output| output.status.success()) {
+            println!("skipped: {compiler} {} does not link here", options.join(" "));
+            continue;
+        }
+        // Without our library it says why such a program cannot run on this machine at all.
+        let original = finish(clean(&program, None));
+        if !original.status.success() {
+            println!("skipped: {compiler} {} does not run here", options.join(" "));
+        } else {
+            must_be_ok(clean(&program, Some(&shim)));
+        }
+        std::fs::remove_file(program).unwrap();
+    }
 }
 
 /// The library's thread-local data stands in the loader's reserve for libraries that come late (1664 bytes unless
