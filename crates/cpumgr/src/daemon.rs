@@ -145,6 +145,7 @@ pub fn serve(options: &Options, ready: impl FnOnce()) -> Result<Ended, Error> {
     tracing::info!(socket = %socket.display(), policy = policy.name(), quantum = ?options.quantum, %cpus, "the manager begins");
     let mut ledger = Ledger::new(machine, quantum, policy);
     ledger.set_smt(options.smt.smt());
+    ledger.set_maker(|name| limits::policy(name).ok());
     let mut server = Server::new(Setup {
         instance,
         listener,

@@ -22,6 +22,8 @@
 //!   for that (`leaving`).
 //! - L8 The decision in force names the programs in the order of the books, newcomers are behind all of them and have no
 //!   target yet.
+//! - L9 Who sleeps (`curbing`) has no processor of its own but what nobody else gets. The processor that it shares is another
+//!   program's as if it were not there, which is the second exception from L2.
 //!
 //! Masters always run here: a program must be told that it lost a processor, and its master is who hears it (L1). Policies
 //! without that (`master_always = false`, the papers' gang experiments) are for the simulator.
@@ -30,19 +32,24 @@
 //! Telling the programs: `server`. How many: crate `policies`.
 
 use policies::{
-    Admission, AppId, AppView, Cause, Decision, Equip, Machine, Nanos, Parameter, ParameterError, Placement, Policy,
-    Smt, Snapshot, Speedups, Value, Waiting,
+    Admission, AppId, AppView, Cause, Decision, Machine, Nanos, Parameter, ParameterError, Placement, Policy, Smt,
+    Snapshot, Speedups, Value, Waiting,
 };
 
+mod curbing;
 mod entry;
 mod fitting;
 mod leaving;
 mod reports;
 mod resting;
 mod settling;
+mod users;
 
+pub use curbing::{Allotted, Curb};
 use entry::Entry;
 pub use settling::MAX_HOLD;
+pub use users::Maker;
+use users::Users;
 
 /// What a program holds.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -73,6 +80,7 @@ pub struct Ledger {
     available: Machine,
     quantum: Nanos,
     policy: Box<dyn Policy>,
+    users: Users,
     placement: Placement,
     speedups: Speedups,
     /// In order of arrival.
@@ -102,6 +110,7 @@ impl Ledger {
             left: Vec::new(),
             quantum,
             policy,
+            users: Users::default(),
             placement: Placement::new(),
             speedups: Speedups::new(),
             entries: Vec::new(),
@@ -121,6 +130,7 @@ impl Ledger {
         debug_assert!(self.entries.iter().all(|entry| entry.id != app), "identities are given once");
         self.entries.push(Entry {
             id: app,
+            user: 0,
             request,
             max,
             there: self.processors(),
@@ -129,6 +139,7 @@ impl Ledger {
             serial: false,
             idle: 0,
             kept: None,
+            curb: None,
             speedup: None,
             kept_as: None,
             holding: Holding::default(),
@@ -217,7 +228,12 @@ impl Ledger {
     /// A program wants all of its request again; true when it had given something back.
     pub fn resume(&mut self, app: AppId) -> bool {
         let entry = self.entries.iter_mut().find(|entry| entry.id == app);
-        entry.is_some_and(|entry| entry.kept.take().is_some())
+        let Some(entry) = entry.filter(|entry| entry.kept.is_some()) else {
+            return false;
+        };
+        entry.kept = None;
+        entry.lift_curb();
+        true
     }
 
     /// Another quantum is in force from now on: a turn that has begun ends at the latest one new quantum from now.
@@ -230,6 +246,10 @@ impl Ledger {
     /// says so.
     pub fn set_policy(&mut self, policy: Box<dyn Policy>) {
         self.policy = policy;
+        self.forget_policies();
+        if self.policy.needs().unbound {
+            self.forget_curbs();
+        }
     }
 
     /// Whether the policy in force decides by reported speedups.
@@ -242,7 +262,8 @@ impl Ledger {
     /// # Errors
     /// When there is none of this name or it cannot have this value.
     pub fn configure(&mut self, key: &str, value: &Value) -> Result<(), ParameterError> {
-        self.policy.configure(key, value)
+        self.policy.configure(key, value)?;
+        self.other_policies().try_for_each(|policy| policy.configure(key, value))
     }
 
     /// The parameters of the policy in force.
@@ -278,9 +299,11 @@ impl Ledger {
         let Some(entry) = self.entries.iter_mut().find(|entry| entry.id == app) else {
             return false;
         };
-        let changed = entry.request != request;
-        entry.request = request;
-        changed
+        let before = std::mem::replace(&mut entry.request, request);
+        if before < request {
+            entry.lift_curb();
+        }
+        before != request
     }
 
     /// Whether a program asks for little because it is in a serial phase: what it holds stays where it is then, as long as nobody
@@ -301,33 +324,16 @@ impl Ledger {
         self.make_available();
         let mut views = std::mem::take(&mut self.views);
         views.clear();
-        views.extend(self.entries.iter().map(Entry::view));
+        views.extend(self.awake().map(Entry::view));
         let changes = self.redecide_for(&views, now, cause);
         self.views = views;
         changes
     }
 
     fn redecide_for(&mut self, views: &[AppView], now: Nanos, cause: Cause) -> Vec<AppId> {
-        let snapshot = Snapshot {
-            now,
-            quantum: self.quantum,
-            processors: self.available(),
-            apps: views,
-            cause,
-            master_always: true,
-        };
-        // The work-list of the last decision, without waiting for the next one (M6). Newcomers are behind all others, and in
-        // no decision yet.
-        let is_complete = || self.entries.last().is_none_or(|entry| self.decided.of(entry.id).is_some());
-        self.is_passing = cause == Cause::Release && is_complete() && self.has_same_processors();
-        let mut decision = match self.is_passing {
-            true => self.policy.release(&snapshot, &self.decided),
-            false => self.policy.decide(&snapshot),
-        };
-        if let Err(rule) = decision.check(&snapshot) {
-            tracing::error!(policy = self.policy.name(), %rule, "the policy broke a rule; equal shares are used instead");
-            decision = Equip::new().decide(&snapshot);
-        }
+        // The work-list of the last decision, without waiting for the next one (M6). Newcomers are in no decision yet.
+        self.is_passing = cause == Cause::Release && self.decided_on_all(views) && self.has_same_processors();
+        let decision = self.ask_policies(views, now, cause);
         if self.rests(cause, &decision) {
             (self.decided.next, self.decision.next) = (decision.next, decision.next);
             self.plan_turns(now, cause);
@@ -335,16 +341,17 @@ impl Ledger {
         }
         self.decided.clone_from(&decision);
         self.decision = decision;
-        self.place();
+        self.name_sleepers();
+        self.place_for_users();
         self.fit(views);
         self.plan_turns(now, cause);
         self.settle(now)
     }
 
-    /// Makes the decision targets.
-    fn place(&mut self) {
+    /// Makes the decision in force targets, or another one about the same programs.
+    fn place(&mut self, decision: Option<&Decision>) {
         let mut entries = self.entries.iter_mut();
-        self.placement.place_each(&self.available, &self.decision, |app, cpus| {
+        self.placement.place_each(&self.available, decision.unwrap_or(&self.decision), |app, cpus| {
             let Some(entry) = entries.next() else { return };
             debug_assert_eq!(entry.id, app, "L8");
             entry.target.clear();
@@ -412,7 +419,7 @@ impl Ledger {
     /// nothing is what all its programs cost while they compute.
     fn plan_turns(&mut self, now: Nanos, cause: Cause) {
         let waiting = !self.decision.work_list.is_empty() || self.decision.allocations.iter().any(|a| a.shared);
-        let may_change = self.is_passing || !self.policy.is_timeless() || self.placement.is_moved_by_turns();
+        let may_change = self.is_passing || !self.policy.is_timeless() || self.is_moved_by_turns();
         self.turn_ends = match self.turn_ends {
             _ if !waiting || !may_change => None,
             Some(end) if cause != Cause::Quantum => Some(end),

@@ -34,6 +34,7 @@ use crate::ledger::Ledger;
 use crate::masks::Keeper;
 use crate::reactor::{Event, Reactor, Role};
 use crate::trace::{self, Trace};
+use crate::unused::Unused;
 
 mod attached;
 mod connection;
@@ -51,6 +52,7 @@ mod queue;
 mod report;
 mod seam;
 mod strangers;
+mod usage;
 
 use connection::Connection;
 use deadlines::{Due, Pace};
@@ -140,6 +142,8 @@ pub struct Server {
     fences: Option<Fences>,
     /// Who else runs on the managed processors.
     foreign: Option<Foreign>,
+    /// Which programs use less than they have.
+    unused: Unused,
     /// Connections that get their answer after the next decision.
     arrived: Vec<u64>,
     /// Who rang since the last look for strangers.
@@ -207,6 +211,7 @@ impl Server {
             keeper: None,
             unwritten: false,
             foreign,
+            unused: Unused::default(),
             queue: VecDeque::new(),
             queue_told: false,
             admit_again: None,
@@ -331,6 +336,7 @@ impl Server {
         self.look_at_announced(now);
         self.look_at_attached(now);
         self.look_for_strangers(now);
+        self.look_for_unused(now);
         self.decide(now);
         self.admit_waiting(now);
         // Older connections of processes that were admitted: none is a program.

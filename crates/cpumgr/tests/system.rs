@@ -90,6 +90,25 @@ fn programs_of_two_users_share_the_machine_and_nothing_else() {
     eventually("it is gone", || (manager.status().programs.len() == 1).then_some(()));
 }
 
+#[test]
+fn any_number_of_working_programs_of_one_user_leaves_another_its_half() {
+    let Some(cpus) = two_processors() else { return };
+    let manager = Manager::start(&["--system", "--cpus", &cpus]);
+    let Some(for_all) = ForAll::new(manager.dir.path()) else { return };
+    let mut theirs: Vec<Program> = (0..6).map(|_| for_all.program(&manager, 2).unwrap()).collect();
+    let mut own = manager.program(2, 2);
+    for program in theirs.iter_mut().chain([&mut own]) {
+        assert_eq!(program.ask("hogs 1"), "hogging");
+    }
+    let seen = own.until("it has one to itself", |seen| seen.processors == 1 && !seen.shared);
+    for program in &mut theirs {
+        program.until("they share the other one", |it| it.shared && it.cpus.is_disjoint(&seen.cpus));
+    }
+    // With one of them each has one.
+    theirs.truncate(1);
+    theirs[0].until("it is its own", |seen| seen.processors == 1 && !seen.shared);
+}
+
 /// A process that connects as often as it is told to, and says nothing; answers each line with how many of its connections
 /// were closed by now.
 #[test]

@@ -2,11 +2,13 @@
 
 use policies::{AppId, AppView, Nanos, Speedup};
 
-use super::Holding;
+use super::{Curb, Holding};
 
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) id: AppId,
+    /// Whose it is.
+    pub(super) user: u32,
     pub(super) request: u32,
     pub(super) max: u32,
     /// Processors that are there for programs.
@@ -19,6 +21,8 @@ pub(super) struct Entry {
     pub(super) serial: bool,
     /// It gave processors back and wants no more than these until it says so.
     pub(super) kept: Option<u32>,
+    /// It uses no more than that, and others want what it holds.
+    pub(super) curb: Option<Curb>,
     /// What it measured last.
     pub(super) speedup: Option<Speedup>,
     /// Under which program and region its times are kept, from its first report on.
@@ -84,9 +88,19 @@ impl Entry {
         self.max.min(self.there).min(self.kept.unwrap_or(u32::MAX)).max(1)
     }
 
-    /// Processors that it wants and can use: what its view says.
+    /// Processors that it wants and can use: what its view says. None when it sleeps.
     pub(super) fn wants(&self) -> u32 {
+        if self.sleeps() { 0 } else { self.asks().min(self.most()) }
+    }
+
+    /// The same without its curb.
+    pub(super) fn wants_in_all(&self) -> u32 {
         self.request.max(1).min(self.most())
+    }
+
+    /// What it counts as asking for.
+    fn asks(&self) -> u32 {
+        self.curb.map_or(self.request, |curb| curb.processors.min(self.request)).max(1)
     }
 
     pub(super) fn view(&self) -> AppView {
@@ -98,7 +112,7 @@ impl Entry {
             min: self.lowest.min(max),
             weight: self.weight,
             speedup: self.speedup,
-            ..AppView::new(self.id, self.request.max(1))
+            ..AppView::new(self.id, self.asks())
         }
     }
 }

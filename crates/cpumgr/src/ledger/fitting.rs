@@ -36,7 +36,7 @@ impl Ledger {
         }
         if self.deal(views, &short) {
             self.decision.rotate = false;
-            self.place();
+            self.place_for_users();
             short.extend(self.count());
         }
         let mut waiting = std::mem::take(&mut self.decision.work_list);

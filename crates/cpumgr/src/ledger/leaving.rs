@@ -2,7 +2,7 @@
 //!
 //! # Rule
 //! What is to be left is left as long as every program can still have a processor of its own: there are as many
-//! processors as programs, and one in the set of each program that stays on some. What was to be left last is kept first.
+//! processors as programs that do not sleep, and one in the set of each program that stays on some. What was to be left last is kept first.
 
 use policies::Machine;
 
@@ -34,7 +34,7 @@ impl Ledger {
             return;
         }
         let mut cpus = self.machine.cpus.clone();
-        let least = self.entries.len().max(1);
+        let least = self.awake().count().max(1);
         for left in &self.left {
             let Some(at) = cpus.iter().position(|cpu| cpu.id == *left).filter(|_| cpus.len() > least) else { continue };
             let cpu = cpus.remove(at);

@@ -52,7 +52,7 @@ impl Ledger {
         };
         matches!(cause, Cause::Quantum | Cause::Timer)
             && self.hold_ends.is_none()
-            && !self.placement.is_moved_by_turns()
+            && !self.is_moved_by_turns()
             && says_the_same()
             && self.has_same_processors()
             && self.wishes().eq(self.settled.wishes.iter().copied())

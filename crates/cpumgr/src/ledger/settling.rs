@@ -5,6 +5,8 @@
 //! ([`Ledger::next_deadline`]), unless that program wants less. Who is to have it waits; who would hold nothing
 //! meanwhile is on an idle processor, if there is one, or shares it (L2).
 
+use std::collections::BTreeMap;
+
 use policies::{AppId, Nanos};
 
 use super::{Entry, Holding, Ledger};
@@ -73,8 +75,8 @@ impl Ledger {
     /// Everybody gets its target but for what others keep, and what is idle in its serial phase.
     fn settle_around(&mut self, kept: &[Kept], now: Nanos) -> Vec<AppId> {
         let keeper = sorted(kept.iter().map(|kept| kept.cpu));
-        // Asked for by programs in a serial phase only.
-        let is_serial = self.entries.iter().any(|entry| entry.serial);
+        // Asked for by programs that keep what nobody gets only.
+        let is_serial = self.entries.iter().any(Entry::keeps_what_is_idle);
         let targets = self.entries.iter().flat_map(|entry| &entry.target).chain(&keeper).copied();
         let given = sorted(targets.filter(|_| is_serial));
 
@@ -105,7 +107,7 @@ impl Ledger {
             cpus.extend(own.iter().map(|kept| kept.cpu));
             let shared = shares && !waits_to_share;
             entry.idle = 0;
-            if entry.serial && !shared && !entry.holding.shared {
+            if entry.keeps_what_is_idle() && !shared && !entry.holding.shared {
                 let used = cpus.len();
                 let is_there = |cpu: &u32| self.available.cpus.iter().any(|it| it.id == *cpu);
                 let idle = entry.holding.cpus.iter().filter(|cpu| given.binary_search(cpu).is_err() && is_there(cpu));
@@ -127,19 +129,26 @@ impl Ledger {
     }
 
     /// L1: who would hold nothing is, until the next settlement, on a processor that is idle until then, else on the one that
-    /// it is going to have, or on any when the policy gives it none.
-    fn shelter(&self, holdings: &mut [(Vec<u32>, bool)]) {
-        for at in 0..holdings.len() {
-            if !holdings[at].0.is_empty() {
-                continue;
-            }
-            let app = self.entries[at].id;
-            let is_idle = |cpu: &u32| !holdings.iter().any(|(cpus, _)| cpus.contains(cpu));
-            let there = self.available.cpus.iter().map(|cpu| cpu.id);
-            let mut idle = there.filter(|cpu| self.placement.may_use(app, *cpu)).filter(is_idle);
-            let own = self.entries[at].target.first().copied();
-            let cpu = own.filter(is_idle).or_else(|| idle.next()).or(own).unwrap_or(self.available.cpus[0].id);
-            holdings[at] = (vec![cpu], true);
+    /// it is going to have, or on any that it may use when the policy gives it none. Who sleeps stays where it is, else it goes
+    /// where the fewest are, and counts as using nothing of it.
+    fn shelter(&mut self, holdings: &mut [(Vec<u32>, bool)]) {
+        if holdings.iter().all(|(cpus, _)| !cpus.is_empty()) {
+            return;
+        }
+        let mut users: BTreeMap<u32, usize> = self.available.cpus.iter().map(|cpu| (cpu.id, 0)).collect();
+        holdings.iter().flat_map(|(cpus, _)| cpus).for_each(|cpu| *users.entry(*cpu).or_default() += 1);
+        for (holding, entry) in holdings.iter_mut().zip(&mut self.entries).filter(|(it, _)| it.0.is_empty()) {
+            let may_use = |cpu: &u32| self.placement.may_use(entry.id, *cpu);
+            let there: Vec<u32> = self.available.cpus.iter().map(|cpu| cpu.id).filter(may_use).collect();
+            let is_idle = |cpu: &u32| users.get(cpu).is_none_or(|users| *users == 0);
+            let own = entry.target.first().copied();
+            let stays = entry.holding.cpus.first().copied().filter(|cpu| entry.sleeps() && there.contains(cpu));
+            let idle = || own.filter(is_idle).or_else(|| there.iter().copied().find(is_idle));
+            let fewest = || there.iter().copied().min_by_key(|cpu| users.get(cpu).copied().unwrap_or(0));
+            let cpu = stays.or_else(idle).or(own).or_else(fewest).unwrap_or(self.available.cpus[0].id);
+            *users.entry(cpu).or_default() += 1;
+            entry.idle = usize::from(entry.sleeps());
+            *holding = (vec![cpu], true);
         }
     }
 
@@ -194,9 +203,14 @@ impl Ledger {
 }
 
 impl Entry {
+    /// What it does not use and nobody gets stays in its holding (L5).
+    fn keeps_what_is_idle(&self) -> bool {
+        self.serial || self.curb.is_some()
+    }
+
     /// It is given something, all of which it can use, and nothing beyond that stays with it (L1, L5).
     fn can_have_its_target(&self) -> bool {
-        !self.serial && !self.target.is_empty() && self.target.len() <= self.wants() as usize
+        !self.keeps_what_is_idle() && !self.target.is_empty() && self.target.len() <= self.wants() as usize
     }
 }
 

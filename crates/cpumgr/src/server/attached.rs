@@ -174,6 +174,10 @@ impl Attached {
         Ok(true)
     }
 
+    pub(super) fn threads(&self) -> &Threads {
+        &self.threads
+    }
+
     /// For the next manager.
     fn written(&self) -> masks::Attached {
         let thread = |(tid, bound): (&i32, &Bound)| (*tid, bound.before.to_string(), bound.now.to_string());
@@ -263,6 +267,7 @@ impl Server {
         if let Some(within) = &attached.within {
             self.ledger.confine(AppId(serial), &within.iter().map(|cpu| cpu.0).collect());
         }
+        self.ledger.set_user(AppId(serial), attached.owner);
         self.ledger.set_weight(AppId(serial), self.weight_of(pid));
         tracing::info!(pid = pid.0, name = attached.name, threads = attached.count, "a process is attached");
         self.attached.insert(serial, attached);

@@ -91,8 +91,9 @@ impl Server {
         let idle = self.idle_exit.filter(|_| !self.is_needed()).map(|time| self.idle_since.saturating_add(time));
         let beat = busy.then_some(self.next_beat);
         let strangers = self.foreign.as_ref().and_then(Foreign::next_look).filter(|_| busy);
+        let unused = self.unused.next_look().filter(|_| busy);
         let Due { muted, grace, look } = self.due;
-        let times = [self.ledger.next_deadline(), idle, beat, strangers, self.admit_again, muted, grace, look];
+        let times = [self.ledger.next_deadline(), idle, beat, strangers, unused, self.admit_again, muted, grace, look];
         times.into_iter().flatten().chain(self.attached.values().map(|it| it.next_look)).min()
     }
 }

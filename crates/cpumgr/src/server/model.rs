@@ -270,8 +270,9 @@ fn scheduler(world: &World, mut server: Server, masks: &Masks) {
     let mut rest = 0;
     while rest < REST {
         let seen = world.happened.now();
-        let events = server.reactor.poll().unwrap();
+        // First who rests, then what they did before that.
         let all_rest = *lock(&world.at_rest) == PLAYERS;
+        let events = server.reactor.poll().unwrap();
         if events.is_empty() {
             match server.next_deadline() {
                 Some(time) if all_rest || thread_rng().gen_range(0..8) == 0 => now = now.max(time),

@@ -7,19 +7,27 @@ use proptest::prelude::*;
 
 #[derive(Clone, Debug)]
 enum Event {
-    Arrive { request: u32, max: u32, within: Option<BTreeSet<u32>> },
+    Arrive { request: u32, max: u32, user: u32, within: Option<BTreeSet<u32>> },
     Leave { which: usize },
     Ask { which: usize, request: u32 },
+    Curb { which: usize, curb: Option<Curb> },
     LeaveToOthers { cpus: Vec<u32> },
     Wait { ns: Nanos },
 }
 
 fn events() -> impl Strategy<Value = Event> {
     prop_oneof![
-        (0..9_u32, 0..9_u32, prop::option::weighted(0.4, prop::collection::btree_set(0..6_u32, 1..4)))
-            .prop_map(|(request, max, within)| Event::Arrive { request, max, within }),
+        (0..9_u32, 0..9_u32, 0..6_u32, prop::option::weighted(0.4, prop::collection::btree_set(0..6_u32, 1..4)))
+            .prop_map(
+                // Half of the users are one.
+                |(request, max, user, within)| Event::Arrive { request, max, user: user.saturating_sub(3), within }
+            ),
         any::<usize>().prop_map(|which| Event::Leave { which }),
         (any::<usize>(), 0..9_u32).prop_map(|(which, request)| Event::Ask { which, request }),
+        (any::<usize>(), prop::option::of((0..4_u32, any::<bool>()))).prop_map(|(which, curb)| Event::Curb {
+            which,
+            curb: curb.map(|(processors, firm)| Curb { processors, firm }),
+        }),
         prop::collection::vec(0..6_u32, 0..4).prop_map(|cpus| Event::LeaveToOthers { cpus }),
         (0..30 * MS).prop_map(|ns| Event::Wait { ns }),
     ]
@@ -31,7 +39,9 @@ pub(super) fn check(ledger: &Ledger) {
     for entry in &ledger.entries {
         let holding = &entry.holding;
         assert!(!holding.cpus.is_empty(), "L1: {} holds nothing", entry.id);
-        assert!(holding.cpus.len() as u32 <= entry.view().wants(), "{} has more than it wants", entry.id);
+        assert!(entry.used().len() as u32 <= entry.view().wants(), "{} has more than it wants", entry.id);
+        assert!(!entry.sleeps() || entry.used().is_empty(), "L9: {} has a processor", entry.id);
+        assert!(!entry.sleeps() || !ledger.decision.work_list.contains(&entry.id), "L9: {} waits", entry.id);
         assert!(!(holding.shared && (holding.dedicated || holding.cpus.len() != 1)));
         let set: BTreeSet<u32> = holding.cpus.iter().copied().collect();
         assert_eq!(set.len(), holding.cpus.len(), "a processor twice");
@@ -67,9 +77,10 @@ proptest! {
                 ledger.entries.iter().map(|entry| (entry.id, (entry.holding.clone(), since(entry)))).collect();
             let pick = |which: usize| ledger.entries.get(which % ledger.entries.len().max(1)).map(|entry| entry.id);
             let cause = match event {
-                Event::Arrive { request, max, within } => {
+                Event::Arrive { request, max, user, within } => {
                     next += 1;
                     ledger.arrive(AppId(next), request, max);
+                    ledger.set_user(AppId(next), user);
                     if let Some(within) = within {
                         ledger.confine(AppId(next), &within);
                     }
@@ -78,6 +89,9 @@ proptest! {
                 Event::Leave { which } => pick(which).filter(|app| ledger.leave(*app)).map(|_| Cause::Exit),
                 Event::Ask { which, request } => {
                     pick(which).filter(|app| ledger.ask(*app, request)).map(|_| Cause::Request)
+                }
+                Event::Curb { which, curb } => {
+                    pick(which).filter(|app| ledger.curb(*app, curb)).map(|_| Cause::Request)
                 }
                 Event::LeaveToOthers { cpus } => ledger.leave_to_others(cpus).then_some(Cause::Administration),
                 Event::Wait { ns } => {
@@ -98,7 +112,7 @@ proptest! {
                     before.cpus.iter().filter(|cpu| !entry.holding.cpus.contains(cpu)).copied().collect();
                 let young = lost.iter().any(|cpu| since[cpu] + ledger.hold() > now);
                 if !before.shared && young {
-                    prop_assert_eq!(entry.holding.cpus.len() as u32, entry.view().wants(), "L3: {}", entry.id);
+                    prop_assert_eq!(entry.used().len() as u32, entry.wants(), "L3: {}", entry.id);
                 }
             }
         }

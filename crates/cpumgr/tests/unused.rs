@@ -1,0 +1,108 @@
+//! What programs hold and do not use goes to those who could use it (`cpumgr::unused`): real processes that work, sleep, are
+//! stopped.
+
+#![expect(clippy::unwrap_used, reason = "a step of a test that fails is a failed test, in the helpers, too")]
+
+mod support;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use nix::libc::{SIGCONT, SIGSTOP};
+use support::{Manager, Program, two_processors};
+
+#[test]
+fn acts_as_a_program() {
+    support::act_as_a_program();
+}
+
+/// What one test uses another one waits for.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A manager of two processors; `None`, with a printed reason, where there are fewer.
+fn manager() -> Option<Manager> {
+    Some(Manager::start(&["--cpus", &two_processors()?]))
+}
+
+/// A program that wants two processors and keeps two threads busy.
+fn working(manager: &Manager) -> Program {
+    let mut program = manager.program(2, 2);
+    assert_eq!(program.ask("hogs 2"), "hogging");
+    program
+}
+
+fn has_both(program: &mut Program) {
+    let seen = program.until("it has both processors", |seen| seen.processors == 2);
+    assert!(seen.dedicated, "nobody else waits: {seen:?}");
+}
+
+#[test]
+fn a_program_that_asks_for_everything_and_sleeps_takes_nothing_from_one_that_works() {
+    let (_alone, Some(manager)) = (alone(), manager()) else { return };
+    let mut liar = manager.program(u32::MAX, u32::MAX);
+    liar.until("it is alone", |seen| seen.processors == 2);
+    let mut program = working(&manager);
+    program.until("they share first", |seen| seen.processors == 1 && !seen.shared);
+    has_both(&mut program);
+    assert!(liar.seen().shared && liar.seen().processors == 1);
+
+    // Now it works: it is no liar any more.
+    assert_eq!(liar.ask("hogs 2"), "hogging");
+    liar.until("it has its part", |seen| seen.processors == 1 && !seen.shared);
+    program.until("and the other one its own", |seen| seen.processors == 1 && !seen.shared);
+}
+
+#[test]
+fn a_sleeper_that_asks_anew_has_its_part_at_once() {
+    let (_alone, Some(manager)) = (alone(), manager()) else { return };
+    let mut sleeper = manager.program(2, 2);
+    let mut program = working(&manager);
+    has_both(&mut program);
+    sleeper.ask("request 1");
+    sleeper.ask("request 2");
+    sleeper.until("it has its part", |seen| seen.processors == 1 && !seen.shared);
+    // And again it does not use it.
+    has_both(&mut program);
+}
+
+#[test]
+fn what_a_stopped_program_held_is_others_until_it_goes_on() {
+    let (_alone, Some(manager)) = (alone(), manager()) else { return };
+    let mut first = working(&manager);
+    let mut second = working(&manager);
+    second.until("each has one", |seen| seen.processors == 1 && !seen.shared);
+    first.signal(SIGSTOP);
+    has_both(&mut second);
+    first.signal(SIGCONT);
+    second.until("the first one has its part", |seen| seen.processors == 1 && !seen.shared);
+    first.until("its own", |seen| seen.processors == 1 && !seen.shared);
+}
+
+#[test]
+fn many_sleepers_do_not_leave_one_processor_in_turns_to_who_works() {
+    let (_alone, Some(manager)) = (alone(), manager()) else { return };
+    let sleepers: Vec<Program> = (0..12).map(|_| manager.program(u32::MAX, u32::MAX)).collect();
+    let mut program = working(&manager);
+    has_both(&mut program);
+    drop(sleepers);
+}
+
+#[test]
+fn who_sleeps_beside_nobody_who_works_loses_nothing() {
+    let (_alone, Some(manager)) = (alone(), manager()) else { return };
+    let mut programs = [manager.program(2, 2), manager.program(2, 2)];
+    for program in &mut programs {
+        program.until("each has one", |seen| seen.processors == 1 && !seen.shared);
+    }
+    let begin = Instant::now();
+    while begin.elapsed() < Duration::from_millis(1_500) {
+        for program in &mut programs {
+            let seen = program.seen();
+            assert!(seen.processors == 1 && !seen.shared, "{seen:?}");
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
