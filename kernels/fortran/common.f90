@@ -334,6 +334,15 @@ contains
         end if
     end function
 
+    ! With a digit in front of the point, other than f0.6.
+    function fixed(value) result(text)
+        real(real64), intent(in) :: value
+        character(:), allocatable :: text
+        character(24) :: buffer
+        write (buffer, '(f24.6)') value
+        text = trim(adjustl(buffer))
+    end function
+
     function decimal(value) result(text)
         integer, intent(in) :: value
         character(:), allocatable :: text
@@ -375,9 +384,9 @@ contains
         write (*, '(a)') run%kernel//' (fortran) class '//run%chosen%class//', threads: '// &
             decimal(run%threads)//', '//decimal(run%iterations)//' iterations, repetitions: '// &
             decimal(run%repetitions)
-        write (*, '(2x, f0.6, a, f0.6, a, f0.6, a, f0.1, a)') total/run%repetitions, &
-            ' s a repetition (', minval(run%seconds(1:run%repetitions)), ' to ', &
-            maxval(run%seconds(1:run%repetitions)), '), ', mops, ' Mop/s'
+        write (*, '(a)') '  '//fixed(total/run%repetitions)//' s a repetition ('// &
+            fixed(minval(run%seconds(1:run%repetitions)))//' to '// &
+            fixed(maxval(run%seconds(1:run%repetitions)))//'), '//fixed(mops)//' Mop/s'
         write (*, '(a, es9.2, a)') '  '//trim(merge('verified           ', &
             'VERIFICATION FAILED', verified))//': '//decimal(run%count)// &
             ' checks, largest error', run%checks(worst)%error, ' ('// &

@@ -24,6 +24,13 @@ bool check_close(struct checks *checks, const char *name, double value, double e
 // The value must be the expected one. Both below 2^53.
 bool check_equal(struct checks *checks, const char *name, long long value, long long expected);
 
+// The larger one of two differences, for a search of the largest; what is not a number is larger
+// than all others.
+static inline double larger_difference(double worst, double difference)
+{
+    return difference > worst || difference != difference ? difference : worst;
+}
+
 // True when there is at least one check and every one passed.
 bool checks_passed(const struct checks *checks);
 
