@@ -264,7 +264,7 @@ impl Table {
         let times = peers.filter_map(|name| Some((name, self.time(index, name, row, far)?)));
         let (name, best) = times.min_by(|a, b| a.1.total_cmp(&b.1))?;
         let times: Vec<f64> = self.samples(index, name, row, far).iter().map(|s| s.values[0]).collect();
-        let limit = best + (best.abs() * 0.05).max(2.0).max(2.0 * error_of_the_mean(&times));
+        let limit = best + forgiven(best, &times);
         Some((format!("{name} {}, within {}", duration(best), duration(limit - best)), time <= limit))
     }
 
@@ -307,6 +307,11 @@ fn is_ours(engine: &Engine) -> bool {
 fn unmet(bar: Option<(String, bool)>, missing: &[&str]) -> (String, bool) {
     let words = bar.map_or(String::new(), |(words, _)| words + "; ");
     (format!("{words}bar unmet: peer missing: {}", missing.join(", ")), false)
+}
+
+/// By how much ours may be behind a peer with this median of these times: 5 %, 2 ns or two standard errors.
+pub(crate) fn forgiven(best: f64, times: &[f64]) -> f64 {
+    (best.abs() * 0.05).max(2.0).max(2.0 * error_of_the_mean(times))
 }
 
 /// The standard error of the samples' mean; 0 for one.

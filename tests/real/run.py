@@ -16,17 +16,17 @@ HERE = pathlib.Path(__file__).resolve().parent
 WHEELS = ["scikit-learn==1.7.2", "xgboost==3.0.5"]
 PACKAGES = ["python3-numpy", "libopenblas0-openmp", "libfftw3-dev", "libfftw3-double3", "graphicsmagick"]
 NAMES = ["kmeans", "hist", "xgboost", "eigh", "fftw", "gm"]
-RUNTIMES = ["libgomp", "one", "nanos", "managed"]
+RUNTIMES = ["libgomp", "passive", "libomp", "one", "nanos", "managed"]
 # In which they take their turns.
-ORDER = ["one", "libgomp", "nanos", "managed"]
+ORDER = ["one", "libgomp", "passive", "libomp", "nanos", "managed"]
 SETTINGS = ["alone", "2 copies", "4 copies", "beside a hog"]
 # Pixels of the picture that GraphicsMagick works on.
 PICTURE = "640x460"
 # How often a program that is alone does its work in one run of it, in turn with the other runtimes' runs: this bar is the closest one,
 # and single times of one kind differ by 40 % here.
 ROUNDS = 4
-# Seconds between those: an idle thread of the original spins for some milliseconds.
-PAUSE = 0.1
+# Seconds between those: an idle thread of the original spins for some milliseconds, one of libomp for 200.
+PAUSE = 0.25
 # Seconds in which a program must end after its work.
 ENDS = 20
 # Results may differ in the order of a sum.
@@ -119,19 +119,29 @@ def subject(name, folder):
     return Subject(name, [gm, "convert", picture, "-blur", "0x6", "-rotate", "3", "-sharpen", "0x1"], environment, True)
 
 
-def environment_for(runtime, subject, shim, manager, turn):
+def environment_for(runtime, subject, arguments, manager, turn):
     """As many variables for every runtime, of other lengths in each turn: what a program's heap looks like depends on them, and
     with that whether glibc gives its end back to the kernel after each use (`eigh`: 10,900 or 23,500 page faults)."""
     kept = {key: value for key, value in os.environ.items()
-            if not key.startswith(("OMP_", "GOMP_", "NANOS_", "OPENBLAS_", "LD_"))}
+            if not key.startswith(("OMP_", "GOMP_", "KMP_", "NANOS_", "OPENBLAS_", "LD_"))}
     # The BLAS of the wheels has threads of its own, which spin, and which OMP_NUM_THREADS would turn off for one runtime.
     kept["OPENBLAS_NUM_THREADS"] = "1"
     kept.update(subject.environment)
     kept["OMP_NUM_THREADS" if runtime == "one" else "NOT_NUM_THREADS"] = "1"
-    kept["LD_PRELOAD" if runtime in ("nanos", "managed") else "NO_PRELOAD"] = str(shim / "libgomp.so.1")
+    kept["OMP_WAIT_POLICY" if runtime == "passive" else "NOT_WAIT_POLICY"] = "passive"
+    kept["KMP_HOT_TEAMS_MAX_LEVEL" if runtime == "libomp" else "NOT_HOT_TEAMS_MAX_LEVEL"] = "2"
+    library = library_of(runtime, arguments)
+    kept["LD_PRELOAD" if library else "NO_PRELOAD"] = str(library or arguments.shim / "libgomp.so.1")
     kept["NANOS_CPUMGR"] = str(manager.socket) if runtime == "managed" else "off"
     kept["TURN"] = "x" * (1 + 16 * turn)
     return kept
+
+
+def library_of(runtime, arguments):
+    """What is loaded before the program's own OpenMP runtime; None: nothing."""
+    if runtime in ("nanos", "managed"):
+        return arguments.shim / "libgomp.so.1"
+    return arguments.libomp if runtime == "libomp" else None
 
 
 class Manager:
@@ -169,10 +179,10 @@ class Copy:
     """One running copy."""
 
     def __init__(self, subject, runtime, arguments, manager, number, turn):
-        self.subject, self.runtime, self.shim = subject, runtime, arguments.shim
+        self.subject, self.runtime, self.library = subject, runtime, library_of(runtime, arguments)
         self.output = arguments.folder / f"gm/{number}.ppm"
         self.command = [str(part) for part in subject.command] + ([str(self.output)] if subject.shell_timed else [])
-        self.env = environment_for(runtime, subject, arguments.shim, manager, turn)
+        self.env = environment_for(runtime, subject, arguments, manager, turn)
         self.child = None if subject.shell_timed else self.start()
 
     def start(self):
@@ -185,8 +195,8 @@ class Copy:
         line = self.child.stdout.readline()
         if line.strip() != "ready":
             sys.exit(f"real: {self.subject.name} on {self.runtime} did not get ready: {line}{self.child.stderr.read()}")
-        if self.runtime in ("nanos", "managed") and str(self.shim) not in pathlib.Path(f"/proc/{self.child.pid}/maps").read_text():
-            sys.exit(f"real: {self.subject.name} did not load our library")
+        if self.library and str(self.library) not in pathlib.Path(f"/proc/{self.child.pid}/maps").read_text():
+            sys.exit(f"real: {self.subject.name} did not load {self.library}")
 
     def go(self):
         """Begins its work, once more if it was done."""
@@ -252,7 +262,7 @@ class Copy:
 
 def run_alone(subject, arguments, manager, turn):
     """Works on each runtime in turn, several times; yields the runtime, the seconds, and the result."""
-    copies = [Copy(subject, runtime, arguments, manager, 0, turn) for runtime in ORDER]
+    copies = [Copy(subject, runtime, arguments, manager, 0, turn) for runtime in arguments.runtimes]
     for copy in copies:
         copy.await_ready()
     for _ in range(ROUNDS):
@@ -303,7 +313,7 @@ def turn_of(subject, setting, arguments, manager, turn, killed):
     if setting == "alone":
         yield from run_alone(subject, arguments, manager, turn)
         return
-    for runtime in ORDER:
+    for runtime in arguments.runtimes:
         if runtime not in killed:
             yield runtime, *run_copies(subject, runtime, setting, arguments, manager, turn)
 
@@ -324,7 +334,7 @@ def measure(subject, arguments, manager, rows):
                     elif not same(expected, result):
                         sys.exit(f"real: {subject.name}, {setting}, {runtime}: {result} instead of {expected}")
         row = {"program": subject.name, "setting": setting, "killed": sorted(killed), "times": times}
-        row.update({runtime: statistics.median(values) for runtime, values in times.items()})
+        row.update({runtime: statistics.median(values) for runtime, values in times.items() if values})
         rows.append(row)
         print(line_of(row), flush=True)
 
@@ -334,7 +344,7 @@ def line_of(row):
     kind = "libgomp" if row["setting"] == "alone" else "one"
     yardstick, times = row[kind], row["times"]
     pairs = statistics.median(ours / theirs for ours, theirs in zip(times["managed"], times[kind]))
-    cells = [f"{'>' if runtime in row['killed'] else ''}{row[runtime]:.2f}" for runtime in RUNTIMES]
+    cells = [f"{'>' if runtime in row['killed'] else ''}{row[runtime]:.2f}" if runtime in row else "-" for runtime in RUNTIMES]
     ratios = [f"{row[runtime] / yardstick:.2f}" for runtime in ("nanos", "managed")] + [f"{pairs:.2f}"]
     return "| " + " | ".join([row["program"], row["setting"], *cells, *ratios]) + " |"
 
@@ -342,6 +352,7 @@ def line_of(row):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--shim", type=pathlib.Path, required=True, help="folder of our libgomp.so.1")
+    parser.add_argument("--libomp", type=pathlib.Path, help="LLVM's libomp.so.5; without it its column is empty")
     parser.add_argument("--cpumgr", type=pathlib.Path, required=True, help="the manager")
     parser.add_argument("--folder", type=pathlib.Path, required=True, help="where to install programs")
     parser.add_argument("--only", default=",".join(NAMES), help="programs, separated by commas")
@@ -352,6 +363,7 @@ def main():
     unknown = set(arguments.only.split(",")) - set(NAMES)
     if unknown:
         sys.exit(f"real: unknown program {', '.join(sorted(unknown))}; there are {', '.join(NAMES)}")
+    arguments.runtimes = [runtime for runtime in ORDER if runtime != "libomp" or arguments.libomp]
     arguments.folder.mkdir(parents=True, exist_ok=True)
     manager = Manager(arguments.cpumgr, arguments.folder)
     rows, skipped = [], []

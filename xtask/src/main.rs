@@ -8,6 +8,7 @@ mod flip;
 mod graph;
 mod hwloc;
 mod package;
+mod peers;
 mod real;
 mod reproduce;
 mod san;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use crate::setup::{Workspace, must_succeed};
-use crate::{shim, skips};
+use crate::{peers, shim, skips};
 
 /// What to run.
 #[derive(clap::Args)]
@@ -39,6 +39,10 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()
     command.arg(workspace.root.join("tests/real/run.py"));
     command.arg("--shim").arg(library).arg("--cpumgr").arg(workspace.target.join("release/cpumgr"));
     command.arg("--folder").arg(workspace.target.join("real"));
+    match peers::libomp() {
+        Ok(library) => _ = command.arg("--libomp").arg(library),
+        Err(fault) => skips::note(format_args!("real: the column libomp: {fault:#}")),
+    }
     let (repeats, cap) = if options.quick { (1, 6.0) } else { (options.repeats, options.cap) };
     command.args(["--repeats", &repeats.to_string(), "--cap", &cap.to_string()]);
     if let Some(names) = &options.only {

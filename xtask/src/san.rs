@@ -19,6 +19,8 @@ use crate::skips;
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 /// A test program that takes more seconds hangs.
 const LONGEST: &str = "300";
+/// And where the lane is one of many.
+const LONGEST_OF_MANY: &str = "90";
 /// Seconds for the stress test, unless the command line says otherwise.
 const STRESS: u64 = 30;
 /// And where the lane is one of many.
@@ -231,7 +233,8 @@ fn run_program(
     arguments: &[&str],
 ) -> anyhow::Result<Ran> {
     let mut command = Command::new("timeout");
-    command.args(["-k", "1", LONGEST]).arg(&program.path).args(arguments);
+    let longest = if options.deadline.is_some() { LONGEST_OF_MANY } else { LONGEST };
+    command.args(["-k", "1", longest]).arg(&program.path).args(arguments);
     command.current_dir(folder_of(workspace, &program.name));
     clean_environment(&mut command, &workspace.target);
     command.env("NANOS_CPUMGR", "off").env("NANOS_STRESS_SECONDS", options.seconds.to_string());
@@ -246,7 +249,7 @@ fn run_program(
     let output = command.output().with_context(|| format!("cannot start {}", shown(&command)))?;
     let mut text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
     if output.status.code() == Some(124) {
-        text += &format!("\nended after {LONGEST} s: it hangs");
+        text += &format!("\nended after {longest} s: it hangs");
     }
     let results = text.lines().filter_map(|line| line.strip_prefix("test result: ok. ")?.split_once(' '));
     let passed = results.filter_map(|(number, _)| number.parse::<u64>().ok()).sum();

@@ -50,7 +50,7 @@ pub(crate) fn note(reason: impl std::fmt::Display) {
     append(&line);
 }
 
-/// Takes the lines of a file that a guest, say, could not write to.
+/// Takes a line down that was said elsewhere: a guest cannot write to the file.
 pub(crate) fn append(line: &str) {
     let Some(path) = file() else { return };
     let written = OpenOptions::new().create(true).append(true).open(&path);

@@ -10,6 +10,7 @@ use anyhow::{Context, bail};
 use serde::Deserialize;
 
 use crate::demo::{Household, Program, Subject, run_copies};
+use crate::peers::must_load;
 use crate::san::{self, Sanitizer};
 use crate::setup::{Compiler, Workspace, clean_environment, must_succeed, shown};
 use crate::shim::{self, Form};
@@ -21,8 +22,8 @@ use crate::{conformance, flip, graph, package};
 const SMALL_WORK: [&str; 2] = ["--work", "4"];
 /// A run that takes longer hangs.
 const LONGEST_RUN: Duration = Duration::from_secs(120);
-/// What a lane of `--slow` still takes when its time is over.
-const LAST_PROGRAM: Duration = Duration::from_secs(60);
+/// What a lane of `--slow` may still take when its time is over: the longest program of it.
+const LAST_PROGRAM: Duration = Duration::from_secs(90);
 
 /// What a lane found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -86,7 +87,7 @@ impl Stage<'_> {
 /// One kind of check.
 struct Lane {
     name: &'static str,
-    /// Seconds that a lane of `--slow` takes at most on two processors, its build among them; `None`: a usual lane.
+    /// Seconds below which a lane of `--slow` is not begun, most of them for its build; `None`: a usual lane.
     slow: Option<u64>,
     /// It counts tests, of which those that were skipped count as passed.
     tests: bool,
@@ -154,16 +155,16 @@ const LANES: &[Lane] = &[
         None => Ok(Count::default()),
     })
     .of_tests(),
-    slow("san-thread", 240, |stage| {
+    slow("san-thread", 200, |stage| {
         san::run(stage.workspace, &san::Options::until(Sanitizer::Thread, stage.deadline)).map(Count::passed)
     })
     .of_tests(),
+    slow("smp", 200, |stage| vm::run(stage.workspace, &Guest::until(false, stage.deadline)).map(Count::passed)),
+    slow("count", 120, |stage| vm::run(stage.workspace, &Guest::until(true, stage.deadline)).map(Count::passed)),
     slow("san-address", 150, |stage| {
         san::run(stage.workspace, &san::Options::until(Sanitizer::Address, stage.deadline)).map(Count::passed)
     })
     .of_tests(),
-    slow("count", 150, |stage| vm::run(stage.workspace, &Guest::until(true, stage.deadline)).map(Count::passed)),
-    slow("smp", 200, |stage| vm::run(stage.workspace, &Guest::until(false, stage.deadline)).map(Count::passed)),
 ];
 
 /// Which lanes to run.
@@ -375,23 +376,6 @@ fn programs(workspace: &Workspace, compiler: &Compiler) -> anyhow::Result<Count>
     Ok(count)
 }
 
-/// Fails unless the loader takes the program's OpenMP from `library`: else the test would test the system's.
-fn must_load(mut command: Command, library: &Path) -> anyhow::Result<()> {
-    let output = command.env("LD_TRACE_LOADED_OBJECTS", "1").output().context("cannot ask the loader")?;
-    let listing = String::from_utf8_lossy(&output.stdout);
-    let found = openmp_in(&listing);
-    if found != Some(library.join("libgomp.so.1").as_path()) {
-        bail!("the loader does not take libgomp.so.1 from {} but: {found:?}", library.display());
-    }
-    Ok(())
-}
-
-/// Reads which file the loader takes for libgomp.so.1, from its list ("NAME => FILE (ADDRESS)" per line).
-fn openmp_in(listing: &str) -> Option<&Path> {
-    let file = listing.lines().find_map(|line| line.trim().strip_prefix("libgomp.so.1 => "))?;
-    Some(Path::new(file.rsplit_once(" (").map_or(file, |(file, _)| file)))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -439,13 +423,5 @@ mod tests {
         ]});
         let found = model_targets(&document.to_string()).unwrap();
         assert_eq!(found, [("a".to_owned(), vec!["loom_x".to_owned()])]);
-    }
-
-    #[test]
-    fn the_loader_s_list_says_where_openmp_comes_from() {
-        let listing = "\tlinux-vdso.so.1 (0x7f)\n\tlibgomp.so.1 => /x y/shim/libgomp.so.1 (0x7f00)\n";
-        assert_eq!(openmp_in(listing), Some(Path::new("/x y/shim/libgomp.so.1")));
-        assert_eq!(openmp_in("\tlibgomp.so.1 => not found\n"), Some(Path::new("not found")));
-        assert_eq!(openmp_in("\tstatically linked\n"), None);
     }
 }

@@ -1,17 +1,22 @@
 //! The manager's latencies and its cost, beside a bare chain of eventfd and futex in the same run.
 //!
-//! `cargo bench -p cpumgr --bench manager --profile release [-- NAME...]` with names of `read`, `requests`, `releases`, `pass`,
+//! `cargo bench -p cpumgr --bench manager --profile release [-- [--record] NAME...]` with names of `read`, `requests`, `releases`, `pass`,
 //! `flood`, `squeeze`, `kill`, `steady`, `idle`, `many`, `pairs`, `speedups`. (Without the profile the manager is not linked as
-//! a whole, as it is where it is used.) Each value that has a bar is printed beside it. Needs two processors and a quiet machine.
+//! a whole, as it is where it is used.) Each value that has a bar is printed beside it. Needs two processors and a quiet machine. What is printed is also written as a
+//! table, with `--record` into `benches/records`, as the other benches do.
 #![allow(clippy::unwrap_used, reason = "a bench that cannot go on fails")]
 
 use std::io::Write;
+use std::path::PathBuf;
 use std::process::Command;
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use platform::affinity::{CpuId, CpuSet, affinity};
 use platform::clock::monotonic_ns;
 
+#[path = "../../../benches/harness/about.rs"]
+mod about;
 #[path = "../tests/support/mod.rs"]
 mod support;
 
@@ -44,12 +49,33 @@ fn main() {
     for (name, part) in parts.into_iter().filter(|(name, _)| wanted(name)) {
         println!("## {name}");
         part(&cpus);
+        ROWS.lock().unwrap().iter_mut().filter(|row| row[0].is_empty()).for_each(|row| row[0] = name.to_owned());
     }
+    let is_kept = std::env::args().any(|word| word == "--record");
+    let folder = (!is_kept).then(|| PathBuf::from(env!("CARGO_TARGET_TMPDIR")));
+    let rows = std::mem::take(&mut *ROWS.lock().unwrap());
+    let heads = ["part", "condition", "what", "p50_ns", "p99_ns", "max_ns", "n", "value", "bar"].map(str::to_owned);
+    println!("raw record: {}", about::record(folder, "manager", &heads, rows.into_iter()).unwrap().display());
+}
+
+/// What was measured: the part's name comes when it has ended.
+static ROWS: Mutex<Vec<Vec<String>>> = Mutex::new(Vec::new());
+
+/// Under what the next values are measured.
+static CONDITION: Mutex<String> = Mutex::new(String::new());
+
+/// Takes `[what, p50, p99, max, n, value, bar]` down.
+fn keep(row: [String; 7]) {
+    let condition = CONDITION.lock().unwrap().clone();
+    ROWS.lock().unwrap().push([String::new(), condition].into_iter().chain(row).collect());
 }
 
 fn line(what: &str, times: Vec<u64>) -> Times {
+    let count = times.len().to_string();
     let times = Times::new(times);
     println!("{}", times.line(what));
+    let [half, most, all] = [50, 99, 100].map(|part| times.at(part).as_nanos().to_string());
+    keep([what.to_owned(), half, most, all, count, String::new(), String::new()]);
     times
 }
 
@@ -57,6 +83,8 @@ fn line(what: &str, times: Vec<u64>) -> Times {
 fn bar<T: PartialOrd + std::fmt::Debug>(what: &str, value: T, bar: T) {
     let verdict = if value <= bar { "reached" } else { "MISSED" };
     println!("{what:44} {value:>14.3?}  bar {bar:.3?}: {verdict}");
+    let [value, bar] = [value, bar].map(|number| format!("{number:.3?}"));
+    keep([what.to_owned(), String::new(), String::new(), String::new(), String::new(), value, bar]);
 }
 
 fn numbers(answer: &str) -> Vec<u64> {
@@ -102,9 +130,11 @@ fn in_each_way(mut part: impl FnMut(Before)) {
         };
         for before in Before::ALL {
             println!("# idle processors {what}; by a thread that {before}");
+            *CONDITION.lock().unwrap() = format!("idle processors {what}; by a thread that {before}");
             part(before);
         }
     }
+    CONDITION.lock().unwrap().clear();
 }
 
 fn requests(cpus: &str) {

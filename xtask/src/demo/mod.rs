@@ -1,4 +1,4 @@
-//! The demo: unmodified OpenMP programs, one to four copies at once, on the system's runtime and under the manager.
+//! The demo: unmodified OpenMP programs, one to four copies at once, on the system's runtimes and under the manager.
 //!
 //! Builds what it needs, measures both sides interleaved, checks every result, compares with the ideal, and draws
 //! who had which processor. Leaves no process behind, however it ends.
@@ -31,6 +31,7 @@ pub(crate) use self::subject::Subject;
 use self::subject::line_of;
 use self::timeline::{Trace, Window};
 use crate::setup::{Compiler, Workspace, clean_environment, must_succeed};
+use crate::{peers, skips};
 
 /// A run of a fraction of a second that takes longer hangs.
 const LONGEST_TUNING: Duration = Duration::from_secs(30);
@@ -38,11 +39,11 @@ const LONGEST_TUNING: Duration = Duration::from_secs(30);
 /// What the command line can ask for.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Short copies, all in under 90 seconds: a look, not a measurement.
+    /// Short copies, all in some two minutes: a look, not a measurement.
     #[arg(long)]
     quick: bool,
     /// Time for all runs together, in minutes; with more of it the system's runs are capped later (at most at 15
-    /// times the ideal) and more runs are repeated. Default: 5.6, or 1.3 with --quick.
+    /// times the ideal) and more runs are repeated. Default: 9.6, or 2.2 with --quick.
     #[arg(long, value_name = "MINUTES")]
     minutes: Option<f64>,
     /// What to measure: the programs of `examples/omp`.
@@ -51,6 +52,10 @@ pub(crate) struct Options {
     /// How many copies at once; one alone is always measured.
     #[arg(long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=64))]
     copies: Vec<u16>,
+    /// On what: the system's libgomp by default, and with sleeping waits (`passive`), LLVM's libomp, ours under the
+    /// manager (`nanos`).
+    #[arg(long, value_name = "NAME", value_delimiter = ',', default_values = ["libgomp", "passive", "libomp", "nanos"])]
+    runtimes: Vec<Runtime>,
     /// Where the results go, as JSON.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -70,10 +75,20 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()
     let library = crate::shim::run(workspace, crate::shim::Form::Shipped)?;
     let copies: Vec<usize> = options.copies.iter().map(|&copies| copies.into()).collect();
     let copies = if copies.is_empty() { &USUAL_COPIES[..] } else { &copies };
-    let selection = Selection::new(&options.programs, copies);
+    let mut runtimes = options.runtimes.clone();
+    let libomp = match runtimes.contains(&Runtime::Libomp).then(|| peers::libomp_folder(workspace)) {
+        Some(Ok(folder)) => folder,
+        Some(Err(fault)) => {
+            skips::note(format_args!("demo: libomp: {fault:#}"));
+            runtimes.retain(|runtime| *runtime != Runtime::Libomp);
+            PathBuf::new()
+        }
+        None => PathBuf::new(),
+    };
+    let selection = Selection::new(&options.programs, copies, &runtimes);
     let subjects = Subject::build_all(workspace, &compiler, selection.programs())?;
 
-    let default_minutes = if options.quick { 1.3 } else { 5.6 };
+    let default_minutes = if options.quick { 2.2 } else { 9.6 };
     let budget = Duration::from_secs_f64(options.minutes.unwrap_or(default_minutes) * 60.0);
     // A little more than 3 s: the copies must not be shorter when a run is luckier than those that it was tuned on.
     let target = if options.quick { 0.7 } else { 3.1 };
@@ -82,6 +97,7 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()
     let private = private_folder()?;
     let mut demo = Demo {
         target: workspace.target.clone(),
+        libomp,
         manager: Manager::start(&workspace.target.join("release/cpumgr"), &library, private.path(), &[])?,
         subjects,
         record: Record::new(selection, load::usable()?, target),
@@ -142,6 +158,8 @@ fn unmanaged(trace: &Trace, window: &Window, library: &Path) -> Option<String> {
 /// A demo while it measures.
 struct Demo {
     target: PathBuf,
+    /// The folder in which libgomp.so.1 is LLVM's library.
+    libomp: PathBuf,
     manager: Manager,
     subjects: Vec<Subject>,
     record: Record,
@@ -155,6 +173,10 @@ impl Demo {
     /// Tunes the programs, runs each step once, and repeats those that fit in what is left of the time.
     fn measure(&mut self, budget: Duration, target: f64) -> anyhow::Result<()> {
         for index in 0..self.subjects.len() {
+            if self.record.selection.has(Runtime::Libomp) {
+                let step = Step::Copies(self.subjects[index].program, Runtime::Libomp, 1);
+                peers::must_load(self.command(index, step), &self.libomp)?;
+            }
             self.tune(index, target)?;
         }
         let round = self.record.selection.round();
@@ -211,11 +233,16 @@ impl Demo {
         let subject = &self.subjects[index];
         let mut command = match step {
             Step::Copies(_, Runtime::Nanos, _) => self.manager.run(&subject.path),
-            Step::OneThread(_) | Step::Copies(_, Runtime::Libgomp, _) => Command::new(&subject.path),
+            Step::OneThread(_) | Step::Copies(..) => Command::new(&subject.path),
         };
         clean_environment(&mut command, &self.target);
-        if matches!(step, Step::OneThread(_)) {
-            command.env("OMP_NUM_THREADS", "1");
+        match step {
+            Step::OneThread(_) => _ = command.env("OMP_NUM_THREADS", "1"),
+            Step::Copies(_, Runtime::Passive, _) => _ = command.envs([peers::PASSIVE]),
+            Step::Copies(_, Runtime::Libomp, _) => {
+                command.env("LD_LIBRARY_PATH", &self.libomp).envs(peers::LIBOMP_SETTINGS);
+            }
+            Step::Copies(_, Runtime::Libgomp | Runtime::Nanos, _) => {}
         }
         command.arg("--work").arg(subject.work.to_string());
         command

@@ -51,22 +51,28 @@ impl Program {
 }
 
 /// Under what the copies run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Runtime {
     /// The system's OpenMP, nothing else.
     Libgomp,
+    /// The same with `OMP_WAIT_POLICY=passive`: waiting threads sleep.
+    Passive,
+    /// LLVM's OpenMP, with hot nested teams.
+    Libomp,
     /// The drop-in library under `cpumgr run`.
     Nanos,
 }
 
 impl Runtime {
-    /// Both, in the order of the report.
-    pub(crate) const ALL: [Runtime; 2] = [Runtime::Libgomp, Runtime::Nanos];
+    /// All, in the order of the report.
+    pub(crate) const ALL: [Runtime; 4] = [Runtime::Libgomp, Runtime::Passive, Runtime::Libomp, Runtime::Nanos];
 
     /// The name of its rows.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Runtime::Libgomp => "libgomp",
+            Runtime::Passive => "passive",
+            Runtime::Libomp => "libomp",
             Runtime::Nanos => "nanos",
         }
     }
@@ -91,7 +97,7 @@ impl Step {
 
     /// Runs that collapse when a runtime cannot share processors: they get what time the others leave.
     fn may_collapse(self) -> bool {
-        matches!(self, Step::Copies(_, Runtime::Libgomp, 2..))
+        matches!(self, Step::Copies(_, runtime, 2..) if runtime != Runtime::Nanos)
     }
 }
 
@@ -101,11 +107,13 @@ pub(crate) struct Selection {
     programs: Vec<Program>,
     /// Ascending, beginning with 1: one copy alone is part of the ideal.
     copies: Vec<usize>,
+    /// In the order of the report.
+    runtimes: Vec<Runtime>,
 }
 
 impl Selection {
-    /// These programs and numbers of copies, each once; 1 copy is always among them.
-    pub(crate) fn new(programs: &[Program], copies: &[usize]) -> Selection {
+    /// These programs, numbers of copies and runtimes, each once; 1 copy is always among them.
+    pub(crate) fn new(programs: &[Program], copies: &[usize], runtimes: &[Runtime]) -> Selection {
         let mut numbers: Vec<usize> = copies.iter().copied().chain([1]).collect();
         numbers.sort_unstable();
         numbers.dedup();
@@ -115,7 +123,8 @@ impl Selection {
                 chosen.push(program);
             }
         }
-        Selection { programs: chosen, copies: numbers }
+        let runtimes = Runtime::ALL.into_iter().filter(|runtime| runtimes.contains(runtime)).collect();
+        Selection { programs: chosen, copies: numbers, runtimes }
     }
 
     /// In the order in which they were asked for.
@@ -126,6 +135,11 @@ impl Selection {
     /// Ascending.
     pub(crate) fn copies(&self) -> &[usize] {
         &self.copies
+    }
+
+    /// Is it measured?
+    pub(crate) fn has(&self, runtime: Runtime) -> bool {
+        self.runtimes.contains(&runtime)
     }
 
     /// The most copies that run at once.
@@ -139,11 +153,17 @@ impl Selection {
         let mut steps = Vec::new();
         for &copies in &self.copies {
             for &program in &self.programs {
-                let [system, ours] = Runtime::ALL.map(|runtime| Step::Copies(program, runtime, copies));
                 let yardstick = Step::OneThread(program);
-                match copies {
-                    1 => steps.extend([yardstick, system, ours]),
-                    _ => steps.extend([system, yardstick, ours, yardstick]),
+                if copies == 1 {
+                    steps.push(yardstick);
+                }
+                for &runtime in &self.runtimes {
+                    let step = Step::Copies(program, runtime, copies);
+                    if runtime == Runtime::Nanos && copies > 1 {
+                        steps.extend([yardstick, step, yardstick]);
+                    } else {
+                        steps.push(step);
+                    }
                 }
             }
         }
@@ -342,8 +362,10 @@ fn middle(mut values: Vec<f64>) -> Option<f64> {
 mod tests {
     use super::*;
 
+    const BOTH: [Runtime; 2] = [Runtime::Libgomp, Runtime::Nanos];
+
     fn usual() -> Selection {
-        Selection::new(&Program::USUAL, &USUAL_COPIES)
+        Selection::new(&Program::USUAL, &USUAL_COPIES, &BOTH)
     }
 
     fn sample(mean: f64) -> Sample {
@@ -382,9 +404,22 @@ mod tests {
 
     #[test]
     fn a_selection_has_each_thing_once_and_always_one_copy() {
-        let selection = Selection::new(&[Program::Sort, Program::Cg, Program::Sort], &[8, 2, 2]);
+        let selection = Selection::new(&[Program::Sort, Program::Cg, Program::Sort], &[8, 2, 2], &Runtime::ALL);
         assert_eq!(selection.programs(), [Program::Sort, Program::Cg]);
         assert_eq!((selection.copies(), selection.most_copies()), (&[1, 2, 8][..], 8));
+        assert!(selection.has(Runtime::Libomp) && !usual().has(Runtime::Libomp));
+    }
+
+    #[test]
+    fn every_runtime_has_its_runs_and_every_other_one_may_collapse() {
+        let round = Selection::new(&Program::USUAL, &USUAL_COPIES, &Runtime::ALL).round();
+        let of =
+            |runtime| round.iter().filter(move |step| matches!(step, Step::Copies(_, other, _) if *other == runtime));
+        for runtime in Runtime::ALL {
+            assert_eq!(of(runtime).count(), 2 * USUAL_COPIES.len(), "{runtime:?}");
+            let shared = of(runtime).filter(|step| step.may_collapse()).count();
+            assert_eq!(shared, if runtime == Runtime::Nanos { 0 } else { 2 * 3 }, "{runtime:?}");
+        }
     }
 
     #[test]

@@ -192,7 +192,8 @@ mod tests {
     }
 
     fn record() -> Record {
-        let mut record = Record::new(Selection::new(&Program::USUAL, &USUAL_COPIES), 2, 3.0);
+        let mut record =
+            Record::new(Selection::new(&Program::USUAL, &USUAL_COPIES, &[Runtime::Libgomp, Runtime::Nanos]), 2, 3.0);
         for program in Program::USUAL {
             record.add(Step::OneThread(program), sample(6.0));
             for (runtime, factor) in [(Runtime::Libgomp, 2.0), (Runtime::Nanos, 1.0)] {

@@ -154,6 +154,10 @@ pub(super) fn boot(
         reading.line(&line);
     }
     let status = child.wait().context("cannot wait for the emulator")?;
+    for skip in &reading.skips {
+        println!("{skip}");
+        skips::append(skip);
+    }
     let all = format!("the whole log: {}", log.display());
     match (status.code(), reading.result) {
         (Some(ALL_WELL), Some((programs, 0))) if programs == reading.outcomes.len() => {
@@ -178,6 +182,8 @@ struct Reading {
     open: Option<(String, String)>,
     /// Programs that were not begun for lack of time.
     left_out: usize,
+    /// What programs and their tests did not do, in the words that are noted.
+    skips: Vec<String>,
     /// Programs, and how many failed.
     result: Option<(usize, usize)>,
 }
@@ -206,14 +212,10 @@ impl Reading {
                 self.outcomes.push(Outcome { name: name.to_owned(), code, seconds, text });
             }
             ["late", name] => {
-                skips::note(format_args!("vm smp: {name}: no time is left for it"));
                 self.left_out += 1;
+                self.skips.push(format!("skipped: vm smp: {name}: no time is left for it"));
             }
-            ["skip", ..] => {
-                let skip = mark.trim_start_matches("skip ");
-                println!("{skip}");
-                skips::append(skip);
-            }
+            ["skip", ..] => self.skips.extend(mark.strip_prefix("skip ").map(str::to_owned)),
             ["RESULT", programs, failed] => {
                 let number = |text: &str, name: &str| text.strip_prefix(name)?.parse().ok();
                 self.result = number(programs, "programs=").zip(number(failed, "failed="));
@@ -257,6 +259,21 @@ mod tests {
         let text = "some @text\ntest x ... \n".to_owned();
         assert_eq!(reading.outcomes, [Outcome { name: "a".to_owned(), code: 101, seconds: 7, text }]);
         assert_eq!(reading.result, Some((1, 1)));
+    }
+
+    #[test]
+    fn what_the_guest_left_out_is_read_with_its_reason() {
+        let mut reading = Reading::default();
+        let lines = [
+            "@begin a",
+            "@end a 0 1",
+            "@skip skipped: needs a node [a.rs:1]",
+            "@late b",
+            "@RESULT programs=1 failed=0",
+        ];
+        lines.into_iter().for_each(|line| reading.line(line));
+        assert_eq!(reading.skips, ["skipped: needs a node [a.rs:1]", "skipped: vm smp: b: no time is left for it"]);
+        assert_eq!((reading.left_out, reading.outcomes.len(), reading.result), (1, 1, Some((1, 0))));
     }
 
     #[test]

@@ -25,6 +25,8 @@ use crate::skips;
 /// Seconds that a guest may take altogether, and one program in it.
 const LONGEST: u32 = 540;
 const LONGEST_PROGRAM: u32 = 150;
+/// One program where the lane is one of many.
+const LONGEST_OF_MANY: u32 = 90;
 /// Seconds for the stress test where the lane is one of many.
 const SHORT_STRESS: u64 = 10;
 /// Where the guest's programs are built for; a name in the command keeps build scripts dynamic.
@@ -182,7 +184,8 @@ fn smp(workspace: &Workspace, options: &Options, needs: &Needs, folder: &Path) -
             name if MANAGER_TESTS.contains(&name) => "--test-threads=1",
             _ => "",
         };
-        tasks.push(Task { name, program: path, arguments: arguments.to_owned(), limit: LONGEST_PROGRAM });
+        let limit = if options.deadline.is_some() { LONGEST_OF_MANY } else { LONGEST_PROGRAM };
+        tasks.push(Task { name, program: path, arguments: arguments.to_owned(), limit });
     }
     if tasks.is_empty() {
         bail!("no program has that name");
@@ -195,7 +198,8 @@ fn smp(workspace: &Workspace, options: &Options, needs: &Needs, folder: &Path) -
         (variable, format!("/{place}")),
         (skips::VARIABLE, "/tmp/skips".to_owned()),
     ];
-    let last = options.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()).as_secs());
+    let left = |deadline: Instant| deadline.saturating_duration_since(Instant::now()).as_secs();
+    let last = options.deadline.map(|deadline| left(deadline).min((LONGEST - LONGEST_OF_MANY).into()));
     let archive = guest::archive(needs, folder, &tasks, &variables, &[(place, &manager)], last)?;
     std::fs::write(&image, archive).with_context(|| format!("cannot write {}", image.display()))?;
     let boot = Instant::now();
