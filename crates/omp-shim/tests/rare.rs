@@ -68,6 +68,11 @@ fn ordered_loops_over_unsigned_numbers_in_a_team_of_one() {
 }
 
 #[test]
+fn target_constructs_with_arguments_that_are_not_there() {
+    agree("absent.f90");
+}
+
+#[test]
 fn scans() {
     agree("scans.c");
 }

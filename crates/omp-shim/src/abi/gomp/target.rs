@@ -84,7 +84,7 @@ struct Region {
 }
 
 impl Region {
-    /// Index and layout of each firstprivate variable.
+    /// Index and layout of each firstprivate variable. One without an address is an optional argument that is absent, and stays so.
     ///
     /// # Safety
     /// - The lists have `count` items.
@@ -92,8 +92,10 @@ impl Region {
         (0..self.count).filter_map(|index| {
             // SAFETY: caller's contract. The high bits are the logarithm of the alignment.
             let (kind, size) = unsafe { (*self.kinds.add(index), *self.sizes.add(index)) };
+            // SAFETY: caller's contract.
+            let is_there = unsafe { !(*self.addresses.add(index)).is_null() };
             let align = 1_usize << (kind >> 8).min(12);
-            (kind & 0xff == FIRSTPRIVATE).then(|| (index, layout(size, align)))
+            (kind & 0xff == FIRSTPRIVATE && is_there).then(|| (index, layout(size, align)))
         })
     }
 
