@@ -30,6 +30,7 @@ pub use crate::config::{Config, Waiting};
 pub use crate::inheritance::{before_exec, needs_unbound};
 pub use crate::nano::addresses::{AddressHasher, Addresses};
 pub use crate::offer::{Offer, Refusal, VirtualProcessor, virtual_processors};
+pub use crate::recall::Recall;
 pub use crate::report::report;
 pub use crate::supply::Supply;
 pub use crate::team::{Member, Team, Work};

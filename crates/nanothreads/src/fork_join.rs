@@ -125,14 +125,19 @@ pub(crate) unsafe fn supply_lines(members: &[&'static Vp], region: &Region, reco
     }
 }
 
-/// Waits for the arrivals of `members` in their own lines.
+/// Waits for the arrivals of `members` in their own lines, and calls `attend` between its looks for one that is late.
 #[inline]
-pub(crate) fn gather_lines(local: &Local, members: &[&'static Vp], crowd: u32) {
+pub(crate) fn gather_lines(local: &Local, members: &[&'static Vp], crowd: u32, attend: impl Fn()) {
     gather(
         members.len(),
         crowd,
         |at| members[at].is_joined(),
-        |at, look| wait_late(members[at], local, crowd, members, look),
+        |at, look| {
+            wait_late(members[at], local, crowd, members, &mut || {
+                attend();
+                look()
+            });
+        },
     );
 }
 
@@ -145,6 +150,6 @@ pub(crate) unsafe fn run_on_lines(local: &Local, members: &[&'static Vp], region
     // SAFETY: - caller's contract.
     unsafe { supply_lines(members, region, false) };
     wake(members);
-    gather_lines(local, members, region.crowd);
+    gather_lines(local, members, region.crowd, || {});
     guard.leave();
 }

@@ -84,6 +84,7 @@ pub mod patience;
 mod per_vp;
 mod placement;
 mod presence;
+mod recall;
 mod region;
 mod report;
 pub mod ring;

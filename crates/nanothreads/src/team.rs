@@ -22,6 +22,7 @@ use crate::local::{Local, Need, Reservation, Root, local};
 use crate::membership::{Carrier, Membership};
 use crate::overlap::{self, Overlap};
 use crate::panics::{NoUnwinding, Payload};
+use crate::recall::{Calls, NoCalls, Recall};
 use crate::stand_in::{self, Open};
 use crate::supply::Supply;
 use crate::vp::{CARRIED, Vp, WorkDescriptor};
@@ -197,6 +198,20 @@ impl Team {
         unsafe { self.run_in(Concurrency::Promised, work, data) };
     }
 
+    /// As [`Team::run`], where members that are done, and the caller while it waits for others, can be called back by `recall`.
+    ///
+    /// # Panics
+    /// As [`Team::run`].
+    ///
+    /// # Safety
+    /// - As [`Team::run`].
+    /// - No other region runs with `recall` meanwhile.
+    #[inline]
+    pub unsafe fn run_with_recall(&self, work: Work, data: *const (), recall: &Recall) {
+        // SAFETY: - caller's contract.
+        unsafe { self.run_calling(Concurrency::Promised, work, data, None, recall) };
+    }
+
     /// Runs `body` on the caller, which may fork several regions on the team before it joins any:
     /// [`nanothreads::Team::overlap`](crate::Team::overlap).
     ///
@@ -236,6 +251,23 @@ impl Team {
         data: *const (),
         carried: Option<Carried<'_>>,
     ) -> Option<Joined<'_>> {
+        // SAFETY: - caller's contract.
+        unsafe { self.run_calling(concurrency, work, data, carried, NoCalls) }
+    }
+
+    /// As [`Team::run_with`].
+    ///
+    /// # Safety
+    /// - As [`Team::run_with`].
+    #[inline]
+    unsafe fn run_calling(
+        &self,
+        concurrency: Concurrency,
+        work: Work,
+        data: *const (),
+        carried: Option<Carried<'_>>,
+        calls: impl Calls,
+    ) -> Option<Joined<'_>> {
         let local = local();
         let outer = local.membership();
         let (size, level) = (self.size, outer.level + 1);
@@ -260,6 +292,7 @@ impl Team {
         let channel = if self.is_global && !recoverable { Some(local.channel(size as usize)) } else { None };
         let body = local.experience().begin(work as usize);
         let born_with = engine();
+        calls.begin(members);
         // Until the join the others use what the caller would free.
         let guard = NoUnwinding::enter();
         match channel {
@@ -290,14 +323,17 @@ impl Team {
         if !ptr::eq(born_with, engine()) {
             // The region's body forked, and this is the child: the other members are the parent's (D13).
             guard.leave();
+            calls.forget();
             local.stay_outside();
             return None;
         }
         local.close(depth);
+        let attend = || calls.attend(local, &region);
         match channel {
-            Some(channel) => channel.gather(local, members, region.crowd),
-            None => fork_join::gather_lines(local, members, region.crowd),
+            Some(channel) => channel.gather(local, members, region.crowd, attend),
+            None => fork_join::gather_lines(local, members, region.crowd, attend),
         }
+        calls.end(local, region.crowd);
         guard.leave();
         local.vacate();
         Some(Joined { members, is_global: channel.is_some() })

@@ -15,7 +15,7 @@
 //! destructors in it, as the virtual processors have.
 
 use crate::message;
-use nanothreads::engine::{self, Member, Work};
+use nanothreads::engine::{self, Member, Recall, Work};
 use std::ffi::c_void;
 use std::ptr;
 use std::slice;
@@ -254,6 +254,12 @@ impl Host {
         }
     }
 
+    /// True where members of a region can be called back: see [`Team::run`].
+    #[inline]
+    pub(crate) fn can_recall(self) -> bool {
+        matches!(self, Self::Own)
+    }
+
     /// Says which region the calling thread forks next. An older copy of this library has its own, and is not told.
     #[inline]
     pub(crate) fn identify_region(self, region: usize) {
@@ -360,15 +366,17 @@ impl Team {
         }
     }
 
-    /// Runs a region: `work` on each member.
+    /// Runs a region: `work` on each member. Those that left are called back by `recall`, if they are this copy's
+    /// ([`Host::can_recall`]).
     ///
     /// # Safety
     /// - `work` takes `data`, may run on many threads at once, and does not unwind.
+    /// - No other region runs with `recall` meanwhile.
     #[inline]
-    pub(crate) unsafe fn run(self, work: Work, data: *const ()) {
+    pub(crate) unsafe fn run(self, work: Work, data: *const (), recall: &Recall) {
         match self {
             // SAFETY: - caller's contract.
-            Self::Own(team) => unsafe { team.run(work, data) },
+            Self::Own(team) => unsafe { team.run_with_recall(work, data, recall) },
             Self::Older { older, team, .. } => {
                 let call = Call { work, data };
                 // SAFETY: - reserved there, by this thread, and run once; `call` lives until the region is joined.

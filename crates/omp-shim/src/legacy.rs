@@ -98,7 +98,7 @@ fn reserve(size: Size, shared: &Shared) -> (u32, Option<JoinHandle<()>>) {
         // ORDERING: Acquire (L4) - pairs with L3.
         shared.proxy.sleep_until(|| shared.started.load(Acquire).into());
         // SAFETY: - `proxy` takes a `Shared`, which outlives the region (above).
-        unsafe { team.run(proxy, place.cast()) };
+        unsafe { team.run(proxy, place.cast(), shared.team.recall()) };
     };
     let Ok(thread) = thread::Builder::new().name("nanos-proxy".into()).spawn(main) else { return (1, None) };
     // ORDERING: Acquire (L2) - pairs with L1.

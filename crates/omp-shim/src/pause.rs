@@ -5,7 +5,7 @@
 
 use crate::frame::Frame;
 use crate::icv::settings;
-use nanothreads::engine::Member;
+use nanothreads::engine::{Member, Recall};
 use std::mem::MaybeUninit;
 
 /// Bytes of a stack that stay below the caller's frame: what a sleeping thread uses, with room.
@@ -21,7 +21,7 @@ pub(crate) fn give_back(frame: &Frame) -> bool {
     if threads > 1 {
         let team = settings().host.reserve(threads as usize, false);
         // SAFETY: - `trim_stack` takes nothing, and does not unwind.
-        unsafe { team.run(trim_stack, std::ptr::null()) };
+        unsafe { team.run(trim_stack, std::ptr::null(), &Recall::new()) };
     }
     team.forget_children(frame.id);
     // SAFETY: - takes a number.

@@ -83,7 +83,8 @@ pub(crate) fn parallel(frame: &Frame, body: Body, data: *mut c_void, ask: Ask, p
         size.settle(frame, team, got);
         prepare(team);
         // SAFETY: - `member` takes the team, which lives until `close`; it does not unwind (the library aborts on panic).
-        unsafe { reserved.run(member, ptr::from_ref(team).cast()) };
+        //         - the team has one region at a time.
+        unsafe { reserved.run(member, ptr::from_ref(team).cast(), team.recall()) };
         if display_affinity && team.is_news() {
             team.set_displayed();
         }

@@ -19,6 +19,7 @@
 mod completion;
 mod depend;
 mod group;
+mod help;
 mod included;
 mod memory;
 mod pool;
@@ -39,6 +40,7 @@ use crate::icv::{Icvs, settings};
 use crate::team::{Body, Team};
 use completion::complete;
 use depend::{Node, Table};
+use help::help;
 pub(crate) use included::with_block;
 use included::{resume, run_included};
 use memory::{CHILD, Memory, REFERENCE, TaskRef, allocate};
@@ -277,6 +279,9 @@ fn submit(frame: &Frame, task: &Explicit, dependences: &[Dependence]) {
     let team = frame.team();
     if dependences.is_empty() || depend::register(frame.task().table(), task, dependences) {
         team.tasks.push(frame.id, NonNull::from(task));
+        if frame.size > 1 {
+            team.call_back(help);
+        }
         team.stir();
         if frame.id != 0 {
             engine::on_own_thread();

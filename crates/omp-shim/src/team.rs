@@ -14,7 +14,7 @@ use crate::task::{Group, Queues};
 use crate::worksharing::Ring;
 use barriers::{Barriers, CancelBarrier};
 use calmness::Calmness;
-use nanothreads::engine::{Barrier, WaitPoint};
+use nanothreads::engine::{Barrier, Recall, WaitPoint, Work};
 use platform::sync::CachePadded;
 use std::cell::{Cell, UnsafeCell};
 use std::ffi::c_void;
@@ -51,6 +51,8 @@ pub(crate) struct Team {
     /// `cancel for` or `cancel sections` was met in the current construct.
     pub(crate) construct_cancelled: AtomicBool,
     pub(crate) cancel_barrier: CachePadded<CancelBarrier>,
+    /// Calls back who left a region that was calm, and its master from the join.
+    recall: CachePadded<Recall>,
     /// Threads of the contention group, when this is its initial team.
     threads: AtomicU32,
     /// What a thread has outside all regions of this copy of the library.
@@ -179,6 +181,7 @@ impl Team {
             (&raw mut (*this).cancelled).write(AtomicBool::new(false));
             (&raw mut (*this).construct_cancelled).write(AtomicBool::new(false));
             (&raw mut (*this).cancel_barrier).write(CachePadded::default());
+            (&raw mut (*this).recall).write(CachePadded::new(Recall::new()));
             (&raw mut (*this).threads).write(AtomicU32::new(1));
             (&raw mut (*this).is_of_thread).write(false);
             let team = team.assume_init();
@@ -197,6 +200,7 @@ impl Team {
                 cancelled: _,
                 construct_cancelled: _,
                 cancel_barrier: _,
+                recall: _,
                 threads: _,
                 is_of_thread: _,
             } = &*team;
@@ -334,6 +338,22 @@ impl Team {
         self.wait.notify_all();
         if self.orders.size.get() > 1 {
             self.barrier().stir();
+            self.recall.stir();
+        }
+    }
+
+    /// What members are called back by.
+    #[inline]
+    pub(crate) fn recall(&self) -> &Recall {
+        &self.recall
+    }
+
+    /// There is a task in a region of several threads: members that left it early come back, and run `help` on this team.
+    #[inline]
+    pub(crate) fn call_back(&self, help: Work) {
+        if self.orders.calm.get() {
+            // SAFETY: - a member creates a task in the region that this is the team of; the team lives until it is joined.
+            unsafe { self.recall.call(help, ptr::from_ref(self).cast()) };
         }
     }
 
@@ -396,7 +416,8 @@ impl Team {
         self.orders.league.set(league);
         self.orders.bind.set(bind);
         self.orders.laid_out.set(false);
-        self.orders.calm.set(size == 1 || self.calmness.is_calm(body as usize));
+        let is_calm = || self.calmness.is_calm(body as usize) && settings().host.can_recall();
+        self.orders.calm.set(size == 1 || is_calm());
     }
 
     /// The region that was just prepared is active though it has one thread: it would have more on a machine that nobody

@@ -94,6 +94,13 @@ fn who_waits_for_tasks_that_helpers_run_is_told_in_time() {
 }
 
 #[test]
+fn who_is_done_comes_back_for_the_first_task_of_a_body_that_had_none() {
+    run("surprises", &[]);
+    run("surprises", &[("OMP_WAIT_POLICY", "passive")]);
+    run("surprises", &[("OMP_WAIT_POLICY", "active"), ("OMP_PROC_BIND", "true")]);
+}
+
+#[test]
 fn tasks_run_in_the_order_of_their_priorities() {
     run("priorities", &[("OMP_MAX_TASK_PRIORITY", "5")]);
 }
