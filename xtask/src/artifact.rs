@@ -1,4 +1,4 @@
-//! Programs that cargo built, as its messages name them.
+//! Targets of the workspace by name, and programs that cargo built, as its messages name them.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -28,6 +28,41 @@ struct Target {
     name: String,
 }
 
+#[derive(Deserialize)]
+struct Metadata {
+    packages: Vec<Package>,
+}
+
+#[derive(Deserialize)]
+struct Package {
+    name: String,
+    targets: Vec<Declared>,
+}
+
+#[derive(Deserialize)]
+struct Declared {
+    name: String,
+    kind: Vec<String>,
+}
+
+/// The targets of a kind ("test", "example") that a package has, by the document of `cargo metadata`; none is an error.
+pub(crate) fn targets(metadata: &str, package: &str, kind: &str) -> anyhow::Result<Vec<String>> {
+    let metadata: Metadata = serde_json::from_str(metadata).context("cannot read the output of `cargo metadata`")?;
+    let packages = metadata.packages.into_iter().filter(|found| found.name == package);
+    let targets = packages.flat_map(|package| package.targets);
+    let targets = targets.filter(|target| target.kind.iter().any(|found| found == kind));
+    let names: Vec<String> = targets.map(|target| target.name).collect();
+    if names.is_empty() {
+        bail!("{package} has no {kind}");
+    }
+    Ok(names)
+}
+
+/// The arguments that name these targets to cargo: only they are built.
+pub(crate) fn named<'a>(kind: &'a str, names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+    names.into_iter().flat_map(|name| [kind, name]).collect()
+}
+
 /// Runs a cargo command that builds, and returns the programs.
 pub(crate) fn build(command: &mut Command) -> anyhow::Result<Vec<Artifact>> {
     command.args(["--message-format", "json-render-diagnostics"]).stderr(Stdio::inherit());
@@ -47,6 +82,18 @@ fn artifacts(messages: &str) -> Vec<Artifact> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn targets_are_found_by_package_and_kind() {
+        let target = |name: &str, kind: &str| serde_json::json!({"name": name, "kind": [kind]});
+        let document = serde_json::json!({"packages": [
+            {"name": "a", "targets": [target("regions", "test"), target("a", "lib"), target("b", "test")]},
+            {"name": "b", "targets": [target("c", "test")]},
+        ]});
+        assert_eq!(targets(&document.to_string(), "a", "test").unwrap(), ["regions", "b"]);
+        assert!(targets(&document.to_string(), "b", "example").is_err());
+        assert_eq!(named("--test", ["regions", "b"]), ["--test", "regions", "--test", "b"]);
+    }
 
     #[test]
     fn programs_are_read_from_cargo_s_messages() {

@@ -144,10 +144,13 @@ fn have_sources() -> anyhow::Result<()> {
 }
 
 fn build(workspace: &Workspace, sanitizer: Sanitizer) -> anyhow::Result<Vec<Artifact>> {
-    let mut command = workspace.cargo(["test", "--no-run", "--lib", "--tests", "--target", TARGET]);
-    PACKAGES.iter().for_each(|package| {
-        command.args(["--package", package]);
-    });
+    let mut command = workspace.cargo(["test", "--no-run", "--lib", "--target", TARGET]);
+    for package in PACKAGES {
+        let tests = artifact::targets(&workspace.metadata, package, "test")?;
+        // Models do nothing outside loom.
+        let tests = tests.iter().map(String::as_str).filter(|name| !name.starts_with("loom_"));
+        command.args(["--package", package]).args(artifact::named("--test", tests));
+    }
     match sanitizer {
         Sanitizer::Thread => command.arg("-Zbuild-std"),
         // Tells the sanitizer when a thread goes to the stack of a nano-thread.
@@ -157,10 +160,7 @@ fn build(workspace: &Workspace, sanitizer: Sanitizer) -> anyhow::Result<Vec<Arti
     let given = std::env::var("RUSTFLAGS").unwrap_or_default();
     let flags = format!("{given} -Zsanitizer={} --cfg {}", sanitizer.name(), sanitizer.cfg());
     command.env("RUSTC_BOOTSTRAP", "1").env("RUSTFLAGS", flags.trim());
-    let mut programs = artifact::build(&mut command)?;
-    // Models do nothing outside loom.
-    programs.retain(|program| !program.name.starts_with("loom_"));
-    Ok(programs)
+    artifact::build(&mut command)
 }
 
 fn check(workspace: &Workspace, options: &Options, sanitizer: Sanitizer) -> anyhow::Result<u64> {

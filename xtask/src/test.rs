@@ -16,7 +16,7 @@ use crate::setup::{Compiler, Workspace, clean_environment, must_succeed, shown};
 use crate::shim::{self, Form};
 use crate::skips::{self, Skips};
 use crate::vm::{self, Guest};
-use crate::{conformance, flip, graph, package};
+use crate::{artifact, conformance, flip, graph, package};
 
 /// Enough for every kind of region and wait, and short even when four threads share one processor.
 const SMALL_WORK: [&str; 2] = ["--work", "4"];
@@ -315,25 +315,25 @@ fn model_targets(metadata: &str) -> anyhow::Result<Vec<(String, Vec<String>)>> {
 /// Runs the loom models, in a target folder of their own: everything is compiled differently there.
 fn models(workspace: &Workspace) -> anyhow::Result<Count> {
     let flags = format!("{} --cfg loom", std::env::var("RUSTFLAGS").unwrap_or_default());
-    let mut count = Count::default();
-    for (package, models) in model_targets(&workspace.metadata)? {
-        let mut command = workspace.cargo(["test", "--profile", "bench", "--no-fail-fast", "--package", &package]);
-        for model in &models {
-            command.args(["--test", model]);
-        }
-        command.arg("--target-dir").arg(workspace.target.join("loom")).env("RUSTFLAGS", flags.trim());
-        count += counted(&mut command)?;
-    }
-    if count == Count::default() {
+    let found = model_targets(&workspace.metadata)?;
+    if found.is_empty() {
         bail!("no crate has a loom model (tests/loom_*.rs)");
     }
-    Ok(count)
+    // One command: what the crates share is built once.
+    let mut command = workspace.cargo(["test", "--profile", "bench", "--no-fail-fast"]);
+    command.args(artifact::named("--package", found.iter().map(|(package, _)| package.as_str())));
+    command.args(artifact::named("--test", found.iter().flat_map(|(_, models)| models).map(String::as_str)));
+    counted(command.arg("--target-dir").arg(workspace.target.join("loom")).env("RUSTFLAGS", flags.trim()))
 }
 
 /// The form that programs are given: its exported names, its hot calls and all its test programs.
 fn shipped(workspace: &Workspace) -> anyhow::Result<Count> {
     let library = shim::run(workspace, Form::Shipped)?;
-    counted(workspace.cargo(["test", "--package", "omp-shim", "--tests", "--no-fail-fast"]).env(shim::FOLDER, library))
+    let tests = artifact::targets(&workspace.metadata, "omp-shim", "test")?;
+    // Of the whole workspace, as in the lane before: nothing is built anew.
+    let mut command = workspace.cargo(["test", "--workspace", "--no-fail-fast"]);
+    command.args(artifact::named("--test", tests.iter().map(String::as_str).filter(|name| !name.starts_with("loom_"))));
+    counted(command.env(shim::FOLDER, library))
 }
 
 /// Runs the two OpenMP programs on the drop-in library, without a manager, with teams of 1, 2 and 4.

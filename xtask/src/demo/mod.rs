@@ -39,11 +39,11 @@ const LONGEST_TUNING: Duration = Duration::from_secs(30);
 /// What the command line can ask for.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Short copies, all in some two minutes: a look, not a measurement.
+    /// Short copies, all in three minutes: a look, not a measurement.
     #[arg(long)]
     quick: bool,
     /// Time for all runs together, in minutes; with more of it the system's runs are capped later (at most at 15
-    /// times the ideal) and more runs are repeated. Default: 9.6, or 2.2 with --quick.
+    /// times the ideal) and more runs are repeated. Default: 12, or 3 with --quick.
     #[arg(long, value_name = "MINUTES")]
     minutes: Option<f64>,
     /// What to measure: the programs of `examples/omp`.
@@ -88,7 +88,7 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()
     let selection = Selection::new(&options.programs, copies, &runtimes);
     let subjects = Subject::build_all(workspace, &compiler, selection.programs())?;
 
-    let default_minutes = if options.quick { 2.2 } else { 9.6 };
+    let default_minutes = if options.quick { 3.0 } else { 12.0 };
     let budget = Duration::from_secs_f64(options.minutes.unwrap_or(default_minutes) * 60.0);
     // A little more than 3 s: the copies must not be shorter when a run is luckier than those that it was tuned on.
     let target = if options.quick { 0.7 } else { 3.1 };

@@ -141,21 +141,27 @@ fn build_static(workspace: &Workspace, wanted: Option<&str>) -> anyhow::Result<V
         artifact::build(command.env("RUSTFLAGS", static_flags()))
     };
     let mut programs = Vec::new();
-    let is_of = |tests: &[&str]| wanted.is_none_or(|wanted| tests.contains(&wanted));
-    if wanted.is_none() || !is_of(&MANAGER_TESTS) && !is_of(&TOGETHER_TESTS) {
-        let mut tests = vec!["test", "--no-run", "--lib", "--tests"];
-        tests.extend(PACKAGES.iter().flat_map(|package| ["--package", package]));
-        programs.extend(build(&tests)?);
-        programs.extend(build(&["build", "--package", "nanos", "--examples"])?);
-    }
-    for (package, names) in [(MANAGER, &MANAGER_TESTS[..]), (TOGETHER, &TOGETHER_TESTS[..])] {
-        if is_of(names) {
-            let mut tests = vec!["test", "--no-run", "--package", package];
-            tests.extend(names.iter().flat_map(|test| ["--test", test]));
-            programs.extend(build(&tests)?);
+    let together = [&MANAGER_TESTS[..], &TOGETHER_TESTS].concat();
+    let is_together = wanted.is_some_and(|wanted| together.contains(&wanted));
+    if !is_together {
+        let mut names = Vec::new();
+        for package in PACKAGES {
+            names.extend(artifact::targets(&workspace.metadata, package, "test")?);
         }
+        // Models do nothing outside loom.
+        let not_run = |name: &str| name.starts_with("loom_") || NOT_RUN.iter().any(|(other, _)| *other == name);
+        let tests = names.iter().map(String::as_str).filter(|name| !not_run(name));
+        let mut arguments = vec!["test", "--no-run", "--lib"];
+        arguments.extend(artifact::named("--package", PACKAGES));
+        arguments.extend(artifact::named("--test", tests));
+        programs.extend(build(&arguments)?);
     }
-    programs.extend(build(&["build", "--package", MANAGER, "--bin", MANAGER])?);
+    // The manager is built with its tests, and one command builds what they share once.
+    let examples = artifact::targets(&workspace.metadata, TOGETHER, "example")?;
+    let mut arguments = vec!["test", "--no-run", "--package", MANAGER, "--package", TOGETHER];
+    arguments.extend(artifact::named("--test", together.iter().copied()));
+    arguments.extend(artifact::named("--example", examples.iter().map(String::as_str)));
+    programs.extend(build(&arguments)?);
     Ok(programs)
 }
 
