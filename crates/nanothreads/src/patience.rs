@@ -150,18 +150,46 @@ pub(crate) fn limit(local: &Local, crowd: u32, wait: Wait) -> u64 {
         return 0;
     }
     let engine = engine();
-    let sizer = engine.sizer();
-    match engine.config().waiting {
+    allowed(
+        engine.config().waiting,
+        wait,
+        || engine.sizer().lease(),
+        &Evidence {
+            is_load_seen: || engine.load().is_seen(),
+            has_processor_for_each: || engine.has_processor_for_each(),
+            learnt: local.patience().limit.get(),
+        },
+    )
+}
+
+/// What a thread knows where no manager says who wants its processor. Asked only there.
+struct Evidence<L, P> {
+    /// Others were seen on the program's processors.
+    is_load_seen: L,
+    /// There were never more threads than processors.
+    has_processor_for_each: P,
+    /// Microseconds by which spinning paid lately.
+    learnt: u64,
+}
+
+/// The table of the module head for who has a processor: microseconds.
+fn allowed(
+    waiting: Waiting,
+    wait: Wait,
+    lease: impl Fn() -> Lease,
+    evidence: &Evidence<impl Fn() -> bool, impl Fn() -> bool>,
+) -> u64 {
+    match waiting {
         // Who is to stay hot does not keep what it has no use for from others.
-        Waiting::Active if wait == Wait::Idle && sizer.lease() == Lease::Wanted => SHORT,
+        Waiting::Active if wait == Wait::Idle && lease() == Lease::Wanted => SHORT,
         Waiting::Active => u64::MAX,
         Waiting::Passive => 0,
-        waiting @ (Waiting::Auto | Waiting::Hot) => match sizer.lease() {
+        Waiting::Auto | Waiting::Hot => match lease() {
             Lease::Dedicated => HOT,
             Lease::Wanted => SHORT,
-            Lease::Unmanaged if engine.load().is_seen() => local.patience().limit.get().min(SHORT),
-            Lease::Unmanaged if waiting == Waiting::Hot && engine.has_processor_for_each() => HOT,
-            Lease::Unmanaged => local.patience().limit.get(),
+            Lease::Unmanaged if (evidence.is_load_seen)() => evidence.learnt.min(SHORT),
+            Lease::Unmanaged if waiting == Waiting::Hot && (evidence.has_processor_for_each)() => HOT,
+            Lease::Unmanaged => evidence.learnt,
         },
     }
 }
@@ -364,5 +392,78 @@ fn go_on_handing_over(us: u64, idle: Option<&Vp>, mut seen: Look, look: &mut imp
         }
         idle.map_or_else(yield_processor, Vp::wait_for_a_turn);
         seen = look();
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    const WAITINGS: [Waiting; 4] = [Waiting::Auto, Waiting::Hot, Waiting::Active, Waiting::Passive];
+    const LEASES: [Lease; 3] = [Lease::Dedicated, Lease::Wanted, Lease::Unmanaged];
+
+    /// What who waits so may spin, with others seen or not, and having learnt so much.
+    fn limit_of(waiting: Waiting, wait: Wait, lease: Lease, is_load_seen: bool, has_room: bool, learnt: u64) -> u64 {
+        let evidence = Evidence { is_load_seen: || is_load_seen, has_processor_for_each: || has_room, learnt };
+        allowed(waiting, wait, || lease, &evidence)
+    }
+
+    /// The rules of D7, D15 and D16 once more, in the words of the documents: what is allowed in each of the 288 situations.
+    #[test]
+    fn each_situation_has_the_limit_that_the_table_says() {
+        for (waiting, lease) in WAITINGS.into_iter().flat_map(|waiting| LEASES.map(|lease| (waiting, lease))) {
+            for (wait, seen) in
+                [Wait::Inside, Wait::Idle].into_iter().flat_map(|wait| [true, false].map(|seen| (wait, seen)))
+            {
+                for (room, learnt) in
+                    [true, false].into_iter().flat_map(|room| [SHORTEST, SHORT + 30, LONG].map(|learnt| (room, learnt)))
+                {
+                    let is_managed = lease != Lease::Unmanaged;
+                    let expected = if waiting == Waiting::Passive {
+                        0
+                    } else if waiting == Waiting::Active {
+                        let gives_back = wait == Wait::Idle && lease == Lease::Wanted;
+                        if gives_back { 50 } else { u64::MAX }
+                    } else if is_managed {
+                        if lease == Lease::Dedicated { 2000 } else { 50 }
+                    } else if seen {
+                        // As it paid, at most 50.
+                        if learnt < 50 { learnt } else { 50 }
+                    } else if waiting == Waiting::Hot && room {
+                        2000
+                    } else {
+                        learnt
+                    };
+                    let found = limit_of(waiting, wait, lease, seen, room, learnt);
+                    assert_eq!(found, expected, "{waiting:?} {wait:?} {lease:?}, seen: {seen}, room: {room}, {learnt}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_manager_s_word_needs_no_evidence() {
+        let evidence = Evidence {
+            is_load_seen: || -> bool { panic!("nobody asks for evidence under a manager") },
+            has_processor_for_each: || -> bool { panic!("nor for this") },
+            learnt: LONG,
+        };
+        for lease in [Lease::Dedicated, Lease::Wanted] {
+            assert!(WAITINGS.map(|waiting| allowed(waiting, Wait::Inside, || lease, &evidence)).contains(&u64::MAX));
+        }
+    }
+
+    #[test]
+    fn waits_that_spinning_covers_make_it_longer_and_others_shorter_within_bounds() {
+        let patience = Patience::new();
+        let limits = |waited: u64| -> Vec<u64> {
+            let steps = (0..7).map(|_| {
+                patience.learn(Ticks::about_us(waited));
+                patience.limit.get()
+            });
+            steps.collect()
+        };
+        assert_eq!(limits(LONG + 1), [95, 47, 23, 11, 5, 5, 5]);
+        assert_eq!(limits(LONG), [10, 20, 40, 80, 160, 190, 190]);
     }
 }

@@ -4,11 +4,12 @@
 //! P2 section 2.2 and P0 section 2: a region is limited by what the program has *now*, read at each fork (M1, M3).
 
 use crate::engine_state::engine;
+use crate::load::Load;
 use arena::client::{Client, Hello, SocketChoice, find_socket};
 use arena::domain::Domain;
 use platform::affinity;
 use platform::aside::Aside;
-use platform::cgroup::{Limits, throttled_periods, usable_processors};
+use platform::cgroup::{Limits, throttled_periods_in, usable_processors};
 use platform::clock::monotonic_ns;
 use platform::message::say;
 use std::path::Path;
@@ -171,7 +172,12 @@ pub struct MaskAndQuota {
     looked_ns: AtomicU64,
     /// Periods in which a quota stopped us, at the last look.
     throttled: AtomicU64,
+    /// Where the kernel tells of processes, and of control groups.
+    roots: [&'static str; 2],
 }
+
+/// Those of every system.
+const ROOTS: [&str; 2] = ["/proc", "/sys/fs/cgroup"];
 
 /// Time between two looks at mask and quota.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
@@ -179,10 +185,15 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 impl MaskAndQuota {
     /// Reads the current limits.
     pub fn new() -> Self {
+        Self::below(ROOTS)
+    }
+
+    fn below(roots: [&'static str; 2]) -> Self {
         let own = Self {
             limit: AtomicUsize::new(1),
             looked_ns: AtomicU64::new(monotonic_ns()),
             throttled: AtomicU64::new(0),
+            roots,
         };
         own.look();
         own
@@ -192,15 +203,27 @@ impl MaskAndQuota {
 impl MaskAndQuota {
     /// Looks at mask and quota. True when the quota stopped us since the last look.
     fn look(&self) -> bool {
+        let [processes, groups] = self.roots.map(Path::new);
         // A cgroup tree that cannot be read limits nothing that we could know of.
-        let limits = Limits::read().unwrap_or_default();
+        let limits = Limits::read_from(processes, groups).unwrap_or_default();
         // ORDERING: Relaxed - numbers on their own; two threads that look at once store the same facts.
         self.limit.store(usable_now(&limits), Relaxed);
         if limits.quota.is_none() {
             return false;
         }
-        let periods = throttled_periods().ok().flatten().unwrap_or(0);
+        let periods = throttled_periods_in(processes, groups).ok().flatten().unwrap_or(0);
         periods > self.throttled.swap(periods, Relaxed)
+    }
+
+    /// Looks again where the last look is long ago; what it sees of a quota is evidence for `load` (D16).
+    fn refresh_at(&self, now: u64, load: &Load) {
+        // ORDERING: Relaxed - two threads that look at once store the same facts.
+        if now.saturating_sub(self.looked_ns.load(Relaxed)) >= LOOK_INTERVAL.as_nanos() as u64 {
+            self.looked_ns.store(now, Relaxed);
+            if self.look() {
+                load.note();
+            }
+        }
     }
 }
 
@@ -228,14 +251,7 @@ impl TeamSizer for MaskAndQuota {
     }
 
     fn refresh(&self) {
-        let now = monotonic_ns();
-        // ORDERING: Relaxed - two threads that look at once store the same facts.
-        if now.saturating_sub(self.looked_ns.load(Relaxed)) >= LOOK_INTERVAL.as_nanos() as u64 {
-            self.looked_ns.store(now, Relaxed);
-            if self.look() {
-                engine().load().note();
-            }
-        }
+        self.refresh_at(monotonic_ns(), engine().load());
     }
 
     fn forks_nothing(&self, _: Seal) -> bool {
@@ -292,5 +308,65 @@ fn managed_by(client: Client, path: &Path) -> Managed {
     match Domain::join(path, REGISTRATION) {
         Ok(domain) => managed.in_domain(domain),
         Err(error) => managed.outside_domain(&error),
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// A control group with a quota, below a folder of its own.
+    struct Group(tempfile::TempDir);
+
+    impl Group {
+        fn new() -> Self {
+            let own = Self(tempfile::tempdir().expect("a folder"));
+            own.write("proc/self/mountinfo", "30 24 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
+            own.write("proc/self/cgroup", "0::/a\n");
+            own.write("groups/a/cpu.max", "100000 100000\n");
+            own.throttled(4);
+            own
+        }
+
+        fn write(&self, path: &str, text: &str) {
+            let path = self.0.path().join(path);
+            std::fs::create_dir_all(path.parent().expect("below the folder")).expect("a folder");
+            std::fs::write(path, text).expect("a file");
+        }
+
+        fn throttled(&self, periods: u32) {
+            self.write("groups/a/cpu.stat", &format!("nr_periods 99\nnr_throttled {periods}\n"));
+        }
+
+        fn roots(&self) -> [&'static str; 2] {
+            ["proc", "groups"].map(|name| &*self.0.path().join(name).display().to_string().leak())
+        }
+    }
+
+    #[test]
+    fn a_throttled_period_is_evidence_of_others_and_an_old_one_is_none() {
+        let group = Group::new();
+        let sizer = MaskAndQuota::below(group.roots());
+        assert_eq!(sizer.limit(), 1, "the quota pays for one");
+        let mut now = monotonic_ns();
+        let mut is_seen = |periods| {
+            let load = Load::default();
+            group.throttled(periods);
+            now += LOOK_INTERVAL.as_nanos() as u64;
+            sizer.refresh_at(now, &load);
+            load.is_seen()
+        };
+        assert!(!is_seen(4), "that was before the program began");
+        assert!(is_seen(5));
+        assert!(!is_seen(5), "that was seen before");
+        assert!(is_seen(9));
+        // Not yet due: the files are not read at all.
+        let load = Load::default();
+        group.throttled(10);
+        sizer.refresh_at(now, &load);
+        assert!(!load.is_seen());
+        group.write("groups/a/cpu.max", "max 100000\n");
+        sizer.refresh_at(now + LOOK_INTERVAL.as_nanos() as u64, &load);
+        assert!(!load.is_seen(), "without a quota nothing stops the program");
     }
 }

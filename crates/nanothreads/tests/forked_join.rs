@@ -13,6 +13,9 @@ use std::sync::atomic::{
 };
 use std::time::{Duration, Instant};
 
+/// Less than what `forked` leaves a child.
+const PATIENCE: Duration = Duration::from_secs(10);
+
 fn fib(n: u32) -> u64 {
     if n < 2 {
         return u64::from(n);
@@ -29,13 +32,38 @@ fn wait_until(flag: &AtomicBool) {
     }
 }
 
+/// True when another thread runs the second half of a join whose first half waits for that.
+fn both_halves_run_at_once() -> bool {
+    let (began, caller) = (AtomicBool::new(false), std::thread::current().id());
+    let (met, other) = join(
+        || {
+            let begin = Instant::now();
+            while !began.load(Acquire) && begin.elapsed() < PATIENCE {
+                std::thread::yield_now();
+            }
+            began.load(Acquire)
+        },
+        || {
+            began.store(true, Release);
+            std::thread::current().id()
+        },
+    );
+    met && other != caller
+}
+
 /// What the child found; 0 = all as it should be.
-fn verdict(inner: u64, outer: &std::thread::Result<(i32, u32)>) -> i32 {
+fn verdict(inner: u64, had_two: bool, outer: &std::thread::Result<(i32, u32)>) -> i32 {
     if inner != 5 {
         return 1;
     }
     if fib(15) != 610 {
         return 2;
+    }
+    if !had_two {
+        return 5;
+    }
+    if !both_halves_run_at_once() {
+        return 6;
     }
     match outer {
         Ok(_) => 3,
@@ -53,7 +81,7 @@ fn a_child_runs_the_halves_that_nobody_stole_and_is_told_of_those_that_are_the_p
     let parent = std::process::id();
     for _ in 0..5 {
         let (began, has_forked) = (AtomicBool::new(false), AtomicBool::new(false));
-        let mut inner = 0;
+        let (mut inner, mut had_two) = (0, false);
         let outer = catch_unwind(AssertUnwindSafe(|| {
             join(
                 || {
@@ -62,6 +90,8 @@ fn a_child_runs_the_halves_that_nobody_stole_and_is_told_of_those_that_are_the_p
                     let (pid, five) = join(forked, || 5);
                     has_forked.store(true, Release);
                     inner = five;
+                    // Amid the parent's join, whose other member the child does not have.
+                    had_two = pid != 0 || both_halves_run_at_once();
                     pid
                 },
                 || {
@@ -72,12 +102,13 @@ fn a_child_runs_the_halves_that_nobody_stole_and_is_told_of_those_that_are_the_p
             )
         }));
         if std::process::id() != parent {
-            end(verdict(inner, &outer));
+            end(verdict(inner, had_two, &outer));
         }
         let (pid, seven) = outer.expect("the parent's join is untouched");
         assert_eq!((inner, seven), (5, 7));
         let status = status_of(pid);
         assert_eq!(status, 0, "verdict of the child: {}", status >> 8);
         assert_eq!(fib(15), 610);
+        assert!(both_halves_run_at_once(), "in the parent");
     }
 }
