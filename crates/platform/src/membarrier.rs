@@ -186,28 +186,3 @@ mod kernel {
 }
 
 pub use kernel::{heavy, heavy_if_due, is_asymmetric, light, prepare};
-
-#[cfg(all(test, not(loom)))]
-mod tests {
-    use super::*;
-    use std::time::Instant;
-
-    #[test]
-    fn a_thread_has_one_barrier_in_an_interval_and_may_sleep_for_the_rest_of_it() {
-        prepare();
-        if !is_asymmetric() {
-            return crate::skip!("both sides use fences here, which are always due");
-        }
-        // A thread of its own: the first barrier is due at once.
-        let outcomes = std::thread::spawn(|| {
-            let begin = Instant::now();
-            let outcomes: Vec<_> = (0..2000).map(|_| heavy_if_due()).collect();
-            (outcomes, begin.elapsed())
-        });
-        let (outcomes, took) = outcomes.join().unwrap();
-        assert_eq!(outcomes[0], None);
-        assert!(outcomes.iter().flatten().all(|rest| *rest <= INTERVAL));
-        let barriers = outcomes.iter().filter(|outcome| outcome.is_none()).count() as u128;
-        assert!(barriers <= took.as_millis() + 1, "{barriers} barriers in {took:?}");
-    }
-}
