@@ -141,3 +141,96 @@ impl AsFd for Threads {
         self.directory.as_fd()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::{Cell, RefCell};
+    use std::sync::mpsc::{self, Sender};
+    use std::thread::JoinHandle;
+
+    use platform::affinity::{CpuId, affinity, current_tid};
+
+    /// A kernel in which a thread ends just when it is bound, and a stranger gets its number.
+    #[derive(Debug)]
+    struct Reuse {
+        tid: Tid,
+        ends: Sender<()>,
+        thread: RefCell<Option<JoinHandle<()>>>,
+        /// The mask of the thread, and from its end on the stranger's.
+        mask: RefCell<CpuSet>,
+        calls: Cell<u32>,
+    }
+
+    impl Reuse {
+        fn new(mask: CpuSet) -> Self {
+            let (ends, until) = mpsc::channel();
+            let (send, tid) = mpsc::channel();
+            let thread = std::thread::spawn(move || {
+                send.send(current_tid()).unwrap();
+                until.recv().unwrap();
+            });
+            let thread = RefCell::new(Some(thread));
+            Self { tid: tid.recv().unwrap(), ends, thread, mask: RefCell::new(mask), calls: Cell::new(0) }
+        }
+
+        /// Ends the thread; its number is free when the kernel lists it no more.
+        fn end(&self) {
+            let Some(thread) = self.thread.take() else { return };
+            self.ends.send(()).unwrap();
+            thread.join().unwrap();
+            while std::fs::exists(format!("/proc/self/task/{}", self.tid)).unwrap() {
+                std::thread::yield_now();
+            }
+        }
+    }
+
+    impl Kernel for Reuse {
+        fn affinity(&self, tid: Tid) -> SysResult<CpuSet> {
+            assert_eq!(tid, self.tid);
+            Ok(self.mask.borrow().clone())
+        }
+
+        fn set_affinity(&self, tid: Tid, cpus: &CpuSet) -> SysResult<()> {
+            assert_eq!(tid, self.tid);
+            self.calls.set(self.calls.get() + 1);
+            self.end();
+            self.mask.replace(cpus.clone());
+            Ok(())
+        }
+    }
+
+    fn own_threads() -> Threads {
+        let own = Pid(std::process::id().cast_signed());
+        Threads::of(own, process::pidfd_open(own).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_stranger_that_got_the_number_of_a_thread_has_its_own_mask_back() {
+        let before = CpuSet::parse_list("0-3").unwrap();
+        let kernel = Reuse::new(before.clone());
+        let threads = own_threads();
+        assert_eq!(threads.bind(&kernel, kernel.tid, &CpuSet::single(CpuId(1))).unwrap(), None, "it has ended");
+        assert_eq!((&*kernel.mask.borrow(), kernel.calls.get()), (&before, 2));
+    }
+
+    #[test]
+    fn a_stranger_that_had_the_number_before_is_not_touched() {
+        let before = CpuSet::parse_list("0-3").unwrap();
+        let kernel = Reuse::new(before.clone());
+        kernel.end();
+        assert_eq!(own_threads().bind(&kernel, kernel.tid, &CpuSet::single(CpuId(1))).unwrap(), None);
+        assert_eq!((&*kernel.mask.borrow(), kernel.calls.get()), (&before, 0));
+    }
+
+    #[test]
+    fn a_thread_that_lives_keeps_what_it_is_bound_to() {
+        let all = affinity(None).unwrap();
+        let one = CpuSet::single(all.first().unwrap());
+        let (threads, kernel) = (own_threads(), Reuse::new(all.clone()));
+        let linux = crate::kernel::Linux;
+        assert_eq!(threads.bind(&linux, kernel.tid, &one).unwrap(), Some(all));
+        assert_eq!(affinity(Some(kernel.tid)).unwrap(), one);
+        kernel.end();
+    }
+}
