@@ -49,6 +49,13 @@ impl<T: Layout> Area<T> {
         Ok(area)
     }
 
+    /// One of zeroes, which nobody shares: what a program has before its first manager.
+    pub(crate) fn blank() -> SysResult<Self> {
+        let mapping = SharedMemory::create("nanos-blank", T::SIZE)?.map_read_write()?;
+        mapping.dont_fork()?;
+        Ok(Self::new(mapping))
+    }
+
     /// Puts another area of the same kind at this one's place. Other threads go on using this one, and find the new
     /// words in it; what they wrote into the old ones is lost.
     pub(crate) fn replace(&self, by: Self) -> SysResult<()> {

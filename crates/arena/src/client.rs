@@ -17,10 +17,11 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use platform::SysError;
 use platform::affinity::{CpuId, CpuSet, Tid};
 use platform::clock::monotonic_ns;
 
-use crate::area::Pinned;
+use crate::area::{Area, Pinned};
 use crate::grant::{Grant, MAX_CPUS};
 use crate::hook::{self, Step};
 use crate::layout::{Down, MAX_VPS, Up, Verdict, VpState};
@@ -36,11 +37,12 @@ mod starved;
 mod tie;
 mod watch;
 
-pub use crate::socket::{SOCKET_VARIABLE, SYSTEM_SOCKET, SocketChoice, find_socket, user_socket};
+pub use crate::socket::{InTheWay, SOCKET_VARIABLE, SYSTEM_SOCKET, SocketChoice, find_socket, in_the_way, user_socket};
 pub use connection::Connection;
 pub use error::ConnectError;
+use kept::Descriptors;
 use registration::Registration;
-use tie::Tie;
+use tie::{Registered, Tie};
 
 /// Quanta for which a parked virtual processor sleeps before it looks by itself (D5).
 const PARK_QUANTA: u32 = 3;
@@ -81,13 +83,31 @@ impl Client {
     /// # Errors
     /// When there is no manager, or it refuses, or what answers is none. Each message names `path`.
     pub fn connect(path: &Path, hello: &Hello, timeout: Duration) -> Result<Self, ConnectError> {
-        let made = Registration::make(path, hello, None, timeout)?;
-        let (down, up) = (Pinned::new(made.down), Pinned::new(made.up));
-        let global = Arc::new(made.global);
-        let tie = Tie::new(path, hello, down.share(), up.share(), global, made.descriptors, made.slot);
+        let Registration { down, up, global, descriptors, slot } = Registration::make(path, hello, None, timeout)?;
+        let (down, up) = (Pinned::new(down), Pinned::new(up));
+        let tie = Tie::new(path, hello, (down.share(), up.share()), Registered { global, descriptors, slot });
+        Self::watched(down, up, tie)
+    }
+
+    /// A client of the manager at `path` that has not answered in time ([`ConnectError::may_pass`]): it is as after a manager's end
+    /// ([`Client::is_alive`] is false), and the watcher goes on trying.
+    ///
+    /// # Errors
+    /// When the system has no memory, descriptors or thread for it.
+    pub fn expect(path: &Path, hello: &Hello) -> Result<Self, ConnectError> {
+        let failed = |source: SysError| ConnectError::System { path: path.to_owned(), source: source.into() };
+        let down = Pinned::new(Area::<Down>::blank().map_err(failed)?);
+        let up = Pinned::new(Area::<Up>::blank().map_err(failed)?);
+        let global = Area::blank().map_err(failed)?;
+        let descriptors = Descriptors::of_nobody().map_err(failed)?;
+        let tie = Tie::before_any(path, hello, (down.share(), up.share()), Registered { global, descriptors, slot: 0 });
+        Self::watched(down, up, tie)
+    }
+
+    fn watched(down: Pinned<Down>, up: Pinned<Up>, tie: Tie) -> Result<Self, ConnectError> {
         let tie = Arc::new(tie);
         let watcher =
-            watch::start(Arc::clone(&tie)).map_err(|source| ConnectError::System { path: path.to_owned(), source })?;
+            watch::start(Arc::clone(&tie)).map_err(|source| ConnectError::System { path: tie.path.clone(), source })?;
         Ok(Self { down, up, tie, watcher: Some(watcher) })
     }
 
@@ -299,7 +319,7 @@ impl Client {
         self.tie.slot()
     }
 
-    /// How many managers took this program in, one after the other.
+    /// How many managers took this program in, one after the other; none of a client that still waits ([`Client::expect`]).
     pub fn registrations(&self) -> u32 {
         self.tie.registrations()
     }

@@ -2,6 +2,8 @@
 
 use std::env;
 use std::ffi::OsStr;
+use std::fmt;
+use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -11,6 +13,9 @@ use platform::file;
 pub const SOCKET_VARIABLE: &str = "NANOS_CPUMGR";
 /// The system instance's socket.
 pub const SYSTEM_SOCKET: &str = "/run/cpumgr/app.sock";
+
+/// What it is called in its directory.
+const NAME: &str = "app.sock";
 
 /// Where a program should look for a manager.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,28 +42,94 @@ impl SocketChoice {
 
 /// Looks at `NANOS_CPUMGR`, then at the usual places: the system's instance, then the user's own.
 pub fn find_socket() -> SocketChoice {
-    find(env::var_os(SOCKET_VARIABLE).as_deref(), Path::new(SYSTEM_SOCKET), &user_sockets())
+    find(env::var_os(SOCKET_VARIABLE).as_deref(), Path::new(SYSTEM_SOCKET), &Places::of_user().sockets())
 }
 
-/// Where a user's own instance puts its socket: `$XDG_RUNTIME_DIR/cpumgr/app.sock` when that directory is there,
-/// otherwise `/tmp/cpumgr-UID/app.sock`.
+/// Where a user's own instance puts its socket: the first of `$XDG_RUNTIME_DIR/cpumgr/app.sock`, where that directory is the user's,
+/// `/tmp/cpumgr-UID/app.sock`, and `/tmp/cpumgr-UID-2/app.sock` to `-4`, that nobody else is in the way of.
 pub fn user_socket() -> PathBuf {
-    match runtime_dir() {
-        Some(dir) if file::metadata(&dir).is_ok_and(|it| it.is_dir()) => dir.join("cpumgr/app.sock"),
-        _ => tmp_socket(),
+    Places::of_user().socket()
+}
+
+/// What keeps the user's own instance from the places before [`user_socket`], and whose that is. Most often nothing.
+pub fn in_the_way() -> Vec<InTheWay> {
+    Places::of_user().obstacles
+}
+
+/// Something that is not the user's at a place where the user's own instance would be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InTheWay {
+    /// What stands there.
+    pub path: PathBuf,
+    /// What is wrong with it.
+    pub what: String,
+}
+
+impl fmt::Display for InTheWay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.path.display(), self.what)
     }
 }
 
-fn user_sockets() -> Vec<PathBuf> {
-    runtime_dir().map(|dir| dir.join("cpumgr/app.sock")).into_iter().chain([tmp_socket()]).collect()
+/// The directories of a user's own instance.
+#[derive(Debug, Default)]
+struct Places {
+    /// Those that nobody is in the way of, the best one first.
+    directories: Vec<PathBuf>,
+    /// What is in the way of better ones.
+    obstacles: Vec<InTheWay>,
+    /// Where it would be if nobody were in the way anywhere.
+    usual: PathBuf,
 }
 
-fn runtime_dir() -> Option<PathBuf> {
-    env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|dir| dir.is_absolute())
+impl Places {
+    fn of_user() -> Self {
+        let me = nix::unistd::geteuid().as_raw();
+        Self::among(env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from), Path::new("/tmp"), me)
+    }
+
+    fn among(runtime: Option<PathBuf>, shared: &Path, me: u32) -> Self {
+        let in_shared = |ending: &str| shared.join(format!("cpumgr-{me}{ending}"));
+        let mut places = Self { usual: in_shared(""), ..Self::default() };
+        // One that is not there is as one that nobody named.
+        if let Some(runtime) = runtime.filter(|dir| dir.is_absolute())
+            && let Ok(data) = file::metadata(&runtime)
+        {
+            match objection(&data, me) {
+                None => places.consider(runtime.join("cpumgr"), me),
+                Some(what) => places.obstacles.push(InTheWay { path: runtime, what: what + " (XDG_RUNTIME_DIR)" }),
+            }
+        }
+        // Anybody may have made a directory of any name there.
+        ["", "-2", "-3", "-4"].into_iter().for_each(|ending| places.consider(in_shared(ending), me));
+        places
+    }
+
+    fn consider(&mut self, path: PathBuf, me: u32) {
+        match file::symlink_metadata(&path).ok().and_then(|data| objection(&data, me)) {
+            None => self.directories.push(path),
+            Some(what) if self.directories.is_empty() => self.obstacles.push(InTheWay { path, what }),
+            Some(_) => {}
+        }
+    }
+
+    fn sockets(&self) -> Vec<PathBuf> {
+        self.directories.iter().map(|dir| dir.join(NAME)).collect()
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.directories.first().unwrap_or(&self.usual).join(NAME)
+    }
 }
 
-fn tmp_socket() -> PathBuf {
-    PathBuf::from(format!("/tmp/cpumgr-{}/app.sock", nix::unistd::geteuid()))
+/// Why something that stands at the place of a directory is none in which only this user can make files.
+fn objection(data: &Metadata, me: u32) -> Option<String> {
+    match (data.is_dir(), data.uid() == me, data.mode() & 0o022) {
+        (_, false, _) => Some(format!("belongs to user {}, not to user {me}", data.uid())),
+        (false, ..) => Some("is no directory".into()),
+        (.., 1..) => Some(format!("has mode {:o}: others may write there", data.mode() & 0o7777)),
+        _ => None,
+    }
 }
 
 fn find(variable: Option<&OsStr>, system: &Path, user: &[PathBuf]) -> SocketChoice {
@@ -117,5 +188,61 @@ mod tests {
             return;
         }
         assert!(!is_ours(Path::new("/etc/passwd")));
+    }
+
+    #[test]
+    fn a_runtime_directory_counts_where_it_is_the_users_alone_and_another_place_is_named_otherwise() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        let [runtime, shared] = ["runtime", "shared"].map(|name| dir.path().join(name));
+        std::fs::create_dir(&runtime).unwrap();
+        std::fs::create_dir(&shared).unwrap();
+        let set_mode =
+            |path: &Path, mode| std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+        set_mode(&runtime, 0o700);
+        let me = nix::unistd::geteuid().as_raw();
+        let of = |me| Places::among(Some(runtime.clone()), &shared, me);
+        assert_eq!((of(me).socket(), of(me).obstacles), (runtime.join("cpumgr/app.sock"), vec![]));
+        // `su -c` and `sudo -E` leave the variable of whoever called.
+        let other = of(me + 1);
+        assert_eq!(other.socket(), shared.join(format!("cpumgr-{}/app.sock", me + 1)));
+        let said = other.obstacles[0].to_string();
+        assert!(
+            said.starts_with(runtime.to_str().unwrap()) && said.contains(&format!("belongs to user {me}")),
+            "{said}"
+        );
+        assert!(!other.sockets().contains(&runtime.join("cpumgr/app.sock")), "nor is it looked at");
+        set_mode(&runtime, 0o770);
+        assert_eq!(of(me).socket(), shared.join(format!("cpumgr-{me}/app.sock")));
+        assert!(of(me).obstacles[0].what.contains("others may write there"));
+        let absent = Places::among(Some(dir.path().join("absent")), &shared, me);
+        assert!(absent.obstacles.is_empty() && absent.socket().starts_with(&shared));
+    }
+
+    #[test]
+    fn what_stands_in_the_way_is_named_and_the_next_place_is_taken_by_both_sides() {
+        let dir = tempfile::tempdir().unwrap();
+        let me = nix::unistd::geteuid().as_raw();
+        // Whatever it is: a file of this user is as much in the way as a directory of somebody else.
+        let taken = dir.path().join(format!("cpumgr-{me}"));
+        std::fs::write(&taken, "").unwrap();
+        let places = Places::among(None, dir.path(), me);
+        let second = dir.path().join(format!("cpumgr-{me}-2/app.sock"));
+        assert_eq!(places.socket(), second);
+        assert_eq!(places.obstacles, [InTheWay { path: taken.clone(), what: "is no directory".into() }]);
+        std::fs::create_dir(second.parent().unwrap()).unwrap();
+        std::fs::write(&second, "").unwrap();
+        // Also when nothing is in the way any more.
+        std::fs::remove_file(&taken).unwrap();
+        let places = Places::among(None, dir.path(), me);
+        let nowhere = Path::new("/nowhere/app.sock");
+        assert_eq!(find(None, nowhere, &places.sockets()), SocketChoice::Found(second));
+        for ending in ["", "-2", "-3", "-4"] {
+            let path = dir.path().join(format!("cpumgr-{}{ending}", me + 1));
+            std::fs::write(path, "").unwrap();
+        }
+        let none = Places::among(None, dir.path(), me + 1);
+        assert!(none.sockets().is_empty() && none.obstacles.len() == 4);
+        assert!(none.obstacles[0].what.contains(&format!("belongs to user {me}")));
     }
 }

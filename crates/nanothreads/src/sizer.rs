@@ -259,7 +259,7 @@ impl TeamSizer for MaskAndQuota {
     }
 }
 
-/// Time that a program spends at most on registering.
+/// Time that a program spends at most on registering before it goes on without a manager; the watcher's thread then goes on trying.
 const REGISTRATION: Duration = Duration::from_millis(500);
 
 /// The sizer for this process: the manager's when one answers, else mask and quota. The flag tells which.
@@ -289,11 +289,14 @@ fn register(library: &str, processors: usize) -> Option<Managed> {
     match Client::connect(&path, &hello, REGISTRATION) {
         Ok(client) => Some(managed_by(client, &path)),
         Err(error) => {
+            // One that had no time for us takes us in later: mask and quota count until then.
+            let later = error.may_pass().then(|| Client::expect(&path, &hello).ok()).flatten();
+            let until = if later.is_some() { " until it answers" } else { "" };
             // A manager that was named and does not answer is worth a line; one that merely might be there is not.
             if explicit {
-                say(format_args!("nanos: {error}; running without a manager (NANOS_CPUMGR={})", path.display()));
+                say(format_args!("nanos: {error}; running without a manager{until} (NANOS_CPUMGR={})", path.display()));
             }
-            None
+            later.map(Managed::new)
         }
     }
 }

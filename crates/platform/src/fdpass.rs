@@ -24,7 +24,7 @@ use crate::process::wait_readable;
 pub const MAX_DESCRIPTORS: usize = 16;
 
 /// Connections that wait for [`accept`]; the kernel lowers it to `net.core.somaxconn`.
-const BACKLOG: i32 = 128;
+const BACKLOG: i32 = 4096;
 
 /// Listens at `path`, which gets exactly `mode`. A socket file that a dead listener left there is replaced; of two
 /// processes that do so at the same moment the first one loses its name, so servers that may start twice take a lock

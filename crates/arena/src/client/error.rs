@@ -4,10 +4,11 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use nix::errno::Errno;
 use platform::SysError;
 
 use crate::area::AreaError;
-use crate::message::{MAX_MESSAGE, MessageError, Refused};
+use crate::message::{MAX_MESSAGE, MessageError, Refused, RefusedCode};
 
 /// Why there is no connection. Each names the socket.
 #[derive(Debug, thiserror::Error)]
@@ -80,4 +81,19 @@ pub enum ConnectError {
         /// What the system said.
         source: io::Error,
     },
+}
+
+impl ConnectError {
+    /// A manager is there, or was a moment ago, and had no time or no room: it may answer later.
+    pub fn may_pass(&self) -> bool {
+        match self {
+            Self::Silent { .. } | Self::System { .. } | Self::Protocol { .. } => true,
+            // No room in its queue.
+            Self::Unreachable { source, .. } => {
+                [Errno::ETIMEDOUT, Errno::EAGAIN].iter().any(|it| source.is(*it as i32))
+            }
+            Self::Refused { refused, .. } => matches!(refused.code, RefusedCode::Full | RefusedCode::System),
+            Self::Message { .. } | Self::TooLong { .. } | Self::Area { .. } => false,
+        }
+    }
 }

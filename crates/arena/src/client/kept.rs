@@ -14,8 +14,8 @@ use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use platform::descriptor::{copy, is_same_file};
-use platform::event::event_id;
-use platform::{SysError, SysResult};
+use platform::event::{Doorbell, event_id};
+use platform::{SysError, SysResult, fdpass};
 
 /// What a descriptor's number stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,6 +78,12 @@ impl Descriptors {
         Ok(Self { socket: Kept::new(socket)?, doorbell: Kept::new(doorbell)?, copy })
     }
 
+    /// Of a registration that is still to be made: nobody has the other ends.
+    pub(super) fn of_nobody() -> SysResult<Self> {
+        let (socket, _hung_up) = fdpass::pair()?;
+        Self::new(socket, Doorbell::new()?.into())
+    }
+
     /// Doorbell and copy are one file still.
     fn are_same(&self) -> bool {
         self.copy.as_ref().is_some_and(|copy| is_same_file(&*self.doorbell.fd, &*copy.fd) == Ok(Some(true)))
@@ -122,8 +128,6 @@ impl Drop for Descriptors {
 mod tests {
     use super::*;
     use nix::libc;
-    use platform::event::Doorbell;
-    use platform::fdpass;
     use std::fs::File;
     use std::os::fd::{AsRawFd, FromRawFd, RawFd};
     use std::time::{Duration, Instant};

@@ -18,6 +18,11 @@ impl Life {
         Self(AtomicU32::new(ALIVE))
     }
 
+    /// Of a manager that has not answered yet.
+    pub(super) fn before_any() -> Self {
+        Self(AtomicU32::new(LOST))
+    }
+
     #[inline]
     pub(super) fn is_alive(&self) -> bool {
         // ORDERING: Relaxed - a fact on its own; whoever acts on it reads nothing that the manager wrote before.

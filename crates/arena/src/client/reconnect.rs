@@ -1,8 +1,8 @@
-//! Finding the next manager after one is gone, and being taken in with what is held.
+//! Finding the next manager after one is gone, or the first one that did not answer in time, and being taken in with what is held.
 //!
 //! # Protocol
 //! 1. Register with `held`: the epoch and the processors of the last grant. The manager makes new areas, whose grants
-//!    go on from that epoch.
+//!    go on from that epoch. Who was never taken in holds nothing.
 //! 2. Under the lock of the tie, write into the new `up` what stands in the old one: virtual processors, the lowest
 //!    request. Releases are not repeated: the grant is a new one.
 //! 3. Put the new areas in the place of the old ones (`Area::replace`): readers and writers keep their pointers.
@@ -43,7 +43,9 @@ pub(super) fn until_taken_in(tie: &Tie) -> bool {
         }
         let wanted = tie.wanted();
         let hello = Hello { request: wanted, ..tie.hello.clone() };
-        match Registration::make(&tie.path, &hello, Some(held(tie)), ANSWER) {
+        // Nothing is held from no manager.
+        let held = (tie.registrations() > 0).then(|| held(tie));
+        match Registration::make(&tie.path, &hello, held, ANSWER) {
             Ok(registration) => return take(tie, registration, wanted),
             Err(ConnectError::Refused { refused, .. })
                 if matches!(refused.code, RefusedCode::Version | RefusedCode::NotYours) =>

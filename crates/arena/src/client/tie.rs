@@ -16,6 +16,17 @@ use crate::global::Global;
 use crate::hook::{self, Step};
 use crate::layout::{Down, Up};
 
+/// The areas that the client pins.
+pub(super) type SharedAreas = (Arc<Area<Down>>, Arc<Area<Up>>);
+
+/// What else a registration brings.
+#[derive(Debug)]
+pub(super) struct Registered {
+    pub(super) global: Area<Global>,
+    pub(super) descriptors: Descriptors,
+    pub(super) slot: u64,
+}
+
 /// Shared by the client and its watcher.
 #[derive(Debug)]
 pub(super) struct Tie {
@@ -40,20 +51,13 @@ pub(super) struct Tie {
 }
 
 impl Tie {
-    pub(super) fn new(
-        path: &Path,
-        hello: &Hello,
-        down: Arc<Area<Down>>,
-        up: Arc<Area<Up>>,
-        global: Arc<Area<Global>>,
-        descriptors: Descriptors,
-        slot: u64,
-    ) -> Self {
+    pub(super) fn new(path: &Path, hello: &Hello, (down, up): SharedAreas, registered: Registered) -> Self {
+        let Registered { global, descriptors, slot } = registered;
         Self {
             wanted: AtomicU32::new(up.request.read().requested),
             down,
             up,
-            global,
+            global: Arc::new(global),
             life: Life::new(),
             path: path.to_owned(),
             hello: hello.clone(),
@@ -64,6 +68,13 @@ impl Tie {
             on_return: OnceLock::new(),
             again: AtomicBool::new(false),
         }
+    }
+
+    /// Of a program that no manager has taken in yet; its areas are `blank`.
+    pub(super) fn before_any(path: &Path, hello: &Hello, areas: SharedAreas, blank: Registered) -> Self {
+        let registrations = AtomicU32::new(0);
+        let wanted = AtomicU32::new(hello.request);
+        Self { life: Life::before_any(), registrations, wanted, ..Self::new(path, hello, areas, blank) }
     }
 
     pub(super) fn link(&self) -> MutexGuard<'_, Arc<Descriptors>> {

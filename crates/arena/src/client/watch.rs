@@ -50,8 +50,10 @@ pub(super) fn start(tie: Arc<Tie>) -> io::Result<JoinHandle<()>> {
 }
 
 fn watch(tie: &Tie) {
+    // One that no manager has answered yet has none to follow.
+    let mut before = (tie.registrations() == 0).then_some(Ended::Lost);
     loop {
-        let ended = follow(&tie.descriptors(), tie);
+        let ended = before.take().unwrap_or_else(|| follow(&tie.descriptors(), tie));
         if ended == Ended::Over {
             tie.life.end();
         } else {

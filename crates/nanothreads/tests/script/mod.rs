@@ -92,7 +92,7 @@ impl Script {
 
     /// Answers the process, which registers and, where there is a domain, joins; so many times it gets no answer to that, and
     /// tries again.
-    fn take_in(
+    pub(crate) fn take_in(
         listener: &OwnedFd,
         cpus: [CpuId; 2],
         whole: CpuSet,
@@ -180,7 +180,7 @@ fn take_part(path: &Path, setup: Setup) -> Managed {
 }
 
 /// The next one who connects, and what it says first.
-fn hear(listener: &OwnedFd) -> (OwnedFd, ToManager) {
+pub(crate) fn hear(listener: &OwnedFd) -> (OwnedFd, ToManager) {
     let socket = fdpass::accept(listener).expect("the program connects");
     let mut packet = vec![0; MAX_MESSAGE];
     let (length, _) = fdpass::recv(&socket, &mut packet, Some(PATIENCE)).expect("the program speaks");
