@@ -18,7 +18,7 @@ pub use packet::{MessageError, decode, encode};
 pub use queue::{Queue, QueuedStatus, WAITING_PER_PACKET};
 pub use refusal::{Refused, RefusedCode};
 pub use registration::{Held, MAX_LIBRARY, Register, Registered};
-pub use status::{PROGRAMS_PER_PACKET, ProgramStatus, Programs, Status};
+pub use status::{Narrow, PROGRAMS_PER_PACKET, ProgramStatus, Programs, Status};
 
 /// The version of the messages. Another version is refused.
 pub const PROTOCOL_VERSION: u32 = 1;
@@ -69,7 +69,11 @@ pub enum FromManager {
     /// page of all programs (read-only).
     Registered(Registered),
     /// The answer to [`ToManager::Announce`].
-    Announced,
+    Announced {
+        /// Of a manager that its starter left fewer processors than the machine has.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        narrow: Option<Narrow>,
+    },
     /// The answer to a [`ToManager::Control`]: it is so now.
     Done,
     /// The answer to a [`ToManager::Join`], with one descriptor: the domain's area.
@@ -96,7 +100,7 @@ pub enum FromManager {
     /// "No", and why. The connection is closed afterwards.
     Refused(Refused),
     /// The head of a status report; [`FromManager::Programs`] packets follow until all programs are named.
-    Status(Status),
+    Status(Box<Status>),
     /// A part of a status report.
     Programs(Programs),
     /// "I am leaving." The connection is closed afterwards; programs go on without a manager.

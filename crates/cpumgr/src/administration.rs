@@ -2,34 +2,114 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use arena::client::{ConnectError, Connection};
-use arena::message::{Control, FromManager, Queue, QueuedStatus, RefusedCode, ToManager};
+use arena::message::{Control, FromManager, Queue, QueuedStatus, RefusedCode, Status, ToManager};
 use policies::Registry;
 use serde::Serialize;
 
-use crate::cli::{CancelArgs, MplArgs, PidArgs, PolicyArgs, SetArgs, Setting, StatusArgs};
+use crate::cli::{CancelArgs, MplArgs, PidArgs, PolicyArgs, SetArgs, Setting, SocketArgs, StatusArgs};
 use crate::command::print;
-use crate::error::Error;
+use crate::error::{Error, FAILED};
 use crate::escape::printable;
-use crate::{limits, socket, status};
+use crate::instance::beside;
+use crate::status::Report;
+use crate::{duration, limits, socket, status};
 
 /// How long an answer may take.
 const ANSWER: Duration = Duration::from_secs(5);
+/// How long a manager may take to end, or to come back, and how often that is looked at.
+const PATIENCE: Duration = Duration::from_secs(15);
+const LOOK: Duration = Duration::from_millis(5);
 
-/// `cpumgr set`.
+/// `cpumgr set`: changes something, or shows what is in force.
 ///
 /// # Errors
 /// When there is no manager, or it refuses.
 pub fn set(args: &SetArgs) -> Result<(), Error> {
     let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    let socket = socket::to_ask(args.socket.as_deref())?;
     let control = match args.what {
-        Setting::Quantum { time } => Control::Quantum { quantum_ns: ns(time) },
-        Setting::Grace { time } => Control::Grace { grace_ns: ns(time) },
-        Setting::Weight { pid, weight } => Control::Weight { pid, thousandths: weight.thousandths() },
+        Some(Setting::Quantum { time: Some(time) }) => Control::Quantum { quantum_ns: ns(time) },
+        Some(Setting::Grace { time: Some(time) }) => Control::Grace { grace_ns: ns(time) },
+        Some(Setting::Weight { pid, weight: Some(weight) }) => {
+            Control::Weight { pid, thousandths: weight.thousandths() }
+        }
+        shown => return print(&in_force(&socket, shown)?),
     };
-    Ok(change(&socket::to_ask(args.socket.as_deref())?, control)?)
+    Ok(change(&socket, control)?)
+}
+
+/// One setting as it is in force, or all.
+fn in_force(socket: &Path, which: Option<Setting>) -> Result<String, Error> {
+    if let Some(Setting::Weight { pid, .. }) = which {
+        let report = Report::ask(socket)?;
+        let program = report.programs.iter().find(|program| program.pid == pid);
+        let program = program.ok_or_else(|| {
+            Error::Usage(format!(
+                "process {pid} is no program of this manager that you may see; `cpumgr status` shows them"
+            ))
+        })?;
+        return Ok(format!("{}\n", program.weight));
+    }
+    let status = status::of_manager(socket)?;
+    let time = |ns: u64| duration::show(Duration::from_nanos(ns));
+    let (quantum, grace) = (time(status.quantum_ns), time(status.grace_ns));
+    Ok(match which {
+        Some(Setting::Quantum { .. }) => format!("{quantum}\n"),
+        Some(Setting::Grace { .. }) => format!("{grace}\n"),
+        _ => {
+            let (level, policy) = (level_text(status.level), printable(&status.policy));
+            format!("quantum {quantum}\ngrace {grace}\nmpl {level}\npolicy {policy}\n")
+        }
+    })
+}
+
+fn level_text(level: Option<u32>) -> String {
+    level.map_or("any".into(), |level| level.to_string())
+}
+
+/// `cpumgr stop`: returns when it has ended.
+///
+/// # Errors
+/// When there is no manager, it refuses, or it does not end.
+pub fn stop(args: &SocketArgs) -> Result<(), Error> {
+    let socket = socket::to_ask(args.socket.as_deref())?;
+    let before = status::of_manager(&socket)?;
+    change(&socket, Control::Stop { if_idle: false })?;
+    wait_until(&socket, "end", |now| now.is_none_or(|now| is_another(&before, &now)))
+}
+
+/// `cpumgr restart`: returns when it answers again.
+///
+/// # Errors
+/// When there is no manager, it refuses, or it does not come back.
+pub fn restart(args: &SocketArgs) -> Result<(), Error> {
+    let socket = socket::to_ask(args.socket.as_deref())?;
+    let before = status::of_manager(&socket)?;
+    change(&socket, Control::Restart)?;
+    wait_until(&socket, "come back", |now| now.is_some_and(|now| is_another(&before, &now)))
+}
+
+/// It is the same process, perhaps, and began later.
+fn is_another(before: &Status, now: &Status) -> bool {
+    now.manager_pid != before.manager_pid || now.uptime_ns < before.uptime_ns
+}
+
+/// Asks the manager until it is so.
+fn wait_until(socket: &Path, what: &str, is_so: impl Fn(Option<Status>) -> bool) -> Result<(), Error> {
+    let begin = Instant::now();
+    while !is_so(status::of_manager(socket).ok()) {
+        if begin.elapsed() >= PATIENCE {
+            let (shown, log) = (socket.display(), beside(socket, ".log"));
+            let message =
+                format!("the manager at {shown} did not {what} within {PATIENCE:?} (its log: {})", log.display());
+            return Err(Error::Apart { message, code: FAILED });
+        }
+        std::thread::sleep(LOOK);
+    }
+    Ok(())
 }
 
 /// `cpumgr policy`.
@@ -64,12 +144,16 @@ pub fn policy(args: &PolicyArgs) -> Result<(), Error> {
     })
 }
 
-/// `cpumgr mpl`.
+/// `cpumgr mpl`: changes the level, or shows it.
 ///
 /// # Errors
 /// When there is no manager.
 pub fn level(args: &MplArgs) -> Result<(), Error> {
-    Ok(change(&socket::to_ask(args.socket.as_deref())?, Control::Level { level: args.level.number() })?)
+    let socket = socket::to_ask(args.socket.as_deref())?;
+    let Some(level) = args.level else {
+        return print(&format!("{}\n", level_text(status::of_manager(&socket)?.level)));
+    };
+    Ok(change(&socket, Control::Level { level: level.number() })?)
 }
 
 /// `cpumgr attach`.
@@ -112,7 +196,11 @@ impl QueueReport {
     /// # Errors
     /// When there is none, or what answers is none.
     pub fn ask(socket: &Path) -> Result<Self, ConnectError> {
-        let connection = Connection::open(socket, ANSWER)?;
+        Self::ask_on(&Connection::open(socket, ANSWER)?, socket)
+    }
+
+    /// The same of a conversation that has begun.
+    pub(crate) fn ask_on(connection: &Connection, socket: &Path) -> Result<Self, ConnectError> {
         connection.send(&ToManager::Queue)?;
         let queue = match connection.receive()?.0 {
             FromManager::Queue(queue) => queue,
@@ -137,12 +225,15 @@ impl QueueReport {
             Some(level) => format!("{level} programs"),
         };
         let mut text = format!("{level} may run at once, {} run, {} wait\n", self.queue.running, self.queue.waiting);
-        for place in &self.places {
-            let seconds = place.waits_ns / 1_000_000_000;
-            text.push_str(&format!("{:>6}  pid {:<8} waits {seconds}s  {}\n", place.id, place.pid, place.label));
-        }
+        self.places.iter().for_each(|place| text.push_str(&place_text(place)));
         text
     }
+}
+
+/// One that waits, as a line.
+pub(crate) fn place_text(place: &QueuedStatus) -> String {
+    let seconds = place.waits_ns / 1_000_000_000;
+    format!("{:>6}  pid {:<8} waits {seconds}s  {}\n", place.id, place.pid, place.label)
 }
 
 /// `cpumgr queue`.

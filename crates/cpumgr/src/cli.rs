@@ -32,7 +32,7 @@ Environment:
 
 /// Shares the processors of a machine among parallel programs.
 #[derive(Debug, Parser)]
-#[command(name = "cpumgr", version, after_help = EXIT_CODES, disable_help_subcommand = true)]
+#[command(name = "cpumgr", version, after_help = EXIT_CODES)]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
@@ -64,6 +64,10 @@ pub enum Command {
     Queue(StatusArgs),
     /// Takes one out of the queue.
     Cancel(CancelArgs),
+    /// Ends the manager; programs go on without one.
+    Stop(SocketArgs),
+    /// Lets the manager begin anew with what is in force now; programs go on, and are taken in again.
+    Restart(SocketArgs),
     /// Runs a workload file in the simulator of the policies.
     Simulate(simulate::SimulateArgs),
 }
@@ -75,9 +79,18 @@ pub struct MplArgs {
     /// The manager's socket [default: as for run].
     #[arg(long, value_name = "PATH")]
     pub socket: Option<PathBuf>,
-    /// Their number; 0 starts nothing more.
+    /// Their number; 0 starts nothing more. Without it: shows the one in force.
     #[arg(value_name = "N | any", value_parser = level)]
-    pub level: Level,
+    pub level: Option<Level>,
+}
+
+/// What `stop` and `restart` can be told.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = EXIT_CODES)]
+pub struct SocketArgs {
+    /// The manager's socket [default: as for run].
+    #[arg(long, value_name = "PATH")]
+    pub socket: Option<PathBuf>,
 }
 
 /// What `attach` and `detach` can be told.
@@ -144,9 +157,9 @@ pub struct SetArgs {
     /// The manager's socket [default: as for run].
     #[arg(long, value_name = "PATH", global = true)]
     pub socket: Option<PathBuf>,
-    /// What to change.
+    /// What to change; without it: shows what is in force.
     #[command(subcommand)]
-    pub what: Setting,
+    pub what: Option<Setting>,
 }
 
 /// What can be set.
@@ -154,26 +167,29 @@ pub struct SetArgs {
 pub enum Setting {
     /// How often programs that share processors take turns, 1ms to 10s.
     Quantum {
-        /// Its length.
+        /// Its length; without it: shows the one in force.
         #[arg(value_parser = quantum)]
-        time: Duration,
+        time: Option<Duration>,
     },
     /// How long a program has to leave a processor that was taken, 0s to 10s.
     Grace {
-        /// Its length.
+        /// Its length; without it: shows the one in force.
         #[arg(value_parser = grace)]
-        time: Duration,
+        time: Option<Duration>,
     },
     /// The share of one program relative to others, 0.001 to 1000; 1 unless changed. dss and those that build on it heed it.
     Weight {
         /// Its process.
         #[arg(value_parser = clap::value_parser!(i32).range(1..))]
         pid: i32,
-        /// The weight.
+        /// The weight; without it: shows the one in force.
         #[arg(value_parser = weight)]
-        weight: Weight,
+        weight: Option<Weight>,
     },
 }
+
+/// The bound of a trace's file unless something else is said.
+pub const TRACE_SIZE: u64 = 64 << 20;
 
 /// What a manager can be told.
 #[derive(Clone, Debug, Args)]
@@ -220,18 +236,30 @@ pub struct DaemonArgs {
     /// Ends when no program was there for so long, or `never` [default: never; 10s with --background].
     #[arg(long, value_name = "TIME", value_parser = idle_exit)]
     pub idle_exit: Option<IdleExit>,
-    /// Writes who has which processors when to this file, as JSON lines.
+    /// Writes who has which processors when to this file, as JSON lines. When it is full it becomes FILE.1, and a new one begins.
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
+    /// The most that each of the trace's two files takes: a number of bytes, or of K, M or G, at least 64K.
+    #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = size, requires = "trace")]
+    pub trace_size: u64,
     /// Detaches from the terminal; returns when the manager answers. Its log is SOCKET.log.
     #[arg(long)]
     pub background: bool,
     /// The second half of --background.
     #[arg(long, hide = true, conflicts_with = "background")]
     pub detached: bool,
-    /// First lets go of the affinity mask of whoever started it: for a manager that `run` starts on the way.
+    /// First lets go of what it inherited of whoever started it: for a manager that `run` starts on the way.
     #[arg(long, hide = true)]
     pub widen: bool,
+    /// Whoever that was.
+    #[arg(long, hide = true)]
+    pub starter: Option<i32>,
+    /// A value of a parameter of the policy.
+    #[arg(long = "parameter", hide = true, value_name = "KEY=VALUE", value_parser = parameter)]
+    pub parameters: Vec<(String, String)>,
+    /// Goes on with the trace of the manager before it.
+    #[arg(long, hide = true)]
+    pub continues: bool,
 }
 
 /// What `run` can be told.
@@ -338,6 +366,26 @@ fn level(text: &str) -> Result<Level, String> {
     text.parse().map(Level::AtMost).map_err(|_| "it is a number of programs, or `any`".into())
 }
 
+fn size(text: &str) -> Result<u64, String> {
+    let (number, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
+    let unit: Option<u64> = match unit {
+        "" => Some(1),
+        "K" => Some(1 << 10),
+        "M" => Some(1 << 20),
+        "G" => Some(1 << 30),
+        _ => None,
+    };
+    let bytes = number.parse().ok().zip(unit).and_then(|(number, unit): (u64, u64)| number.checked_mul(unit));
+    bytes
+        .filter(|bytes| *bytes >= 64 << 10)
+        .ok_or_else(|| "a size is 64K or more: a number of bytes, or of K, M or G".into())
+}
+
+fn parameter(text: &str) -> Result<(String, String), String> {
+    let split = text.split_once('=').map(|(key, value)| (key.to_owned(), value.to_owned()));
+    split.ok_or_else(|| "a parameter is KEY=VALUE".into())
+}
+
 fn weight(text: &str) -> Result<Weight, String> {
     limits::weight(text).ok_or_else(|| "a weight is a number from 0.001 to 1000".to_owned())
 }
@@ -378,9 +426,15 @@ mod tests {
 
     #[test]
     fn wrong_values_are_named() {
-        for (option, value) in
-            [("--smt", "both"), ("--quantum", "fast"), ("--quantum", "1us"), ("--cpus", "1-x"), ("--idle-exit", "soon")]
-        {
+        for (option, value) in [
+            ("--smt", "both"),
+            ("--quantum", "fast"),
+            ("--quantum", "1us"),
+            ("--cpus", "1-x"),
+            ("--idle-exit", "soon"),
+            ("--trace-size", "1K"),
+            ("--trace-size", "99999999999G"),
+        ] {
             let error = Cli::try_parse_from(["cpumgr", "daemon", option, value]).unwrap_err();
             let text = error.to_string();
             assert!(error.exit_code() == 2 && text.contains(option) && text.contains(value), "{text}");

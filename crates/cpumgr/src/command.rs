@@ -24,6 +24,8 @@ pub fn execute(command: Command) -> Result<(), Error> {
         Command::Mpl(args) => administration::level(&args),
         Command::Queue(args) => administration::queue(&args),
         Command::Cancel(args) => administration::cancel(&args),
+        Command::Stop(args) => administration::stop(&args),
+        Command::Restart(args) => administration::restart(&args),
         Command::Status(args) => status(&args),
         Command::Policy(args) => administration::policy(&args),
         Command::Set(args) => administration::set(&args),
@@ -34,6 +36,9 @@ pub fn execute(command: Command) -> Result<(), Error> {
 fn serve(args: &DaemonArgs) -> Result<(), Error> {
     let options = Options::of(args, &socket::to_serve(args.socket.as_deref(), args.system)?)?;
     socket::refuse_file(&options.socket)?;
+    if let Some(remark) = socket::remark(args.socket.as_deref(), &options.socket).filter(|_| !args.system) {
+        complain(&remark);
+    }
     if args.background {
         return background::start(&options);
     }

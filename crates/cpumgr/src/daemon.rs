@@ -1,11 +1,14 @@
 //! The daemon: from options to a running scheduler.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use arena::message::Narrow;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use platform::affinity::CpuSet;
 use platform::clock::monotonic_ns;
+use policies::Value;
 
 use crate::api::MAX_WAITING;
 use crate::cli::{DaemonArgs, IdleExit, Level, Strangers, Threads};
@@ -21,6 +24,7 @@ use crate::trace::Trace;
 use crate::{machine, masks};
 
 pub mod background;
+mod fresh;
 
 /// Descriptors of a program: its socket, its process (once more if it was announced), its doorbell, and its areas until
 /// they are sent.
@@ -53,8 +57,16 @@ pub struct Options {
     pub idle_exit: Option<Duration>,
     /// Where its trace goes.
     pub trace: Option<PathBuf>,
-    /// It serves everybody, and not only its starter: the starter's affinity mask is not its own.
+    /// How many bytes each of its two files takes at most.
+    pub trace_size: u64,
+    /// It serves everybody, and not only its starter: what it inherited of that is not its own (`fresh`).
     pub widen: bool,
+    /// The process that had it started on the way.
+    pub starter: Option<i32>,
+    /// Values of its policy's parameters.
+    pub parameters: BTreeMap<String, String>,
+    /// It goes on with the trace of the one before it.
+    pub continues: bool,
     /// It serves every user of the machine.
     pub system: bool,
     /// Programs may pass processors to each other.
@@ -86,7 +98,11 @@ impl Options {
             cpus: args.cpus.clone(),
             idle_exit,
             trace: args.trace.as_deref().map(absolute).transpose()?,
+            trace_size: args.trace_size,
             widen: args.widen,
+            starter: args.starter,
+            parameters: args.parameters.iter().cloned().collect(),
+            continues: args.continues,
             system: args.system,
             domain: args.domain,
             fence: args.fence.as_deref().map(absolute).transpose()?,
@@ -113,11 +129,17 @@ pub fn absolute(path: &Path) -> Result<PathBuf, Error> {
 /// # Errors
 /// Whatever keeps it from starting.
 pub fn serve(options: &Options, ready: impl FnOnce()) -> Result<Ended, Error> {
-    let policy = limits::policy(&options.policy).map_err(|unknown| Error::Usage(unknown.to_string()))?;
-    if options.widen {
-        machine::widen();
+    let mut policy = limits::policy(&options.policy).map_err(|unknown| Error::Usage(unknown.to_string()))?;
+    for (key, text) in &options.parameters {
+        let value: Value = text.parse().map_err(|error| Error::Usage(format!("{key}: {error}")))?;
+        policy.configure(key, &value).map_err(|error| Error::Usage(error.to_string()))?;
     }
+    let kept = if options.widen { fresh::begin() } else { Vec::new() };
     let (machine, cpus) = machine::managed(options.cpus.as_ref())?;
+    let narrow = if options.widen { machine::narrowed(&cpus, options.starter) } else { None };
+    if let Some(Narrow { processors, of, why, .. }) = &narrow {
+        tracing::warn!("manages {processors} of {of}: {why}; end it (cpumgr stop) and start one elsewhere");
+    }
     raise_descriptor_limit();
     let mut reactor = Reactor::new()?;
     let mut instance = Instance::claim(&options.socket)?;
@@ -129,7 +151,7 @@ pub fn serve(options: &Options, ready: impl FnOnce()) -> Result<Ended, Error> {
     // As above: nobody else with this one has fences now.
     let fences = options.fence.as_deref().map(Fences::below).transpose()?;
     let trace = match &options.trace {
-        Some(path) => Some(Trace::create(path).map_err(|source| Error::Io {
+        Some(path) => Some(Trace::create(path, options.trace_size, options.continues).map_err(|source| Error::Io {
             what: "cannot write the trace",
             path: path.clone(),
             source,
@@ -161,11 +183,14 @@ pub fn serve(options: &Options, ready: impl FnOnce()) -> Result<Ended, Error> {
         domain: options.domain,
         fences,
         heeds_strangers: options.strangers == Strangers::Leave,
+        narrow,
+        kept,
     })?;
     server.attach_again(&left, monotonic_ns());
     ready();
     match server.run()? {
         Ended::Displaced => Err(InstanceError::Displaced { socket }.into()),
+        Ended::Restarts(settings) => Err(background::begin_anew(options, *settings)),
         ended => Ok(ended),
     }
 }

@@ -14,7 +14,7 @@ pub enum DurationError {
         text: String,
     },
     /// Out of range.
-    #[error("{text} is not between {min:?} and {max:?}")]
+    #[error("{text} is not between {} and {}", show(*min), show(*max))]
     Range {
         /// What was written.
         text: String,
@@ -23,6 +23,11 @@ pub enum DurationError {
         /// The longest.
         max: Duration,
     },
+}
+
+/// As people write it, and as [`parse`] reads it where it is a whole number of its unit.
+pub fn show(duration: Duration) -> String {
+    format!("{duration:?}").replace('µ', "u")
 }
 
 /// Reads a duration.
@@ -59,6 +64,13 @@ mod tests {
         assert_eq!(parse("2s"), Ok(Duration::from_secs(2)));
         assert_eq!(parse("5min"), Ok(Duration::from_secs(300)));
         assert_eq!((parse("1h"), parse("7ns")), (Ok(Duration::from_secs(3600)), Ok(Duration::from_nanos(7))));
+    }
+
+    #[test]
+    fn what_is_shown_can_be_written() {
+        for text in ["900us", "2ms", "0ns", "10s", "7ns"] {
+            assert_eq!(show(parse(text).unwrap()), text);
+        }
     }
 
     #[test]

@@ -43,6 +43,15 @@ pub enum Error {
         /// Where it was looked for.
         looked: String,
     },
+    /// There is none, and somebody else has all places at which one could be started.
+    #[error(
+        "no manager runs for this user, and none can be started at the usual places: {what}; have that removed, or name a place of \
+         your own with --socket or NANOS_CPUMGR"
+    )]
+    NoPlace {
+        /// What is in the way.
+        what: String,
+    },
     /// The talk with a manager failed.
     #[error("{source}{}", advice(source))]
     Connect {
@@ -102,7 +111,7 @@ impl Error {
     pub fn code(&self) -> u8 {
         match self {
             Self::Usage(_) => USAGE,
-            Self::NoManager { .. } => NO_MANAGER,
+            Self::NoManager { .. } | Self::NoPlace { .. } => NO_MANAGER,
             Self::Connect { source } => match source {
                 ConnectError::Unreachable { source, .. } if is_absent(*source) => NO_MANAGER,
                 ConnectError::Unreachable { .. } => SOCKET,

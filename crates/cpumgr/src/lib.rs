@@ -38,6 +38,7 @@ pub mod socket;
 pub mod status;
 pub mod threads;
 pub mod trace;
+mod trust;
 pub mod unused;
 
 /// The `cpumgr` program with these policies: parses the command line, does what it says, says what went wrong. Call it

@@ -1,11 +1,14 @@
 //! Which processors are managed, and how they lie.
 
 use arena::grant::MAX_CPUS;
+use arena::message::Narrow;
 use platform::SysError;
 use platform::affinity::{self, CpuId, CpuSet};
 use platform::cgroup::{CgroupError, Limits, usable_processors};
 use platform::topology::{Topology, TopologyError};
 use policies::{Distances, Machine, MachineCpu};
+
+use crate::escape::escape;
 
 /// Why there is nothing to manage.
 #[derive(Debug, thiserror::Error)]
@@ -38,6 +41,54 @@ pub enum MachineError {
         "processor {0} cannot be managed: the shared areas name processors below {MAX_CPUS}; leave it out with --cpus"
     )]
     TooLarge(u32),
+}
+
+/// Characters of what keeps a manager small.
+const MAX_CAUSE: usize = 300;
+
+/// What keeps a manager that `starter` had started from the rest of the machine, now that it has let go of the starter's mask; `None`:
+/// it manages all, or who can tell does not.
+pub fn narrowed(managed: &CpuSet, starter: Option<i32>) -> Option<Narrow> {
+    let online = Topology::read().ok()?.online();
+    let limits = Limits::read().ok()?;
+    let group = |controller: &str| group(controller).map_or_else(String::new, |path| format!(" {path}"));
+    if managed.len() >= online.len() {
+        return None;
+    }
+    let within = affinity::affinity(None).ok()?.intersection(&online);
+    let cause = match limits.quota {
+        Some(quota) if quota < within.len() as f64 => {
+            format!("a quota of {quota} processors of control group{}", group("cpu"))
+        }
+        _ => format!("cpuset{}", group("cpuset")),
+    };
+    let by = starter.map_or_else(String::new, |pid| format!(" by process {pid}"));
+    // Paths of control groups have no bound that a packet would hold.
+    let why = format!("started inside {}{by}", cause.chars().take(MAX_CAUSE).collect::<String>());
+    let count = u32::try_from(managed.len()).unwrap_or(u32::MAX);
+    Some(Narrow { processors: managed.to_string(), count, of: online.to_string(), why })
+}
+
+/// The control group of this process that a controller goes by, escaped.
+fn group(controller: &str) -> Option<String> {
+    let groups = procfs::process::Process::myself().ok()?.cgroups().ok()?;
+    let own = groups.into_iter().find(|it| it.controllers.iter().any(|name| name == controller));
+    let unified = || {
+        let groups = procfs::process::Process::myself().ok()?.cgroups().ok()?;
+        groups.into_iter().find(|it| it.hierarchy == 0)
+    };
+    own.or_else(unified).map(|it| escape(it.pathname.as_bytes()))
+}
+
+/// How many processors a manager would have that a process here starts.
+pub fn to_be_had() -> Option<usize> {
+    // On a thread of its own: what the kernel makes of a wide mask says more than control groups that cannot be seen.
+    let wide = || {
+        widen();
+        affinity::affinity(None).ok()
+    };
+    let mask = std::thread::spawn(wide).join().ok()??;
+    Some(usable_processors(&mask.intersection(&Topology::read().ok()?.online()), &Limits::read().ok()?))
 }
 
 /// Lets the calling thread run on all processors that its cpuset has, whatever its starter's mask was. Call it from the

@@ -2,6 +2,7 @@
 //!
 //! Whatever is missing, the program runs: without a manager, without the library, with a warning each.
 
+use std::collections::BTreeMap;
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt;
@@ -10,17 +11,17 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use arena::client::{ConnectError, Connection, SOCKET_VARIABLE};
-use arena::message::{Control, FromManager, ToManager};
+use arena::message::{Control, FromManager, Narrow, ToManager};
 use platform::process;
 use policies::DEFAULT_POLICY;
 
 use crate::administration;
-use crate::cli::{Preload, RunArgs, Strangers, Threads};
+use crate::cli::{Preload, RunArgs, Strangers, TRACE_SIZE, Threads};
 use crate::daemon::{BACKGROUND_IDLE, Options, background};
 use crate::error::{CANCELLED, Error, RUNNING, is_absent};
 use crate::instance::{Holder, InstanceError};
 use crate::preload::{self, Program};
-use crate::{inherited, instance, socket};
+use crate::{inherited, instance, machine, socket, status, trust};
 
 /// The file that makes a directory the drop-in library's.
 const LIBRARY: &str = "libgomp.so.1";
@@ -60,9 +61,17 @@ pub fn run(args: &RunArgs, start: Start, warn: impl Fn(&str)) -> Error {
     match socket::to_run(args.socket.as_deref()) {
         Ok(None) => {}
         Ok(Some(socket)) => {
+            if let Some(remark) = socket::remark(args.socket.as_deref(), &socket) {
+                warn(&remark);
+            }
             match socket::refuse_file(&socket).and_then(|()| ensure_manager(&socket, args, start, &warn)) {
                 Ok(()) => drop(command.env(SOCKET_VARIABLE, &socket)),
                 Err(error) if error.code() == CANCELLED => return error,
+                // It is there: the program registers as soon as it has time.
+                Err(Error::Connect { source }) if source.may_pass() && !is_farewell(&source) => {
+                    warn(&format!("{}; the program starts without a manager, and goes on trying", Error::from(source)));
+                    command.env(SOCKET_VARIABLE, &socket);
+                }
                 Err(error) => {
                     warn(&format!("{error}; the program runs without a manager"));
                     // It would look for the same manager again, and complain again.
@@ -74,9 +83,15 @@ pub fn run(args: &RunArgs, start: Start, warn: impl Fn(&str)) -> Error {
     }
     match library_directory(args.lib.as_deref()) {
         Ok(directory) => offer(&mut command, &directory, args, &warn),
-        Err(looked) => warn(&format!(
+        Err(NoLibrary::Absent { looked }) => warn(&format!(
             "the drop-in OpenMP library {LIBRARY} is not in {looked}; build it with `cargo xtask shim`, or name its \
              directory with --lib or {LIBRARY_VARIABLE}; the program runs with the OpenMP library that it finds"
+        )),
+        Err(NoLibrary::Unsafe { directory, why }) => warn(&format!(
+            "the drop-in OpenMP library in {} is not used: {why}, so somebody else decides what it does; see to it that \
+             only you and the superuser may write it and the directories above it, or name another directory with --lib \
+             or {LIBRARY_VARIABLE}; the program runs with the OpenMP library that it finds",
+            directory.display()
         )),
     }
     inherited::pass_on(&mut command);
@@ -135,13 +150,25 @@ fn ensure_manager(socket: &Path, args: &RunArgs, when: Start, warn: &impl Fn(&st
     let mut pause = PAUSE;
     let mut hidden = None;
     let mut farewell: Option<Instant> = None;
+    let mut is_replaced = false;
     loop {
         let said = match when {
             Start::Now => announce(socket, args, warn),
             Start::InTurn => submit(socket, args, &mut begin, warn),
         };
         match said {
-            Ok(()) => {
+            Ok(narrow) => {
+                if let Some(narrow) =
+                    narrow.filter(|it| machine::to_be_had().is_some_and(|own| own > it.count as usize))
+                {
+                    // One that serves nobody else makes room for one that is started from here.
+                    if !std::mem::replace(&mut is_replaced, true)
+                        && administration::change(socket, Control::Stop { if_idle: true }).is_ok()
+                    {
+                        continue;
+                    }
+                    warn_of(&narrow, socket, warn);
+                }
                 weigh(socket, args, warn);
                 return Ok(());
             }
@@ -196,8 +223,12 @@ fn start(socket: &Path, policy: &str) -> Result<Started, Error> {
         idle_exit: Some(BACKGROUND_IDLE),
         level: None,
         trace: None,
+        trace_size: TRACE_SIZE,
         // `taskset ... cpumgr run` restricts the program, not the manager that everybody finds afterwards.
         widen: true,
+        starter: Some(process::current_pid().0),
+        parameters: BTreeMap::new(),
+        continues: false,
         system: false,
         domain: false,
         fence: None,
@@ -212,19 +243,30 @@ fn start(socket: &Path, policy: &str) -> Result<Started, Error> {
 
 /// Tells the manager that this process is going to be a program: it stays until we register or end, however long the
 /// program takes to its first region. The kernel knows us by the process, which exec does not change.
-fn announce(socket: &Path, args: &RunArgs, warn: &impl Fn(&str)) -> Result<(), ConnectError> {
+fn announce(socket: &Path, args: &RunArgs, warn: &impl Fn(&str)) -> Result<Option<Narrow>, ConnectError> {
     let connection = Connection::open(socket, ANSWER)?;
     connection.send(&ToManager::Announce { attach: !args.no_attach })?;
-    match connection.receive()?.0 {
-        FromManager::Announced => {}
+    let narrow = match connection.receive()?.0 {
+        FromManager::Announced { narrow } => narrow,
         FromManager::Refused(refused) => {
             return Err(ConnectError::Refused { path: socket.to_owned(), refused });
         }
         other => {
             return Err(connection.broken(format!("it answered an announcement with {other:?}")));
         }
-    }
-    mention_policy(&connection, socket, args, warn)
+    };
+    mention_policy(&connection, socket, args, warn).map(|()| narrow)
+}
+
+/// Says that the manager has fewer processors than the program could have without it.
+fn warn_of(narrow: &Narrow, socket: &Path, warn: &impl Fn(&str)) {
+    let Narrow { processors, of, why, .. } = narrow;
+    warn(&format!(
+        "the manager at {} manages {processors} of {of}: {why}; the program has no others. End it (cpumgr stop --socket {}) and start \
+         it from here, when its programs can do without one for a moment",
+        socket.display(),
+        socket.display()
+    ));
 }
 
 /// Says so when the manager runs another policy than was asked for.
@@ -247,7 +289,12 @@ fn mention_policy(
 
 /// Waits in the queue until this process may be a program. A manager that ends meanwhile, `begin` being the time from
 /// which on another one is waited for, is an error; the place in its queue is lost.
-fn submit(socket: &Path, args: &RunArgs, begin: &mut Instant, warn: &impl Fn(&str)) -> Result<(), ConnectError> {
+fn submit(
+    socket: &Path,
+    args: &RunArgs,
+    begin: &mut Instant,
+    warn: &impl Fn(&str),
+) -> Result<Option<Narrow>, ConnectError> {
     let connection = Connection::open(socket, ANSWER)?;
     let request = std::thread::available_parallelism().map_or(1, |count| u32::try_from(count.get()).unwrap_or(1));
     let words = args.command.iter().map(|word| word.to_string_lossy());
@@ -273,7 +320,16 @@ fn submit(socket: &Path, args: &RunArgs, begin: &mut Instant, warn: &impl Fn(&st
         answer = waited?.0;
     }
     match answer {
-        FromManager::Admitted => mention_policy(&connection, socket, args, warn),
+        FromManager::Admitted => {
+            mention_policy(&connection, socket, args, warn)?;
+            // It has waited long enough to be told: who waits does not replace a manager.
+            if let Some(narrow) = status::of_manager(socket)?.narrow
+                && machine::to_be_had().is_some_and(|own| own > narrow.count as usize)
+            {
+                warn_of(&narrow, socket, warn);
+            }
+            Ok(None)
+        }
         FromManager::Refused(refused) => Err(ConnectError::Refused { path: socket.to_owned(), refused }),
         other => Err(connection.broken(format!("it answered a submission with {other:?}"))),
     }
@@ -300,23 +356,39 @@ fn is_farewell(error: &ConnectError) -> bool {
     matches!(error, ConnectError::System { .. } | ConnectError::Protocol { .. })
 }
 
-/// The directory of the drop-in library, or where it was looked for.
-fn library_directory(named: Option<&Path>) -> Result<PathBuf, String> {
+/// Why there is no drop-in library.
+#[derive(Debug, PartialEq, Eq)]
+enum NoLibrary {
+    /// It is at none of these places.
+    Absent { looked: String },
+    /// It is there, and somebody else may change it.
+    Unsafe { directory: PathBuf, why: String },
+}
+
+/// The directory of the drop-in library. Wherever it is, and whoever named it, nobody else may be able to change what is loaded
+/// from there.
+fn library_directory(named: Option<&Path>) -> Result<PathBuf, NoLibrary> {
     let candidates: Vec<PathBuf> = match (named, env::var_os(LIBRARY_VARIABLE)) {
         (Some(named), _) => vec![named.to_owned()],
         (None, Some(named)) if !named.is_empty() => vec![named.into()],
         _ => match env::current_exe() {
             Ok(exe) => beside_program(&exe),
-            Err(error) => return Err(format!("any known place ({error})")),
+            Err(error) => return Err(NoLibrary::Absent { looked: format!("any known place ({error})") }),
         },
     };
+    let shown = || candidates.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(" or ");
+    let looked = if candidates.is_empty() { "lib/nanos beside this program's bin".into() } else { shown() };
     let is_there = |directory: &&PathBuf| directory.join(LIBRARY).is_file();
     let found = candidates.iter().find(is_there);
-    match found.and_then(|found| Some((found.canonicalize().ok()?, std::path::absolute(found).ok()))) {
+    let directory = match found.and_then(|found| Some((found.canonicalize().ok()?, std::path::absolute(found).ok()))) {
         // A link may have a name that the loader can be told where that of the directory itself is none.
-        Some((directory, Some(link))) if is_awkward(&directory) && !is_awkward(&link) => Ok(link),
-        Some((directory, _)) => Ok(directory),
-        _ => Err(candidates.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(" or ")),
+        Some((directory, Some(link))) if is_awkward(&directory) && !is_awkward(&link) => link,
+        Some((directory, _)) => directory,
+        None => return Err(NoLibrary::Absent { looked }),
+    };
+    match trust::objection(&directory.join(LIBRARY)) {
+        None => Ok(directory),
+        Some(why) => Err(NoLibrary::Unsafe { directory, why }),
     }
 }
 
@@ -324,10 +396,16 @@ fn is_awkward(directory: &Path) -> bool {
     [preload::PATH, preload::LIST].iter().any(|separators| preload::is_split(directory, separators))
 }
 
-/// `target/shim` beside `target/release/cpumgr`; `lib/nanos` beside `bin/cpumgr`.
+/// `lib/nanos` beside `bin/cpumgr`, `target/shim` beside `target/release/cpumgr`; beside a program anywhere else stands nothing of ours.
 fn beside_program(exe: &Path) -> Vec<PathBuf> {
-    let above = exe.parent().and_then(Path::parent);
-    above.map(|above| vec![above.join("shim"), above.join("lib/nanos")]).unwrap_or_default()
+    let directory = exe.parent();
+    let above = directory.and_then(Path::parent);
+    let is_called = |path: Option<&Path>, name: &str| path.and_then(Path::file_name).is_some_and(|it| it == name);
+    match above {
+        Some(above) if is_called(directory, "bin") => vec![above.join("lib/nanos")],
+        Some(above) if is_called(Some(above), "target") => vec![above.join("shim")],
+        _ => Vec::new(),
+    }
 }
 
 /// A search path with `directory` in front. An empty part would mean the current directory: none is made.
@@ -352,17 +430,20 @@ mod tests {
     }
 
     #[test]
-    fn the_library_is_looked_for_beside_the_program() {
-        let places = beside_program(Path::new("/x/target/release/cpumgr"));
-        assert_eq!(places, [PathBuf::from("/x/target/shim"), "/x/target/lib/nanos".into()]);
-        let places = beside_program(Path::new("/usr/bin/cpumgr"));
-        assert_eq!(places[1], PathBuf::from("/usr/lib/nanos"));
+    fn the_library_is_looked_for_where_the_program_is_installed_or_built_and_nowhere_else() {
+        let of = |exe: &str| beside_program(Path::new(exe));
+        assert_eq!(of("/x/target/release/cpumgr"), [PathBuf::from("/x/target/shim")]);
+        assert_eq!(of("/usr/bin/cpumgr"), [PathBuf::from("/usr/lib/nanos")]);
+        for elsewhere in ["/tmp/app/cpumgr", "/scratch/me/cpumgr", "/opt/cpumgr", "/cpumgr"] {
+            assert!(of(elsewhere).is_empty(), "{elsewhere}");
+        }
     }
 
     #[test]
     fn a_directory_without_the_library_is_named() {
         let dir = tempfile::tempdir().unwrap();
-        assert_eq!(library_directory(Some(dir.path())), Err(dir.path().display().to_string()));
+        let looked = dir.path().display().to_string();
+        assert_eq!(library_directory(Some(dir.path())), Err(NoLibrary::Absent { looked }));
         std::fs::write(dir.path().join(LIBRARY), "").unwrap();
         assert!(library_directory(Some(dir.path())).is_ok());
     }

@@ -20,6 +20,7 @@ use std::time::Duration;
 
 use arena::global::State;
 use arena::manager::GlobalPage;
+use arena::message::Narrow;
 use platform::affinity::CpuSet;
 use platform::clock::monotonic_ns;
 use platform::{SysError, SysResult, process};
@@ -51,6 +52,7 @@ mod publishing;
 mod queue;
 mod report;
 mod seam;
+mod setup;
 mod strangers;
 mod usage;
 
@@ -58,55 +60,13 @@ use connection::Connection;
 use deadlines::{Due, Pace};
 pub use queue::MAX_PLACES;
 use seam::Fault;
+pub use setup::{Ended, Settings, Setup};
 
 /// Programs that are managed at once.
 pub const MAX_PROGRAMS: usize = 512;
 /// Programs take a manager for hung that was silent for the longer of this and ten quanta (`arena::client`); it gives
 /// a sign of life four times as often.
 const SILENCE_NS: u64 = 1_000_000_000;
-
-/// What the scheduler is started with.
-pub struct Setup {
-    /// The right to the socket.
-    pub instance: Instance,
-    /// Its listener.
-    pub listener: OwnedFd,
-    /// What the scheduler waits for; made before any thread, for the signals' sake.
-    pub reactor: Reactor,
-    /// The books.
-    pub ledger: Ledger,
-    /// The managed processors.
-    pub cpus: CpuSet,
-    /// Where the trace goes.
-    pub trace: Option<Trace>,
-    /// How long a manager without programs stays; `None` for ever.
-    pub idle_exit: Option<Duration>,
-    /// The time between asking for a processor and squeezing.
-    pub grace: Duration,
-    /// The calls that act upon threads of programs.
-    pub kernel: Box<dyn Kernel>,
-    /// How many programs may run at once; `None`: any number.
-    pub level: Option<u32>,
-    /// Every user's programs may come, and not only those of its own.
-    pub public: bool,
-    /// Programs may pass processors to each other.
-    pub domain: bool,
-    /// Where programs that do not obey are fenced in.
-    pub fences: Option<Fences>,
-    /// Processors on which others run are left to them.
-    pub heeds_strangers: bool,
-}
-
-/// Why the scheduler ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
-    /// A signal.
-    Signal,
-    /// Nobody came.
-    Idle,
-    /// Its socket file is gone.
-    Displaced,
-}
 
 /// The scheduler's state.
 pub struct Server {
@@ -160,6 +120,10 @@ pub struct Server {
     next_beat: u64,
     started: u64,
     doorman: Doorman,
+    narrow: Option<Narrow>,
+    kept: Vec<String>,
+    /// It was told to end, after this pass.
+    over: Option<Ended>,
     /// Held to the end: removes the socket file.
     instance: Instance,
 }
@@ -225,6 +189,9 @@ impl Server {
             idle_since: now,
             next_beat: now,
             started: now,
+            narrow: setup.narrow,
+            kept: setup.kept,
+            over: None,
             instance: setup.instance,
         })
     }
@@ -247,6 +214,9 @@ impl Server {
             }
             events.clear();
         };
+        if !matches!(ended, Ended::Restarts(_)) {
+            self.let_all_go();
+        }
         self.end();
         Ok(ended)
     }
@@ -278,7 +248,7 @@ impl Server {
         if self.stirred {
             self.note_due();
         }
-        Ok(None)
+        Ok(self.over.take())
     }
 
     fn take(&mut self, event: Event, now: u64) -> SysResult<()> {
@@ -461,7 +431,6 @@ impl Server {
 
     /// Says goodbye and ends.
     fn end(mut self) {
-        self.let_all_go();
         self.note_masks();
         // As long as the socket is ours so is the file beside it.
         drop(self.keeper.take());
@@ -494,6 +463,7 @@ impl Server {
                 cpus: self.cpus.iter().map(|cpu| cpu.0).collect(),
                 shared: false,
                 lost: 0,
+                gone: 0,
             });
         }
     }

@@ -4,7 +4,9 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use arena::client::{ConnectError, Connection, SYSTEM_SOCKET, SocketChoice, find_socket, user_socket};
+use arena::client::{
+    ConnectError, Connection, InTheWay, SYSTEM_SOCKET, SocketChoice, find_socket, in_the_way, user_socket,
+};
 
 use crate::daemon::absolute;
 use crate::error::{Error, is_absent};
@@ -43,10 +45,37 @@ pub fn to_ask(named: Option<&Path>) -> Result<PathBuf, Error> {
     match choice(named) {
         SocketChoice::Explicit(path) | SocketChoice::Found(path) => absolute(&path),
         SocketChoice::Off => Err(Error::NoManager { looked: "NANOS_CPUMGR=off".into() }),
-        SocketChoice::None => Err(Error::NoManager {
-            looked: format!("neither {SYSTEM_SOCKET} nor {} is there", user_socket().display()),
-        }),
+        SocketChoice::None => Err(no_manager(&user_socket(), &in_the_way())),
     }
+}
+
+/// There is none at any usual place; `own` is where this user's would be.
+fn no_manager(own: &Path, obstacles: &[InTheWay]) -> Error {
+    let looked = format!("neither {SYSTEM_SOCKET} nor {} is there", own.display());
+    let said = said_of(obstacles);
+    // Where every place is taken, the usual one is, too.
+    if obstacles.iter().any(|it| own.starts_with(&it.path)) {
+        return Error::NoPlace { what: said };
+    }
+    Error::NoManager { looked: if said.is_empty() { looked } else { format!("{looked}; {said}") } }
+}
+
+fn said_of(obstacles: &[InTheWay]) -> String {
+    obstacles.iter().map(InTheWay::to_string).collect::<Vec<_>>().join("; ")
+}
+
+/// What is to be said of a manager that serves or is looked for at `socket`, when it is not where this user's would usually be.
+pub fn remark(named: Option<&Path>, socket: &Path) -> Option<String> {
+    let obstacles = in_the_way();
+    let is_own =
+        matches!(choice(named), SocketChoice::Found(_) | SocketChoice::None) && socket != Path::new(SYSTEM_SOCKET);
+    (is_own && !obstacles.is_empty()).then(|| {
+        let said = said_of(&obstacles);
+        format!(
+            "{said}; the manager's socket is {}, unless --socket or NANOS_CPUMGR name another one",
+            socket.display()
+        )
+    })
 }
 
 /// The socket under which a program is to run; `None`: `NANOS_CPUMGR=off`. A system's manager comes first (two managers
@@ -124,5 +153,23 @@ mod tests {
         assert_eq!(to_serve(None, true).unwrap(), Path::new(SYSTEM_SOCKET));
         assert_eq!(to_ask(Some(path)).unwrap(), path);
         assert_eq!(to_run(Some(path)).unwrap().as_deref(), Some(path));
+    }
+
+    #[test]
+    fn that_a_manager_can_be_started_is_said_only_where_it_can() {
+        let [first, second] = ["/tmp/cpumgr-7", "/tmp/cpumgr-7-2"].map(PathBuf::from);
+        let taken = InTheWay { path: first.clone(), what: "belongs to user 8, not to user 7".into() };
+        let free = no_manager(&first.join("app.sock"), &[]).to_string();
+        assert!(free.contains("cpumgr run") && !free.contains("belongs"), "{free}");
+        let elsewhere = no_manager(&second.join("app.sock"), std::slice::from_ref(&taken)).to_string();
+        assert!(
+            elsewhere.contains("cpumgr run") && elsewhere.contains("/tmp/cpumgr-7 belongs to user 8"),
+            "{elsewhere}"
+        );
+        let nowhere = no_manager(&first.join("app.sock"), &[taken]);
+        assert_eq!(nowhere.code(), crate::error::NO_MANAGER);
+        let nowhere = nowhere.to_string();
+        assert!(!nowhere.contains("cpumgr run") && nowhere.contains("belongs to user 8"), "{nowhere}");
+        assert!(nowhere.contains("--socket"), "{nowhere}");
     }
 }

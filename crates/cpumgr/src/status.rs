@@ -6,9 +6,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use arena::client::{ConnectError, Connection};
-use arena::message::{FromManager, ProgramStatus, Status, ToManager};
+use arena::message::{FromManager, Narrow, ProgramStatus, QueuedStatus, Status, ToManager};
 use serde::Serialize;
+use unicode_width::UnicodeWidthStr;
 
+use crate::administration::{self, QueueReport};
+use crate::duration;
 use crate::libraries::{self, Mounts};
 use crate::server::MAX_PROGRAMS;
 
@@ -27,6 +30,8 @@ pub struct Report {
     pub status: Status,
     /// Its programs in order of arrival.
     pub programs: Vec<ProgramStatus>,
+    /// Who waits to be started, the next one first.
+    pub queue: Vec<QueuedStatus>,
     /// The OpenMP libraries that each program has mapped, by process: which one was really taken (D17). What the kernel
     /// shows to whoever asks for the report; nothing for processes of others.
     pub loaded: BTreeMap<i32, Vec<Library>>,
@@ -53,10 +58,11 @@ impl Report {
                 }
             }
         }
+        let QueueReport { places: queue, .. } = QueueReport::ask_on(&connection, socket)?;
         let pids = programs.iter().map(|program| program.pid).chain(status.silent.iter().copied());
         let mounts = Mounts::read();
         let loaded = pids.map(|pid| (pid, libraries::of_process(pid, &mounts))).collect();
-        Ok(Self { socket: socket.display().to_string(), status, programs, loaded })
+        Ok(Self { socket: socket.display().to_string(), status, programs, queue, loaded })
     }
 
     /// As a table for people.
@@ -67,10 +73,24 @@ impl Report {
         let (quantum, grace) = (Duration::from_nanos(*quantum_ns), Duration::from_nanos(*grace_ns));
         let mut text = format!(
             "manager {manager_pid} at {}, up {}\n\
-             policy {policy}, quantum {quantum:?}, grace {grace:?}, {processor_count} processor{plural}: {processors}\n",
+             policy {policy}, quantum {}, grace {}, {processor_count} processor{plural}: {processors}\n",
             self.socket,
             age(*uptime_ns),
+            duration::show(quantum),
+            duration::show(grace),
         );
+        if let Some(Narrow { processors, of, why, .. }) = &self.status.narrow {
+            // Writing to a string cannot fail.
+            let _written = writeln!(text, "manages {processors} of {of}: {why}");
+        }
+        if !self.status.kept.is_empty() {
+            // Writing to a string cannot fail.
+            let _written = writeln!(text, "kept of its starter: {}", self.status.kept.join(", "));
+        }
+        if let Some(level) = self.status.level {
+            // Writing to a string cannot fail.
+            let _written = writeln!(text, "at most {level} programs run at once");
+        }
         if !self.status.left.is_empty() {
             // Writing to a string cannot fail.
             let _written = writeln!(text, "left to others, who run there: {}", self.status.left);
@@ -79,23 +99,17 @@ impl Report {
             // Writing to a string cannot fail.
             let _written = writeln!(text, "fences below {fences}");
         }
-        let header = ["PID", "NAME", "REQUEST", "GRANTED", "CPUS", "SHARED", "SQUEEZED", "LIBRARY", "VPS", "AGE"];
-        let mut rows = vec![header.map(String::from)];
-        rows.extend(self.programs.iter().map(row));
-        let widths: Vec<usize> =
-            (0..header.len()).map(|column| rows.iter().map(|row| row[column].len()).max().unwrap_or(0)).collect();
         if self.programs.is_empty() {
             text.push_str("no programs\n");
-            rows.clear();
+        } else {
+            text.push_str(&table_of(&self.programs));
         }
-        for row in rows {
-            let mut line = String::new();
-            for (cell, width) in row.iter().zip(&widths) {
+        for program in &self.programs {
+            if let Some(why) = self.why_not_more(program) {
                 // Writing to a string cannot fail.
-                let _written = write!(line, "{cell:width$}  ");
+                let _written =
+                    writeln!(text, "{} asks for {} and has {}: {why}", program.pid, program.request, program.granted);
             }
-            text.push_str(line.trim_end());
-            text.push('\n');
         }
         for program in &self.programs {
             if let Some(within) = &program.within {
@@ -119,12 +133,50 @@ impl Report {
         }
         for (pid, libraries) in &self.loaded {
             if let Some(said) = says(self.status.silent.contains(pid), libraries) {
+                let reason = self.status.reasons.get(pid).map_or_else(String::new, |reason| format!("; {reason}"));
                 // Writing to a string cannot fail.
-                let _written = writeln!(text, "{pid} {said}");
+                let _written = writeln!(text, "{pid} {said}{reason}");
             }
+        }
+        if !self.queue.is_empty() {
+            text.push_str("waiting to be started:\n");
+            self.queue.iter().for_each(|place| text.push_str(&administration::place_text(place)));
         }
         text
     }
+
+    /// Why a program has fewer processors than it asks for.
+    fn why_not_more(&self, program: &ProgramStatus) -> Option<String> {
+        let Status { processor_count, processors, left, .. } = &self.status;
+        if program.granted >= program.request {
+            return None;
+        }
+        let others = self.programs.len() - 1;
+        let plural = if others == 1 { "" } else { "s" };
+        Some(match (program.within.as_ref(), others) {
+            (Some(within), _) if program.granted >= program.max => format!("it stays on {within}"),
+            _ if program.granted >= *processor_count => format!("there are no others than {processors}"),
+            _ if program.granted >= program.max => format!("it can use no more than {} here", program.max),
+            (_, 0) if !left.is_empty() => format!("{left} is left to others, who run there"),
+            (_, 0) => format!("policy {} gives it no more now", self.status.policy),
+            _ if program.shared => format!("it takes turns, beside {others} other program{plural}"),
+            _ => format!("{others} other program{plural} {} a share", if others == 1 { "has" } else { "have" }),
+        })
+    }
+}
+
+/// Programs as rows.
+fn table_of(programs: &[ProgramStatus]) -> String {
+    let header = ["PID", "NAME", "REQUEST", "GRANTED", "CPUS", "SHARED", "SQUEEZED", "WEIGHT", "LIBRARY", "VPS", "AGE"];
+    let rows: Vec<_> = std::iter::once(header.map(String::from)).chain(programs.iter().map(row)).collect();
+    let width = |column: usize| rows.iter().map(|row| row[column].width()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..header.len()).map(width).collect();
+    let line = |row: &[String; 11]| {
+        let cells =
+            row.iter().zip(&widths).map(|(cell, width)| format!("{cell}{}", " ".repeat(width - cell.width() + 2)));
+        cells.collect::<String>().trim_end().to_owned() + "\n"
+    };
+    rows.iter().map(line).collect()
 }
 
 /// What a manager says of itself, without its programs.
@@ -139,7 +191,7 @@ pub fn of_manager(socket: &Path) -> Result<Status, ConnectError> {
 fn head(connection: &Connection, socket: &Path) -> Result<Status, ConnectError> {
     connection.send(&ToManager::Status)?;
     match connection.receive()?.0 {
-        FromManager::Status(status) => Ok(status),
+        FromManager::Status(status) => Ok(*status),
         FromManager::Refused(refused) => Err(ConnectError::Refused { path: socket.to_owned(), refused }),
         other => Err(connection.broken(format!("it answered a question for its status with {other:?}"))),
     }
@@ -164,7 +216,7 @@ fn says(silent: bool, libraries: &[Library]) -> Option<String> {
     }
 }
 
-fn row(program: &ProgramStatus) -> [String; 10] {
+fn row(program: &ProgramStatus) -> [String; 11] {
     let text = |text: &str| {
         if text.is_empty() { String::from("-") } else { text.to_owned() }
     };
@@ -176,7 +228,9 @@ fn row(program: &ProgramStatus) -> [String; 10] {
         program.cpus.clone(),
         if program.shared { "yes" } else { "no" }.into(),
         program.preempted.to_string(),
-        text(&program.library),
+        program.weight.to_string(),
+        // It speaks to nobody: its threads are bound from outside.
+        if program.attached { "(attached)".into() } else { text(&program.library) },
         program.vps.to_string(),
         age(program.age_ns),
     ]
@@ -235,6 +289,10 @@ mod tests {
             program_count: 1,
             silent: vec![44],
             fences: Some("/sys/fs/cgroup/cpumgr".into()),
+            level: Some(3),
+            narrow: None,
+            kept: Vec::new(),
+            reasons: BTreeMap::from([(44, "not attached: no".into())]),
         };
         let library = |path: &str, ours: bool| Library { path: path.into(), ours };
         let loaded = BTreeMap::from([
@@ -242,20 +300,46 @@ mod tests {
             (43, Vec::new()),
             (44, vec![library("/w/libgomp-1.so", false)]),
         ]);
-        let mut report = Report { socket: "/s".into(), status, programs: vec![program], loaded };
+        let static_one = ProgramStatus {
+            pid: 51,
+            name: "计算".into(),
+            attached: true,
+            request: 3,
+            within: None,
+            shared: false,
+            preempted: 0,
+            fence: None,
+            weight: 2.5,
+            ..program.clone()
+        };
+        let place = QueuedStatus { id: 9, pid: 60, label: "ft".into(), request: 2, waits_ns: 3_000_000_000 };
+        let programs = vec![program, static_one];
+        let mut report = Report { socket: "/s".into(), status, programs, queue: vec![place], loaded };
         assert_eq!(
             report.table(),
             "manager 7 at /s, up 5ms\n\
              policy dss-ts, quantum 100ms, grace 2ms, 2 processors: 0-1\n\
+             at most 3 programs run at once\n\
              fences below /sys/fs/cgroup/cpumgr\n\
-             PID  NAME  REQUEST  GRANTED  CPUS  SHARED  SQUEEZED  LIBRARY  VPS  AGE\n\
-             42   cg    2        1        1     yes     1         -        2    1m01s\n\
+             PID  NAME  REQUEST  GRANTED  CPUS  SHARED  SQUEEZED  WEIGHT  LIBRARY     VPS  AGE\n\
+             42   cg    2        1        1     yes     1         1       -           2    1m01s\n\
+             51   计算  3        1        1     no      0         2.5     (attached)  2    1m01s\n\
+             42 asks for 2 and has 1: it takes turns, beside 1 other program\n\
+             51 asks for 3 and has 1: 1 other program has a share\n\
              42 stays on processors 1,3 (OMP_PLACES, taskset, a cpuset, an attached parent)\n\
              42 is fenced in, on processors 1: it bound itself to what was taken from it (nanos-program-7-1)\n\
              42 uses /a/libgomp.so.1; mapped and not used: /w/libgomp-1.so\n\
-             44 is not managed: it uses /w/libgomp-1.so\n"
+             44 is not managed: it uses /w/libgomp-1.so; not attached: no\n\
+             waiting to be started:\n     9  pid 60       waits 3s  ft\n"
         );
         report.programs.clear();
         assert!(report.table().contains("no programs\n42 uses /a/libgomp.so.1;"));
+        report.status.grace_ns = 900_000;
+        let (processors, of, why) = ("0".into(), "0-1".into(), "started inside cpuset /x by process 5".into());
+        report.status.narrow = Some(Narrow { processors, count: 1, of, why });
+        report.status.kept = vec!["niceness 19".into()];
+        let text = report.table();
+        assert!(text.contains("grace 900us,") && text.contains("kept of its starter: niceness 19\n"), "{text}");
+        assert!(text.contains("\nmanages 0 of 0-1: started inside cpuset /x by process 5\n"), "{text}");
     }
 }

@@ -9,7 +9,6 @@
 //! between may have given its number away, and whoever got it gets back the mask that it had.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::MetadataExt;
 
 use nix::errno::Errno;
 use nix::fcntl::{AtFlags, OFlag, openat};
@@ -17,6 +16,7 @@ use nix::sys::stat::{Mode, fstatat};
 use platform::affinity::{CpuSet, Tid};
 use platform::process::{self, Pid};
 use platform::{SysError, SysResult, fault};
+use procfs::process::Process;
 
 use crate::foreign::Times;
 use crate::kernel::Kernel;
@@ -24,11 +24,8 @@ use crate::kernel::Kernel;
 /// The process that a thread is of, if it is of user `owner` or that is the superuser: for a message, since the number may
 /// be another's when it is read.
 pub fn process_of(tid: Tid, owner: u32) -> Option<Pid> {
-    let directory = format!("/proc/{tid}");
-    let user = std::fs::metadata(&directory).ok()?.uid();
-    let status = std::fs::read_to_string(directory + "/status").ok()?;
-    let process = status.lines().find_map(|line| line.strip_prefix("Tgid:"))?.trim().parse().ok()?;
-    (owner == 0 || owner == user).then_some(Pid(process))
+    let thread = Process::new(tid.0).ok()?;
+    (owner == 0 || owner == thread.uid().ok()?).then_some(Pid(thread.status().ok()?.tgid))
 }
 
 /// The threads of a process that lives, or did.

@@ -1,17 +1,31 @@
 //! The trace: who had which processors when, as JSON lines.
 //!
 //! Each line is an object `{t_ns, event, pid, name, cpus, shared}`. Events: `start` and `stop` (the manager itself with
-//! the processors that it manages), `arrival`, `allocation` (a program's processors from now on), `exit`. Times are of
+//! the processors that it manages), `arrival`, `allocation` (a program's processors from now on), `exit`, `continued`. Times are of
 //! the monotonic clock. A thread of its own writes, so that a slow disk never stops the scheduler: a full queue drops
-//! lines, and the next line that fits says how many (`lost`).
+//! lines, and so does a full disk; the next line that fits says how many (`lost`).
+//!
+//! # Rotation
+//! A file that would grow beyond its bound becomes FILE.1, in place of the one before. The next one begins with `continued`, which is
+//! as `start` and says how many lines went with the old FILE.1 (`gone`), and with the last allocation of each program that is
+//! there, so that each file can be read for itself.
+//!
+//! # Whose file it may be
+//! A new one, or this user's own regular file with one name, which is emptied. What a link leads to, somebody else's file and a file
+//! with another name besides (a hard link) are left as they are, and the manager does not begin.
 
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::fs::{self, File, Metadata, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::{self, JoinHandle};
 
+use nix::fcntl::OFlag;
 use serde::Serialize;
+
+use crate::instance::beside;
 
 /// Lines that may wait for the disk.
 const QUEUE: usize = 4096;
@@ -30,6 +44,8 @@ pub enum Event {
     Exit,
     /// The manager ended.
     Stop,
+    /// Another file of the same trace begins.
+    Continued,
 }
 
 /// One line.
@@ -50,6 +66,9 @@ pub struct Line {
     /// Lines dropped before this one.
     #[serde(skip_serializing_if = "is_zero")]
     pub lost: u64,
+    /// Lines that were in the file which this one's predecessor replaced.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub gone: u64,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes fields by reference")]
@@ -66,14 +85,17 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Begins a trace in a new file; an old one is replaced.
+    /// Begins a trace in a file of at most `most` bytes and one more of that size; an old one is replaced, or continued.
     ///
     /// # Errors
-    /// When the file cannot be made or there is no thread.
-    pub fn create(path: &Path) -> io::Result<Self> {
-        let file = File::create(path)?;
+    /// When the file cannot be made or is none that may be replaced, or there is no thread.
+    pub fn create(path: &Path, most: u64, continues: bool) -> io::Result<Self> {
+        let mut pages = Pages::create(path, most)?;
+        if !continues {
+            pages.clear()?;
+        }
         let (sender, receiver) = sync_channel(QUEUE);
-        let writer = thread::Builder::new().name("trace".into()).spawn(move || write_lines(file, &receiver))?;
+        let writer = thread::Builder::new().name("trace".into()).spawn(move || pages.write_all(&receiver))?;
         Ok(Self { queue: Some(sender), writer: Some(writer), lost: 0 })
     }
 
@@ -91,10 +113,11 @@ impl Trace {
     /// Writes what waits and closes the file.
     ///
     /// # Errors
-    /// The first error of writing; the trace ends there.
+    /// The first error of writing, when lines are missing at the end that no later line counts.
     pub fn finish(mut self) -> io::Result<()> {
         self.queue = None;
         match self.writer.take().map(JoinHandle::join) {
+            Some(Ok(Ok(()))) if self.lost > 0 => Err(missing(self.lost, "the disk was too slow")),
             Some(Ok(result)) => result,
             Some(Err(_)) => Err(io::Error::other("the trace's writer panicked")),
             None => Ok(()),
@@ -102,46 +125,258 @@ impl Trace {
     }
 }
 
-fn write_lines(file: File, queue: &Receiver<Line>) -> io::Result<()> {
-    let mut out = BufWriter::new(file);
-    while let Ok(first) = queue.recv() {
-        for line in std::iter::once(first).chain(queue.try_iter()) {
-            serde_json::to_writer(&mut out, &line)?;
-            out.write_all(b"\n")?;
-        }
-        // Whoever looks at the file while programs run sees whole lines.
-        out.flush()?;
+fn missing(lines: u64, why: impl std::fmt::Display) -> io::Error {
+    io::Error::other(format!("its last {lines} lines are missing: {why}"))
+}
+
+/// The file, and the one before it.
+#[derive(Debug)]
+struct Pages {
+    path: PathBuf,
+    most: u64,
+    file: File,
+    /// Bytes of whole lines, and lines.
+    length: u64,
+    lines: u64,
+    /// Lines of the file before.
+    before: u64,
+    /// Lines that could not be written since the last one that was, and why the first of them could not.
+    lost: u64,
+    why: Option<io::Error>,
+    /// The manager itself, and the last allocation of who is there.
+    manager: Option<Line>,
+    there: BTreeMap<i32, Line>,
+}
+
+impl Pages {
+    /// What stands in the file stays.
+    fn create(path: &Path, most: u64) -> io::Result<Self> {
+        let file = open(path)?;
+        let length = file.metadata()?.len();
+        let (manager, there, why) = (None, BTreeMap::new(), None);
+        Ok(Self { path: path.to_owned(), most, file, length, lines: 0, before: 0, lost: 0, why, manager, there })
     }
-    Ok(())
+
+    fn clear(&mut self) -> io::Result<()> {
+        (self.length, self.lines) = (0, 0);
+        self.file.set_len(0)
+    }
+
+    fn write_all(&mut self, queue: &Receiver<Line>) -> io::Result<()> {
+        while let Ok(line) = queue.recv() {
+            self.write(line);
+        }
+        match self.why.take() {
+            Some(why) if self.lost > 0 => Err(missing(self.lost, why)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes a line, or counts it.
+    fn write(&mut self, mut line: Line) {
+        match line.event {
+            Event::Start => self.manager = Some(line.clone()),
+            Event::Allocation => drop(self.there.insert(line.pid, line.clone())),
+            Event::Exit => drop(self.there.remove(&line.pid)),
+            Event::Arrival | Event::Stop | Event::Continued => {}
+        }
+        line.lost += self.lost;
+        if let Err(error) = self.append(&line) {
+            if self.why.is_none() {
+                tracing::warn!(%error, path = %self.path.display(), "lines of the trace are lost; the next one that fits says how many");
+            }
+            self.lost += 1;
+            self.why.get_or_insert(error);
+        } else {
+            self.lost = 0;
+            self.why = None;
+        }
+    }
+
+    fn append(&mut self, line: &Line) -> io::Result<()> {
+        let mut text = serde_json::to_vec(line)?;
+        text.push(b'\n');
+        if self.length > 0 && self.length + text.len() as u64 > self.most {
+            self.turn(line.t_ns)?;
+        }
+        self.put(&text)
+    }
+
+    /// Whole lines only: what a full disk cut off is taken away again.
+    fn put(&mut self, text: &[u8]) -> io::Result<()> {
+        let written = self.file.write_all(text);
+        if written.is_err() {
+            // What stays is half a line, which no reader takes for one.
+            let _cut: io::Result<()> = self.file.set_len(self.length);
+        } else {
+            self.length += text.len() as u64;
+            self.lines += 1;
+        }
+        written
+    }
+
+    /// Begins the next file.
+    fn turn(&mut self, now: u64) -> io::Result<()> {
+        let old = beside(&self.path, ".1");
+        match fs::symlink_metadata(&self.path) {
+            Ok(data) if is_same(&data, &self.file.metadata()?) => {
+                match fs::symlink_metadata(&old) {
+                    Ok(there) => {
+                        may_replace(&there).map_err(|error| io::Error::other(format!("{}: {error}", old.display())))?
+                    }
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                    Err(error) => return Err(error),
+                }
+                fs::rename(&self.path, &old)?;
+            }
+            Ok(_) => return Err(io::Error::other(format!("another file stands at {}", self.path.display()))),
+            // Somebody has moved it, or the file after it could not be made at the last attempt.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+        self.file = open(&self.path)?;
+        self.file.set_len(0)?;
+        let gone = std::mem::replace(&mut self.before, std::mem::take(&mut self.lines));
+        self.length = 0;
+        let manager = self.manager.iter().map(|line| Line { event: Event::Continued, gone, ..line.clone() });
+        let first: Vec<Line> =
+            manager.chain(self.there.values().cloned()).map(|line| Line { t_ns: now, lost: 0, ..line }).collect();
+        for line in first {
+            let mut text = serde_json::to_vec(&line)?;
+            text.push(b'\n');
+            self.put(&text)?;
+        }
+        Ok(())
+    }
+}
+
+/// A new file, or an own one.
+fn open(path: &Path) -> io::Result<File> {
+    // A pipe would be waited for, and a terminal become ours.
+    let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_NOCTTY | OFlag::O_CLOEXEC;
+    let opened = OpenOptions::new().append(true).create(true).mode(0o644).custom_flags(flags.bits()).open(path);
+    let file = opened.map_err(|error| match error.raw_os_error() {
+        Some(nix::libc::ELOOP) => {
+            io::Error::new(error.kind(), "it is a symbolic link, which a trace does not follow; name the file itself")
+        }
+        _ => error,
+    })?;
+    may_replace(&file.metadata()?)?;
+    Ok(file)
+}
+
+fn may_replace(data: &Metadata) -> io::Result<()> {
+    let me = nix::unistd::geteuid().as_raw();
+    let what = match (data.is_file(), data.uid() == me, data.nlink()) {
+        (false, ..) => "it is no regular file".to_owned(),
+        (_, false, _) => format!("it belongs to user {}, not to user {me}", data.uid()),
+        (.., 2..) => "it has another name besides, so that it may be another file's content (a hard link)".to_owned(),
+        _ => return Ok(()),
+    };
+    Err(io::Error::new(
+        io::ErrorKind::PermissionDenied,
+        format!("{what}; a trace replaces only files of one's own: name another one"),
+    ))
+}
+
+fn is_same(one: &Metadata, other: &Metadata) -> bool {
+    (one.dev(), one.ino()) == (other.dev(), other.ino())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn line(t_ns: u64, event: Event, pid: i32) -> Line {
+        Line { t_ns, event, pid, name: "cg".into(), cpus: vec![0, 1], shared: false, lost: 0, gone: 0 }
+    }
+
+    fn read(path: &Path) -> Vec<serde_json::Value> {
+        fs::read_to_string(path).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
     #[test]
     fn lines_are_in_the_file_when_it_is_finished() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("trace.jsonl");
-        let mut trace = Trace::create(&path).unwrap();
-        for t_ns in 0..3 {
-            let name = String::from("cg");
-            trace.write(Line {
-                t_ns,
-                event: Event::Allocation,
-                pid: 7,
-                name,
-                cpus: vec![0, 1],
-                shared: false,
-                lost: 0,
-            });
-        }
+        fs::write(&path, "an old one").unwrap();
+        let mut trace = Trace::create(&path, 1 << 20, false).unwrap();
+        (0..3).for_each(|t_ns| trace.write(line(t_ns, Event::Allocation, 7)));
         trace.finish().unwrap();
-        let text = std::fs::read_to_string(&path).unwrap();
+        let text = fs::read_to_string(&path).unwrap();
         assert_eq!(text.lines().count(), 3);
         assert_eq!(
             text.lines().next(),
             Some(r#"{"t_ns":0,"event":"allocation","pid":7,"name":"cg","cpus":[0,1],"shared":false}"#)
         );
+    }
+
+    #[test]
+    fn a_trace_keeps_to_two_files_of_its_bound_and_each_of_them_says_who_is_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("t");
+        let mut pages = Pages::create(&path, 2000).unwrap();
+        pages.write(line(0, Event::Start, 1));
+        pages.write(line(1, Event::Allocation, 7));
+        pages.write(line(2, Event::Allocation, 8));
+        pages.write(line(3, Event::Exit, 8));
+        let others: u64 = 200;
+        (0..others).for_each(|t_ns| pages.write(line(10 + t_ns, Event::Arrival, 9)));
+        let (last, before) = (read(&path), read(&beside(&path, ".1")));
+        assert!(fs::metadata(&path).unwrap().len() <= 2000 && fs::metadata(beside(&path, ".1")).unwrap().len() <= 2000);
+        for file in [&last, &before] {
+            assert_eq!((&file[0]["event"], &file[0]["cpus"][1]), (&"continued".into(), &1.into()));
+            assert_eq!((&file[1]["event"], &file[1]["pid"]), (&"allocation".into(), &7.into()));
+            assert_ne!(file[2]["pid"], 8, "it has left");
+        }
+        // All that is in neither file is counted in one of those that were: here by the one that replaced the last.
+        assert_eq!(last[0]["gone"].as_u64().unwrap(), before.len() as u64, "files of the same length");
+        assert_eq!(last.last().unwrap()["t_ns"], 10 + others - 1);
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_counted_by_the_next_line_that_can() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("t");
+        let mut pages = Pages::create(&path, 1 << 20).unwrap();
+        pages.write(line(0, Event::Start, 1));
+        let full = File::open(&path).unwrap();
+        let writable = std::mem::replace(&mut pages.file, full);
+        pages.write(line(1, Event::Arrival, 7));
+        pages.write(line(2, Event::Allocation, 7));
+        pages.file = writable;
+        pages.write(line(3, Event::Exit, 7));
+        let lines = read(&path);
+        assert_eq!((lines.len(), &lines[1]["lost"]), (2, &2.into()));
+
+        pages.file = File::open(&path).unwrap();
+        let (sender, receiver) = sync_channel(4);
+        sender.send(line(4, Event::Stop, 1)).unwrap();
+        drop(sender);
+        let error = pages.write_all(&receiver).unwrap_err().to_string();
+        assert!(error.contains("its last 1 lines are missing"), "{error}");
+    }
+
+    #[test]
+    fn only_a_file_of_ones_own_is_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let [precious, link, hard, fifo] = ["precious", "link", "hard", "fifo"].map(|name| dir.path().join(name));
+        fs::write(&precious, "precious").unwrap();
+        std::os::unix::fs::symlink(&precious, &link).unwrap();
+        nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let refused = |path: &Path| Trace::create(path, 1 << 20, false).unwrap_err().to_string();
+        assert!(refused(&link).contains("symbolic link"));
+        fs::hard_link(&precious, &hard).unwrap();
+        assert!(refused(&hard).contains("hard link"));
+        refused(&fifo);
+        refused(Path::new("/dev/null"));
+        if nix::unistd::geteuid().is_root() {
+            let theirs = dir.path().join("theirs");
+            fs::write(&theirs, "precious").unwrap();
+            nix::unistd::chown(&theirs, Some(nix::unistd::Uid::from_raw(1002)), None).unwrap();
+            assert!(refused(&theirs).contains("belongs to user 1002"));
+            assert_eq!(fs::read_to_string(&theirs).unwrap(), "precious");
+        }
+        assert_eq!(fs::read_to_string(&precious).unwrap(), "precious");
     }
 }

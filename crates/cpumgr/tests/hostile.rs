@@ -76,7 +76,7 @@ fn descriptors_sent_to_the_manager_are_refused_and_none_becomes_its_own() {
     let packet = message::encode(&ToManager::Announce { attach: true }).unwrap();
     let socket = connection(&manager.socket());
     fdpass::send(&socket, &packet, &[]).unwrap();
-    assert_eq!(answer(&socket), Some(FromManager::Announced));
+    assert_eq!(answer(&socket), Some(FromManager::Announced { narrow: None }));
     let before = count();
     // As many as the kernel lets a message carry, past the checks of `send`.
     let raw: Vec<_> = (0..253).map(|at| if at % 2 == 0 { end.as_raw_fd() } else { other.as_raw_fd() }).collect();
@@ -88,7 +88,7 @@ fn descriptors_sent_to_the_manager_are_refused_and_none_becomes_its_own() {
             // Linux 6.16: refused at the sender, who may go on without them.
             Err(Errno::EPERM) => {
                 fdpass::send(&socket, &packet, &[]).unwrap();
-                assert_eq!(answer(&socket), Some(FromManager::Announced));
+                assert_eq!(answer(&socket), Some(FromManager::Announced { narrow: None }));
             }
             sent => {
                 sent.unwrap();

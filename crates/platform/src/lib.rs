@@ -30,6 +30,7 @@ pub mod scheduling;
 pub mod shm;
 pub mod skip;
 pub mod stack;
+pub mod standing;
 pub mod sync;
 pub mod topology;
 

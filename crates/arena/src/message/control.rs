@@ -48,6 +48,14 @@ pub enum Control {
         /// Its number.
         pid: i32,
     },
+    /// The manager shall end.
+    Stop {
+        /// Only if nobody but the asker needs it.
+        #[serde(default)]
+        if_idle: bool,
+    },
+    /// The manager shall begin anew, with what is in force now; programs go on, and are taken in again.
+    Restart,
     /// One that waits shall not be started.
     Cancel {
         /// Its number.

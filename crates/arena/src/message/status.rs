@@ -42,6 +42,31 @@ pub struct Status {
     /// The control group below which programs that do not obey are fenced in, escaped; `None`: nobody is.
     #[serde(default)]
     pub fences: Option<String>,
+    /// Programs that may run at once; `None`: any number.
+    #[serde(default)]
+    pub level: Option<u32>,
+    /// Its starter left it fewer processors than the machine has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub narrow: Option<Narrow>,
+    /// What else it kept of its starter and could not let go of, a phrase each.
+    #[serde(default)]
+    pub kept: Vec<String>,
+    /// Why processes of `silent` are not managed, where the manager knows, escaped.
+    #[serde(default)]
+    pub reasons: BTreeMap<i32, String>,
+}
+
+/// A manager that its starter left fewer processors than the machine has.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Narrow {
+    /// The processors that it manages, as a kernel list.
+    pub processors: String,
+    /// Their number.
+    pub count: u32,
+    /// Those that the machine has, as a kernel list.
+    pub of: String,
+    /// What holds it there, and whose that is, escaped: "started inside ...".
+    pub why: String,
 }
 
 /// A part of a status report.

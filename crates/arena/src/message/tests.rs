@@ -86,6 +86,52 @@ fn a_status_packet_fits_whatever_the_names_are() {
     assert!(one <= MAX_MESSAGE && all <= MAX_MESSAGE, "{one} {all}");
 }
 
+/// The longest list of 1024 processors: every second one.
+fn longest_list() -> String {
+    (0..1024).step_by(2).map(|cpu| cpu.to_string()).collect::<Vec<_>>().join(",")
+}
+
+fn narrow() -> Narrow {
+    Narrow { processors: longest_list(), count: u32::MAX, of: longest_list(), why: "\\".repeat(340) }
+}
+
+#[test]
+fn the_head_of_a_report_fits_with_as_many_silent_processes_and_reasons_as_there_can_be() {
+    let head = Status {
+        manager_pid: i32::MIN,
+        uptime_ns: u64::MAX,
+        policy: "a policy".into(),
+        parameters: (0..16).map(|number| (format!("parameter-{number}"), "18446744073709551615ns".into())).collect(),
+        quantum_ns: u64::MAX,
+        grace_ns: u64::MAX,
+        processors: longest_list(),
+        processor_count: u32::MAX,
+        left: longest_list(),
+        waiting: u32::MAX,
+        program_count: u32::MAX,
+        silent: vec![i32::MIN; 512],
+        fences: Some("\\".repeat(500)),
+        level: Some(u32::MAX),
+        narrow: Some(narrow()),
+        kept: vec!["a limit of 18446744073709551615 bytes of address space".into(); 9],
+        // Each is cut at 100 characters.
+        reasons: (0..32).map(|number| (i32::MIN + number, "\\".repeat(100))).collect(),
+    };
+    let packet = encode(&FromManager::Status(Box::new(head))).unwrap();
+    assert!(packet.len() <= MAX_MESSAGE, "{}", packet.len());
+}
+
+#[test]
+fn an_announcement_is_answered_as_before_where_there_is_nothing_to_add() {
+    let packet = encode(&FromManager::Announced { narrow: None }).unwrap();
+    assert_eq!(String::from_utf8(packet.clone()).unwrap(), r#"{"version":1,"type":"announced"}"#);
+    assert_eq!(decode::<FromManager>(&packet).unwrap(), FromManager::Announced { narrow: None });
+    let more = FromManager::Announced { narrow: Some(narrow()) };
+    let packet = encode(&more).unwrap();
+    assert!(packet.len() <= MAX_MESSAGE);
+    assert_eq!(decode::<FromManager>(&packet).unwrap(), more);
+}
+
 #[test]
 fn a_packet_of_the_queue_fits_whatever_the_labels_are() {
     let label = "\\u{10ffff}".repeat(64);

@@ -147,7 +147,7 @@ impl Client {
         match answer {
             Answer::Messages(messages) => {
                 for message in messages {
-                    let becomes = matches!(message, FromManager::Announced | FromManager::Queued { .. });
+                    let becomes = matches!(message, FromManager::Announced { .. } | FromManager::Queued { .. });
                     self.say(&message).await?;
                     if becomes {
                         self.others.leave(self.serial);

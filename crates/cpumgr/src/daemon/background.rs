@@ -10,9 +10,10 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 
@@ -20,9 +21,27 @@ use super::Options;
 use crate::cli::{Strangers, Threads};
 use crate::error::{Error, FAILED};
 use crate::instance::{beside, prepare_directory};
+use crate::server::Settings;
 
 /// What the detached manager says when it answers.
 const READY: &str = "ready\n";
+/// What a manager that serves everybody keeps of its starter's environment: where to find things, what it logs, and what the tools of
+/// its developers set.
+const KEPT: [&str; 13] = [
+    "PATH",
+    "HOME",
+    "USER",
+    "LANG",
+    "XDG_RUNTIME_DIR",
+    "DBUS_SESSION_BUS_ADDRESS",
+    "CPUMGR_LOG",
+    "RUST_BACKTRACE",
+    "RUST_LOG",
+    "NANOS_FAULT",
+    "ASAN_OPTIONS",
+    "TSAN_OPTIONS",
+    "LLVM_PROFILE_FILE",
+];
 /// A log longer than this is put aside when the next manager starts.
 const MAX_LOG: u64 = 1 << 20;
 
@@ -35,27 +54,55 @@ pub fn start(options: &Options) -> Result<(), Error> {
     let (log_path, log) = open_log(&options.socket)?;
     let exe = own_program()?;
     keep_descriptors_from_children();
-    let mut command = Command::new(&exe);
-    command.arg("daemon").arg("--detached").args(arguments(options));
-    let failed = |source| Error::Io { what: "cannot start", path: exe.clone(), source };
-    let mut child = command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::from(log))
-        .current_dir("/")
-        .spawn()
-        .map_err(failed)?;
-    let mut said = String::new();
-    if let Some(mut pipe) = child.stdout.take() {
-        pipe.read_to_string(&mut said).map_err(failed)?;
+    // One that serves everybody afterwards does not end with its starter's session, nor live in its control group.
+    let scope = options.widen.then(systemd_run).flatten();
+    let mut outcome = None;
+    if let Some(systemd_run) = scope {
+        let mut command = Command::new(systemd_run);
+        command.args(["--user", "--scope", "--quiet", "--collect", "--"]).arg(&exe);
+        // Without a word and without success it was no manager that ended: it is started without.
+        outcome =
+            launch(command, options, &log).ok().filter(|(said, status)| status.is_none() || !said.trim().is_empty());
     }
-    if said == READY {
-        return Ok(());
-    }
-    let status = child.wait().map_err(failed)?;
+    let outcome = match outcome {
+        Some(outcome) => Ok(outcome),
+        None => launch(Command::new(&exe), options, &log),
+    };
+    let (said, status) = outcome.map_err(|source| Error::Io { what: "cannot start", path: exe, source })?;
+    let Some(status) = status else { return Ok(()) };
     let code = status.code().and_then(|code| u8::try_from(code).ok()).filter(|code| *code != 0).unwrap_or(FAILED);
     let message = if said.trim().is_empty() { format!("it ended with {status}") } else { said.trim().to_owned() };
     Err(Error::Start { message, code, log: log_path })
+}
+
+/// Runs `command`, which becomes the manager; its words, and how it ended if it is not ready.
+fn launch(mut command: Command, options: &Options, log: &File) -> io::Result<(String, Option<ExitStatus>)> {
+    command.arg("daemon").arg("--detached").args(arguments(options));
+    if options.widen {
+        command.env_clear().envs(KEPT.iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
+    }
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::from(log.try_clone()?)).current_dir("/");
+    let mut child = command.spawn()?;
+    let mut said = String::new();
+    if let Some(mut pipe) = child.stdout.take() {
+        pipe.read_to_string(&mut said)?;
+    }
+    if said == READY {
+        return Ok((said, None));
+    }
+    child.wait().map(|status| (said, Some(status)))
+}
+
+/// `systemd-run`, where this user has a service manager that starts a scope: a control group beside that of the session.
+fn systemd_run() -> Option<PathBuf> {
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from)?;
+    let is_own = fs::metadata(&runtime).is_ok_and(|data| data.uid() == nix::unistd::geteuid().as_raw());
+    let speaks = ["systemd/private", "bus"].iter().any(|name| runtime.join(name).exists());
+    if !is_own || !speaks {
+        return None;
+    }
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|directory| directory.join("systemd-run")).find(|program| program.is_file())
 }
 
 /// [`start`] in a process of its own, so that the manager does not become a child of this one.
@@ -136,6 +183,7 @@ fn arguments(options: &Options) -> Vec<std::ffi::OsString> {
     push("--idle-exit", idle.into());
     if let Some(trace) = &options.trace {
         push("--trace", trace.clone().into());
+        push("--trace-size", options.trace_size.to_string().into());
     }
     if let Some(group) = &options.fence {
         push("--fence", group.clone().into());
@@ -149,7 +197,32 @@ fn arguments(options: &Options) -> Vec<std::ffi::OsString> {
     if options.widen {
         arguments.push("--widen".into());
     }
+    if options.continues {
+        arguments.push("--continues".into());
+    }
+    if let Some(starter) = options.starter {
+        arguments.extend(["--starter".into(), starter.to_string().into()]);
+    }
+    for (key, value) in &options.parameters {
+        arguments.extend(["--parameter".into(), format!("{key}={value}").into()]);
+    }
     arguments
+}
+
+/// This process becomes the next manager, with `settings`. Returns only when that fails. Its number, its log and its place in a
+/// service stay what they are; the program may be a newer one.
+pub fn begin_anew(options: &Options, settings: Settings) -> Error {
+    let Settings { policy, parameters, quantum, grace, level } = settings;
+    let options =
+        Options { policy, parameters, quantum, grace, level, continues: options.trace.is_some(), ..options.clone() };
+    match own_program() {
+        Ok(path) => {
+            tracing::info!(program = %path.display(), "the manager begins anew");
+            let source = Command::new(&path).arg("daemon").args(arguments(&options)).exec();
+            Error::Io { what: "cannot start", path, source }
+        }
+        Err(error) => error,
+    }
 }
 
 fn open_log(socket: &Path) -> Result<(PathBuf, File), Error> {
@@ -175,7 +248,11 @@ fn open_log(socket: &Path) -> Result<(PathBuf, File), Error> {
 /// # Errors
 /// Without /proc.
 pub fn own_program() -> Result<PathBuf, Error> {
-    std::env::current_exe().map_err(|source| Error::Io { what: "cannot find", path: "this program".into(), source })
+    let own = std::env::current_exe();
+    let own = own.map_err(|source| Error::Io { what: "cannot find", path: "this program".into(), source })?;
+    // A newer one may stand where this one stood: the kernel says so at the end of its name.
+    let replaced = own.to_str().and_then(|path| path.strip_suffix(" (deleted)")).map(PathBuf::from);
+    Ok(replaced.filter(|path| path.is_file() && !own.exists()).unwrap_or(own))
 }
 
 /// Marks every descriptor but the standard ones as not to be inherited: a manager that outlives its starter must not

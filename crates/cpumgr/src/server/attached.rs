@@ -21,7 +21,7 @@
 //! # Not here
 //! Processes that an attached one starts: they inherit its mask and keep it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
 
 use arena::message::ProgramStatus;
@@ -354,7 +354,18 @@ impl Server {
         }
         self.stirred = true;
         let mut several = Vec::new();
+        // Who has registered meanwhile, or was attached by hand.
+        let registered = self.connections.values().filter(|it| it.program.is_some()).map(|it| it.peer.pid);
+        let managed: BTreeSet<Pid> = registered.chain(self.attached.values().map(|it| it.pid)).collect();
         for connection in self.connections.values_mut() {
+            if managed.contains(&connection.peer.pid) {
+                // A program that becomes another one by exec registers anew, or comes to be looked at as it is.
+                if let Some(look) = connection.look.as_mut().filter(|look| look.at <= now) {
+                    look.pause = LAST_LOOK;
+                    look.at = now + LAST_LOOK;
+                }
+                continue;
+            }
             let Some(look) = connection.look.as_mut().filter(|look| look.at <= now) else { continue };
             look.pause = (look.pause * 2).min(LAST_LOOK);
             look.at = now + look.pause;
@@ -368,6 +379,7 @@ impl Server {
             if let Err(reason) = self.attach(uid, pid, now) {
                 // It runs on as it is.
                 tracing::info!(pid = pid.0, reason, "an announced process with several threads is not attached");
+                self.note_reason(pid, &format!("not attached: {reason}"));
             }
         }
     }

@@ -4,13 +4,14 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use arena::message::{FromManager, Refused, RefusedCode, Register, ToManager};
 use platform::SysResult;
-use platform::process::Peer;
+use platform::process::{Peer, Pid};
 use policies::{AppId, Cause};
 
 use super::places::MAX_OF_USER;
 use super::program::Program;
 use super::{MAX_PROGRAMS, Server};
 use crate::api::{Answer, Call, Mailbox, Post};
+use crate::escape::escape;
 use crate::reactor::{Reactor, Role};
 use crate::trace;
 
@@ -20,6 +21,9 @@ const FIRST_LOOK: u64 = 200_000_000;
 
 /// Characters of a refusal: each takes at most 12 bytes of the 32 KiB of a packet.
 const MAX_REASON: usize = 2000;
+
+/// Characters of a reason that stands in the report, of which there may be hundreds in one packet.
+const MAX_NOTE: usize = 100;
 
 /// When an announced process is looked at again.
 #[derive(Clone, Copy, Debug)]
@@ -48,6 +52,8 @@ pub(super) struct Connection {
     pub(super) look: Option<Look>,
     /// The share of its program relative to others.
     pub(super) weight: f64,
+    /// Why its process is not managed, though it was announced.
+    pub(super) reason: Option<String>,
     /// What it registered.
     pub(super) program: Option<Program>,
 }
@@ -72,6 +78,11 @@ impl Connection {
     /// It has closed its end, by exec: its process lives on.
     pub(super) fn has_left(&self) -> bool {
         self.mailbox.is_none()
+    }
+
+    /// Why its threads are not managed from outside, where its starter said so.
+    pub(super) fn is_left_alone(&self) -> Option<String> {
+        (!self.attach).then(|| "started with --no-attach".into())
     }
 
     /// Waits for the end of the process too.
@@ -102,6 +113,7 @@ impl Server {
                     attach: false,
                     look: None,
                     weight: 1.0,
+                    reason: None,
                     program: None,
                 };
                 self.connections.insert(serial, connection);
@@ -149,7 +161,8 @@ impl Server {
         self.becomes_program(serial, attach);
         let watched = self.connections.get_mut(&serial).map_or(Ok(()), |it| it.watch(&self.reactor));
         self.check(serial, watched);
-        self.say(serial, vec![FromManager::Announced]);
+        let narrow = self.narrow.clone();
+        self.say(serial, vec![FromManager::Announced { narrow }]);
     }
 
     /// Processes that said that they are going to be programs, and those that are after that.
@@ -270,9 +283,17 @@ impl Server {
             // What it said may be in it: with all escaped, it must fit a packet.
             let reason: String = reason.chars().take(MAX_REASON).collect();
             tracing::warn!(pid, uid, ?code, reason, "a client is refused");
+            self.note_reason(Pid(pid), &reason);
             self.say(serial, vec![FromManager::Refused(Refused { code, reason })]);
             self.doom(serial, "it was refused");
         }
+    }
+
+    /// Process `pid`, if it was announced, is not managed for this reason.
+    pub(super) fn note_reason(&mut self, pid: Pid, reason: &str) {
+        let reason: String = escape(reason.as_bytes()).chars().take(MAX_NOTE).collect();
+        let announced = self.connections.values_mut().filter(|it| it.announced && it.peer.pid == pid);
+        announced.for_each(|it| it.reason = Some(reason.clone()));
     }
 
     /// The end of a connection is not the end of an announced process: exec closes it.

@@ -1,11 +1,13 @@
 //! What an administrator changes while programs run.
 
+use std::time::Duration;
+
 use arena::message::{Control, FromManager, RefusedCode};
 use nix::libc;
 use platform::process::{self, Pid};
 use policies::{AppId, Cause, Value};
 
-use super::Server;
+use super::{Ended, Server, Settings};
 use crate::limits::{self, Weight};
 
 impl Server {
@@ -35,6 +37,11 @@ impl Server {
                 Ok(())
             }
             Control::Cancel { id } => self.cancel(serial, id),
+            Control::Stop { if_idle } => self.stop(serial, if_idle),
+            Control::Restart => {
+                self.over = Some(Ended::Restarts(Box::new(self.settings())));
+                Ok(())
+            }
             Control::Attach { pid } => {
                 let owner = self.connections.get(&serial).map_or(u32::MAX, |it| it.peer.uid);
                 self.attach(owner, Pid(pid), now)
@@ -104,6 +111,27 @@ impl Server {
         // The newest connection that says so.
         let programs = self.connections.values().filter(|it| it.peer.pid == pid && it.is_program());
         programs.max_by_key(|it| it.serial).map_or(1.0, |it| it.weight)
+    }
+
+    fn stop(&mut self, serial: u64, if_idle: bool) -> Result<(), String> {
+        let own = self.connections.get(&serial).map(|it| it.peer.pid);
+        let others = self.connections.values().filter(|it| it.is_program() && Some(it.peer.pid) != own).count();
+        if if_idle && (others > 0 || !self.queue.is_empty() || !self.attached.is_empty()) {
+            return Err("programs run here".into());
+        }
+        self.over = Some(Ended::Stopped);
+        Ok(())
+    }
+
+    /// What is in force, for the one that comes next.
+    fn settings(&self) -> Settings {
+        Settings {
+            policy: self.ledger.policy().to_owned(),
+            parameters: self.ledger.parameters().iter().map(|it| (it.key.into(), it.value.to_string())).collect(),
+            quantum: Duration::from_nanos(self.ledger.quantum()),
+            grace: Duration::from_nanos(self.grace),
+            level: self.level,
+        }
     }
 
     fn change_grace(&mut self, grace: u64) -> Result<(), String> {

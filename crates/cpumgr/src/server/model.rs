@@ -302,6 +302,7 @@ fn scheduler(world: &World, mut server: Server, masks: &Masks) {
     }
     assert!(server.queue.is_empty(), "somebody waits for a place for ever");
     *lock(&world.over) = true;
+    server.let_all_go();
     server.end();
     world.passes.add();
     assert!(masks.now().values().all(|mask| *mask == Masks::all()), "a mask was not put back: {masks:?}");
@@ -326,6 +327,8 @@ pub(super) fn setup(dir: &std::path::Path, kernel: Box<dyn Kernel>) -> Setup {
         domain: false,
         fences: None,
         heeds_strangers: false,
+        narrow: None,
+        kept: Vec::new(),
     }
 }
 

@@ -62,7 +62,7 @@ mod tests {
         kept.push(answers);
         match &said[..] {
             [FromManager::Refused(refused)] => Some(refused.code),
-            [FromManager::Queued { .. } | FromManager::Announced] => None,
+            [FromManager::Queued { .. } | FromManager::Announced { .. }] => None,
             other => panic!("{other:?}"),
         }
     }

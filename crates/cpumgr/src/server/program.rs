@@ -189,7 +189,7 @@ impl Program {
 
     /// A line of the trace.
     pub(super) fn line(&self, event: trace::Event, pid: i32, now: u64, cpus: Vec<u32>, shared: bool) -> trace::Line {
-        trace::Line { t_ns: now, event, pid, name: self.name.clone(), cpus, shared, lost: 0 }
+        trace::Line { t_ns: now, event, pid, name: self.name.clone(), cpus, shared, lost: 0, gone: 0 }
     }
 }
 

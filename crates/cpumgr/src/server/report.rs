@@ -6,7 +6,11 @@ use platform::process;
 use policies::AppId;
 
 use super::Server;
+use super::connection::Connection;
 use crate::fence::{Fence, Fences};
+
+/// Reasons in one report: its head is one packet.
+const MOST_REASONS: usize = 32;
 
 impl Server {
     /// The report for client `serial`: who others are is none of its business.
@@ -47,8 +51,11 @@ impl Server {
         programs.extend(self.attached_status(serial, now));
         let silent = self.connections.values().filter(|it| it.announced && it.program.is_none() && it.has_left());
         let silent = silent.filter(|it| self.may_see(serial, it.serial)).map(|it| it.peer.pid.0);
-        let silent = silent.filter(|pid| programs.iter().all(|it| it.pid != *pid)).collect();
-        let head = FromManager::Status(Status {
+        let silent: Vec<i32> = silent.filter(|pid| programs.iter().all(|it| it.pid != *pid)).collect();
+        let reason = |it: &Connection| Some((it.peer.pid.0, it.reason.clone().or_else(|| it.is_left_alone())?));
+        let known = self.connections.values().filter(|it| silent.contains(&it.peer.pid.0));
+        let reasons = known.filter_map(reason).take(MOST_REASONS).collect();
+        let head = FromManager::Status(Box::new(Status {
             manager_pid: process::current_pid().0,
             uptime_ns: now.saturating_sub(self.started),
             policy: self.ledger.policy().to_owned(),
@@ -62,7 +69,11 @@ impl Server {
             program_count: u32::try_from(programs.len()).unwrap_or(u32::MAX),
             silent,
             fences: self.fences.as_ref().map(Fences::directory),
-        });
+            level: self.level,
+            narrow: self.narrow.clone(),
+            kept: self.kept.clone(),
+            reasons,
+        }));
         let parts = programs.chunks(PROGRAMS_PER_PACKET);
         let parts = parts.map(|part| FromManager::Programs(Programs { programs: part.to_vec() }));
         std::iter::once(head).chain(parts).collect()

@@ -1,0 +1,137 @@
+//! The commands as people use them: help, what is in force, the manager's end and its beginning anew.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod support;
+
+use std::process::{Command, Output};
+use std::time::Duration;
+
+use support::{Manager, Program, cpumgr, errors, eventually};
+
+#[test]
+fn acts_as_a_program() {
+    support::act_as_a_program();
+}
+
+fn on(manager: &Manager, words: &[&str]) -> Output {
+    let mut command = cpumgr();
+    command.args(words).arg("--socket").arg(manager.socket()).output().unwrap()
+}
+
+/// What a command says that succeeds without a complaint.
+fn said(manager: &Manager, words: &[&str]) -> String {
+    let output = on(manager, words);
+    assert!(output.status.success() && errors(&output).is_empty(), "{words:?}: {}", errors(&output));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn help_is_a_command_too() {
+    for (words, about) in [
+        (&["help"][..], "Usage: cpumgr <COMMAND>"),
+        (&["help", "run"], "PROGRAM [ARGS]"),
+        (&["help", "set"], "quantum"),
+    ] {
+        let output = cpumgr().args(words).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.success() && text.contains(about), "{words:?}: {text}");
+    }
+}
+
+#[test]
+fn without_a_value_what_is_in_force_is_shown() {
+    let manager = Manager::start(&["--policy", "equip", "--grace", "900us", "--mpl", "3"]);
+    assert_eq!(said(&manager, &["mpl"]), "3\n");
+    assert_eq!(said(&manager, &["set"]), "quantum 100ms\ngrace 900us\nmpl 3\npolicy equip\n");
+    assert_eq!(
+        (said(&manager, &["set", "quantum"]), said(&manager, &["set", "grace"])),
+        ("100ms\n".into(), "900us\n".into())
+    );
+    assert_eq!(said(&manager, &["mpl", "any"]) + &said(&manager, &["mpl"]), "any\n");
+    let program = manager.program(1, 1);
+    let pid = program.pid().to_string();
+    assert_eq!(said(&manager, &["set", "weight", &pid, "2.5"]), "");
+    assert_eq!(said(&manager, &["set", "weight", &pid]), "2.5\n");
+    assert_eq!(on(&manager, &["set", "weight", "1"]).status.code(), Some(2));
+    assert!(said(&manager, &["status"]).contains("grace 900us,"));
+}
+
+#[test]
+fn names_are_readable_in_any_script() {
+    let manager = Manager::start(&[]);
+    let mut program = manager.program(1, 1);
+    program.ask("called 计算é");
+    // Names are read at registration.
+    assert_eq!(program.ask("register 1 1"), "registered");
+    eventually("it is shown by its name", || said(&manager, &["status"]).contains("  计算é  ").then_some(()));
+}
+
+#[test]
+fn stop_ends_the_manager_and_programs_go_on() {
+    let mut manager = Manager::start(&[]);
+    let mut program = manager.program(1, 1);
+    assert_eq!(said(&manager, &["stop"]), "");
+    assert_eq!(manager.wait().code(), Some(0));
+    assert!(!manager.socket().exists());
+    assert_eq!(on(&manager, &["stop"]).status.code(), Some(3), "there is none any more");
+    eventually("the program knows", || (!program.seen().alive).then_some(()));
+}
+
+#[test]
+fn restart_keeps_what_was_set_and_who_runs() {
+    let manager = Manager::start(&["--policy", "equip", "--idle-exit", "never"]);
+    let mut program = manager.program(1, 1);
+    let mut sleeper = Command::new("sleep").arg("1000").spawn().unwrap();
+    said(&manager, &["attach", &sleeper.id().to_string()]);
+    for change in
+        [&["set", "quantum", "50ms"][..], &["set", "grace", "3ms"], &["mpl", "7"], &["policy", "pdpa", "step=4"]]
+    {
+        said(&manager, change);
+    }
+    assert_eq!(said(&manager, &["restart"]), "");
+    let report = manager.status();
+    assert_eq!(report.status.manager_pid.cast_unsigned(), manager.pid(), "it is the same process");
+    assert_eq!(said(&manager, &["set"]), "quantum 50ms\ngrace 3ms\nmpl 7\npolicy pdpa\n");
+    assert_eq!(report.status.parameters.get("step").map(String::as_str), Some("4"));
+    let attached = report.programs.iter().find(|it| it.attached).map(|it| it.pid.cast_unsigned());
+    assert_eq!(attached, Some(sleeper.id()), "from the first answer on");
+    eventually("the program is taken in again", || (program.ask("registrations") == "2").then_some(()));
+    sleeper.kill().unwrap();
+    sleeper.wait().unwrap();
+    assert_eq!(manager.log().matches("the manager begins anew").count(), 1);
+    said(&manager, &["stop"]);
+}
+
+#[test]
+fn a_program_under_run_that_registers_leaves_no_complaint_in_the_log() {
+    let manager = Manager::start(&[]);
+    let mut command = cpumgr();
+    command.arg("run").arg("--socket").arg(manager.socket()).arg("--").arg(std::env::current_exe().unwrap());
+    command.args(Program::arguments()).env("CPUMGR_TEST_PROGRAM", "");
+    let program = Program::launch(command, 1, 1).unwrap();
+    // Twice the time after which those are looked at that have not registered.
+    let pidfd = platform::process::pidfd_open(platform::process::Pid(program.pid().cast_signed())).unwrap();
+    let waited =
+        platform::process::wait_readable(&[std::os::fd::AsFd::as_fd(&pidfd)], Some(Duration::from_millis(400)));
+    assert!(waited.unwrap().is_empty(), "it lives");
+    let log = manager.log();
+    assert!(log.contains("a program arrives") && !log.contains("is not attached"), "{log}");
+}
+
+#[test]
+fn a_trace_does_not_follow_a_link() {
+    let dir = tempfile::tempdir().unwrap();
+    let [precious, link] = ["precious", "link"].map(|name| dir.path().join(name));
+    std::fs::write(&precious, "precious").unwrap();
+    std::os::unix::fs::symlink(&precious, &link).unwrap();
+    let mut command = cpumgr();
+    command
+        .args(["daemon", "--idle-exit", "0s", "--socket"])
+        .arg(dir.path().join("app.sock"))
+        .arg("--trace")
+        .arg(&link);
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", errors(&output));
+    assert!(errors(&output).contains("symbolic link") && errors(&output).contains(link.to_str().unwrap()));
+    assert_eq!(std::fs::read_to_string(&precious).unwrap(), "precious");
+}
