@@ -53,6 +53,7 @@ mod queue;
 mod report;
 mod seam;
 mod setup;
+mod spinning;
 mod strangers;
 mod usage;
 
@@ -85,6 +86,10 @@ pub struct Server {
     level: Option<u32>,
     /// Programs that do not speak the protocol, by their number in the books.
     attached: BTreeMap<u64, attached::Attached>,
+    /// Announced processes with several threads, as they were when they were looked at last.
+    watches: BTreeMap<u64, spinning::Watch>,
+    /// Those of them that are left alone.
+    alone: BTreeSet<u64>,
     /// Writes their masks down; from the first one on.
     keeper: Option<Keeper>,
     /// Somebody was let go since.
@@ -172,6 +177,8 @@ impl Server {
             kernel: setup.kernel,
             level: setup.level,
             attached: BTreeMap::new(),
+            watches: BTreeMap::new(),
+            alone: BTreeSet::new(),
             keeper: None,
             unwritten: false,
             foreign,
@@ -362,6 +369,7 @@ impl Server {
         let Some(mut connection) = self.connections.remove(&serial) else {
             return;
         };
+        self.forget_watches(serial);
         if let Some(mut program) = connection.program.take() {
             program.stop_listening(&self.reactor);
             program.set_free(self.kernel.as_ref());

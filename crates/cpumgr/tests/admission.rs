@@ -32,10 +32,22 @@ fn acts_as_a_stranger() {
         });
         hear.recv().unwrap()
     };
+    let spin = || {
+        let (say, hear) = channel();
+        std::thread::spawn(move || {
+            say.send(current_tid()).unwrap();
+            loop {
+                std::hint::spin_loop();
+            }
+        });
+        hear.recv().unwrap()
+    };
     let mut out = std::io::stdout().lock();
     writeln!(out, "> {} {}", make().0, make().0).unwrap();
     for line in std::io::stdin().lock().lines() {
-        match line.unwrap().strip_prefix("bind ") {
+        let line = line.unwrap();
+        match line.strip_prefix("bind ") {
+            None if line == "spin" => writeln!(out, "> {}", spin().0).unwrap(),
             Some(list) => {
                 set_affinity(None, &CpuSet::parse_list(list).unwrap()).unwrap();
                 writeln!(out, "> {}", current_tid().0).unwrap();
@@ -186,6 +198,47 @@ fn a_program_under_run_that_has_threads_and_does_not_speak_is_attached_by_itself
     assert_eq!(masks(&alone_tids), before);
     drop(stranger);
     program.until("its processor is free again", |seen| seen.processors == 2);
+}
+
+#[test]
+fn a_program_whose_threads_run_all_the_time_is_not_bound_to_fewer_processors_by_itself() {
+    let Some(cpus) = two_processors() else { return };
+    let manager = Manager::start(&["--cpus", &cpus]);
+    let mut program = manager.program(2, 2);
+    let (mut stranger, mut tids) = Stranger::run(&manager, "run", &[]);
+    tids.extend([stranger.say("spin"), stranger.say("spin")]);
+    let before = masks(&tids);
+    eventually("it is left alone, and the log says why", || {
+        manager.log().contains("is left alone: more of its threads run").then_some(())
+    });
+    assert_eq!(manager.status().status.silent, [stranger.pid().cast_signed()]);
+    let seen = program.seen();
+    assert!(seen.processors == 2 && seen.dedicated, "{seen:?}");
+    // It could have what nobody else wants.
+    program.ask("leave");
+    eventually("it is attached", || manager.status().programs.iter().any(|it| it.attached).then_some(()));
+    // And is let go when somebody wants a part of that.
+    drop(program);
+    let mut program = manager.program(2, 2);
+    eventually("it is let go, and the log says why", || {
+        manager.log().contains("is left alone from now on").then_some(())
+    });
+    assert_eq!(masks(&tids), before);
+    program.until("it has both", |seen| seen.processors == 2);
+}
+
+#[test]
+fn a_program_that_is_attached_by_hand_stays_so_and_the_log_says_that_it_suffers() {
+    let Some(cpus) = two_processors() else { return };
+    let manager = Manager::start(&["--cpus", &cpus]);
+    let mut program = manager.program(2, 2);
+    assert_eq!(program.ask("hogs 1"), "hogging");
+    let (mut stranger, mut tids) = Stranger::start();
+    tids.extend([stranger.say("spin"), stranger.say("spin")]);
+    done(&manager, &["attach", &stranger.pid().to_string()]);
+    eventually("the log says so", || manager.log().contains("`cpumgr detach` lets it go").then_some(()));
+    assert!(manager.status().programs.iter().any(|it| it.attached));
+    assert!(masks(&tids).iter().all(|mask| mask.len() == 1));
 }
 
 #[test]

@@ -53,6 +53,20 @@ impl Ledger {
         self.entries.len() > 1 && wanted > self.available() && !self.policy.needs().unbound
     }
 
+    /// Processors that one more program could have without having others go without: what they do not want, or an equal part.
+    pub fn part_of_newcomer(&self) -> u32 {
+        let wanted = self.entries.iter().fold(0_u32, |sum, entry| sum.saturating_add(entry.wants()));
+        let programs = u32::try_from(self.awake().count()).unwrap_or(u32::MAX);
+        let equal = self.available() / programs.saturating_add(1);
+        self.available().saturating_sub(wanted).max(equal)
+    }
+
+    /// There are processors that nobody has for his own.
+    pub fn has_spare(&self) -> bool {
+        let held: usize = self.entries.iter().map(|entry| entry.used().len()).sum();
+        held < self.available.cpus.len()
+    }
+
     /// Curbs a program, or no longer; true when that is new. Takes effect with the next [`Ledger::decide`].
     pub fn curb(&mut self, app: AppId, curb: Option<Curb>) -> bool {
         let curb = curb.filter(|_| !self.policy.needs().unbound);
@@ -223,6 +237,19 @@ mod tests {
         ledger.ask(AppId(2), 4);
         ledger.decide(60 * MS, Cause::Request);
         assert_eq!(cpus(&ledger, 2).len(), 4);
+    }
+
+    #[test]
+    fn a_newcomer_could_have_what_others_do_not_want_or_an_equal_part() {
+        let mut ledger = books(8, "dss-ts", 1);
+        assert_eq!((ledger.part_of_newcomer(), ledger.has_spare()), (4, false));
+        ledger.ask(AppId(1), 2);
+        ledger.decide(20 * MS, Cause::Request);
+        assert_eq!((ledger.part_of_newcomer(), ledger.has_spare()), (6, true));
+        ledger.ask(AppId(1), 8);
+        ledger.curb(AppId(1), to(0));
+        assert_eq!(ledger.part_of_newcomer(), 8);
+        assert_eq!(super::super::tests::ledger(2, "dss").part_of_newcomer(), 2);
     }
 
     #[test]

@@ -9,7 +9,7 @@
 //!    or to all of them. Threads made later inherit that from who made them; each quantum looks for such, and for
 //!    threads that bound themselves.
 //!    A process that `cpumgr run` announced is attached by itself when it has become a program with several threads that
-//!    does not register.
+//!    does not register, where that does no harm (`spinning`).
 //! 3. `detach PID`, its registration as a program that speaks, or the manager's end: each thread gets back the mask
 //!    that it had, or that it gave itself meanwhile; threads made later get the initial thread's. When the manager is
 //!    killed the next one on its socket does that, and attaches the process again (`masks`).
@@ -34,6 +34,7 @@ use policies::{AppId, Cause};
 use super::deadlines::is_over;
 use super::places::MAX_OF_USER;
 use super::program::name_of;
+use super::spinning::{self, WINDOW, Watch};
 use super::{MAX_PROGRAMS, Server};
 use crate::kernel::Kernel;
 use crate::masks::{self, Keeper};
@@ -81,6 +82,12 @@ pub(super) struct Attached {
     unwritten: bool,
     pub(super) next_look: u64,
     arrived: u64,
+    /// Nobody asked for that: it is let go where it would suffer.
+    by_itself: bool,
+    /// Which of its threads run, while it has fewer processors than threads.
+    watch: Watch,
+    /// Whoever attached it was told that it suffers.
+    warned: bool,
 }
 
 impl Attached {
@@ -129,6 +136,9 @@ impl Attached {
             unwritten: false,
             next_look: now,
             arrived: now,
+            by_itself: false,
+            watch: Watch::default(),
+            warned: false,
         })
     }
 
@@ -172,6 +182,18 @@ impl Attached {
             self.bound.insert(tid.0, new);
         }
         Ok(true)
+    }
+
+    /// The processors that it has.
+    pub(super) fn processors(&self) -> usize {
+        self.cpus.len()
+    }
+
+    /// How many of its threads run all the time, where that is more than it has processors.
+    fn suffers(&mut self, now: u64) -> Option<usize> {
+        let few = !self.elsewhere && !self.cpus.is_empty() && self.cpus.len() < self.count as usize;
+        let running = self.watch.running(&self.threads, now).filter(|_| few)?;
+        (running > self.cpus.len()).then_some(running)
     }
 
     pub(super) fn threads(&self) -> &Threads {
@@ -328,7 +350,7 @@ impl Server {
             return;
         }
         let interval = self.ledger.quantum();
-        let mut gone = Vec::new();
+        let (mut gone, mut alone) = (Vec::new(), Vec::new());
         for (serial, attached) in self.attached.iter_mut().filter(|(_, it)| it.next_look <= now) {
             match attached.bind_all(self.kernel.as_ref()) {
                 Ok(all) => attached.next_look = if all { now + interval } else { now },
@@ -341,6 +363,20 @@ impl Server {
             if self.ledger.ask(AppId(*serial), attached.count) {
                 self.cause = self.cause.or(Some(Cause::Request));
             }
+            if attached.by_itself {
+                attached.next_look = attached.next_look.min(now + 2 * WINDOW);
+            }
+            match attached.suffers(now) {
+                Some(running) if attached.by_itself => alone.push((*serial, running)),
+                Some(running) if !attached.warned => {
+                    attached.warned = true;
+                    spinning::warn(attached.pid, running, attached.cpus.len());
+                }
+                _ => {}
+            }
+        }
+        for (serial, running) in alone {
+            self.leave_alone(serial, running, now);
         }
         for serial in gone {
             self.let_go(serial);
@@ -371,12 +407,18 @@ impl Server {
             look.at = now + look.pause;
             let threads = Threads::of(connection.peer.pid, &connection.pidfd).and_then(|it| it.list(2));
             if connection.program.is_none() && threads.is_ok_and(|tids| tids.len() > 1) {
-                connection.look = None;
-                several.push((connection.peer.uid, connection.peer.pid));
+                several.push((connection.serial, connection.peer.uid, connection.peer.pid));
             }
         }
-        for (uid, pid) in several {
-            if let Err(reason) = self.attach(uid, pid, now) {
+        for (serial, uid, pid) in several {
+            if !self.may_be_attached(serial, now) {
+                continue;
+            }
+            if let Some(connection) = self.connections.get_mut(&serial) {
+                connection.look = None;
+            }
+            let opened = Attached::open(pid, uid, &self.cpus, self.kernel.as_ref(), now);
+            if let Err(reason) = opened.and_then(|it| self.take_in(Attached { by_itself: true, ..it }, uid)) {
                 // It runs on as it is.
                 tracing::info!(pid = pid.0, reason, "an announced process with several threads is not attached");
                 self.note_reason(pid, &format!("not attached: {reason}"));

@@ -75,6 +75,11 @@ impl Connection {
         self.announced || self.program.is_some()
     }
 
+    /// It is process `pid`, which said that it is going to be a program, and has become one that does not speak.
+    pub(super) fn is_silent(&self, pid: Pid) -> bool {
+        self.peer.pid == pid && self.announced && self.attach && self.program.is_none() && self.has_left()
+    }
+
     /// It has closed its end, by exec: its process lives on.
     pub(super) fn has_left(&self) -> bool {
         self.mailbox.is_none()

@@ -1,0 +1,125 @@
+//! Programs that are managed by their threads' masks and whose threads run all the time: bound to fewer processors than there
+//! are such threads they may wait for each other by spinning, each for a whole turn of the kernel's, and be many times slower.
+//!
+//! # Rule
+//! Who is to be attached by itself is left alone as long as more of its threads run than it would get processors, and is let go
+//! when it comes to have fewer. It is then a stranger to the programs (`foreign`), and is looked at again. Who was attached by
+//! somebody's word stays so, with a warning in the log.
+//!
+//! A thread runs all the time that ran or waited for a processor for [`RUNS`] of a window of [`WINDOW`] or more.
+
+use std::collections::BTreeMap;
+
+use platform::process::Pid;
+
+use super::Server;
+use super::attached::LAST_LOOK;
+use super::connection::Look;
+use crate::foreign::Times;
+use crate::threads::Threads;
+
+/// What is less than that is no window.
+pub(super) const WINDOW: u64 = 50_000_000;
+/// The part of a window in which such a thread could run.
+const RUNS: f64 = 0.75;
+/// Threads that are looked at: with more of them that run a program is not attached by itself where that could do harm.
+const MAX_THREADS: usize = 256;
+
+/// The threads of a process, as of the beginning of a window.
+#[derive(Debug, Default)]
+pub(super) struct Watch {
+    begin: u64,
+    times: BTreeMap<i32, Times>,
+}
+
+impl Watch {
+    /// How many threads ran all the time since the last window ended; `None` when that was just now, or this is the first one.
+    pub(super) fn running(&mut self, threads: &Threads, now: u64) -> Option<usize> {
+        let passed = now.saturating_sub(self.begin);
+        if passed < WINDOW {
+            return None;
+        }
+        let tids = threads.list(MAX_THREADS).ok()?;
+        let times: BTreeMap<i32, Times> =
+            tids.into_iter().filter_map(|tid| Some((tid.0, threads.times(tid)?))).collect();
+        let before = std::mem::replace(self, Self { begin: now, times });
+        let could_run = |times: &Times| times.ran.saturating_add(times.waited);
+        let runs = |(tid, times): (&i32, &Times)| {
+            let then = before.times.get(tid)?;
+            Some(could_run(times).saturating_sub(could_run(then)) as f64 >= RUNS * passed as f64)
+        };
+        let is_first = before.times.is_empty();
+        let running = self.times.iter().filter(|it| runs(*it) == Some(true)).count();
+        (!is_first).then_some(running)
+    }
+}
+
+impl Server {
+    /// Whether an announced process that has several threads may be attached by itself now. When it may not, that is said once,
+    /// and it is looked at again.
+    pub(super) fn may_be_attached(&mut self, serial: u64, now: u64) -> bool {
+        let part = self.ledger.part_of_newcomer() as usize;
+        let Some(connection) = self.connections.get_mut(&serial) else { return false };
+        let watch = self.watches.entry(serial).or_default();
+        let running = Threads::of(connection.peer.pid, &connection.pidfd).map(|threads| watch.running(&threads, now));
+        let Ok(Some(running)) = running else {
+            // A first look: the window ends soon.
+            if let Some(look) = &mut connection.look {
+                look.at = now + WINDOW;
+            }
+            return false;
+        };
+        if running > part {
+            if self.alone.insert(serial) {
+                let pid = connection.peer.pid.0;
+                tracing::warn!(
+                    pid,
+                    running,
+                    processors = part,
+                    "a program that does not speak is left alone: more of its \
+                    threads run all the time than it would get processors, and they may wait for each other by spinning"
+                );
+            }
+            return false;
+        }
+        self.watches.remove(&serial);
+        self.alone.remove(&serial);
+        true
+    }
+
+    /// A process that was attached by itself has fewer processors than threads that run: it is let go, and looked at again.
+    pub(super) fn leave_alone(&mut self, serial: u64, running: usize, now: u64) {
+        let Some((pid, processors)) = self.attached.get(&serial).map(|it| (it.pid, it.processors())) else { return };
+        tracing::warn!(
+            pid = pid.0,
+            running,
+            processors,
+            "a program that does not speak is left alone from now on: more of its \
+            threads run all the time than it has processors, and they may wait for each other by spinning"
+        );
+        self.let_go(serial);
+        let announced = self.connections.values_mut().find(|it| it.is_silent(pid));
+        if let Some(connection) = announced {
+            self.alone.insert(connection.serial);
+            connection.look = Some(Look { at: now + LAST_LOOK, pause: LAST_LOOK });
+        }
+        self.stirred = true;
+    }
+
+    /// Forgets what is known of announced processes that are none any more.
+    pub(super) fn forget_watches(&mut self, serial: u64) {
+        self.watches.remove(&serial);
+        self.alone.remove(&serial);
+    }
+}
+
+/// Says that a process which somebody attached has fewer processors than threads that run.
+pub(super) fn warn(pid: Pid, running: usize, processors: usize) {
+    tracing::warn!(
+        pid = pid.0,
+        running,
+        processors,
+        "more threads of an attached program run all the time than it has processors: \
+        if they wait for each other by spinning it is many times slower than without a manager; `cpumgr detach` lets it go"
+    );
+}
