@@ -133,35 +133,41 @@ fn static_flags() -> String {
 }
 
 /// Programs that need nothing from the machine that they run on: tests of the packages, examples, and the manager with
-/// its tests; only these when they are the ones that are `wanted`.
+/// its tests; of tests and examples the one that is `wanted`.
 fn build_static(workspace: &Workspace, wanted: Option<&str>) -> anyhow::Result<Vec<Artifact>> {
     let build = |arguments: &[&str]| {
         let mut command = workspace.cargo(arguments);
         command.args(["--profile", PROFILE, "--target", TARGET, "--target-dir"]).arg(workspace.target.join("guest"));
         artifact::build(command.env("RUSTFLAGS", static_flags()))
     };
+    let is_wanted = |name: &str| wanted.is_none_or(|wanted| wanted == name);
     let mut programs = Vec::new();
-    let together = [&MANAGER_TESTS[..], &TOGETHER_TESTS].concat();
-    let is_together = wanted.is_some_and(|wanted| together.contains(&wanted));
-    if !is_together {
-        let mut names = Vec::new();
-        for package in PACKAGES {
-            names.extend(artifact::targets(&workspace.metadata, package, "test")?);
-        }
-        // Models do nothing outside loom.
-        let not_run = |name: &str| name.starts_with("loom_") || NOT_RUN.iter().any(|(other, _)| *other == name);
-        let tests = names.iter().map(String::as_str).filter(|name| !not_run(name));
-        let mut arguments = vec!["test", "--no-run", "--lib"];
-        arguments.extend(artifact::named("--package", PACKAGES));
-        arguments.extend(artifact::named("--test", tests));
-        programs.extend(build(&arguments)?);
+    let mut names = Vec::new();
+    for package in PACKAGES {
+        names.extend(artifact::targets(&workspace.metadata, package, "test")?);
     }
-    // The manager is built with its tests, and one command builds what they share once.
-    let examples = artifact::targets(&workspace.metadata, TOGETHER, "example")?;
-    let mut arguments = vec!["test", "--no-run", "--package", MANAGER, "--package", TOGETHER];
-    arguments.extend(artifact::named("--test", together.iter().copied()));
-    arguments.extend(artifact::named("--example", examples.iter().map(String::as_str)));
+    // Models do nothing outside loom.
+    let not_run = |name: &str| name.starts_with("loom_") || NOT_RUN.iter().any(|(other, _)| *other == name);
+    let tests = names.iter().map(String::as_str).filter(|name| is_wanted(name) && !not_run(name));
+    let mut arguments = vec!["test", "--no-run", "--lib"];
+    arguments.extend(artifact::named("--package", PACKAGES));
+    arguments.extend(artifact::named("--test", tests));
     programs.extend(build(&arguments)?);
+
+    // One command builds what these share once, and the manager with its tests.
+    let own: Vec<&str> = MANAGER_TESTS.into_iter().filter(|name| is_wanted(name)).collect();
+    let together: Vec<&str> = TOGETHER_TESTS.into_iter().filter(|name| is_wanted(name)).collect();
+    let examples = artifact::targets(&workspace.metadata, TOGETHER, "example")?;
+    let examples: Vec<&str> = examples.iter().map(String::as_str).filter(|name| is_wanted(name)).collect();
+    let packages = artifact::named("--package", [MANAGER, TOGETHER]);
+    if !(own.is_empty() && together.is_empty() && examples.is_empty()) {
+        let tests = artifact::named("--test", own.iter().chain(&together).copied());
+        let command = [&["test", "--no-run"][..], &packages, &tests, &artifact::named("--example", examples)];
+        programs.extend(build(&command.concat())?);
+    }
+    if own.is_empty() {
+        programs.extend(build(&[&["build", "--bin", MANAGER][..], &packages].concat())?);
+    }
     Ok(programs)
 }
 
