@@ -238,6 +238,8 @@ fn run_program(
     command.current_dir(folder_of(workspace, &program.name));
     clean_environment(&mut command, &workspace.target);
     command.env("NANOS_CPUMGR", "off").env("NANOS_STRESS_SECONDS", options.seconds.to_string());
+    // Panics that are meant: to look their lines up takes an instrumented program a minute.
+    command.env("RUST_BACKTRACE", "0");
     command.envs(sanitizer.variables());
     if let Some(file) = skips::file() {
         command.env(skips::VARIABLE, file);
