@@ -19,7 +19,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#define STEPS 64
+#define STEPS 44
 
 static const long bodies[4] = { 4000, 50000, 400000, 4096 };
 
