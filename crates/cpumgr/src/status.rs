@@ -133,7 +133,8 @@ impl Report {
         }
         for (pid, libraries) in &self.loaded {
             if let Some(said) = says(self.status.silent.contains(pid), libraries) {
-                let reason = self.status.reasons.get(pid).map_or_else(String::new, |reason| format!("; {reason}"));
+                let reason = self.status.reasons.iter().find(|(of, _)| of == pid);
+                let reason = reason.map_or_else(String::new, |(_, reason)| format!("; {reason}"));
                 // Writing to a string cannot fail.
                 let _written = writeln!(text, "{pid} {said}{reason}");
             }
@@ -292,7 +293,7 @@ mod tests {
             level: Some(3),
             narrow: None,
             kept: Vec::new(),
-            reasons: BTreeMap::from([(44, "not attached: no".into())]),
+            reasons: vec![(44, "not attached: no".into())],
         };
         let library = |path: &str, ours: bool| Library { path: path.into(), ours };
         let loaded = BTreeMap::from([

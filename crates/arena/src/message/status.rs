@@ -51,9 +51,10 @@ pub struct Status {
     /// What else it kept of its starter and could not let go of, a phrase each.
     #[serde(default)]
     pub kept: Vec<String>,
-    /// Why processes of `silent` are not managed, where the manager knows, escaped.
+    /// Why processes of `silent` are not managed, where the manager knows, escaped. (Pairs: in a tagged message a map has texts
+    /// for keys.)
     #[serde(default)]
-    pub reasons: BTreeMap<i32, String>,
+    pub reasons: Vec<(i32, String)>,
 }
 
 /// A manager that its starter left fewer processors than the machine has.

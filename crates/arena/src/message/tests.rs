@@ -117,8 +117,10 @@ fn the_head_of_a_report_fits_with_as_many_silent_processes_and_reasons_as_there_
         // Each is cut at 100 characters.
         reasons: (0..32).map(|number| (i32::MIN + number, "\\".repeat(100))).collect(),
     };
-    let packet = encode(&FromManager::Status(Box::new(head))).unwrap();
+    let head = FromManager::Status(Box::new(head));
+    let packet = encode(&head).unwrap();
     assert!(packet.len() <= MAX_MESSAGE, "{}", packet.len());
+    assert_eq!(decode::<FromManager>(&packet).unwrap(), head);
 }
 
 #[test]
