@@ -243,6 +243,44 @@ mod tests {
         assert_eq!(area.read_with_cpus().1, CpuSet::single(CpuId(7)));
     }
 
+    /// A manager that dies while it writes the next epoch's processors, or when it has written them (G1).
+    #[test]
+    fn a_grant_that_was_never_published_is_not_seen() {
+        let area = GrantArea::default();
+        for _ in 0..3 {
+            let published = area.publish(2, false, false, [CpuId(1), CpuId(1000)].into_iter());
+            area.cpus[(published.epoch as usize + 1) % 2].words[0].store(u64::MAX, Ordering::Relaxed);
+            assert_eq!(area.read_with_cpus(), (published, [CpuId(1), CpuId(1000)].into_iter().collect()));
+        }
+    }
+
+    /// The reader beside a writer that overtakes it: two epochs at once, so that the second is written where it reads. Every word of
+    /// a bitmap says which epoch it is of.
+    #[test]
+    fn a_reader_that_is_overtaken_has_the_number_and_the_processors_of_one_epoch() {
+        const BURSTS: u32 = 20_000;
+        let cpus = |epoch: u32| (0..CPU_WORDS as u32).map(move |word| CpuId(64 * word + epoch % 64));
+        let area = GrantArea::default();
+        area.publish(1, false, false, cpus(1));
+        std::thread::scope(|scope| {
+            let writer = scope.spawn(|| {
+                for _ in 0..BURSTS {
+                    for _ in 0..2 {
+                        let next = area.read().epoch + 1;
+                        area.publish(next % MAX_CPUS + 1, false, false, cpus(next));
+                    }
+                    // A reader that looks [`LOOKS`] times in vain takes what it has.
+                    (0..300).for_each(|_| platform::sync::pause());
+                }
+            });
+            while !writer.is_finished() {
+                let (grant, seen) = area.read_with_cpus();
+                assert_eq!(seen, cpus(grant.epoch).collect(), "torn: epoch {}", grant.epoch);
+                assert!(grant.epoch == 1 || grant.processors == grant.epoch % MAX_CPUS + 1, "{grant:?}");
+            }
+        });
+    }
+
     proptest! {
         #[test]
         fn pack_and_unpack_agree(processors in 1..=MAX_CPUS, dedicated: bool, shared: bool, epoch: u32) {
