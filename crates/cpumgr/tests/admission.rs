@@ -12,6 +12,7 @@ use platform::affinity::{CpuSet, Tid, affinity, current_tid, set_affinity};
 use support::{Manager, cpumgr, errors, eventually, two_processors};
 
 #[test]
+#[ignore = "the entry point of child processes, not a test"]
 fn acts_as_a_program() {
     support::act_as_a_program();
 }

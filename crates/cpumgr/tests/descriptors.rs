@@ -6,6 +6,7 @@ mod support;
 use support::{Manager, Program, eventually};
 
 #[test]
+#[ignore = "the entry point of child processes, not a test"]
 fn acts_as_a_program() {
     support::act_as_a_program();
 }

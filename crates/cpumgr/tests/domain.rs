@@ -7,6 +7,7 @@ mod support;
 use support::{Manager, eventually, two_processors};
 
 #[test]
+#[ignore = "the entry point of child processes, not a test"]
 fn acts_as_a_program() {
     support::act_as_a_program();
 }

@@ -10,6 +10,7 @@ use nix::errno::Errno;
 use support::{PATIENCE, Program, cpumgr, eventually};
 
 #[test]
+#[ignore = "the entry point of child processes, not a test"]
 fn acts_as_a_program() {
     support::act_as_a_program();
 }

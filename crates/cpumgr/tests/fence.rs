@@ -13,6 +13,7 @@ use platform::affinity::CpuSet;
 use support::{Manager, Program, cpumgr, eventually, two_processors};
 
 #[test]
+#[ignore = "the entry point of child processes, not a test"]
 fn acts_as_a_program() {
     support::act_as_a_program();
 }

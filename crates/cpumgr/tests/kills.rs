@@ -10,6 +10,7 @@ use arena::hook::{ALL, Step};
 use support::{Manager, Program, eventually, two_processors};
 
 #[test]
+#[ignore = "the entry point of child processes, not a test"]
 fn acts_as_a_program() {
     support::act_as_a_program();
 }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use support::{Manager, PATIENCE, eventually, two_processors};
 
 #[test]
+#[ignore = "the entry point of child processes, not a test"]
 fn acts_as_a_program() {
     support::act_as_a_program();
 }
@@ -203,29 +204,35 @@ fn sigterm_ends_a_manager_cleanly() {
     program.until("the program knows", |seen| !seen.alive);
 }
 
+/// Rings that a program has at once, and how long it takes until it has one more (`server::program`).
+const RINGS: u32 = 100;
+const RING: Duration = Duration::from_millis(3);
+
+/// Counted in grants: each ring that is heard changes the flooder's.
 #[test]
 fn a_flood_of_requests_costs_the_flooder_only() {
-    let manager = Manager::start(&[]);
-    let cpu_time = || {
-        let stat = std::fs::read_to_string(format!("/proc/{}/schedstat", manager.pid())).ok()?;
-        stat.split(' ').next()?.parse::<u64>().ok()
-    };
-    let Some(before) = cpu_time() else {
-        platform::skip!("no /proc/PID/schedstat");
-        return;
-    };
+    let Some(cpus) = two_processors() else { return };
+    let manager = Manager::start(&["--cpus", &cpus]);
     let mut flooder = manager.program(1, 2);
-    let mut other = manager.program(1, 1);
+    let before = flooder.until("it has its processor", |seen| seen.processors == 1).epoch;
+    let begin = Instant::now();
     let answer = flooder.ask("flood 1000");
-    let rings: u64 = answer.strip_prefix("flooded ").unwrap().parse().unwrap();
-    let used = cpu_time().unwrap() - before;
-    println!("{rings} requests in a second: the manager used {:?}", Duration::from_nanos(used));
-    assert!(rings > 10_000, "that was no flood: {rings}");
-    // 500 decisions of an unoptimised build; without the limit it would be most of a processor.
-    assert!(used < 200_000_000, "the manager used {:?} of a second", Duration::from_nanos(used));
+    let rings: u32 = answer.strip_prefix("flooded ").unwrap().parse().unwrap();
+    let grants = flooder.seen().epoch.wrapping_sub(before);
+    // One more that was on its way, and one for the last word that is read late.
+    let allowed = RINGS + u32::try_from(begin.elapsed().as_nanos() / RING.as_nanos()).unwrap() + 2;
+    println!("{rings} requests in a second: {grants} grants, {allowed} allowed");
+    assert!(grants <= allowed, "{grants} grants, {allowed} are allowed");
+    if rings / 10 <= allowed {
+        platform::skip!(busy: "{rings} requests in a second are no flood");
+    }
+    let mut other = manager.program(1, 1);
     assert!(other.seen().alive);
     flooder.ask("request 1");
-    eventually("the last request is heard", || (manager.status().programs[0].request == 1).then_some(()));
+    eventually("the last request is heard", || {
+        let programs = manager.status().programs;
+        programs.iter().any(|program| program.pid == flooder.pid().cast_signed() && program.request == 1).then_some(())
+    });
 }
 
 #[test]

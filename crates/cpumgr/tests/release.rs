@@ -12,6 +12,7 @@ use platform::affinity::affinity;
 use support::{Before, End, PATIENCE, Releases, Times, chain};
 
 #[test]
+#[ignore = "the entry point of child processes, not a test"]
 fn acts_as_a_program() {
     support::act_as_a_program();
 }

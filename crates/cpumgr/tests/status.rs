@@ -13,6 +13,7 @@ use platform::fdpass;
 use support::{Manager, PATIENCE, connection, cpumgr, errors, eventually, register_packet};
 
 #[test]
+#[ignore = "the entry point of child processes, not a test"]
 fn acts_as_a_program() {
     support::act_as_a_program();
 }

@@ -14,6 +14,7 @@ use platform::affinity::{CpuId, CpuSet, Tid, set_affinity};
 use support::{Manager, Program, eventually, eventually_alone, two_processors};
 
 #[test]
+#[ignore = "the entry point of child processes, not a test"]
 fn acts_as_a_program() {
     support::act_as_a_program();
 }

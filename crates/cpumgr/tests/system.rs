@@ -15,6 +15,7 @@ use support::{CPUMGR, Manager, Program, cpumgr, errors, eventually, two_processo
 const STRANGER: u32 = 65534;
 
 #[test]
+#[ignore = "the entry point of child processes, not a test"]
 fn acts_as_a_program() {
     support::act_as_a_program();
 }

@@ -15,6 +15,7 @@ use cpumgr::status::Report;
 use support::{Program, cpumgr, errors, eventually, eventually_alone, two_processors};
 
 #[test]
+#[ignore = "the entry point of child processes, not a test"]
 fn acts_as_a_program() {
     support::act_as_a_program();
 }

@@ -43,8 +43,8 @@ impl Program {
         command
     }
 
-    pub(crate) fn arguments() -> [&'static str; 4] {
-        ["--exact", "acts_as_a_program", "--nocapture", "--test-threads=1"]
+    pub(crate) fn arguments() -> [&'static str; 5] {
+        ["--ignored", "--exact", "acts_as_a_program", "--nocapture", "--test-threads=1"]
     }
 
     pub(crate) fn launch(mut command: Command, request: u32, max: u32) -> Result<Self, String> {

@@ -1,4 +1,5 @@
-//! A second process for tests: this test program run again with one test that does the helper's part.
+//! A second process for tests: this test program run again with one test that does the helper's part, and is
+//! ignored otherwise.
 
 use std::process::{Child, Command, Stdio};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
@@ -18,7 +19,7 @@ pub(crate) fn hold_starts() -> RwLockReadGuard<'static, ()> {
 pub(crate) fn start(test: &str, argument: &str) -> Child {
     let _exclusive = STARTS.write().unwrap_or_else(PoisonError::into_inner);
     Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", test, "--nocapture", "--test-threads=1"])
+        .args(["--ignored", "--exact", test, "--nocapture", "--test-threads=1"])
         .env("PLATFORM_HELPER", argument)
         .stdin(Stdio::piped())
         .stdout(Stdio::null())

@@ -18,6 +18,7 @@ const SOON: Option<Duration> = Some(Duration::from_secs(20));
 const RUNGS: [fn(&OwnedFd) -> SysResult<PeerProcess>; 2] = [|socket| peer(socket), |socket| peer_by_recheck(socket)];
 
 #[test]
+#[ignore = "the entry point of child processes, not a test"]
 fn helper_connects_and_waits() {
     let Some(path) = helper::argument() else { return };
     let connection = connect(Path::new(&path), Duration::from_secs(20)).unwrap();
@@ -26,6 +27,7 @@ fn helper_connects_and_waits() {
 }
 
 #[test]
+#[ignore = "the entry point of child processes, not a test"]
 fn helper_connects_and_hands_its_connection_over() {
     let Some(path) = helper::argument() else { return };
     let path = Path::new(&path);

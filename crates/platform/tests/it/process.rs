@@ -15,6 +15,7 @@ use crate::helper;
 const NOW: Option<Duration> = Some(Duration::ZERO);
 
 #[test]
+#[ignore = "the entry point of child processes, not a test"]
 fn helper_waits_for_its_parent() {
     if helper::argument().is_some() {
         helper::wait_for_parent();

@@ -21,7 +21,9 @@ pub(super) struct Process {
 impl Process {
     pub(super) fn start() -> Self {
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", "server::model::process::plays_a_process", "--nocapture"]).env(PLAYS, "1");
+        command
+            .args(["--ignored", "--exact", "server::model::process::plays_a_process", "--nocapture"])
+            .env(PLAYS, "1");
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let second = lines.map_while(Result::ok).find_map(|line| line.split_once("tid=")?.1.trim().parse().ok());
@@ -43,6 +45,7 @@ impl Drop for Process {
 const PLAYS: &str = "CPUMGR_MODEL_PROCESS";
 
 #[test]
+#[ignore = "the entry point of child processes, not a test"]
 fn plays_a_process() {
     if std::env::var_os(PLAYS).is_none() {
         return;
