@@ -8,6 +8,8 @@
 //! `root`. Fork and join: `region`. Loops and sections: `schedule` (arithmetic), `worksharing` (constructs in flight),
 //! `doacross`. Barriers, single, cancellation: `sync`. Locks: `lock`. Tasks: `task` and below.
 
+// Loom's models compile the files of the protocols themselves: `tests/loom_*.rs`.
+#![cfg(not(loom))]
 // Files are read aside: `platform::file`.
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
@@ -37,6 +39,8 @@ mod task;
 mod team;
 mod tls;
 mod worksharing;
+
+pub(crate) use nanothreads::engine;
 
 #[global_allocator]
 static ALLOCATOR: nursery::Nursery<{ nursery::ROOM }> = nursery::Nursery::new();

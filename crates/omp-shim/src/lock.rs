@@ -9,12 +9,16 @@
 //! # Orderings
 //! Taking is Acquire, freeing is Release: what one holder did is seen by the next.
 
+#[cfg(not(loom))]
 use crate::icv::settings;
+#[cfg(not(loom))]
 use platform::clock::Ticks;
 use platform::futex::PrivateFutex;
-use std::cell::UnsafeCell;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicI32, AtomicUsize};
+use platform::sync::HandCell;
+use platform::sync::atomic::{
+    AtomicI32, AtomicUsize,
+    Ordering::{Acquire, Relaxed, Release},
+};
 
 const FREE: u32 = 0;
 const TAKEN: u32 = 1;
@@ -29,11 +33,12 @@ const HAND_OVERS: u32 = 3;
 
 /// A lock of one word (`omp_lock_t`, 4 bytes).
 #[derive(Debug, Default)]
-#[repr(transparent)]
+#[cfg_attr(not(loom), repr(transparent))]
 pub(crate) struct SimpleLock(PrivateFutex);
 
 impl SimpleLock {
     /// A free lock.
+    #[cfg(not(loom))]
     pub(crate) const fn new() -> Self {
         Self(PrivateFutex::new(FREE))
     }
@@ -47,7 +52,7 @@ impl SimpleLock {
     /// Takes the lock if it is free.
     #[inline]
     pub(crate) fn try_take(&self) -> bool {
-        // ORDERING: Acquire - pairs with `free`.
+        // ORDERING: Acquire (L1) - pairs with L3.
         self.0.word().compare_exchange(FREE, TAKEN, Acquire, Relaxed).is_ok()
     }
 
@@ -61,6 +66,25 @@ impl SimpleLock {
 
     #[cold]
     fn take_contended(&self) {
+        if self.take_soon() {
+            return;
+        }
+        // ORDERING: Acquire (L2) - pairs with L3.
+        while self.0.word().swap(CONTENDED, Acquire) != FREE {
+            // Every outcome asks to look again.
+            let _ = self.0.wait(CONTENDED, None);
+        }
+    }
+
+    /// Models have no time: one look more.
+    #[cfg(loom)]
+    fn take_soon(&self) -> bool {
+        self.try_take()
+    }
+
+    /// Takes the lock if it is free before the rules have the waiter sleep.
+    #[cfg(not(loom))]
+    fn take_soon(&self) -> bool {
         let word = self.0.word();
         let limit = settings().host.patience().min(SPIN);
         let ticks = Ticks::about_us(limit);
@@ -68,10 +92,10 @@ impl SimpleLock {
         loop {
             // ORDERING: Relaxed - only a look; `try_take` acquires.
             match word.load(Relaxed) {
-                FREE if self.try_take() => return,
+                FREE if self.try_take() => return true,
                 // Somebody sleeps already: spinning would jump the queue for nothing.
-                CONTENDED => break,
-                _ if limit == 0 && offers == HAND_OVERS => break,
+                CONTENDED => return false,
+                _ if limit == 0 && offers == HAND_OVERS => return false,
                 // Most likely the holder stands behind this thread in the kernel's queue.
                 _ if limit == 0 => {
                     offers += 1;
@@ -83,23 +107,18 @@ impl SimpleLock {
                 }
                 _ => {
                     if begin.get_or_insert_with(Ticks::now).elapsed_ticks() >= ticks {
-                        break;
+                        return false;
                     }
                     (0..pauses).for_each(|_| platform::sync::pause());
                 }
             }
-        }
-        // ORDERING: Acquire - pairs with `free`.
-        while word.swap(CONTENDED, Acquire) != FREE {
-            // Every outcome asks to look again.
-            let _ = self.0.wait(CONTENDED, None);
         }
     }
 
     /// Frees the lock.
     #[inline]
     pub(crate) fn free(&self) {
-        // ORDERING: Release - pairs with `take`.
+        // ORDERING: Release (L3) - pairs with L1 and L2.
         if self.0.word().swap(FREE, Release) == CONTENDED {
             self.0.wake(1);
         }
@@ -113,7 +132,7 @@ impl SimpleLock {
 pub(crate) struct NestLock {
     lock: SimpleLock,
     /// Times that the owner took it. Owner only.
-    depth: UnsafeCell<i32>,
+    depth: HandCell<i32>,
     owner: AtomicUsize,
 }
 
@@ -130,16 +149,19 @@ impl NestLock {
 
     fn deepen(&self) -> i32 {
         // SAFETY: - the caller holds the lock.
-        let depth = unsafe { &mut *self.depth.get() };
-        *depth += 1;
-        *depth
+        unsafe {
+            self.depth.with_mut(|depth| {
+                *depth += 1;
+                *depth
+            })
+        }
     }
 
     fn own(&self, owner: usize) -> i32 {
         // ORDERING: Relaxed - only the owner itself can read its own number here.
         self.owner.store(owner, Relaxed);
         // SAFETY: - the caller has just taken the lock.
-        unsafe { *self.depth.get() = 1 };
+        unsafe { self.depth.with_mut(|depth| *depth = 1) };
         1
     }
 
@@ -180,9 +202,13 @@ impl NestLock {
     #[inline]
     pub(crate) fn free(&self) {
         // SAFETY: - the caller holds the lock (OpenMP's rule for unsetting).
-        let depth = unsafe { &mut *self.depth.get() };
-        *depth -= 1;
-        if *depth == 0 {
+        let depth = unsafe {
+            self.depth.with_mut(|depth| {
+                *depth -= 1;
+                *depth
+            })
+        };
+        if depth == 0 {
             // ORDERING: Relaxed - the lock's Release publishes it.
             self.owner.store(0, Relaxed);
             self.lock.free();
@@ -200,6 +226,7 @@ pub(crate) struct OldNestLock {
     word: PrivateFutex,
 }
 
+#[cfg(not(loom))]
 const _: () = assert!(size_of::<SimpleLock>() == 4 && size_of::<NestLock>() == 16 && size_of::<OldNestLock>() == 8);
 
 /// The two low bits of `OldNestLock::word` are a simple lock; the rest counts.
@@ -223,7 +250,7 @@ impl OldNestLock {
             let before = word.fetch_add(OLD_DEPTH, Relaxed);
             return (before / OLD_DEPTH + 1).cast_signed();
         }
-        // ORDERING: Acquire - pairs with `free`.
+        // ORDERING: Acquire (N1) - pairs with N2.
         if word.compare_exchange(FREE, OLD_DEPTH | TAKEN, Acquire, Relaxed).is_ok() {
             self.owner.store(thread, Relaxed);
             return 1;
@@ -257,7 +284,7 @@ impl OldNestLock {
             return;
         }
         self.owner.store(0, Relaxed);
-        // ORDERING: Release - pairs with `try_take`.
+        // ORDERING: Release (N2) - pairs with N1.
         if word.swap(FREE, Release) & OLD_STATE == CONTENDED {
             // All: the ones that stay asleep would not be known to the next owner.
             self.word.wake(platform::futex::ALL);
@@ -265,7 +292,7 @@ impl OldNestLock {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use std::sync::Arc;
@@ -287,7 +314,7 @@ mod tests {
                 })
             })
             .collect();
-        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        threads.into_iter().for_each(|thread| thread.join().expect("it does not panic"));
         count.load(Relaxed)
     }
 

@@ -17,6 +17,7 @@
 //!     stands in the queue that nobody owns.
 
 mod completion;
+mod counts;
 mod depend;
 mod group;
 mod help;

@@ -19,21 +19,20 @@
 //! C1 Acquire: the slot's cleared state, from C5 Release. C2 Release with C3 Acquire: the plan. C4 AcqRel: whoever
 //! clears the slot does so after all others stopped looking at it. O1 Release with O2 Acquire: what was done in order.
 
+use crate::engine;
 use crate::frame::Frame;
 use crate::schedule::{Kind, Schedule, Space, may_overshoot, static_share, take_dynamic, take_guided};
 use crate::team::Team;
-use nanothreads::engine;
-use platform::sync::CachePadded;
-use std::cell::UnsafeCell;
-use std::ops::Range;
-use std::ptr;
-use std::sync::atomic::{
+use platform::sync::atomic::{
     AtomicU32, AtomicU64,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
+use platform::sync::{CachePadded, HandCell};
+use std::ops::Range;
+use std::ptr;
 
-/// Constructs that may be in flight.
-const RING: u64 = 8;
+/// Constructs that may be in flight; loom explores two.
+const RING: u64 = if cfg!(loom) { 2 } else { 8 };
 
 const FREE: u64 = 0;
 const CLAIMED: u64 = 1;
@@ -88,6 +87,12 @@ impl Shared {
     const fn new() -> Self {
         Self { memory: Vec::new(), reductions: ptr::null_mut(), doacross: None }
     }
+
+    fn clear(&mut self) {
+        if self.doacross.is_some() || !self.memory.is_empty() || !self.reductions.is_null() {
+            *self = Self::new();
+        }
+    }
 }
 
 /// Whose turn it is in a loop with ordered regions: the first iteration whose region is still to come, in the word that is its
@@ -127,8 +132,8 @@ struct Dealing {
 #[derive(Debug)]
 pub(crate) struct Construct {
     state: CachePadded<AtomicU64>,
-    plan: UnsafeCell<Plan>,
-    shared: UnsafeCell<Shared>,
+    plan: HandCell<Plan>,
+    shared: HandCell<Shared>,
     dealing: CachePadded<Dealing>,
     turns: Turns,
 }
@@ -142,8 +147,8 @@ impl Construct {
     fn new(number: u64) -> Self {
         Self {
             state: CachePadded::new(AtomicU64::new(state(number, FREE))),
-            plan: UnsafeCell::new(Plan::NONE),
-            shared: UnsafeCell::new(Shared::new()),
+            plan: HandCell::new(Plan::NONE),
+            shared: HandCell::new(Shared::new()),
             dealing: CachePadded::default(),
             turns: Turns::default(),
         }
@@ -152,7 +157,7 @@ impl Construct {
     /// What the members share; fixed by the claimer.
     pub(crate) fn shared(&self) -> &Shared {
         // SAFETY: - between C3 and C4 nobody writes.
-        unsafe { &*self.shared.get() }
+        unsafe { self.shared.with(|shared| &*shared) }
     }
 }
 
@@ -183,7 +188,7 @@ impl Ring {
     pub(crate) fn reset(&self) {
         for (number, construct) in (0..).zip(&self.0) {
             // SAFETY: - between regions nobody looks at the ring.
-            unsafe { *construct.shared.get() = Shared::new() };
+            unsafe { construct.shared.with_mut(|shared| *shared = Shared::new()) };
             // ORDERING: Relaxed - the next fork publishes it.
             construct.dealing.left.store(0, Relaxed);
             construct.state.store(state(number, FREE), Relaxed);
@@ -270,7 +275,7 @@ pub(crate) fn join_ahead(frame: &Frame) {
 
 fn join(frame: &Frame, construct: &Construct, number: u64) {
     // SAFETY: - the construct is ready: nobody writes the plan before this member leaves.
-    let mut plan = unsafe { *construct.plan.get() };
+    let mut plan = unsafe { construct.plan.with(|plan| *plan) };
     let schedule = &mut plan.schedule;
     let mut overshoots = false;
     if matches!(schedule.kind, Kind::Dynamic | Kind::Guided) {
@@ -315,9 +320,9 @@ fn lay_out(construct: &Construct, plan: Plan, share: impl FnOnce(&mut Shared)) {
         construct.turns.reset();
     }
     // SAFETY: - the caller claimed the construct (or no region runs): nobody else looks at it.
-    unsafe { *construct.plan.get() = plan };
+    unsafe { construct.plan.with_mut(|place| *place = plan) };
     // SAFETY: - as above.
-    share(unsafe { &mut *construct.shared.get() });
+    unsafe { construct.shared.with_mut(|shared| share(&mut *shared)) };
 }
 
 /// The construct that the thread is in, if any.
@@ -406,10 +411,7 @@ pub(crate) fn leave(frame: &Frame) {
         return;
     }
     // SAFETY: - all members have left (C4): nobody else looks at the construct before C5.
-    let shared = unsafe { &mut *construct.shared.get() };
-    if shared.doacross.is_some() || !shared.memory.is_empty() || !shared.reductions.is_null() {
-        *shared = Shared::new();
-    }
+    unsafe { construct.shared.with_mut(|shared| (*shared).clear()) };
     // ORDERING: Relaxed - published by C5.
     construct.dealing.left.store(0, Relaxed);
     // ORDERING: Release (C5) - pairs with C1.
@@ -454,7 +456,7 @@ fn pass_order_on(frame: &Frame, construct: &Construct) {
     frame.team().wait.notify_all();
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use std::ptr;

@@ -14,9 +14,13 @@ pub use std::sync::{Arc, Mutex, MutexGuard};
 /// Atomic types and fences.
 pub mod atomic {
     #[cfg(loom)]
-    pub use super::weakened::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+    pub use super::weakened::{
+        AtomicBool, AtomicI32, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+    };
     #[cfg(not(loom))]
-    pub use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+    pub use std::sync::atomic::{
+        AtomicBool, AtomicI32, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+    };
 }
 
 /// Threads, for models.

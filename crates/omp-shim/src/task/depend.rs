@@ -5,14 +5,14 @@
 
 use super::Explicit;
 use super::memory::TaskRef;
+use crate::engine::Addresses;
 use crate::team::Team;
-use nanothreads::engine::Addresses;
-use std::cell::Cell;
-use std::ptr::{self, NonNull};
-use std::sync::atomic::{
+use platform::sync::atomic::{
     AtomicPtr, AtomicU32,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
+use std::cell::Cell;
+use std::ptr::{self, NonNull};
 
 /// How a task uses an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,7 +118,7 @@ impl Node {
     }
 
     pub(super) fn is_finished(&self) -> bool {
-        // ORDERING: Acquire - what the task did; pairs with `finish`.
+        // ORDERING: Acquire (D1) - what the task did; pairs with D4.
         self.successors.load(Acquire) == DONE
     }
 
@@ -152,7 +152,7 @@ impl Node {
 
     /// Makes `task` wait for this one; false when it is done already.
     fn add(&self, task: &Explicit) -> bool {
-        // ORDERING: Acquire - what the task did, when it is done; pairs with `finish`.
+        // ORDERING: Acquire (D2) - what the task did, when it is done; pairs with D4.
         let mut head = self.successors.load(Acquire);
         if head == DONE {
             return false;
@@ -161,7 +161,7 @@ impl Node {
         task.node.missing.fetch_add(1, Relaxed);
         let edge = task.node.new_edge(NonNull::from(task), head);
         loop {
-            // ORDERING: Release - publishes the edge; pairs with `finish`. Acquire - as above.
+            // ORDERING: Release or Acquire (D3) - publishes the edge, to D4; or as D2.
             match self.successors.compare_exchange_weak(head, edge, Release, Acquire) {
                 Ok(_) => return true,
                 Err(DONE) => break,
@@ -182,7 +182,7 @@ impl Node {
         if !self.watched {
             return;
         }
-        // ORDERING: AcqRel - sees the edges of `add`; shows what the task did to `add` and `is_finished`.
+        // ORDERING: AcqRel (D4) - sees the edges of D3; shows what the task did to D1, D2 and D3.
         let mut edge = self.successors.swap(DONE, AcqRel);
         while !edge.is_null() {
             // SAFETY: - made by `add`, taken out of the list once; its task waits until the count below.
@@ -201,7 +201,7 @@ impl Node {
 
     /// Counts one predecessor off; true when none is left.
     fn has_one_less(&self) -> bool {
-        // ORDERING: AcqRel - the task that runs next sees what all its predecessors did.
+        // ORDERING: AcqRel (D5) - the task that runs next sees what all its predecessors did.
         self.missing.fetch_sub(1, AcqRel) == 1
     }
 }

@@ -5,6 +5,7 @@
 //! at the other (the oldest first: the largest piece of work).
 
 use super::Explicit;
+use super::counts::Counts;
 use super::pool::{Shelf, Store};
 use super::urgent::Urgent;
 use crossbeam_deque::{Injector, Steal, Stealer, Worker};
@@ -12,7 +13,7 @@ use platform::sync::CachePadded;
 use std::cell::{Cell, UnsafeCell};
 use std::ptr::NonNull;
 use std::sync::atomic::{
-    AtomicBool, AtomicU32, AtomicU64,
+    AtomicBool, AtomicU32,
     Ordering::{Acquire, Relaxed, Release},
 };
 
@@ -26,13 +27,6 @@ unsafe impl Send for Ready {}
 struct Deque {
     own: Worker<Ready>,
     others: Stealer<Ready>,
-}
-
-/// What one member created and completed in this region. Writer: the member.
-#[derive(Default)]
-struct Counters {
-    created: AtomicU64,
-    completed: AtomicU64,
 }
 
 /// Incomplete tasks of a team before their creators run the next ones themselves: so many, and so many for each member.
@@ -63,18 +57,13 @@ pub(crate) struct Queues {
     unowned: CachePadded<Injector<Ready>>,
     urgent: Urgent,
     /// One for each deque.
-    counters: UnsafeCell<Vec<CachePadded<Counters>>>,
-    /// Likewise.
     shelves: UnsafeCell<Vec<CachePadded<Shelf>>>,
     store: Store,
-    /// Tasks completed by threads that are not of the team.
-    completed_elsewhere: AtomicU64,
+    counts: Counts,
     /// Threads that are not of the team and complete a task of it just now: see [`Visit`].
     visitors: AtomicU32,
     /// Incomplete tasks with events.
     detached: AtomicU32,
-    /// A task was created since `take_note`.
-    noted: AtomicBool,
 }
 
 /// A thread that is not of the team, at work on it: the team waits for its end before it is freed.
@@ -98,29 +87,28 @@ impl Queues {
             deques: UnsafeCell::new(Vec::new()),
             unowned: CachePadded::new(Injector::new()),
             urgent: Urgent::default(),
-            counters: UnsafeCell::new(Vec::new()),
             shelves: UnsafeCell::new(Vec::new()),
             store: Store::default(),
-            completed_elsewhere: AtomicU64::new(0),
+            counts: Counts::default(),
             visitors: AtomicU32::new(0),
             detached: AtomicU32::new(0),
-            noted: AtomicBool::new(false),
         }
     }
 
     /// Makes deques for `members`. Between regions only.
     pub(crate) fn make_room(&self, members: usize) {
         // SAFETY: - between regions: only the primary thread looks here.
-        let (deques, counters) = unsafe { (&mut *self.deques.get(), &mut *self.counters.get()) };
+        let deques = unsafe { &mut *self.deques.get() };
         // SAFETY: - as above.
         let shelves = unsafe { &mut *self.shelves.get() };
         while deques.len() < members {
             let own = Worker::new_lifo();
             let others = own.stealer();
             deques.push(CachePadded::new(Deque { own, others }));
-            counters.push(CachePadded::default());
             shelves.push(CachePadded::default());
         }
+        // SAFETY: - as above.
+        unsafe { self.counts.make_room(members) };
     }
 
     fn deque(&self, id: u32) -> &Deque {
@@ -142,7 +130,7 @@ impl Queues {
     }
 
     fn look_for_room(&self, room: &Cell<i32>, size: u32) -> bool {
-        let (completed, created) = self.sums(size);
+        let (completed, created) = self.counts.sums(size);
         let size = u64::from(size);
         let free = (FULL + FULL_EACH * size).saturating_sub(created.saturating_sub(completed)) / size;
         room.set(if free == 0 { -RUNS } else { i32::try_from(free - 1).unwrap_or(i32::MAX) });
@@ -308,19 +296,9 @@ impl Queues {
         if self.unowned.is_empty() { None } else { steal(|| self.unowned.steal()) }
     }
 
-    fn counters(&self, id: u32) -> &Counters {
-        // SAFETY: - the vector does not change during a region.
-        unsafe { &(&*self.counters.get())[id as usize] }
-    }
-
     /// Member `id` creates a task.
     pub(crate) fn count_created(&self, id: u32) {
-        let created = &self.counters(id).created;
-        // ORDERING: Relaxed - one writer; see `all_complete`.
-        created.store(created.load(Relaxed) + 1, Relaxed);
-        // ORDERING: Relaxed - a member sees its own, and others' behind a barrier.
-        if !self.noted.load(Relaxed) {
-            self.noted.store(true, Relaxed);
+        if self.counts.created(id) {
             // ORDERING: Relaxed - a hint for later regions.
             WERE_ANY.store(true, Relaxed);
         }
@@ -328,67 +306,26 @@ impl Queues {
 
     /// Member `id` (or a thread that is none) completes `count` tasks: the last thing that touches their region.
     pub(super) fn count_complete(&self, id: Option<u32>, count: u32) {
-        let count = u64::from(count);
-        match id {
-            Some(id) => {
-                let completed = &self.counters(id).completed;
-                // ORDERING: Release - pairs with `all_complete`. One writer.
-                completed.store(completed.load(Relaxed) + count, Release);
-            }
-            None => {
-                // ORDERING: Release - pairs with `all_complete`.
-                self.completed_elsewhere.fetch_add(count, Release);
-            }
-        }
+        self.counts.complete(id, count);
     }
 
     /// True when no task was created in this region.
     #[inline]
     pub(crate) fn are_unused(&self) -> bool {
-        // ORDERING: Relaxed - see `count_created`.
-        !self.noted.load(Relaxed)
+        self.counts.are_unused()
     }
 
     /// True when every task is complete that was created by what the caller has seen the end of: its own code, and
     /// that of all members which have arrived at its barrier.
-    ///
-    /// Completions are read first. Whoever completed a task had seen its creation, and created its children before: so
-    /// each completion that is seen makes its task's creation, and its children's, visible to the second pass. Equal
-    /// sums mean equal sets, with no unseen descendant.
     #[inline]
     pub(crate) fn all_complete(&self, size: u32) -> bool {
-        self.are_unused() || self.sums_agree(size)
-    }
-
-    fn sums_agree(&self, size: u32) -> bool {
-        let (completed, created) = self.sums(size);
-        completed == created
-    }
-
-    /// Tasks completed, then tasks created, in this order.
-    fn sums(&self, size: u32) -> (u64, u64) {
-        // ORDERING: Acquire - what the tasks did and created; pairs with `count_complete`.
-        let completed: u64 = (0..size).map(|id| self.counters(id).completed.load(Acquire)).sum();
-        let completed = completed + self.completed_elsewhere.load(Acquire);
-        // ORDERING: Relaxed - ordered behind the loads above.
-        let created: u64 = (0..size).map(|id| self.counters(id).created.load(Relaxed)).sum();
-        (completed, created)
+        self.counts.all_complete(size)
     }
 
     /// True when a task was created since the last call. Between regions: counts from 0 again.
     pub(crate) fn take_note(&self) -> bool {
-        // ORDERING: Relaxed - after the join, before the next fork.
-        let noted = self.noted.load(Relaxed);
-        if noted {
-            self.noted.store(false, Relaxed);
-            self.completed_elsewhere.store(0, Relaxed);
-            // SAFETY: - between regions: only the primary thread looks here.
-            for counters in unsafe { &*self.counters.get() } {
-                counters.created.store(0, Relaxed);
-                counters.completed.store(0, Relaxed);
-            }
-        }
-        noted
+        // SAFETY: - between regions: only the primary thread looks here.
+        unsafe { self.counts.take_note() }
     }
 }
 

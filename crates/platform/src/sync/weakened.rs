@@ -155,6 +155,7 @@ macro_rules! number {
 }
 
 number!(AtomicBool, bool, fetch_and fetch_or fetch_xor);
+number!(AtomicI32, i32, fetch_add fetch_sub);
 number!(AtomicU8, u8, fetch_add fetch_sub fetch_and fetch_or fetch_xor fetch_max fetch_min);
 number!(AtomicU32, u32, fetch_add fetch_sub fetch_and fetch_or fetch_xor fetch_max fetch_min);
 number!(AtomicU64, u64, fetch_add fetch_sub fetch_and fetch_or fetch_xor fetch_max fetch_min);
