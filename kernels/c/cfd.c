@@ -22,7 +22,8 @@ static void exact(double x, double y, double z, double u[UNKNOWNS])
         const double *c = exact_coefficients[m];
         u[m] = c[0];
         for (int d = 0; d < 3; d++)
-            u[m] += at[d] * (c[1 + d] + at[d] * (c[4 + d] + at[d] * (c[7 + d] + at[d] * c[10 + d])));
+            u[m] += at[d]
+                    * (c[1 + d] + at[d] * (c[4 + d] + at[d] * (c[7 + d] + at[d] * c[10 + d])));
     }
 }
 
@@ -163,7 +164,8 @@ flow(const double *restrict q, double *restrict r, ptrdiff_t s, ptrdiff_t row, i
                                   * (v[i + s] - 2 * v[i] + v[i - s]);
             double carried = p[i + s] * front - p[i - s] * back;
             if (d == direction)
-                carried += CFD_C2 * (energy[i + s] - kinetic[i + s] - energy[i - s] + kinetic[i - s]);
+                carried += CFD_C2
+                           * (energy[i + s] - kinetic[i + s] - energy[i - s] + kinetic[i - s]);
             r[(MOMENTUM + d) * row + i] += change - first * carried;
         }
         double e_back = energy[i - s], e = energy[i], e_front = energy[i + s];
@@ -173,7 +175,8 @@ flow(const double *restrict q, double *restrict r, ptrdiff_t s, ptrdiff_t row, i
                   * ((1 - CFD_C1 * CFD_C5) * (half[i + s] - 2 * half[i] + half[i - s])
                      + 1.0 / 6.0 * (front * front - 2 * here * here + back * back)
                      + CFD_C1 * CFD_C5
-                           * (e_front * inverse[i + s] - 2 * e * inverse[i] + e_back * inverse[i - s]))
+                           * (e_front * inverse[i + s] - 2 * e * inverse[i]
+                              + e_back * inverse[i - s]))
             - first
                   * ((CFD_C1 * e_front - CFD_C2 * kinetic[i + s]) * front
                      - (CFD_C1 * e_back - CFD_C2 * kinetic[i - s]) * back);

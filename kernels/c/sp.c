@@ -125,7 +125,8 @@ solve(const struct cfd *cfd, int direction, const double *q, double *r, ptrdiff_
     const double t1 = cfd->dt / (cfd->h * cfd->h), t2 = cfd->dt / (2 * cfd->h);
     for (int m = 0; m < n; m++)
         for (int w = 0; w < width; w++) {
-            const double *at = q + m * step + w * next, *from = r + m * change_step + w * change_next;
+            const double *at = q + m * step + w * next;
+            const double *from = r + m * change_step + w * change_next;
             struct point *p = &line[m];
             double change[UNKNOWNS];
             for (int a = 0; a < UNKNOWNS; a++)
