@@ -107,6 +107,16 @@ pub fn thread() -> Tid {
     local::existing().map_or_else(current_tid, Local::tid)
 }
 
+/// The virtual processors that the calling thread has for its teams, and those that they have for theirs, go on on new kernel
+/// threads: what the program keeps in thread-local storage there begins anew. Outside regions; inside one it does nothing. Not
+/// in the child of a fork, and where the system refuses threads.
+pub fn renew_threads() {
+    let local = local();
+    if local.is_outside_regions() {
+        local.renew_members();
+    }
+}
+
 /// True when a manager was found at the engine's first use.
 pub fn is_managed() -> bool {
     engine().is_managed()

@@ -33,7 +33,7 @@ use crate::patience::Patience;
 use crate::presence::Presence;
 use crate::stand_in::Experience;
 use crate::team::{Member, Work};
-use crate::vp::Vp;
+use crate::vp::{self, Offered, Vp};
 use platform::affinity::CpuId;
 use platform::affinity::{Tid, current_tid};
 use platform::clock::Ticks;
@@ -103,6 +103,8 @@ pub(crate) struct Local {
     is_vp: Cell<bool>,
     /// The virtual processor that the thread is.
     vp: Cell<Option<&'static Vp>>,
+    /// It is to go on on another thread.
+    pub(crate) is_to_be_renewed: Cell<bool>,
     claim: Claim,
     /// The grant's epoch when the thread last looked between two pieces of its work.
     worked_under: Cell<u32>,
@@ -186,6 +188,16 @@ pub(crate) fn adopt(vp: &'static Vp) -> &'static Local {
     local
 }
 
+/// The calling thread, a virtual processor that ends, has no state any more; another one takes it over.
+pub(crate) fn let_go() {
+    CURRENT.set(ptr::null());
+}
+
+/// The calling thread goes on with `local`, which its thread has let go.
+pub(crate) fn take_over(local: &'static Local) {
+    CURRENT.set(local);
+}
+
 /// The forking thread's reservations are the parent's: the child forgets them. What stood in the parent's memory stays
 /// allocated, since other threads of the parent may have been writing it.
 /// True when the forking thread was a virtual processor.
@@ -234,6 +246,7 @@ impl Local {
             tid: Cell::new(current_tid()),
             is_vp: Cell::new(is_vp),
             vp: Cell::new(None),
+            is_to_be_renewed: Cell::new(false),
             claim: Claim::default(),
             worked_under: Cell::new(0),
             seat: Cell::new(None),
@@ -430,6 +443,31 @@ impl Local {
     /// True for a thread of the program outside any region, one of one thread included.
     pub(crate) fn is_outside_regions(&self) -> bool {
         self.is_outermost() && self.membership.get().level == 0
+    }
+
+    /// The kernel thread that it belongs to.
+    pub(crate) fn runs_on(&self, tid: Tid) {
+        self.tid.set(tid);
+    }
+
+    /// True once after the virtual processor was told so.
+    pub(crate) fn is_to_be_renewed(&self) -> bool {
+        self.is_to_be_renewed.take()
+    }
+
+    /// The virtual processors that this master has for itself go on on other kernel threads. Outside its regions.
+    pub(crate) fn renew_members(&self) {
+        // SAFETY: - `Local` is touched by its thread only, and nothing is forked here.
+        let groups = unsafe { &*self.groups.get() };
+        let own = groups.iter().flat_map(|group| &group.members[group.lent..]);
+        let renew = |vp: &&'static Vp| {
+            let offered = Offered { work: vp::renew, data: ptr::null() };
+            Some((*vp, vp.offer(offered)?))
+        };
+        let offers: Vec<_> = own.filter_map(renew).collect();
+        for (vp, ticket) in offers {
+            crate::engine::wait(vp.offers(), || vp.is_offer_done(ticket));
+        }
     }
 
     /// Runs `work` as a member.

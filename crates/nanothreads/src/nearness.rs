@@ -14,6 +14,7 @@
 //! random choice among equals; that each thief begins at its own neighbours spreads them.
 
 use crate::engine_state::engine;
+use crate::placement::Home;
 use crate::vp::Vp;
 use platform::affinity::{CpuId, CpuSet, current_cpu};
 use platform::topology::Topology;
@@ -68,15 +69,28 @@ impl Map {
         self.of_cpu.get(cpu.0 as usize).copied().flatten()
     }
 
-    /// Where `vp` is: where it is bound, or where it is woken by a caller on processor `here` (as `placement::home` says it,
-    /// without a walk over the mask). `None`: on several processors, or on one that is offline.
+    /// Where `vp` is: where it is bound, or where it is woken by a caller on processor `here`. `None`: on several processors, or
+    /// on one that is offline.
     fn of_vp(&self, vp: &Vp, here: CpuId) -> Option<Place> {
         match vp.cpu() {
             Some(cpu) => self.at(cpu),
             None if vp.is_bound() => None,
-            None => {
-                let home = self.cpus[vp.number() % self.cpus.len()];
-                self.at(if home == here { self.cpus[0] } else { home })
+            None => self.at(self.processor(vp.lodging(), here)),
+        }
+    }
+
+    /// As [`Home::processor`] says it for a caller on `here`, without a walk over the mask for most.
+    fn processor(&self, home: Home, here: CpuId) -> CpuId {
+        let cpus = &self.cpus;
+        match home {
+            Home::Of(number) => {
+                let own = cpus[number % cpus.len()];
+                if own == here { cpus[0] } else { own }
+            }
+            Home::Beside => here,
+            Home::Behind(places) => {
+                let place = cpus.iter().position(|&cpu| cpu == here).unwrap_or(0);
+                cpus[(place + places) % cpus.len()]
             }
         }
     }
@@ -240,6 +254,20 @@ mod tests {
         nearness.set(on(&machine, &[0, 9, 3, 1]).into_iter());
         assert_eq!(nearness.others(0, 4).collect::<Vec<_>>(), [3, 1, 2]);
         assert_eq!(nearness.others(1, 4).collect::<Vec<_>>(), [2, 0, 3]);
+    }
+
+    #[test]
+    fn who_lodges_elsewhere_than_its_number_says_is_there() {
+        let machine = machine(&[(0, 0), (1, 0), (2, 1), (3, 1)]);
+        let map = Map::new(&machine, &machine.online()).expect("it has several places");
+        let vp = engine().acquire(Some(Home::Behind(2))).expect("the system gives a thread");
+        let place = |cpu| map.at(CpuId(cpu));
+        // Behind the caller's processor, round and round; beside the caller; and at another one's place.
+        assert_eq!([0, 1, 3].map(|here| map.of_vp(vp, CpuId(here))), [2, 3, 1].map(place));
+        vp.lodge(Home::Beside);
+        assert_eq!([0, 3].map(|here| map.of_vp(vp, CpuId(here))), [0, 3].map(place));
+        vp.lodge(Home::Of(7));
+        assert_eq!([0, 3].map(|here| map.of_vp(vp, CpuId(here))), [3, 0].map(place));
     }
 
     proptest! {

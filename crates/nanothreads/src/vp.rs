@@ -35,11 +35,14 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering::Relaxed};
 use std::thread;
 
 mod descriptor;
+mod heir;
 mod station;
 mod turn;
 
 pub(crate) use descriptor::{CARRIED, LARGEST, Line, WorkDescriptor};
 use descriptor::{IDLE, no_work};
+use heir::Heir;
+pub(crate) use heir::renew;
 use station::Station;
 use turn::Turn;
 
@@ -93,6 +96,7 @@ enum Found {
 }
 
 /// How far a VP has come in what it polls.
+#[derive(Clone, Copy)]
 struct Progress {
     /// Number of the last descriptor that was seen in the own line.
     line: u64,
@@ -142,7 +146,7 @@ impl Vp {
         if let Some(local) = local::existing() {
             local.end_long_turns();
         }
-        match vp.start_thread(stack) {
+        match vp.start_thread(stack, None) {
             Ok(thread) => vp.station().begin(thread, home),
             Err(error) => {
                 // SAFETY: - the thread that would have used it was not created: we are the only owner of the leak.
@@ -150,7 +154,7 @@ impl Vp {
                 return Err(error);
             }
         }
-        // Detached: the thread ends with the process.
+        // Detached: the thread ends with the process, or when another one takes its place.
         Ok(vp)
     }
 
@@ -160,30 +164,38 @@ impl Vp {
     }
 
     /// Its kernel thread, with a stack of `stack` bytes.
-    fn start_thread(&'static self, stack: usize) -> io::Result<Pthread> {
+    fn start_thread(&'static self, stack: usize, heir: Option<Heir>) -> io::Result<Pthread> {
         let _aside = Aside::begin();
         let stack = if engine().config().stand_in { stack.saturating_add(guise::ROOM) } else { stack };
         if engine().is_childs() {
             // In a child the standard library's threads may wait for ever: see there.
             return Pthread::start(stack, self, |vp| {
                 platform::pthread::set_name(&vp.name());
-                vp.main()
+                vp.main(None);
+                unreachable!("a thread without an heir does not end")
             })
             .map_err(io::Error::from);
         }
-        let started = thread::Builder::new().name(self.name()).stack_size(stack).spawn(move || self.main());
-        // SAFETY: - `main` never returns.
+        let started = thread::Builder::new().name(self.name()).stack_size(stack).spawn(move || self.main(heir));
+        // SAFETY: - `main` returns only when the station has another thread's handle (`Vp::hand_on`).
         started.map(|handle| unsafe { Pthread::of(&handle) })
     }
 
     /// The life of the virtual processor.
-    fn main(&'static self) -> ! {
+    fn main(&'static self, heir: Option<Heir>) {
         // Its master waits for it.
-        let _guard = NoUnwinding::enter();
+        let guard = NoUnwinding::enter();
+        let is_heir = heir.is_some();
+        let (local, mut progress) = match heir {
+            Some(heir) => heir.take_over(),
+            None => (local::adopt(self), Progress { line: 0, ticket: 0, crowd: 1 }),
+        };
         let tid = self.station().runs();
-        let local = local::adopt(self);
+        local.runs_on(tid);
         engine().sizer().enlist(self.seat(), tid);
-        let mut progress = Progress { line: 0, ticket: 0, crowd: 1 };
+        if is_heir {
+            self.finish_offer(&mut progress);
+        }
         loop {
             let found = self.next_work(local, &mut progress);
             self.settle();
@@ -206,13 +218,22 @@ impl Vp {
                 }
                 Found::Offer(offered) => {
                     run_part(local, Membership::OUTSIDE, offered.work, offered.data);
-                    // SAFETY: - polled above by this thread, the ring's virtual processor, and run.
-                    unsafe { self.open.finish(progress.ticket) };
-                    progress.ticket += 1;
-                    self.rare().offers.notify_all();
+                    if local.is_to_be_renewed() && self.hand_on(local, &progress) {
+                        guard.leave();
+                        return;
+                    }
+                    self.finish_offer(&mut progress);
                 }
             }
         }
+    }
+
+    /// The work that was offered is run.
+    fn finish_offer(&self, progress: &mut Progress) {
+        // SAFETY: - polled by this thread, the ring's virtual processor, or the one that it takes the place of, and run.
+        unsafe { self.open.finish(progress.ticket) };
+        progress.ticket += 1;
+        self.rare().offers.notify_all();
     }
 
     /// The data of the work that was polled: they stand in the line, or their address does.

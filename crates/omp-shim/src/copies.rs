@@ -260,6 +260,13 @@ impl Host {
         matches!(self, Self::Own)
     }
 
+    /// The threads of the caller's teams end, and others take their places. Not those of an older copy.
+    pub(crate) fn renew_threads(self) {
+        if let Self::Own = self {
+            engine::renew_threads();
+        }
+    }
+
     /// Says which region the calling thread forks next. An older copy of this library has its own, and is not told.
     #[inline]
     pub(crate) fn identify_region(self, region: usize) {

@@ -1,7 +1,7 @@
 //! `omp_pause_resource`: what the runtime keeps between regions goes back to the system.
 //!
-//! Virtual processors stay, asleep: they hold no processor, and thread-local data of the program may live in them
-//! (threadprivate). What they hold is memory: the pages of their stacks that deep calls touched, and cached teams.
+//! The threads of the caller's teams end, and others take their places, so that threadprivate data of all but the calling thread
+//! begin anew, as the standard says. In a forked child, and on an older copy's engine, they stay: their stacks are given back.
 
 use crate::frame::Frame;
 use crate::icv::settings;
@@ -23,6 +23,7 @@ pub(crate) fn give_back(frame: &Frame) -> bool {
         // SAFETY: - `trim_stack` takes nothing, and does not unwind.
         unsafe { team.run(trim_stack, std::ptr::null(), &Recall::new()) };
     }
+    settings().host.renew_threads();
     team.forget_children(frame.id);
     // SAFETY: - takes a number.
     unsafe { libc::malloc_trim(0) };

@@ -73,6 +73,13 @@ fn target_constructs_with_arguments_that_are_not_there() {
 }
 
 #[test]
+fn threadprivate_data_begin_anew_after_a_pause() {
+    let waits = [&[][..], &[("OMP_WAIT_POLICY", "passive")], &[("OMP_PROC_BIND", "true")]];
+    agree_under("paused.cc", &waits);
+    agree_under("paused.f90", &waits);
+}
+
+#[test]
 fn scans() {
     agree("scans.c");
 }

@@ -11,11 +11,11 @@ use crate::placement::Home;
 use platform::affinity::{self, CpuId, CpuSet, Tid};
 use platform::mask::Mask;
 use platform::pthread::Pthread;
-use std::sync::OnceLock;
 use std::sync::atomic::{
     AtomicI32, AtomicU32, AtomicUsize,
     Ordering::{Acquire, Relaxed, Release},
 };
+use std::sync::{Mutex, PoisonError};
 
 /// No processor.
 const NOWHERE: u32 = u32::MAX;
@@ -23,8 +23,9 @@ const NOWHERE: u32 = u32::MAX;
 /// See the module head. Rarely written.
 #[derive(Debug)]
 pub(super) struct Station {
-    /// The kernel thread, set by its creator.
-    thread: OnceLock<Pthread>,
+    /// The kernel thread, set by its creator, and by itself when another one takes its place. Locked while it is used: it does not
+    /// end meanwhile.
+    thread: Mutex<Option<Pthread>>,
     /// The same as the kernel numbers it; 0 until it runs.
     tid: AtomicI32,
     /// The processor that it was bound to, or [`NOWHERE`].
@@ -49,7 +50,7 @@ impl Station {
     /// That of virtual processor `number`, which has no thread yet.
     pub(super) fn new(number: usize) -> Self {
         Self {
-            thread: OnceLock::new(),
+            thread: Mutex::new(None),
             tid: AtomicI32::new(0),
             cpu: AtomicU32::new(NOWHERE),
             berth: Berth::new(),
@@ -72,7 +73,17 @@ impl Station {
             Some(cpu) => self.berth.put_first(|| self.put(&thread, cpu)),
             None => self.berth.free_first(|| free(&thread)),
         }
-        self.thread.set(thread).expect("set once, by the creator");
+        self.go_on_as(thread);
+    }
+
+    /// `thread` is the VP's from now on.
+    pub(super) fn go_on_as(&self, thread: Pthread) {
+        *self.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
+    }
+
+    /// Does something to the kernel thread, if it is there.
+    fn with_thread<R>(&self, body: impl FnOnce(&Pthread) -> R) -> Option<R> {
+        self.thread.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(body)
     }
 
     /// The calling thread is the VP, and runs.
@@ -107,17 +118,16 @@ impl Station {
         if home == NOWHERE || self.slept_on.load(Relaxed) == home {
             return;
         }
-        let Some(thread) = self.thread.get() else { return };
-        if self.berth.is_put() || thread.affinity().is_ok_and(|mask| mask == *engine().mask()) {
-            self.berth.put(|| self.put(thread, CpuId(home)), || self.free_from(thread));
-        }
+        self.with_thread(|thread| {
+            if self.berth.is_put() || thread.affinity().is_ok_and(|mask| mask == *engine().mask()) {
+                self.berth.put(|| self.put(thread, CpuId(home)), || self.free_from(thread));
+            }
+        });
     }
 
     /// The VP was awake when it was woken on its home: it may have run before it was put there.
     pub(super) fn displace(&self) {
-        if let Some(thread) = self.thread.get() {
-            self.berth.take_back(|| self.free_from(thread));
-        }
+        self.with_thread(|thread| self.berth.take_back(|| self.free_from(thread)));
     }
 
     /// Puts the VP's thread on processor `cpu`, or lets it run anywhere where that went offline in the meantime.
@@ -153,18 +163,20 @@ impl Station {
 
     /// Binds it, to `cpu` alone if there is one.
     fn bind(&self, cpus: &CpuSet, cpu: Option<CpuId>) {
-        let Some(thread) = self.thread.get() else { return };
-        // ORDERING: Relaxed - a hint.
-        self.cpu.store(cpu.map_or(NOWHERE, |cpu| cpu.0), Relaxed);
-        // A grant whose processor went offline is corrected by the manager's next grant.
-        self.berth.bind(|| _ = thread.set_affinity(cpus));
+        self.with_thread(|thread| {
+            // ORDERING: Relaxed - a hint.
+            self.cpu.store(cpu.map_or(NOWHERE, |cpu| cpu.0), Relaxed);
+            // A grant whose processor went offline is corrected by the manager's next grant.
+            self.berth.bind(|| _ = thread.set_affinity(cpus));
+        });
     }
 
     fn unbind(&self) {
-        let Some(thread) = self.thread.get() else { return };
-        // ORDERING: Relaxed - a hint.
-        self.cpu.store(NOWHERE, Relaxed);
-        self.berth.unbind(|| free(thread));
+        self.with_thread(|thread| {
+            // ORDERING: Relaxed - a hint.
+            self.cpu.store(NOWHERE, Relaxed);
+            self.berth.unbind(|| free(thread));
+        });
     }
 }
 
@@ -180,6 +192,12 @@ impl Vp {
         self.station().lodging.store(home.to_word(), Relaxed);
     }
 
+    /// Where it wakes, unless it is bound.
+    pub(crate) fn lodging(&self) -> Home {
+        // ORDERING: Relaxed - a hint for others than its master, which wrote it.
+        Home::from_word(self.station().lodging.load(Relaxed))
+    }
+
     /// As [`Vp::lodge`], and goes there now if it is awake: it would stay where it is as long as its master finds it awake. Where
     /// a manager says who sits where, and where the program bound it itself, it stays.
     pub(crate) fn move_to(&self, home: Home) {
@@ -190,13 +208,16 @@ impl Vp {
             && !self.may_sleep()
             && !self.is_bound()
             && engine().managed_already().is_none()
-            && let (Some(thread), Some(cpu)) = (station.thread.get(), home.processor())
-            && thread.affinity().is_ok_and(|mask| mask == *engine().mask())
+            && let Some(cpu) = home.processor()
         {
-            // Not held there.
-            station.berth.pass_by(|| {
-                station.put(thread, cpu);
-                free(thread);
+            station.with_thread(|thread| {
+                if thread.affinity().is_ok_and(|mask| mask == *engine().mask()) {
+                    // Not held there.
+                    station.berth.pass_by(|| {
+                        station.put(thread, cpu);
+                        free(thread);
+                    });
+                }
             });
         }
     }
@@ -248,7 +269,7 @@ impl Vp {
 
     /// False while its creator has not put it where it begins: then it cannot be bound yet.
     pub(crate) fn can_be_bound(&self) -> bool {
-        self.station().thread.get().is_some()
+        self.station().with_thread(|_| ()).is_some()
     }
 
     /// Its kernel thread, once that runs.

@@ -1,0 +1,64 @@
+//! A virtual processor goes on on another kernel thread, which takes its place: what the program keeps for each thread (thread-local
+//! storage) begins anew, and the old thread's destructors run.
+//!
+//! # Protocol
+//! 1. Who is done with the threads offers [`renew`] to the virtual processors, which have nothing else to do.
+//! 2. The old thread starts its heir, which waits. It gives up the handle by which others move it (under the lock of that, so that
+//!    nobody uses the handle of a thread that ends), and its state; then it lets the heir go, and ends.
+//! 3. The heir takes the state, and reports the offer as done. All of the engine's are as before: number, seat, group.
+//!
+//! A system that refuses a thread, a forked child, whose threads cannot end, and standing in leave the old thread where it is.
+
+use super::{Progress, Vp};
+use crate::engine_state::engine;
+use crate::local::{self, Local, local};
+use crate::team::Member;
+use std::sync::mpsc::{Receiver, sync_channel};
+
+/// What the new thread of a virtual processor goes on with.
+pub(super) struct Heir {
+    local: &'static Local,
+    progress: Progress,
+    /// Says when the old one is done with it.
+    go: Receiver<()>,
+}
+
+// SAFETY: - the state belongs to one thread at a time: the old one gives it up before it lets the new one go.
+unsafe impl Send for Heir {}
+
+impl Heir {
+    /// On the new thread.
+    pub(super) fn take_over(self) -> (&'static Local, Progress) {
+        // An error says that the old one has let go of the sender, which it does when it is done with all.
+        let _ = self.go.recv();
+        local::take_over(self.local);
+        (self.local, self.progress)
+    }
+}
+
+impl Vp {
+    /// Another thread goes on from here; true when it does, and the calling one is to end.
+    #[cold]
+    pub(super) fn hand_on(&'static self, local: &'static Local, progress: &Progress) -> bool {
+        if engine().is_childs() || engine().config().stand_in {
+            return false;
+        }
+        let (done, go) = sync_channel(1);
+        let heir = Heir { local, progress: *progress, go };
+        let Ok(thread) = self.start_thread(engine().stack_size(), Some(heir)) else { return false };
+        self.station().go_on_as(thread);
+        local::let_go();
+        // The heir waits for it.
+        let _ = done.send(());
+        true
+    }
+}
+
+/// The work by which a virtual processor is told to go on on another thread; those of its own inner teams first.
+///
+/// # Safety
+/// - None: it does nothing with its data.
+pub(crate) unsafe fn renew(_data: *const (), _: Member) {
+    local().renew_members();
+    local().is_to_be_renewed.set(true);
+}
