@@ -10,14 +10,17 @@
 //!    program holds alone, what the thread that is meant to run there waited is the stranger's share, without what the
 //!    program's other threads ran: members without a processor of their own, and threads that are none of the engine's.
 //!    The initial thread counts as the master, and one processor of what other threads run, where it does not run itself.
-//! 2. A share of [`CONTENDED`] makes a suspect, a second window with as much, in which the processor was busy, decides.
+//! 2. A share that is [worth](worth) it, [`CONTENDED`] or more, makes a suspect, a second window with as much, in which the processor was busy, decides.
 //!    Where a program comes or threads begin it is decided sooner, since a team of two stands still for most of the time until a
 //!    hog's processor is left to it: by [`CERTAIN`] waiting in the last [`TICKS`], or since the thread began, on a processor that
 //!    was busy. (The kernel counts a wait when it ends, and turns are of 4 ms: short windows one by one would see one in every
 //!    second. Less than two turns may be the program's own threads, which the kernel packs on one processor when they begin;
 //!    the time before says that others ran, not where.) Of several processors the most contended is left first.
 //! 3. What was left comes back when nobody uses it: its own busy time, or that of the whole machine without what the
-//!    programs ran, is below [`CALM`] for a time of patience, which doubles each time that the stranger was back at once.
+//!    programs ran, is below [`CALM`] for a time of patience, which doubles each time that the stranger was back at once. It
+//!    comes back, too, when its stranger uses so little of it that a team loses less by waiting for him than by having one
+//!    processor less ([`worth`]): one of two is left to who uses most of it only. Then he is known to work in a rhythm: what he
+//!    takes in [`RHYTHM`] decides from then on, and not his next turn, until he has gone.
 //! 4. Two managers that leave the same processor to each other would come back at once, too: patience has a part that
 //!    each draws for itself.
 //! 5. Each program keeps a processor (`Ledger::leave_to_others`): leaving one never makes programs share another.
@@ -40,8 +43,15 @@ type Nanos = u64;
 const MS: Nanos = 1_000_000;
 /// Share of a stranger that makes a processor worth leaving.
 pub const CONTENDED: f64 = 0.25;
+/// The same where a team of two would be one of one: who leaves one of so many processors loses that part of its speed, who stays
+/// the stranger's share of it. Below a half, since what is left is all the stranger's.
+const CONTENDED_OF_TWO: f64 = 0.4;
 /// Share below which a processor is unused.
 pub const CALM: f64 = 0.15;
+/// What of its worth a processor may be used by others when it comes back.
+const CAUTION: f64 = 0.9;
+/// What a stranger with a rhythm takes is known over so long.
+pub const RHYTHM: Nanos = 500 * MS;
 /// The time between looks where something begins.
 pub const HASTY: Nanos = 3_750_000;
 /// So many of these.
@@ -100,6 +110,8 @@ pub struct Sample {
     pub busy: BTreeMap<u32, Nanos>,
     /// What all programs ran together; in a close look.
     pub ran: Nanos,
+    /// There are processors that no program holds: who leaves one gets another one.
+    pub spare: bool,
     /// What it took to find this out.
     pub cost: Nanos,
 }
@@ -131,6 +143,14 @@ impl Left {
     }
 }
 
+/// What a stranger with a rhythm took of a processor that came back.
+#[derive(Clone, Copy, Debug, Default)]
+struct Rhythm {
+    /// In so long.
+    passed: f64,
+    taken: f64,
+}
+
 /// What came back, and may have to go again.
 #[derive(Clone, Copy, Debug)]
 struct Returned {
@@ -143,6 +163,8 @@ struct Returned {
 pub struct Foreign {
     left: Vec<Left>,
     returned: BTreeMap<u32, Returned>,
+    /// Those that came back although a stranger uses a part of them.
+    rhythms: BTreeMap<u32, Rhythm>,
     /// Those with a stranger in the last window.
     suspects: BTreeSet<u32>,
     /// The samples back to one that is [`TICKS`] old.
@@ -164,6 +186,7 @@ impl Foreign {
         Self {
             left: Vec::new(),
             returned: BTreeMap::new(),
+            rhythms: BTreeMap::new(),
             suspects: BTreeSet::new(),
             past: VecDeque::new(),
             quick: 0,
@@ -198,12 +221,13 @@ impl Foreign {
         self.past.clear();
         self.left.clear();
         self.returned.clear();
+        self.rhythms.clear();
         self.suspects.clear();
     }
 
     /// The next sample is to be a close look.
     pub fn is_close(&self) -> bool {
-        self.quick > 0 || !self.left.is_empty() || !self.suspects.is_empty()
+        self.quick > 0 || !self.left.is_empty() || !self.suspects.is_empty() || !self.rhythms.is_empty()
     }
 
     /// Takes a sample in.
@@ -218,7 +242,8 @@ impl Foreign {
         let recent = self.past.iter().find(|then| is_hasty && age(then) <= TICKS).or(self.past.back());
         let shares = recent.map(|recent| (age(recent), shares(recent, &sample, ticks)));
         let (passed, mut shares) = shares.unwrap_or_default();
-        shares.retain(|cpu, it| it.share >= CONTENDED && !before.contains(cpu));
+        let mut rhythmic = if is_hasty { Vec::new() } else { self.listen(&shares, passed) };
+        shares.retain(|cpu, it| it.share >= it.worth && !before.contains(cpu) && !self.rhythms.contains_key(cpu));
         let is_found = |cpu: &u32, it: &Share| {
             let is_certain = it.share * passed as f64 >= CERTAIN as f64;
             it.was_busy && if is_hasty { is_certain } else { self.suspects.contains(cpu) }
@@ -227,8 +252,10 @@ impl Foreign {
             shares.iter().filter(|(cpu, it)| is_found(cpu, it)).map(|(cpu, it)| (*cpu, it.share)).collect();
         found.sort_by(|a, b| b.1.total_cmp(&a.1));
         let found: Vec<u32> = found.into_iter().map(|(cpu, _)| cpu).collect();
+        rhythmic.retain(|cpu| !before.contains(cpu));
+        self.rhythms.retain(|cpu, _| !rhythmic.contains(cpu));
         self.suspects = shares.into_keys().filter(|cpu| !found.contains(cpu)).collect();
-        for cpu in &found {
+        for cpu in found.iter().chain(&rhythmic) {
             self.leave(*cpu, &sample);
         }
         self.take_back(&sample);
@@ -237,7 +264,7 @@ impl Foreign {
             HASTY
         } else if !self.suspects.is_empty() || self.quick > 0 {
             QUICK
-        } else if self.left.is_empty() {
+        } else if self.left.is_empty() && self.rhythms.is_empty() {
             PERIOD
         } else {
             PATIENCE
@@ -248,6 +275,27 @@ impl Foreign {
         self.past.push_back(sample);
     }
 
+    /// Adds what strangers with a rhythm took in a window; returns who took so much in the time of one that they have none.
+    fn listen(&mut self, shares: &BTreeMap<u32, Share>, passed: Nanos) -> Vec<u32> {
+        let mut found = Vec::new();
+        self.rhythms.retain(|cpu, rhythm| {
+            let Some(share) = shares.get(cpu) else { return true };
+            rhythm.passed += passed as f64;
+            rhythm.taken += share.share.max(0.0) * passed as f64;
+            if rhythm.passed < RHYTHM as f64 {
+                return true;
+            }
+            let taken = rhythm.taken / rhythm.passed;
+            if taken >= share.worth && share.was_busy {
+                found.push(*cpu);
+            }
+            *rhythm = Rhythm::default();
+            // Who takes next to nothing has gone.
+            taken >= CALM / 2.0
+        });
+        found
+    }
+
     fn leave(&mut self, cpu: u32, sample: &Sample) {
         let relapse = self.returned.get(&cpu).filter(|it| sample.at.saturating_sub(it.at) < RELAPSE);
         let patience = relapse.map_or(PATIENCE, |it| (it.patience * 2).min(LONGEST_PATIENCE));
@@ -255,6 +303,11 @@ impl Foreign {
     }
 
     fn take_back(&mut self, sample: &Sample) {
+        // Of the largest team that may have it.
+        let team = sample.held.values().map(|held| held.threads.len()).max().unwrap_or(0) + 1;
+        let worth = worth(team, sample.spare);
+        // Where all that is left costs little nobody comes back to a stranger.
+        let calm = if worth > CONTENDED { CAUTION * worth } else { CALM };
         // The one that was left last comes back first.
         for at in (0..self.left.len()).rev() {
             let left = self.left[at];
@@ -267,7 +320,11 @@ impl Foreign {
             let busy = share(left.busy, sample.busy.get(&left.cpu).copied().unwrap_or(0));
             let strangers = share(left.busy_machine, sample.busy_in_all()) - share(left.ran, sample.ran);
             // What strangers use fills those that were left before this one.
-            if busy < CALM || strangers < at as f64 + CALM {
+            let is_rhythm = busy >= CALM && busy < calm;
+            if busy < calm || strangers < at as f64 + CALM {
+                if is_rhythm {
+                    self.rhythms.insert(left.cpu, Rhythm::default());
+                }
                 self.returned.insert(left.cpu, Returned { at: sample.at, patience: left.patience });
                 self.left.remove(at);
                 self.quick = self.quick.max(QUICK_WINDOWS);
@@ -289,9 +346,20 @@ impl Foreign {
 /// What strangers had of a processor.
 struct Share {
     share: f64,
+    /// From this share on it is worth leaving.
+    worth: f64,
     /// It was busy, and what the program's other threads ran is known: who waits though his processor is idle is kept back by
     /// something else, as the quota of a control group.
     was_busy: bool,
+}
+
+/// The share of a stranger from which a program that runs on so many `processors` gains by leaving one of them: it loses that one's
+/// part of its speed, unless another one is `spare`, and would lose the share. Members of a team wait for each other.
+fn worth(processors: usize, spare: bool) -> f64 {
+    if spare || processors < 2 {
+        return CONTENDED;
+    }
+    (2.0 * CONTENDED_OF_TWO / processors as f64).clamp(CONTENDED, CONTENDED_OF_TWO)
 }
 
 /// What the kernel had counted of `thread` when the window of so many `passed` began, as far as that says something of `cpu`. A
@@ -337,7 +405,8 @@ fn shares(last: &Sample, now: &Sample, ticks: Option<&Sample>) -> BTreeMap<u32, 
         let others = all.map_or(0.0, |all| (all - seated - master).max(0.0));
         for (cpu, share) in on {
             let was_busy = all.is_some() && was_busy(cpu);
-            shares.insert(cpu, Share { share: share - others, was_busy });
+            let worth = worth(held.threads.len(), now.spare);
+            shares.insert(cpu, Share { share: share - others, worth, was_busy });
         }
     }
     shares

@@ -460,21 +460,6 @@ impl Server {
         }
         tracing::info!(socket = %socket.display(), "the manager ends");
     }
-
-    fn trace_self(&mut self, event: trace::Event) {
-        if let Some(trace) = &mut self.trace {
-            trace.write(trace::Line {
-                t_ns: monotonic_ns(),
-                event,
-                pid: process::current_pid().0,
-                name: "cpumgr".into(),
-                cpus: self.cpus.iter().map(|cpu| cpu.0).collect(),
-                shared: false,
-                lost: 0,
-                gone: 0,
-            });
-        }
-    }
 }
 
 fn nanos(time: Duration) -> u64 {

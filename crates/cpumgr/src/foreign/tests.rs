@@ -5,6 +5,8 @@ use proptest::prelude::*;
 
 use super::*;
 
+mod rhythms;
+
 const CPUS: u32 = 4;
 
 /// A machine on which one program runs a thread on each processor that is not left, and strangers have parts of some.
@@ -215,7 +217,13 @@ fn looks_at(threads: impl Fn(u64) -> Option<(Tid, Times)>) -> Vec<Vec<u32>> {
         let ran_by_second = second.map_or(0, |(_, (_, times))| times.ran);
         let threads = [(0, (Tid(10), ran))].into_iter().chain(second).collect();
         let held = [(1, Held { threads, first: 0, ran: Some(at + ran_by_second) })].into();
-        foreign.look(Sample { at, held, busy: [(0, at), (1, at)].into(), ran: at + ran_by_second, cost: 0 });
+        foreign.look(Sample {
+            at,
+            held,
+            busy: [(0, at), (1, at)].into(),
+            ran: at + ran_by_second,
+            ..Sample::default()
+        });
         foreign.left()
     };
     (0..4).map(look).collect()
@@ -397,7 +405,7 @@ fn two_managers_that_meet_each_other_part() {
                 let ran = times[who].iter().map(|it| it.ran).sum();
                 let held = [(1, Held { threads: threads.collect(), first: 0, ran: Some(ran) })].into();
                 let busy = [(0, busy[0]), (1, busy[1])].into();
-                managers[who].look(Sample { at: now, held, busy, ran, cost: 0 });
+                managers[who].look(Sample { at: now, held, busy, ran, ..Sample::default() });
             }
             let left = [0, 1].map(|who| managers[who].left().first().copied());
             let apart = left[0].is_some() && left[1].is_some() && left[0] != left[1];
@@ -429,7 +437,7 @@ proptest! {
             let threads = [(numbers[2] as u32 % 3, (Tid(numbers[3] as i32 % 3), times))].into();
             let held = [(numbers[4] % 2, Held { threads, first: 0, ran: close.then_some(numbers[5]) })].into();
             let busy = if close { [(0, numbers[6]), (1, numbers[7])].into() } else { BTreeMap::new() };
-            foreign.look(Sample { at: now, held, busy, ran: numbers[5], cost: 0 });
+            foreign.look(Sample { at: now, held, busy, ran: numbers[5], ..Sample::default() });
             let next = foreign.next_look().unwrap();
             prop_assert!(next > now && next <= now + PERIOD);
         }

@@ -1,6 +1,8 @@
-//! What programs are told: what they hold, and the numbers that all of them read.
+//! What programs are told: what they hold, and the numbers that all of them read; and what the trace is told of that.
 
 use arena::global::State;
+use platform::clock::monotonic_ns;
+use platform::process;
 use policies::AppId;
 
 use super::Server;
@@ -48,5 +50,21 @@ impl Server {
             reports: self.ledger.wants_reports(),
             domain: self.domain.is_some(),
         });
+    }
+
+    /// A line of the trace about the manager itself.
+    pub(super) fn trace_self(&mut self, event: trace::Event) {
+        if let Some(trace) = &mut self.trace {
+            trace.write(trace::Line {
+                t_ns: monotonic_ns(),
+                event,
+                pid: process::current_pid().0,
+                name: "cpumgr".into(),
+                cpus: self.cpus.iter().map(|cpu| cpu.0).collect(),
+                shared: false,
+                lost: 0,
+                gone: 0,
+            });
+        }
     }
 }

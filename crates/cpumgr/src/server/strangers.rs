@@ -76,6 +76,7 @@ impl Server {
             let threads = threads.filter_map(|(cpu, tid)| Some((cpu, (tid, program.reclaim.threads().times(tid)?))));
             sample.held.insert(connection.serial, Held { threads: threads.collect(), first, ran });
         }
+        sample.spare = self.ledger.has_spare();
         if close {
             let attached = self.attached.values().filter_map(|it| load::ran(it.pid).ok());
             sample.ran = attached.fold(sample.ran, u64::saturating_add);
