@@ -117,6 +117,29 @@ fn cancelled_constructs_end_early_and_the_next_ones_are_whole() {
 }
 
 #[test]
+fn who_sleeps_at_a_barrier_is_woken_by_cancel_parallel() {
+    let Some(shim) = shim() else { return };
+    let program = compile("cancelled_asleep", &[]);
+    // An active thread would not sleep.
+    for policy in [None, Some("passive")] {
+        let mut command = clean(&program, Some(&shim));
+        command.env("OMP_CANCELLATION", "true").envs(policy.map(|policy| ("OMP_WAIT_POLICY", policy)));
+        let output = finish(command);
+        let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        if output.status.code() == Some(3) {
+            platform::skip!("this kernel does not say in which call a thread sleeps");
+            break;
+        }
+        assert!(
+            output.status.success() && out == "ok\n" && err.is_empty(),
+            "{policy:?}: {}\n{out}{err}",
+            output.status
+        );
+    }
+    std::fs::remove_file(program).unwrap();
+}
+
+#[test]
 fn a_master_that_is_cancelled_leaves_no_region_amid_what_it_does() {
     run("cancelled", &[]);
     run("cancelled", &[("OMP_WAIT_POLICY", "passive"), ("OMP_NUM_THREADS", "3")]);
