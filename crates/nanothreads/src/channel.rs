@@ -117,14 +117,11 @@ impl Channel {
 
     /// Step 3 for the master: waits for all members of the last work, and calls `attend` between its looks for one that is late.
     #[inline]
-    pub(crate) fn gather(&self, local: &Local, members: &[&'static Vp], crowd: u32, attend: impl Fn()) {
+    pub(crate) fn gather(&self, local: &Local, members: &[&'static Vp], crowd: u32, attend: Option<impl Fn()>) {
         let awaited = &self.awaited[..self.awaited.partition_point(|&id| id <= members.len())];
         let has_arrived = |at: usize| self.last[awaited[at] - 1].is_passed(members[awaited[at] - 1].arrival());
         fork_join::gather(awaited.len(), crowd, has_arrived, |at, look| {
-            fork_join::wait_late(members[awaited[at] - 1], local, crowd, members, &mut || {
-                attend();
-                look()
-            });
+            fork_join::wait_late_attending(members[awaited[at] - 1], local, crowd, members, look, &attend);
         });
         for &id in awaited {
             self.last[id - 1].record(members[id - 1].arrival());

@@ -53,6 +53,25 @@ pub(crate) fn wait_late(vp: &Vp, local: &Local, crowd: u32, members: &[&'static 
     wait_late_at(vp.arrivals(), vp, local, crowd, members, look);
 }
 
+/// As [`wait_late`]; calls `attend`, if there is one, before each look.
+#[inline]
+pub(crate) fn wait_late_attending(
+    vp: &Vp,
+    local: &Local,
+    crowd: u32,
+    members: &[&'static Vp],
+    look: &mut dyn FnMut() -> Look,
+    attend: &Option<impl Fn()>,
+) {
+    match attend {
+        None => wait_late(vp, local, crowd, members, look),
+        Some(attend) => wait_late(vp, local, crowd, members, &mut || {
+            attend();
+            look()
+        }),
+    }
+}
+
 /// As [`wait_late`], for a member that wakes its master at `point`.
 #[cold]
 pub(crate) fn wait_late_at(
@@ -127,16 +146,13 @@ pub(crate) unsafe fn supply_lines(members: &[&'static Vp], region: &Region, reco
 
 /// Waits for the arrivals of `members` in their own lines, and calls `attend` between its looks for one that is late.
 #[inline]
-pub(crate) fn gather_lines(local: &Local, members: &[&'static Vp], crowd: u32, attend: impl Fn()) {
+pub(crate) fn gather_lines(local: &Local, members: &[&'static Vp], crowd: u32, attend: Option<impl Fn()>) {
     gather(
         members.len(),
         crowd,
         |at| members[at].is_joined(),
         |at, look| {
-            wait_late(members[at], local, crowd, members, &mut || {
-                attend();
-                look()
-            });
+            wait_late_attending(members[at], local, crowd, members, look, &attend);
         },
     );
 }
@@ -150,6 +166,6 @@ pub(crate) unsafe fn run_on_lines(local: &Local, members: &[&'static Vp], region
     // SAFETY: - caller's contract.
     unsafe { supply_lines(members, region, false) };
     wake(members);
-    gather_lines(local, members, region.crowd, || {});
+    gather_lines(local, members, region.crowd, None::<fn()>);
     guard.leave();
 }

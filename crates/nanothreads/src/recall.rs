@@ -246,6 +246,8 @@ unsafe fn answer(data: *const (), _: Member) {
 
 /// What a region does about calls.
 pub(crate) trait Calls {
+    /// There may be any.
+    const MAY_BE: bool;
     /// Its work is about to be supplied.
     fn begin(&self, slaves: &[&'static Vp]);
     /// The master waits.
@@ -260,6 +262,7 @@ pub(crate) trait Calls {
 pub(crate) struct NoCalls;
 
 impl Calls for NoCalls {
+    const MAY_BE: bool = false;
     #[inline]
     fn begin(&self, _: &[&'static Vp]) {}
     #[inline]
@@ -271,6 +274,8 @@ impl Calls for NoCalls {
 }
 
 impl Calls for &Recall {
+    const MAY_BE: bool = true;
+
     #[inline]
     fn begin(&self, slaves: &[&'static Vp]) {
         // (R1) Only the lifetime is lost: `call_all` reads it while the region is open.

@@ -260,13 +260,13 @@ impl Team {
     /// # Safety
     /// - As [`Team::run_with`].
     #[inline]
-    unsafe fn run_calling(
+    unsafe fn run_calling<C: Calls>(
         &self,
         concurrency: Concurrency,
         work: Work,
         data: *const (),
         carried: Option<Carried<'_>>,
-        calls: impl Calls,
+        calls: C,
     ) -> Option<Joined<'_>> {
         let local = local();
         let outer = local.membership();
@@ -328,7 +328,7 @@ impl Team {
             return None;
         }
         local.close(depth);
-        let attend = || calls.attend(local, &region);
+        let attend = C::MAY_BE.then_some(|| calls.attend(local, &region));
         match channel {
             Some(channel) => channel.gather(local, members, region.crowd, attend),
             None => fork_join::gather_lines(local, members, region.crowd, attend),
