@@ -10,7 +10,7 @@
 //! # Invariants
 //! - I1 The scheduler never waits for this thread: [`Mailbox::put`] says that there is no room, [`Api::take`] that
 //!   nothing is there. This thread waits for the scheduler, and for slow clients, one task for each.
-//! - I2 Bounded: calls that wait for the scheduler ([`CALLS`]), answers that wait for a client ([`MAILBOX`]), messages
+//! - I2 Bounded: what a user costs in a second (`costs`), calls that wait for the scheduler ([`CALLS`]), answers that wait for a client ([`MAILBOX`]), messages
 //!   per second of a client, connections that are neither programs nor announced nor queued, of all users and of one, and
 //!   those that wait at the door (`door`); the scheduler bounds the others.
 //! - I3 One message of a client is under way: the next one is read when its answer is sent. Who does not read answers
@@ -37,6 +37,7 @@ use tokio::io::unix::AsyncFd;
 use tokio::sync::{mpsc, oneshot};
 
 mod client;
+mod costs;
 mod door;
 
 pub(crate) use door::MAX_WAITING;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use platform::affinity::CpuSet;
-use policies::{DEFAULT_POLICY, Smt};
+use policies::Smt;
 
 use crate::limits::{self, Weight};
 use crate::{duration, simulate};
@@ -198,15 +198,17 @@ pub struct DaemonArgs {
     /// The socket [default: NANOS_CPUMGR, or $XDG_RUNTIME_DIR/cpumgr/app.sock, or /tmp/cpumgr-UID/app.sock].
     #[arg(long, value_name = "PATH")]
     pub socket: Option<PathBuf>,
-    /// How processors are shared out.
-    #[arg(long, value_name = "NAME", default_value = DEFAULT_POLICY, value_parser = policy)]
-    pub policy: String,
-    /// How often programs that share processors take turns, 1ms to 10s.
-    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = quantum)]
-    pub quantum: Duration,
-    /// How long a program has to leave a processor that was taken before its threads are bound elsewhere, 0s to 10s.
-    #[arg(long, value_name = "TIME", default_value = "2ms", value_parser = grace)]
-    pub grace: Duration,
+    /// How processors are shared out [default: dss-ts]. This and the next three: what a manager that was killed on this
+    /// socket had, where nothing is said.
+    #[arg(long, value_name = "NAME", value_parser = policy)]
+    pub policy: Option<String>,
+    /// How often programs that share processors take turns, 1ms to 10s [default: 100ms].
+    #[arg(long, value_name = "TIME", value_parser = quantum)]
+    pub quantum: Option<Duration>,
+    /// How long a program has to leave a processor that was taken before its threads are bound elsewhere, 0s to 10s
+    /// [default: 2ms].
+    #[arg(long, value_name = "TIME", value_parser = grace)]
+    pub grace: Option<Duration>,
     /// How many programs may run at once: `submit` holds the others back; a number or `any` [default: any].
     #[arg(long, value_name = "N", value_parser = level)]
     pub mpl: Option<Level>,

@@ -8,12 +8,13 @@ use arena::message::Narrow;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use platform::affinity::CpuSet;
 use platform::clock::monotonic_ns;
-use policies::Value;
+use policies::{DEFAULT_POLICY, Value};
 
 use crate::api::MAX_WAITING;
 use crate::cli::{DaemonArgs, IdleExit, Level, Strangers, Threads};
 use crate::error::Error;
 use crate::fence::Fences;
+use crate::guarded::Guarded;
 use crate::instance::{Instance, InstanceError};
 use crate::kernel::Linux;
 use crate::ledger::Ledger;
@@ -21,7 +22,7 @@ use crate::limits;
 use crate::reactor::Reactor;
 use crate::server::{Ended, MAX_PLACES, MAX_PROGRAMS, Server, Setup};
 use crate::trace::Trace;
-use crate::{machine, masks};
+use crate::{machine, masks, settings};
 
 pub mod background;
 mod fresh;
@@ -33,6 +34,10 @@ const DESCRIPTORS_PER_PROGRAM: u64 = 6;
 const DESCRIPTORS_PER_PLACE: u64 = 2;
 /// Descriptors besides those of programs, of the queue, and of connections that wait at the door.
 const OTHER_DESCRIPTORS: u64 = 256;
+/// The time between turns, unless somebody says otherwise.
+pub const QUANTUM: Duration = Duration::from_millis(100);
+/// The time between asking for a processor and squeezing, unless somebody says otherwise.
+pub const GRACE: Duration = Duration::from_millis(2);
 /// How long a manager that nobody started by hand stays without programs.
 pub const BACKGROUND_IDLE: Duration = Duration::from_secs(10);
 
@@ -41,14 +46,14 @@ pub const BACKGROUND_IDLE: Duration = Duration::from_secs(10);
 pub struct Options {
     /// Its socket.
     pub socket: PathBuf,
-    /// Its policy.
-    pub policy: String,
+    /// Its policy; this one and the next three, where `None`: as a killed manager left them, or as usual.
+    pub policy: Option<String>,
     /// Its quantum.
-    pub quantum: Duration,
+    pub quantum: Option<Duration>,
     /// The time between asking for a processor and squeezing.
-    pub grace: Duration,
-    /// How many programs may run at once; `None`: any number.
-    pub level: Option<u32>,
+    pub grace: Option<Duration>,
+    /// How many programs may run at once.
+    pub level: Option<Level>,
     /// In which order the hardware threads of a core are filled.
     pub smt: Threads,
     /// The processors that it manages; `None`: all that it may use.
@@ -93,7 +98,7 @@ impl Options {
             policy: args.policy.clone(),
             quantum: args.quantum,
             grace: args.grace,
-            level: args.mpl.and_then(Level::number),
+            level: args.mpl,
             smt: args.smt,
             cpus: args.cpus.clone(),
             idle_exit,
@@ -129,8 +134,10 @@ pub fn absolute(path: &Path) -> Result<PathBuf, Error> {
 /// # Errors
 /// Whatever keeps it from starting.
 pub fn serve(options: &Options, ready: impl FnOnce()) -> Result<Ended, Error> {
-    let mut policy = limits::policy(&options.policy).map_err(|unknown| Error::Usage(unknown.to_string()))?;
+    let named = options.policy.as_deref().map(|name| Guarded::make(|| limits::policy(name)));
+    let mut named = named.transpose().map_err(Error::Usage)?;
     for (key, text) in &options.parameters {
+        let Some(policy) = &mut named else { break };
         let value: Value = text.parse().map_err(|error| Error::Usage(format!("{key}: {error}")))?;
         policy.configure(key, &value).map_err(|error| Error::Usage(error.to_string()))?;
     }
@@ -148,6 +155,7 @@ pub fn serve(options: &Options, ready: impl FnOnce()) -> Result<Ended, Error> {
     }
     // With the socket: nobody else with this one has attached anybody now.
     let left = masks::put_back(&options.socket, &Linux);
+    let inherited = settings::left_at(&options.socket);
     // As above: nobody else with this one has fences now.
     let fences = options.fence.as_deref().map(Fences::below).transpose()?;
     let trace = match &options.trace {
@@ -162,9 +170,15 @@ pub fn serve(options: &Options, ready: impl FnOnce()) -> Result<Ended, Error> {
     if let Err(error) = reactor.add_files(instance.directory()) {
         tracing::warn!(%error, "nobody says when the socket file is removed: remove it only after this manager's end");
     }
-    let quantum = u64::try_from(options.quantum.as_nanos()).unwrap_or(u64::MAX);
+    let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    let left_to = inherited.as_ref();
+    let quantum = options.quantum.map(nanos).or_else(|| left_to?.quantum()).unwrap_or(nanos(QUANTUM));
+    let grace = options.grace.or_else(|| left_to?.grace().map(Duration::from_nanos)).unwrap_or(GRACE);
+    let level = options.level.map_or_else(|| left_to.and_then(|left| left.level), Level::number);
+    let usual = || Guarded::make(|| limits::policy(DEFAULT_POLICY)).map_err(Error::Usage);
+    let policy = named.or_else(|| left_to?.policy()).map_or_else(usual, Ok)?;
     let socket = instance.socket().to_owned();
-    tracing::info!(socket = %socket.display(), policy = policy.name(), quantum = ?options.quantum, %cpus, "the manager begins");
+    tracing::info!(socket = %socket.display(), policy = policy.name(), quantum, ?grace, ?level, %cpus, "the manager begins");
     let mut ledger = Ledger::new(machine, quantum, policy);
     ledger.set_smt(options.smt.smt());
     ledger.set_maker(|name| limits::policy(name).ok());
@@ -176,9 +190,9 @@ pub fn serve(options: &Options, ready: impl FnOnce()) -> Result<Ended, Error> {
         cpus,
         trace,
         idle_exit: options.idle_exit,
-        grace: options.grace,
+        grace,
         kernel: Box::new(Linux),
-        level: options.level,
+        level,
         public: options.system,
         domain: options.domain,
         fences,
@@ -186,7 +200,11 @@ pub fn serve(options: &Options, ready: impl FnOnce()) -> Result<Ended, Error> {
         narrow,
         kept,
     })?;
+    if let Some(inherited) = &inherited {
+        server.take_over(inherited, monotonic_ns());
+    }
     server.attach_again(&left, monotonic_ns());
+    server.keep_settings();
     ready();
     match server.run()? {
         Ended::Displaced => Err(InstanceError::Displaced { socket }.into()),

@@ -32,9 +32,11 @@
 //! Telling the programs: `server`. How many: crate `policies`.
 
 use policies::{
-    Admission, AppId, AppView, Cause, Decision, Machine, Nanos, Parameter, ParameterError, Placement, Policy, Smt,
-    Snapshot, Speedups, Value, Waiting,
+    Admission, AppId, AppView, Cause, Decision, Machine, Nanos, Parameter, Placement, Smt, Snapshot, Speedups, Value,
+    Waiting,
 };
+
+use crate::guarded::{ConfigureError, Guarded};
 
 mod curbing;
 mod entry;
@@ -79,7 +81,7 @@ pub struct Ledger {
     /// The machine without what is left to others, as far as that can be.
     available: Machine,
     quantum: Nanos,
-    policy: Box<dyn Policy>,
+    policy: Guarded,
     users: Users,
     placement: Placement,
     speedups: Speedups,
@@ -102,14 +104,14 @@ pub struct Ledger {
 
 impl Ledger {
     /// Books without programs. `machine` has at least one processor.
-    pub fn new(machine: Machine, quantum: Nanos, policy: Box<dyn Policy>) -> Self {
+    pub fn new(machine: Machine, quantum: Nanos, policy: impl Into<Guarded>) -> Self {
         assert!(!machine.cpus.is_empty(), "the caller refuses an empty machine");
         Self {
             available: machine.clone(),
             machine,
             left: Vec::new(),
             quantum,
-            policy,
+            policy: policy.into(),
             users: Users::default(),
             placement: Placement::new(),
             speedups: Speedups::new(),
@@ -244,12 +246,24 @@ impl Ledger {
 
     /// Another policy decides from now on. It knows nothing of what was before; what programs hold stays as far as it
     /// says so.
-    pub fn set_policy(&mut self, policy: Box<dyn Policy>) {
-        self.policy = policy;
+    pub fn set_policy(&mut self, policy: impl Into<Guarded>) {
+        self.policy = policy.into();
         self.forget_policies();
         if self.policy.needs().unbound {
             self.forget_curbs();
         }
+    }
+
+    /// Which policy does not decide any more, since it panicked; for the programs of any user.
+    pub fn policy_failure(&self) -> Option<&str> {
+        self.policy.failure().or_else(|| self.other_policies().find_map(Guarded::failure))
+    }
+
+    /// The same, once for each policy.
+    pub fn new_policy_failure(&mut self) -> Option<&str> {
+        let own = self.policy.new_failure().is_some();
+        let others = self.other_policies_mut().filter_map(Guarded::new_failure).count();
+        self.policy_failure().filter(|_| own || others > 0)
     }
 
     /// Whether the policy in force decides by reported speedups.
@@ -260,10 +274,10 @@ impl Ledger {
     /// Changes a parameter of the policy in force.
     ///
     /// # Errors
-    /// When there is none of this name or it cannot have this value.
-    pub fn configure(&mut self, key: &str, value: &Value) -> Result<(), ParameterError> {
+    /// When there is none of this name or it cannot have this value, or the policy panics.
+    pub fn configure(&mut self, key: &str, value: &Value) -> Result<(), ConfigureError> {
         self.policy.configure(key, value)?;
-        self.other_policies().try_for_each(|policy| policy.configure(key, value))
+        self.other_policies_mut().try_for_each(|policy| policy.configure(key, value))
     }
 
     /// The parameters of the policy in force.

@@ -17,6 +17,7 @@ use platform::process::is_writable;
 use tracing_subscriber::fmt::MakeWriter;
 
 use crate::bucket::Bucket;
+use crate::escape::escape;
 
 /// What sets how much is logged.
 const VARIABLE: &str = "CPUMGR_LOG";
@@ -31,6 +32,12 @@ const HINT: &str = " (CPUMGR_LOG=info leaves the limit of two lines a second out
 
 /// Begins to log.
 pub(crate) fn start() {
+    // A policy that panics is survived (`guarded`), and nobody waits for who reads of it.
+    std::panic::set_hook(Box::new(|panic| {
+        if is_writable(io::stderr().as_fd()).unwrap_or(false) {
+            platform::message::say(format_args!("cpumgr: {}", escape(panic.to_string().as_bytes())));
+        }
+    }));
     let is_asked_for = std::env::var_os(VARIABLE).is_some_and(|value| !value.is_empty());
     let filter = tracing_subscriber::EnvFilter::builder()
         .with_default_directive(tracing::level_filters::LevelFilter::INFO.into())

@@ -2,8 +2,7 @@
 //!
 //! # Protocol
 //! 1. After each pass that bound somebody the scheduler leaves a copy of what it knows ([`Keeper::keep`]); a thread of its own
-//!    writes the last copy to `SOCKET.masks`, by way of a file that takes its place, so that a reader finds a whole one. With
-//!    nobody attached there is no file.
+//!    writes the last copy to `SOCKET.masks` (`keeper`). With nobody attached there is no file.
 //! 2. A manager that finds a file when it has claimed the socket puts the masks back ([`put_back`]), by the rule of a process
 //!    that is let go: a thread that has the mask that the manager gave it gets its own, one that was made since and has such a
 //!    mask the initial thread's, and whoever has another one keeps that.
@@ -11,26 +10,23 @@
 //!    that it notes are their own.
 //!
 //! # Invariants
-//! - K1 The scheduler never waits for a disk: a copy that was not written is replaced by the next one.
-//! - K2 A process is known by its number and the time at which it started, its threads by its own directory (`threads`).
+//! - A process is known by its number and the time at which it started, its threads by its own directory (`threads`).
 //!
 //! # Not here
-//! A manager that is killed before the copy of its last pass is written leaves what that pass bound as it is. Processes that
-//! were announced, and not attached yet, are not written down; nor are weights.
+//! A manager that is killed before the copy of its last pass is written leaves what that pass bound as it is. Who was announced,
+//! and weights: `settings`.
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::thread::JoinHandle;
 
+use platform::SysResult;
 use platform::affinity::{CpuSet, Tid};
 use platform::process::{self, Pid};
-use platform::{SysError, SysResult};
 use serde::{Deserialize, Serialize};
 
 use crate::instance::beside;
+use crate::keeper::{self, Keeper};
 use crate::kernel::Kernel;
 use crate::threads::Threads;
 
@@ -49,96 +45,32 @@ pub(crate) struct Attached {
     pub(crate) threads: Vec<(i32, String, String)>,
 }
 
+/// The longest file: 512 processes of a thousand threads each, on a thousand processors, need less.
+const MAX_FILE: u64 = 256 << 20;
+
 /// Where the file is.
 fn place(socket: &Path) -> PathBuf {
     beside(socket, ".masks")
 }
 
-#[derive(Debug, Default)]
-struct Desk {
-    /// To be written.
-    next: Option<Vec<Attached>>,
-    ends: bool,
-}
-
-/// Writes what the scheduler leaves.
-#[derive(Debug)]
-pub(crate) struct Keeper {
-    desk: Arc<(Mutex<Desk>, Condvar)>,
-    writer: Option<JoinHandle<()>>,
-}
-
-impl Keeper {
-    /// Of the manager at `socket`.
-    ///
-    /// # Errors
-    /// When there is no thread.
-    pub(crate) fn start(socket: &Path) -> SysResult<Self> {
-        let desk: Arc<(Mutex<Desk>, Condvar)> = Arc::default();
-        let (path, side) = (place(socket), Arc::clone(&desk));
-        let writer = std::thread::Builder::new().name("masks".into()).spawn(move || write_all(&path, &side));
-        let writer = writer.map_err(|error| SysError::new("clone", error.raw_os_error().unwrap_or(0)))?;
-        Ok(Self { desk, writer: Some(writer) })
-    }
-
-    /// This is how things are now. Never waits for the disk.
-    pub(crate) fn keep(&self, all: Vec<Attached>) {
-        self.change(|desk| desk.next = Some(all));
-    }
-
-    fn change(&self, change: impl FnOnce(&mut Desk)) {
-        let (desk, changed) = &*self.desk;
-        change(&mut desk.lock().unwrap_or_else(PoisonError::into_inner));
-        changed.notify_one();
-    }
-}
-
-impl Drop for Keeper {
-    /// What was left last is written.
-    fn drop(&mut self) {
-        self.change(|desk| desk.ends = true);
-        if self.writer.take().is_some_and(|writer| writer.join().is_err()) {
-            tracing::error!("the writer of masks panicked");
-        }
-    }
-}
-
-fn write_all(path: &Path, (desk, changed): &(Mutex<Desk>, Condvar)) {
-    loop {
-        let all = {
-            let desk = desk.lock().unwrap_or_else(PoisonError::into_inner);
-            let waits = |desk: &mut Desk| desk.next.is_none() && !desk.ends;
-            let mut desk = changed.wait_while(desk, waits).unwrap_or_else(PoisonError::into_inner);
-            desk.next.take()
-        };
-        let Some(all) = all else { return };
-        if let Err(error) = write(path, &all) {
-            tracing::warn!(%error, path = %path.display(), "the next manager will not know the masks of attached processes");
-        }
-    }
+/// Writes what [`write`] is given, for the manager at `socket`.
+///
+/// # Errors
+/// When there is no thread.
+pub(crate) fn keeper(socket: &Path) -> SysResult<Keeper<Vec<Attached>>> {
+    Keeper::start(place(socket), "the masks of attached processes", |path, all| write(path, all))
 }
 
 fn write(path: &Path, all: &[Attached]) -> io::Result<()> {
-    if all.is_empty() {
-        return match fs::remove_file(path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
-        };
-    }
-    let mut new = path.as_os_str().to_owned();
-    new.push(".new");
-    let flags = nix::fcntl::OFlag::O_NOFOLLOW.bits();
-    let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).custom_flags(flags).open(&new);
-    file?.write_all(&serde_json::to_vec(all)?)?;
-    fs::rename(new, path)
+    if all.is_empty() { keeper::remove(path) } else { keeper::replace(path, &serde_json::to_vec(all)?) }
 }
 
 /// Step 2, for the manager that has `socket` now. Returns those that still live, for step 3.
 pub(crate) fn put_back(socket: &Path, kernel: &dyn Kernel) -> Vec<Attached> {
     let path = place(socket);
-    let all = match fs::read(&path) {
-        Ok(text) => serde_json::from_slice::<Vec<Attached>>(&text),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Vec::new(),
+    let all = match keeper::read(&path, MAX_FILE) {
+        Ok(Some(text)) => serde_json::from_slice::<Vec<Attached>>(&text),
+        Ok(None) => return Vec::new(),
         Err(error) => {
             tracing::warn!(%error, path = %path.display(), "the masks of attached processes cannot be read");
             return Vec::new();
@@ -218,7 +150,7 @@ mod tests {
     fn the_last_copy_is_in_the_file_and_with_nobody_attached_there_is_none() {
         let dir = tempfile::tempdir().unwrap();
         let socket = dir.path().join("app.sock");
-        let keeper = Keeper::start(&socket).unwrap();
+        let keeper = super::keeper(&socket).unwrap();
         keeper.keep(Vec::new());
         keeper.keep(vec![attached()]);
         drop(keeper);
@@ -228,7 +160,7 @@ mod tests {
         assert_eq!(put_back(&socket, &Linux), []);
         assert!(!place(&socket).exists());
 
-        let keeper = Keeper::start(&socket).unwrap();
+        let keeper = super::keeper(&socket).unwrap();
         keeper.keep(vec![attached()]);
         keeper.keep(Vec::new());
         drop(keeper);

@@ -1,4 +1,10 @@
-//! What the scheduler thread waits for: descriptors, one timer, the signals that end it, files that go.
+//! What the scheduler thread waits for: descriptors, one timer, signals, files that go.
+//!
+//! # Signals
+//! The end is one end, in which the socket file goes: SIGTERM, SIGINT, SIGQUIT, SIGXCPU (its limit of processor time), and
+//! SIGHUP where the manager has a terminal, which has gone then. Without a terminal SIGHUP is kept for services that are
+//! told to read their configuration anew: there is none, and nothing happens. No other signal that can be caught, and does
+//! not tell of a defect or stop the process, does anything: SIGUSR1, SIGUSR2, SIGALRM, SIGPIPE, SIGIO, those of real time...
 
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -13,6 +19,22 @@ use platform::{SysError, SysResult, fault};
 
 /// Events taken from the kernel at once.
 const BATCH: usize = 64;
+
+/// Signals that do what they do everywhere.
+const LEFT_ALONE: [Signal; 12] = [
+    Signal::SIGSEGV,
+    Signal::SIGBUS,
+    Signal::SIGFPE,
+    Signal::SIGILL,
+    Signal::SIGTRAP,
+    Signal::SIGABRT,
+    Signal::SIGSYS,
+    Signal::SIGTSTP,
+    Signal::SIGTTIN,
+    Signal::SIGTTOU,
+    Signal::SIGCONT,
+    Signal::SIGCHLD,
+];
 
 /// Which of a client's descriptors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +89,8 @@ pub struct Reactor {
     epoll: Epoll,
     timer: TimerFd,
     signals: SignalFd,
+    /// It has a terminal, whose end is its own.
+    has_terminal: bool,
     files: Option<Inotify>,
     armed: Option<u64>,
     /// What the kernel fills in; kept, so that a wait writes no more of it than what happened.
@@ -74,14 +98,15 @@ pub struct Reactor {
 }
 
 impl Reactor {
-    /// Waits for the end signals from now on instead of dying of them; threads started later inherit that.
+    /// Waits for signals from now on instead of dying of them; threads started later inherit that.
     ///
     /// # Errors
     /// When descriptors are used up.
     pub fn new() -> SysResult<Self> {
-        let mut mask = SigSet::empty();
-        for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
-            mask.add(signal);
+        let mut mask = SigSet::all();
+        // What tells of a defect, what stops and continues, and what is ignored in any case.
+        for signal in LEFT_ALONE {
+            mask.remove(signal);
         }
         named("pthread_sigmask", mask.thread_block())?;
         let signals = named("signalfd", SignalFd::with_flags(&mask, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK))?;
@@ -89,7 +114,8 @@ impl Reactor {
         let timer = named("timerfd_create", TimerFd::new(ClockId::CLOCK_MONOTONIC, flags))?;
         let epoll = named("epoll_create1", Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC))?;
         let ready = vec![EpollEvent::empty(); BATCH];
-        let reactor = Self { epoll, timer, signals, files: None, armed: None, ready };
+        let has_terminal = std::fs::File::open("/dev/tty").is_ok();
+        let reactor = Self { epoll, timer, signals, has_terminal, files: None, armed: None, ready };
         reactor.add_token(&reactor.timer, TIMER, Interest::Each)?;
         reactor.add_token(&reactor.signals, SIGNAL, Interest::Read)?;
         Ok(reactor)
@@ -171,7 +197,7 @@ impl Reactor {
             Err(error) => return Err(error),
         };
         for event in &self.ready[..count] {
-            events.push(match event.data() {
+            let what = match event.data() {
                 CALLS => Event::Calls,
                 TIMER => {
                     // One shot: it is armed again by the next wait, which takes away what it counted.
@@ -179,7 +205,11 @@ impl Reactor {
                     Event::Timer
                 }
                 SIGNAL => {
-                    named("read(signalfd)", self.signals.read_signal())?;
+                    let Some(signal) = named("read(signalfd)", self.signals.read_signal())? else { continue };
+                    if !self.is_an_end(signal.ssi_signo) {
+                        tracing::debug!(signal = signal.ssi_signo, "a signal that means nothing here");
+                        continue;
+                    }
                     Event::Signal
                 }
                 FILES => {
@@ -196,9 +226,20 @@ impl Reactor {
                     };
                     Event::Client { serial: token >> ROLE_BITS, role }
                 }
-            });
+            };
+            events.push(what);
         }
         Ok(())
+    }
+
+    /// A signal of this number asks the manager to end.
+    fn is_an_end(&self, number: u32) -> bool {
+        match number.try_into().ok().and_then(|number: i32| Signal::try_from(number).ok()) {
+            Some(Signal::SIGTERM | Signal::SIGINT | Signal::SIGQUIT | Signal::SIGXCPU) => true,
+            Some(Signal::SIGHUP) => self.has_terminal,
+            // Those of real time have no names.
+            _ => false,
+        }
     }
 
     /// Sets the timer to a time of the monotonic clock, or off; a system call only when that changes.

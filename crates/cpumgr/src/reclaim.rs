@@ -118,6 +118,14 @@ impl Reclaim {
         self.tell(areas);
     }
 
+    /// Nothing is due before `until`.
+    pub fn put_off(&mut self, until: u64) {
+        let again = self.second_look.iter_mut().map(|(at, _)| at);
+        for end in self.taken.values_mut().chain(again) {
+            *end = (*end).max(until);
+        }
+    }
+
     /// When the next grace is over, or a squeezed program is to be looked at again.
     pub fn deadline(&self) -> Option<u64> {
         let again = self.second_look.as_ref().map(|(at, _)| *at);

@@ -13,7 +13,6 @@ use std::time::{Duration, Instant};
 use arena::client::{ConnectError, Connection, SOCKET_VARIABLE};
 use arena::message::{Control, FromManager, Narrow, ToManager};
 use platform::process;
-use policies::DEFAULT_POLICY;
 
 use crate::administration;
 use crate::cli::{Preload, RunArgs, Strangers, TRACE_SIZE, Threads};
@@ -40,10 +39,6 @@ const BETWEEN: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(2);
 /// The longest.
 const LONGEST_PAUSE: Duration = Duration::from_millis(250);
-/// The quantum of a manager that is started on the way.
-const QUANTUM: Duration = Duration::from_millis(100);
-/// Its grace.
-const GRACE: Duration = Duration::from_millis(2);
 
 /// When a program starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,7 +141,6 @@ fn is_preloaded(args: &RunArgs, library: &Path) -> bool {
 fn ensure_manager(socket: &Path, args: &RunArgs, when: Start, warn: &impl Fn(&str)) -> Result<(), Error> {
     let policy = args.policy.as_deref();
     let mut begin = Instant::now();
-    let mut start_lock = None;
     let mut pause = PAUSE;
     let mut hidden = None;
     let mut farewell: Option<Instant> = None;
@@ -173,12 +167,10 @@ fn ensure_manager(socket: &Path, args: &RunArgs, when: Start, warn: &impl Fn(&st
                 return Ok(());
             }
             Err(ConnectError::Unreachable { source, .. }) if is_absent(source) => {
-                if start_lock.is_none() {
-                    // Another starter may have been faster: ask again under the lock, and only then start.
-                    start_lock = Some(instance::lock_start(socket, START)?);
-                    continue;
-                }
-                if start(socket, policy.unwrap_or(DEFAULT_POLICY))? == Started::AnotherRuns
+                // Another starter may have been faster: look again under the lock. Nobody keeps it while it waits in a queue.
+                let _lock = instance::lock_start(socket, START)?;
+                if Connection::open(socket, ANSWER).is_err()
+                    && start(socket, policy)? == Started::AnotherRuns
                     && hidden.get_or_insert_with(Instant::now).elapsed() >= BETWEEN
                 {
                     return Err(InstanceError::Hidden { socket: socket.to_owned(), who: Holder::of(socket) }.into());
@@ -212,12 +204,12 @@ enum Started {
     AnotherRuns,
 }
 
-fn start(socket: &Path, policy: &str) -> Result<Started, Error> {
+fn start(socket: &Path, policy: Option<&str>) -> Result<Started, Error> {
     let options = Options {
         socket: socket.to_owned(),
-        policy: policy.to_owned(),
-        quantum: QUANTUM,
-        grace: GRACE,
+        policy: policy.map(str::to_owned),
+        quantum: None,
+        grace: None,
         smt: Threads::Spread,
         cpus: None,
         idle_exit: Some(BACKGROUND_IDLE),

@@ -26,13 +26,15 @@ use platform::clock::monotonic_ns;
 use platform::{SysError, SysResult, process};
 use policies::{AppId, Cause};
 
+use crate::allowance::Allowances;
 use crate::api::{Api, CALLS, Doorman, Serials};
 use crate::fence::Fences;
 use crate::foreign::Foreign;
 use crate::instance::Instance;
-use crate::kernel::Kernel;
+use crate::keeper::Keeper;
+use crate::kernel::Counted;
 use crate::ledger::Ledger;
-use crate::masks::Keeper;
+use crate::masks;
 use crate::reactor::{Event, Reactor, Role};
 use crate::trace::{self, Trace};
 use crate::unused::Unused;
@@ -43,7 +45,11 @@ mod control;
 mod deadlines;
 mod domain;
 mod doorbell;
+#[cfg(test)]
+mod failing;
 mod fencing;
+mod inheriting;
+mod looks;
 #[cfg(test)]
 mod model;
 mod places;
@@ -51,6 +57,7 @@ mod program;
 mod publishing;
 mod queue;
 mod report;
+mod rights;
 mod seam;
 mod setup;
 mod spinning;
@@ -82,7 +89,9 @@ pub struct Server {
     trace: Option<Trace>,
     idle_exit: Option<u64>,
     grace: u64,
-    kernel: Box<dyn Kernel>,
+    kernel: Counted,
+    /// What users owe for looks at their threads.
+    looks: Allowances,
     level: Option<u32>,
     /// Programs that do not speak the protocol, by their number in the books.
     attached: BTreeMap<u64, attached::Attached>,
@@ -91,9 +100,13 @@ pub struct Server {
     /// Those of them that are left alone.
     alone: BTreeSet<u64>,
     /// Writes their masks down; from the first one on.
-    keeper: Option<Keeper>,
+    keeper: Option<Keeper<Vec<masks::Attached>>>,
     /// Somebody was let go since.
     unwritten: bool,
+    /// Before that time the masks are not written down again.
+    masks_rest: u64,
+    /// What a killed manager left, and what this one would leave.
+    legacy: inheriting::Legacy,
     /// Who waits to be started, first come first.
     queue: VecDeque<queue::Place>,
     /// The policy was last asked while somebody waited.
@@ -174,13 +187,16 @@ impl Server {
             trace: setup.trace,
             idle_exit: setup.idle_exit.map(nanos),
             grace: nanos(setup.grace),
-            kernel: setup.kernel,
+            kernel: Counted::new(setup.kernel),
+            looks: looks::allowances(doorman.owner),
             level: setup.level,
             attached: BTreeMap::new(),
             watches: BTreeMap::new(),
             alone: BTreeSet::new(),
             keeper: None,
             unwritten: false,
+            masks_rest: 0,
+            legacy: inheriting::Legacy::default(),
             foreign,
             unused: Unused::default(),
             queue: VecDeque::new(),
@@ -221,10 +237,7 @@ impl Server {
             }
             events.clear();
         };
-        if !matches!(ended, Ended::Restarts(_)) {
-            self.let_all_go();
-        }
-        self.end();
+        self.end(&ended);
         Ok(ended)
     }
 
@@ -316,9 +329,11 @@ impl Server {
         self.look_for_unused(now);
         self.decide(now);
         self.admit_waiting(now);
+        self.heed_policy_failure(now);
         // Older connections of processes that were admitted: none is a program.
         self.bury(now);
-        self.note_masks();
+        self.note_masks(now);
+        self.note_settings();
         // A pass that happens anyway spares the next wakeup for a sign of life alone.
         if self.next_beat <= now + self.beat_interval() / 2 {
             self.page.beat(now);
@@ -370,9 +385,12 @@ impl Server {
             return;
         };
         self.forget_watches(serial);
+        // Who was kept in mind.
+        self.legacy.unwritten |= connection.start.is_some();
         if let Some(mut program) = connection.program.take() {
             program.stop_listening(&self.reactor);
             program.set_free(self.kernel.as_ref());
+            self.charge(connection.peer.uid, now);
             if let Some(domain) = &mut self.domain {
                 domain.leave(serial);
             }
@@ -405,41 +423,18 @@ impl Server {
         }
     }
 
-    /// Client `serial` may change what concerns everybody.
-    fn may_administer(&self, serial: u64) -> bool {
-        let uid = self.connections.get(&serial).map(|it| it.peer.uid);
-        uid.is_some_and(|uid| uid == 0 || uid == self.doorman.owner)
-    }
-
-    /// Client `serial` may see client, place or attached process `other`, and change what is its own affair.
-    fn may_see(&self, serial: u64, other: u64) -> bool {
-        let owner = self.connections.get(&other).map(|it| it.peer.uid);
-        let owner = owner.or_else(|| self.attached.get(&other).map(|it| it.owner));
-        let uid = self.connections.get(&serial).map(|it| it.peer.uid);
-        self.may_administer(serial) || (uid.is_some() && uid == owner)
-    }
-
-    fn any_programs(&self) -> bool {
-        !self.attached.is_empty() || self.connections.values().any(|it| it.program.is_some())
-    }
-
-    fn programs(&self) -> usize {
-        self.connections.values().filter(|it| it.program.is_some()).count() + self.attached.len()
-    }
-
-    /// Somebody is a program, is about to be one, or waits to be one.
-    fn is_needed(&self) -> bool {
-        let running = self.connections.values().any(|it| it.program.is_some() || it.announced);
-        running || !self.queue.is_empty() || !self.attached.is_empty()
-    }
-
     fn is_idle(&self, now: u64) -> bool {
         !self.is_needed() && self.idle_exit.is_some_and(|time| self.idle_since.saturating_add(time) <= now)
     }
 
     /// Says goodbye and ends.
-    fn end(mut self) {
-        self.note_masks();
+    fn end(mut self, ended: &Ended) {
+        self.leave_settings(ended);
+        // What is attached stays bound as it is: the one that begins anew finds it (`masks`).
+        if !matches!(ended, Ended::Restarts(_)) {
+            self.let_all_go();
+        }
+        self.note_masks(u64::MAX);
         // As long as the socket is ours so is the file beside it.
         drop(self.keeper.take());
         for connection in self.connections.values_mut() {

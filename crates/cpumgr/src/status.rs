@@ -91,6 +91,10 @@ impl Report {
             // Writing to a string cannot fail.
             let _written = writeln!(text, "at most {level} programs run at once");
         }
+        if let Some(failure) = &self.status.policy_failure {
+            // Writing to a string cannot fail.
+            let _written = writeln!(text, "{policy} stands in: {failure}; `cpumgr policy NAME` sets another one");
+        }
         if !self.status.left.is_empty() {
             // Writing to a string cannot fail.
             let _written = writeln!(text, "left to others, who run there: {}", self.status.left);
@@ -280,6 +284,7 @@ mod tests {
             manager_pid: 7,
             uptime_ns: 5_000_000,
             policy: "dss-ts".into(),
+            policy_failure: None,
             parameters: std::collections::BTreeMap::new(),
             quantum_ns: 100_000_000,
             grace_ns: 2_000_000,

@@ -58,6 +58,21 @@ impl Threads {
         fstatat(&self.directory, tid.0.to_string().as_str(), AtFlags::empty()).is_ok()
     }
 
+    /// How many there are now: a link of the directory for each, and two of its own. One system call.
+    ///
+    /// # Errors
+    /// `ESRCH` when the process has ended.
+    pub fn count(&self) -> SysResult<u64> {
+        const CALL: &str = "fstat(/proc/PID/task)";
+        let data = nix::sys::stat::fstat(&self.directory).map_err(|errno| SysError::new(CALL, errno as i32))?;
+        #[allow(clippy::useless_conversion, reason = "another type on other machines")]
+        let links = u64::from(data.st_nlink);
+        match links.saturating_sub(2) {
+            0 => Err(SysError::new(CALL, Errno::ESRCH as i32)),
+            count => Ok(count),
+        }
+    }
+
     /// All threads now, at most `limit`.
     ///
     /// # Errors

@@ -16,6 +16,9 @@ pub struct Status {
     pub uptime_ns: u64,
     /// The policy in force.
     pub policy: String,
+    /// Which policy was to be in force, in which call it panicked and what it said, escaped; the one in force took its place.
+    #[serde(default)]
+    pub policy_failure: Option<String>,
     /// The parameters of the policy, as people write them.
     #[serde(default)]
     pub parameters: BTreeMap<String, String>,

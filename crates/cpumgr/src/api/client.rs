@@ -15,6 +15,7 @@ use tokio::io::unix::AsyncFd;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::{sleep, timeout};
 
+use super::costs::{self, Account};
 use super::door::Others;
 use super::{Answer, Call, Line, wait_for};
 use crate::bucket::Bucket;
@@ -39,6 +40,8 @@ pub(super) struct Client {
     /// unread message throws away what was sent, too.)
     refusal: Option<String>,
     bucket: Bucket,
+    /// What its user costs.
+    account: Account,
 }
 
 /// Why a packet is not heard.
@@ -74,8 +77,8 @@ impl Client {
         socket: OwnedFd,
         mailbox: mpsc::Receiver<Answer>,
         line: Line,
-        others: &Others,
-        leave: Rc<Notify>,
+        (others, leave): (&Others, Rc<Notify>),
+        account: Account,
         refusal: Option<String>,
     ) -> SysResult<Self> {
         let bucket = Bucket::new(MESSAGES, MESSAGE_NS, monotonic_ns());
@@ -83,7 +86,7 @@ impl Client {
             others.leave(serial);
             SysError::new("epoll_ctl", error.raw_os_error().unwrap_or(Errno::ENOMEM as i32))
         })?;
-        Ok(Self { serial, socket, mailbox, line, others: others.clone(), leave, refusal, bucket })
+        Ok(Self { serial, socket, mailbox, line, others: others.clone(), leave, refusal, bucket, account })
     }
 
     /// The whole conversation.
@@ -116,7 +119,7 @@ impl Client {
                 }
                 () = self.leave.notified() => return Over::Gone,
                 () = sleep(Duration::from_nanos(until_heard)), if muted => {}
-                said = receive(&self.socket), if may_speak && !unanswered => match said {
+                said = receive(&self.socket, &self.account), if may_speak && !unanswered => match said {
                     Ok(Some(Ok(message))) => {
                         if let Some(reason) = self.refusal.take() {
                             return Over::Refused(RefusedCode::NotYours, reason);
@@ -146,6 +149,7 @@ impl Client {
     async fn answer(&mut self, answer: Answer) -> io::Result<()> {
         match answer {
             Answer::Messages(messages) => {
+                self.account.charge(messages.len() as u64);
                 for message in messages {
                     let becomes = matches!(message, FromManager::Announced { .. } | FromManager::Queued { .. });
                     self.say(&message).await?;
@@ -190,19 +194,27 @@ async fn send(socket: &AsyncFd<OwnedFd>, packet: &[u8], descriptors: &[std::os::
     }
 }
 
-/// The next message; `None` is the end.
-async fn receive(socket: &AsyncFd<OwnedFd>) -> io::Result<Option<Result<ToManager, Unheard>>> {
-    let received = socket.async_io(Interest::READABLE, |socket| {
+/// The next message, when it is its user's turn; `None` is the end.
+async fn receive(socket: &AsyncFd<OwnedFd>, account: &Account) -> io::Result<Option<Result<ToManager, Unheard>>> {
+    loop {
+        let mut ready = socket.readable().await?;
+        let _turn = account.turn().await;
         let mut buffer = vec![0; MAX_MESSAGE];
-        // What is not there any more (`EAGAIN`) is not an end.
-        let Bare { length, had_descriptors } = fdpass::recv_without_descriptors(socket, &mut buffer).map_err(as_io)?;
-        buffer.truncate(length);
-        Ok((buffer, had_descriptors))
-    });
-    let (packet, had_descriptors) = received.await?;
-    Ok(match packet.as_slice() {
-        _ if had_descriptors => Some(Err(Unheard::Descriptors)),
-        [] => None,
-        packet => Some(message::decode::<ToManager>(packet).map_err(Unheard::Message)),
-    })
+        let received =
+            ready.try_io(|socket| fdpass::recv_without_descriptors(socket.get_ref(), &mut buffer).map_err(as_io));
+        // What is not there any more is not an end.
+        let Ok(received) = received else { continue };
+        let Bare { length, had_descriptors } = received?;
+        let said = match &buffer[..length] {
+            _ if had_descriptors => Some(Err(Unheard::Descriptors)),
+            [] => None,
+            packet => Some(message::decode::<ToManager>(packet).map_err(Unheard::Message)),
+        };
+        account.charge(match &said {
+            Some(Ok(message)) => costs::of_message(message),
+            Some(Err(_)) => costs::NONSENSE,
+            None => 0,
+        });
+        return Ok(said);
+    }
 }

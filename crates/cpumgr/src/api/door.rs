@@ -3,7 +3,8 @@
 //! # Protocol
 //! 1. Where every user may come, whoever connects is taken out of the listener's queue, which is one for all, and waits at the
 //!    door in a line of its user.
-//! 2. One of each line after the other comes in, as far as there is room, and room for one more of that user.
+//! 2. One of each line after the other comes in, as far as there is room, and room for one more of that user, who owes
+//!    nothing (`costs`).
 //! 3. Where nobody else may wait, the longest line loses who came last: its user's affair.
 //!
 //! # Invariants
@@ -24,6 +25,7 @@ use tokio::task::{JoinSet, LocalSet};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::client::Client;
+use super::costs::{self, Costs};
 use super::{Call, Doorman, FAREWELL, Line, MAILBOX, Mailbox, Serials, wait_for};
 
 /// Connections that are neither programs, nor announced, nor queued.
@@ -172,12 +174,13 @@ async fn serve(
 ) -> std::io::Result<()> {
     let listener = wait_for(listener)?;
     let others = Others::default();
+    let costs = Costs::new(doorman.owner, costs::clock);
     let mut lines = Lines::new();
     let mut turned_away = 0;
     let share = if doorman.public { SHARE } else { MAX_OTHERS };
     loop {
-        while let Some(socket) = lines.next(|uid| others.has_room(uid, share)) {
-            match open(socket, doorman, serials.next(), &line, &others).await {
+        while let Some(socket) = lines.next(|uid| costs.is_free(uid) && others.has_room(uid, share)) {
+            match open(socket, doorman, serials.next(), &line, &others, &costs).await {
                 Ok(client) => drop(clients.spawn_local(client.serve())),
                 Err(error) => tracing::debug!(%error, "a connection was not taken"),
             }
@@ -217,14 +220,24 @@ async fn serve(
 }
 
 /// Finds out who that is, and tells the scheduler.
-async fn open(socket: OwnedFd, doorman: Doorman, serial: u64, line: &Line, others: &Others) -> SysResult<Client> {
+async fn open(
+    socket: OwnedFd,
+    doorman: Doorman,
+    serial: u64,
+    line: &Line,
+    others: &Others,
+    costs: &Costs,
+) -> SysResult<Client> {
     fdpass::set_nonblocking(&socket)?;
     // ESRCH: it connected and died.
     let PeerProcess { peer, pidfd, .. } = process::peer(&socket)?;
+    let account = costs.of(peer.uid);
+    account.charge(costs::CONNECTION);
     let (sender, mailbox) = mpsc::channel(MAILBOX);
     let welcome = doorman.public || peer.uid == doorman.owner || peer.uid == 0;
     let refusal = (!welcome).then(|| format!("this manager belongs to user {}", doorman.owner));
-    let client = Client::new(serial, socket, mailbox, line.clone(), others, others.enter(serial, peer.uid), refusal)?;
+    let client =
+        Client::new(serial, socket, mailbox, line.clone(), (others, others.enter(serial, peer.uid)), account, refusal)?;
     line.call(serial, Call::Opened { peer, pidfd, mailbox: Mailbox(sender) }).await;
     Ok(client)
 }

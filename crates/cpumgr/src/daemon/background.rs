@@ -18,7 +18,7 @@ use std::process::{Command, ExitStatus, Stdio};
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 
 use super::Options;
-use crate::cli::{Strangers, Threads};
+use crate::cli::{Level, Strangers, Threads};
 use crate::error::{Error, FAILED};
 use crate::instance::{beside, prepare_directory};
 use crate::server::Settings;
@@ -164,11 +164,16 @@ fn arguments(options: &Options) -> Vec<std::ffi::OsString> {
     let mut arguments: Vec<std::ffi::OsString> = Vec::new();
     let mut push = |name: &str, value: std::ffi::OsString| arguments.extend([name.into(), value]);
     push("--socket", options.socket.clone().into());
-    push("--policy", options.policy.clone().into());
-    push("--quantum", format!("{}ns", options.quantum.as_nanos()).into());
-    push("--grace", format!("{}ns", options.grace.as_nanos()).into());
+    if let Some(policy) = &options.policy {
+        push("--policy", policy.into());
+    }
+    for (name, time) in [("--quantum", options.quantum), ("--grace", options.grace)] {
+        if let Some(time) = time {
+            push(name, format!("{}ns", time.as_nanos()).into());
+        }
+    }
     if let Some(level) = options.level {
-        push("--mpl", level.to_string().into());
+        push("--mpl", level.number().map_or("any".into(), |level| level.to_string().into()));
     }
     if options.smt == Threads::Pack {
         push("--smt", "pack".into());
@@ -213,8 +218,15 @@ fn arguments(options: &Options) -> Vec<std::ffi::OsString> {
 /// service stay what they are; the program may be a newer one.
 pub fn begin_anew(options: &Options, settings: Settings) -> Error {
     let Settings { policy, parameters, quantum, grace, level } = settings;
-    let options =
-        Options { policy, parameters, quantum, grace, level, continues: options.trace.is_some(), ..options.clone() };
+    let options = Options {
+        policy: Some(policy),
+        parameters,
+        quantum: Some(quantum),
+        grace: Some(grace),
+        level: Some(level.map_or(Level::Any, Level::AtMost)),
+        continues: options.trace.is_some(),
+        ..options.clone()
+    };
     match own_program() {
         Ok(path) => {
             tracing::info!(program = %path.display(), "the manager begins anew");

@@ -121,7 +121,7 @@ mod tests {
             events in prop::collection::vec((0_u8..5, 0_u64..5, 1_u32..6, 0_u64..40), 1..60),
         ) {
             let registry = Registry::with_builtin_for(Needs::EVERYTHING);
-            let books = |policy| Ledger { policy, ..ledger(processors, "dss") };
+            let books = |policy: Box<dyn Policy>| Ledger { policy: policy.into(), ..ledger(processors, "dss") };
             let mut quick = books(registry.create(policy).unwrap());
             let mut slow = books(Box::new(Asked(registry.create(policy).unwrap())));
             let mut now = 0;

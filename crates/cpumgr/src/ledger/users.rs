@@ -18,6 +18,7 @@ use std::collections::{BTreeMap, VecDeque};
 use policies::{Allocation, AppId, AppView, Cause, Decision, Equip, Nanos, Policy, Snapshot};
 
 use super::Ledger;
+use crate::guarded::Guarded;
 
 /// Makes a policy by its name.
 pub type Maker = fn(&str) -> Option<Box<dyn Policy>>;
@@ -28,7 +29,7 @@ pub(super) struct Users {
     /// For whose programs the policy of the ledger decides.
     first: Option<u32>,
     /// The policies for those of others.
-    others: BTreeMap<u32, Box<dyn Policy>>,
+    others: BTreeMap<u32, Guarded>,
     maker: Option<Maker>,
     /// Processors of each user by the last decision, in order of arrival; none where one user has all.
     shares: Vec<(u32, u32)>,
@@ -60,7 +61,12 @@ impl Ledger {
     }
 
     /// The other users' policies, which have the parameters of the first one.
-    pub(super) fn other_policies(&mut self) -> impl Iterator<Item = &mut Box<dyn Policy>> {
+    pub(super) fn other_policies(&self) -> impl Iterator<Item = &Guarded> {
+        self.users.others.values()
+    }
+
+    /// The same, to change them.
+    pub(super) fn other_policies_mut(&mut self) -> impl Iterator<Item = &mut Guarded> {
         self.users.others.values_mut()
     }
 
@@ -82,7 +88,7 @@ impl Ledger {
         };
         if !self.has_several_users() {
             let last = Some(&self.decided).filter(|_| self.is_passing && before.is_empty());
-            return ask(self.policy.as_mut(), &snapshot, last);
+            return ask(&mut self.policy, &snapshot, last);
         }
         let users: Vec<u32> = self.awake().map(|entry| entry.user).collect();
         let shares = shares(snapshot.processors, users.iter().copied().zip(views));
@@ -103,7 +109,7 @@ impl Ledger {
                 Some(policy) => policy,
                 None => &mut self.policy,
             };
-            let answer = ask(policy.as_mut(), &snapshot, last.as_ref());
+            let answer = ask(policy, &snapshot, last.as_ref());
             match answer.next {
                 Some(next) => self.users.next.insert(user, next),
                 None => self.users.next.remove(&user),
@@ -133,7 +139,9 @@ impl Ledger {
         users.next.retain(|user, _| present.contains(user));
         for user in present.iter().filter(|user| Some(**user) != users.first) {
             let made = || {
-                let mut policy = users.maker.and_then(|maker| maker(self.policy.name()))?;
+                let maker = users.maker?;
+                let made = Guarded::make(|| maker(self.policy.name()).ok_or("there is no such policy"));
+                let mut policy = made.inspect_err(|why| tracing::warn!(why, "equal shares for another user")).ok()?;
                 for parameter in self.policy.parameters() {
                     if let Err(error) = policy.configure(parameter.key, &parameter.value) {
                         tracing::warn!(%error, "a parameter is not the same for all users");
@@ -142,7 +150,7 @@ impl Ledger {
                 Some(policy)
             };
             if !users.others.contains_key(user) {
-                users.others.insert(*user, made().unwrap_or_else(|| Box::new(Equip::new())));
+                users.others.insert(*user, made().unwrap_or_else(|| Guarded::new(Box::new(Equip::new()))));
             }
         }
         present.len() > 1
@@ -225,7 +233,7 @@ impl Ledger {
 }
 
 /// What a policy says, if that is possible; from the `last` decision after a release.
-fn ask(policy: &mut dyn Policy, snapshot: &Snapshot<'_>, last: Option<&Decision>) -> Decision {
+fn ask(policy: &mut Guarded, snapshot: &Snapshot<'_>, last: Option<&Decision>) -> Decision {
     let decision = match last {
         Some(last) => policy.release(snapshot, last),
         None => policy.decide(snapshot),

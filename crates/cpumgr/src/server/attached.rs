@@ -6,8 +6,9 @@
 //! 2. It is given only processors on which some thread of it was allowed to run when it was attached (`taskset`, a
 //!    cpuset): the others are not its user's wish. Where none of those is managed its threads stay where they are.
 //!    Whenever its processors change, each of its threads is bound to those of them that the thread's own mask allows,
-//!    or to all of them. Threads made later inherit that from who made them; each quantum looks for such, and for
-//!    threads that bound themselves.
+//!    or to all of them. Threads made later inherit that from who made them. Each [`PACE`], whatever the quantum, the number of
+//!    threads is looked at: when it is another one, all are looked at. Otherwise that is done more slowly ([`SLOW`]), for those
+//!    that bound themselves and for new ones in the place of others.
 //!    A process that `cpumgr run` announced is attached by itself when it has become a program with several threads that
 //!    does not register, where that does no harm (`spinning`).
 //! 3. `detach PID`, its registration as a program that speaks, or the manager's end: each thread gets back the mask
@@ -16,7 +17,8 @@
 //!
 //! # Invariants
 //! - B1 Only threads of the process are touched (`threads`), and nothing else of it.
-//! - B2 One pass binds at most [`BUDGET`] threads of a program; the next one follows at once.
+//! - B2 One pass binds at most [`BUDGET`] threads of a program; the next one follows at once, unless its user owes (`looks`).
+//! - B3 What threads that nobody makes, ends or binds cost does not depend on the quantum, nor, for each, on how many there are.
 //!
 //! # Not here
 //! Processes that an attached one starts: they inherit its mask and keep it.
@@ -27,6 +29,7 @@ use std::os::fd::OwnedFd;
 use arena::message::ProgramStatus;
 use nix::sys::stat::fstat;
 use platform::affinity::{CpuId, CpuSet, Tid};
+use platform::clock::monotonic_ns;
 use platform::process::{self, Pid};
 use platform::{SysError, SysResult};
 use policies::{AppId, Cause};
@@ -37,12 +40,17 @@ use super::program::name_of;
 use super::spinning::{self, WINDOW, Watch};
 use super::{MAX_PROGRAMS, Server};
 use crate::kernel::Kernel;
-use crate::masks::{self, Keeper};
+use crate::masks;
 use crate::reactor::Role;
 use crate::threads::{self, Threads};
 
 /// Threads of one program that one pass binds.
 const BUDGET: usize = 64;
+/// How often threads are counted.
+const PACE: u64 = 100_000_000;
+/// How often they are all looked at, without a reason; each of them adds [`SLOW_EACH`].
+const SLOW: u64 = 1_000_000_000;
+const SLOW_EACH: u64 = 1_000_000;
 /// Threads of one program that are looked at.
 const MAX_THREADS: usize = 1024;
 /// The first process of the machine, or of a container.
@@ -76,8 +84,14 @@ pub(super) struct Attached {
     count: u32,
     bound: BTreeMap<i32, Bound>,
     cpus: CpuSet,
+    /// Those who were looked at since its processors changed, until all were.
+    seen: Option<BTreeSet<i32>>,
+    /// Its threads when all were looked at last.
+    counted: u64,
+    /// When all are looked at again.
+    next_slow: u64,
     /// When it started: with its number it is known to the next manager.
-    start: u64,
+    pub(super) start: u64,
     /// Who is bound to what is not written down yet.
     unwritten: bool,
     pub(super) next_look: u64,
@@ -132,6 +146,9 @@ impl Attached {
             fence,
             bound: BTreeMap::new(),
             cpus: CpuSet::new(),
+            seen: Some(BTreeSet::new()),
+            counted: 0,
+            next_slow: now,
             start,
             unwritten: false,
             next_look: now,
@@ -142,21 +159,56 @@ impl Attached {
         })
     }
 
-    /// Binds whoever is not where it should be. False: there are more (B2).
-    fn bind_all(&mut self, kernel: &dyn Kernel) -> SysResult<bool> {
+    /// Its processors are these now.
+    fn move_to(&mut self, cpus: CpuSet) {
+        if self.cpus != cpus {
+            self.cpus = cpus;
+            self.seen = Some(BTreeSet::new());
+        }
+    }
+
+    /// Binds whoever is not where it should be, if anybody may be. False: there are more (B2).
+    fn look(&mut self, kernel: &dyn Kernel, now: u64) -> SysResult<bool> {
+        let count = self.threads.count()?;
+        if self.seen.is_none() && count == self.counted && now < self.next_slow {
+            return Ok(true);
+        }
+        let mut seen = self.seen.take().unwrap_or_default();
+        let all = self.bind_all(kernel, &mut seen);
+        if matches!(all, Ok(true)) {
+            self.counted = count;
+            self.next_slow = now + SLOW + SLOW_EACH * count.min(MAX_THREADS as u64);
+        } else {
+            self.seen = Some(seen);
+        }
+        all
+    }
+
+    fn bind_all(&mut self, kernel: &dyn Kernel, seen: &mut BTreeSet<i32>) -> SysResult<bool> {
         let tids = self.threads.list(MAX_THREADS)?;
         self.count = u32::try_from(tids.len()).unwrap_or(u32::MAX).max(1);
-        self.bound.retain(|tid, _| tids.iter().any(|it| it.0 == *tid));
+        let there: BTreeSet<i32> = tids.iter().map(|tid| tid.0).collect();
+        self.bound.retain(|tid, _| there.contains(tid));
         if self.elsewhere {
             return Ok(true);
         }
+        // Few: what its processors were, and what of them single threads allow.
+        let mut given: Vec<CpuSet> = Vec::new();
+        for bound in self.bound.values() {
+            if !given.contains(&bound.now) {
+                given.push(bound.now.clone());
+            }
+        }
         let mut budget = BUDGET;
         for tid in tids {
+            if seen.contains(&tid.0) {
+                continue;
+            }
             let Some(mask) = self.threads.mask(kernel, tid)? else { continue };
             let before = match self.bound.get(&tid.0) {
                 Some(bound) if bound.now == mask => bound.before.clone(),
                 // Made since the last look, by a thread that was bound.
-                None if self.bound.values().any(|bound| bound.now == mask) => self.fence.clone(),
+                None if given.contains(&mask) => self.fence.clone(),
                 // Its own choice.
                 _ => mask.clone(),
             };
@@ -173,10 +225,12 @@ impl Attached {
                     Err(error) => {
                         // Its cpuset has none of these, or it runs as another user: it stays where it is.
                         tracing::debug!(tid = tid.0, %error, "a thread cannot be bound");
+                        seen.insert(tid.0);
                         continue;
                     }
                 }
             }
+            seen.insert(tid.0);
             let new = Bound { before, now };
             self.unwritten |= self.bound.get(&tid.0) != Some(&new);
             self.bound.insert(tid.0, new);
@@ -200,8 +254,13 @@ impl Attached {
         &self.threads
     }
 
+    /// The masks are others than those that were written down last; told once.
+    pub(super) fn is_unwritten(&mut self) -> bool {
+        std::mem::take(&mut self.unwritten)
+    }
+
     /// For the next manager.
-    fn written(&self) -> masks::Attached {
+    pub(super) fn written(&self) -> masks::Attached {
         let thread = |(tid, bound): (&i32, &Bound)| (*tid, bound.before.to_string(), bound.now.to_string());
         masks::Attached {
             pid: self.pid.0,
@@ -216,7 +275,13 @@ impl Attached {
     fn restore(&mut self, kernel: &dyn Kernel) {
         let fence = self.fence.clone();
         let bound = std::mem::take(&mut self.bound);
-        let was_ours = |mask: &CpuSet| bound.values().any(|it| it.now == *mask);
+        let mut given: Vec<&CpuSet> = Vec::new();
+        for it in bound.values() {
+            if !given.contains(&&it.now) {
+                given.push(&it.now);
+            }
+        }
+        let was_ours = |mask: &CpuSet| given.contains(&mask);
         // A second look, for threads that were made during the first.
         for _ in 0..2 {
             for tid in self.threads.list(usize::MAX).unwrap_or_default() {
@@ -239,9 +304,17 @@ impl Attached {
 impl Server {
     /// Step 1, for user `owner`.
     pub(super) fn attach(&mut self, owner: u32, pid: Pid, now: u64) -> Result<(), String> {
+        let free_at = self.looks.free_at(owner, now);
+        if free_at > now {
+            let seconds = (free_at - now).div_ceil(1_000_000_000);
+            return Err(format!(
+                "so many threads of user {owner} were looked at that it has to wait: try again in {seconds} s"
+            ));
+        }
         // Whose it is comes first: whether others' processes are managed is not everybody's to know.
-        let attached = Attached::open(pid, owner, &self.cpus, self.kernel.as_ref(), now)?;
-        self.take_in(attached, owner)
+        let attached = Attached::open(pid, owner, &self.cpus, self.kernel.as_ref(), now);
+        self.charge(owner, now);
+        self.take_in(attached?, owner)
     }
 
     /// Attaches those again that a killed manager had attached, their masks being their own again (`masks`). To be called
@@ -259,6 +332,7 @@ impl Server {
                 tracing::warn!(pid = pid.0, reason, "who was attached to a killed manager runs unmanaged");
             }
         }
+        self.legacy.forget_weights();
         if !self.attached.is_empty() {
             // There is no event that says so.
             self.stirred = true;
@@ -293,6 +367,7 @@ impl Server {
         self.ledger.set_weight(AppId(serial), self.weight_of(pid));
         tracing::info!(pid = pid.0, name = attached.name, threads = attached.count, "a process is attached");
         self.attached.insert(serial, attached);
+        self.legacy.unwritten = true;
         self.cause = Some(Cause::Arrival);
         Ok(())
     }
@@ -325,7 +400,8 @@ impl Server {
         // An error means that it was not in the set.
         let _removed: SysResult<()> = self.reactor.remove(&attached.pidfd);
         attached.restore(self.kernel.as_ref());
-        self.unwritten = true;
+        self.charge(attached.owner, monotonic_ns());
+        (self.unwritten, self.legacy.unwritten) = (true, true);
         if self.ledger.leave(AppId(serial)) {
             self.cause = Some(Cause::Exit);
         }
@@ -338,8 +414,10 @@ impl Server {
         let Some((attached, holding)) = self.attached.get_mut(&app.0).zip(self.ledger.holding(app)) else {
             return false;
         };
-        attached.cpus = holding.cpus.iter().copied().map(CpuId).collect();
-        attached.next_look = now;
+        attached.move_to(holding.cpus.iter().copied().map(CpuId).collect());
+        if attached.seen.is_some() {
+            attached.next_look = now;
+        }
         self.look_at_attached(now);
         true
     }
@@ -349,15 +427,22 @@ impl Server {
         if self.attached.is_empty() {
             return;
         }
-        let interval = self.ledger.quantum();
         let (mut gone, mut alone) = (Vec::new(), Vec::new());
         for (serial, attached) in self.attached.iter_mut().filter(|(_, it)| it.next_look <= now) {
-            match attached.bind_all(self.kernel.as_ref()) {
-                Ok(all) => attached.next_look = if all { now + interval } else { now },
+            let free_at = self.looks.free_at(attached.owner, now);
+            if free_at > now {
+                attached.next_look = free_at;
+                continue;
+            }
+            let outcome = attached.look(self.kernel.as_ref(), now);
+            // A count, too, is a system call.
+            self.looks.charge(attached.owner, self.kernel.work() + 1, now);
+            match outcome {
+                Ok(all) => attached.next_look = if all { now + PACE } else { now },
                 Err(error) if error.is(nix::errno::Errno::ESRCH as i32) => gone.push(*serial),
                 Err(error) => {
                     tracing::warn!(pid = attached.pid.0, %error, "an attached process cannot be looked at");
-                    attached.next_look = now + interval;
+                    attached.next_look = now + SLOW;
                 }
             }
             if self.ledger.ask(AppId(*serial), attached.count) {
@@ -402,11 +487,12 @@ impl Server {
                 }
                 continue;
             }
+            let free = self.looks.is_free(connection.peer.uid, now);
             let Some(look) = connection.look.as_mut().filter(|look| look.at <= now) else { continue };
             look.pause = (look.pause * 2).min(LAST_LOOK);
             look.at = now + look.pause;
             let threads = Threads::of(connection.peer.pid, &connection.pidfd).and_then(|it| it.list(2));
-            if connection.program.is_none() && threads.is_ok_and(|tids| tids.len() > 1) {
+            if free && connection.program.is_none() && threads.is_ok_and(|tids| tids.len() > 1) {
                 several.push((connection.serial, connection.peer.uid, connection.peer.pid));
             }
         }
@@ -423,24 +509,6 @@ impl Server {
                 tracing::info!(pid = pid.0, reason, "an announced process with several threads is not attached");
                 self.note_reason(pid, &format!("not attached: {reason}"));
             }
-        }
-    }
-
-    /// Has the masks of attached processes written down, where they changed (`masks`).
-    pub(super) fn note_masks(&mut self) {
-        let changed = self.attached.values_mut().fold(false, |any, it| std::mem::take(&mut it.unwritten) | any);
-        if !std::mem::take(&mut self.unwritten) && !changed {
-            return;
-        }
-        if self.keeper.is_none() {
-            match Keeper::start(self.instance.socket()) {
-                Ok(keeper) => self.keeper = Some(keeper),
-                // The next change tries again.
-                Err(error) => tracing::warn!(%error, "the next manager will not know the masks of attached processes"),
-            }
-        }
-        if let Some(keeper) = &self.keeper {
-            keeper.keep(self.attached.values().map(Attached::written).collect());
         }
     }
 

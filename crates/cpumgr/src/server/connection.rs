@@ -4,7 +4,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use arena::message::{FromManager, Refused, RefusedCode, Register, ToManager};
 use platform::SysResult;
-use platform::process::{Peer, Pid};
+use platform::process::{self, Peer, Pid};
 use policies::{AppId, Cause};
 
 use super::places::MAX_OF_USER;
@@ -17,7 +17,7 @@ use crate::trace;
 
 /// How long an announced process has to register before its threads are looked at. Each further pause is twice as long,
 /// up to [`super::attached::LAST_LOOK`].
-const FIRST_LOOK: u64 = 200_000_000;
+pub(super) const FIRST_LOOK: u64 = 200_000_000;
 
 /// Characters of a refusal: each takes at most 12 bytes of the 32 KiB of a packet.
 const MAX_REASON: usize = 2000;
@@ -54,11 +54,40 @@ pub(super) struct Connection {
     pub(super) weight: f64,
     /// Why its process is not managed, though it was announced.
     pub(super) reason: Option<String>,
+    /// When its process started, as far as somebody had to know.
+    pub(super) start: Option<u64>,
+    /// It stands for a program that was registered with a killed manager, until that one registers here.
+    pub(super) is_stand_in: bool,
     /// What it registered.
     pub(super) program: Option<Program>,
 }
 
 impl Connection {
+    /// A client that said nothing yet.
+    pub(super) fn new(serial: u64, mailbox: Option<Mailbox>, peer: Peer, pidfd: OwnedFd) -> Self {
+        Self {
+            serial,
+            mailbox,
+            peer,
+            pidfd,
+            watched: false,
+            announced: false,
+            request: 1,
+            attach: false,
+            look: None,
+            weight: 1.0,
+            reason: None,
+            start: None,
+            is_stand_in: false,
+            program: None,
+        }
+    }
+
+    /// Its process is kept in mind, for the next manager, too. One that cannot be asked is about to end.
+    pub(super) fn note_start(&mut self) {
+        self.start = self.start.or_else(|| process::start_time(self.peer.pid).ok());
+    }
+
     /// Puts an answer into its mailbox. False: it does not read what it asks for.
     fn put(&self, answer: Answer) -> bool {
         self.mailbox.as_ref().is_none_or(|mailbox| mailbox.put(answer) == Post::Done)
@@ -106,21 +135,7 @@ impl Server {
         self.idle_since = now;
         match call {
             Call::Opened { peer, pidfd, mailbox } => {
-                let mailbox = Some(mailbox);
-                let connection = Connection {
-                    serial,
-                    mailbox,
-                    peer,
-                    pidfd,
-                    watched: false,
-                    announced: false,
-                    request: 1,
-                    attach: false,
-                    look: None,
-                    weight: 1.0,
-                    reason: None,
-                    program: None,
-                };
+                let connection = Connection::new(serial, Some(mailbox), peer, pidfd);
                 self.connections.insert(serial, connection);
             }
             // A client that was taken down earlier in this pass.
@@ -179,6 +194,8 @@ impl Server {
     pub(super) fn becomes_program(&mut self, serial: u64, attach: bool) {
         let Some(connection) = self.connections.get_mut(&serial) else { return };
         (connection.announced, connection.attach) = (true, attach);
+        connection.note_start();
+        self.legacy.unwritten = true;
         let pid = connection.peer.pid;
         let same = |it: &&Connection| it.serial != serial && it.peer.pid == pid && it.program.is_none();
         let older: Vec<u64> = self.announced().filter(same).map(|it| it.serial).collect();
@@ -221,6 +238,10 @@ impl Server {
             self.say(old, vec![FromManager::Replaced]);
             self.doom(old, "its process registered anew");
         }
+        let stand_ins = self.connections.values().filter(|it| it.is_stand_in && it.peer.pid == pid).map(|it| it.serial);
+        for stand_in in stand_ins.collect::<Vec<_>>() {
+            self.doom(stand_in, "its process is here");
+        }
         let Some(connection) = self.connections.get_mut(&serial) else {
             return;
         };
@@ -253,6 +274,8 @@ impl Server {
             trace.write(program.line(trace::Event::Arrival, pid.0, now, Vec::new(), false));
         }
         connection.program = Some(program);
+        connection.note_start();
+        self.legacy.unwritten = true;
         self.arrived.push(serial);
         self.cause = Some(Cause::Arrival);
     }
@@ -306,6 +329,7 @@ impl Server {
         match self.connections.get_mut(&serial) {
             Some(connection) if connection.announced && connection.program.is_none() => {
                 connection.mailbox = None;
+                self.legacy.unwritten = true;
                 connection.look = connection.attach.then_some(Look { at: now + FIRST_LOOK, pause: FIRST_LOOK });
             }
             _ => self.doom(serial, "it hung up"),

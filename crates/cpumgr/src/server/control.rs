@@ -8,6 +8,7 @@ use platform::process::{self, Pid};
 use policies::{AppId, Cause, Value};
 
 use super::{Ended, Server, Settings};
+use crate::guarded::Guarded;
 use crate::limits::{self, Weight};
 
 impl Server {
@@ -39,7 +40,7 @@ impl Server {
             Control::Cancel { id } => self.cancel(serial, id),
             Control::Stop { if_idle } => self.stop(serial, if_idle),
             Control::Restart => {
-                self.over = Some(Ended::Restarts(Box::new(self.settings())));
+                self.over = Some(Ended::Restarts(Box::new(self.in_force())));
                 Ok(())
             }
             Control::Attach { pid } => {
@@ -48,6 +49,7 @@ impl Server {
             }
             Control::Detach { pid } => self.detach_for(serial, Pid(pid)),
         };
+        self.legacy.unwritten = true;
         match outcome {
             Ok(()) => self.say(serial, vec![FromManager::Done]),
             Err(reason) => self.refuse(serial, RefusedCode::NotPossible, reason),
@@ -110,7 +112,8 @@ impl Server {
     pub(super) fn weight_of(&self, pid: Pid) -> f64 {
         // The newest connection that says so.
         let programs = self.connections.values().filter(|it| it.peer.pid == pid && it.is_program());
-        programs.max_by_key(|it| it.serial).map_or(1.0, |it| it.weight)
+        let newest = programs.max_by_key(|it| it.serial).map(|it| it.weight);
+        newest.or_else(|| self.legacy.weight_of(pid)).unwrap_or(1.0)
     }
 
     fn stop(&mut self, serial: u64, if_idle: bool) -> Result<(), String> {
@@ -124,7 +127,7 @@ impl Server {
     }
 
     /// What is in force, for the one that comes next.
-    fn settings(&self) -> Settings {
+    fn in_force(&self) -> Settings {
         Settings {
             policy: self.ledger.policy().to_owned(),
             parameters: self.ledger.parameters().iter().map(|it| (it.key.into(), it.value.to_string())).collect(),
@@ -156,8 +159,10 @@ impl Server {
         now: u64,
     ) -> Result<(), String> {
         let name = name.unwrap_or(self.ledger.policy()).to_owned();
-        let mut policy = limits::policy(&name).map_err(|unknown| unknown.to_string())?;
-        if name == self.ledger.policy() {
+        let mut policy = Guarded::make(|| limits::policy(&name))?;
+        // One that panicked is replaced, by the same one too.
+        let is_in_force = name == self.ledger.policy() && self.ledger.policy_failure().is_none();
+        if is_in_force {
             for parameter in self.ledger.parameters() {
                 let kept = policy.configure(parameter.key, &parameter.value);
                 kept.map_err(|error| format!("the parameter {} in force is refused: {error}", parameter.key))?;
@@ -169,7 +174,10 @@ impl Server {
             policy.configure(key, &value).map_err(|error| error.to_string())?;
             changes.push((key.to_owned(), value));
         }
-        if name == self.ledger.policy() {
+        if let Some(failure) = policy.failure() {
+            return Err(failure.to_owned());
+        }
+        if is_in_force {
             // The object in force keeps what it knows; that it takes each value was tried above.
             for (key, value) in &changes {
                 self.ledger.configure(key, value).map_err(|error| error.to_string())?;
@@ -181,5 +189,16 @@ impl Server {
         self.cause = self.cause.or(Some(Cause::Administration));
         tracing::info!(policy = name, ?changes, now, "another policy or other parameters");
         Ok(())
+    }
+
+    /// A policy that panicked decides no more: programs read which one does, and that one decides from now on.
+    pub(super) fn heed_policy_failure(&mut self, now: u64) {
+        if self.ledger.new_policy_failure().is_none() {
+            return;
+        }
+        self.page.set_policy(self.ledger.policy());
+        self.legacy.unwritten = true;
+        self.cause = self.cause.or(Some(Cause::Administration));
+        self.decide(now);
     }
 }

@@ -94,6 +94,9 @@ impl Server {
         let unused = self.unused.next_look().filter(|_| busy);
         let Due { muted, grace, look } = self.due;
         let times = [self.ledger.next_deadline(), idle, beat, strangers, unused, self.admit_again, muted, grace, look];
-        times.into_iter().flatten().chain(self.attached.values().map(|it| it.next_look)).min()
+        let attached = self.attached.values().map(|it| it.next_look).min();
+        // Masks that are to be written wait for their time.
+        let masks = self.unwritten.then_some(self.masks_rest);
+        times.into_iter().flatten().chain(attached).chain(masks).min()
     }
 }

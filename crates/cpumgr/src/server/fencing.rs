@@ -21,8 +21,13 @@ impl Server {
             if program.reclaim.deadline().is_none_or(|time| time > now) {
                 continue;
             }
-            let before = program.reclaim.squeezes();
+            let (owner, before) = (connection.peer.uid, program.reclaim.squeezes());
+            if !self.looks.is_free(owner, now) {
+                program.reclaim.put_off(self.looks.free_at(owner, now));
+                continue;
+            }
             program.reclaim.squeeze(kernel, &mut program.areas, &program.told, now);
+            self.looks.charge(owner, self.kernel.work(), now);
             let Some(fences) = self.fences.as_ref().filter(|_| program.fence.is_none()) else { continue };
             if program.reclaim.is_defied(kernel, now) {
                 let Program { reclaim, name, told, .. } = program;
@@ -40,6 +45,7 @@ impl Server {
                 let pause = if squeezed { self.grace } else { self.ledger.quantum().max(self.grace) };
                 program.reclaim.look_again(now + pause, &program.told, &self.cpus);
             }
+            self.looks.charge(owner, self.kernel.work(), now);
         }
     }
 }

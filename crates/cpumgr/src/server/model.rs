@@ -33,12 +33,13 @@ use tokio::sync::mpsc::{self, error::TryRecvError, error::TrySendError};
 
 use super::*;
 use crate::api::{Answer, Areas, Call, Mailbox};
+use crate::kernel::Kernel;
 
 mod players;
 mod process;
 
 use players::{program, submitter, tool};
-use process::{Masks, Process};
+pub(super) use process::{Masks, Process};
 
 const PROCESSORS: u32 = 3;
 const PROGRAMS: usize = 3;
@@ -65,7 +66,7 @@ pub(super) fn others_run() {
 }
 
 /// A program's side of its areas.
-struct View {
+pub(super) struct View {
     down: Mapping,
     up: Mapping,
     doorbell: Doorbell,
@@ -74,20 +75,20 @@ struct View {
 }
 
 impl View {
-    fn new(areas: Areas) -> Self {
+    pub(super) fn new(areas: Areas) -> Self {
         let [down, up] =
             areas.areas.in_order().map(|fd| SharedMemory::from_fd(fd.try_clone_to_owned().unwrap()).unwrap());
         let (down, up) = (down.map_read_only().unwrap(), up.map_read_write().unwrap());
         Self { down, up, doorbell: Doorbell::from_fd(areas.doorbell), sleeps: Mutex::new(false) }
     }
 
-    fn down(&self) -> &Down {
+    pub(super) fn down(&self) -> &Down {
         // SAFETY: - the mapping is as long as the manager made it for a `Down`, aligned to a page, and lives as long as self;
         //           the type is made of atomics, for which any bits are valid.
         unsafe { &*self.down.as_ptr().cast() }
     }
 
-    fn up(&self) -> &Up {
+    pub(super) fn up(&self) -> &Up {
         // SAFETY: - as above, for an `Up`.
         unsafe { &*self.up.as_ptr().cast() }
     }
@@ -302,21 +303,25 @@ fn scheduler(world: &World, mut server: Server, masks: &Masks) {
     }
     assert!(server.queue.is_empty(), "somebody waits for a place for ever");
     *lock(&world.over) = true;
-    server.let_all_go();
-    server.end();
+    server.end(&Ended::Signal);
     world.passes.add();
     assert!(masks.now().values().all(|mask| *mask == Masks::all()), "a mask was not put back: {masks:?}");
 }
 
-pub(super) fn setup(dir: &std::path::Path, kernel: Box<dyn Kernel>) -> Setup {
+/// Books of the model's processors.
+pub(super) fn ledger(policy: Box<dyn policies::Policy>) -> Ledger {
     let cpus = (0..PROCESSORS).map(|id| MachineCpu { id, core: id, llc: 0, node: 0 });
+    Ledger::new(Machine::new(cpus.collect()), 20_000_000, policy)
+}
+
+pub(super) fn setup(dir: &std::path::Path, kernel: Box<dyn Kernel>) -> Setup {
     let policy = crate::limits::policy("dss-ts").unwrap();
     let mut instance = Instance::claim(&dir.join("m/app.sock")).unwrap();
     Setup {
         listener: instance.listen().unwrap(),
         instance,
         reactor: Reactor::new().unwrap(),
-        ledger: Ledger::new(Machine::new(cpus.collect()), 20_000_000, policy),
+        ledger: ledger(policy),
         cpus: Masks::all(),
         trace: None,
         idle_exit: None,

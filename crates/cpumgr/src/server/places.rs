@@ -17,6 +17,20 @@ impl Server {
         uid != 0 && uid != self.doorman.owner && users.filter(|other| *other == uid).count() >= MAX_OF_USER
     }
 
+    pub(super) fn any_programs(&self) -> bool {
+        !self.attached.is_empty() || self.connections.values().any(|it| it.program.is_some())
+    }
+
+    pub(super) fn programs(&self) -> usize {
+        self.connections.values().filter(|it| it.program.is_some()).count() + self.attached.len()
+    }
+
+    /// Somebody is a program, is about to be one, or waits to be one.
+    pub(super) fn is_needed(&self) -> bool {
+        let running = self.connections.values().any(|it| it.program.is_some() || it.announced);
+        running || !self.queue.is_empty() || !self.attached.is_empty()
+    }
+
     /// The users of all programs.
     pub(super) fn owners(&self) -> impl Iterator<Item = u32> + '_ {
         let speak = self.connections.values().filter(|it| it.program.is_some()).map(|it| it.peer.uid);
@@ -89,7 +103,7 @@ mod tests {
                 assert_eq!(asks(owner), None);
             }
             assert_eq!(asks(owner), Some(RefusedCode::Full), "there are no more");
-            server.end();
+            server.end(&Ended::Signal);
         }
     }
 
@@ -104,7 +118,7 @@ mod tests {
         };
         assert_eq!((submits(100), submits(100), submits(101)), (None, Some(RefusedCode::Malformed), None));
         assert_eq!(server.queue.len(), 2);
-        server.end();
+        server.end(&Ended::Signal);
     }
 
     #[test]
@@ -120,7 +134,7 @@ mod tests {
         let what = ToManager::Announce { attach: true };
         assert_eq!(says(&mut server, &mut kept, (100, owner + 1), what), None);
         assert_eq!((server.announced().count(), server.running(), server.queue.len()), (1, 1, 0));
-        server.end();
+        server.end(&Ended::Signal);
     }
 
     #[test]
@@ -144,6 +158,6 @@ mod tests {
             assert_eq!(submits(&mut server, owner), None);
         }
         assert_eq!((server.announced().count(), server.queue.len()), (MAX_PROGRAMS, 3), "the last ones wait");
-        server.end();
+        server.end(&Ended::Signal);
     }
 }

@@ -23,8 +23,8 @@ use crate::reclaim::Reclaim;
 use crate::threads::Threads;
 use crate::trace;
 
-/// Rings that a program may make at once, and how fast they come back: a ring takes some 15 us, so that the most impatient
-/// program costs less than a hundredth of a processor.
+/// Rings that a program may make at once, and how fast they come back: 333 a second. A ring takes some 15 us, so that the most
+/// impatient program costs less than a hundredth of a processor; what it costs to bind threads for it is counted apart (`looks`).
 const RINGS: u32 = if cfg!(test) { 4 } else { 100 };
 const RING_NS: u64 = 3_000_000;
 /// A program that rang too often is heard again when it has this many rings.

@@ -16,6 +16,9 @@ impl Server {
             if let Some((program, holding)) = program.zip(self.ledger.holding(*app)) {
                 program.publish(self.kernel.as_ref(), holding);
             }
+            if let Some(owner) = self.owner_of(*app) {
+                self.charge(owner, now);
+            }
         }
         for app in changes {
             self.stirred = true;
@@ -25,11 +28,12 @@ impl Server {
             let Some(connection) = self.connections.get_mut(&app.0) else {
                 continue;
             };
-            let pid = connection.peer.pid.0;
+            let (pid, owner) = (connection.peer.pid.0, connection.peer.uid);
             let Some((program, holding)) = connection.program.as_mut().zip(self.ledger.holding(*app)) else {
                 continue;
             };
             program.follow(self.kernel.as_ref(), holding, now + self.grace);
+            self.looks.charge(owner, self.kernel.work(), now);
             let Some(trace) = &mut self.trace else { continue };
             let is_known = |(cpus, shared): &(Vec<u32>, bool)| (cpus, *shared) == (&holding.cpus, holding.shared);
             if !program.traced.as_ref().is_some_and(is_known) {

@@ -14,6 +14,7 @@
 //!   never stands still by itself.
 //! - A3 Whoever hangs up or dies leaves the queue.
 //! - A4 Programs that were not submitted are not held back; they count as running.
+//! - A5 A queue outlives its manager: level, places, and who runs (`inheriting`).
 
 use std::collections::BTreeSet;
 
@@ -33,8 +34,10 @@ const MAX_LABEL: usize = 64;
 #[derive(Debug)]
 pub(super) struct Place {
     /// Its connection.
-    serial: u64,
-    since: u64,
+    pub(super) serial: u64,
+    pub(super) since: u64,
+    /// Its place in the queue of a killed manager; who had none is behind all of these.
+    rank: usize,
     request: u32,
     /// What it says of itself, escaped.
     label: String,
@@ -65,10 +68,15 @@ impl Server {
             return self.refuse(serial, RefusedCode::Malformed, "this process runs already".into());
         }
         let watched = connection.watch(&self.reactor);
+        connection.note_start();
+        let (pid, start) = (connection.peer.pid, connection.start);
         self.check(serial, watched);
         let cut = &label.as_bytes()[..label.len().min(MAX_LABEL)];
-        let ahead = u32::try_from(self.queue.len()).unwrap_or(u32::MAX);
-        self.queue.push_back(Place { serial, since: now, request: request.max(1), label: escape(cut), attach });
+        let (rank, since) = self.legacy.place_of(pid, start).unwrap_or((usize::MAX, now));
+        let at = self.queue.iter().position(|place| place.rank > rank).unwrap_or(self.queue.len());
+        let ahead = u32::try_from(at).unwrap_or(u32::MAX);
+        self.queue.insert(at, Place { serial, since, rank, request: request.max(1), label: escape(cut), attach });
+        self.legacy.unwritten = true;
         self.say(serial, vec![FromManager::Queued { id: serial, ahead }]);
     }
 
@@ -118,6 +126,12 @@ impl Server {
         // Who is admitted is announced: beyond this number nobody is (V2).
         let room = MAX_PROGRAMS.saturating_sub(self.announced().count());
         admit = admit.min(u32::try_from(room).unwrap_or(u32::MAX));
+        if let Some((kept, until)) = self.legacy.kept_place(now) {
+            // A1: somebody who waited further in front may come back.
+            let before = self.queue.iter().take_while(|place| place.rank < kept).count();
+            admit = admit.min(u32::try_from(before).unwrap_or(u32::MAX));
+            self.admit_again = Some(self.admit_again.map_or(until, |again| again.min(until)));
+        }
         for _ in 0..admit {
             let Some(place) = self.queue.pop_front() else { break };
             if let Some(connection) = self.connections.get_mut(&place.serial) {

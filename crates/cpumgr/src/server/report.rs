@@ -59,6 +59,7 @@ impl Server {
             manager_pid: process::current_pid().0,
             uptime_ns: now.saturating_sub(self.started),
             policy: self.ledger.policy().to_owned(),
+            policy_failure: self.ledger.policy_failure().map(str::to_owned),
             parameters: self.ledger.parameters().iter().map(|it| (it.key.into(), it.value.to_string())).collect(),
             quantum_ns: self.ledger.quantum(),
             grace_ns: self.grace,

@@ -44,7 +44,7 @@ impl Server {
             let process = speaks.map(|(pid, program)| (pid, program.reclaim.threads()));
             let process = process.or_else(|| self.attached.get(&serial).map(|it| (it.pid, it.threads())));
             let Some((pid, threads)) = process else { continue };
-            let Ok(ran) = self.kernel.ran(pid) else { continue };
+            let Ok(ran) = self.kernel.as_ref().ran(pid) else { continue };
             let asks = self.unused.asks(serial) && doubtful < MAX_DOUBTFUL;
             doubtful += usize::from(asks);
             let waited = if asks { waited(threads) } else { None };

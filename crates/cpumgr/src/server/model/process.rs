@@ -13,13 +13,13 @@ use super::{PROCESSORS, others_run};
 use crate::kernel::Kernel;
 
 /// A process that does nothing, and a thread of it besides the first.
-pub(super) struct Process {
+pub(in crate::server) struct Process {
     child: Child,
-    pub(super) second: Tid,
+    pub(in crate::server) second: Tid,
 }
 
 impl Process {
-    pub(super) fn start() -> Self {
+    pub(in crate::server) fn start() -> Self {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command
             .args(["--ignored", "--exact", "server::model::process::plays_a_process", "--nocapture"])
@@ -30,7 +30,7 @@ impl Process {
         Self { second: Tid(second.unwrap()), child }
     }
 
-    pub(super) fn pid(&self) -> Pid {
+    pub(in crate::server) fn pid(&self) -> Pid {
         Pid(self.child.id().cast_signed())
     }
 }
@@ -62,14 +62,14 @@ fn plays_a_process() {
 
 /// Masks of threads.
 #[derive(Clone, Debug)]
-pub(super) struct Masks(pub(super) std::sync::Arc<std::sync::Mutex<BTreeMap<i32, CpuSet>>>);
+pub(in crate::server) struct Masks(pub(in crate::server) std::sync::Arc<std::sync::Mutex<BTreeMap<i32, CpuSet>>>);
 
 impl Masks {
-    pub(super) fn all() -> CpuSet {
+    pub(in crate::server) fn all() -> CpuSet {
         CpuSet::first_n(PROCESSORS)
     }
 
-    pub(super) fn now(&self) -> BTreeMap<i32, CpuSet> {
+    pub(in crate::server) fn now(&self) -> BTreeMap<i32, CpuSet> {
         self.0.lock().unwrap().clone()
     }
 }

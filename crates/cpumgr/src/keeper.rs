@@ -1,0 +1,183 @@
+//! What the scheduler leaves for the next manager, written by a thread of its own: the scheduler never waits for a disk.
+//!
+//! # Invariants
+//! - K1 A copy that was not written is replaced by the next one; the last one is written at the end.
+//! - K2 Copies are written [`PAUSE`] apart: programs that come and go by the thousand cost a few writes.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use nix::fcntl::OFlag;
+use platform::{SysError, SysResult};
+
+/// The time between two writes.
+const PAUSE: Duration = Duration::from_millis(20);
+
+#[derive(Debug)]
+struct Desk<T> {
+    /// To be written.
+    next: Option<T>,
+    ends: bool,
+}
+
+type Shared<T> = Arc<(Mutex<Desk<T>>, Condvar)>;
+
+/// Writes what the scheduler leaves.
+#[derive(Debug)]
+pub(crate) struct Keeper<T> {
+    desk: Shared<T>,
+    writer: Option<JoinHandle<()>>,
+}
+
+impl<T: Send + 'static> Keeper<T> {
+    /// One that writes to `path` by `write`; `what` is missing when it cannot.
+    ///
+    /// # Errors
+    /// When there is no thread.
+    pub(crate) fn start(path: PathBuf, what: &'static str, write: fn(&Path, &T) -> io::Result<()>) -> SysResult<Self> {
+        let desk: Shared<T> = Arc::new((Mutex::new(Desk { next: None, ends: false }), Condvar::new()));
+        let side = Arc::clone(&desk);
+        let write_one = move |copy: &T| {
+            if let Err(error) = write(&path, copy) {
+                tracing::warn!(%error, path = %path.display(), "the next manager will not know {what}");
+            }
+        };
+        let writer = std::thread::Builder::new().name("keeper".into()).spawn(move || write_all(&side, write_one));
+        let writer = writer.map_err(|error| SysError::new("clone", error.raw_os_error().unwrap_or(0)))?;
+        Ok(Self { desk, writer: Some(writer) })
+    }
+
+    /// This is how things are now. Never waits for the disk.
+    pub(crate) fn keep(&self, copy: T) {
+        change(&self.desk, |desk| desk.next = Some(copy));
+    }
+}
+
+impl<T> Drop for Keeper<T> {
+    /// What was left last is written.
+    fn drop(&mut self) {
+        change(&self.desk, |desk| desk.ends = true);
+        if self.writer.take().is_some_and(|writer| writer.join().is_err()) {
+            tracing::error!("the writer for the next manager panicked");
+        }
+    }
+}
+
+fn change<T>(shared: &Shared<T>, change: impl FnOnce(&mut Desk<T>)) {
+    let (desk, changed) = &**shared;
+    change(&mut desk.lock().unwrap_or_else(PoisonError::into_inner));
+    changed.notify_one();
+}
+
+fn write_all<T>(shared: &Shared<T>, write: impl Fn(&T)) {
+    let (desk, changed) = &**shared;
+    loop {
+        let copy = {
+            let desk = desk.lock().unwrap_or_else(PoisonError::into_inner);
+            let waits = |desk: &mut Desk<T>| desk.next.is_none() && !desk.ends;
+            let mut desk = changed.wait_while(desk, waits).unwrap_or_else(PoisonError::into_inner);
+            desk.next.take()
+        };
+        let Some(copy) = copy else { return };
+        write(&copy);
+        // K2; the end does not wait for it.
+        let desk = desk.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(changed.wait_timeout_while(desk, PAUSE, |desk| !desk.ends));
+    }
+}
+
+/// Puts a file with these contents in the place of the one at `path`: a reader finds a whole one.
+pub(crate) fn replace(path: &Path, contents: &[u8]) -> io::Result<()> {
+    let mut new = path.as_os_str().to_owned();
+    new.push(".new");
+    let flags = OFlag::O_NOFOLLOW.bits();
+    let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).custom_flags(flags).open(&new);
+    file?.write_all(contents)?;
+    fs::rename(new, path)
+}
+
+/// Removes a file that may be there.
+pub(crate) fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// What is in a file that a manager of this user wrote, of at most `most` bytes; `None`: there is none.
+///
+/// # Errors
+/// Also when it is no regular file, is another user's, is others' to write, or is longer.
+pub(crate) fn read(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
+    // Without waiting for who writes into a FIFO.
+    let flags = (OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits();
+    let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let data = file.metadata()?;
+    let bad = |what: String| Err(io::Error::new(io::ErrorKind::InvalidData, what));
+    if !data.is_file() {
+        return bad("it is no regular file".into());
+    }
+    let me = nix::unistd::geteuid().as_raw();
+    if data.uid() != me || data.mode() & 0o022 != 0 {
+        return bad(format!(
+            "it is of user {}, mode {:o}: others may have written it",
+            data.uid(),
+            data.mode() & 0o7777
+        ));
+    }
+    let mut contents = Vec::new();
+    // It may grow meanwhile.
+    file.take(most + 1).read_to_end(&mut contents)?;
+    if contents.len() as u64 > most {
+        return bad(format!("it is longer than {most} bytes"));
+    }
+    Ok(Some(contents))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
+
+    #[test]
+    fn the_last_copy_is_written_and_those_before_it_need_not_be() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("kept");
+        let keeper =
+            Keeper::start(path.clone(), "numbers", |path, copy: &u32| replace(path, &copy.to_ne_bytes())).unwrap();
+        (0..1000).for_each(|number| keeper.keep(number));
+        drop(keeper);
+        assert_eq!(read(&path, 4).unwrap(), Some(999_u32.to_ne_bytes().to_vec()));
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+        remove(&path).unwrap();
+        remove(&path).unwrap();
+        assert_eq!(read(&path, 4).unwrap(), None);
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn what_others_may_have_put_there_is_not_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let [file, link, fifo] = ["file", "link", "fifo"].map(|name| dir.path().join(name));
+        fs::write(&file, "four").unwrap();
+        assert_eq!(read(&file, 4).unwrap(), Some(b"four".to_vec()));
+        assert!(read(&file, 3).unwrap_err().to_string().contains("longer"));
+        symlink(&file, &link).unwrap();
+        assert!(read(&link, 4).is_err());
+        nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRUSR).unwrap();
+        assert!(read(&fifo, 4).unwrap_err().to_string().contains("no regular file"));
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o622)).unwrap();
+        assert!(read(&file, 4).unwrap_err().to_string().contains("mode 622"));
+        assert!(read(dir.path(), 4).is_err());
+    }
+}

@@ -1,0 +1,221 @@
+//! What a killed manager left (`settings`), and what this one leaves: who ran counts as running, who waited keeps its place.
+//!
+//! # Invariants
+//! - S1 Nobody starts because a manager was killed: who ran is counted from the first pass on, and as long as somebody who waited
+//!   further in front may come back ([`RETURN`]) nobody behind it is admitted.
+
+use std::os::fd::OwnedFd;
+
+use platform::process::{self, Peer, Pid};
+use policies::AppId;
+
+use super::attached::Attached;
+use super::connection::{Connection, FIRST_LOOK, Look};
+use super::queue::MAX_PLACES;
+use super::{Ended, MAX_PROGRAMS, Server};
+use crate::keeper::Keeper;
+use crate::limits::Weight;
+use crate::masks;
+use crate::settings::{self, As, Running, Settings, Waiting};
+
+/// How long places are kept for those who waited: they find out at once that their manager is gone.
+const RETURN: u64 = 2_000_000_000;
+/// The time between two copies of the masks of attached processes, for each thread in them.
+const COPY_EACH: u64 = 100_000;
+
+/// What is kept of the settings, and for whom.
+#[derive(Debug, Default)]
+pub(super) struct Legacy {
+    /// Writes for the next manager; in a model nobody does.
+    keeper: Option<Keeper<Settings>>,
+    /// Something changed since.
+    pub(super) unwritten: bool,
+    /// They were a killed manager's before.
+    is_inherited: bool,
+    /// Who waited, and did not come back yet, the first one first.
+    missing: Vec<Missing>,
+    missing_until: u64,
+    /// Weights of processes that are to be attached again.
+    weights: Vec<(Pid, f64)>,
+}
+
+/// Who waited under the killed manager.
+#[derive(Debug)]
+struct Missing {
+    pid: Pid,
+    start: u64,
+    since: u64,
+    /// Its place.
+    rank: usize,
+    pidfd: OwnedFd,
+}
+
+impl Legacy {
+    /// The place of a process that comes back, and since when it waits; `None`: it did not wait.
+    pub(super) fn place_of(&mut self, pid: Pid, start: Option<u64>) -> Option<(usize, u64)> {
+        let at = self.missing.iter().position(|it| it.pid == pid && Some(it.start) == start)?;
+        let back = self.missing.remove(at);
+        Some((back.rank, back.since))
+    }
+
+    /// The first place that is kept for somebody, and how long.
+    pub(super) fn kept_place(&mut self, now: u64) -> Option<(usize, u64)> {
+        if self.missing_until <= now {
+            self.missing.clear();
+        }
+        // Who cannot be asked about has its time all the same.
+        self.missing.retain(|it| !process::has_ended(&it.pidfd).unwrap_or(false));
+        self.missing.first().map(|it| (it.rank, self.missing_until))
+    }
+
+    /// The weight of a process that was attached.
+    pub(super) fn weight_of(&self, pid: Pid) -> Option<f64> {
+        self.weights.iter().find(|(known, _)| *known == pid).map(|(_, weight)| *weight)
+    }
+
+    pub(super) fn forget_weights(&mut self) {
+        self.weights.clear();
+    }
+}
+
+/// The process of this number, if it is still the one that started then.
+fn still(pid: i32, start: u64) -> Option<(Pid, OwnedFd)> {
+    let pid = Some(Pid(pid)).filter(|pid| pid.0 > 1)?;
+    let pidfd = process::pidfd_open(pid).ok()?;
+    // Asked while the descriptor holds the number.
+    (process::start_time(pid).ok()? == start).then_some((pid, pidfd))
+}
+
+impl Server {
+    /// Takes over who ran and who waited. To be called before the scheduler runs, and before those who were attached are
+    /// attached again.
+    pub(crate) fn take_over(&mut self, left: &Settings, now: u64) {
+        self.legacy.is_inherited = true;
+        let mut count = 0;
+        for one in left.running.iter().take(2 * MAX_PROGRAMS) {
+            let Some((pid, pidfd)) = still(one.pid, one.start) else { continue };
+            let weight = Weight::of(one.thousandths).map_or(1.0, Weight::number);
+            if one.as_what == As::Attached {
+                self.legacy.weights.push((pid, weight));
+                continue;
+            }
+            let serial = self.serials.next();
+            let peer = Peer { pid, uid: one.uid, gid: u32::MAX };
+            let mut connection = Connection::new(serial, None, peer, pidfd);
+            (connection.announced, connection.attach, connection.request) = (true, one.attach, one.request.max(1));
+            (connection.weight, connection.start) = (weight, Some(one.start));
+            connection.is_stand_in = one.as_what == As::Registered;
+            connection.look = one.attach.then_some(Look { at: now + FIRST_LOOK, pause: FIRST_LOOK });
+            match connection.watch(&self.reactor) {
+                Ok(()) => drop(self.connections.insert(serial, connection)),
+                Err(error) => tracing::warn!(pid = pid.0, %error, "a program that runs is not counted"),
+            }
+            count += 1;
+        }
+        let waited = left.waiting.iter().take(MAX_PLACES).enumerate();
+        self.legacy.missing = waited
+            .filter_map(|(rank, one)| {
+                let (pid, pidfd) = still(one.pid, one.start)?;
+                Some(Missing { pid, start: one.start, since: one.since.min(now), rank, pidfd })
+            })
+            .collect();
+        self.legacy.missing_until = now + RETURN;
+        let waiting = self.legacy.missing.len();
+        tracing::info!(running = count, waiting, "a killed manager's programs are taken over");
+        self.note_due();
+    }
+
+    /// Writes for the next manager from now on.
+    pub(crate) fn keep_settings(&mut self) {
+        match settings::keeper(self.instance.socket()) {
+            Ok(keeper) => self.legacy.keeper = Some(keeper),
+            Err(error) => tracing::warn!(%error, "the next manager will not know what this one is told"),
+        }
+        self.legacy.unwritten = true;
+        self.note_settings();
+    }
+
+    /// The end of a pass: what changed is written.
+    pub(super) fn note_settings(&mut self) {
+        if std::mem::take(&mut self.legacy.unwritten)
+            && let Some(keeper) = &self.legacy.keeper
+        {
+            keeper.keep(self.settings());
+        }
+    }
+
+    /// Has the masks of attached processes written down, where they changed (`masks`), the less often the more there are.
+    pub(super) fn note_masks(&mut self, now: u64) {
+        self.unwritten |= self.attached.values_mut().fold(false, |any, it| it.is_unwritten() | any);
+        if !self.unwritten || now < self.masks_rest {
+            return;
+        }
+        self.unwritten = false;
+        if self.keeper.is_none() {
+            match masks::keeper(self.instance.socket()) {
+                Ok(keeper) => self.keeper = Some(keeper),
+                // The next change tries again.
+                Err(error) => tracing::warn!(%error, "the next manager will not know the masks of attached processes"),
+            }
+        }
+        if let Some(keeper) = &self.keeper {
+            let all: Vec<masks::Attached> = self.attached.values().map(Attached::written).collect();
+            let threads: usize = all.iter().map(|one| one.threads.len()).sum();
+            self.masks_rest = now.saturating_add(threads as u64 * COPY_EACH);
+            keeper.keep(all);
+        }
+    }
+
+    /// Stops writing; the settings are forgotten, or stay for the next manager. As long as the socket is ours so is the file.
+    pub(super) fn leave_settings(&mut self, ended: &Ended) {
+        if self.legacy.keeper.take().is_none() {
+            return;
+        }
+        let stays = match ended {
+            Ended::Signal | Ended::Stopped => false,
+            Ended::Idle => self.legacy.is_inherited,
+            Ended::Displaced | Ended::Restarts(_) => true,
+        };
+        if !stays {
+            settings::forget(self.instance.socket());
+        }
+    }
+
+    fn settings(&self) -> Settings {
+        // In range a cast is exact.
+        let thousandths = |weight: f64| (weight * 1000.0).round() as u32;
+        let running = self.connections.values().filter(|it| it.is_program()).filter_map(|it| {
+            Some(Running {
+                pid: it.peer.pid.0,
+                start: it.start?,
+                uid: it.peer.uid,
+                thousandths: thousandths(it.weight),
+                as_what: if it.announced && !it.is_stand_in { As::Announced } else { As::Registered },
+                attach: it.attach
+                    && it.program.is_none()
+                    && self.attached.values().all(|other| other.pid != it.peer.pid),
+                request: it.request,
+            })
+        });
+        let attached = self.attached.iter().map(|(serial, it)| Running {
+            pid: it.pid.0,
+            start: it.start,
+            uid: it.owner,
+            thousandths: thousandths(self.ledger.weight(AppId(*serial)).unwrap_or(1.0)),
+            as_what: As::Attached,
+            attach: false,
+            request: 1,
+        });
+        let waiting = self.queue.iter().filter_map(|place| {
+            let connection = self.connections.get(&place.serial)?;
+            Some(Waiting { pid: connection.peer.pid.0, start: connection.start?, since: place.since })
+        });
+        let parameters = self.ledger.parameters().iter().map(|it| (it.key.into(), it.value.to_string())).collect();
+        Settings {
+            parameters,
+            running: running.chain(attached).collect(),
+            waiting: waiting.collect(),
+            ..Settings::new(self.ledger.policy(), self.ledger.quantum(), self.grace, self.level)
+        }
+    }
+}

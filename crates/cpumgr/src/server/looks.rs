@@ -1,0 +1,148 @@
+//! What the manager does about threads, by user: looks at masks, and threads bound.
+//!
+//! # Protocol
+//! 1. Whatever is asked of the kernel about a process's threads is charged to its user (`kernel::Counted`).
+//! 2. Of a user that owes, attached processes are not looked at, nobody is attached, doorbells are not heard, and squeezes wait
+//!    (its threads run on in turn with others'): until it is paid. What is taken from its programs is others' all the same.
+
+use policies::AppId;
+
+use super::Server;
+use crate::allowance::{Allowances, Rate};
+
+/// Two hundredths of a processor, a look being some 3 us; a program of a thousand threads is within the burst.
+const OTHERS: Rate = Rate { burst: 4_096, unit_ns: 150_000 };
+/// A tenth of one.
+const OWN: Rate = Rate { burst: 32_768, unit_ns: 30_000 };
+
+/// What users owe for that.
+pub(super) fn allowances(owner: u32) -> Allowances {
+    Allowances::new(owner, OWN, OTHERS)
+}
+
+impl Server {
+    /// What was asked of the kernel since the last such call was about threads of user `uid`.
+    pub(super) fn charge(&mut self, uid: u32, now: u64) {
+        let work = self.kernel.work();
+        self.looks.charge(uid, work, now);
+    }
+
+    /// Whose program or attached process that is.
+    pub(super) fn owner_of(&self, app: AppId) -> Option<u32> {
+        let owner = self.connections.get(&app.0).map(|it| it.peer.uid);
+        owner.or_else(|| self.attached.get(&app.0).map(|it| it.owner))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::{Arc, Mutex};
+
+    use platform::SysResult;
+    use platform::affinity::{CpuSet, Tid};
+    use policies::Registry;
+
+    use super::super::model::{Masks, Process, ledger, setup};
+    use super::super::{Api, Server, Setup};
+    use crate::kernel::Kernel;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    /// Masks that nobody changes but the manager, and how often it asked for one or set one.
+    #[derive(Clone, Debug, Default)]
+    struct Asked(Arc<Mutex<(u64, BTreeMap<i32, CpuSet>)>>);
+
+    impl Kernel for Asked {
+        fn affinity(&self, tid: Tid) -> SysResult<CpuSet> {
+            let mut asked = self.0.lock().unwrap();
+            asked.0 += 1;
+            Ok(asked.1.entry(tid.0).or_insert_with(Masks::all).clone())
+        }
+
+        fn set_affinity(&self, tid: Tid, cpus: &CpuSet) -> SysResult<()> {
+            let mut asked = self.0.lock().unwrap();
+            asked.0 += 1;
+            asked.1.insert(tid.0, cpus.clone());
+            Ok(())
+        }
+    }
+
+    impl Asked {
+        fn take(&self) -> u64 {
+            std::mem::take(&mut self.0.lock().unwrap().0)
+        }
+    }
+
+    fn server(dir: &std::path::Path, kernel: &Asked, quantum: u64) -> Server {
+        let mut books = ledger(Registry::with_builtin().create("dss-ts").unwrap());
+        books.set_quantum(quantum, 0);
+        let setup = Setup { ledger: books, ..setup(dir, Box::new(kernel.clone())) };
+        Server::with_api(setup, |_, _, _| Ok(Api::without_thread(1)?.0)).unwrap()
+    }
+
+    /// Whatever is due, until this time; how many passes that took.
+    fn pass_until(server: &mut Server, end: u64) -> u64 {
+        let mut passes = 0;
+        while let Some(now) = server.next_deadline().filter(|time| *time <= end) {
+            assert_eq!(server.pass(&[], now).unwrap(), None);
+            passes += 1;
+            assert!(passes < 100_000, "it does not come to rest");
+        }
+        passes
+    }
+
+    #[test]
+    fn threads_that_nobody_touches_cost_the_same_at_every_quantum() {
+        let process = Process::start();
+        let uid = nix::unistd::geteuid().as_raw();
+        let dir = tempfile::tempdir().unwrap();
+        for quantum in [1_000_000, 100_000_000] {
+            let kernel = Asked::default();
+            let mut server = server(dir.path(), &kernel, quantum);
+            let begin = server.started;
+            server.attach(uid, process.pid(), begin).unwrap();
+            server.finish_pass(begin);
+            pass_until(&mut server, begin + SECOND);
+            let threads = kernel.0.lock().unwrap().1.len() as u64;
+            kernel.take();
+            let passes = pass_until(&mut server, begin + 11 * SECOND);
+            let asked = kernel.take();
+            // Each thread some ten times in ten seconds, and ten counts a second.
+            assert!(asked <= 10 * threads, "{asked} looks at {threads} threads at a quantum of {quantum} ns");
+            assert!(asked >= 5 * threads, "{asked} looks at {threads} threads: who binds itself is not found");
+            assert!(passes <= 250, "{passes} passes");
+            server.end(&super::super::Ended::Signal);
+        }
+    }
+
+    #[test]
+    fn who_owes_waits_with_its_threads_and_has_them_looked_at_when_it_is_paid() {
+        let process = Process::start();
+        let uid = nix::unistd::geteuid().as_raw();
+        let dir = tempfile::tempdir().unwrap();
+        let kernel = Asked::default();
+        let mut server = server(dir.path(), &kernel, 100_000_000);
+        let begin = server.started;
+        let owes = |server: &mut Server, now: u64| {
+            server.looks.charge(uid, super::OWN.burst + 5 * SECOND / super::OWN.unit_ns, now);
+            server.looks.free_at(uid, now)
+        };
+        let paid = owes(&mut server, begin);
+        let refused = server.attach(uid, process.pid(), begin).unwrap_err();
+        assert!(refused.contains("has to wait: try again in 5 s"), "{refused}");
+        assert_eq!(kernel.take(), 0);
+        server.attach(uid, process.pid(), paid).unwrap();
+        server.finish_pass(paid);
+        pass_until(&mut server, paid + SECOND);
+
+        let now = paid + SECOND;
+        let paid = owes(&mut server, now);
+        kernel.take();
+        pass_until(&mut server, paid - 1);
+        assert_eq!(kernel.take(), 0, "it owes");
+        pass_until(&mut server, paid + 2 * SECOND);
+        assert!(kernel.take() > 0);
+        server.end(&super::super::Ended::Signal);
+    }
+}

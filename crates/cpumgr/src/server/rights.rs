@@ -1,0 +1,19 @@
+//! What a client may see and change: it follows from who the kernel says that it is (V3).
+
+use super::Server;
+
+impl Server {
+    /// Client `serial` may change what concerns everybody.
+    pub(super) fn may_administer(&self, serial: u64) -> bool {
+        let uid = self.connections.get(&serial).map(|it| it.peer.uid);
+        uid.is_some_and(|uid| uid == 0 || uid == self.doorman.owner)
+    }
+
+    /// Client `serial` may see client, place or attached process `other`, and change what is its own affair.
+    pub(super) fn may_see(&self, serial: u64, other: u64) -> bool {
+        let owner = self.connections.get(&other).map(|it| it.peer.uid);
+        let owner = owner.or_else(|| self.attached.get(&other).map(|it| it.owner));
+        let uid = self.connections.get(&serial).map(|it| it.peer.uid);
+        self.may_administer(serial) || (uid.is_some() && uid == owner)
+    }
+}

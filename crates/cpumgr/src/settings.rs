@@ -1,0 +1,238 @@
+//! What a manager was told, who ran and who waited, in `SOCKET.settings`: for the next manager, if this one is killed.
+//!
+//! # Protocol
+//! 1. The manager writes at its beginning and after each change (`keeper`).
+//! 2. A clean end forgets: an end by a signal removes the file, as does idleness, unless the file was a killed manager's before:
+//!    nobody decided that its settings are over. A kill, and the loss of the socket file, keep it.
+//! 3. The next manager on the socket takes policy with parameters, quantum, grace and level from it, unless its own options
+//!    say otherwise. Whoever ran counts as running until it ends ([`crate::server::Server::take_over`]), keeps its weight, and
+//!    is attached if it was to be; whoever waited gets its place again when it comes back.
+//!
+//! # Invariants
+//! - A process is known by its number and the time at which it started.
+//! - What cannot be read, or used, is left out with a warning: the manager begins all the same.
+//!
+//! # Not here
+//! Settings that are a start's own: processors, `--smt`, `--strangers`, `--fence`, `--domain`, `--trace`. A change in the last
+//! moments (`keeper`) before a kill. Masks: `masks`.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use platform::SysResult;
+use policies::Value;
+use serde::{Deserialize, Serialize};
+
+use crate::guarded::Guarded;
+use crate::instance::beside;
+use crate::keeper::{self, Keeper};
+use crate::limits;
+
+/// The version of the file.
+const VERSION: u32 = 1;
+/// The longest file: a thousand processes that run and 512 that wait need a tenth of it.
+const MAX_FILE: u64 = 1 << 20;
+
+/// What is kept.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Settings {
+    pub(crate) version: u32,
+    pub(crate) policy: String,
+    /// As people write them.
+    pub(crate) parameters: BTreeMap<String, String>,
+    pub(crate) quantum_ns: u64,
+    pub(crate) grace_ns: u64,
+    /// How many programs may run at once.
+    pub(crate) level: Option<u32>,
+    /// Who runs: registered, announced, admitted or attached.
+    pub(crate) running: Vec<Running>,
+    /// Who waits, the next one first.
+    pub(crate) waiting: Vec<Waiting>,
+}
+
+/// A process that runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Running {
+    pub(crate) pid: i32,
+    /// When it started ([`platform::process::start_time`]).
+    pub(crate) start: u64,
+    pub(crate) uid: u32,
+    /// Its weight.
+    pub(crate) thousandths: u32,
+    pub(crate) as_what: As,
+    /// It may be managed by its threads' masks when it does not register.
+    pub(crate) attach: bool,
+    /// Processors that it asked for when it was submitted.
+    pub(crate) request: u32,
+}
+
+/// As what a process ran.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum As {
+    /// It was announced or admitted, and counts until it ends.
+    Announced,
+    /// It registered without having been announced.
+    Registered,
+    /// It was attached (`masks` says how).
+    Attached,
+}
+
+/// A process that waits.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Waiting {
+    pub(crate) pid: i32,
+    pub(crate) start: u64,
+    /// Since when, by the monotonic clock.
+    pub(crate) since: u64,
+}
+
+fn place(socket: &Path) -> PathBuf {
+    beside(socket, ".settings")
+}
+
+/// Writes them down, for the manager at `socket`.
+///
+/// # Errors
+/// When there is no thread.
+pub(crate) fn keeper(socket: &Path) -> SysResult<Keeper<Settings>> {
+    let write =
+        |path: &Path, settings: &Settings| -> io::Result<()> { keeper::replace(path, &serde_json::to_vec(settings)?) };
+    Keeper::start(place(socket), "what this one was told", write)
+}
+
+/// Forgets them: a clean end of the manager that has `socket`.
+pub(crate) fn forget(socket: &Path) {
+    let path = place(socket);
+    if let Err(error) = keeper::remove(&path) {
+        tracing::warn!(%error, path = %path.display(), "the next manager takes over what this one was told");
+    }
+}
+
+/// What a killed manager left beside `socket`, for the one that has it now.
+pub(crate) fn left_at(socket: &Path) -> Option<Settings> {
+    let path = place(socket);
+    let read = keeper::read(&path, MAX_FILE).and_then(|text| text.map(|text| Settings::parse(&text)).transpose());
+    read.unwrap_or_else(|error| {
+        tracing::warn!(%error, path = %path.display(), "what a killed manager was told cannot be read, and is left out");
+        None
+    })
+}
+
+impl Settings {
+    /// Without anybody.
+    pub(crate) fn new(policy: &str, quantum_ns: u64, grace_ns: u64, level: Option<u32>) -> Self {
+        Self {
+            version: VERSION,
+            policy: policy.to_owned(),
+            parameters: BTreeMap::new(),
+            quantum_ns,
+            grace_ns,
+            level,
+            running: Vec::new(),
+            waiting: Vec::new(),
+        }
+    }
+
+    fn parse(text: &[u8]) -> io::Result<Self> {
+        #[derive(Deserialize)]
+        struct Head {
+            version: u32,
+        }
+        let head: Head = serde_json::from_slice(text)?;
+        if head.version != VERSION {
+            let what = format!("it has version {}, not {VERSION}", head.version);
+            return Err(io::Error::new(io::ErrorKind::InvalidData, what));
+        }
+        Ok(serde_json::from_slice(text)?)
+    }
+
+    /// The policy with its parameters, as far as there is one here.
+    pub(crate) fn policy(&self) -> Option<Guarded> {
+        let mut policy = match Guarded::make(|| limits::policy(&self.policy)) {
+            Ok(policy) => policy,
+            Err(error) => {
+                tracing::warn!(error, "the policy of the killed manager is not to be had");
+                return None;
+            }
+        };
+        for (key, text) in &self.parameters {
+            let set = text.parse::<Value>().map_err(|error| error.to_string());
+            let set = set.and_then(|value| policy.configure(key, &value).map_err(|error| error.to_string()));
+            if let Err(error) = set {
+                tracing::warn!(key, error, "a parameter of the killed manager's policy is left out");
+            }
+        }
+        policy.failure().is_none().then_some(policy)
+    }
+
+    /// The quantum, where it is one.
+    pub(crate) fn quantum(&self) -> Option<u64> {
+        Some(self.quantum_ns).filter(|it| limits::quantum().contains(it))
+    }
+
+    /// The grace, where it is one.
+    pub(crate) fn grace(&self) -> Option<u64> {
+        Some(self.grace_ns).filter(|it| limits::grace().contains(it))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn some() -> Settings {
+        let process =
+            Running { pid: 7, start: 1, uid: 0, thousandths: 2500, as_what: As::Announced, attach: true, request: 2 };
+        Settings {
+            parameters: BTreeMap::from([("step".to_owned(), "4".to_owned())]),
+            running: vec![process],
+            waiting: vec![Waiting { pid: 8, start: 2, since: 3 }],
+            ..Settings::new("pdpa", 50_000_000, 0, Some(1))
+        }
+    }
+
+    #[test]
+    fn what_was_kept_is_read_until_it_is_forgotten() {
+        let dir = tempfile::tempdir().unwrap();
+        let socket = dir.path().join("app.sock");
+        assert_eq!(left_at(&socket), None);
+        let keeper = super::keeper(&socket).unwrap();
+        keeper.keep(some());
+        drop(keeper);
+        assert_eq!(left_at(&socket), Some(some()));
+        forget(&socket);
+        assert_eq!(left_at(&socket), None);
+    }
+
+    #[test]
+    fn what_is_no_file_of_a_manager_is_left_out() {
+        let dir = tempfile::tempdir().unwrap();
+        let socket = dir.path().join("app.sock");
+        let other = serde_json::to_string(&Settings { version: 2, ..some() }).unwrap();
+        for text in ["", "precious", "[]", r#"{"version":1}"#, r#"{"version":"1"}"#, &other] {
+            fs::write(place(&socket), text).unwrap();
+            assert_eq!(left_at(&socket), None, "{text}");
+        }
+        fs::write(place(&socket), vec![b' '; 2 << 20]).unwrap();
+        assert_eq!(left_at(&socket), None);
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_left_out() {
+        let good = some();
+        let policy = good.policy().unwrap();
+        let step = policy.parameters().into_iter().find(|it| it.key == "step").unwrap();
+        assert_eq!((policy.name(), step.value.to_string().as_str()), ("pdpa", "4"));
+        assert_eq!((good.quantum(), good.grace()), (Some(50_000_000), Some(0)));
+        assert!(Settings { policy: "colour".into(), ..some() }.policy().is_none());
+        let parameters =
+            BTreeMap::from([("step", "red"), ("colour", "4")].map(|(key, it)| (key.to_owned(), it.to_owned())));
+        assert_eq!(Settings { parameters, ..some() }.policy().unwrap().name(), "pdpa");
+        assert_eq!(Settings { quantum_ns: 5, ..some() }.quantum(), None);
+        assert_eq!(Settings { grace_ns: u64::MAX, ..some() }.grace(), None);
+    }
+}

@@ -1,0 +1,144 @@
+//! What outlives a manager that is killed: its settings, its queue, and who counts as running.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod support;
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::{Child, Stdio};
+
+use cpumgr::administration::QueueReport;
+use support::{EndManagers, Manager, cpumgr, eventually};
+
+#[test]
+fn acts_as_a_program() {
+    support::act_as_a_program();
+}
+
+fn done(manager: &Manager, words: &[&str]) {
+    let output = cpumgr().arg(words[0]).arg("--socket").arg(manager.socket()).args(&words[1..]).output().unwrap();
+    assert!(output.status.success(), "{words:?}: {}", support::errors(&output));
+}
+
+/// Waits until what the next manager is going to know says this.
+fn kept(manager: &Manager, what: &str) {
+    let path = manager.dir.path().join("app.sock.settings");
+    eventually(what, || fs::read_to_string(&path).is_ok_and(|text| text.contains(what)).then_some(()));
+}
+
+#[test]
+fn settings_outlive_a_kill_but_not_an_end() {
+    let mut manager = Manager::start(&["--quantum", "50ms"]);
+    let mut program = manager.program(1, 1);
+    let pid = program.pid().to_string();
+    for words in
+        [&["set", "grace", "5ms"][..], &["policy", "pdpa", "step=4"], &["mpl", "3"], &["set", "weight", &pid, "2.5"]]
+    {
+        done(&manager, words);
+    }
+    kept(&manager, r#""thousandths":2500"#);
+    let level = |manager: &Manager| QueueReport::ask(&manager.socket()).unwrap().queue.level;
+    let now = |manager: &Manager| {
+        let status = manager.status().status;
+        let step = status.parameters.get("step").cloned().unwrap_or_default();
+        (status.policy, step, status.quantum_ns / 1_000_000, status.grace_ns / 1_000_000, level(manager))
+    };
+    let usual = ("dss-ts".to_owned(), String::new(), 100, 2, None);
+
+    manager.kill();
+    manager.start_again(&[]);
+    assert_eq!(now(&manager), ("pdpa".into(), "4".into(), 50, 5, Some(3)));
+    program.until("it is there again", |seen| seen.alive);
+    let weight = eventually("it is registered again", || manager.status().programs.first().map(|it| it.weight));
+    assert_eq!(weight.to_bits(), 2.5_f64.to_bits());
+
+    // The next one says something else.
+    manager.kill();
+    manager.start_again(&["--quantum", "30ms", "--mpl", "any", "--policy", "equip"]);
+    assert_eq!(now(&manager), ("equip".into(), String::new(), 30, 5, None));
+
+    // An end that somebody wants forgets.
+    manager.signal(nix::libc::SIGTERM);
+    assert!(manager.wait().success());
+    manager.start_again(&[]);
+    assert_eq!(now(&manager), usual);
+
+    // What is no file of a manager is no reason not to begin.
+    kept(&manager, "dss-ts");
+    manager.kill();
+    fs::write(manager.dir.path().join("app.sock.settings"), "\u{0}precious").unwrap();
+    manager.start_again(&[]);
+    assert_eq!(now(&manager), usual);
+    assert!(manager.log().contains("cannot be read, and is left out"), "{}", manager.log());
+}
+
+/// A job that says that it runs, and ends when it is told to.
+struct Job {
+    child: Child,
+    may_end: File,
+}
+
+impl Job {
+    fn submit(socket: &Path, dir: &Path, name: usize) -> Self {
+        let fifo = dir.join(format!("end{name}"));
+        nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        // For both ways: opening waits for nobody.
+        let may_end = File::options().read(true).write(true).open(&fifo).unwrap();
+        let mut command = cpumgr();
+        command.arg("submit").arg("--socket").arg(socket).arg("--").args(["sh", "-c"]);
+        let script = format!("echo {name} >> '{0}/order'; read word < '{0}/end{name}'", dir.display());
+        let child = command.arg(script).stdin(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        Self { child, may_end }
+    }
+
+    fn end(&mut self) {
+        std::io::Write::write_all(&mut self.may_end, b"now\n").unwrap();
+        assert!(eventually("a job ends", || self.child.try_wait().unwrap()).success());
+    }
+}
+
+impl Drop for Job {
+    fn drop(&mut self) {
+        self.child.kill().expect("a child can be killed");
+        self.child.wait().expect("a child can be waited for");
+    }
+}
+
+#[test]
+fn a_queue_does_not_burst_open_when_its_manager_is_killed() {
+    let mut manager = Manager::start(&["--mpl", "1"]);
+    let (socket, dir) = (manager.socket(), manager.dir.path().to_owned());
+    let _ends = EndManagers(&dir);
+    let order = || fs::read_to_string(dir.join("order")).unwrap_or_default().replace('\n', "");
+    let waiting = |number: usize| {
+        eventually("they wait", || {
+            let report = QueueReport::ask(&socket).ok()?;
+            (report.places.len() == number).then_some(report)
+        })
+    };
+    let mut jobs = vec![Job::submit(&socket, &dir, 0)];
+    eventually("the first one runs", || (order() == "0").then_some(()));
+    for name in 1..5 {
+        jobs.push(Job::submit(&socket, &dir, name));
+        waiting(name);
+    }
+    let pids: Vec<u32> = jobs[1..].iter().map(|job| job.child.id()).collect();
+    kept(&manager, &format!("\"waiting\":[{{\"pid\":{}", pids[0]));
+    kept(&manager, &format!("{{\"pid\":{},", pids[3]));
+    manager.kill();
+
+    // Those who wait start the next manager themselves.
+    let report = waiting(4);
+    assert_eq!(
+        report.places.iter().map(|it| it.pid.unsigned_abs()).collect::<Vec<_>>(),
+        pids,
+        "first come, first served"
+    );
+    assert_eq!((report.queue.level, report.queue.running), (Some(1), 1));
+    assert_eq!(order(), "0", "nobody starts because a manager was killed");
+    for at in 0..5 {
+        eventually("the next one runs", || (order().len() == at + 1).then_some(()));
+        jobs[at].end();
+    }
+    assert_eq!(order(), "01234");
+}
