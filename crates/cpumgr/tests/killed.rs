@@ -136,9 +136,9 @@ fn a_queue_does_not_burst_open_when_its_manager_is_killed() {
     );
     assert_eq!((report.queue.level, report.queue.running), (Some(1), 1));
     assert_eq!(order(), "0", "nobody starts because a manager was killed");
-    for at in 0..5 {
+    for (at, job) in jobs.iter_mut().enumerate() {
         eventually("the next one runs", || (order().len() == at + 1).then_some(()));
-        jobs[at].end();
+        job.end();
     }
     assert_eq!(order(), "01234");
 }
