@@ -101,6 +101,8 @@ fn the_head_of_a_report_fits_with_as_many_silent_processes_and_reasons_as_there_
         manager_pid: i32::MIN,
         uptime_ns: u64::MAX,
         policy: "a policy".into(),
+        // A text of 200 bytes, each escaped by six.
+        policy_failure: Some("\\".repeat(1300)),
         parameters: (0..16).map(|number| (format!("parameter-{number}"), "18446744073709551615ns".into())).collect(),
         quantum_ns: u64::MAX,
         grace_ns: u64::MAX,
