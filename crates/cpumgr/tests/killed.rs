@@ -11,6 +11,7 @@ use cpumgr::administration::QueueReport;
 use support::{EndManagers, Manager, cpumgr, eventually};
 
 #[test]
+#[ignore = "the entry point of child processes, not a test"]
 fn acts_as_a_program() {
     support::act_as_a_program();
 }

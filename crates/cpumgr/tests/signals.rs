@@ -13,6 +13,7 @@ use platform::process::{self, Pid};
 use support::{cpumgr, eventually};
 
 #[test]
+#[ignore = "the entry point of child processes, not a test"]
 fn acts_as_a_program() {
     support::act_as_a_program();
 }

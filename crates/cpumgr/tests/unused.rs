@@ -12,6 +12,7 @@ use nix::libc::{SIGCONT, SIGSTOP};
 use support::{Manager, Program, two_processors};
 
 #[test]
+#[ignore = "the entry point of child processes, not a test"]
 fn acts_as_a_program() {
     support::act_as_a_program();
 }
