@@ -10,7 +10,7 @@
 //!    program holds alone, what the thread that is meant to run there waited is the stranger's share, without what the
 //!    program's other threads ran: members without a processor of their own, and threads that are none of the engine's.
 //!    The initial thread counts as the master, and one processor of what other threads run, where it does not run itself.
-//! 2. A share that is [worth](worth) it, [`CONTENDED`] or more, makes a suspect, a second window with as much, in which the processor was busy, decides.
+//! 2. A share that is worth it (`worth`), [`CONTENDED`] or more, makes a suspect, a second window with as much, in which the processor was busy, decides.
 //!    Where a program comes or threads begin it is decided sooner, since a team of two stands still for most of the time until a
 //!    hog's processor is left to it: by [`CERTAIN`] waiting in the last [`TICKS`], or since the thread began, on a processor that
 //!    was busy. (The kernel counts a wait when it ends, and turns are of 4 ms: short windows one by one would see one in every
@@ -19,7 +19,7 @@
 //! 3. What was left comes back when nobody uses it: its own busy time, or that of the whole machine without what the
 //!    programs ran, is below [`CALM`] for a time of patience, which doubles each time that the stranger was back at once. It
 //!    comes back, too, when its stranger uses so little of it that a team loses less by waiting for him than by having one
-//!    processor less ([`worth`]): one of two is left to who uses most of it only. Then he is known to work in a rhythm: what he
+//!    processor less (`worth`): one of two is left to who uses most of it only. Then he is known to work in a rhythm: what he
 //!    takes in [`RHYTHM`] decides from then on, and not his next turn, until he has gone.
 //! 4. Two managers that leave the same processor to each other would come back at once, too: patience has a part that
 //!    each draws for itself.

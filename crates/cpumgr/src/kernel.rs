@@ -45,7 +45,7 @@ impl Kernel for Linux {
     }
 }
 
-/// A kernel that counts what is asked of it: looks at masks, a change being worth [`BIND`] of them.
+/// A kernel that counts what is asked of it: looks at masks, a change being worth `BIND` of them.
 #[derive(Debug)]
 pub struct Counted {
     kernel: Box<dyn Kernel>,
