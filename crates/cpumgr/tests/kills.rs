@@ -20,6 +20,11 @@ fn rounds() -> usize {
     std::env::var("CPUMGR_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(5)
 }
 
+/// How often the manager is killed beside programs; `CPUMGR_MANAGER_KILLS` says more for a stress run.
+fn manager_kills() -> usize {
+    std::env::var("CPUMGR_MANAGER_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(5)
+}
+
 /// What leads a registered program to a step.
 fn way_to(step: Step) -> &'static [&'static str] {
     match step {
@@ -92,7 +97,8 @@ fn a_manager_killed_again_and_again_loses_no_program() {
     let Some(cpus) = two_processors() else { return };
     let mut manager = Manager::start(&["--cpus", &cpus, "--quantum", "5ms"]);
     let mut programs: Vec<Program> = (0..4).map(|_| manager.program(2, 2)).collect();
-    for round in 0..5 {
+    let kills = manager_kills();
+    for round in 0..kills {
         manager.kill();
         manager.start_again(&["--cpus", &cpus, "--quantum", "5ms"]);
         for program in &mut programs {
@@ -102,6 +108,6 @@ fn a_manager_killed_again_and_again_loses_no_program() {
         println!("round {round}");
     }
     for program in &mut programs {
-        assert_eq!(program.ask("registrations"), "6");
+        assert_eq!(program.ask("registrations"), (kills + 1).to_string());
     }
 }
