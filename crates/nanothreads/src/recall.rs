@@ -3,18 +3,26 @@
 //! Members leave a region by themselves; only the master waits for all. Where one that is still at work makes something that
 //! another one has to do (an OpenMP task that it then waits for in its own code), nobody would come. A runtime that lets members
 //! leave early runs its regions with a `Recall` ([`Team::run_with_recall`](crate::engine::Team::run_with_recall)), and calls them back
-//! by it. A region in which nobody calls pays two stores and two loads.
+//! by it. A region in which nobody calls pays four stores and two loads.
 //!
 //! # Protocol
-//! 1. Before the work is supplied the master notes its slaves (R1).
-//! 2. The first member that calls (R2, a compare-and-swap) offers the help to each slave's virtual processor, which takes it
-//!    when its part is done: it helps, and waits for more, until the region is over.
+//! 1. Before the work is supplied the master notes its slaves (R1); after that, that all of it is supplied (R6).
+//! 2. The first member that calls (R2, a compare-and-swap) waits until all work is supplied (R7), and offers the help to each
+//!    slave's virtual processor. That takes it when its part is done, which comes first when it finds both (`Vp::look`): it
+//!    helps, and waits for more, until the region is over.
 //! 3. The master, while it waits for a member that is late, looks whether somebody called (R3), and helps between its looks.
 //! 4. When all have arrived it says that the region is over (R4, R5), and waits for the ends of the offers.
 //!
 //! # Invariants
 //! I1  A caller is in its part, or helps. So the master does not pass step 4 while somebody calls, nor while somebody helps.
 //! I2  Of each slave's number there is one thread at work: the virtual processor takes an offer only when it has arrived.
+//!
+//!     A: the master writes line 1 of 39, and the last one much later.
+//!     B: slave 1 begins, and calls slave 39, whose line is empty: without R6 and R7 that one would help until the region is over,
+//!        which its own part would keep it from being.
+//!     C: slave 39 has looked at its line (nothing), and stands still; A writes it, B offers; C looks at the offers. The caller
+//!        had seen the line written, and C sees that by the offer: it looks at its line once more.
+//!
 //! I3  Calls are kept until the `Recall` is dropped: threads that are not of the team may still look at whom they would wake.
 //!     There are as many as regions in which somebody called.
 //!
@@ -22,6 +30,8 @@
 //! A virtual processor whose open ring is full is not called. A member that gathers the arrivals of others
 //! ([`crate::channel`]) comes when those have arrived.
 
+use crate::engine_state::engine;
+use crate::forked;
 use crate::local::{Local, local};
 use crate::membership::Membership;
 use crate::patience;
@@ -43,6 +53,8 @@ pub struct Recall {
     /// Who was called in the current region; null: nobody.
     called: AtomicPtr<Called>,
     is_over: AtomicBool,
+    /// All members have their work: before that nobody is called. Writer: the master.
+    is_supplied: AtomicBool,
     /// Where the called wait.
     point: WaitPoint,
     /// Those of earlier regions (I3). For the master.
@@ -99,6 +111,7 @@ impl Recall {
             slaves: Cell::new(&[]),
             called: AtomicPtr::new(ptr::null_mut()),
             is_over: AtomicBool::new(false),
+            is_supplied: AtomicBool::new(false),
             point: WaitPoint::new(),
             earlier: Cell::new(ptr::null_mut()),
         }
@@ -111,6 +124,7 @@ impl Recall {
             slaves: Cell::new(&[]),
             called: AtomicPtr::new(ptr::null_mut()),
             is_over: AtomicBool::new(false),
+            is_supplied: AtomicBool::new(false),
             point: WaitPoint::new(),
             earlier: Cell::new(ptr::null_mut()),
         }
@@ -149,6 +163,11 @@ impl Recall {
             // SAFETY: - just leaked, and shown to nobody.
             drop(unsafe { Box::from_raw(called) });
             return;
+        }
+        // The master is writing the lines of others, unless it was preempted there.
+        // ORDERING: Acquire (R7) - pairs with R6: who hears of an offer finds its line written.
+        while !self.is_supplied.load(Acquire) {
+            platform::scheduling::yield_processor();
         }
         // SAFETY: - I1, I3: it is kept.
         for call in &unsafe { &*called }.slaves {
@@ -192,8 +211,14 @@ impl Recall {
     #[cold]
     fn help_as_master(local: &Local, region: &Region, called: &Called) {
         // What it forks is not out of the team that is at work.
-        let depth = local.open();
+        let (depth, born_with) = (local.open(), engine());
         local.run(region.membership(0, None), called.help, called.data);
+        if !ptr::eq(born_with, engine()) {
+            forked::end_child(
+                "this process was forked in work that its master did while it waited for members of its region, and goes on \
+                 after it, where they, threads of its parent, would be; a forked child must end, or exec, before that",
+            );
+        }
         local.close(depth);
     }
 
@@ -238,6 +263,9 @@ unsafe fn answer(data: *const (), _: Member) {
     let local = local();
     let look = || {
         local.run(call.membership, call.help, call.data);
+        if local.vp().is_none() {
+            forked::end_child_of_slave();
+        }
         // ORDERING: Acquire (R5) - pairs with R4.
         recall.is_over.load(Acquire).into()
     };
@@ -250,6 +278,8 @@ pub(crate) trait Calls {
     const MAY_BE: bool;
     /// Its work is about to be supplied.
     fn begin(&self, slaves: &[&'static Vp]);
+    /// All members have their work.
+    fn supplied(&self);
     /// The master waits.
     fn attend(&self, local: &Local, region: &Region);
     /// All members have arrived.
@@ -266,6 +296,8 @@ impl Calls for NoCalls {
     #[inline]
     fn begin(&self, _: &[&'static Vp]) {}
     #[inline]
+    fn supplied(&self) {}
+    #[inline]
     fn attend(&self, _: &Local, _: &Region) {}
     #[inline]
     fn end(&self, _: &Local, _: u32) {}
@@ -280,6 +312,14 @@ impl Calls for &Recall {
     fn begin(&self, slaves: &[&'static Vp]) {
         // (R1) Only the lifetime is lost: `call_all` reads it while the region is open.
         self.slaves.set(ptr::from_ref(slaves));
+        // ORDERING: Relaxed - members see it with their work.
+        self.is_supplied.store(false, Relaxed);
+    }
+
+    #[inline]
+    fn supplied(&self) {
+        // ORDERING: Release (R6) - the lines; pairs with R7.
+        self.is_supplied.store(true, Release);
     }
 
     #[inline]

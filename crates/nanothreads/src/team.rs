@@ -301,6 +301,7 @@ impl Team {
             //         - data and root outlive the join (caller's contract; root is this thread's or an outer master's).
             None => unsafe { fork_join::supply_lines(members, &region, recoverable) },
         }
+        calls.supplied();
         fork_join::wake(members);
         let depth = local.open();
         let may_stand_in = concurrency == Concurrency::Promised && channel.is_none();

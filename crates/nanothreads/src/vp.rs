@@ -362,7 +362,16 @@ impl Vp {
             return Some(Found::Broadcast(region));
         }
         // SAFETY: - this thread is the ring's virtual processor and has finished the tickets before.
-        unsafe { self.open.poll(progress.ticket) }.map(Found::Offer)
+        let offered = unsafe { self.open.poll(progress.ticket) }?;
+        // What whoever offered it had seen supplied may have come since the looks above, and goes first: the offer may last
+        // until that is done ([`crate::recall`], I2). It stays in its ring until it is finished.
+        if self.slot.has_news(progress.line) {
+            return self.look(progress);
+        }
+        if let Some(region) = self.attachment().as_mut().and_then(Attachment::look) {
+            return Some(Found::Broadcast(region));
+        }
+        Some(Found::Offer(offered))
     }
 
     /// Where broadcasts come from. Only on the VP's own thread.

@@ -41,6 +41,12 @@ fn the_smallest_stacks_are_enough_and_thousands_of_regions_fit_into_each_other()
 }
 
 #[test]
+fn a_task_at_the_very_start_of_a_part_finds_the_others_at_theirs() {
+    run("early_task", &[]);
+    run("early_task", &[("OMP_WAIT_POLICY", "active")]);
+}
+
+#[test]
 fn a_threads_errno_is_the_same_behind_every_construct() {
     run("errno", &[]);
     run("errno", &[("OMP_WAIT_POLICY", "active"), ("OMP_PROC_BIND", "true")]);
