@@ -6,7 +6,8 @@
 //!    another number, which all have that are not known inside).
 //! 2. Nobody else may write it: not everybody, and not a group, unless that is the user's own (of the same name and its primary one).
 //! 3. A directory in which everybody may write, but in which only owners remove and rename (sticky, as /tmp), may be on the way: what
-//!    comes after it has rule 1.
+//!    comes after it has rule 1. It may not hold the file: the loader looks for other libraries beside that one, and whatever is
+//!    not there yet (`libm.so.6`, `glibc-hwcaps`) everybody could put there.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -23,6 +24,17 @@ struct Trust {
     root: u32,
     /// The user's own group.
     group: Option<u32>,
+    /// This is the superuser, with its own group: what group 0 may write is its own.
+    is_root: bool,
+}
+
+/// What a directory or file is on the way to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    /// To something else, or the file itself.
+    Way,
+    /// The directory of the file.
+    Holder,
 }
 
 /// Why a file should not be loaded by programs of this user, naming what is wrong and whose it is; `None` when it may be.
@@ -34,7 +46,7 @@ impl Trust {
     fn of_process() -> Self {
         let user = geteuid();
         let root = fs::metadata("/").map_or(0, |data| data.uid());
-        Self { user: user.as_raw(), root, group: own_group(user) }
+        Self { user: user.as_raw(), root, group: own_group(user), is_root: user.is_root() && getegid().as_raw() == 0 }
     }
 
     fn objection(&self, file: &Path) -> Option<String> {
@@ -44,7 +56,12 @@ impl Trust {
                 let ways = [named.as_path(), meant.as_path()];
                 let parts = ways.into_iter().flat_map(Path::ancestors);
                 // The directory of each link is on one of the two ways only where no link leads to another one.
-                parts.chain(self.between(&named).iter().flat_map(|it| it.ancestors())).find_map(|it| self.of_part(it))
+                let on_the_way = parts
+                    .chain(self.between(&named).iter().flat_map(|it| it.ancestors()))
+                    .find_map(|it| self.of_part(it, Role::Way));
+                let holders =
+                    [named.parent().and_then(|it| it.canonicalize().ok()), meant.parent().map(Path::to_owned)];
+                on_the_way.or_else(|| holders.iter().flatten().find_map(|it| self.of_part(it, Role::Holder)))
             }
             Err(error) => Some(format!("{} cannot be looked at: {error}", file.display())),
         }
@@ -66,7 +83,7 @@ impl Trust {
     }
 
     /// What is wrong with one file, directory or link.
-    fn of_part(&self, part: &Path) -> Option<String> {
+    fn of_part(&self, part: &Path, role: Role) -> Option<String> {
         let shown = part.display();
         let data = match fs::symlink_metadata(part) {
             Ok(data) => data,
@@ -77,13 +94,15 @@ impl Trust {
         }
         let mode = Mode::from_bits_truncate(data.mode());
         // A link's own mode says nothing, and who may write in a sticky directory changes nothing that is ours there.
-        if data.is_symlink() || (data.is_dir() && mode.contains(Mode::S_ISVTX)) {
+        let is_sticky = data.is_dir() && mode.contains(Mode::S_ISVTX);
+        if data.is_symlink() || (is_sticky && role == Role::Way) {
             return None;
         }
         if mode.contains(Mode::S_IWOTH) {
             return Some(format!("everybody may write {shown} (mode {:o})", data.mode() & 0o7777));
         }
-        let others = mode.contains(Mode::S_IWGRP) && data.gid() != 0 && Some(data.gid()) != self.group;
+        let is_ours = Some(data.gid()) == self.group || (data.gid() == 0 && self.is_root);
+        let others = mode.contains(Mode::S_IWGRP) && !is_ours;
         others.then(|| format!("group {} may write {shown} (mode {:o})", data.gid(), data.mode() & 0o7777))
     }
 }
@@ -126,12 +145,17 @@ mod tests {
         for (part, mode) in [(file.as_path(), 0o646), (&place, 0o757), (dir.path(), 0o777), (&place, 0o1777)] {
             let before = fs::metadata(part).unwrap().mode();
             set_mode(part, mode);
-            let said = objection(&file);
-            let sticky = mode & 0o1000 != 0;
-            assert_eq!(said.is_none(), sticky, "{said:?}");
-            assert!(said.is_none_or(|it| it.contains(&part.display().to_string()) && it.contains("everybody")));
+            let said = objection(&file).unwrap_or_else(|| panic!("{} with mode {mode:o}", part.display()));
+            assert!(said.contains(&part.display().to_string()) && said.contains("everybody"), "{said}");
             set_mode(part, before & 0o7777);
         }
+        // On the way only.
+        set_mode(dir.path(), 0o1777);
+        assert_eq!(objection(&file), None);
+        // Nor where a link's directory is the one that the loader looks into.
+        let link = dir.path().join("link");
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        assert!(objection(&link).is_some_and(|it| it.contains("everybody")));
         assert!(objection(&place.join("nothing")).is_some_and(|it| it.contains("cannot be looked at")));
     }
 
@@ -158,14 +182,17 @@ mod tests {
         let file = dir.path().join("file");
         fs::write(&file, "").unwrap();
         let data = fs::metadata(&file).unwrap();
-        let trust = |user, group| Trust { user, root: 0, group };
+        let trust = |user, group| Trust { user, root: 0, group, is_root: false };
+        let way = |trust: Trust| trust.of_part(&file, Role::Way);
         set_mode(&file, 0o664);
         let (user, gid) = (data.uid(), data.gid());
-        assert_eq!(trust(user, Some(gid)).of_part(&file), None, "its own group");
-        let grouped = trust(user, None).of_part(&file);
+        assert_eq!(way(trust(user, Some(gid))), None, "its own group");
+        let grouped = way(trust(user, None));
+        assert!(grouped.is_some_and(|it| it.contains("group")), "group 0 is not everybody's own");
+        let grouped = way(Trust { is_root: true, ..trust(user, None) });
         assert_eq!(grouped.is_none(), gid == 0, "{grouped:?}");
         if user != 0 {
-            assert!(trust(user + 1, None).of_part(&file).is_some_and(|it| it.contains("belongs to")));
+            assert!(way(trust(user + 1, None)).is_some_and(|it| it.contains("belongs to")));
         } else {
             nix::unistd::chown(&file, Some(Uid::from_raw(1002)), None).unwrap();
             let said = objection(&file);
