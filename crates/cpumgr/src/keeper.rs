@@ -56,6 +56,11 @@ impl<T: Send + 'static> Keeper<T> {
     pub(crate) fn keep(&self, copy: T) {
         change(&self.desk, |desk| desk.next = Some(copy));
     }
+
+    /// Ends without writing what was left last: the path may be another's by now.
+    pub(crate) fn abandon(self) {
+        change(&self.desk, |desk| desk.next = None);
+    }
 }
 
 impl<T> Drop for Keeper<T> {
@@ -93,16 +98,27 @@ fn write_all<T>(shared: &Shared<T>, write: impl Fn(&T)) {
 
 /// Puts a file with these contents in the place of the one at `path`: a reader finds a whole one.
 pub(crate) fn replace(path: &Path, contents: &[u8]) -> io::Result<()> {
-    let mut new = path.as_os_str().to_owned();
-    new.push(".new");
+    let new = beginning(path);
     let flags = OFlag::O_NOFOLLOW.bits();
     let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).custom_flags(flags).open(&new);
     file?.write_all(contents)?;
     fs::rename(new, path)
 }
 
-/// Removes a file that may be there.
+/// Removes a file that may be there, and what a write that was cut off left beside it.
 pub(crate) fn remove(path: &Path) -> io::Result<()> {
+    let new = remove_one(&beginning(path));
+    remove_one(path).and(new)
+}
+
+/// The file that takes the place of `path` when it is whole.
+fn beginning(path: &Path) -> PathBuf {
+    let mut new = path.as_os_str().to_owned();
+    new.push(".new");
+    new.into()
+}
+
+fn remove_one(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
@@ -148,6 +164,33 @@ mod tests {
     use std::os::unix::fs::{PermissionsExt, symlink};
 
     use super::*;
+
+    #[test]
+    fn what_was_left_last_is_not_written_by_one_that_lost_its_path() {
+        static GATE: Mutex<()> = Mutex::new(());
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("kept");
+        let keeper = Keeper::start(path.clone(), "a number", |path, it: &u8| {
+            let _open = GATE.lock();
+            replace(path, &[*it])
+        });
+        let keeper = keeper.unwrap();
+        let desk = Arc::clone(&keeper.desk);
+        let closed = GATE.lock().unwrap();
+        keeper.keep(1);
+        // The writer has it, and waits at the gate.
+        while desk.0.lock().unwrap().next.is_some() {
+            std::thread::yield_now();
+        }
+        keeper.keep(2);
+        let ends = std::thread::spawn(move || keeper.abandon());
+        while !desk.0.lock().unwrap().ends {
+            std::thread::yield_now();
+        }
+        drop(closed);
+        ends.join().unwrap();
+        assert_eq!(fs::read(&path).unwrap(), [1]);
+    }
 
     #[test]
     fn the_last_copy_is_written_and_those_before_it_need_not_be() {

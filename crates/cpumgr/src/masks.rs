@@ -16,7 +16,6 @@
 //! A manager that is killed before the copy of its last pass is written leaves what that pass bound as it is. Who was announced,
 //! and weights: `settings`.
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -85,7 +84,7 @@ pub(crate) fn put_back(socket: &Path, kernel: &dyn Kernel) -> Vec<Attached> {
     };
     // An error: it has ended, or nobody can be attached now.
     all.retain(|one| one.put_back(kernel).unwrap_or(false));
-    if let Err(error) = fs::remove_file(&path) {
+    if let Err(error) = keeper::remove(&path) {
         tracing::warn!(%error, path = %path.display(), "masks of attached processes stay written down");
     }
     all
@@ -130,6 +129,8 @@ impl Attached {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use crate::kernel::Linux;
 

@@ -434,9 +434,16 @@ impl Server {
         if !matches!(ended, Ended::Restarts(_)) {
             self.let_all_go();
         }
-        self.note_masks(u64::MAX);
-        // As long as the socket is ours so is the file beside it.
-        drop(self.keeper.take());
+        if *ended == Ended::Displaced {
+            // The file at the path may be another's by now.
+            if let Some(keeper) = self.keeper.take() {
+                keeper.abandon();
+            }
+        } else {
+            self.note_masks(u64::MAX);
+            // As long as the socket is ours so is the file beside it.
+            drop(self.keeper.take());
+        }
         for connection in self.connections.values_mut() {
             if let Some(program) = &mut connection.program {
                 program.set_free(self.kernel.as_ref());

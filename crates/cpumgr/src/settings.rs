@@ -3,7 +3,8 @@
 //! # Protocol
 //! 1. The manager writes at its beginning and after each change (`keeper`).
 //! 2. A clean end forgets: an end by a signal removes the file, as does idleness, unless the file was a killed manager's before:
-//!    nobody decided that its settings are over. A kill, and the loss of the socket file, keep it.
+//!    nobody decided that its settings are over. A kill, and the loss of the socket file, keep it. So do `cpumgr restart` and a
+//!    `run` that replaces an idle manager, but what they hand on the next one's idleness forgets.
 //! 3. The next manager on the socket takes policy with parameters, quantum, grace and level from it, unless its own options
 //!    say otherwise. Whoever ran counts as running until it ends ([`crate::server::Server::take_over`]), keeps its weight, and
 //!    is attached if it was to be; whoever waited gets its place again when it comes back.
@@ -49,6 +50,9 @@ pub(crate) struct Settings {
     pub(crate) running: Vec<Running>,
     /// Who waits, the next one first.
     pub(crate) waiting: Vec<Waiting>,
+    /// They were handed on by one that was not killed (`cpumgr restart`, or `run` from a wider place).
+    #[serde(default)]
+    pub(crate) restarted: bool,
 }
 
 /// A process that runs.
@@ -132,6 +136,7 @@ impl Settings {
             level,
             running: Vec::new(),
             waiting: Vec::new(),
+            restarted: false,
         }
     }
 
@@ -204,8 +209,11 @@ mod tests {
         keeper.keep(some());
         drop(keeper);
         assert_eq!(left_at(&socket), Some(some()));
+        // What a manager leaves that is killed while it writes goes, too.
+        fs::write(dir.path().join("app.sock.settings.new"), "half").unwrap();
         forget(&socket);
         assert_eq!(left_at(&socket), None);
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
     }
 
     #[test]

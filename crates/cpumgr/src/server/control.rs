@@ -116,13 +116,13 @@ impl Server {
         newest.or_else(|| self.legacy.weight_of(pid)).unwrap_or(1.0)
     }
 
-    fn stop(&mut self, serial: u64, if_idle: bool) -> Result<(), String> {
+    pub(super) fn stop(&mut self, serial: u64, if_idle: bool) -> Result<(), String> {
         let own = self.connections.get(&serial).map(|it| it.peer.pid);
         let others = self.connections.values().filter(|it| it.is_program() && Some(it.peer.pid) != own).count();
         if if_idle && (others > 0 || !self.queue.is_empty() || !self.attached.is_empty()) {
             return Err("programs run here".into());
         }
-        self.over = Some(Ended::Stopped);
+        self.over = Some(if if_idle { Ended::Replaced } else { Ended::Stopped });
         Ok(())
     }
 

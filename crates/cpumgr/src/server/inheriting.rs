@@ -6,6 +6,7 @@
 
 use std::os::fd::OwnedFd;
 
+use platform::clock::monotonic_ns;
 use platform::process::{self, Peer, Pid};
 use policies::AppId;
 
@@ -90,7 +91,7 @@ impl Server {
     /// Takes over who ran and who waited. To be called before the scheduler runs, and before those who were attached are
     /// attached again.
     pub(crate) fn take_over(&mut self, left: &Settings, now: u64) {
-        self.legacy.is_inherited = true;
+        self.legacy.is_inherited = !left.restarted;
         let mut count = 0;
         for one in left.running.iter().take(2 * MAX_PROGRAMS) {
             let Some((pid, pidfd)) = still(one.pid, one.start) else { continue };
@@ -168,20 +169,35 @@ impl Server {
 
     /// Stops writing; the settings are forgotten, or stay for the next manager. As long as the socket is ours so is the file.
     pub(super) fn leave_settings(&mut self, ended: &Ended) {
-        if self.legacy.keeper.take().is_none() {
-            return;
-        }
-        let stays = match ended {
-            Ended::Signal | Ended::Stopped => false,
-            Ended::Idle => self.legacy.is_inherited,
-            Ended::Displaced | Ended::Restarts(_) => true,
+        let Some(keeper) = self.legacy.keeper.take() else { return };
+        let forgets = match ended {
+            Ended::Signal | Ended::Stopped => true,
+            Ended::Idle => !self.legacy.is_inherited,
+            // The path may be another's by now.
+            Ended::Displaced => return keeper.abandon(),
+            Ended::Replaced | Ended::Restarts(_) => {
+                keeper.keep(self.handed_on(ended));
+                false
+            }
         };
-        if !stays {
+        // What was left last is written, and removed after that.
+        drop(keeper);
+        if forgets {
             settings::forget(self.instance.socket());
         }
     }
 
-    fn settings(&self) -> Settings {
+    /// What the next one is left by one that was not killed: the end of that one by idleness forgets, as this one's would.
+    fn handed_on(&self, ended: &Ended) -> Settings {
+        let mut settings = Settings { restarted: !self.legacy.is_inherited, ..self.settings() };
+        // Who replaces an idle one is the only program here, and comes again by itself.
+        if *ended == Ended::Replaced {
+            settings.running.clear();
+        }
+        settings
+    }
+
+    pub(super) fn settings(&self) -> Settings {
         // In range a cast is exact.
         let thousandths = |weight: f64| (weight * 1000.0).round() as u32;
         let running = self.connections.values().filter(|it| it.is_program()).filter_map(|it| {
@@ -206,15 +222,21 @@ impl Server {
             attach: false,
             request: 1,
         });
-        let waiting = self.queue.iter().filter_map(|place| {
+        let missing = self.legacy.missing.iter().filter(|_| monotonic_ns() < self.legacy.missing_until);
+        let missing = missing.map(|it| (it.rank, Waiting { pid: it.pid.0, start: it.start, since: it.since }));
+        let queued = self.queue.iter().filter_map(|place| {
             let connection = self.connections.get(&place.serial)?;
-            Some(Waiting { pid: connection.peer.pid.0, start: connection.start?, since: place.since })
+            let one = Waiting { pid: connection.peer.pid.0, start: connection.start?, since: place.since };
+            Some((place.rank(), one))
         });
+        let mut waiting: Vec<(usize, Waiting)> = missing.chain(queued).collect();
+        // Stable: who had no place before is in the order of the queue.
+        waiting.sort_by_key(|(rank, _)| *rank);
         let parameters = self.ledger.parameters().iter().map(|it| (it.key.into(), it.value.to_string())).collect();
         Settings {
             parameters,
             running: running.chain(attached).collect(),
-            waiting: waiting.collect(),
+            waiting: waiting.into_iter().map(|(_, one)| one).collect(),
             ..Settings::new(self.ledger.policy(), self.ledger.quantum(), self.grace, self.level)
         }
     }

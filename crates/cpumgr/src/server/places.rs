@@ -52,6 +52,7 @@ mod tests {
     use super::*;
     use crate::api::{Answer, Call, Mailbox};
     use crate::kernel::Linux;
+    use crate::settings::{self, Waiting};
 
     /// A manager for everybody whom nobody talks to but the test, and which starts `level` programs.
     fn server(dir: &std::path::Path, level: Option<u32>) -> Server {
@@ -79,6 +80,53 @@ mod tests {
             [FromManager::Queued { .. } | FromManager::Announced { .. }] => None,
             other => panic!("{other:?}"),
         }
+    }
+
+    #[test]
+    fn what_an_idle_manager_hands_on_stays_and_the_next_ones_idleness_forgets_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let socket = |server: &Server| server.instance.socket().to_owned();
+        let mut first = server(dir.path(), Some(3));
+        let path = socket(&first);
+        first.keep_settings();
+        let asker = first.serials.next();
+        assert_eq!(first.stop(asker, true), Ok(()));
+        let ended = first.over.take().unwrap();
+        assert_eq!(ended, Ended::Replaced);
+        first.end(&ended);
+        let left = settings::left_at(&path).unwrap();
+        assert_eq!((left.level, left.restarted), (Some(3), true));
+
+        let mut second = server(dir.path(), Some(3));
+        second.take_over(&left, 0);
+        second.keep_settings();
+        second.end(&Ended::Idle);
+        assert_eq!(settings::left_at(&path), None);
+
+        // A killed manager's stay.
+        let mut third = server(dir.path(), Some(3));
+        third.take_over(&settings::Settings { restarted: false, ..left }, 0);
+        third.keep_settings();
+        third.end(&Ended::Idle);
+        assert!(settings::left_at(&path).is_some());
+    }
+
+    #[test]
+    fn who_has_not_come_back_yet_keeps_its_place_when_the_next_manager_is_killed_too() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut server, mut kept) = (server(dir.path(), Some(0)), Vec::new());
+        let own = process::current_pid();
+        let parent = nix::unistd::getppid().as_raw();
+        let place = Waiting { pid: own.0, start: process::start_time(own).unwrap(), since: 1 };
+        let mut left = server.settings();
+        left.waiting = vec![place.clone()];
+        server.take_over(&left, platform::clock::monotonic_ns());
+        let what = ToManager::Submit { request: 1, label: String::new(), attach: true };
+        assert_eq!(says(&mut server, &mut kept, (parent, nix::unistd::geteuid().as_raw()), what), None);
+        let waiting = server.settings().waiting;
+        assert_eq!(waiting.len(), 2);
+        assert_eq!((&waiting[0], waiting[1].pid), (&place, parent));
+        server.end(&Ended::Signal);
     }
 
     #[test]

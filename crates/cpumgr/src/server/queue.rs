@@ -45,6 +45,13 @@ pub(super) struct Place {
     attach: bool,
 }
 
+impl Place {
+    /// Its place in the queue of a killed manager.
+    pub(super) fn rank(&self) -> usize {
+        self.rank
+    }
+}
+
 impl Server {
     /// Puts a process at the end of the queue.
     pub(super) fn submit(&mut self, serial: u64, (request, label, attach): (u32, &str, bool), now: u64) {
