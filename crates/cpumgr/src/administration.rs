@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::cli::{CancelArgs, MplArgs, PidArgs, PolicyArgs, SetArgs, Setting, SocketArgs, StatusArgs};
 use crate::command::print;
-use crate::error::{Error, FAILED};
+use crate::error::{Error, FAILED, is_absent};
 use crate::escape::printable;
 use crate::instance::beside;
 use crate::status::Report;
@@ -78,7 +78,10 @@ pub fn stop(args: &SocketArgs) -> Result<(), Error> {
     let socket = socket::to_ask(args.socket.as_deref())?;
     let before = status::of_manager(&socket)?;
     change(&socket, Control::Stop { if_idle: false })?;
-    wait_until(&socket, "end", |now| now.is_none_or(|now| is_another(&before, &now)))
+    wait_until(&socket, "end", |now| match now {
+        Ok(now) => is_another(&before, now),
+        Err(error) => is_gone(error),
+    })
 }
 
 /// `cpumgr restart`: returns when it answers again.
@@ -89,7 +92,7 @@ pub fn restart(args: &SocketArgs) -> Result<(), Error> {
     let socket = socket::to_ask(args.socket.as_deref())?;
     let before = status::of_manager(&socket)?;
     change(&socket, Control::Restart)?;
-    wait_until(&socket, "come back", |now| now.is_some_and(|now| is_another(&before, &now)))
+    wait_until(&socket, "come back", |now| now.as_ref().is_ok_and(|now| is_another(&before, now)))
 }
 
 /// It is the same process, perhaps, and began later.
@@ -97,10 +100,15 @@ fn is_another(before: &Status, now: &Status) -> bool {
     now.manager_pid != before.manager_pid || now.uptime_ns < before.uptime_ns
 }
 
+/// Nobody listens there any more. One that is silent has not ended.
+fn is_gone(error: &ConnectError) -> bool {
+    matches!(error, ConnectError::Unreachable { source, .. } if is_absent(*source))
+}
+
 /// Asks the manager until it is so.
-fn wait_until(socket: &Path, what: &str, is_so: impl Fn(Option<Status>) -> bool) -> Result<(), Error> {
+fn wait_until(socket: &Path, what: &str, is_so: impl Fn(&Result<Status, ConnectError>) -> bool) -> Result<(), Error> {
     let begin = Instant::now();
-    while !is_so(status::of_manager(socket).ok()) {
+    while !is_so(&status::of_manager(socket)) {
         if begin.elapsed() >= PATIENCE {
             let (shown, log) = (socket.display(), beside(socket, ".log"));
             let message =
@@ -353,6 +361,22 @@ impl<'a> Listing<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_where_nobody_listens_a_manager_has_ended() {
+        let path = std::path::PathBuf::from("/s");
+        let refused =
+            |errno| ConnectError::Unreachable { path: path.clone(), source: platform::SysError::new("connect", errno) };
+        assert!(is_gone(&refused(nix::libc::ECONNREFUSED)) && is_gone(&refused(nix::libc::ENOENT)));
+        assert!(!is_gone(&refused(nix::libc::EAGAIN)));
+        // One that took the connection and says nothing.
+        let dir = tempfile::tempdir().unwrap();
+        let socket = dir.path().join("s");
+        let listener = platform::fdpass::listen(&socket, 0o600).unwrap();
+        assert!(!is_gone(&status::of_manager(&socket).unwrap_err()));
+        drop(listener);
+        assert!(is_gone(&status::of_manager(&socket).unwrap_err()));
+    }
 
     #[test]
     fn the_queue_says_how_many_may_run() {
