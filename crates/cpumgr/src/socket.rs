@@ -25,7 +25,11 @@ pub fn to_serve(named: Option<&Path>, system: bool) -> Result<PathBuf, Error> {
     if system && named.is_none() {
         return Ok(SYSTEM_SOCKET.into());
     }
-    match choice(named) {
+    to_serve_of(choice(named))
+}
+
+fn to_serve_of(choice: SocketChoice) -> Result<PathBuf, Error> {
+    match choice {
         SocketChoice::Found(path) if path == Path::new(SYSTEM_SOCKET) && !is_abandoned(&path) => {
             Err(InstanceError::Running { socket: path, who: "the manager of the whole machine".into() }.into())
         }
@@ -33,6 +37,8 @@ pub fn to_serve(named: Option<&Path>, system: bool) -> Result<PathBuf, Error> {
         SocketChoice::Off => {
             Err(Error::Usage("NANOS_CPUMGR=off says that no manager is wanted; unset it, or name a --socket".into()))
         }
+        // The one that programs find: whoever is to begin there is told that one runs already.
+        SocketChoice::Found(path) if !is_abandoned(&path) => absolute(&path),
         SocketChoice::Found(_) | SocketChoice::None => Ok(user_socket()),
     }
 }
@@ -131,6 +137,16 @@ mod tests {
         assert!(!is_abandoned(&path));
         drop(listener);
         assert!(is_abandoned(&path));
+    }
+
+    #[test]
+    fn a_manager_is_to_begin_where_programs_find_one_and_not_beside_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s");
+        let listener = platform::fdpass::listen(&path, 0o600).unwrap();
+        assert_eq!(to_serve_of(SocketChoice::Found(path.clone())).unwrap(), path);
+        drop(listener);
+        assert_eq!(to_serve_of(SocketChoice::Found(path)).unwrap(), user_socket());
     }
 
     #[test]
