@@ -12,7 +12,7 @@ use policies::{DEFAULT_POLICY, Value};
 
 use crate::api::MAX_WAITING;
 use crate::cli::{DaemonArgs, IdleExit, Level, Strangers, Threads};
-use crate::error::Error;
+use crate::error::{Error, RUNNING};
 use crate::fence::Fences;
 use crate::guarded::Guarded;
 use crate::instance::{Instance, InstanceError};
@@ -134,20 +134,52 @@ pub fn absolute(path: &Path) -> Result<PathBuf, Error> {
 /// # Errors
 /// Whatever keeps it from starting.
 pub fn serve(options: &Options, ready: impl FnOnce()) -> Result<Ended, Error> {
-    let named = options.policy.as_deref().map(|name| Guarded::make(|| limits::policy(name)));
-    let mut named = named.transpose().map_err(Error::Usage)?;
-    for (key, text) in &options.parameters {
-        let Some(policy) = &mut named else { break };
-        let value: Value = text.parse().map_err(|error| Error::Usage(format!("{key}: {error}")))?;
-        policy.configure(key, &value).map_err(|error| Error::Usage(error.to_string()))?;
+    let is_left = options.policy.is_some() && settings::left_at(&options.socket).is_some_and(|left| left.restarted);
+    let mut began = false;
+    let outcome = serve_after(options, is_left, || {
+        began = true;
+        ready();
+    });
+    // The one before left what is attached bound, for this one, which does not come.
+    if is_left && !began && outcome.as_ref().is_err_and(|error| error.code() != RUNNING) {
+        masks::put_back(&options.socket, &Linux);
     }
-    let kept = if options.widen { fresh::begin() } else { Vec::new() };
+    outcome
+}
+
+/// The policy that is named, with its parameters. What the one before had in force when it was told to begin anew (`is_left`), and a
+/// newer program does not have, is left out with a warning.
+fn named_policy(options: &Options, is_left: bool) -> Result<Option<Guarded>, Error> {
+    let Some(name) = options.policy.as_deref() else { return Ok(None) };
+    let left_out = |what: String| {
+        if !is_left {
+            return Err(Error::Usage(what));
+        }
+        tracing::warn!(policy = name, "{what}; it is left out");
+        Ok(())
+    };
+    let mut policy = match Guarded::make(|| limits::policy(name)) {
+        Ok(policy) => policy,
+        Err(what) => return left_out(what).map(|()| None),
+    };
+    for (key, text) in &options.parameters {
+        let value = text.parse::<Value>().map_err(|error| format!("{key}: {error}"));
+        let set = value.and_then(|value| policy.configure(key, &value).map_err(|error| error.to_string()));
+        set.or_else(left_out)?;
+    }
+    Ok(Some(policy))
+}
+
+/// [`serve`], after one that was told to begin anew (`is_left`), or not.
+fn serve_after(options: &Options, is_left: bool, ready: impl FnOnce()) -> Result<Ended, Error> {
+    let named = named_policy(options, is_left)?;
+    let mut kept = if options.widen { fresh::begin() } else { Vec::new() };
     let (machine, cpus) = machine::managed(options.cpus.as_ref())?;
     let narrow = if options.widen { machine::narrowed(&cpus, options.starter) } else { None };
     if let Some(Narrow { processors, of, why, .. }) = &narrow {
         tracing::warn!("manages {processors} of {of}: {why}; end it (cpumgr stop) and start one elsewhere");
     }
-    raise_descriptor_limit();
+    kept.extend(raise_descriptor_limit());
     let mut reactor = Reactor::new()?;
     let mut instance = Instance::claim(&options.socket)?;
     if options.system {
@@ -213,18 +245,50 @@ pub fn serve(options: &Options, ready: impl FnOnce()) -> Result<Ended, Error> {
     }
 }
 
-/// As many descriptors as the most programs need, if the hard limit lets us.
-fn raise_descriptor_limit() {
+/// As many descriptors as the most programs need, if the hard limit lets us. Returns what is left of a limit that is too low,
+/// for `status`.
+fn raise_descriptor_limit() -> Option<String> {
     let waiting = MAX_PLACES as u64 * DESCRIPTORS_PER_PLACE + MAX_WAITING as u64;
     let wanted = MAX_PROGRAMS as u64 * DESCRIPTORS_PER_PROGRAM + waiting + OTHER_DESCRIPTORS;
     let raised = getrlimit(Resource::RLIMIT_NOFILE).and_then(|(soft, hard)| {
+        // Only the superuser makes the hard one wider.
+        if hard < wanted && setrlimit(Resource::RLIMIT_NOFILE, wanted, wanted).is_ok() {
+            return Ok(wanted);
+        }
         let limit = soft.max(wanted.min(hard));
         setrlimit(Resource::RLIMIT_NOFILE, limit, hard).map(|()| limit)
     });
     match raised {
-        Ok(limit) if limit >= wanted => {}
+        Ok(limit) if limit >= wanted => None,
         // Whoever does not fit is refused one by one.
-        Ok(limit) => tracing::warn!(limit, wanted, "fewer descriptors than {MAX_PROGRAMS} programs need"),
-        Err(error) => tracing::warn!(%error, "the limit of descriptors stays as it is"),
+        Ok(limit) => {
+            tracing::warn!(limit, wanted, "fewer descriptors than {MAX_PROGRAMS} programs need");
+            Some(format!("a limit of {limit} descriptors ({MAX_PROGRAMS} programs need {wanted})"))
+        }
+        Err(error) => {
+            tracing::warn!(%error, "the limit of descriptors stays as it is");
+            None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::cli::{Cli, Command};
+
+    #[test]
+    fn a_parameter_that_a_newer_program_does_not_have_keeps_no_manager_from_beginning_anew() {
+        let words = ["cpumgr", "daemon", "--policy", "pdpa", "--parameter", "colour=4", "--parameter", "step=4"];
+        let Command::Daemon(args) = Cli::try_parse_from(words).unwrap().command else { panic!("not daemon") };
+        let mut options = Options::of(&args, Path::new("/s")).unwrap();
+        assert!(matches!(named_policy(&options, false), Err(Error::Usage(_))));
+        let policy = named_policy(&options, true).unwrap().unwrap();
+        assert!(policy.parameters().iter().any(|it| it.key == "step" && it.value.to_string() == "4"));
+        options.policy = Some("colour".into());
+        assert!(named_policy(&options, false).is_err());
+        assert!(named_policy(&options, true).unwrap().is_none());
     }
 }

@@ -104,6 +104,25 @@ fn restart_keeps_what_was_set_and_who_runs() {
 }
 
 #[test]
+fn a_manager_whose_program_is_gone_refuses_to_begin_anew_and_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let (program, socket) = (dir.path().join("cpumgr"), dir.path().join("app.sock"));
+    std::fs::copy(cpumgr().get_program(), &program).unwrap();
+    let mut manager = Command::new(&program);
+    let manager = manager.args(["daemon", "--strangers", "ignore", "--socket"]).arg(&socket);
+    let mut manager = manager.stderr(std::process::Stdio::null()).spawn().unwrap();
+    let of = |word: &str| cpumgr().arg(word).arg("--socket").arg(&socket).output().unwrap();
+    eventually("it answers", || of("status").status.success().then_some(()));
+    std::fs::remove_file(&program).unwrap();
+    let refused = of("restart");
+    assert_eq!(refused.status.code(), Some(6), "{}", support::errors(&refused));
+    assert!(support::errors(&refused).contains("goes on as it is"), "{}", support::errors(&refused));
+    assert!(of("status").status.success());
+    assert!(of("stop").status.success());
+    assert!(manager.wait().unwrap().success());
+}
+
+#[test]
 fn a_program_under_run_that_registers_leaves_no_complaint_in_the_log() {
     let manager = Manager::start(&[]);
     let mut command = cpumgr();

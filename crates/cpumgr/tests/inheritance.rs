@@ -65,6 +65,20 @@ fn limits_directory_environment_and_mode_of_new_files_are_not_the_starters() {
 }
 
 #[test]
+fn a_limit_of_descriptors_is_raised_or_status_names_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let _end = EndManagers(dir.path());
+    let output = run_after(dir.path(), "ulimit -n 300;", &["sh", "-c", "ulimit -n"]).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "300\n", "the program keeps it: {}", errors(&output));
+    let limits = file_of(manager_of(dir.path()), "limits");
+    let line = limits.lines().find(|line| line.starts_with("Max open files")).unwrap();
+    let soft: u64 = line.split_whitespace().nth(3).unwrap().parse().unwrap();
+    let said = cpumgr().arg("status").arg("--socket").arg(socket(dir.path())).output().unwrap();
+    let said = String::from_utf8_lossy(&said.stdout).into_owned();
+    assert!(soft > 4000 || said.contains("a limit of 300 descriptors"), "{line}: {said}");
+}
+
+#[test]
 fn standing_with_the_scheduler_is_the_usual_one_or_status_says_why_not() {
     let dir = tempfile::tempdir().unwrap();
     let _end = EndManagers(dir.path());

@@ -14,6 +14,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
 
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 
@@ -21,6 +22,8 @@ use super::Options;
 use crate::cli::{Level, Strangers, Threads};
 use crate::error::{Error, FAILED};
 use crate::instance::{beside, prepare_directory};
+use crate::kernel::Linux;
+use crate::masks;
 use crate::server::Settings;
 
 /// What the detached manager says when it answers.
@@ -42,6 +45,9 @@ const KEPT: [&str; 13] = [
     "TSAN_OPTIONS",
     "LLVM_PROFILE_FILE",
 ];
+/// How long a program may take to say its version. The scheduler waits for it, once, before it begins anew: shorter than the silence
+/// for which programs take it for hung.
+const VERSION_TIME: Duration = Duration::from_millis(500);
 /// A log longer than this is put aside when the next manager starts.
 const MAX_LOG: u64 = 1 << 20;
 
@@ -227,13 +233,46 @@ pub fn begin_anew(options: &Options, settings: Settings) -> Error {
         continues: options.trace.is_some(),
         ..options.clone()
     };
-    match own_program() {
+    let error = match own_program() {
         Ok(path) => {
             tracing::info!(program = %path.display(), "the manager begins anew");
             let source = Command::new(&path).arg("daemon").args(arguments(&options)).exec();
             Error::Io { what: "cannot start", path, source }
         }
         Err(error) => error,
+    };
+    // What was attached was left bound, for the one that does not come.
+    masks::put_back(&options.socket, &Linux);
+    error
+}
+
+/// Whether the program that [`begin_anew`] would become is there and runs: says its version within [`VERSION_TIME`].
+///
+/// # Errors
+/// Why not, for people.
+pub(crate) fn can_begin_anew() -> Result<(), String> {
+    let path = own_program().map_err(|error| error.to_string())?;
+    runs(&path).map_err(|why| format!("{} cannot be started ({why}), so this manager goes on as it is", path.display()))
+}
+
+fn runs(path: &Path) -> Result<(), String> {
+    let mut command = Command::new(path);
+    command.arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = command.spawn().map_err(|error| error.to_string())?;
+    let begin = Instant::now();
+    loop {
+        match child.try_wait() {
+            Ok(Some(status)) if status.success() => return Ok(()),
+            Ok(Some(status)) => return Err(format!("with --version it ended with {status}")),
+            Ok(None) if begin.elapsed() < VERSION_TIME => std::thread::sleep(Duration::from_millis(1)),
+            Ok(None) => {
+                // It may end at this moment; it is waited for in both cases.
+                let _killed: io::Result<()> = child.kill();
+                let _ended: io::Result<ExitStatus> = child.wait();
+                return Err(format!("it did not say its version within {VERSION_TIME:?}"));
+            }
+            Err(error) => return Err(error.to_string()),
+        }
     }
 }
 
@@ -287,10 +326,28 @@ fn keep_descriptors_from_children() {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use clap::Parser;
 
     use super::*;
     use crate::cli::{Cli, Command};
+
+    #[test]
+    fn a_program_that_is_not_there_fails_or_hangs_is_not_begun_anew() {
+        let dir = tempfile::tempdir().unwrap();
+        let of = |name: &str, text: &str, mode: u32| {
+            let path = dir.path().join(name);
+            fs::write(&path, text).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+            runs(&path)
+        };
+        assert_eq!(of("good", "#!/bin/sh\nexit 0\n", 0o755), Ok(()));
+        assert!(of("bad", "#!/bin/sh\nexit 3\n", 0o755).unwrap_err().contains('3'));
+        assert!(of("data", "#!/bin/sh\n", 0o644).is_err());
+        assert!(of("hangs", "#!/bin/sh\nexec sleep 1000\n", 0o755).unwrap_err().contains("within"));
+        assert!(runs(&dir.path().join("nothing")).is_err());
+    }
 
     #[test]
     fn a_manager_in_the_background_has_the_options_of_its_starter() {

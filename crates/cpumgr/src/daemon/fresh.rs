@@ -28,6 +28,9 @@ const LIMITS: [(Resource, &str); 9] = [
 const DEADLY: [Resource; 4] =
     [Resource::RLIMIT_CPU, Resource::RLIMIT_FSIZE, Resource::RLIMIT_DATA, Resource::RLIMIT_AS];
 
+/// A user has a limit of processes most often; one below this was set on purpose, and may keep a manager from its threads.
+const FEW_PROCESSES: u64 = 1024;
+
 /// Lets go of it. To be called from the only thread. Returns what could not be let go of, for `status`.
 pub(super) fn begin() -> Vec<String> {
     machine::widen();
@@ -43,7 +46,7 @@ pub(super) fn begin() -> Vec<String> {
         kept.push(format!("niceness {nice}"));
     }
     for (resource, what) in LIMITS {
-        if let Some(limit) = widen_limit(resource).filter(|_| DEADLY.contains(&resource)) {
+        if let Some(limit) = widen_limit(resource).filter(|limit| is_named(resource, *limit)) {
             kept.push(format!("a limit of {limit} {what}"));
         }
     }
@@ -62,6 +65,11 @@ pub(super) fn begin() -> Vec<String> {
     kept
 }
 
+/// Whether what is left of a limit is worth a word.
+fn is_named(resource: Resource, limit: u64) -> bool {
+    DEADLY.contains(&resource) || (resource == Resource::RLIMIT_NPROC && limit < FEW_PROCESSES)
+}
+
 /// As wide as this user may make it; returns what is left of a limit.
 fn widen_limit(resource: Resource) -> Option<u64> {
     let (soft, hard) = getrlimit(resource).ok()?;
@@ -74,4 +82,15 @@ fn widen_limit(resource: Resource) -> Option<u64> {
         let _widened: nix::Result<()> = setrlimit(resource, hard, hard);
     }
     getrlimit(resource).ok().map(|(soft, _)| soft).filter(|soft| *soft != RLIM_INFINITY)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_processes_are_worth_a_word_and_the_usual_number_is_not() {
+        assert!(is_named(Resource::RLIMIT_NPROC, 100) && !is_named(Resource::RLIMIT_NPROC, 63_000));
+        assert!(is_named(Resource::RLIMIT_CPU, 63_000) && !is_named(Resource::RLIMIT_MEMLOCK, 1));
+    }
 }

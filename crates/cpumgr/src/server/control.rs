@@ -8,6 +8,7 @@ use platform::process::{self, Pid};
 use policies::{AppId, Cause, Value};
 
 use super::{Ended, Server, Settings};
+use crate::daemon::background;
 use crate::guarded::Guarded;
 use crate::limits::{self, Weight};
 
@@ -39,10 +40,10 @@ impl Server {
             }
             Control::Cancel { id } => self.cancel(serial, id),
             Control::Stop { if_idle } => self.stop(serial, if_idle),
-            Control::Restart => {
+            // Once it has ended there is no way back.
+            Control::Restart => background::can_begin_anew().map(|()| {
                 self.over = Some(Ended::Restarts(Box::new(self.in_force())));
-                Ok(())
-            }
+            }),
             Control::Attach { pid } => {
                 let owner = self.connections.get(&serial).map_or(u32::MAX, |it| it.peer.uid);
                 self.attach(owner, Pid(pid), now)
