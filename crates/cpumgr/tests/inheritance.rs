@@ -117,7 +117,7 @@ fn with_systemd_run<'a>(command: &'a mut Command, dir: &Path, does: &str) -> &'a
 #[test]
 fn where_there_is_a_service_manager_it_lives_in_a_scope_of_its_own() {
     let becomes = "while [ \"$1\" != -- ]; do shift; done; shift; exec \"$@\"";
-    for (does, says) in [(becomes, "a scope"), ("exit 1", "none to be had")] {
+    for (does, says) in [(becomes, "a scope"), ("exit 1", "none to be had"), ("exec sleep 1000", "it hangs")] {
         let dir = tempfile::tempdir().unwrap();
         let _end = EndManagers(dir.path());
         let mut command = run_after(dir.path(), "", &["sh", "-c", "echo $NANOS_CPUMGR"]);

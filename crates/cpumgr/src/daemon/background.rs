@@ -9,7 +9,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
-use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -17,6 +17,7 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
+use nix::poll::{PollFd, PollFlags, poll};
 
 use super::Options;
 use crate::cli::{Level, Strangers, Threads};
@@ -48,6 +49,8 @@ const KEPT: [&str; 13] = [
 /// How long a program may take to say its version. The scheduler waits for it, once, before it begins anew: shorter than the silence
 /// for which programs take it for hung.
 const VERSION_TIME: Duration = Duration::from_millis(500);
+/// How long a service manager may take to give a manager a scope, in milliseconds.
+const SCOPE_TIME: u16 = 1000;
 /// A log longer than this is put aside when the next manager starts.
 const MAX_LOG: u64 = 1 << 20;
 
@@ -67,12 +70,13 @@ pub fn start(options: &Options) -> Result<(), Error> {
         let mut command = Command::new(systemd_run);
         command.args(["--user", "--scope", "--quiet", "--collect", "--"]).arg(&exe);
         // Without a word and without success it was no manager that ended: it is started without.
-        outcome =
-            launch(command, options, &log).ok().filter(|(said, status)| status.is_none() || !said.trim().is_empty());
+        outcome = launch(command, options, &log, Some(&exe))
+            .ok()
+            .filter(|(said, status)| status.is_none() || !said.trim().is_empty());
     }
     let outcome = match outcome {
         Some(outcome) => Ok(outcome),
-        None => launch(Command::new(&exe), options, &log),
+        None => launch(Command::new(&exe), options, &log, None),
     };
     let (said, status) = outcome.map_err(|source| Error::Io { what: "cannot start", path: exe, source })?;
     let Some(status) = status else { return Ok(()) };
@@ -81,8 +85,14 @@ pub fn start(options: &Options) -> Result<(), Error> {
     Err(Error::Start { message, code, log: log_path })
 }
 
-/// Runs `command`, which becomes the manager; its words, and how it ended if it is not ready.
-fn launch(mut command: Command, options: &Options, log: &File) -> io::Result<(String, Option<ExitStatus>)> {
+/// Runs `command`, which becomes the manager; its words, and how it ended if it is not ready. One that is to become `program` has
+/// [`SCOPE_TIME`] for that.
+fn launch(
+    mut command: Command,
+    options: &Options,
+    log: &File,
+    program: Option<&Path>,
+) -> io::Result<(String, Option<ExitStatus>)> {
     command.arg("daemon").arg("--detached").args(arguments(options));
     if options.widen {
         command.env_clear().envs(KEPT.iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
@@ -91,12 +101,28 @@ fn launch(mut command: Command, options: &Options, log: &File) -> io::Result<(St
     let mut child = command.spawn()?;
     let mut said = String::new();
     if let Some(mut pipe) = child.stdout.take() {
+        if program.is_some_and(|program| !becomes(child.id(), program, &pipe)) {
+            child.kill()?;
+            return child.wait().map(|status| (said, Some(status)));
+        }
         pipe.read_to_string(&mut said)?;
     }
     if said == READY {
         return Ok((said, None));
     }
     child.wait().map(|status| (said, Some(status)))
+}
+
+/// Whether a process said something, ended, or became `program`, within [`SCOPE_TIME`].
+fn becomes(pid: u32, program: &Path, pipe: &impl AsFd) -> bool {
+    let number = |path: &Path| fs::metadata(path).map(|data| (data.dev(), data.ino())).ok();
+    let mut heard = [PollFd::new(pipe.as_fd(), PollFlags::POLLIN)];
+    // An error (a signal) counts as silence: the manager is started without a scope.
+    if poll(&mut heard, SCOPE_TIME).is_ok_and(|count| count > 0) {
+        return true;
+    }
+    let own = number(program);
+    own.is_some() && number(Path::new(&format!("/proc/{pid}/exe"))) == own
 }
 
 /// `systemd-run`, where this user has a service manager that starts a scope: a control group beside that of the session.
