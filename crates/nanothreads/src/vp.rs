@@ -43,7 +43,7 @@ pub(crate) use descriptor::{CARRIED, LARGEST, Line, WorkDescriptor};
 use descriptor::{IDLE, no_work};
 use heir::Heir;
 pub(crate) use heir::renew;
-use station::Station;
+use station::{Kernel, Station};
 use turn::Turn;
 
 /// Stack of a virtual processor unless the configuration says otherwise.
@@ -147,14 +147,14 @@ impl Vp {
             local.end_long_turns();
         }
         match vp.start_thread(stack, None) {
-            Ok(thread) => vp.station().begin(thread, home),
+            Ok(kernel) => vp.station().begin(kernel, home),
             Err(error) => {
                 // SAFETY: - the thread that would have used it was not created: we are the only owner of the leak.
                 drop(unsafe { Box::from_raw(std::ptr::from_ref(vp).cast_mut()) });
                 return Err(error);
             }
         }
-        // Detached: the thread ends with the process, or when another one takes its place.
+        // Nobody waits for its end but the thread that takes its place.
         Ok(vp)
     }
 
@@ -164,21 +164,25 @@ impl Vp {
     }
 
     /// Its kernel thread, with a stack of `stack` bytes.
-    fn start_thread(&'static self, stack: usize, heir: Option<Heir>) -> io::Result<Pthread> {
+    fn start_thread(&'static self, stack: usize, heir: Option<Heir>) -> io::Result<Kernel> {
         let _aside = Aside::begin();
         let stack = if engine().config().stand_in { stack.saturating_add(guise::ROOM) } else { stack };
         if engine().is_childs() {
             // In a child the standard library's threads may wait for ever: see there.
-            return Pthread::start(stack, self, |vp| {
+            let started = Pthread::start(stack, self, |vp| {
                 platform::pthread::set_name(&vp.name());
                 vp.main(None);
                 unreachable!("a thread without an heir does not end")
-            })
-            .map_err(io::Error::from);
+            });
+            return Ok(Kernel { thread: started?, end: None });
         }
         let started = thread::Builder::new().name(self.name()).stack_size(stack).spawn(move || self.main(heir));
-        // SAFETY: - `main` returns only when the station has another thread's handle (`Vp::hand_on`).
-        started.map(|handle| unsafe { Pthread::of(&handle) })
+        started.map(|handle| {
+            // SAFETY: - `main` returns only when the station has another thread's handle (`Vp::hand_on`), and gives this one
+            //           to whoever waits for its end.
+            let thread = unsafe { Pthread::of(&handle) };
+            Kernel { thread, end: Some(handle) }
+        })
     }
 
     /// The life of the virtual processor.

@@ -4,8 +4,11 @@
 //! # Protocol
 //! 1. Who is done with the threads offers [`renew`] to the virtual processors, which have nothing else to do.
 //! 2. The old thread starts its heir, which waits. It gives up the handle by which others move it (under the lock of that, so that
-//!    nobody uses the handle of a thread that ends), and its state; then it lets the heir go, and ends.
-//! 3. The heir takes the state, and reports the offer as done. All of the engine's are as before: number, seat, group.
+//!    nobody uses the handle of a thread that ends, nor binds the old one when the heir already has its mask), and its state;
+//!    then it lets the heir go, and ends.
+//! 3. The heir waits for the old thread's end, that of its destructors included: one that waits for the thread that offered
+//!    [`renew`] waits for ever. It takes the state, and reports the offer as done. All of the engine's are as before: number,
+//!    seat, group.
 //!
 //! A system that refuses a thread, a forked child, whose threads cannot end, and standing in leave the old thread where it is.
 
@@ -14,13 +17,14 @@ use crate::engine_state::engine;
 use crate::local::{self, Local, local};
 use crate::team::Member;
 use std::sync::mpsc::{Receiver, sync_channel};
+use std::thread::JoinHandle;
 
 /// What the new thread of a virtual processor goes on with.
 pub(super) struct Heir {
     local: &'static Local,
     progress: Progress,
-    /// Says when the old one is done with it.
-    go: Receiver<()>,
+    /// Says when the old one is done with it, and how to wait for its end.
+    go: Receiver<Option<JoinHandle<()>>>,
 }
 
 // SAFETY: - the state belongs to one thread at a time: the old one gives it up before it lets the new one go.
@@ -30,7 +34,10 @@ impl Heir {
     /// On the new thread.
     pub(super) fn take_over(self) -> (&'static Local, Progress) {
         // An error says that the old one has let go of the sender, which it does when it is done with all.
-        let _ = self.go.recv();
+        if let Ok(Some(old)) = self.go.recv() {
+            // An error says that it panicked: the process ends by that.
+            let _ = old.join();
+        }
         local::take_over(self.local);
         (self.local, self.progress)
     }
@@ -45,11 +52,11 @@ impl Vp {
         }
         let (done, go) = sync_channel(1);
         let heir = Heir { local, progress: *progress, go };
-        let Ok(thread) = self.start_thread(engine().stack_size(), Some(heir)) else { return false };
-        self.station().go_on_as(thread);
+        let start = || self.start_thread(engine().stack_size(), Some(heir));
+        let Ok(own) = self.station().succeed(start) else { return false };
         local::let_go();
         // The heir waits for it.
-        let _ = done.send(());
+        let _ = done.send(own);
         true
     }
 }

@@ -11,21 +11,32 @@ use crate::placement::Home;
 use platform::affinity::{self, CpuId, CpuSet, Tid};
 use platform::mask::Mask;
 use platform::pthread::Pthread;
+use std::io;
 use std::sync::atomic::{
     AtomicI32, AtomicU32, AtomicUsize,
     Ordering::{Acquire, Relaxed, Release},
 };
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::thread::JoinHandle;
 
 /// No processor.
 const NOWHERE: u32 = u32::MAX;
+
+/// A kernel thread of a virtual processor.
+#[derive(Debug)]
+pub(super) struct Kernel {
+    pub(super) thread: Pthread,
+    /// How to wait for its end; a forked child's threads have none.
+    pub(super) end: Option<JoinHandle<()>>,
+}
 
 /// See the module head. Rarely written.
 #[derive(Debug)]
 pub(super) struct Station {
     /// The kernel thread, set by its creator, and by itself when another one takes its place. Locked while it is used: it does not
-    /// end meanwhile.
-    thread: Mutex<Option<Pthread>>,
+    /// end meanwhile. Who only hints where it should run goes on without where it is locked ([`Station::hint`]): the holder may
+    /// have no processor, or be what the caller, a handler of a signal, interrupted.
+    thread: Mutex<Option<Kernel>>,
     /// The same as the kernel numbers it; 0 until it runs.
     tid: AtomicI32,
     /// The processor that it was bound to, or [`NOWHERE`].
@@ -66,24 +77,48 @@ impl Station {
     }
 
     /// `thread` was created; it begins on processor `home`.
-    pub(super) fn begin(&self, thread: Pthread, home: Option<CpuId>) {
+    pub(super) fn begin(&self, kernel: Kernel, home: Option<CpuId>) {
         // The new thread inherited the creator's mask, which may be that of a bound virtual processor, and would start
         // on the creator's processor.
         match home {
-            Some(cpu) => self.berth.put_first(|| self.put(&thread, cpu)),
-            None => self.berth.free_first(|| free(&thread)),
+            Some(cpu) => self.berth.put_first(|| self.put(&kernel.thread, cpu)),
+            None => self.berth.free_first(|| free(&kernel.thread)),
         }
-        self.go_on_as(thread);
+        *self.lock() = Some(kernel);
     }
 
-    /// `thread` is the VP's from now on.
-    pub(super) fn go_on_as(&self, thread: Pthread) {
-        *self.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
+    /// The thread that `start` makes is the VP's from now on; on the VP's own thread, whose end it returns. Nobody binds either
+    /// meanwhile: the new one has the mask of the old one, and what binds the VP later finds the new one.
+    ///
+    /// # Errors
+    /// Those of `start`: the VP stays where it is.
+    pub(super) fn succeed(&self, start: impl FnOnce() -> io::Result<Kernel>) -> io::Result<Option<JoinHandle<()>>> {
+        let mut own = self.lock();
+        let old = own.replace(start()?);
+        Ok(old.and_then(|old| old.end))
     }
 
-    /// Does something to the kernel thread, if it is there.
-    fn with_thread<R>(&self, body: impl FnOnce(&Pthread) -> R) -> Option<R> {
-        self.thread.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(body)
+    fn lock(&self) -> MutexGuard<'_, Option<Kernel>> {
+        self.thread.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does something to the kernel thread, if it is there. Waits for others that do.
+    fn with_thread(&self, body: impl FnOnce(&Pthread)) {
+        if let Some(kernel) = &*self.lock() {
+            body(&kernel.thread);
+        }
+    }
+
+    /// The same for what may be left undone: it is, where others do something.
+    fn hint(&self, body: impl FnOnce(&Pthread)) {
+        let own = match self.thread.try_lock() {
+            Ok(own) => own,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return,
+        };
+        if let Some(kernel) = &*own {
+            body(&kernel.thread);
+        }
     }
 
     /// The calling thread is the VP, and runs.
@@ -118,16 +153,17 @@ impl Station {
         if home == NOWHERE || self.slept_on.load(Relaxed) == home {
             return;
         }
-        self.with_thread(|thread| {
+        self.hint(|thread| {
             if self.berth.is_put() || thread.affinity().is_ok_and(|mask| mask == *engine().mask()) {
                 self.berth.put(|| self.put(thread, CpuId(home)), || self.free_from(thread));
             }
         });
     }
 
-    /// The VP was awake when it was woken on its home: it may have run before it was put there.
+    /// The VP was awake when it was woken on its home: it may have run before it was put there. Where others do something to its
+    /// thread just now, it stays there until it waits again.
     pub(super) fn displace(&self) {
-        self.with_thread(|thread| self.berth.take_back(|| self.free_from(thread)));
+        self.hint(|thread| self.berth.take_back(|| self.free_from(thread)));
     }
 
     /// Puts the VP's thread on processor `cpu`, or lets it run anywhere where that went offline in the meantime.
@@ -210,7 +246,7 @@ impl Vp {
             && engine().managed_already().is_none()
             && let Some(cpu) = home.processor()
         {
-            station.with_thread(|thread| {
+            station.hint(|thread| {
                 if thread.affinity().is_ok_and(|mask| mask == *engine().mask()) {
                     // Not held there.
                     station.berth.pass_by(|| {
@@ -269,7 +305,12 @@ impl Vp {
 
     /// False while its creator has not put it where it begins: then it cannot be bound yet.
     pub(crate) fn can_be_bound(&self) -> bool {
-        self.station().with_thread(|_| ()).is_some()
+        match self.station().thread.try_lock() {
+            Ok(own) => own.is_some(),
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner().is_some(),
+            // Somebody does something to it, or makes it known just now: who binds it waits for that.
+            Err(TryLockError::WouldBlock) => true,
+        }
     }
 
     /// Its kernel thread, once that runs.
