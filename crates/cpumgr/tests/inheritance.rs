@@ -85,7 +85,7 @@ fn standing_with_the_scheduler_is_the_usual_one_or_status_says_why_not() {
     let first = "renice -n 19 -p $$ > /dev/null; chrt -i -p 0 $$; echo 500 > /proc/$$/oom_score_adj;";
     let output = run_after(dir.path(), first, &["cat", "/proc/self/oom_score_adj"]).output().unwrap();
     if String::from_utf8_lossy(&output.stdout) != "500\n" || errors(&output).contains("not found") {
-        println!("skipped: needs renice, chrt and /proc/PID/oom_score_adj: {}", errors(&output));
+        platform::skip!("needs renice, chrt and /proc/PID/oom_score_adj: {}", errors(&output));
         return;
     }
     let manager = manager_of(dir.path());
@@ -143,7 +143,7 @@ impl Cpuset {
         match made {
             Ok(()) => Some(group),
             Err(error) => {
-                println!("skipped: no cpuset can be made below {}: {error}", parent.display());
+                platform::skip!("no cpuset can be made below {}: {error}", parent.display());
                 None
             }
         }

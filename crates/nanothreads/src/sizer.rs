@@ -262,7 +262,8 @@ impl TeamSizer for MaskAndQuota {
 /// Time that a program spends at most on registering before it goes on without a manager; the watcher's thread then goes on trying.
 const REGISTRATION: Duration = Duration::from_millis(500);
 
-/// The sizer for this process: the manager's when one answers, else mask and quota. The flag tells which.
+/// The sizer for this process: the manager's when one answers, or has had no time to answer yet, else mask and quota. The flag
+/// tells which.
 pub(crate) fn discover(adapt: bool, library: &str, processors: usize) -> (Box<dyn TeamSizer>, bool) {
     let _aside = Aside::begin();
     if adapt && let Some(managed) = register(library, processors) {

@@ -21,7 +21,7 @@
 //!   themselves, open counters of their own) by themselves.
 //! - T5 The master has its turns by a usual policy. Programs in real time have mutexes with priority inheritance, which the kernel
 //!   takes back only from the thread that it knows as their owner.
-//! - T6 The program did not say no ([`Config::stand_in`](crate::config::Config::stand_in)), and such a thing is possible
+//! - T6 The program asked for it ([`Config::stand_in`](crate::config::Config::stand_in)), and such a thing is possible
 //!   ([`platform::guise`]).
 //!
 //! # What a part can tell

@@ -85,8 +85,8 @@ pub(crate) struct Environment {
     pub(crate) target_offload: Offload,
     pub(crate) spin_count: Option<u64>,
     pub(crate) adapt: Adapt,
-    /// A master may take the part of a member that waits for its processor. `None`: where this library stands in front of the C
-    /// library's calls about the calling thread.
+    /// A master may take the part of a member that waits for its processor. Only where the user says so:
+    /// what asks the kernel about the calling thread otherwise than through the C library would find the master.
     pub(crate) stand_in: bool,
 }
 

@@ -6,7 +6,8 @@ use std::mem::MaybeUninit;
 use std::os::unix::thread::JoinHandleExt;
 use std::thread::JoinHandle;
 
-/// A thread that lives as long as the process.
+/// A thread, for as long as its handle is valid: until it was joined, or has ended and is detached. Copies are no more than
+/// copies of the handle: whoever keeps one must know that the thread is still there.
 #[derive(Clone, Copy, Debug)]
 pub struct Pthread(libc::pthread_t);
 
@@ -14,7 +15,8 @@ impl Pthread {
     /// The thread behind `handle`.
     ///
     /// # Safety
-    /// - The thread never ends: the C library frees the handle of a thread that ended and was detached.
+    /// - No copy of the answer is used when the thread may have ended: the C library frees the handle of one that was joined or
+    ///   detached, and takes that of one that was not joined yet for the calling thread's.
     pub unsafe fn of<T>(handle: &JoinHandle<T>) -> Self {
         Self(handle.as_pthread_t())
     }

@@ -290,7 +290,7 @@ fn descriptors_are_refused_at_the_sender_where_the_kernel_can() {
     let path = dir.path().join("s");
     let listener = listen(&path, 0o600).unwrap();
     if !refuse_descriptors(&listener).unwrap() {
-        println!("skipped: the kernel has no SO_PASSRIGHTS");
+        nanothreads_platform::skip!("the kernel has no SO_PASSRIGHTS");
         return;
     }
     let client = connect(&path, Duration::from_secs(20)).unwrap();
