@@ -8,6 +8,9 @@ use platform::affinity::{self, CpuSet, Tid};
 use platform::load;
 use platform::process::Pid;
 
+use crate::foreign::Times;
+use crate::threads::Threads;
+
 /// What the kernel does with a thread.
 pub trait Kernel: std::fmt::Debug {
     /// A thread's mask.
@@ -29,6 +32,11 @@ pub trait Kernel: std::fmt::Debug {
     fn ran(&self, pid: Pid) -> SysResult<u64> {
         load::ran(pid)
     }
+
+    /// How long a thread of a process ran and waited for a processor; `None` when that is not known.
+    fn times(&self, threads: &Threads, tid: Tid) -> Option<Times> {
+        threads.times(tid)
+    }
 }
 
 /// The kernel itself.
@@ -45,7 +53,7 @@ impl Kernel for Linux {
     }
 }
 
-/// A kernel that counts what is asked of it: looks at masks, a change being worth `BIND` of them.
+/// A kernel that counts what is asked of it: looks at masks and times, a change being worth `BIND` of them.
 #[derive(Debug)]
 pub struct Counted {
     kernel: Box<dyn Kernel>,
@@ -87,5 +95,10 @@ impl Kernel for Counted {
     fn ran(&self, pid: Pid) -> SysResult<u64> {
         // Limited by what it costs already (`unused`).
         self.kernel.ran(pid)
+    }
+
+    fn times(&self, threads: &Threads, tid: Tid) -> Option<Times> {
+        self.work.set(self.work.get() + 1);
+        self.kernel.times(threads, tid)
     }
 }

@@ -244,10 +244,15 @@ impl Attached {
     }
 
     /// How many of its threads run all the time, where that is more than it has processors.
-    fn suffers(&mut self, now: u64) -> Option<usize> {
-        let few = !self.elsewhere && !self.cpus.is_empty() && self.cpus.len() < self.count as usize;
-        let running = self.watch.running(&self.threads, now).filter(|_| few)?;
-        (running > self.cpus.len()).then_some(running)
+    fn suffers(&mut self, kernel: &dyn Kernel, now: u64) -> Option<usize> {
+        let processors = self.cpus.len();
+        let few = !self.elsewhere && processors > 0 && processors < self.count as usize;
+        if !few || self.warned {
+            self.watch = Watch::default();
+            return None;
+        }
+        let running = self.watch.running_on(processors, (kernel, self.pid), &self.threads, now)?;
+        (running > processors).then_some(running)
     }
 
     pub(super) fn threads(&self) -> &Threads {
@@ -435,6 +440,7 @@ impl Server {
                 continue;
             }
             let outcome = attached.look(self.kernel.as_ref(), now);
+            let suffers = attached.suffers(self.kernel.as_ref(), now);
             // A count, too, is a system call.
             self.looks.charge(attached.owner, self.kernel.work() + 1, now);
             match outcome {
@@ -451,13 +457,13 @@ impl Server {
             if attached.by_itself {
                 attached.next_look = attached.next_look.min(now + 2 * WINDOW);
             }
-            match attached.suffers(now) {
+            match suffers {
                 Some(running) if attached.by_itself => alone.push((*serial, running)),
-                Some(running) if !attached.warned => {
+                Some(running) => {
                     attached.warned = true;
                     spinning::warn(attached.pid, running, attached.cpus.len());
                 }
-                _ => {}
+                None => {}
             }
         }
         for (serial, running) in alone {
