@@ -192,7 +192,8 @@ impl Record {
         // Who had something else for a part of the window may have used all of that.
         let is_steady = (then.held, then.shared) == (now.held, now.shared);
         let is_less = !sleeps && Self::needs(used) < then.held.max(1);
-        self.doubtful = is_less;
+        // A sleeper that runs at all may wait for the processor that it shares with many.
+        self.doubtful = is_less || (sleeps && part(then.ran, now.ran) > 0.0);
         if !is_less {
             (self.windows, self.most) = (0, 0.0);
             if used >= ASLEEP {

@@ -76,6 +76,11 @@ impl Ledger {
         std::mem::replace(&mut entry.curb, curb) != curb
     }
 
+    /// A program counts as asking for less than it does.
+    pub fn is_curbed(&self, app: AppId) -> bool {
+        self.entries.iter().any(|entry| entry.id == app && entry.curb.is_some())
+    }
+
     /// Under a policy that binds nothing nobody is curbed.
     pub(super) fn forget_curbs(&mut self) {
         self.entries.iter_mut().for_each(|entry| entry.curb = None);

@@ -144,6 +144,20 @@ fn who_works_again_has_its_request_back_within_two_windows() {
 }
 
 #[test]
+fn sleepers_that_wake_at_once_and_crowd_a_processor_come_back() {
+    let mut world = World::of(&[(2, 0.0), (2, 0.0), (4, 4.0)]);
+    world.looks(2_000 * MS);
+    assert_eq!((world.curbed_to(1), world.curbed_to(2)), (Some(0), Some(0)));
+    // Each runs for a fiftieth of its time beside all the others, and waits for the rest.
+    for id in [1, 2] {
+        world.works(id, 1.0);
+        world.programs.get_mut(&id).unwrap().waits = 0.98;
+    }
+    world.looks(3 * PERIOD);
+    assert_eq!((world.curbed_to(1), world.curbed_to(2)), (None, None));
+}
+
+#[test]
 fn who_asks_and_works_is_not_curbed_again() {
     let mut world = World::of(&[(4, 0.0), (4, 4.0)]);
     world.looks(2_000 * MS);
