@@ -39,6 +39,8 @@ pub struct Guarded {
     instead: Equip,
     /// The failure was told to whoever asks for news.
     told: bool,
+    /// Its parameters when it was made, and as they were set since.
+    parameters: Vec<Parameter>,
 }
 
 /// Why a parameter is not changed.
@@ -61,9 +63,13 @@ impl Guarded {
             failure: OnceCell::new(),
             instead: Equip::new(),
             told: false,
+            parameters: Vec::new(),
         };
         if let Some(name) = guarded.ask("name", |policy| policy.name()) {
             guarded.name = name;
+        }
+        if let Some(parameters) = guarded.look("parameters", |policy| policy.parameters()) {
+            guarded.parameters = parameters;
         }
         guarded
     }
@@ -149,6 +155,11 @@ impl Guarded {
         self.look("parameters", |policy| policy.parameters()).unwrap_or_else(|| self.instead.parameters())
     }
 
+    /// The name of what was set, and its parameters as far as they are known: a policy that panicked keeps those that it had.
+    pub fn asked_for(&self) -> (&'static str, Vec<Parameter>) {
+        (self.name, self.parameters.clone())
+    }
+
     /// [`Policy::configure`].
     ///
     /// # Errors
@@ -158,7 +169,12 @@ impl Guarded {
             return Ok(self.instead.configure(key, value)?);
         }
         match self.ask("configure", |policy| policy.configure(key, value)) {
-            Some(outcome) => Ok(outcome?),
+            Some(outcome) => {
+                outcome?;
+                let known = self.parameters.iter_mut().find(|it| it.key == key);
+                known.into_iter().for_each(|it| it.value = *value);
+                Ok(())
+            }
             None => Err(ConfigureError::Failed(self.failure().unwrap_or_default().to_owned())),
         }
     }
@@ -292,7 +308,8 @@ pub(crate) mod tests {
         for call in CALLS {
             for nth in 1..=3 {
                 let mut policy = Guarded::new(Panics::at(call, nth));
-                assert_eq!(policy.new_failure().is_some(), nth == 1 && call == "name");
+                let is_at_once = nth == 1 && ["name", "parameters"].contains(&call);
+                assert_eq!(policy.new_failure().is_some(), is_at_once);
                 (0..3).for_each(|_| call_all(&mut policy));
                 // Its name is asked for once, and it is dropped once.
                 let fails = match call {
@@ -303,7 +320,7 @@ pub(crate) mod tests {
                 assert_eq!(failure.contains(&format!("panicked in {call}: ")), fails, "{call} {nth}: {failure}");
                 assert!(!failure.contains('\x1b'), "{failure}");
                 assert_eq!(policy.name(), if fails { "equip" } else { "panics" });
-                if call != "name" {
+                if call != "name" && !is_at_once {
                     assert_eq!(policy.new_failure().is_some(), fails);
                 }
                 assert_eq!(policy.new_failure(), None, "told once");

@@ -428,12 +428,18 @@ impl Ledger {
         self.policy.name()
     }
 
+    /// The policy that somebody asked for, whether or not it panicked since, and its parameters as they were set last.
+    pub fn policy_asked_for(&self) -> (&'static str, Vec<Parameter>) {
+        self.policy.asked_for()
+    }
+
     /// A quantum runs while masters share or somebody waits for more, and its end may change something: the policy would
     /// answer something else, or a turn moves somebody. Otherwise nothing changes by itself, and a manager that wakes for
     /// nothing is what all its programs cost while they compute.
     fn plan_turns(&mut self, now: Nanos, cause: Cause) {
         let waiting = !self.decision.work_list.is_empty() || self.decision.allocations.iter().any(|a| a.shared);
-        let may_change = self.is_passing || !self.policy.is_timeless() || self.is_moved_by_turns();
+        let is_timeless = self.policy.is_timeless() && self.other_policies().all(Guarded::is_timeless);
+        let may_change = self.is_passing || !is_timeless || self.is_moved_by_turns();
         self.turn_ends = match self.turn_ends {
             _ if !waiting || !may_change => None,
             Some(end) if cause != Cause::Quantum => Some(end),

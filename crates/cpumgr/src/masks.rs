@@ -6,7 +6,7 @@
 //! 2. A manager that finds a file when it has claimed the socket puts the masks back ([`put_back`]), by the rule of a process
 //!    that is let go: a thread that has the mask that the manager gave it gets its own, one that was made since and has such a
 //!    mask the initial thread's, and whoever has another one keeps that.
-//! 3. Then it attaches those processes again ([`crate::server::Server::attach_again`]), as if it was told to: so the masks
+//! 3. Then it attaches those processes again ([`crate::server::Server::attach_again`]), by itself who was so before: so the masks
 //!    that it notes are their own.
 //!
 //! # Invariants
@@ -38,6 +38,9 @@ pub(crate) struct Attached {
     /// Whose it was; without one (older managers wrote none) it is not attached again.
     #[serde(default)]
     pub(crate) owner: Option<u32>,
+    /// Nobody asked for that (older managers did not write it).
+    #[serde(default)]
+    pub(crate) by_itself: bool,
     /// The initial thread's mask before.
     pub(crate) fence: String,
     /// Each thread's number, its mask before, and the one that it was given.
@@ -136,7 +139,7 @@ mod tests {
 
     fn attached() -> Attached {
         let threads = vec![(7, "0-3".to_owned(), "1".to_owned()), (8, "2-3".to_owned(), "1-2".to_owned())];
-        Attached { pid: i32::MAX, start: 1, owner: Some(0), fence: "0-5".into(), threads }
+        Attached { pid: i32::MAX, start: 1, owner: Some(0), by_itself: true, fence: "0-5".into(), threads }
     }
 
     #[test]
@@ -181,6 +184,6 @@ mod tests {
     fn what_a_manager_wrote_that_knew_no_owners_is_read() {
         let written = r#"[{"pid":7,"start":1,"fence":"0","threads":[[7,"0-1","0"]]}]"#;
         let read: Vec<Attached> = serde_json::from_str(written).unwrap();
-        assert_eq!(read[0].owner, None);
+        assert_eq!((read[0].owner, read[0].by_itself), (None, false));
     }
 }

@@ -305,7 +305,7 @@ mod tests {
     use policies::{AppId, Cause};
 
     use super::super::tests::{MS, cpus, ledger};
-    use super::super::{Curb, Ledger, MAX_HOLD};
+    use super::super::{Curb, Guarded, Ledger, MAX_HOLD};
 
     const POLICIES: [&str; 10] =
         ["dss-ts", "dss", "equip", "cluster", "batch", "sw-dss", "ssw-dss", "vtq-dss", "gang", "rr"];
@@ -363,6 +363,17 @@ mod tests {
         assert_eq!(cpus(&ledger, 200).len(), 4);
         let received = received(&mut ledger, 2, 3);
         assert!((3.99..4.01).contains(&received[0]), "{received:?}");
+    }
+
+    #[test]
+    fn a_quantum_runs_for_the_policy_of_any_user() {
+        let mut ledger = books(8, "equip", &[2, 3]);
+        assert_eq!(ledger.next_deadline(), None);
+        for policy in ledger.other_policies_mut() {
+            *policy = Guarded::new(crate::guarded::tests::Panics::at("drop", 0));
+        }
+        ledger.decide(60 * MS, Cause::Request);
+        assert_eq!(ledger.next_deadline(), Some(160 * MS));
     }
 
     #[test]

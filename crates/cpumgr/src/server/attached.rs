@@ -244,10 +244,10 @@ impl Attached {
     }
 
     /// How many of its threads run all the time, where that is more than it has processors.
-    fn suffers(&mut self, kernel: &dyn Kernel, now: u64) -> Option<usize> {
+    fn suffers(&mut self, kernel: &dyn Kernel, is_curbed: bool, now: u64) -> Option<usize> {
         let processors = self.cpus.len();
         let few = !self.elsewhere && processors > 0 && processors < self.count as usize;
-        if !few || self.warned {
+        if !few || self.warned || is_curbed {
             self.watch = Watch::default();
             return None;
         }
@@ -271,6 +271,7 @@ impl Attached {
             pid: self.pid.0,
             start: self.start,
             owner: Some(self.owner),
+            by_itself: self.by_itself,
             fence: self.fence.to_string(),
             threads: self.bound.iter().map(thread).collect(),
         }
@@ -331,6 +332,7 @@ impl Server {
             let again = Attached::open(pid, owner, &self.cpus, self.kernel.as_ref(), now).and_then(|it| {
                 // Its number may be another's meanwhile; and who was anybody's to the superuser is not so for ever.
                 let same = it.start == process.start && it.owner == owner;
+                let it = Attached { by_itself: process.by_itself, ..it };
                 if same { self.take_in(it, owner) } else { Err(format!("process {pid} is another one now")) }
             });
             if let Err(reason) = again {
@@ -385,7 +387,10 @@ impl Server {
         {
             return Err(format!("process {pid} belongs to another user"));
         }
-        self.detach(pid)
+        self.detach(pid)?;
+        let announced = self.connections.values_mut().filter(|it| it.announced && it.peer.pid == pid);
+        announced.for_each(|it| (it.detached, it.look) = (true, None));
+        Ok(())
     }
 
     /// Step 3.
@@ -440,7 +445,7 @@ impl Server {
                 continue;
             }
             let outcome = attached.look(self.kernel.as_ref(), now);
-            let suffers = attached.suffers(self.kernel.as_ref(), now);
+            let suffers = attached.suffers(self.kernel.as_ref(), self.ledger.is_curbed(AppId(*serial)), now);
             // A count, too, is a system call.
             self.looks.charge(attached.owner, self.kernel.work() + 1, now);
             match outcome {

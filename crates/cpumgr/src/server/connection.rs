@@ -58,6 +58,8 @@ pub(super) struct Connection {
     pub(super) start: Option<u64>,
     /// It stands for a program that was registered with a killed manager, until that one registers here.
     pub(super) is_stand_in: bool,
+    /// Somebody detached it: it is not attached by itself again.
+    pub(super) detached: bool,
     /// What it registered.
     pub(super) program: Option<Program>,
 }
@@ -79,6 +81,7 @@ impl Connection {
             reason: None,
             start: None,
             is_stand_in: false,
+            detached: false,
             program: None,
         }
     }
@@ -112,6 +115,11 @@ impl Connection {
     /// It has closed its end, by exec: its process lives on.
     pub(super) fn has_left(&self) -> bool {
         self.mailbox.is_none()
+    }
+
+    /// It may be managed from outside, and nobody let it go.
+    pub(super) fn wants_attach(&self) -> bool {
+        self.attach && !self.detached
     }
 
     /// Why its threads are not managed from outside, where its starter said so.
@@ -330,7 +338,7 @@ impl Server {
             Some(connection) if connection.announced && connection.program.is_none() => {
                 connection.mailbox = None;
                 self.legacy.unwritten = true;
-                connection.look = connection.attach.then_some(Look { at: now + FIRST_LOOK, pause: FIRST_LOOK });
+                connection.look = connection.wants_attach().then_some(Look { at: now + FIRST_LOOK, pause: FIRST_LOOK });
             }
             _ => self.doom(serial, "it hung up"),
         }

@@ -128,10 +128,11 @@ impl Server {
     }
 
     /// What is in force, for the one that comes next.
-    fn in_force(&self) -> Settings {
+    pub(super) fn in_force(&self) -> Settings {
+        let (policy, parameters) = self.ledger.policy_asked_for();
         Settings {
-            policy: self.ledger.policy().to_owned(),
-            parameters: self.ledger.parameters().iter().map(|it| (it.key.into(), it.value.to_string())).collect(),
+            policy: policy.to_owned(),
+            parameters: parameters.iter().map(|it| (it.key.into(), it.value.to_string())).collect(),
             quantum: Duration::from_nanos(self.ledger.quantum()),
             grace: Duration::from_nanos(self.grace),
             level: self.level,

@@ -4,8 +4,8 @@
 //! after the look rings after the event of that look, and is heard; and a ring costs no system call before the look. The
 //! counter of a program that only rings is not full in a thousand years; one that fills it itself is not heard any more.
 //!
-//! Who rings too often, or owes for looks at its threads (`looks`), is not listened to for a while (V2): its ring stays in the doorbell, and comes as an event when it
-//! is heard again.
+//! Who rings too often is not listened to for a while (V2): its ring stays in the doorbell, and comes as an event when it is heard
+//! again. What its user owes for looks at threads (`looks`) does not make it wait.
 
 use policies::{AppId, Cause};
 
@@ -19,10 +19,9 @@ impl Server {
     /// A program rang: look at its request, unless it rings too often.
     pub(super) fn rung(&mut self, serial: u64, now: u64) {
         let Some(connection) = self.connections.get_mut(&serial) else { return };
-        let paid = self.looks.free_at(connection.peer.uid, now);
         let Some(program) = &mut connection.program else { return };
-        if !program.bucket.take(now) || paid > now {
-            program.muted_until = Some(program.bucket.time_of(UNMUTE_TOKENS, now).max(paid));
+        if !program.bucket.take(now) {
+            program.muted_until = Some(program.bucket.time_of(UNMUTE_TOKENS, now));
             let muted = self.reactor.set(&program.doorbell, serial, Role::Doorbell, Interest::Muted);
             self.check(serial, muted);
             return;

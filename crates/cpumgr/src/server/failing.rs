@@ -153,6 +153,10 @@ fn play(call: &'static str, nth: u32, processes: &[Process]) {
     if !["configure", "drop", "release"].contains(&call) {
         assert_eq!(status.policy_failure.is_some(), call != "name" || nth == 1, "{call} {nth}: {status:?}");
     }
+    // The next manager tries what somebody asked for.
+    let asked_for = if call == "name" && nth == 1 { "a policy without a name" } else { "panics" };
+    let (kept, handed) = (scene.server.settings().policy, scene.server.in_force().policy);
+    assert_eq!((kept.as_str(), handed.as_str()), (asked_for, asked_for), "{call} {nth}");
     assert_eq!(status.policy, if status.policy_failure.is_some() { "equip" } else { "panics" });
     // Another one takes over, and nobody mentions what was.
     let control = |what| ToManager::Control(what);
@@ -163,6 +167,28 @@ fn play(call: &'static str, nth: u32, processes: &[Process]) {
     assert!(scene.server.ledger.holding(AppId(scene.clients[one].serial)).is_some());
     scene.server.end(&Ended::Signal);
     assert!(masks.now().values().all(|mask| *mask == Masks::all()), "a mask was not put back");
+}
+
+#[test]
+fn what_a_user_owes_for_looks_does_not_mute_its_programs() {
+    let process = std::sync::Arc::new(Process::start());
+    // The seam of the model wants its runtime, as below.
+    let play = move || {
+        let dir = tempfile::tempdir().unwrap();
+        let books = model::ledger(policies::Registry::with_builtin().create("equip").unwrap());
+        let masks = Masks(std::sync::Arc::default());
+        let setup = Setup { ledger: books, ..setup(dir.path(), Box::new(masks)) };
+        let server = Server::with_api(setup, |_, _, _| Ok(Api::without_thread(1)?.0)).unwrap();
+        let mut scene = Scene { now: server.started, server, clients: Vec::new() };
+        let one = scene.register(&process);
+        let uid = nix::unistd::geteuid().as_raw();
+        scene.server.looks.charge(uid, 1 << 20, scene.now);
+        scene.rings(one, |view| assert!(view.up().request.ask(2)));
+        assert!(!scene.server.looks.is_free(uid, scene.now), "it owes");
+        assert_eq!(scene.server.ledger.request(AppId(scene.clients[one].serial)), Some(2));
+        scene.server.end(&Ended::Signal);
+    };
+    shuttle::check_random(play, 1);
 }
 
 #[test]

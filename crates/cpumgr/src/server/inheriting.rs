@@ -197,6 +197,7 @@ impl Server {
         settings
     }
 
+    /// What the next manager is told.
     pub(super) fn settings(&self) -> Settings {
         // In range a cast is exact.
         let thousandths = |weight: f64| (weight * 1000.0).round() as u32;
@@ -207,9 +208,7 @@ impl Server {
                 uid: it.peer.uid,
                 thousandths: thousandths(it.weight),
                 as_what: if it.announced && !it.is_stand_in { As::Announced } else { As::Registered },
-                attach: it.attach
-                    && it.program.is_none()
-                    && self.attached.values().all(|other| other.pid != it.peer.pid),
+                attach: it.wants_attach() && it.program.is_none(),
                 request: it.request,
             })
         });
@@ -232,12 +231,62 @@ impl Server {
         let mut waiting: Vec<(usize, Waiting)> = missing.chain(queued).collect();
         // Stable: who had no place before is in the order of the queue.
         waiting.sort_by_key(|(rank, _)| *rank);
-        let parameters = self.ledger.parameters().iter().map(|it| (it.key.into(), it.value.to_string())).collect();
+        let (policy, parameters) = self.ledger.policy_asked_for();
+        let parameters = parameters.iter().map(|it| (it.key.into(), it.value.to_string())).collect();
         Settings {
             parameters,
             running: running.chain(attached).collect(),
             waiting: waiting.into_iter().map(|(_, one)| one).collect(),
-            ..Settings::new(self.ledger.policy(), self.ledger.quantum(), self.grace, self.level)
+            ..Settings::new(policy, self.ledger.quantum(), self.grace, self.level)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::looks::tests::{Asked, pass_until, server};
+    use super::super::model::Process;
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    #[test]
+    fn who_was_attached_by_itself_is_so_under_the_next_manager_and_who_was_detached_is_not_again() {
+        let process = Process::start();
+        let pid = process.pid();
+        let (dir, next_dir) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let mut first = server(dir.path(), &Asked::default(), 100_000_000);
+        let begin = first.started;
+        let peer = Peer { pid, uid: nix::unistd::geteuid().as_raw(), gid: 0 };
+        let serial = first.serials.next();
+        let mut connection = Connection::new(serial, None, peer, process::pidfd_open(pid).unwrap());
+        (connection.announced, connection.attach) = (true, true);
+        connection.note_start();
+        connection.look = Some(Look { at: begin, pause: FIRST_LOOK });
+        first.connections.insert(serial, connection);
+        first.note_due();
+        // The real threads' times go on with the real clock.
+        pass_until(&mut first, begin + 5 * SECOND);
+        let wishes = |server: &Server| {
+            let running = server.settings().running;
+            running.iter().filter(|it| it.as_what == As::Announced).map(|it| it.attach).collect::<Vec<_>>()
+        };
+        let written = |server: &Server| server.attached.values().map(Attached::written).collect::<Vec<_>>();
+        let left = written(&first);
+        assert_eq!((left.len(), left[0].by_itself, wishes(&first)), (1, true, vec![true]));
+
+        let mut next = server(next_dir.path(), &Asked::default(), 100_000_000);
+        let begin = next.started;
+        next.take_over(&first.settings(), begin);
+        next.attach_again(&left, begin);
+        let again = written(&next);
+        assert_eq!((again.len(), again[0].by_itself, wishes(&next)), (1, true, vec![true]));
+        let serial = *next.connections.keys().next().unwrap();
+        next.detach_for(serial, pid).unwrap();
+        next.finish_pass(begin);
+        pass_until(&mut next, begin + 10 * SECOND);
+        assert_eq!((written(&next).len(), wishes(&next)), (0, vec![false]));
+        first.end(&Ended::Signal);
+        next.end(&Ended::Signal);
     }
 }

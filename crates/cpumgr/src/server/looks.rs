@@ -2,8 +2,8 @@
 //!
 //! # Protocol
 //! 1. Whatever is asked of the kernel about a process's threads is charged to its user (`kernel::Counted`).
-//! 2. Of a user that owes, attached processes are not looked at, nobody is attached, doorbells are not heard, and squeezes wait
-//!    (its threads run on in turn with others'): until it is paid. What is taken from its programs is others' all the same.
+//! 2. Of a user that owes, attached processes are not looked at, nobody is attached, and squeezes wait
+//!    (its threads run on in turn with others'): until it is paid. Doorbells are heard all the same. What is taken from its programs is others' all the same.
 
 use policies::AppId;
 
@@ -35,7 +35,7 @@ impl Server {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::collections::BTreeMap;
     use std::sync::{Arc, Mutex};
 
@@ -51,7 +51,7 @@ mod tests {
 
     /// Masks that nobody changes but the manager, and how often it asked for one or set one.
     #[derive(Clone, Debug, Default)]
-    struct Asked(Arc<Mutex<(u64, BTreeMap<i32, CpuSet>)>>);
+    pub(in crate::server) struct Asked(Arc<Mutex<(u64, BTreeMap<i32, CpuSet>)>>);
 
     impl Kernel for Asked {
         fn affinity(&self, tid: Tid) -> SysResult<CpuSet> {
@@ -74,7 +74,7 @@ mod tests {
         }
     }
 
-    fn server(dir: &std::path::Path, kernel: &Asked, quantum: u64) -> Server {
+    pub(in crate::server) fn server(dir: &std::path::Path, kernel: &Asked, quantum: u64) -> Server {
         let mut books = ledger(Registry::with_builtin().create("dss-ts").unwrap());
         books.set_quantum(quantum, 0);
         let setup = Setup { ledger: books, ..setup(dir, Box::new(kernel.clone())) };
@@ -82,7 +82,7 @@ mod tests {
     }
 
     /// Whatever is due, until this time; how many passes that took.
-    fn pass_until(server: &mut Server, end: u64) -> u64 {
+    pub(in crate::server) fn pass_until(server: &mut Server, end: u64) -> u64 {
         let mut passes = 0;
         while let Some(now) = server.next_deadline().filter(|time| *time <= end) {
             assert_eq!(server.pass(&[], now).unwrap(), None);
