@@ -9,6 +9,7 @@ use arena::message::{self, FromManager, MAX_MESSAGE, MessageError, Refused, Refu
 use nix::errno::Errno;
 use platform::clock::monotonic_ns;
 use platform::fdpass::{self, Bare};
+use platform::process;
 use platform::{SysError, SysResult};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -198,7 +199,12 @@ async fn send(socket: &AsyncFd<OwnedFd>, packet: &[u8], descriptors: &[std::os::
 async fn receive(socket: &AsyncFd<OwnedFd>, account: &Account) -> io::Result<Option<Result<ToManager, Unheard>>> {
     loop {
         let mut ready = socket.readable().await?;
+        let owed = !account.is_free();
         let _turn = account.turn().await;
+        // What it said before it hung up nobody waits for.
+        if owed && process::is_hung_up(socket.get_ref()).map_err(as_io)? {
+            return Ok(None);
+        }
         let mut buffer = vec![0; MAX_MESSAGE];
         let received =
             ready.try_io(|socket| fdpass::recv_without_descriptors(socket.get_ref(), &mut buffer).map_err(as_io));
@@ -216,5 +222,35 @@ async fn receive(socket: &AsyncFd<OwnedFd>, account: &Account) -> io::Result<Opt
             None => 0,
         });
         return Ok(said);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
+
+    use super::super::costs::{Costs, OTHERS};
+    use super::*;
+
+    #[test]
+    fn who_hung_up_while_its_user_owed_is_neither_heard_nor_charged() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            for owes in [false, true] {
+                let costs = Costs::new(7, costs::clock);
+                let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
+                let (socket, other) = socketpair(AddressFamily::Unix, SockType::SeqPacket, None, flags).unwrap();
+                fdpass::send(&other, &message::encode(&ToManager::Status).unwrap(), &[]).unwrap();
+                drop(other);
+                let socket = wait_for(socket).unwrap();
+                if owes {
+                    // Paid in some 13 ms.
+                    costs.charge(9, OTHERS.burst + 10);
+                }
+                let heard = receive(&socket, &costs.of(9)).await.unwrap();
+                assert_eq!(heard.is_some(), !owes);
+                assert!(!owes || costs.is_free(9), "it was charged");
+            }
+        });
     }
 }

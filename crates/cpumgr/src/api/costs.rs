@@ -4,7 +4,8 @@
 //! 1. Whoever connects, and whatever is said, is charged to its user, in points of some 20 us of the manager's time, both threads
 //!    together ([`CONNECTION`], [`of_message`], a point for each packet of an answer).
 //! 2. A user that owes is not let in from the door, and what its clients say stays in their sockets. One of them after the other, in
-//!    the order in which they have something to say, has its user's turn, and is heard when nothing is owed.
+//!    the order in which they have something to say, has its user's turn, and is heard when nothing is owed, unless it hung up
+//!    meanwhile.
 //!
 //! # Invariants
 //! - C1 Who waits for a turn waits for clients of its own user only, and no client keeps a turn longer than its user owes.
@@ -89,6 +90,11 @@ pub(super) struct Account {
 impl Account {
     pub(super) fn charge(&self, points: u64) {
         self.costs.charge(self.uid, points);
+    }
+
+    /// The user owes nothing.
+    pub(super) fn is_free(&self) -> bool {
+        self.costs.is_free(self.uid)
     }
 
     /// Waits for the user's turn, and until it owes nothing.

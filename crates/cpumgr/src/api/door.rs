@@ -4,7 +4,7 @@
 //! 1. Where every user may come, whoever connects is taken out of the listener's queue, which is one for all, and waits at the
 //!    door in a line of its user.
 //! 2. One of each line after the other comes in, as far as there is room, and room for one more of that user, who owes
-//!    nothing (`costs`).
+//!    nothing (`costs`). Who came while it owed and hung up meanwhile is let go, and costs nothing.
 //! 3. Where nobody else may wait, the longest line loses who came last: its user's affair.
 //!
 //! # Invariants
@@ -18,7 +18,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use platform::process::{self, PeerProcess};
-use platform::{SysResult, fdpass};
+use platform::{SysError, SysResult, fdpass};
 use tokio::runtime::Runtime;
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::{JoinSet, LocalSet};
@@ -179,8 +179,8 @@ async fn serve(
     let mut turned_away = 0;
     let share = if doorman.public { SHARE } else { MAX_OTHERS };
     loop {
-        while let Some(socket) = lines.next(|uid| costs.is_free(uid) && others.has_room(uid, share)) {
-            match open(socket, doorman, serials.next(), &line, &others, &costs).await {
+        while let Some(one) = lines.next(|uid| costs.is_free(uid) && others.has_room(uid, share)) {
+            match open(one, doorman, serials.next(), &line, &others, &costs).await {
                 Ok(client) => drop(clients.spawn_local(client.serve())),
                 Err(error) => tracing::debug!(%error, "a connection was not taken"),
             }
@@ -193,7 +193,8 @@ async fn serve(
                 match fdpass::accept(&listener) {
                     Ok(socket) => match process::peer_credentials(&socket) {
                         Ok(peer) => {
-                            turned_away += u32::from(lines.push(peer.uid, socket).is_some());
+                            let one = (socket, !costs.is_free(peer.uid));
+                            turned_away += u32::from(lines.push(peer.uid, one).is_some());
                             if turned_away == FLOOD {
                                 // Taking connections and letting them go is all that would be done.
                                 turned_away = 0;
@@ -219,15 +220,25 @@ async fn serve(
     }
 }
 
+/// Who came while its user `owed`, and hung up before its turn, is not served, and costs nothing more. (Who hung up while the
+/// manager was stopped is: it may have announced itself.)
+fn still_there(socket: &OwnedFd, owed: bool) -> SysResult<()> {
+    match owed && process::is_hung_up(socket)? {
+        true => Err(SysError::new("accept", nix::errno::Errno::ECONNABORTED as i32)),
+        false => Ok(()),
+    }
+}
+
 /// Finds out who that is, and tells the scheduler.
 async fn open(
-    socket: OwnedFd,
+    (socket, owed): (OwnedFd, bool),
     doorman: Doorman,
     serial: u64,
     line: &Line,
     others: &Others,
     costs: &Costs,
 ) -> SysResult<Client> {
+    still_there(&socket, owed)?;
     fdpass::set_nonblocking(&socket)?;
     // ESRCH: it connected and died.
     let PeerProcess { peer, pidfd, .. } = process::peer(&socket)?;
@@ -277,5 +288,15 @@ mod tests {
         others.leave(3);
         assert!(others.has_room(7, SHARE));
         drop(here);
+    }
+
+    #[test]
+    fn who_hung_up_in_line_is_not_served() {
+        let (socket, other) = std::os::unix::net::UnixStream::pair().unwrap();
+        let socket = OwnedFd::from(socket);
+        assert_eq!(still_there(&socket, true), Ok(()));
+        drop(other);
+        assert_eq!(still_there(&socket, false), Ok(()), "its user owed nothing");
+        assert!(still_there(&socket, true).is_err());
     }
 }
