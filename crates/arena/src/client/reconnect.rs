@@ -27,17 +27,19 @@ use crate::message::{Held, RefusedCode};
 /// Between two attempts, at first and at most. Twice as long each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LAST_PAUSE: Duration = Duration::from_secs(2);
+/// At most while a manager is there that has no time or no room: each attempt costs it, and who owes comes in no sooner for it.
+const LAST_PAUSE_WHILE_BUSY: Duration = Duration::from_secs(30);
 /// How long an answer may take.
 const ANSWER: Duration = Duration::from_secs(1);
 
 /// Tries until a manager takes the program in (true), or the client ends (false).
 pub(super) fn until_taken_in(tie: &Tie) -> bool {
-    let mut pause = FIRST_PAUSE;
+    let (mut pause, mut last) = (FIRST_PAUSE, LAST_PAUSE);
     while !tie.life.is_gone() {
         // Not all programs of a dead manager in one moment.
         let jitter = pause / 16 * (std::process::id() % 16);
         thread::park_timeout(pause + jitter);
-        pause = (pause * 2).min(LAST_PAUSE);
+        pause = (pause * 2).min(last);
         if tie.life.is_gone() {
             break;
         }
@@ -53,11 +55,20 @@ pub(super) fn until_taken_in(tie: &Tie) -> bool {
                 // Another version or another user's: neither changes.
                 tie.life.end();
             }
-            // Nobody there yet, or no room, or one that ends just now.
-            Err(_) => {}
+            // No time or no room, nobody there yet, or one that ends just now.
+            Err(error) => last = longest_pause(&error),
         }
     }
     false
+}
+
+/// The longest pause after such a failure.
+fn longest_pause(error: &ConnectError) -> Duration {
+    match error {
+        ConnectError::Silent { .. } => LAST_PAUSE_WHILE_BUSY,
+        ConnectError::Refused { refused, .. } if refused.code == RefusedCode::Full => LAST_PAUSE_WHILE_BUSY,
+        _ => LAST_PAUSE,
+    }
 }
 
 /// What the program holds, in the order of its virtual processors.
@@ -113,4 +124,22 @@ fn take(tie: &Tie, new: Registration, stated: u32) -> bool {
         tie.ring();
     }
     true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::Refused;
+
+    #[test]
+    fn the_pause_grows_longer_while_a_manager_has_no_time_or_no_room() {
+        let path = std::path::PathBuf::from("/m");
+        let refused =
+            |code| ConnectError::Refused { path: path.clone(), refused: Refused { code, reason: String::new() } };
+        let silent = ConnectError::Silent { path: path.clone(), timeout: ANSWER };
+        let source = platform::SysError::new("connect", nix::errno::Errno::ECONNREFUSED as i32);
+        let nobody = ConnectError::Unreachable { path: path.clone(), source };
+        assert_eq!([&silent, &refused(RefusedCode::Full)].map(longest_pause), [LAST_PAUSE_WHILE_BUSY; 2]);
+        assert_eq!([&nobody, &refused(RefusedCode::System)].map(longest_pause), [LAST_PAUSE; 2]);
+    }
 }
