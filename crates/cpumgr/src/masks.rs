@@ -45,6 +45,9 @@ pub(crate) struct Attached {
     pub(crate) fence: String,
     /// Each thread's number, its mask before, and the one that it was given.
     pub(crate) threads: Vec<(i32, String, String)>,
+    /// Masks that it gave before those (older managers did not write them).
+    #[serde(default)]
+    pub(crate) former: Vec<String>,
 }
 
 /// The longest file: 512 processes of a thousand threads each, on a thousand processors, need less.
@@ -124,6 +127,7 @@ impl Attached {
         let before = match self.threads.iter().find(|(own, _, _)| *own == tid.0) {
             Some((_, before, now)) if now == mask => before,
             None if self.threads.iter().any(|(_, _, now)| now == mask) => &self.fence,
+            None if self.former.iter().any(|former| former == mask) => &self.fence,
             _ => return None,
         };
         CpuSet::parse_list(before).ok().filter(|before| !before.is_empty())
@@ -139,7 +143,15 @@ mod tests {
 
     fn attached() -> Attached {
         let threads = vec![(7, "0-3".to_owned(), "1".to_owned()), (8, "2-3".to_owned(), "1-2".to_owned())];
-        Attached { pid: i32::MAX, start: 1, owner: Some(0), by_itself: true, fence: "0-5".into(), threads }
+        Attached {
+            pid: i32::MAX,
+            start: 1,
+            owner: Some(0),
+            by_itself: true,
+            fence: "0-5".into(),
+            threads,
+            former: vec!["4".into()],
+        }
     }
 
     #[test]
@@ -148,6 +160,7 @@ mod tests {
         let before = |tid, mask| attached().before(Tid(tid), mask);
         assert_eq!((before(7, "1"), before(8, "1-2"), before(9, "1-2")), (set("0-3"), set("2-3"), set("0-5")));
         assert_eq!((before(7, "0-1"), before(9, "0")), (None, None), "its own choice");
+        assert_eq!((before(9, "4"), before(7, "4")), (set("0-5"), None), "made by one that was not moved yet");
     }
 
     #[test]

@@ -83,6 +83,8 @@ pub(super) struct Attached {
     max: u32,
     count: u32,
     bound: BTreeMap<i32, Bound>,
+    /// Masks that it gave before its processors changed last: a thread that is made by one that is not moved yet has such a one.
+    former: Vec<CpuSet>,
     cpus: CpuSet,
     /// Those who were looked at since its processors changed, until all were.
     seen: Option<BTreeSet<i32>>,
@@ -145,6 +147,7 @@ impl Attached {
             threads,
             fence,
             bound: BTreeMap::new(),
+            former: Vec::new(),
             cpus: CpuSet::new(),
             seen: Some(BTreeSet::new()),
             counted: 0,
@@ -162,6 +165,12 @@ impl Attached {
     /// Its processors are these now.
     fn move_to(&mut self, cpus: CpuSet) {
         if self.cpus != cpus {
+            if self.seen.is_none() {
+                self.former.clear();
+            }
+            // Not all were moved the last time: some have older ones still.
+            self.former = self.given();
+            self.unwritten = true;
             self.cpus = cpus;
             self.seen = Some(BTreeSet::new());
         }
@@ -184,6 +193,17 @@ impl Attached {
         all
     }
 
+    /// Masks that were given and may be inherited; few: what its processors were, and what of them single threads allow.
+    fn given(&self) -> Vec<CpuSet> {
+        let mut given = self.former.clone();
+        for bound in self.bound.values() {
+            if !given.contains(&bound.now) {
+                given.push(bound.now.clone());
+            }
+        }
+        given
+    }
+
     fn bind_all(&mut self, kernel: &dyn Kernel, seen: &mut BTreeSet<i32>) -> SysResult<bool> {
         let tids = self.threads.list(MAX_THREADS)?;
         self.count = u32::try_from(tids.len()).unwrap_or(u32::MAX).max(1);
@@ -192,13 +212,7 @@ impl Attached {
         if self.elsewhere {
             return Ok(true);
         }
-        // Few: what its processors were, and what of them single threads allow.
-        let mut given: Vec<CpuSet> = Vec::new();
-        for bound in self.bound.values() {
-            if !given.contains(&bound.now) {
-                given.push(bound.now.clone());
-            }
-        }
+        let given = self.given();
         let mut budget = BUDGET;
         for tid in tids {
             if seen.contains(&tid.0) {
@@ -274,20 +288,16 @@ impl Attached {
             by_itself: self.by_itself,
             fence: self.fence.to_string(),
             threads: self.bound.iter().map(thread).collect(),
+            former: self.former.iter().map(CpuSet::to_string).collect(),
         }
     }
 
     /// Gives every thread back what it had.
     fn restore(&mut self, kernel: &dyn Kernel) {
         let fence = self.fence.clone();
+        let given = self.given();
         let bound = std::mem::take(&mut self.bound);
-        let mut given: Vec<&CpuSet> = Vec::new();
-        for it in bound.values() {
-            if !given.contains(&&it.now) {
-                given.push(&it.now);
-            }
-        }
-        let was_ours = |mask: &CpuSet| given.contains(&mask);
+        let was_ours = |mask: &CpuSet| given.contains(mask);
         // A second look, for threads that were made during the first.
         for _ in 0..2 {
             for tid in self.threads.list(usize::MAX).unwrap_or_default() {
@@ -562,3 +572,6 @@ impl Server {
         self.attached.iter().filter(|(serial, _)| self.may_see(by, **serial)).filter_map(status).collect()
     }
 }
+
+#[cfg(test)]
+mod tests;
