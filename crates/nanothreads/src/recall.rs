@@ -17,11 +17,10 @@
 //! I1  A caller is in its part, or helps. So the master does not pass step 4 while somebody calls, nor while somebody helps.
 //! I2  Of each slave's number there is one thread at work: the virtual processor takes an offer only when it has arrived.
 //!
-//!     A: the master writes line 1 of 39, and the last one much later.
-//!     B: slave 1 begins, and calls slave 39, whose line is empty: without R6 and R7 that one would help until the region is over,
-//!        which its own part would keep it from being.
-//!     C: slave 39 has looked at its line (nothing), and stands still; A writes it, B offers; C looks at the offers. The caller
-//!        had seen the line written, and C sees that by the offer: it looks at its line once more.
+//! - A: the master writes line 1 of 39, and the last one much later. B: slave 1 begins, and calls slave 39, whose line is empty:
+//!   without R6 and R7 that one would help until the region is over, which its own part would keep it from being.
+//! - A: slave 39 has looked at its line (nothing), and stands still; B: the master writes it, and somebody calls; A looks at the
+//!   offers. The caller had seen the line written, and A sees that by the offer: it looks at its line once more.
 //!
 //! I3  Calls are kept until the `Recall` is dropped: threads that are not of the team may still look at whom they would wake.
 //!     There are as many as regions in which somebody called.
