@@ -265,6 +265,11 @@ fn check(server: &Server, world: &World, now: u64) {
     }
 }
 
+/// A player that rests, asleep, has been woken and has not run since: it will go on.
+fn somebody_was_woken(world: &World) -> bool {
+    lock(&world.views).values().any(|view| *lock(&view.sleeps) && !view.up().vps[1].park.is_parked())
+}
+
 /// The scheduler's thread.
 fn scheduler(world: &World, mut server: Server, masks: &Masks) {
     let mut now = server.started;
@@ -272,7 +277,7 @@ fn scheduler(world: &World, mut server: Server, masks: &Masks) {
     while rest < REST {
         let seen = world.happened.now();
         // First who rests, then what they did before that.
-        let all_rest = *lock(&world.at_rest) == PLAYERS;
+        let all_rest = *lock(&world.at_rest) == PLAYERS && !somebody_was_woken(world);
         let events = server.reactor.poll().unwrap();
         if events.is_empty() {
             match server.next_deadline() {

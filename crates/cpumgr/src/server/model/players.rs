@@ -102,10 +102,11 @@ fn sleep(world: &World, view: &View) {
         }
         world.passes.wait(seen);
     }
+    // In this order: until it is counted as at work it is known to have been woken.
+    world.rests(false);
     *lock(&view.sleeps) = false;
     park.cancel();
     state(VpState::Running);
-    world.rests(false);
 }
 
 /// Who asks, and changes things.
