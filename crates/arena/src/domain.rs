@@ -224,9 +224,10 @@ pub fn pass(members: &[Member], own: usize, cpu: CpuId) -> Option<usize> {
 }
 
 mod mapped {
+    use platform::lock::Mutex;
     use std::os::fd::{AsFd, OwnedFd};
     use std::path::Path;
-    use std::sync::{Mutex, MutexGuard, PoisonError};
+    use std::sync::{MutexGuard, PoisonError};
     use std::time::Duration;
 
     use platform::SysResult;

@@ -6,9 +6,10 @@
 
 use crate::statistics::{SIZES, Statistics};
 use platform::clock::Ticks;
+use platform::lock::Mutex;
 use platform::sync::CachePadded;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{MutexGuard, PoisonError};
 
 /// A number that one thread changes and others read.
 #[derive(Debug, Default)]

@@ -17,6 +17,7 @@ use crate::source::{Origin, Source};
 use crate::vp::{self, Vp};
 use platform::affinity::{self, CpuSet};
 use platform::aside::Aside;
+use platform::lock::{Mutex, Once};
 use platform::message::say;
 use platform::pthread::EndOfThread;
 use platform::sync::CachePadded;
@@ -27,7 +28,7 @@ use std::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU64, AtomicUsize,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError};
 
 /// See the module head. On lines of its own: all threads that fork or wait read it, and what the allocator would put beside
 /// it somebody may be writing.
@@ -37,9 +38,9 @@ pub(crate) struct Engine {
     is_childs: bool,
     /// See [`local::end_of_thread`].
     end_of_thread: Option<EndOfThread>,
-    config: OnceLock<Config>,
+    config: Once<Config>,
     /// Leaked, for forked children go on with the one that the program set.
-    sizer: OnceLock<Source>,
+    sizer: Once<Source>,
     /// Virtual processors without a master.
     unused: Mutex<Vec<&'static Vp>>,
     /// All virtual processors, whoever reserved them.
@@ -53,12 +54,12 @@ pub(crate) struct Engine {
     /// Sum of what the outermost masters could use.
     wanted: AtomicUsize,
     /// The affinity mask that the program was started with.
-    mask: OnceLock<CpuSet>,
-    processors: OnceLock<usize>,
+    mask: Once<CpuSet>,
+    processors: Once<usize>,
     /// The machine, and the places of the program's processors in it, where they differ; looked up at first use, and leaked:
     /// forked children go on with them.
-    machine: OnceLock<Option<&'static Topology>>,
-    places: OnceLock<Option<&'static nearness::Map>>,
+    machine: Once<Option<&'static Topology>>,
+    places: Once<Option<&'static nearness::Map>>,
     /// See [`Engine::changing_seats`].
     seats: Mutex<()>,
     load: Load,
@@ -176,18 +177,18 @@ impl Engine {
         Self {
             is_childs,
             end_of_thread,
-            config: OnceLock::new(),
-            sizer: OnceLock::new(),
+            config: Once::new(),
+            sizer: Once::new(),
             unused: Mutex::new(Vec::new()),
             all: Mutex::new(Vec::new()),
             created: AtomicUsize::new(0),
             masters: AtomicUsize::new(0),
             shares: CachePadded::new(Shares::new()),
             wanted: AtomicUsize::new(0),
-            mask: OnceLock::new(),
-            processors: OnceLock::new(),
-            machine: OnceLock::new(),
-            places: OnceLock::new(),
+            mask: Once::new(),
+            processors: Once::new(),
+            machine: Once::new(),
+            places: Once::new(),
             seats: Mutex::new(()),
             load: Load::default(),
             counters: Blocks::default(),

@@ -56,7 +56,7 @@ use arena::layout::VpState;
 use help::Help;
 use platform::affinity::{CpuId, CpuSet, Tid};
 use platform::clock::{Ticks, monotonic_ns};
-use std::sync::Mutex;
+use platform::lock::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 

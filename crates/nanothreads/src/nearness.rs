@@ -17,9 +17,9 @@ use crate::engine_state::engine;
 use crate::placement::Home;
 use crate::vp::Vp;
 use platform::affinity::{CpuId, CpuSet, current_cpu};
+use platform::lock::Once;
 use platform::topology::Topology;
 use std::iter;
-use std::sync::OnceLock;
 
 /// What a processor shares with others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,7 +110,7 @@ pub(crate) struct Nearness {
     /// Empty: the numbers decide.
     places: Vec<Option<Place>>,
     /// Of each member, when it has looked once.
-    orders: Vec<OnceLock<Box<[u32]>>>,
+    orders: Vec<Once<Box<[u32]>>>,
 }
 
 impl Nearness {
@@ -128,7 +128,7 @@ impl Nearness {
         self.places = places.collect();
         self.orders.clear();
         if self.places.iter().any(|place| *place != self.places[0]) {
-            self.orders.resize_with(self.places.len(), OnceLock::new);
+            self.orders.resize_with(self.places.len(), Once::new);
         }
     }
 

@@ -32,6 +32,7 @@ use crate::patience;
 use crate::region;
 use crate::supply::Supply;
 use crate::team::{self, Concurrency, Member};
+use platform::lock::{Mutex, Once};
 use platform::sync::CachePadded;
 use std::any::Any;
 use std::cell::Cell;
@@ -39,8 +40,8 @@ use std::fmt;
 use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any, resume_unwind};
+use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// Why a team could not be had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -316,7 +317,7 @@ struct Meeting {
     handed: Mutex<Option<Box<dyn Any + Send>>>,
     /// A member ended its body because such a single had panicked.
     is_single_missed: AtomicBool,
-    turns: OnceLock<Turns>,
+    turns: Once<Turns>,
 }
 
 /// The panic of who waits for a single that panicked elsewhere.
@@ -331,7 +332,7 @@ impl Meeting {
             singles: CachePadded::new(AtomicUsize::new(0)),
             handed: Mutex::new(None),
             is_single_missed: AtomicBool::new(false),
-            turns: OnceLock::new(),
+            turns: Once::new(),
         }
     }
 

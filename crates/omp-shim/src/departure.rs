@@ -17,13 +17,13 @@
 use nanothreads::engine;
 use platform::affinity::current_tid;
 use platform::file;
+use platform::lock::Once;
 use platform::pthread::{EndOfThread, Pthread, set_name};
 use std::ffi::c_void;
 use std::io::ErrorKind;
 use std::mem::MaybeUninit;
 use std::path::{Path, PathBuf};
 use std::ptr;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -37,7 +37,7 @@ const PAUSES: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(1
 
 /// The calling thread has come to OpenMP: its end will be looked at. Cost: some 10 ns.
 pub(crate) fn expect() {
-    static KEY: OnceLock<Option<EndOfThread>> = OnceLock::new();
+    static KEY: Once<Option<EndOfThread>> = Once::new();
     // Without a key left in the process nobody looks.
     if let Some(key) = KEY.get_or_init(|| EndOfThread::new(leave).ok()) {
         // SAFETY: - `leave` does not look at the word.

@@ -10,15 +10,16 @@ use crate::schedule::{Kind, Schedule};
 use nanothreads::engine;
 use nanothreads::engine::Waiting;
 use platform::affinity;
+use platform::lock::{Mutex, Once};
 use std::fmt::Write as _;
 use std::io::Write as _;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::PoisonError;
 
 /// affinity-format-var when nothing else is said.
 const FORMAT: &str = "level %L thread %i affinity %A";
 
 fn format_variable() -> &'static Mutex<String> {
-    static VARIABLE: OnceLock<Mutex<String>> = OnceLock::new();
+    static VARIABLE: Once<Mutex<String>> = Once::new();
     VARIABLE.get_or_init(|| {
         let given = settings().environment.affinity_format.clone();
         Mutex::new(given.unwrap_or_else(|| FORMAT.to_owned()))

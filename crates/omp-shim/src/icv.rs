@@ -6,7 +6,7 @@ use crate::message;
 use crate::places::Fence;
 use crate::schedule::Schedule;
 use nanothreads::engine::{self, Config};
-use std::sync::OnceLock;
+use platform::lock::Once;
 
 /// Active levels that we support.
 pub(crate) const SUPPORTED_LEVELS: u32 = 255;
@@ -46,7 +46,7 @@ pub(crate) struct Settings {
     pub(crate) host: Host,
 }
 
-static SETTINGS: OnceLock<Settings> = OnceLock::new();
+static SETTINGS: Once<Settings> = Once::new();
 
 /// The settings of the process. The first call (when the library is loaded) reads the environment and says what is
 /// wrong with it.

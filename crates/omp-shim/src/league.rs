@@ -7,8 +7,8 @@ use crate::icv::{NO_LIMIT, settings};
 use crate::message;
 use crate::root;
 use crate::team::Body;
+use platform::lock::Once;
 use std::ffi::c_void;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 /// nteams-var and teams-thread-limit-var: of the device, not of a task. 0 = not set.
@@ -19,7 +19,7 @@ struct Limits {
 }
 
 fn limits() -> &'static Limits {
-    static LIMITS: OnceLock<Limits> = OnceLock::new();
+    static LIMITS: Once<Limits> = Once::new();
     LIMITS.get_or_init(|| {
         let env = &settings().environment;
         Limits { teams: AtomicU32::new(env.num_teams), threads: AtomicU32::new(env.teams_thread_limit) }

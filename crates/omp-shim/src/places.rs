@@ -12,9 +12,9 @@ use crate::icv::settings;
 use crate::message;
 use platform::affinity::{self, CpuId, CpuSet, Tid};
 use platform::cgroup::{Limits, usable_processors};
+use platform::lock::Once;
 use platform::topology::{Cpu, Topology};
 use std::ops::Range;
-use std::sync::OnceLock;
 
 /// A parsed `OMP_PLACES`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -110,7 +110,7 @@ impl Request {
 
 /// The places of the process; empty when threads are not bound.
 pub(crate) fn list() -> &'static [CpuSet] {
-    static LIST: OnceLock<Vec<CpuSet>> = OnceLock::new();
+    static LIST: Once<Vec<CpuSet>> = Once::new();
     LIST.get_or_init(|| match &settings().fence {
         Some(fence) => fence.places.clone(),
         None => make(&settings().environment),

@@ -20,7 +20,7 @@ pub fn or<T>(call: &'static str, outcome: SysResult<T>) -> SysResult<T> {
 
 #[cfg(feature = "faults")]
 mod wanted {
-    use std::sync::OnceLock;
+    use crate::lock::Once;
     use std::sync::atomic::{AtomicU64, Ordering};
 
     struct Fault {
@@ -37,7 +37,7 @@ mod wanted {
 
     /// The number with which this call fails, if it is its turn.
     pub(super) fn strike(call: &str) -> Option<i32> {
-        static FAULT: OnceLock<Option<Fault>> = OnceLock::new();
+        static FAULT: Once<Option<Fault>> = Once::new();
         let fault = FAULT.get_or_init(|| std::env::var("NANOS_FAULT").ok().and_then(|text| parse(&text)));
         let fault = fault.as_ref().filter(|fault| fault.call == call)?;
         // ORDERING: Relaxed - a counter of its own; whichever thread counts to zero fails.

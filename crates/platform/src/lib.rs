@@ -18,6 +18,7 @@ pub mod file;
 pub mod futex;
 pub mod guise;
 pub mod load;
+pub mod lock;
 pub mod mask;
 pub mod membarrier;
 pub mod message;

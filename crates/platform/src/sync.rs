@@ -9,7 +9,10 @@ pub mod weakened;
 #[cfg(loom)]
 pub use loom::sync::{Arc, Mutex, MutexGuard};
 #[cfg(not(loom))]
-pub use std::sync::{Arc, Mutex, MutexGuard};
+pub use {
+    crate::lock::Mutex,
+    std::sync::{Arc, MutexGuard},
+};
 
 /// Atomic types and fences.
 pub mod atomic {

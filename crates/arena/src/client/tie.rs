@@ -1,8 +1,9 @@
 //! What ties a program to its manager: areas, descriptors, and what has to be said again to the next manager.
 
+use platform::lock::{Mutex, Once};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError};
 
 use platform::affinity::Tid;
 use platform::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -43,9 +44,9 @@ pub(super) struct Tie {
     slot: AtomicU64,
     registrations: AtomicU32,
     /// What the watcher calls when the manager is gone or silent.
-    pub(super) on_loss: OnceLock<fn()>,
+    pub(super) on_loss: Once<fn()>,
     /// What it calls when another manager took the program in.
-    pub(super) on_return: OnceLock<fn()>,
+    pub(super) on_return: Once<fn()>,
     /// It is to be called again.
     again: AtomicBool,
 }
@@ -64,8 +65,8 @@ impl Tie {
             link: Mutex::new(Arc::new(descriptors)),
             slot: AtomicU64::new(slot),
             registrations: AtomicU32::new(1),
-            on_loss: OnceLock::new(),
-            on_return: OnceLock::new(),
+            on_loss: Once::new(),
+            on_return: Once::new(),
             again: AtomicBool::new(false),
         }
     }

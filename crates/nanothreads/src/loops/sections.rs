@@ -2,8 +2,9 @@
 
 use crate::groups::divide;
 use crate::team::Concurrency;
+use platform::lock::Mutex;
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
+use std::sync::PoisonError;
 
 /// Work of one section, until it is taken.
 type Section<'a> = Mutex<Option<Box<dyn FnOnce() + Send + 'a>>>;

@@ -40,12 +40,13 @@ use arena::client::{Client, ConnectError};
 use arena::domain::Domain;
 use platform::affinity::{CpuId, CpuSet};
 use platform::clock::Ticks;
+use platform::lock::{Mutex, Once};
 use platform::message::say;
+use std::sync::PoisonError;
 use std::sync::atomic::{
     AtomicBool, AtomicU32,
     Ordering::{Acquire, Relaxed, Release},
 };
-use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 /// How long a manager may take to let the program into its domain.
@@ -58,7 +59,7 @@ const BY_MANAGER: &str = "processors are passed on by the manager only";
 #[derive(Debug)]
 pub(super) struct Desk {
     pub(super) client: Client,
-    air: OnceLock<Air>,
+    air: Once<Air>,
 }
 
 #[derive(Debug)]
@@ -142,7 +143,7 @@ impl Held {
 
 impl Desk {
     pub(super) fn new(client: Client) -> Self {
-        Self { client, air: OnceLock::new() }
+        Self { client, air: Once::new() }
     }
 
     /// The client has joined `domain` under its registration with that number. The first one counts.

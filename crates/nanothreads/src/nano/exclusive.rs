@@ -13,8 +13,9 @@
 //! lock hands it from the one that queued it to the one that leaves.
 
 use crate::nano::descriptor::NanoPtr;
+use platform::lock::Mutex;
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{MutexGuard, PoisonError};
 
 /// See the module head.
 #[derive(Debug, Default)]

@@ -6,10 +6,11 @@
 //! # Who touches what
 //! [`Shelf`]: its member's thread. [`Store`]: anybody, under its lock, once for [`BATCH`] tasks.
 
+use platform::lock::Mutex;
 use std::cell::Cell;
 use std::mem::MaybeUninit;
 use std::ptr;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{MutexGuard, PoisonError};
 
 /// Places that move together.
 const BATCH: usize = 64;

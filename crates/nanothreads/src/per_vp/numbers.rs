@@ -5,10 +5,11 @@
 //! belongs to them is as they left it (D13). So the count goes on in the child, while the list, whose lock another thread
 //! may hold when the process forks, is the engine's, and begins anew.
 
+use platform::lock::Mutex;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{MutexGuard, PoisonError};
 
 /// Numbers given so far, in this process and in those that it was forked from.
 static NEXT: AtomicUsize = AtomicUsize::new(0);

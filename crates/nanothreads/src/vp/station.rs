@@ -9,6 +9,7 @@ use crate::engine_state::engine;
 use crate::following::{Following, Helped};
 use crate::placement::Home;
 use platform::affinity::{self, CpuId, CpuSet, Tid};
+use platform::lock::Mutex;
 use platform::mask::Mask;
 use platform::pthread::Pthread;
 use std::io;
@@ -16,7 +17,7 @@ use std::sync::atomic::{
     AtomicI32, AtomicU32, AtomicUsize,
     Ordering::{Acquire, Relaxed, Release},
 };
-use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{MutexGuard, PoisonError, TryLockError};
 use std::thread::JoinHandle;
 
 /// No processor.

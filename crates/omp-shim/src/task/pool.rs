@@ -11,10 +11,11 @@
 //! # Who touches what
 //! [`Shelf`]: its member's thread. [`Store`]: anybody, under its lock.
 
+use platform::lock::Mutex;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::cell::Cell;
 use std::ptr;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{MutexGuard, PoisonError};
 
 /// Bytes of a block: a task with a few arguments. Larger tasks have memory of their own.
 const SIZE: usize = 256;

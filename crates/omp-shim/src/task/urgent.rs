@@ -2,9 +2,10 @@
 //! `OMP_MAX_TASK_PRIORITY` have any; the others pay one load of a word that nobody writes.
 
 use super::Explicit;
+use platform::lock::Mutex;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{MutexGuard, PoisonError};
 
 /// See the module head.
 #[derive(Default)]

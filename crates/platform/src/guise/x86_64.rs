@@ -1,9 +1,9 @@
 //! The registers of an x86-64, and changing them.
 
+use crate::lock::Once;
 use std::arch::{asm, naked_asm, x86_64::__cpuid_count};
 use std::ffi::c_void;
 use std::mem::offset_of;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// Bytes of a thread's stack, below where it stands when it lends its guise, that stay its own.
@@ -313,7 +313,7 @@ struct Process {
 }
 
 fn process() -> &'static Process {
-    static PROCESS: OnceLock<Process> = OnceLock::new();
+    static PROCESS: Once<Process> = Once::new();
     PROCESS.get_or_init(|| {
         let names = Names::read();
         // SAFETY: - the C library's own words, which it wrote before the program began.

@@ -5,13 +5,14 @@
 
 use crate::nano::descriptor::NanoPtr;
 use crossbeam_deque::{Injector, Steal};
+use platform::lock::Mutex;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::sync::PoisonError;
 use std::sync::atomic::{
     AtomicI64,
     Ordering::{Acquire, Release},
 };
-use std::sync::{Mutex, PoisonError};
 
 /// `top` of an empty queue: below any priority.
 const NOTHING: i64 = i64::MIN;
