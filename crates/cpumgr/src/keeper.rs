@@ -2,7 +2,8 @@
 //!
 //! # Invariants
 //! - K1 A copy that was not written is replaced by the next one; the last one is written at the end.
-//! - K2 Copies are written [`PAUSE`] apart: programs that come and go by the thousand cost a few writes.
+//! - K2 Copies are written [`PAUSE`] apart, and twice as far each time while there is another one whenever a pause ends, up to
+//!   [`LONGEST`]: programs that come and go by the thousand cost a few writes.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Write};
@@ -17,6 +18,8 @@ use platform::{SysError, SysResult};
 
 /// The time between two writes.
 const PAUSE: Duration = Duration::from_millis(20);
+/// The time between two writes of what changes all the time.
+const LONGEST: Duration = Duration::from_millis(320);
 
 #[derive(Debug)]
 struct Desk<T> {
@@ -81,6 +84,7 @@ fn change<T>(shared: &Shared<T>, change: impl FnOnce(&mut Desk<T>)) {
 
 fn write_all<T>(shared: &Shared<T>, write: impl Fn(&T)) {
     let (desk, changed) = &**shared;
+    let mut pause = PAUSE;
     loop {
         let copy = {
             let desk = desk.lock().unwrap_or_else(PoisonError::into_inner);
@@ -92,7 +96,9 @@ fn write_all<T>(shared: &Shared<T>, write: impl Fn(&T)) {
         write(&copy);
         // K2; the end does not wait for it.
         let desk = desk.lock().unwrap_or_else(PoisonError::into_inner);
-        drop(changed.wait_timeout_while(desk, PAUSE, |desk| !desk.ends));
+        let paused = changed.wait_timeout_while(desk, pause, |desk| !desk.ends);
+        let (desk, _) = paused.unwrap_or_else(PoisonError::into_inner);
+        pause = if desk.next.is_some() { (2 * pause).min(LONGEST) } else { PAUSE };
     }
 }
 

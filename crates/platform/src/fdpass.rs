@@ -23,8 +23,11 @@ use crate::process::wait_readable;
 /// The most descriptors that one message carries.
 pub const MAX_DESCRIPTORS: usize = 16;
 
-/// Connections that wait for [`accept`]; the kernel lowers it to `net.core.somaxconn`.
+/// Connections that wait for [`accept`] where one user may connect; the kernel lowers it to `net.core.somaxconn`.
 const BACKLOG: i32 = 4096;
+/// The same where others may, too. The queue is one for all users: what floods it keeps others waiting for as long as it takes
+/// to empty it.
+const SHARED_BACKLOG: i32 = 256;
 
 /// Listens at `path`, which gets exactly `mode`. A socket file that a dead listener left there is replaced; of two
 /// processes that do so at the same moment the first one loses its name, so servers that may start twice take a lock
@@ -50,7 +53,8 @@ pub fn listen(path: &Path, mode: u32) -> SysResult<OwnedFd> {
     let mode = nix::sys::stat::Mode::from_bits_truncate(mode);
     let follow = nix::sys::stat::FchmodatFlags::FollowSymlink;
     named("chmod", nix::sys::stat::fchmodat(nix::fcntl::AT_FDCWD, path, mode, follow))?;
-    let backlog = named("listen", Backlog::new(BACKLOG))?;
+    let room = if mode.bits() & 0o077 == 0 { BACKLOG } else { SHARED_BACKLOG };
+    let backlog = named("listen", Backlog::new(room))?;
     named("listen", socket::listen(&listener, backlog))?;
     Ok(listener)
 }

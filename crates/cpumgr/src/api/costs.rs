@@ -26,9 +26,9 @@ use crate::allowance::{Allowances, Rate};
 pub(super) const CONNECTION: u64 = 4;
 /// What is no message.
 pub(super) const NONSENSE: u64 = 2;
-/// A point in 1.3 ms: measured with its accept, wakes and system calls a point is more than its 20 us, and a flood costs some
+/// A point in 2.2 ms: measured with its accept, wakes and system calls a point is twice its 20 us or more, and a flood costs some
 /// four hundredths of a processor. Three hundred programs that `cpumgr run` starts at once are within the burst.
-pub(super) const OTHERS: Rate = Rate { burst: 12_000, unit_ns: 1_333_000 };
+pub(super) const OTHERS: Rate = Rate { burst: 12_000, unit_ns: 2_200_000 };
 /// A fifth of one.
 pub(super) const OWN: Rate = Rate { burst: 24_000, unit_ns: 100_000 };
 /// Users whose turns are kept in mind before those that nobody waits for are forgotten.
@@ -38,7 +38,7 @@ const MANY: usize = 32;
 pub(super) fn of_message(message: &ToManager) -> u64 {
     match message {
         // Areas, a decision, their end.
-        ToManager::Register(_) => 20,
+        ToManager::Register(_) => 26,
         ToManager::Control(Control::Attach { .. } | Control::Detach { .. }) => 10,
         ToManager::Control(_) | ToManager::Announce { .. } | ToManager::Submit { .. } => 5,
         ToManager::Status | ToManager::Queue | ToManager::Join => 2,
@@ -66,6 +66,12 @@ impl Costs {
     /// User `uid` owes nothing.
     pub(super) fn is_free(&self, uid: u32) -> bool {
         self.allowances.borrow().is_free(uid, (self.clock)())
+    }
+
+    /// How long user `uid` owes.
+    pub(super) fn free_in(&self, uid: u32) -> Duration {
+        let now = (self.clock)();
+        Duration::from_nanos(self.allowances.borrow().free_at(uid, now) - now)
     }
 
     /// The account of user `uid`.
@@ -101,12 +107,11 @@ impl Account {
     pub(super) async fn turn(&self) -> MutexGuard<'_, ()> {
         let turn = self.turn.lock().await;
         loop {
-            let now = (self.costs.clock)();
-            let free = self.costs.allowances.borrow().free_at(self.uid, now);
-            if free <= now {
+            let owed = self.costs.free_in(self.uid);
+            if owed.is_zero() {
                 return turn;
             }
-            sleep(Duration::from_nanos(free - now)).await;
+            sleep(owed).await;
         }
     }
 }
@@ -144,10 +149,10 @@ mod tests {
     #[test]
     fn floods_cost_their_rate_and_delay_nobody_else() {
         let messages = [
-            (ToManager::Status, 126),
-            (ToManager::Announce { attach: true }, 84),
-            (ToManager::Submit { request: 1, label: String::new(), attach: true }, 84),
-            (ToManager::Control(Control::Attach { pid: 1 }), 54),
+            (ToManager::Status, 76),
+            (ToManager::Announce { attach: true }, 51),
+            (ToManager::Submit { request: 1, label: String::new(), attach: true }, 51),
+            (ToManager::Control(Control::Attach { pid: 1 }), 33),
         ];
         for (what, most) in messages {
             let costs = Costs::new(7, || NOW.get());
@@ -164,7 +169,7 @@ mod tests {
     #[test]
     fn three_hundred_programs_that_start_at_once_are_within_the_burst() {
         let costs = Costs::new(7, || NOW.get());
-        let register = 20;
+        let register = 26;
         for _ in 0..300 {
             assert!(costs.is_free(9));
             costs.charge(9, 2 * CONNECTION + of_message(&ToManager::Announce { attach: true }) + register);

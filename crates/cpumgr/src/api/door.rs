@@ -13,10 +13,11 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 use std::time::Duration;
 
+use nix::errno::Errno;
 use platform::process::{self, PeerProcess};
 use platform::{SysError, SysResult, fdpass};
 use tokio::runtime::Runtime;
@@ -38,8 +39,15 @@ pub(crate) const MAX_WAITING: usize = 1024;
 const SILENT: Duration = Duration::from_secs(1);
 /// How long newcomers wait when there is no room.
 const ROOM_PAUSE: Duration = Duration::from_millis(2);
-/// After so many connections that nobody has room for there is such a pause, too.
-const FLOOD: u32 = 8;
+/// The longest wait for a user that owes to have paid.
+const DEBT_PAUSE: Duration = Duration::from_millis(20);
+/// Connections that are taken at once.
+const BATCH: usize = 8;
+/// After so many connections of users that owe, no more are taken for a [`FLOOD_PAUSE`]: some 800 a second cost two
+/// hundredths of a processor, and empty the listener's queue (256 connections where users share it) in a third of a second.
+const FLOOD: usize = 8;
+/// See there.
+const FLOOD_PAUSE: Duration = Duration::from_millis(10);
 /// How long no connections are taken when descriptors are used up.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -105,6 +113,11 @@ struct Lines<T> {
 impl<T> Lines<T> {
     fn new() -> Self {
         Self { lines: BTreeMap::new(), last: u32::MAX }
+    }
+
+    /// Users with a line.
+    fn users(&self) -> impl Iterator<Item = u32> + '_ {
+        self.lines.keys().copied()
     }
 
     fn len(&self) -> usize {
@@ -176,7 +189,7 @@ async fn serve(
     let others = Others::default();
     let costs = Costs::new(doorman.owner, costs::clock);
     let mut lines = Lines::new();
-    let mut turned_away = 0;
+    let mut flood = 0;
     let share = if doorman.public { SHARE } else { MAX_OTHERS };
     loop {
         while let Some(one) = lines.next(|uid| costs.is_free(uid) && others.has_room(uid, share)) {
@@ -190,21 +203,17 @@ async fn serve(
         tokio::select! {
             ready = listener.readable(), if may_wait => {
                 let mut ready = ready?;
-                match fdpass::accept(&listener) {
-                    Ok(socket) => match process::peer_credentials(&socket) {
-                        Ok(peer) => {
-                            let one = (socket, !costs.is_free(peer.uid));
-                            turned_away += u32::from(lines.push(peer.uid, one).is_some());
-                            if turned_away == FLOOD {
-                                // Taking connections and letting them go is all that would be done.
-                                turned_away = 0;
-                                sleep(ROOM_PAUSE).await;
-                            }
+                match take(&listener, &costs, &mut lines) {
+                    Ok(Taken { owing, are_all }) => {
+                        if are_all {
+                            ready.clear_ready();
                         }
-                        Err(error) => tracing::debug!(%error, "a connection was not taken"),
-                    },
-                    Err(error) if error.is(nix::errno::Errno::EAGAIN as i32) => ready.clear_ready(),
-                    Err(error) if error.is(nix::errno::Errno::ECONNABORTED as i32) => {}
+                        flood += owing;
+                        if flood >= FLOOD {
+                            flood = 0;
+                            sleep(FLOOD_PAUSE).await;
+                        }
+                    }
                     Err(error) => {
                         // Descriptors or memory are used up: the connection stays in the queue, and asking again at
                         // once would be a busy loop.
@@ -213,18 +222,58 @@ async fn serve(
                     }
                 }
             }
-            () = sleep(ROOM_PAUSE), if lines.len() > 0 => {}
+            () = sleep(until_next(&lines, &costs)), if lines.len() > 0 => {}
             // Those who have ended leave the set.
             Some(_) = clients.join_next() => {}
         }
     }
 }
 
+/// What [`take`] found.
+struct Taken {
+    /// Connections of users that owe.
+    owing: usize,
+    /// There are no more.
+    are_all: bool,
+}
+
+/// Step 1, and 3: at most [`BATCH`] connections. Each has with it whether its user owed.
+///
+/// # Errors
+/// Of `accept4`, those of single connections apart.
+fn take(listener: impl AsFd, costs: &Costs, lines: &mut Lines<(OwnedFd, bool)>) -> SysResult<Taken> {
+    let mut owing = 0;
+    for _ in 0..BATCH {
+        let socket = match fdpass::accept(&listener) {
+            Ok(socket) => socket,
+            Err(error) if error.is(Errno::EAGAIN as i32) => return Ok(Taken { owing, are_all: true }),
+            Err(error) if error.is(Errno::ECONNABORTED as i32) => continue,
+            Err(error) => return Err(error),
+        };
+        match process::peer_credentials(&socket) {
+            Ok(peer) => {
+                let owes = !costs.is_free(peer.uid);
+                owing += usize::from(owes);
+                // Whoever has to go for it is disconnected.
+                drop(lines.push(peer.uid, (socket, owes)));
+            }
+            Err(error) => tracing::debug!(%error, "a connection was not taken"),
+        }
+    }
+    Ok(Taken { owing, are_all: false })
+}
+
+/// How long nobody in `lines` can come in: until the first user has paid, or until there may be room.
+fn until_next<T>(lines: &Lines<T>, costs: &Costs) -> Duration {
+    let soonest = lines.users().map(|uid| costs.free_in(uid)).min().unwrap_or_default();
+    soonest.clamp(ROOM_PAUSE, DEBT_PAUSE)
+}
+
 /// Who came while its user `owed`, and hung up before its turn, is not served, and costs nothing more. (Who hung up while the
 /// manager was stopped is: it may have announced itself.)
 fn still_there(socket: &OwnedFd, owed: bool) -> SysResult<()> {
     match owed && process::is_hung_up(socket)? {
-        true => Err(SysError::new("accept", nix::errno::Errno::ECONNABORTED as i32)),
+        true => Err(SysError::new("accept", Errno::ECONNABORTED as i32)),
         false => Ok(()),
     }
 }
