@@ -73,12 +73,15 @@ mod tests {
 
     #[test]
     fn time_that_this_process_runs_is_its_own_and_that_of_a_processor() {
-        let (before, machine) = (ran(current_pid()).unwrap(), busy().unwrap());
+        let busy = || busy().unwrap().iter().map(|(_, busy)| busy).sum::<u64>();
+        let (before, machine) = (ran(current_pid()).unwrap(), busy());
         while ran(current_pid()).unwrap() < before + 60_000_000 {
             std::hint::spin_loop();
         }
-        let sum = |all: &[(CpuId, u64)]| all.iter().map(|(_, busy)| busy).sum::<u64>();
-        assert!(sum(&busy().unwrap()) > sum(&machine));
+        // The kernel counts ticks: an emulated processor misses some.
+        while busy() <= machine {
+            assert!(ran(current_pid()).unwrap() < before + 3_000_000_000, "a processor that computes is busy");
+        }
     }
 
     #[test]

@@ -220,14 +220,15 @@ fn connecting_to_nobody_says_why() {
 fn a_listener_that_accepts_nobody_does_not_hold_clients_for_ever() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("busy.sock");
-    let _listener = listen(&path, 0o600).unwrap();
+    // A queue that users share is short: the clients' descriptors are this process's here.
+    let _listener = listen(&path, 0o666).unwrap();
     let mut waiting = Vec::new();
     let error = loop {
         match connect(&path, Duration::from_millis(2)) {
             Ok(client) => waiting.push(client),
             Err(error) => break error,
         }
-        assert!(waiting.len() < 5000, "the queue has an end");
+        assert!(waiting.len() < 500, "the queue has an end");
     };
     assert_eq!(error.to_string(), "connect: Connection timed out (ETIMEDOUT)");
 }
