@@ -1,78 +1,60 @@
-//! The dependency rule between the crates of this workspace, and its check over `cargo metadata`.
+//! Which crate uses which, and which module of a crate uses which: `cargo xtask graph`.
+//!
+//! # Protocol
+//! 1. `crates` checks the dependencies between crates against its table.
+//! 2. `tree` and `source` read the library and the programs of each crate; tests, benches and
+//!    examples are no part of it, nor is what a shipped build lacks (`cfg`).
+//! 3. `resolve` follows each path to the file that defines what it names.
+//! 4. `circles` finds the files that all reach each other. A circle of up to [`SMALL`] files is
+//!    fine. A crate whose largest is larger today has that size in `graph/ceilings.toml`: it may
+//!    not grow, and when it got smaller the number there follows (`--update`).
+//! 5. `direction` checks the order of modules, where a crate's head states one.
 //!
 //! # Not here
-//! Dependencies on crates of the registry: those are reviewed where they stand, in the root `Cargo.toml`.
+//! A crate's circles other than its largest are shown, and not limited.
 
-use std::collections::BTreeSet;
+mod cfg;
+mod circles;
+mod crates;
+mod direction;
+mod resolve;
+mod source;
+mod tree;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use serde::Deserialize;
 
-/// Who may use whom, and why; a crate that has no row is refused, so that a new one states its place first.
-const RULES: &[Rule] = &[
-    Rule { package: "nanothreads-platform", may_use: &[], reason: "platform is the leaf: it uses nothing of ours" },
-    Rule {
-        package: "nanothreads-arena",
-        may_use: &["nanothreads-platform"],
-        reason: "arena is the protocol alone: it uses platform",
-    },
-    Rule { package: "nanothreads-policies", may_use: &[], reason: "policies are pure: they use nothing of ours" },
-    Rule {
-        package: "nanothreads",
-        may_use: &["nanothreads-platform", "nanothreads-arena"],
-        reason: "the engine uses platform and arena; sizers and observers come in through its traits",
-    },
-    Rule {
-        package: "nanothreads-orx",
-        may_use: &["nanothreads"],
-        reason: "a companion crate knows the engine's public API alone",
-    },
-    Rule {
-        package: "nanothreads-rayon",
-        may_use: &["nanothreads"],
-        reason: "a companion crate knows the engine's public API alone",
-    },
-    Rule {
-        package: "cpumgr",
-        may_use: &["nanothreads-platform", "nanothreads-arena", "nanothreads-policies"],
-        reason: "the manager never runs on the engine that it manages",
-    },
-    Rule {
-        package: "nanothreads-asat",
-        may_use: &["nanothreads-platform", "nanothreads"],
-        reason: "asat implements the engine's TeamSizer on platform",
-    },
-    Rule {
-        package: "nanothreads-upm",
-        may_use: &["nanothreads-platform", "nanothreads-arena", "nanothreads"],
-        reason: "upm implements the engine's LoopObserver on platform and arena",
-    },
-    Rule {
-        package: "omp-shim",
-        may_use: &["nanothreads-platform", "nanothreads-arena", "nanothreads", "nanothreads-asat", "nanothreads-upm"],
-        reason: "omp-shim uses every library but cpumgr and policies",
-    },
-    Rule { package: "xtask", may_use: &[], reason: "xtask must build when the workspace does not" },
-    Rule {
-        package: "nanos",
-        may_use: &[
-            "nanothreads-platform",
-            "nanothreads-arena",
-            "nanothreads-policies",
-            "nanothreads",
-            "nanothreads-orx",
-            "nanothreads-rayon",
-            "nanothreads-asat",
-            "nanothreads-upm",
-        ],
-        reason: "benches and examples use the libraries; nothing uses cpumgr, omp-shim or xtask",
-    },
-];
+use crate::ratchet::{Counts, Ratchet};
+use crate::setup::Workspace;
+use resolve::Edge;
+use tree::Tree;
 
-struct Rule {
-    package: &'static str,
-    may_use: &'static [&'static str],
-    reason: &'static str,
+/// The largest circle that needs no line among the ceilings.
+const SMALL: u64 = 4;
+
+const CEILINGS: &str = "xtask/src/graph/ceilings.toml";
+const CEILINGS_HEAD: &str = "# The largest circle of files that use each other, for each crate where it has more than four.\n\
+    # After it became smaller: `cargo xtask graph --update`. It may not grow.\n";
+const TABLE: &str = "circles";
+
+/// What to show, and whether to write the ceilings.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Prints every edge between the files of one crate, and checks nothing.
+    #[arg(long, value_name = "CRATE", conflicts_with_all = ["circles", "update"])]
+    edges: Option<String>,
+    /// Prints every circle of more than four files of one crate with its edges, and checks nothing.
+    #[arg(long, value_name = "CRATE", conflicts_with = "update")]
+    circles: Option<String>,
+    /// Lowers the ceilings to the circles of today.
+    #[arg(long)]
+    update: bool,
+    /// With --update: raises them, too.
+    #[arg(long, requires = "update")]
+    force: bool,
 }
 
 #[derive(Deserialize)]
@@ -83,140 +65,196 @@ struct Metadata {
 #[derive(Deserialize)]
 struct Package {
     name: String,
-    dependencies: Vec<Dependency>,
+    targets: Vec<Target>,
 }
 
 #[derive(Deserialize)]
-struct Dependency {
+struct Target {
     name: String,
-    /// `null` for a normal dependency, else "dev" or "build".
-    kind: Option<String>,
+    kind: Vec<String>,
+    src_path: PathBuf,
 }
 
-/// What the graph looks like when the rule holds.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Summary {
-    crates: usize,
-    edges: usize,
-}
-
-impl std::fmt::Display for Summary {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} crates, {} dependencies between them, all allowed", self.crates, self.edges)
+impl Target {
+    fn is(&self, kinds: &[&str]) -> bool {
+        self.kind.iter().any(|kind| kinds.contains(&kind.as_str()))
     }
 }
 
-/// Checks one document of `cargo metadata --no-deps`; every forbidden edge and every crate without a rule is named.
-pub(crate) fn check(document: &str) -> anyhow::Result<Summary> {
-    let metadata: Metadata = serde_json::from_str(document).context("cannot read the output of `cargo metadata`")?;
-    let members: BTreeSet<&str> = metadata.packages.iter().map(|package| package.name.as_str()).collect();
-    let mut edges = 0;
-    let mut faults = Vec::new();
-    for package in &metadata.packages {
-        let Some(rule) = RULES.iter().find(|rule| rule.package == package.name) else {
-            faults.push(format!("{}: no rule says what it may use; add its row to xtask/src/graph.rs", package.name));
-            continue;
-        };
-        for dependency in package.dependencies.iter().filter(|dependency| members.contains(dependency.name.as_str())) {
-            edges += 1;
-            if !rule.may_use.contains(&dependency.name.as_str()) {
-                let kind = dependency.kind.as_ref().map_or(String::new(), |kind| format!(" ({kind} dependency)"));
-                faults.push(format!("{} -> {}{kind}: forbidden, for {}", package.name, dependency.name, rule.reason));
-            }
+/// The files of a crate and what they use of each other.
+struct House {
+    name: String,
+    tree: Tree,
+    edges: Vec<Edge>,
+    /// Sets of files that all reach each other, the largest first.
+    circles: Vec<Vec<usize>>,
+}
+
+/// Does what was asked for.
+pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()> {
+    if let Some(name) = &options.edges {
+        let house = named(workspace, name)?;
+        for edge in &house.edges {
+            println!("{}", house.line(edge));
+        }
+        return Ok(());
+    }
+    if let Some(name) = &options.circles {
+        print!("{}", named(workspace, name)?.report());
+        return Ok(());
+    }
+    if options.update {
+        let houses = houses(workspace)?;
+        let refused = ceilings(workspace)?.update(&sizes(&houses), options.force)?;
+        for change in &refused {
+            println!("{}: {} files in its largest circle, not more than {}", change.key, change.found, change.allowed);
+        }
+        if !refused.is_empty() {
+            bail!("{CEILINGS} may only be lowered; --force raises it");
         }
     }
-    if faults.is_empty() {
-        Ok(Summary { crates: members.len(), edges })
-    } else {
-        bail!("the dependency rule is broken:\n  {}", faults.join("\n  "))
+    check(workspace)
+}
+
+/// Checks crates and modules; prints one line for each crate.
+pub(crate) fn check(workspace: &Workspace) -> anyhow::Result<()> {
+    println!("{}", crates::check(&workspace.metadata)?);
+    let houses = houses(workspace)?;
+    let ceilings = ceilings(workspace)?;
+    let mut faults = Vec::new();
+    for house in &houses {
+        let mut is_ordered = false;
+        for root in 0..house.tree.roots.len() {
+            let (states_order, found) = direction::faults(&house.tree, &house.edges, root);
+            is_ordered |= states_order;
+            faults.extend(found);
+        }
+        let order = if is_ordered { "ordered" } else { "no order stated" };
+        println!("{}, at most {}; {order}", house.summary(), ceilings.allowed(TABLE, &house.name));
+    }
+    for change in ceilings.changes(&sizes(&houses)) {
+        let (name, found, allowed) = (&change.key, change.found, change.allowed);
+        if change.grew() {
+            let report = houses.iter().find(|house| house.name == *name).map(House::report).unwrap_or_default();
+            faults.push(format!("{name}: a circle of {found} files, and at most {allowed} are allowed\n{report}"));
+        } else {
+            let remedy = "lower the ceiling with `cargo xtask graph --update`";
+            faults.push(format!("{name}: its largest circle has {found} files now instead of {allowed}: {remedy}"));
+        }
+    }
+    if !faults.is_empty() {
+        bail!("{} faults between modules:\n  {}", faults.len(), faults.join("\n  "));
+    }
+    Ok(())
+}
+
+fn ceilings(workspace: &Workspace) -> anyhow::Result<Ratchet> {
+    Ratchet::read(&workspace.root.join(CEILINGS), CEILINGS_HEAD, SMALL)
+}
+
+/// The largest circle of each crate.
+fn sizes(houses: &[House]) -> Counts {
+    let sizes = houses.iter().map(|house| (house.name.clone(), house.circles.first().map_or(0, Vec::len) as u64));
+    BTreeMap::from([(TABLE.to_owned(), sizes.collect())])
+}
+
+fn packages(workspace: &Workspace) -> anyhow::Result<Vec<Package>> {
+    let metadata: Metadata =
+        serde_json::from_str(&workspace.metadata).context("cannot read the output of `cargo metadata`")?;
+    Ok(metadata.packages)
+}
+
+fn houses(workspace: &Workspace) -> anyhow::Result<Vec<House>> {
+    let packages = packages(workspace)?;
+    std::thread::scope(|scope| {
+        let read = |package| scope.spawn(move || House::read(&workspace.root, package));
+        let readers: Vec<_> = packages.iter().map(read).collect();
+        let ended = |fault| std::panic::resume_unwind(fault);
+        readers.into_iter().map(|reader| reader.join().unwrap_or_else(ended)).collect()
+    })
+}
+
+fn named(workspace: &Workspace, name: &str) -> anyhow::Result<House> {
+    let packages = packages(workspace)?;
+    let Some(package) = packages.iter().find(|package| package.name == name) else {
+        let names: Vec<&str> = packages.iter().map(|package| package.name.as_str()).collect();
+        bail!("no crate `{name}` in the workspace; it has {}", names.join(", "));
+    };
+    House::read(&workspace.root, package)
+}
+
+impl House {
+    fn read(root: &Path, package: &Package) -> anyhow::Result<House> {
+        let libraries = package
+            .targets
+            .iter()
+            .filter(|target| target.is(&["lib", "rlib", "dylib", "cdylib", "staticlib", "proc-macro"]));
+        let programs = package.targets.iter().filter(|target| target.is(&["bin"]));
+        let libraries = libraries.map(|target| (target, Some(target.name.replace('-', "_"))));
+        let roots = libraries.chain(programs.map(|target| (target, None)));
+        let roots = roots.map(|(target, library)| (target.src_path.as_path(), library));
+        let mut house = House::of(&package.name, roots).with_context(|| format!("crate {}", package.name))?;
+        for file in &mut house.tree.files {
+            if let Ok(below) = file.strip_prefix(root) {
+                *file = below.to_owned();
+            }
+        }
+        Ok(house)
+    }
+
+    fn of<'a>(name: &str, roots: impl Iterator<Item = (&'a Path, Option<String>)>) -> anyhow::Result<House> {
+        let mut tree = Tree::default();
+        for (file, library) in roots {
+            tree.add(file, library)?;
+        }
+        let edges = resolve::edges(&tree);
+        let pairs: BTreeSet<(usize, usize)> =
+            edges.iter().map(|edge| (tree.modules[edge.from].file, tree.modules[edge.to].file)).collect();
+        let circles = circles::circles(tree.files.len(), &pairs);
+        Ok(House { name: name.to_owned(), tree, edges, circles })
+    }
+
+    fn summary(&self) -> String {
+        let files = self.tree.files.len();
+        let pairs: BTreeSet<_> = self.edges.iter().map(|edge| self.files(edge)).collect();
+        let largest = self.circles.first().map_or(0, Vec::len);
+        format!("{}: {files} files, {} edges, largest circle {largest}", self.name, pairs.len())
+    }
+
+    fn files(&self, edge: &Edge) -> (usize, usize) {
+        (self.tree.modules[edge.from].file, self.tree.modules[edge.to].file)
+    }
+
+    /// An edge as a compiler would name a place.
+    fn line(&self, edge: &Edge) -> String {
+        let (from, to) = (self.tree.file_of(edge.from).display(), self.tree.file_of(edge.to).display());
+        format!("{from}:{} uses {} ({to})", edge.line, edge.item)
+    }
+
+    /// Every circle of more than four files: its files, and for each of its edges the first use.
+    fn report(&self) -> String {
+        let mut lines = Vec::new();
+        for circle in self.circles.iter().filter(|circle| circle.len() as u64 > SMALL) {
+            let mut inside: BTreeMap<(usize, usize), Vec<&Edge>> = BTreeMap::new();
+            for edge in &self.edges {
+                let (from, to) = self.files(edge);
+                if circle.contains(&from) && circle.contains(&to) {
+                    inside.entry((from, to)).or_default().push(edge);
+                }
+            }
+            lines.push(format!("{}: {} files in a circle, {} edges:", self.name, circle.len(), inside.len()));
+            lines.extend(circle.iter().map(|file| format!("    {}", self.tree.files[*file].display())));
+            for uses in inside.values() {
+                let more = match uses.len() {
+                    1 => String::new(),
+                    number => format!(", and {} more", number - 1),
+                };
+                lines.push(format!("  {}{more}", self.line(uses[0])));
+            }
+        }
+        lines.iter().map(|line| format!("{line}\n")).collect()
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A dependency: the package's name and its kind.
-    type Edge<'a> = (&'a str, Option<&'a str>);
-
-    fn document(packages: &[(&str, &[Edge])]) -> String {
-        let packages: Vec<_> = packages
-            .iter()
-            .map(|(name, dependencies)| {
-                let dependencies: Vec<_> = dependencies
-                    .iter()
-                    .map(|(name, kind)| serde_json::json!({"name": name, "kind": kind, "req": "*"}))
-                    .collect();
-                serde_json::json!({"name": name, "version": "0.1.0", "dependencies": dependencies})
-            })
-            .collect();
-        serde_json::json!({"packages": packages, "version": 1}).to_string()
-    }
-
-    #[test]
-    fn allowed_edges_and_registry_crates_pass() {
-        let text = document(&[
-            ("nanothreads-platform", &[("libc", None)]),
-            ("nanothreads-arena", &[("nanothreads-platform", None), ("serde", None)]),
-            ("nanothreads", &[("nanothreads-platform", None), ("nanothreads-arena", None)]),
-        ]);
-        assert_eq!(check(&text).unwrap(), Summary { crates: 3, edges: 3 });
-    }
-
-    #[test]
-    fn a_planted_edge_is_named_with_its_rule() {
-        let text = document(&[("cpumgr", &[("nanothreads", None)]), ("nanothreads", &[])]);
-        let message = check(&text).unwrap_err().to_string();
-        assert!(message.contains("cpumgr -> nanothreads:"), "{message}");
-        assert!(message.contains("never runs on the engine that it manages"), "{message}");
-    }
-
-    #[test]
-    fn test_dependencies_obey_the_rule_too() {
-        let text = document(&[("nanothreads-policies", &[("cpumgr", Some("dev"))]), ("cpumgr", &[])]);
-        let message = check(&text).unwrap_err().to_string();
-        assert!(message.contains("nanothreads-policies -> cpumgr (dev dependency)"), "{message}");
-    }
-
-    #[test]
-    fn nothing_may_use_the_programs() {
-        for user in RULES {
-            for program in ["cpumgr", "omp-shim", "xtask", "nanos"] {
-                let edge: &[Edge] = &[(program, None)];
-                let text = document(&[(user.package, edge), (program, &[])]);
-                assert!(check(&text).is_err(), "{} -> {program} passed", user.package);
-            }
-        }
-    }
-
-    #[test]
-    fn xtask_uses_no_crate_of_the_workspace() {
-        for rule in RULES.iter().filter(|rule| rule.package != "xtask") {
-            let edge: &[Edge] = &[(rule.package, None)];
-            let text = document(&[("xtask", edge), (rule.package, &[])]);
-            assert!(check(&text).is_err(), "xtask -> {} passed", rule.package);
-        }
-    }
-
-    #[test]
-    fn a_crate_without_a_rule_is_refused() {
-        let message = check(&document(&[("newcomer", &[])])).unwrap_err().to_string();
-        assert!(message.contains("newcomer: no rule"), "{message}");
-    }
-
-    #[test]
-    fn every_fault_is_reported_at_once() {
-        let text = document(&[
-            ("nanothreads-policies", &[("nanothreads-platform", None)]),
-            ("nanothreads-platform", &[("nanothreads-policies", None)]),
-        ]);
-        let message = check(&text).unwrap_err().to_string();
-        assert_eq!(message.matches("forbidden").count(), 2, "{message}");
-    }
-
-    #[test]
-    fn a_document_of_another_shape_is_an_error() {
-        assert!(check("{}").is_err());
-        assert!(check("not json").is_err());
-    }
-}
+mod tests;

@@ -9,6 +9,7 @@ mod graph;
 mod hwloc;
 mod package;
 mod peers;
+mod ratchet;
 mod real;
 mod reproduce;
 mod san;
@@ -36,10 +37,10 @@ enum Task {
     Demo(demo::Options),
     /// Runs all timed benches (about 11 minutes of a quiet machine) and writes one closing table.
     Bench(bench::Options),
-    /// Runs every check: format, lints, tests, documentation, dependency rule, models, OpenMP programs.
+    /// Runs every check: format, modules, lints, tests, documentation, models, programs.
     Test(test::Options),
-    /// Checks which crate of the workspace uses which against the rule.
-    Graph,
+    /// Checks which crate uses which, and which module of a crate uses which.
+    Graph(graph::Options),
     /// Runs gcc's OpenMP test suites on the drop-in library, where the harness is at hand.
     Conformance(conformance::Options),
     /// Runs the engine's tests under ThreadSanitizer and AddressSanitizer, after each was seen to report planted faults.
@@ -66,10 +67,7 @@ fn main() -> anyhow::Result<()> {
         Task::Demo(options) => demo::run(&workspace, &options),
         Task::Bench(options) => bench::run(&workspace, &options),
         Task::Test(options) => test::run(&workspace, &options),
-        Task::Graph => {
-            println!("graph: {}", graph::check(&workspace.metadata)?);
-            Ok(())
-        }
+        Task::Graph(options) => graph::run(&workspace, &options),
         Task::Real(options) => real::run(&workspace, &options),
         Task::Conformance(options) => conformance::run(&workspace, &options).map(drop),
         Task::San(options) => san::run(&workspace, &options).map(drop),
