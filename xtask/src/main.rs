@@ -18,6 +18,7 @@ mod shim;
 mod skips;
 mod test;
 mod vm;
+mod words;
 
 use clap::{Parser, Subcommand};
 
@@ -37,10 +38,12 @@ enum Task {
     Demo(demo::Options),
     /// Runs all timed benches (about 11 minutes of a quiet machine) and writes one closing table.
     Bench(bench::Options),
-    /// Runs every check: format, modules, lints, tests, documentation, models, programs.
+    /// Runs every check: format, words, modules, lints, tests, documentation, models, programs.
     Test(test::Options),
     /// Checks which crate uses which, and which module of a crate uses which.
     Graph(graph::Options),
+    /// Checks the words and the line lengths of comments and documents.
+    Words(words::Options),
     /// Runs gcc's OpenMP test suites on the drop-in library, where the harness is at hand.
     Conformance(conformance::Options),
     /// Runs the engine's tests under ThreadSanitizer and AddressSanitizer, after each was seen to report planted faults.
@@ -68,6 +71,7 @@ fn main() -> anyhow::Result<()> {
         Task::Bench(options) => bench::run(&workspace, &options),
         Task::Test(options) => test::run(&workspace, &options),
         Task::Graph(options) => graph::run(&workspace, &options),
+        Task::Words(options) => words::run(&workspace, &options),
         Task::Real(options) => real::run(&workspace, &options),
         Task::Conformance(options) => conformance::run(&workspace, &options).map(drop),
         Task::San(options) => san::run(&workspace, &options).map(drop),

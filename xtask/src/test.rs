@@ -16,7 +16,7 @@ use crate::setup::{Compiler, Workspace, clean_environment, must_succeed, shown};
 use crate::shim::{self, Form};
 use crate::skips::{self, Skips};
 use crate::vm::{self, Guest};
-use crate::{artifact, conformance, flip, graph, package};
+use crate::{artifact, conformance, flip, graph, package, words};
 
 /// Enough for every kind of region and wait, and short even when four threads share one processor.
 const SMALL_WORK: [&str; 2] = ["--work", "4"];
@@ -111,6 +111,7 @@ impl Lane {
 /// Cheap checks first; the drop-in library before the tests that load it.
 const LANES: &[Lane] = &[
     usual("format", |stage| one(&mut stage.workspace.cargo(["fmt", "--all", "--check"]))),
+    usual("words", |stage| words::check(stage.workspace).map(|()| Count::ONE)),
     usual("graph", |stage| graph::check(stage.workspace).map(|()| Count::ONE)),
     usual("lints", |stage| {
         one(&mut stage.workspace.cargo(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))
