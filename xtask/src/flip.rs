@@ -29,7 +29,7 @@ const SMALL_WORK: [&str; 2] = ["--work", "16"];
 const TESTS: [(&str, &[(&str, &str)]); 18] = [
     ("regions", &[]),
     ("errno", &[]),
-    ("stand_in", &[("NANOS_STAND_IN", "on")]),
+    ("one_processor", &[]),
     ("loops", &[]),
     ("synchronisation", &[]),
     ("tails", &[("OMP_CANCELLATION", "true")]),

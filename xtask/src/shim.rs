@@ -67,12 +67,11 @@ pub(crate) fn run(workspace: &Workspace, form: Form) -> anyhow::Result<PathBuf> 
     Ok(folder)
 }
 
-/// Links the shared library with the version nodes of the map, both versions of the lock functions, and the calls that start
-/// programs and threads, or are about the calling thread alone.
+/// Links the shared library with the version nodes of the map, both versions of the lock
+/// functions, and the calls that start programs and threads.
 fn shared(archive: &Path, abi: &Path, private: &Path, library: &Path) -> anyhow::Result<()> {
     let (locks, front) = (abi.join("versioned_locks.s"), abi.join("front.s"));
-    let renames = renames(&locks, &["versioned"], "nanos_new_")?
-        + &renames(&front, &["exec", "spawn", "personal"], "nanos_own_")?;
+    let renames = renames(&locks, &["versioned"], "nanos_new_")? + &renames(&front, &["exec", "spawn"], "nanos_own_")?;
     let (list, renamed) = (private.join("renames"), private.join("renamed.a"));
     std::fs::write(&list, renames).with_context(|| format!("cannot write {}", list.display()))?;
     must_succeed(tool("objcopy").arg("--redefine-syms").arg(&list).arg(archive).arg(&renamed))?;

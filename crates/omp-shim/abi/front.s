@@ -1,5 +1,5 @@
-# Calls of the C library that start programs and threads, or are about the calling thread alone, in front of those: see
-# src/abi/front.rs. Only for the shared library.
+# Calls of the C library that start programs and threads, in front of those: see src/abi/front.rs.
+# Only for the shared library.
 # They stand in no version node, like those of a library that has none: so programs that ask for the C library's version of
 # them take these. The numbers are places in the table of what they go on to.
 # This library itself calls nanos_own_*, to which its references are renamed in a copy of the archive before the link: they
@@ -18,7 +18,6 @@
 	.hidden	nanos_needs_unbound
 	.hidden	nanos_find_next
 	.hidden	nanos_find_own
-	.hidden	nanos_before_personal
 
 	.macro push_one register
 	pushq	\register
@@ -89,13 +88,6 @@
 	end	front_\name, \number
 	.endm
 
-	.macro personal name, number
-	both	\name, \number
-	begin	front_\name
-	keeping_arguments nanos_before_personal, \number
-	end	front_\name, \number
-	.endm
-
 	exec	execve, 0
 	exec	execv, 1
 	exec	execvp, 2
@@ -109,34 +101,3 @@
 	spawn	system, 10
 	spawn	popen, 11
 	spawn	pthread_create, 12
-	personal	sigprocmask, 13
-	personal	pthread_sigmask, 14
-	personal	sigwait, 15
-	personal	sigwaitinfo, 16
-	personal	sigtimedwait, 17
-	personal	sigsuspend, 18
-	personal	sigaltstack, 19
-	personal	setuid, 20
-	personal	setgid, 21
-	personal	seteuid, 22
-	personal	setegid, 23
-	personal	setreuid, 24
-	personal	setregid, 25
-	personal	setresuid, 26
-	personal	setresgid, 27
-	personal	setgroups, 28
-	personal	setfsuid, 29
-	personal	setfsgid, 30
-	personal	sched_setaffinity, 31
-	personal	sched_setscheduler, 32
-	personal	sched_setparam, 33
-	personal	setpriority, 34
-	personal	prctl, 35
-	personal	unshare, 36
-	personal	setns, 37
-	personal	nice, 38
-	personal	pthread_setname_np, 39
-	personal	initgroups, 40
-	personal	personality, 41
-	personal	pthread_kill, 42
-	personal	pthread_sigqueue, 43

@@ -7,9 +7,8 @@ use crate::league;
 use crate::places;
 use crate::query;
 use crate::schedule::{Kind, Schedule};
-use nanothreads::engine;
 use nanothreads::engine::Waiting;
-use platform::affinity;
+use platform::affinity::{self, current_tid};
 use platform::lock::{Mutex, Once};
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -77,7 +76,7 @@ fn value(frame: &Frame, field: char) -> String {
         'a' => query::ancestor(frame, query::int(team.level()) - 1).to_string(),
         'H' => host(),
         'P' => std::process::id().to_string(),
-        'i' => engine::thread().0.to_string(),
+        'i' => current_tid().0.to_string(),
         'A' => affinity::affinity(None).map_or_else(|error| format!("({error})"), |mask| mask.to_string()),
         _ => "undefined".to_owned(),
     }
@@ -191,14 +190,13 @@ fn standard_rows() -> Vec<(&'static str, String)> {
     ]
 }
 
-fn our_rows() -> [(&'static str, String); 6] {
+fn our_rows() -> [(&'static str, String); 5] {
     let env = &settings().environment;
     [
         ("GOMP_CPU_AFFINITY", env.cpu_affinity.clone().unwrap_or_default()),
         ("GOMP_STACKSIZE", env.stack_size.unwrap_or(0).to_string()),
         ("GOMP_SPINCOUNT", env.spin_count.map_or_else(String::new, |count| count.to_string())),
         ("NANOS_ADAPT", format!("{:?}", env.adapt).to_ascii_lowercase()),
-        ("NANOS_STAND_IN", if engine::stands_in() { "on" } else { "off" }.to_owned()),
         ("NANOS_CPUMGR", std::env::var("NANOS_CPUMGR").unwrap_or_default()),
     ]
 }

@@ -85,9 +85,6 @@ pub(crate) struct Environment {
     pub(crate) target_offload: Offload,
     pub(crate) spin_count: Option<u64>,
     pub(crate) adapt: Adapt,
-    /// A master may take the part of a member that waits for its processor. Only where the user says so:
-    /// what asks the kernel about the calling thread otherwise than through the C library would find the master.
-    pub(crate) stand_in: bool,
 }
 
 /// What `OMP_TARGET_OFFLOAD` asks for. There is never a device.
@@ -171,7 +168,6 @@ impl Environment {
             target_offload: r.read("OMP_TARGET_OFFLOAD", offload).unwrap_or(Offload::Default),
             spin_count: r.read("GOMP_SPINCOUNT", parse::spin_count),
             adapt: r.read("NANOS_ADAPT", adapt).unwrap_or(Adapt::Default),
-            stand_in: r.read("NANOS_STAND_IN", on_or_off).unwrap_or(false),
         };
         (environment, reader.complaints)
     }
@@ -273,14 +269,6 @@ fn offload(text: &str) -> Result<Offload, Fault> {
     }
 }
 
-fn on_or_off(text: &str) -> Result<bool, Fault> {
-    match text.to_ascii_lowercase().as_str() {
-        "on" => Ok(true),
-        "off" => Ok(false),
-        _ => Err(Fault { wanted: "on or off" }),
-    }
-}
-
 fn adapt(text: &str) -> Result<Adapt, Fault> {
     match text.to_ascii_lowercase().as_str() {
         "off" => Ok(Adapt::Off),
@@ -306,7 +294,6 @@ mod tests {
         assert_eq!(environment.schedule, Schedule::DEFAULT);
         assert_eq!(environment.dynamic, None);
         assert_eq!(environment.adapt, Adapt::Default);
-        assert!(!environment.stand_in);
         assert!(!environment.binds());
     }
 
@@ -321,11 +308,9 @@ mod tests {
             ("OMP_PROC_BIND", "spread,Close, master"),
             ("OMP_CANCELLATION", "TRUE"),
             ("NANOS_ADAPT", "OFF"),
-            ("NANOS_STAND_IN", "On"),
             ("OMP_ALLOCATOR", "OMP_HIGH_BW_MEM_ALLOC"),
         ]);
         assert_eq!(complaints, Vec::<String>::new());
-        assert!(environment.stand_in);
         assert_eq!(environment.num_threads, [4, 3, 2]);
         assert_eq!(environment.schedule, Schedule { kind: Kind::Guided, chunk: 7, monotonic: true });
         assert_eq!(environment.dynamic, Some(true));

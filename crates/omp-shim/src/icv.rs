@@ -65,7 +65,6 @@ pub(crate) fn settings() -> &'static Settings {
             bind: environment.binds(),
             // A copy without an engine of its own looks for no manager.
             adapt: environment.adapt != Adapt::Off && matches!(host, Host::Own),
-            stand_in: environment.stand_in,
             library: "libgomp",
             ..Config::default()
         });

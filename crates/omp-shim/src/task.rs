@@ -284,9 +284,6 @@ fn submit(frame: &Frame, task: &Explicit, dependences: &[Dependence]) {
             team.call_back(help);
         }
         team.stir();
-        if frame.id != 0 {
-            engine::on_own_thread();
-        }
     }
 }
 

@@ -1,5 +1,5 @@
-//! Calls of the C library's names, in front of the C library (`abi/front.s`): those by which programs and threads are started
-//! ([`starters`]), and those that are about the calling thread alone ([`personal`]).
+//! Calls by which programs and threads are started, under the C library's names and in front of it
+//! (`abi/front.s`, [`starters`]).
 //!
 //! The shared library stands there in programs that are linked with it, which name it first, and in others into which
 //! `cpumgr run` preloads it. What the next library has under these names is looked up when this one is loaded, not at the first
@@ -14,7 +14,6 @@
 //! - A library that is loaded late, by `dlopen`, is behind the C library. Calls that the C library added late
 //!   (`execveat`, `pidfd_spawn`, `thrd_create`) are left alone: programs look whether they are there.
 
-mod personal;
 mod starters;
 
 use std::ffi::{CStr, c_void};
@@ -22,7 +21,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 
 /// In the order of the numbers in `abi/front.s`.
-const NAMES: [&CStr; 44] = [
+const NAMES: [&CStr; 13] = [
     c"execve",
     c"execv",
     c"execvp",
@@ -36,40 +35,7 @@ const NAMES: [&CStr; 44] = [
     c"system",
     c"popen",
     c"pthread_create",
-    c"sigprocmask",
-    c"pthread_sigmask",
-    c"sigwait",
-    c"sigwaitinfo",
-    c"sigtimedwait",
-    c"sigsuspend",
-    c"sigaltstack",
-    c"setuid",
-    c"setgid",
-    c"seteuid",
-    c"setegid",
-    c"setreuid",
-    c"setregid",
-    c"setresuid",
-    c"setresgid",
-    c"setgroups",
-    c"setfsuid",
-    c"setfsgid",
-    c"sched_setaffinity",
-    c"sched_setscheduler",
-    c"sched_setparam",
-    c"setpriority",
-    c"prctl",
-    c"unshare",
-    c"setns",
-    c"nice",
-    c"pthread_setname_np",
-    c"initgroups",
-    c"personality",
-    c"pthread_kill",
-    c"pthread_sigqueue",
 ];
-/// The first of those behind which a signal goes to a thread of the caller's choice.
-const PTHREAD_KILL: usize = number(c"pthread_kill");
 
 /// The number of `name`. Only for constants: a name that is not in the table does not compile.
 const fn number(name: &CStr) -> usize {

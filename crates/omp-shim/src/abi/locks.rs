@@ -6,7 +6,7 @@
 use crate::frame;
 use crate::lock::{NestLock, OldNestLock, SimpleLock};
 use crate::message;
-use nanothreads::engine;
+use platform::affinity::current_tid;
 use std::ffi::{c_int, c_void};
 use std::ptr;
 
@@ -18,7 +18,7 @@ fn task<R>(lock: &NestLock, enter: fn(&NestLock, usize) -> R) -> R {
 
 /// The same for an owner that is a thread.
 fn thread<R>(lock: &OldNestLock, enter: fn(&OldNestLock, i32) -> R) -> R {
-    enter(lock, engine::thread().0)
+    enter(lock, current_tid().0)
 }
 
 macro_rules! simple_locks {

@@ -1,13 +1,10 @@
 /* Two threads on one processor take turns, in as few switches of the kernel as barriers allow: who comes first runs to the
    barrier at which it has to wait for the other one, and who then comes to that one later passes it and runs on to the next. The
    region ends on the thread that began it, so there and back for each two barriers, and once more: the end counts as one. A barrier
-   right before the end is none: nothing stands between the two. Where one runs the other one's parts in its stead there are none at
-   all. */
+   right before the end is none: nothing stands between the two. */
 #define _GNU_SOURCE
 #include "one_processor.h"
 #include <omp.h>
-#include <string.h>
-#include <sys/auxv.h>
 #include <sys/resource.h>
 
 #define ROUNDS 20
@@ -51,20 +48,11 @@ static long fewest(void (*const bodies[])(int), int barriers) {
   return fewest;
 }
 
-static int stands_in(void) {
-  const char *wish = getenv("NANOS_STAND_IN");
-#if defined __x86_64__
-  return wish && !strcmp(wish, "on") && (getauxval(AT_HWCAP2) & 2);
-#else
-  return (void)wish, 0;
-#endif
-}
-
 int main(void) {
   keep_to_one_processor();
   for (int kind = 0; kind < 2; kind++)
     for (int barriers = 0; barriers <= 4; barriers++) {
-      int regions = ROUNDS * BODIES, each = stands_in() ? 0 : 2 * (barriers / 2 + 1);
+      int regions = ROUNDS * BODIES, each = 2 * (barriers / 2 + 1);
       long found = fewest(kind == 0 ? plain : tailed, barriers);
       /* A turn with somebody else now and then. */
       if (found > regions * each + regions / 10) {
