@@ -24,7 +24,6 @@ pub mod pair;
 use crate::local::{Local, local};
 use crate::patience;
 use crate::presence::Occupant;
-use crate::stand_in;
 use crate::wait_point::{Look, WaitPoint};
 use pair::Pair;
 use platform::sync::CachePadded;
@@ -150,8 +149,7 @@ impl Barrier {
         true
     }
 
-    /// The barrier of two: as [`wait_with`](Self::wait_with). In a team that takes turns member 0 may run the other one's part up to
-    /// here, in its stead ([`crate::stand_in`]).
+    /// The barrier of two: as [`wait_with`](Self::wait_with).
     #[inline]
     fn meet(
         &self,
@@ -164,17 +162,9 @@ impl Barrier {
         let round = pair.arrive(id, self.next_round(id), has_work);
         self.wake_other(id);
         let is_over = || pair.is_over(round);
-        let local = self.note(id);
-        let crowd = local.membership().crowd;
-        if id == 1 {
-            stand_in::give_way(local, is_over);
-        }
+        let crowd = self.note(id).membership().crowd;
         if is_over() {
             return;
-        }
-        // Who knows of work is about to see to it.
-        if id == 0 && !has_work {
-            stand_in::at_a_barrier(local);
         }
         let may_close = || id == 0 && pair.is_met(round);
         let soon = || is_over() || may_close();

@@ -111,14 +111,6 @@ impl Builder {
         self
     }
 
-    /// Where a team takes turns on a processor, the master may take the part of a member that waits for its turn, as that thread
-    /// ([`Config::stand_in`](crate::config::Config::stand_in)). Default: no, for nothing sees what parts ask the kernel of their
-    /// threads.
-    pub fn stand_in(mut self, stand_in: bool) -> Self {
-        self.config.stand_in = stand_in;
-        self
-    }
-
     /// How threads wait. Default: [`Waiting::Auto`].
     pub fn waiting(mut self, waiting: Waiting) -> Self {
         self.config.waiting = waiting;

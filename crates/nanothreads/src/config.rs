@@ -29,11 +29,6 @@ pub struct Config {
     pub supply: Supply,
     /// Bind each virtual processor to one processor, also without a manager.
     pub bind: bool,
-    /// Where a team takes turns on a processor, the master may run the part of a member that waits for its turn, in that member's
-    /// [`guise`](platform::guise): as that thread, but for what the kernel is asked of the calling one. Not so in the first 32
-    /// regions of each body, nor where that is not possible. A part that asks the kernel about the calling thread otherwise than
-    /// behind [`engine::on_own_thread_for_good`](crate::engine::on_own_thread_for_good) finds the master.
-    pub stand_in: bool,
     /// Look for a processor manager and follow its grants.
     pub adapt: bool,
     /// Name under which the manager lists this program's runtime.
@@ -47,7 +42,6 @@ impl Default for Config {
             stack_size: None,
             supply: Supply::Auto,
             bind: false,
-            stand_in: false,
             adapt: true,
             library: "nanothreads",
         }

@@ -18,12 +18,10 @@
 //! ```
 
 use crate::engine_state::engine;
-use crate::local::{self, Local, local};
+use crate::local::local;
 use crate::patience::{self, Wait};
 use crate::safe_point;
-use crate::stand_in;
 use crate::wait_point::Look;
-use platform::affinity::{Tid, current_tid};
 
 pub use crate::barrier::Barrier;
 pub use crate::config::{Config, Waiting};
@@ -70,41 +68,6 @@ pub fn grant_for(wanted: usize) -> usize {
 #[inline]
 pub fn identify_region(region: usize) {
     local().identify_region(region);
-}
-
-/// The caller has made something that others do while they wait, and may itself wait for it in a way that nobody sees: where its
-/// master runs its part of a region in its stead, its own thread goes on with that. Cost elsewhere: two loads.
-#[inline]
-pub fn on_own_thread() {
-    if let Some(local) = local::existing() {
-        stand_in::on_own_thread(local);
-    }
-}
-
-/// The caller is about to ask the kernel something of the calling thread: where its master runs its part of a region in its stead, its
-/// own thread goes on with that, and no part is run so any more in this process. May be called in signal handlers, and in
-/// children of `vfork`, where it does nothing.
-pub fn on_own_thread_for_good() {
-    if let Some(local) = local::existing() {
-        stand_in::on_own_thread_for_good(local);
-    }
-}
-
-/// True where a master may run parts of others in their stead: as configured, and possible.
-pub fn stands_in() -> bool {
-    engine().config().stand_in
-}
-
-/// From now on each part of a region is run by the thread that it belongs to.
-pub fn end_standing_in() {
-    stand_in::end();
-}
-
-/// The kernel's number of the thread that the caller is for the program: that of the virtual processor whose part a master runs
-/// in its stead ([`Config::stand_in`](crate::config::Config::stand_in)), else the calling one. Cost: a thread-local load, or a
-/// system call on threads that have never come here.
-pub fn thread() -> Tid {
-    local::existing().map_or_else(current_tid, Local::tid)
 }
 
 /// The virtual processors that the calling thread has for its teams, and those that they have for theirs, go on on new kernel

@@ -167,11 +167,6 @@ extern "C" fn after_fork() {
     }
 }
 
-/// `config` without what this process cannot have.
-fn possible(config: Config) -> Config {
-    Config { stand_in: config.stand_in && platform::guise::is_possible(), ..config }
-}
-
 impl Engine {
     fn new(is_childs: bool, end_of_thread: Option<EndOfThread>) -> Self {
         Self {
@@ -208,7 +203,7 @@ impl Engine {
 
     /// Sets the configuration; false when it is already fixed.
     pub(crate) fn configure(&self, config: Config) -> bool {
-        self.config.set(possible(config)).is_ok()
+        self.config.set(config).is_ok()
     }
 
     /// True when the configuration is fixed.
@@ -218,7 +213,7 @@ impl Engine {
 
     #[inline]
     pub(crate) fn config(&self) -> &Config {
-        self.config.get_or_init(|| possible(Config::default()))
+        self.config.get_or_init(Config::default)
     }
 
     /// Installs a sizer; false when one is already in use.

@@ -41,7 +41,7 @@ use platform::mask::{self, Mask};
 /// ```
 pub fn unbound<R>(body: impl FnOnce() -> R) -> R {
     if let Some(local) = local::existing() {
-        local.of_kernel_thread().end_long_turns();
+        local.end_long_turns();
     }
     let _unbound = local::existing().and_then(|local| Some(Unbound::begin(local, local.vp()?)));
     body()
@@ -61,7 +61,7 @@ pub fn needs_unbound() -> bool {
 ///
 /// Cost: as [`needs_unbound`], and up to four system calls where that says yes. May be called where that may be; sets errno.
 pub fn before_exec() {
-    if let Some(local) = local::existing().map(Local::of_kernel_thread).filter(|local| local.has_long_turns()) {
+    if let Some(local) = local::existing().filter(|local| local.has_long_turns()) {
         if local.tid() == mask::current_task() {
             local.end_long_turns();
         } else {

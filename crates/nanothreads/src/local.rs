@@ -31,7 +31,6 @@ use crate::membership::Membership;
 use crate::panics::{FirstPanic, Payload};
 use crate::patience::Patience;
 use crate::presence::Presence;
-use crate::stand_in::Experience;
 use crate::team::{Member, Work};
 use crate::vp::{self, Offered, Vp};
 use platform::affinity::CpuId;
@@ -92,11 +91,6 @@ pub(crate) struct Local {
     /// The explicit group that this thread leads at that depth; null: none.
     head: Cell<*const Head<'static>>,
     patience: Patience,
-    experience: Experience,
-    /// Null, or who runs the part of this VP.
-    stand_in: Cell<*const Local>,
-    /// See [`Local::is_lent`].
-    is_lent: Cell<bool>,
     presence: Presence,
     tid: Cell<Tid>,
     /// False in the child of a fork, where the thread is one of the program.
@@ -239,9 +233,6 @@ impl Local {
             root_depth: Cell::new(if is_vp { NOWHERE } else { 0 }),
             head: Cell::new(ptr::null()),
             patience: Patience::new(),
-            experience: Experience::new(),
-            stand_in: Cell::new(ptr::null()),
-            is_lent: Cell::new(false),
             presence: Presence::new(),
             tid: Cell::new(current_tid()),
             is_vp: Cell::new(is_vp),
@@ -295,42 +286,6 @@ impl Local {
 
     pub(crate) fn patience(&self) -> &Patience {
         &self.patience
-    }
-
-    /// True while its master runs this VP's part ([`stand_in`](crate::stand_in)).
-    #[inline]
-    pub(crate) fn has_stand_in(&self) -> bool {
-        !self.stand_in.get().is_null()
-    }
-
-    /// Who runs this VP's part from now on: its master, or its own thread where that is null.
-    pub(crate) fn set_stand_in(&self, master: *const Local) {
-        self.stand_in.set(master);
-    }
-
-    /// True when the VP is in a part that runs in its guise, whoever runs it: it can be left amid ([`Vp::suspend`]).
-    pub(crate) fn is_lent(&self) -> bool {
-        self.is_lent.get()
-    }
-
-    pub(crate) fn set_lent(&self, is_lent: bool) {
-        self.is_lent.set(is_lent);
-    }
-
-    /// That of the kernel thread which runs: the master's where that stands in.
-    pub(crate) fn of_kernel_thread(&self) -> &Local {
-        let mut local = self;
-        // SAFETY: - null, or the master's, which waits for the part on this kernel thread; it may be in a part of its own master.
-        while let Some(master) = unsafe { local.stand_in.get().as_ref() } {
-            local = master;
-        }
-        local
-    }
-
-    /// Which bodies the thread has forked often.
-    #[inline]
-    pub(crate) fn experience(&self) -> &Experience {
-        &self.experience
     }
 
     /// The thread's experience as a master: who of its members really runs.

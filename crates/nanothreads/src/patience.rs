@@ -37,7 +37,6 @@ use crate::managed::Managed;
 use crate::safe_point;
 use crate::sizer::Lease;
 use crate::strangers::{BUDGET, Strangers};
-use crate::vp::Vp;
 use crate::wait_point::{Look, WaitPoint};
 use platform::affinity::{Tid, current_cpu};
 use platform::clock::Ticks;
@@ -218,7 +217,7 @@ pub(crate) fn wait_by<A: Into<Advice>, L: FnMut() -> Look>(
     if is_crowded(crowd) {
         // Not one look more: the thread that this one waits for most likely stands behind it in the kernel's queue (D15).
         if look() != Look::Ready {
-            wait_in_turn(sleep, local, wait, linger, look);
+            wait_in_turn(sleep, local, linger, look);
         }
         return;
     }
@@ -242,11 +241,9 @@ pub(crate) fn wait_by<A: Into<Advice>, L: FnMut() -> Look>(
 fn wait_in_turn<A: Into<Advice>, L: FnMut() -> Look>(
     sleep: impl FnOnce(L),
     local: &Local,
-    wait: Wait,
     mut linger: impl FnMut() -> A,
     mut look: L,
 ) {
-    let idle = if wait == Wait::Idle { local.vp() } else { None };
     safe_point::while_waiting(local);
     if yields_go_to_strangers(local) {
         let begin = Ticks::now();
@@ -257,13 +254,13 @@ fn wait_in_turn<A: Into<Advice>, L: FnMut() -> Look>(
     }
     let strangers = &local.patience().strangers;
     let timing = strangers.begin();
-    let was_moved = safe_point::hand_over(local, idle);
+    let was_moved = safe_point::hand_over(local);
     let seen = look();
     if seen == Look::Ready {
         return local.counters().waited(strangers.end_unless(was_moved, timing));
     }
     let (timing, begin) = timing.of_longer();
-    let is_ready = go_on_handing_over(SHORT, idle, seen, &mut look);
+    let is_ready = go_on_handing_over(SHORT, seen, &mut look);
     strangers.end_unless(was_moved, timing);
     if !is_ready {
         let _: Advice = linger().into();
@@ -369,13 +366,13 @@ fn yields_go_to_strangers(local: &Local) -> bool {
 fn hand_over(us: u64, look: &mut impl FnMut() -> Look) -> bool {
     yield_processor();
     let seen = look();
-    seen == Look::Ready || go_on_handing_over(us, None, seen, look)
+    seen == Look::Ready || go_on_handing_over(us, seen, look)
 }
 
 /// [`hand_over`] behind its first yield, after which the last look brought `seen`.
 #[cold]
 #[inline(never)]
-fn go_on_handing_over(us: u64, idle: Option<&Vp>, mut seen: Look, look: &mut impl FnMut() -> Look) -> bool {
+fn go_on_handing_over(us: u64, mut seen: Look, look: &mut impl FnMut() -> Look) -> bool {
     let mut begin = None;
     let mut yields = 0;
     loop {
@@ -390,7 +387,7 @@ fn go_on_handing_over(us: u64, idle: Option<&Vp>, mut seen: Look, look: &mut imp
                 return false;
             }
         }
-        idle.map_or_else(yield_processor, Vp::wait_for_a_turn);
+        yield_processor();
         seen = look();
     }
 }

@@ -15,7 +15,6 @@
 
 use crate::engine_state::engine;
 use crate::local::{Local, local};
-use crate::vp::Vp;
 use platform::scheduling::yield_processor;
 
 /// The calling thread waits.
@@ -26,13 +25,13 @@ pub(crate) fn while_waiting(local: &Local) {
     }
 }
 
-/// Hands the processor over to whoever else wants it, in a team that takes turns; `idle`: the caller, a VP without work. True when
-/// the kernel took the calling thread to another one meanwhile.
+/// Hands the processor over to whoever else wants it, in a team that takes turns. True when the kernel took the calling thread to
+/// another one meanwhile.
 #[inline]
-pub(crate) fn hand_over(local: &Local, idle: Option<&Vp>) -> bool {
+pub(crate) fn hand_over(local: &Local) -> bool {
     let managed = engine().managed_already();
     let sat = managed.is_some_and(|managed| managed.sits(local));
-    idle.map_or_else(yield_processor, Vp::wait_for_a_turn);
+    yield_processor();
     managed.is_some_and(|managed| managed.sits_down_again(local, sat))
 }
 

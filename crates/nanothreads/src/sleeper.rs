@@ -93,19 +93,8 @@ impl<T> Sleeper<T> {
     /// The same; `alarm`, asked before each sleep, says after which time to look again at the latest.
     pub fn sleep_with_alarm(
         &self,
-        look: impl FnMut() -> Look,
-        alarm: impl Fn() -> Option<Duration>,
-        prepare: Preparation<T>,
-    ) {
-        self.sleep_within(look, alarm, |sleep| sleep(None), prepare);
-    }
-
-    /// The same; `within` calls what it is given, once, with the longest time to sleep: that is the sleep itself.
-    pub fn sleep_within(
-        &self,
         mut look: impl FnMut() -> Look,
         alarm: impl Fn() -> Option<Duration>,
-        within: impl Fn(&dyn Fn(Option<Duration>)),
         prepare: Preparation<T>,
     ) {
         let mut is_first = true;
@@ -124,7 +113,7 @@ impl<T> Sleeper<T> {
                 Look::Pending => {}
             }
             let limit = [limit, alarm()].into_iter().flatten().min();
-            within(&|most| _ = self.asleep.wait(ASLEEP, [limit, most].into_iter().flatten().min()));
+            let _ = self.asleep.wait(ASLEEP, limit);
             // Most often somebody made the condition true: then there is no need to prepare another sleep.
             if look() == Look::Ready {
                 break;

@@ -274,27 +274,6 @@ impl<W: Copy, C: Copy> Slot<W, C> {
         self.done.store(number, Release);
     }
 
-    /// Number of the last descriptor that is finished or taken back, for the virtual processor: others may have done so for it, in
-    /// its guise. Cost: one load of a line in the own cache.
-    #[inline]
-    pub fn finished(&self) -> u64 {
-        // ORDERING: Relaxed - the guise that came back orders; else a hint, for what was taken back.
-        self.done.load(Relaxed)
-    }
-
-    /// Reports the last supplied descriptor as finished.
-    ///
-    /// # Safety
-    /// - It was supplied as not recoverable, and is not joined.
-    /// - The caller ran it in the guise of the slot's virtual processor, which had not begun it ([`crate::guise`]).
-    #[inline]
-    pub unsafe fn finish_in_its_guise(&self) {
-        // ORDERING: Relaxed - the guise came with it.
-        let number = self.seq.load(Relaxed) >> 1;
-        // ORDERING: Release (S3) - pairs with S4, where the virtual processor's own thread ended it; who has the guise back reads it, too.
-        self.done.store(number, Release);
-    }
-
     /// True when number `number`, or a later one, is finished; what its work wrote is visible. Cost: one load.
     #[inline]
     pub fn is_done(&self, number: u64) -> bool {

@@ -23,7 +23,6 @@ use crate::membership::{Carrier, Membership};
 use crate::overlap::{self, Overlap};
 use crate::panics::{NoUnwinding, Payload};
 use crate::recall::{Calls, NoCalls, Recall};
-use crate::stand_in::{self, Open};
 use crate::supply::Supply;
 use crate::vp::{CARRIED, Vp, WorkDescriptor};
 use std::cell::Cell;
@@ -290,7 +289,6 @@ impl Team {
         };
         let recoverable = concurrency == Concurrency::Offered && may_be_late(members);
         let channel = if self.is_global && !recoverable { Some(local.channel(size as usize)) } else { None };
-        let body = local.experience().begin(work as usize);
         let born_with = engine();
         calls.begin(members);
         // Until the join the others use what the caller would free.
@@ -304,20 +302,8 @@ impl Team {
         calls.supplied();
         fork_join::wake(members);
         let depth = local.open();
-        let may_stand_in = concurrency == Concurrency::Promised && channel.is_none();
-        let open = Open { members, region: &region };
-        let open = (may_stand_in && stand_in::is_due(local, crowd, body)).then_some(&open);
-        if open.is_some() {
-            members.iter().for_each(|vp| vp.may_lend());
-        }
-        let part = || local.run(region.membership(0, None), work, data);
-        stand_in::with_open(local, open.filter(|_| size == 2), part);
-        if let Some(open) = open
-            && ptr::eq(born_with, engine())
-        {
-            // SAFETY: - L1, and supplied by their lines above, not as recoverable.
-            unsafe { stand_in::run_parts(local, open) };
-        } else if recoverable {
+        local.run(region.membership(0, None), work, data);
+        if recoverable {
             // SAFETY: - L1, and supplied as recoverable above.
             unsafe { run_what_nobody_began(local, members, &region, born_with) };
         }

@@ -9,7 +9,6 @@ use crate::channel::{Attachment, TeamRing};
 use crate::config::Waiting;
 use crate::engine_state::engine;
 use crate::forked;
-use crate::guise::Guise;
 use crate::local::{self, Local};
 use crate::membership::{Carrier, Membership};
 use crate::open_ring::OpenRing;
@@ -23,7 +22,6 @@ use crate::wait_point::{Look, WaitPoint};
 use platform::affinity::CpuId;
 use platform::aside::Aside;
 use platform::clock::Ticks;
-use platform::guise;
 use platform::membarrier;
 use platform::pthread::Pthread;
 use platform::sync::CachePadded;
@@ -37,14 +35,12 @@ use std::thread;
 mod descriptor;
 mod heir;
 mod station;
-mod turn;
 
 pub(crate) use descriptor::{CARRIED, LARGEST, Line, WorkDescriptor};
 use descriptor::{IDLE, no_work};
 use heir::Heir;
 pub(crate) use heir::renew;
 use station::{Kernel, Station};
-use turn::Turn;
 
 /// Stack of a virtual processor unless the configuration says otherwise.
 pub(crate) const STACK: usize = 8 << 20;
@@ -74,10 +70,6 @@ pub(crate) struct Vp {
     attachment: CachePadded<UnsafeCell<Option<Attachment>>>,
     /// Supplied by anybody.
     open: OpenRing<Offered>,
-    /// Written where it takes turns with its master on a processor.
-    guise: CachePadded<Guise<Turn>>,
-    /// It does so: see [`Vp::may_lend`].
-    lends: AtomicBool,
     /// Rarely written: whether it sleeps, and where it was put.
     bed: CachePadded<Sleeper<Rare>>,
 }
@@ -131,8 +123,6 @@ impl Vp {
             arrival: Arrival::new(),
             attachment: CachePadded::new(UnsafeCell::new(None)),
             open: OpenRing::new(Offered { work: no_work, data: ptr::null() }),
-            guise: CachePadded::new(Guise::new(Turn::new())),
-            lends: AtomicBool::new(false),
             bed: CachePadded::new(Sleeper::new(Rare {
                 join: WaitPoint::new(),
                 offers: WaitPoint::new(),
@@ -166,7 +156,6 @@ impl Vp {
     /// Its kernel thread, with a stack of `stack` bytes.
     fn start_thread(&'static self, stack: usize, heir: Option<Heir>) -> io::Result<Kernel> {
         let _aside = Aside::begin();
-        let stack = if engine().config().stand_in { stack.saturating_add(guise::ROOM) } else { stack };
         if engine().is_childs() {
             // In a child the standard library's threads may wait for ever: see there.
             let started = Pthread::start(stack, self, |vp| {
@@ -312,8 +301,6 @@ impl Vp {
             let spins = engine().config().waiting != Waiting::Passive;
             let sleep = |look| self.sleep(look, lingers_since.get().filter(|_| spins));
             patience::wait_by(sleep, local, (progress.crowd, Wait::Idle), linger, look);
-            // Who had the guise meanwhile has done what there was.
-            progress.line = progress.line.max(self.slot.finished());
             if let Some(region) = broadcast {
                 return Found::Broadcast(region);
             }
@@ -324,7 +311,7 @@ impl Vp {
     fn sleep(&self, mut look: impl FnMut() -> Look, lingers_since: Option<Ticks>) {
         self.station().note_bed();
         let Some(managed) = engine().managed() else {
-            return self.bed.sleep_within(look, || None, |sleep| self.sleep_lending(sleep), Rare::WAKE);
+            return self.bed.sleep_until(look, Rare::WAKE);
         };
         // Who spun has had nothing to do for so long already.
         let (since, before) = match lingers_since {
@@ -346,7 +333,7 @@ impl Vp {
             }
             seen
         };
-        self.bed.sleep_within(tell, || alarm.get(), |sleep| self.sleep_lending(sleep), Rare::WAKE);
+        self.bed.sleep_with_alarm(tell, || alarm.get(), Rare::WAKE);
         if is_told {
             managed.is_awake(self);
         }

@@ -136,7 +136,6 @@ impl Local {
     #[inline]
     pub(crate) fn identify_region(&self, region: usize) {
         self.claim.region.set(region);
-        self.experience().expect(region);
     }
 
     /// How many threads a region may have that could use `wanted`: what the program has now, less what other masters hold (D6).

@@ -10,7 +10,7 @@
 //!    [`renew`] waits for ever. It takes the state, and reports the offer as done. All of the engine's are as before: number,
 //!    seat, group.
 //!
-//! A system that refuses a thread, a forked child, whose threads cannot end, and standing in leave the old thread where it is.
+//! A system that refuses a thread, and a forked child, whose threads cannot end, leave the old thread where it is.
 
 use super::{Progress, Vp};
 use crate::engine_state::engine;
@@ -47,7 +47,7 @@ impl Vp {
     /// Another thread goes on from here; true when it does, and the calling one is to end.
     #[cold]
     pub(super) fn hand_on(&'static self, local: &'static Local, progress: &Progress) -> bool {
-        if engine().is_childs() || engine().config().stand_in {
+        if engine().is_childs() {
             return false;
         }
         let (done, go) = sync_channel(1);
