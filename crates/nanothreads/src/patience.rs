@@ -40,8 +40,8 @@ use crate::strangers::{BUDGET, Strangers};
 use crate::wait_point::{Look, WaitPoint};
 use platform::affinity::{Tid, current_cpu};
 use platform::clock::Ticks;
-use platform::scheduling::yield_processor;
 use std::cell::Cell;
+use std::thread;
 
 /// Microseconds of spinning in a team that nobody disturbs: serial parts of a millisecond are many, and each sleep behind one costs
 /// the next region a wake-up.
@@ -364,7 +364,7 @@ fn yields_go_to_strangers(local: &Local) -> bool {
 /// and a yield costs less than a sleep. Where nobody takes it a yield returns at once, and the thread goes on with it for
 /// `us` microseconds. True when the condition came to hold.
 fn hand_over(us: u64, look: &mut impl FnMut() -> Look) -> bool {
-    yield_processor();
+    thread::yield_now();
     let seen = look();
     seen == Look::Ready || go_on_handing_over(us, seen, look)
 }
@@ -387,7 +387,7 @@ fn go_on_handing_over(us: u64, mut seen: Look, look: &mut impl FnMut() -> Look) 
                 return false;
             }
         }
-        yield_processor();
+        thread::yield_now();
         seen = look();
     }
 }

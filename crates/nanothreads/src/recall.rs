@@ -43,6 +43,7 @@ use std::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU64,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
+use std::thread;
 
 /// See the module head. Belongs to the master that runs regions with it.
 #[derive(Debug)]
@@ -166,7 +167,7 @@ impl Recall {
         // The master is writing the lines of others, unless it was preempted there.
         // ORDERING: Acquire (R7) - pairs with R6: who hears of an offer finds its line written.
         while !self.is_supplied.load(Acquire) {
-            platform::scheduling::yield_processor();
+            thread::yield_now();
         }
         // SAFETY: - I1, I3: it is kept.
         for call in &unsafe { &*called }.slaves {

@@ -15,7 +15,7 @@
 
 use crate::engine_state::engine;
 use crate::local::{Local, local};
-use platform::scheduling::yield_processor;
+use std::thread;
 
 /// The calling thread waits.
 #[inline]
@@ -31,7 +31,7 @@ pub(crate) fn while_waiting(local: &Local) {
 pub(crate) fn hand_over(local: &Local) -> bool {
     let managed = engine().managed_already();
     let sat = managed.is_some_and(|managed| managed.sits(local));
-    yield_processor();
+    thread::yield_now();
     managed.is_some_and(|managed| managed.sits_down_again(local, sat))
 }
 

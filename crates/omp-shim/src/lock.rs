@@ -99,7 +99,7 @@ impl SimpleLock {
                 // Most likely the holder stands behind this thread in the kernel's queue.
                 _ if limit == 0 => {
                     offers += 1;
-                    platform::scheduling::yield_processor();
+                    std::thread::yield_now();
                 }
                 _ if pauses < MOST_PAUSES => {
                     (0..pauses).for_each(|_| platform::sync::pause());

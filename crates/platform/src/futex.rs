@@ -97,6 +97,8 @@ futex_type!(
 #[cfg(not(loom))]
 mod kernel {
     use super::FutexWait;
+    use crate::aside::Kept;
+    use nix::errno::Errno;
     use std::ptr;
     use std::sync::atomic::AtomicU32;
     use std::time::Duration;
@@ -107,47 +109,22 @@ mod kernel {
             tv_nsec: libc::c_long::from(t.subsec_nanos() as i32),
         });
         let limit_ptr = limit.as_ref().map_or(ptr::null(), ptr::from_ref);
+        // A program may read `errno` after any construct that waits.
+        let _kept = Kept::now();
         // SAFETY: - `word` is a live, aligned 32-bit word for the whole call (borrowed).
         //         - `limit_ptr` is null or points to `limit`, which outlives the call.
-        match unsafe { call(word.as_ptr(), libc::FUTEX_WAIT | flag, expected, limit_ptr) } {
-            0 => FutexWait::Woken,
+        let result =
+            unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAIT | flag, expected, limit_ptr) };
+        if result == 0 {
+            return FutexWait::Woken;
+        }
+        match Errno::last_raw() {
             libc::EAGAIN => FutexWait::Changed,
             libc::ETIMEDOUT => FutexWait::TimedOut,
             libc::EINTR => FutexWait::Interrupted,
             // EFAULT, EINVAL: the word is borrowed and the timeout is well formed, so this is a broken kernel.
             other => panic!("futex wait refused with errno {other}"),
         }
-    }
-
-    /// Returns 0 or the error's number. The C library's call would write `errno`, which is not the caller's where it has lent
-    /// its guise ([`crate::guise`]).
-    ///
-    /// # Safety
-    /// - `word` and `limit` are what the kernel takes for `operation`, through the call.
-    #[cfg(all(target_arch = "x86_64", target_pointer_width = "64"))]
-    unsafe fn call(word: *mut u32, operation: libc::c_int, value: u32, limit: *const libc::timespec) -> libc::c_int {
-        let result: i64;
-        // SAFETY: - caller's contract; the kernel changes `rax`, `rcx` and `r11` only.
-        unsafe {
-            std::arch::asm!(
-                "syscall",
-                inlateout("rax") libc::SYS_futex => result,
-                in("rdi") word, in("rsi") i64::from(operation), in("rdx") u64::from(value), in("r10") limit,
-                lateout("rcx") _, lateout("r11") _,
-                options(nostack)
-            );
-        }
-        // Numbers of errors are below 4096.
-        if result < 0 { -result as libc::c_int } else { 0 }
-    }
-
-    /// # Safety
-    /// - As above.
-    #[cfg(not(all(target_arch = "x86_64", target_pointer_width = "64")))]
-    unsafe fn call(word: *mut u32, operation: libc::c_int, value: u32, limit: *const libc::timespec) -> libc::c_int {
-        // SAFETY: - caller's contract.
-        let result = unsafe { libc::syscall(libc::SYS_futex, word, operation, value, limit) };
-        if result < 0 { std::io::Error::last_os_error().raw_os_error().unwrap_or(0) } else { 0 }
     }
 
     pub(super) fn wake(word: &AtomicU32, count: u32, flag: libc::c_int) -> u32 {
@@ -188,6 +165,22 @@ mod kernel {
                 count => (0..count).for_each(|_| self.sleepers.notify_one()),
             }
             0
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use nix::errno::Errno;
+
+    #[test]
+    fn a_wait_leaves_errno_as_it_was_however_it_ends() {
+        let word = PrivateFutex::new(1);
+        for (expected, ended) in [(0, FutexWait::Changed), (1, FutexWait::TimedOut)] {
+            Errno::EDOM.set();
+            assert_eq!(word.wait(expected, Some(Duration::from_millis(1))), ended);
+            assert_eq!(Errno::last(), Errno::EDOM);
         }
     }
 }

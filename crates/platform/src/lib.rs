@@ -16,7 +16,6 @@ pub mod fault;
 pub mod fdpass;
 pub mod file;
 pub mod futex;
-pub mod guise;
 pub mod load;
 pub mod lock;
 pub mod mask;

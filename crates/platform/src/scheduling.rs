@@ -9,50 +9,6 @@ use crate::error::{SysResult, check};
 use crate::file;
 use std::time::Duration;
 
-/// Lets another thread that is ready on this processor run first; returns at once where there is none. As
-/// [`std::thread::yield_now`], at 1.17 us for a switch instead of 1.33.
-///
-/// At each switch the kernel fills the processor's memory of return addresses with one of its own (against SpectreRSB). So the
-/// returns of the thread that goes on are predicted to go where user mode may not: the first one costs 0.15 us. Here the call has
-/// no return of its own, and puts addresses of this function over the kernel's: what is predicted to go there is wrong as well,
-/// at the price of any branch.
-///
-/// ```
-/// # use nanothreads_platform as platform;
-/// platform::scheduling::yield_processor();
-/// ```
-#[inline(always)]
-pub fn yield_processor() {
-    #[cfg(all(target_arch = "x86_64", target_pointer_width = "64"))]
-    // SAFETY: - `sched_yield` takes no arguments, touches no memory of ours, and cannot fail; the kernel changes `rax`, `rcx` and
-    //           `r11` only.
-    //         - sixteen calls push as many addresses, which are popped unused: behind that the stack is what it was. So is the
-    //           shadow stack, in processes that have one (`rdsspq` leaves 0 in others, and does nothing on older processors).
-    unsafe {
-        std::arch::asm!(
-            "syscall",
-            ".rept 16",
-            "call 2f",
-            "int3",
-            "2:",
-            ".endr",
-            "add rsp, 16 * 8",
-            "xor eax, eax",
-            "rdsspq rax",
-            "test rax, rax",
-            "jz 3f",
-            "mov eax, 16",
-            "incsspq rax",
-            "3:",
-            inlateout("rax") libc::SYS_sched_yield => _,
-            lateout("rcx") _,
-            lateout("r11") _,
-        );
-    }
-    #[cfg(not(all(target_arch = "x86_64", target_pointer_width = "64")))]
-    std::thread::yield_now();
-}
-
 /// How long the thread has waited for a processor in its life, while it was ready to run; up to the last time that it
 /// got one. `None` where the kernel does not count (`CONFIG_SCHED_INFO`), or the thread has ended.
 ///
@@ -220,11 +176,6 @@ impl LongTurns {
     }
 }
 
-/// True when the calling thread has its turns by one of the usual policies, not in real time. Cost: a system call.
-pub fn has_usual_turns() -> bool {
-    attributes().is_ok_and(|now| has_usual_policy(&now))
-}
-
 fn has_usual_policy(attributes: &libc::sched_attr) -> bool {
     [libc::SCHED_OTHER, libc::SCHED_BATCH].contains(&attributes.sched_policy.cast_signed())
 }
@@ -303,9 +254,9 @@ mod tests {
         .unwrap();
     }
 
-    /// What one of many turns takes that two threads of one processor have by this yield, in the best of some rounds: yields, and
-    /// microseconds.
-    fn turn_by(yields: fn()) -> (f64, f64) {
+    /// What one of many turns takes that two threads of one processor have by yields, in the best of
+    /// some rounds: yields, and microseconds.
+    fn turn() -> (f64, f64) {
         use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
         const TURNS: u32 = 100;
         const ROUNDS: u32 = 5;
@@ -318,7 +269,7 @@ mod tests {
                 for at in (round * TURNS..(round + 1) * TURNS).filter(|at| at % 2 == own) {
                     while turn.load(SeqCst) != at {
                         count += 1;
-                        yields();
+                        std::thread::yield_now();
                     }
                     turn.store(at + 1, SeqCst);
                 }
@@ -336,40 +287,14 @@ mod tests {
         })
     }
 
-    /// Counted, because a turn lasts as long as others on the processor want: who yields in vain does so thousands of times in a
-    /// time slice. Prints the times that the documents quote.
+    /// The engine's teams on too few processors rest on it. Counted, because a turn lasts as long as
+    /// others on the processor want: a thread that yields in vain does so thousands of times in a time
+    /// slice. Prints the time that the documents quote.
     #[test]
-    fn threads_of_one_processor_pass_it_to_each_other_by_either_yield() {
-        let (usual, own) = (turn_by(std::thread::yield_now), turn_by(yield_processor));
-        println!("a turn by std::thread::yield_now {:.3} us, by yield_processor {:.3} us", usual.1, own.1);
-        assert!(usual.0 < 20.0 && own.0 < 20.0, "{:.1} and {:.1} yields for a turn", usual.0, own.0);
-    }
-
-    /// What the function does to the stack must not show, whoever calls it, and from however deep.
-    #[test]
-    fn a_yield_leaves_stack_and_registers_as_they_were() {
-        fn deep(left: u64, seen: [u64; 4]) -> u64 {
-            if left == 0 {
-                yield_processor();
-                return seen.iter().sum();
-            }
-            let before = std::hint::black_box(seen.map(|value| value.wrapping_mul(left | 1)));
-            yield_processor();
-            let below = deep(left - 1, [left, before[0], before[3], 1]);
-            yield_processor();
-            below.wrapping_add(before.iter().fold(0, |sum: u64, value| sum.wrapping_mul(31).wrapping_add(*value)))
-        }
-        fn plain(left: u64, seen: [u64; 4]) -> u64 {
-            if left == 0 {
-                return seen.iter().sum();
-            }
-            let before = seen.map(|value| value.wrapping_mul(left | 1));
-            let below = plain(left - 1, [left, before[0], before[3], 1]);
-            below.wrapping_add(before.iter().fold(0, |sum: u64, value| sum.wrapping_mul(31).wrapping_add(*value)))
-        }
-        for depth in 0..70 {
-            assert_eq!(deep(depth, [1, 2, 3, 4]), plain(depth, [1, 2, 3, 4]), "{depth}");
-        }
+    fn threads_of_one_processor_pass_it_to_each_other_by_yields() {
+        let (yields, us) = turn();
+        println!("a turn by std::thread::yield_now {us:.3} us");
+        assert!(yields < 20.0, "{yields:.1} yields for a turn");
     }
 
     #[test]
