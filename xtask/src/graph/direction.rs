@@ -13,7 +13,8 @@
 //!
 //! A module uses its own layer and those below it. All that stands in a folder belongs to the
 //! top-level module of that name. The root's own items are above all layers, unless the list names
-//! `crate`. Every top-level module must be in the list, and only once.
+//! `crate`. Every top-level module must be in the list, and only once; one that only tests or
+//! models have may be.
 
 use std::collections::BTreeMap;
 
@@ -73,7 +74,9 @@ pub(super) fn faults(tree: &Tree, edges: &[Edge], root: usize) -> (bool, Vec<Str
     for (name, _) in own.iter().filter(|(name, _)| !order.layers.contains_key(name)) {
         faults.push(format!("{file}: `{name}` is missing in \"{HEADING}\""));
     }
-    for name in order.layers.keys().filter(|name| *name != ROOT && !own.iter().any(|(own, _)| own == *name)) {
+    let absent = &tree.modules[root.module].scope.absent;
+    let is_there = |name: &String| *name == ROOT || absent.contains(name) || own.iter().any(|(own, _)| own == name);
+    for name in order.layers.keys().filter(|name| !is_there(name)) {
         faults.push(format!("{file}: \"{HEADING}\" names `{name}`, which is no module of the crate"));
     }
     let layer = |module: Id| {

@@ -51,6 +51,8 @@ pub(super) struct Scope {
     pub(super) inner_imports: Vec<Import>,
     pub(super) paths: Vec<Path>,
     pub(super) children: Vec<Child>,
+    /// Modules that only tests or models have.
+    pub(super) absent: Vec<String>,
 }
 
 /// A source file.
@@ -88,8 +90,12 @@ fn value(attribute: &Attribute) -> Option<String> {
 
 fn scope(items: &[Item]) -> syn::Result<Scope> {
     let mut collector = Collector { scope: Scope::default(), fault: None };
-    for item in items.iter().filter(|item| cfg::is_shipped(cfg::of_item(item))) {
-        collector.define(item)?;
+    for item in items {
+        match item {
+            item if cfg::is_shipped(cfg::of_item(item)) => collector.define(item)?,
+            Item::Mod(item) => collector.scope.absent.push(plain(&item.ident)),
+            _ => {}
+        }
     }
     match collector.fault {
         Some(fault) => Err(fault),

@@ -106,6 +106,7 @@ impl Tree {
                     .with_context(|| format!("module `{}` of {}", below.join("::"), self.files[file].display()))?;
                 let source = read(&found)?;
                 if !source.shipped {
+                    self.modules[id].scope.absent.push(name);
                     continue;
                 }
                 let file = self.file(&found);
