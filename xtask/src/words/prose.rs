@@ -127,10 +127,16 @@ fn mark_targets(text: &[char], is_target: &mut [bool]) {
             is_target[at] = true;
         }
     };
+    // A definition begins its line; anywhere else `]: ` is a bracket and a colon.
+    let is_name = |at: usize| {
+        let start = text[..at].iter().rposition(|sign| *sign == '\n').map_or(0, |end| end + 1);
+        let name = text[start..at].iter().collect::<String>();
+        name.trim_start().starts_with('[') && !name.contains(']')
+    };
     for at in 0..text.len() {
         if begins(at, "](") {
             mark(is_target, at + 2, &|sign| sign == ')' || sign == '\n');
-        } else if begins(at, "]: ") {
+        } else if begins(at, "]: ") && is_name(at) {
             mark(is_target, at + 3, &char::is_whitespace);
         } else if begins(at, "://") {
             let scheme = text[..at].iter().rev().take_while(|sign| sign.is_ascii_alphabetic()).count();
@@ -166,6 +172,12 @@ mod tests {
         let texts: Vec<&str> = found.iter().map(|line| line.text.trim_end()).collect();
         assert_eq!(texts, ["a [b](              ) c", "<                 >", "[n]:"]);
         assert_eq!(found.iter().map(|line| line.width).collect::<Vec<_>>(), [9, 2, 5]);
+    }
+
+    #[test]
+    fn a_bracket_and_a_colon_define_no_link() {
+        assert_eq!(shown("it ends after [`A`]: who waits"), ["it ends after [   ]: who waits"]);
+        assert_eq!(shown("a\n [`A`]: src/who.rs"), ["a", " [   ]:"]);
     }
 
     #[test]
