@@ -1,0 +1,9 @@
+//! Recursive joins: their results, their panics, and who runs the halves.
+#![cfg(not(loom))]
+
+#[macro_use]
+#[path = "../process/mod.rs"]
+mod process;
+
+mod random_trees;
+mod recursive;

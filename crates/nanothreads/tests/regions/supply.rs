@@ -1,0 +1,282 @@
+//! Both ways of supply on real threads, mixed and in large teams; offers of strangers; results that ride home.
+
+use crate::team_of_four::{four, four_alone, four_answer, members, panic_of};
+use nanothreads::engine::{Member, Refusal, Supply, Team, VirtualProcessor, virtual_processors};
+use nanothreads::{on_each_vp, par_for};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Barrier, Mutex};
+use std::thread;
+
+/// Runs `body` on a team that is supplied as `supply` says.
+fn on<F: Fn(Member) + Sync>(size: usize, supply: Supply, body: F) {
+    /// # Safety
+    /// - `data` points to an `F` that outlives the call.
+    unsafe fn call<F: Fn(Member) + Sync>(data: *const (), member: Member) {
+        // SAFETY: - `on` passes its own `F`, which outlives the join.
+        let body = unsafe { &*data.cast::<F>() };
+        body(member);
+    }
+    let team = Team::reserve(size).supplied(supply);
+    assert_eq!((team.size(), team.supply()), (size, supply));
+    // SAFETY: - `call::<F>` takes an `F: Sync`; the bodies of these tests do not unwind.
+    unsafe { team.run(call::<F>, ptr::from_ref(&body).cast()) };
+}
+
+fn count(size: usize, supply: Supply) -> u32 {
+    let seen = AtomicU32::new(0);
+    on(size, supply, |member| {
+        seen.fetch_add(1 << member.id.min(31), Relaxed);
+    });
+    seen.into_inner()
+}
+
+#[test]
+fn a_team_changes_its_supply_and_its_size_from_region_to_region() {
+    own_process!();
+    let _guard = four();
+    for round in 0..400_usize {
+        let size = 2 + round * 7 % 5;
+        let supply = if round % 3 == 0 { Supply::Local } else { Supply::Global };
+        assert_eq!(count(size, supply), (1 << size) - 1);
+    }
+}
+
+#[test]
+fn who_sat_out_any_number_of_broadcasts_takes_part_again() {
+    own_process!();
+    let _guard = four();
+    for away in [1, 3, 4, 5, 17, 300] {
+        assert_eq!(count(4, Supply::Global), 0b1111);
+        for _ in 0..away {
+            assert_eq!(count(2, Supply::Global), 0b11);
+        }
+    }
+}
+
+#[test]
+fn large_teams_arrive_through_leaders() {
+    own_process!();
+    let _guard = four_alone();
+    for size in [17, 40, 16, 33, 40] {
+        let ran: Vec<AtomicU32> = (0..size).map(|_| AtomicU32::new(0)).collect();
+        for _ in 0..10 {
+            on(size, Supply::Global, |member| {
+                ran[member.id as usize].fetch_add(1, Relaxed);
+            });
+        }
+        assert!(ran.iter().all(|times| times.load(Relaxed) == 10));
+    }
+}
+
+#[test]
+fn inner_masters_broadcast_on_rings_of_their_own() {
+    own_process!();
+    let _guard = four_alone();
+    let seen = AtomicUsize::new(0);
+    for round in 0..60 {
+        let (outer, inner) = (2 + round % 2, 2 + round % 3);
+        let before = seen.load(Relaxed);
+        on(outer, Supply::Global, |_| {
+            for supply in [Supply::Global, Supply::Local, Supply::Global] {
+                on(inner, supply, |_| {
+                    seen.fetch_add(1, Relaxed);
+                });
+            }
+        });
+        assert_eq!(seen.load(Relaxed) - before, outer * inner * 3);
+    }
+}
+
+#[test]
+fn virtual_processors_of_a_master_that_ended_follow_the_next_one() {
+    own_process!();
+    let _guard = four();
+    for _ in 0..20 {
+        thread::spawn(|| assert_eq!(count(4, Supply::Global), 0b1111)).join().unwrap();
+    }
+}
+
+fn a_virtual_processor() -> VirtualProcessor {
+    members();
+    virtual_processors()[0]
+}
+
+/// A work that counts up to what its argument says.
+///
+/// # Safety
+/// - `data` points to a live `AtomicUsize`.
+unsafe fn count_up(data: *const (), _: Member) {
+    // SAFETY: - caller's contract.
+    unsafe { &*data.cast::<AtomicUsize>() }.fetch_add(1, Relaxed);
+}
+
+#[test]
+fn two_masters_of_the_program_supply_one_virtual_processor_and_join_apart() {
+    own_process!();
+    let _guard = four();
+    let vp = a_virtual_processor();
+    let counts = [AtomicUsize::new(0), AtomicUsize::new(0)];
+    thread::scope(|s| {
+        for (mine, supply) in counts.iter().zip([Supply::Local, Supply::Global]) {
+            s.spawn(move || {
+                for round in 1..=500 {
+                    // SAFETY: - `count_up` takes an `AtomicUsize`, which outlives the join.
+                    let offer = unsafe { vp.offer_soon(count_up, ptr::from_ref(mine).cast()) }.expect("not a child");
+                    // A master at the same time: the virtual processor's own one, or another.
+                    assert_eq!(count(3, supply), 0b111);
+                    offer.join();
+                    assert_eq!(mine.load(Relaxed), round);
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn an_offer_waits_for_the_region_that_its_virtual_processor_is_in() {
+    own_process!();
+    let _guard = four_alone();
+    members();
+    let threads = Mutex::new(Vec::new());
+    let done = AtomicUsize::new(0);
+    let (inside, outside) = (Barrier::new(2), Barrier::new(2));
+    thread::scope(|s| {
+        s.spawn(|| {
+            on(2, Supply::Local, |member| {
+                if member.id == 1 {
+                    threads.lock().unwrap().push(engine_thread());
+                    inside.wait();
+                    outside.wait();
+                    assert_eq!(done.load(Relaxed), 0, "the offer ran beside the region");
+                }
+            });
+        });
+        inside.wait();
+        let name = threads.lock().unwrap()[0].clone();
+        let vp = virtual_processors().into_iter().find(|vp| name == format!("nanos-vp-{}", vp.number()));
+        // SAFETY: - as above.
+        let offer = unsafe { vp.expect("listed").offer(count_up, ptr::from_ref(&done).cast()) }.expect("not full");
+        assert!(!offer.is_done());
+        outside.wait();
+        offer.join();
+    });
+    assert_eq!(done.into_inner(), 1);
+}
+
+fn engine_thread() -> String {
+    thread::current().name().expect("virtual processors have names").to_owned()
+}
+
+#[test]
+fn a_full_ring_refuses_and_the_remedy_helps() {
+    own_process!();
+    let _guard = four_alone();
+    let vp = a_virtual_processor();
+    /// # Safety
+    /// - `data` points to a live `Barrier`.
+    unsafe fn block(data: *const (), _: Member) {
+        // SAFETY: - caller's contract.
+        unsafe { &*data.cast::<Barrier>() }.wait();
+    }
+    let (gate, counter) = (Barrier::new(2), AtomicUsize::new(0));
+    // SAFETY: - the works take what they get, which outlives the offers.
+    let mut offers = vec![unsafe { vp.offer(block, ptr::from_ref(&gate).cast()) }.expect("an empty ring")];
+    let refused = loop {
+        // SAFETY: - as above.
+        match unsafe { vp.offer(count_up, ptr::from_ref(&counter).cast()) } {
+            Ok(offer) => offers.push(offer),
+            Err(refusal) => break refusal,
+        }
+    };
+    assert_eq!((refused, offers.len()), (Refusal::Full, 4));
+    gate.wait();
+    drop(offers);
+    assert_eq!(counter.load(Relaxed), 3);
+    // SAFETY: - as above.
+    unsafe { vp.offer(count_up, ptr::from_ref(&counter).cast()) }.expect("room again").join();
+    assert_eq!(counter.into_inner(), 4);
+}
+
+#[test]
+fn each_virtual_processor_is_visited_once_and_on_its_own_thread() {
+    own_process!();
+    let _guard = four_alone();
+    members();
+    let seen = Mutex::new(Vec::new());
+    let visited = on_each_vp(|number| {
+        assert_eq!(engine_thread(), format!("nanos-vp-{number}"));
+        // The visited one may be the next one's slave: it forks alone.
+        assert_eq!((members(), Team::reserve(3).size()), (1, 1));
+        seen.lock().unwrap().push(number);
+    });
+    let mut seen = seen.into_inner().unwrap();
+    assert!(visited >= 3 && seen.len() == visited);
+    seen.sort_unstable();
+    seen.dedup();
+    assert_eq!(seen.len(), visited);
+    assert_eq!(
+        panic_of(|| {
+            on_each_vp(|_| panic!("planted"));
+        }),
+        "planted"
+    );
+    let nested = panic_of(|| {
+        nanothreads::broadcast(|_| {
+            on_each_vp(|_| ());
+        })
+    });
+    assert!(nested.contains("inside a region"));
+    four_answer();
+}
+
+#[test]
+fn results_that_fit_a_line_and_results_that_do_not_come_home_in_order() {
+    own_process!();
+    let _guard = four();
+    let words = |i: usize| -> String { format!("{i},") };
+    let expected: String = (0..100).map(words).collect();
+    assert_eq!(par_for(0..100).reduce(String::new(), words, |a, b| a + &b), expected);
+    // Forty bytes without the mark of presence, a full line with it, and more.
+    assert_eq!(
+        par_for(0..100).reduce([0_u64; 4], |i| [i as u64; 4], |a, b| std::array::from_fn(|k| a[k] + b[k])),
+        [4950; 4]
+    );
+    assert_eq!(
+        par_for(0..100).reduce([0_u64; 9], |i| [i as u64; 9], |a, b| std::array::from_fn(|k| a[k] + b[k])),
+        [4950; 9]
+    );
+    assert_eq!(par_for(0..100).reduce(0, |i| i as u128, |a, b| a + b), 4950);
+}
+
+#[test]
+fn combining_results_may_fork_regions_itself() {
+    own_process!();
+    let _guard = four();
+    let combine = |a: usize, b: usize| a + par_for(0..b).reduce(0, |_| 1, |x, y| x + y);
+    for _ in 0..50 {
+        assert_eq!(par_for(0..40).reduce(0, |i| i, combine), 780);
+    }
+}
+
+#[test]
+fn results_are_dropped_once_when_a_member_panics() {
+    own_process!();
+    let _guard = four();
+    let alive = Arc::new(());
+    for guilty in [0, 99] {
+        let caught = catch_unwind(AssertUnwindSafe(|| {
+            par_for(0..100).reduce(
+                None,
+                |i| {
+                    assert_ne!(i, guilty, "planted");
+                    Some(Arc::clone(&alive))
+                },
+                |a, b| b.or(a),
+            )
+        }));
+        assert!(caught.is_err());
+        assert_eq!(Arc::strong_count(&alive), 1);
+    }
+}

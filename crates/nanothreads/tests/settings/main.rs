@@ -1,0 +1,16 @@
+//! Settings of a process: the builder, sizers of any kind, the affinity mask, what the engine says
+//! of them; and the runner that gives tests a process of their own.
+#![cfg(not(loom))]
+
+#[macro_use]
+#[path = "../process/mod.rs"]
+mod process;
+
+mod builder;
+mod huge_sizer;
+mod mask;
+mod messages;
+mod panicking_sizer;
+mod processes;
+mod reentrant_sizer;
+mod zero_sizer;

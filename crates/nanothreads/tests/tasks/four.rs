@@ -1,0 +1,15 @@
+//! Nano-threads on a team of four (more than this machine may have: members are preempted at any point).
+
+#[path = "cases/mod.rs"]
+#[expect(clippy::duplicate_mod, reason = "the same tests once more")]
+mod cases;
+
+use nanothreads::sizer::Fixed;
+use std::sync::Once;
+
+/// All tests of this process see four processors.
+fn team() -> usize {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| assert!(nanothreads::set_team_sizer(Box::new(Fixed::new(4)))));
+    4
+}

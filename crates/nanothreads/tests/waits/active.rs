@@ -1,0 +1,25 @@
+//! Threads that are told to spin do, while their master does something else. A process of its own: they never stop.
+
+use crate::processor_time::processor_time;
+use nanothreads::sizer::Fixed;
+use nanothreads::{Config, Waiting, broadcast, configure, set_team_sizer};
+use std::thread;
+use std::time::{Duration, Instant};
+
+#[test]
+fn an_active_team_stays_hot() {
+    own_process!();
+    assert!(configure(Config { adapt: false, waiting: Waiting::Active, ..Config::default() }));
+    assert!(set_team_sizer(Box::new(Fixed::new(2))));
+    for _ in 0..100 {
+        broadcast(|_| ());
+    }
+    let (begin, used) = (Instant::now(), processor_time());
+    // Much more than a thread spins that is not told to. The master sleeps, so that it is the other one that uses it; how
+    // long that takes depends on what else runs here.
+    while processor_time() - used < Duration::from_millis(20) {
+        assert!(begin.elapsed() < Duration::from_secs(30), "the slave sleeps");
+        thread::sleep(Duration::from_millis(1));
+    }
+    broadcast(|_| ());
+}

@@ -1,0 +1,58 @@
+//! Idle threads fall asleep as soon as spinning cannot pay any more, and stay so. A process of its own, because its settings are
+//! the engine's and a neighbour test would be load.
+
+use nanothreads::sizer::Fixed;
+use nanothreads::{Config, broadcast, configure, engine, set_team_sizer};
+use platform::affinity::{Tid, current_tid};
+use std::sync::Mutex;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// The most microseconds of spinning without a manager.
+const LONG: u64 = 190;
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// How often a thread was switched to something else so far. It grows by one when it falls asleep, and not while it sleeps.
+fn switches(tid: Tid) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/self/task/{}/status", tid.0)).expect("it lives");
+    let lines = status.lines().filter_map(|line| line.split_once("ctxt_switches:"));
+    lines.map(|(_, count)| count.trim().parse::<u64>().expect("a number")).sum()
+}
+
+#[test]
+fn a_slave_without_work_falls_asleep_and_stays_so() {
+    own_process!();
+    assert!(configure(Config { adapt: false, ..Config::default() }));
+    // One slave: with more threads than processors nobody would spin, and two processors are the fewest.
+    assert!(set_team_sizer(Box::new(Fixed::new(2))));
+    let slave = Mutex::new(None);
+    broadcast(|member| {
+        assert!(engine::patience() <= LONG, "{} us of spinning", engine::patience());
+        if member.id == 1 {
+            *slave.lock().expect("nobody panics") = Some(current_tid());
+        }
+    });
+    let slave = slave.into_inner().expect("nobody panics").expect("a team of two");
+    for _ in 0..9 {
+        for _ in 0..50 {
+            broadcast(|_| ());
+            // Long enough to be a wait, short enough to teach the slave that spinning pays.
+            let joined = Instant::now();
+            while joined.elapsed() < Duration::from_micros(20) {
+                std::hint::spin_loop();
+            }
+        }
+        broadcast(|_| assert!(engine::patience() <= LONG, "{} us of spinning", engine::patience()));
+        let begin = Instant::now();
+        // A sleep that is not yet without a limit ends once more, after a millisecond.
+        loop {
+            let before = switches(slave);
+            // What is looked at, not a synchronisation.
+            thread::sleep(Duration::from_millis(10));
+            if switches(slave) == before && !engine::report().contains("awake") {
+                break;
+            }
+            assert!(begin.elapsed() < PATIENCE, "the slave runs without work");
+        }
+    }
+}

@@ -1,0 +1,19 @@
+//! How threads wait: whether they spin or sleep, for how long, and to whom they leave the processor
+//! meanwhile.
+#![cfg(not(loom))]
+
+#[macro_use]
+#[path = "../process/mod.rs"]
+mod process;
+
+mod active;
+mod auto;
+mod beside;
+mod cost;
+mod crowded;
+mod hot;
+mod leases;
+mod passive;
+#[path = "../processor_time/mod.rs"]
+mod processor_time;
+mod strangers;
