@@ -3,8 +3,8 @@
 use crate::harness::native::entry;
 use crate::harness::sample::{Subject, back_to_back};
 use crate::harness::{Bar, Case, Engine, Runtime, regions};
+use engine::{self, Barrier, Member};
 use nanothreads::Team;
-use nanothreads::engine::{self, Barrier, Member};
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 

@@ -22,10 +22,10 @@ mod nested;
 mod sizes;
 mod variants;
 
+use engine::{Member, Supply, Team};
 use harness::place::Row;
 use harness::sample::Subject;
 use harness::{Bar, Bench, Case, Engine, Runtime, regions, sample};
-use nanothreads::engine::{Member, Supply, Team};
 use std::process::ExitCode;
 use variants::{NAMES, Pool};
 

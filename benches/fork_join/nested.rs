@@ -4,7 +4,7 @@ use crate::harness::native::entry;
 use crate::harness::regions::{self, Body, count, counted};
 use crate::harness::sample::{Subject, back_to_back, back_to_back_with_switches};
 use crate::harness::{Bar, Case, Engine, Runtime};
-use nanothreads::engine::{self, Barrier, Member};
+use engine::{self, Barrier, Member};
 use nanothreads::{groups, par_for};
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 use std::ptr;

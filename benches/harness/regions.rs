@@ -4,7 +4,7 @@ use super::native::entry;
 use super::place::Row;
 use super::sample::{Measure, Subject};
 use super::{Engine, Runtime};
-use nanothreads::engine::{self, Config, Member};
+use engine::{self, Config, Member};
 use nanothreads::{Schedule, Team, par_for};
 use orx_parallel::{IntoParIter, Par};
 use platform::sync::CachePadded;
@@ -78,7 +78,7 @@ pub(crate) static SHRINKS: AtomicBool = AtomicBool::new(false);
 pub(crate) fn configure(row: Row) {
     // ORDERING: Relaxed - set by the same thread.
     if !SHRINKS.load(Relaxed) {
-        let two = nanothreads::sizer::Fixed::new(super::place::PROCESSORS);
+        let two = engine::sizer::Fixed::new(super::place::PROCESSORS);
         assert!(nanothreads::set_team_sizer(Box::new(two)), "a sample sets the team size before it uses the engine");
     }
     assert!(

@@ -11,7 +11,7 @@ use crate::setup::{Workspace, must_succeed};
 use crate::skips;
 
 /// Packed together: none of them is in the registry before the others are.
-const PACKED: [&str; 3] = ["nanothreads-platform", "nanothreads-arena", "nanothreads"];
+const PACKED: [&str; 4] = ["nanothreads-platform", "nanothreads-arena", "nanothreads-engine", "nanothreads"];
 
 /// The first cargo that packs crates which depend on each other.
 const LEAST_MINOR: u32 = 90;

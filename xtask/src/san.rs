@@ -26,7 +26,7 @@ const STRESS: u64 = 30;
 /// And where the lane is one of many.
 const SHORT_STRESS: u64 = 8;
 /// The crates whose code many threads run.
-const PACKAGES: [&str; 3] = ["nanothreads", "nanothreads-arena", "nanothreads-platform"];
+const PACKAGES: [&str; 4] = ["nanothreads", "nanothreads-engine", "nanothreads-arena", "nanothreads-platform"];
 /// The test program whose tests are the planted faults.
 const PLANTED: &str = "planted_faults";
 
@@ -284,7 +284,7 @@ fn run_program(
 
 /// Where cargo would run the program: tests look for their files from there.
 fn folder_of(workspace: &Workspace, name: &str) -> PathBuf {
-    let crates = ["platform", "arena", "nanothreads"];
+    let crates = ["platform", "arena", "engine", "nanothreads"];
     let has_test = |folder: &Path| {
         folder.join("tests").join(name).is_dir() || folder.join("tests").join(format!("{name}.rs")).is_file()
     };

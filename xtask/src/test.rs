@@ -308,6 +308,9 @@ fn model_targets(metadata: &str) -> anyhow::Result<Vec<(String, Vec<String>)>> {
     Ok(found.filter(|(_, models)| !models.is_empty()).collect())
 }
 
+/// Crates whose models stand beside the protocols, in modules `model` and `models`.
+const INNER_MODELS: [&str; 2] = ["nanothreads-engine", "nanothreads"];
+
 /// Runs the loom models, in a target folder of their own: everything is compiled differently there.
 fn models(workspace: &Workspace) -> anyhow::Result<Count> {
     let flags = format!("{} --cfg loom", std::env::var("RUSTFLAGS").unwrap_or_default());
@@ -315,11 +318,20 @@ fn models(workspace: &Workspace) -> anyhow::Result<Count> {
     if found.is_empty() {
         bail!("no crate has a loom model (tests/loom_*.rs)");
     }
+    let run = |mut command: Command, filter: &[&str]| {
+        command.arg("--target-dir").arg(workspace.target.join("loom")).env("RUSTFLAGS", flags.trim());
+        counted(command.arg("--").args(filter))
+    };
+    let begin = || workspace.cargo(["test", "--profile", "bench", "--no-fail-fast"]);
     // One command: what the crates share is built once.
-    let mut command = workspace.cargo(["test", "--profile", "bench", "--no-fail-fast"]);
-    command.args(artifact::named("--package", found.iter().map(|(package, _)| package.as_str())));
-    command.args(artifact::named("--test", found.iter().flat_map(|(_, models)| models).map(String::as_str)));
-    counted(command.arg("--target-dir").arg(workspace.target.join("loom")).env("RUSTFLAGS", flags.trim()))
+    let mut outer = begin();
+    outer.args(artifact::named("--package", found.iter().map(|(package, _)| package.as_str())));
+    outer.args(artifact::named("--test", found.iter().flat_map(|(_, models)| models).map(String::as_str)));
+    let mut count = run(outer, &[])?;
+    let mut inner = begin();
+    inner.arg("--lib").args(artifact::named("--package", INNER_MODELS));
+    count += run(inner, &["model"])?;
+    Ok(count)
 }
 
 /// The form that programs are given: its exported names, its hot calls and all its test programs.

@@ -1,9 +1,9 @@
 //! Settings of the engine, as a program makes them before its first region.
 
-use crate::config::{Config, Waiting};
-use crate::engine_state::engine;
-use crate::sizer::{Fixed, TeamSizer};
-use crate::supply::Supply;
+use engine::config::{Config, Waiting};
+use engine::engine_state::engine;
+use engine::sizer::{Fixed, TeamSizer};
+use engine::supply::Supply;
 use std::fmt;
 
 /// Why settings were refused. Nothing was changed then, but for one race: where another thread uses the engine for the first
@@ -36,7 +36,7 @@ pub enum BuildError {
     TooManyThreads {
         /// What was asked for.
         asked: usize,
-        /// [`largest_team`](crate::engine::largest_team).
+        /// [`largest_team`](engine::largest_team).
         largest: usize,
     },
     /// No thread at all.
@@ -87,7 +87,7 @@ pub fn builder() -> Builder {
 
 impl Builder {
     /// Regions have at most `threads` threads, whatever the machine has: no manager is asked, and mask and quota do not
-    /// count. At most [`largest_team`](crate::engine::largest_team). Where these are more than the processors of mask and quota,
+    /// count. At most [`largest_team`](engine::largest_team). Where these are more than the processors of mask and quota,
     /// who waits hands its processor over at once. For following them with a limit, see
     /// [`Team::at_most`](crate::Team::at_most).
     pub fn threads(self, threads: usize) -> Self {

@@ -14,28 +14,26 @@
 //! *Two masters of one virtual processor.* A (the caller) supplies it before and after the groups, B (the group's master)
 //! in between. B joins its last region on it, then arrives at A's join with Release; A sees that with Acquire before it
 //! supplies again, and B saw A's last number with the Acquire of its own descriptor. So the numbers in the supply line
-//! continue, and there is one supplier at a time (L1). Model: `tests/loom_groups.rs`.
+//! continue, and there is one supplier at a time (L1). Model: `lending/model.rs` of the engine.
 //!
 //! # Papers
 //! P1 sections 3.1.1 and 5.1 (F4, F7: 16 processors as four groups have the masters 0, 4, 8, 12). Deviation: groups of
 //! proportional size, which shrink when the grant does.
 
 mod domains;
-mod head;
-mod split;
 
-pub(crate) use head::{Follows, Head};
-pub use split::split;
+use engine::head::{Follows, Head};
+use engine::split::split;
 
-use crate::engine_state::{Engine, engine};
-use crate::forked::UntilJoin;
 use crate::join;
-use crate::local::{Local, local};
 use crate::loops::per_member::Carried;
 use crate::region;
-use crate::team::{Concurrency, Member, Team};
-use crate::vp::Vp;
 use domains::Domain;
+use engine::engine_state::{Engine, engine};
+use engine::forked::UntilJoin;
+use engine::local::{Local, local};
+use engine::team::{Concurrency, Member, Team};
+use engine::vp::Vp;
 use std::borrow::Cow;
 use std::ops::Range;
 use std::ptr;
@@ -80,7 +78,8 @@ impl<'w> Groups<'w> {
         Groups { shape: Shape::Equal(count) }
     }
 
-    /// A group for each weight, in proportion ([`split`]).
+    /// A group for each weight, in proportion: shares are rounded by the largest remainder, and each is at
+    /// least 1.
     pub fn weights(self, weights: &[usize]) -> Groups<'_> {
         Groups { shape: Shape::Weights(Cow::Borrowed(weights)) }
     }
@@ -133,7 +132,7 @@ impl<'w> Groups<'w> {
                 unsafe { results.put(group.index, Some(result)) };
             },
         );
-        results.values()
+        crate::loops::per_member::values(results)
     }
 
     /// Runs `body` for each group on what `share` makes for their number, which is returned afterwards.

@@ -29,15 +29,15 @@
 //! thief's request in later systems, here by a bound on open ones, which thefts raise and halves that come back lower.
 
 mod crew;
-pub mod deque;
-pub mod half;
+pub(crate) mod deque;
+pub(crate) mod half;
 
-use crate::local::local;
-use crate::panics::{NoUnwinding, discard};
 use crate::region;
-use crate::team::{Concurrency, Member};
 use crew::{Course, Crew, Seat};
 use deque::Deque;
+use engine::local::local;
+use engine::panics::{NoUnwinding, discard};
+use engine::team::{Concurrency, Member};
 use half::{Frame, Half};
 use std::cell::{Cell, UnsafeCell};
 use std::mem::ManuallyDrop;
@@ -324,6 +324,7 @@ mod here {
 
     /// The calling thread is this member, or alone, until the guard is dropped.
     pub(super) fn enter(seat: Option<Seat>) -> Guard {
+        engine::forked::on_child(forget_after_fork);
         let outer = place();
         set(match seat {
             Some(seat) => Place { deque: seat.deque(), crew: seat.crew(), index: seat.index() },
@@ -354,12 +355,11 @@ mod here {
     }
 
     /// In a forked child: the thread is in no join of its own.
-    pub(super) fn forget_after_fork() {
+    /// Joins that are open are the parent's: their halves are found by the frames that offered them.
+    fn forget_after_fork() {
         set(OUTSIDE_PLACE);
     }
 }
 
-/// In a forked child: joins that are open are the parent's. Their halves are found by the frames that offered them.
-pub(crate) fn forget_after_fork() {
-    here::forget_after_fork();
-}
+#[cfg(all(test, loom))]
+mod model;

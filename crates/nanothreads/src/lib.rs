@@ -7,7 +7,7 @@
 //!   to do, and is never destroyed by a change of team size.
 //! - A *region* is a piece of work that several threads run together. The thread that forks it is its *master* and
 //!   member 0; the others are its *slaves*. All of them are the region's *team*.
-//! - A *work descriptor* says what a member has to do. The master writes it into the VP's supply line ([`slot`]).
+//! - A *work descriptor* says what a member has to do. The master writes it into the VP's supply line.
 //! - The *grant* is how many processors the program may use now. It comes from a [`TeamSizer`]: the processor manager
 //!   (`cpumgr`) when one answers, else the affinity mask and cgroup quota. Each region reads it when it forks.
 //!
@@ -33,108 +33,51 @@
 //! # Map
 //! | what | where |
 //! |---|---|
-//! | loops and sections | [`par_for`] and what belongs to it: [`loops`] |
-//! | two halves | [`join()`]; protocol: [`mod@join`] |
-//! | tasks | [`scope()`], [`Scope`], [`Task`], [`DataCell`], [`Completion`]: [`nano`] |
-//! | divided processors | [`groups()`]: [`mod@groups`] |
+//! | loops and sections | [`par_for`] and what belongs to it |
+//! | two halves | [`join()`] |
+//! | tasks | [`scope()`], [`Scope`], [`Task`], [`DataCell`], [`Completion`] |
+//! | divided processors | [`groups()`] |
 //! | teams | [`broadcast`], [`Team`] and its [`TeamMember`] |
-//! | several regions of one master at once | [`Team::overlap`]: [`mod@overlap`] |
+//! | several regions of one master at once | [`Team::overlap`] |
 //! | storage for each thread | [`PerVp`] |
 //! | starting programs and threads in a region | [`unbound`] |
 //! | settings and numbers | [`builder()`], [`configure`], [`statistics()`] |
-//! | for language runtimes | [`engine`] |
-//! | building blocks with their protocols | [`slot`], [`ring`], [`open_ring`], [`arrival`], [`lending`], [`wait_point`], [`sleeper`], [`barrier`], [`following`], [`berth`], [`wishes`], [`shares`] |
-//! | rules | of waiting: [`patience`]; of team sizes: [`sizer`]; of supply: [`supply`] |
+//!
+//! Language runtimes stand on the crate `nanothreads-engine`, as this one does.
 
 // What cannot be written must not panic: `platform::message`.
 #![cfg_attr(not(any(test, loom)), deny(clippy::print_stderr, clippy::print_stdout))]
 // Files are read aside: `platform::file`.
 #![cfg_attr(not(any(test, loom)), deny(clippy::disallowed_methods))]
 
-pub mod arrival;
-pub mod barrier;
-pub mod berth;
 mod builder;
-mod captures;
-mod channel;
-pub mod config;
-mod counters;
-pub mod engine;
-mod engine_state;
-pub mod following;
-mod fork_join;
-mod forked;
-pub mod groups;
-mod inheritance;
-pub mod join;
-pub mod lending;
-mod load;
-mod local;
-pub mod loops;
-mod managed;
-mod membership;
-pub mod nano;
-mod nearness;
-mod offer;
-pub mod open_ring;
-pub mod overlap;
-mod panics;
-pub mod patience;
+mod groups;
+mod join;
+mod loops;
+mod nano;
+mod overlap;
 mod per_vp;
-mod placement;
-mod presence;
-mod recall;
 mod region;
-mod report;
-pub mod ring;
-mod safe_point;
 mod scope;
-pub mod shares;
-pub mod sizer;
-pub mod sleeper;
-pub mod slot;
-mod source;
-mod statistics;
-mod strangers;
-pub mod supply;
-mod team;
 mod teams;
-mod vp;
-pub mod wait_point;
-pub mod wishes;
 
 pub use builder::{BuildError, Builder, builder};
-pub use config::{Config, Waiting};
+pub use engine::{
+    Config, Member, Statistics, Supply, TeamSizer, Waiting, configure, iteration, on_each_vp, set_team_sizer,
+    statistics, unbound,
+};
 pub use groups::{Group, Groups, groups};
-pub use inheritance::unbound;
 pub use join::join;
 pub use loops::{
-    Alpha, Cross, Doacross, Order, ParChunksMut, ParFor, ParFor2d, ParFor3d, Pipeline, Pipeline2d, Schedule, Sections,
-    doacross, par_chunks_mut, par_for, par_for_2d, par_for_3d, pipeline, pipeline_2d, sections,
+    Alpha, Cross, Doacross, InvalidAlpha, Order, ParChunksMut, ParFor, ParFor2d, ParFor3d, Pipeline, Pipeline2d,
+    Schedule, Sections, doacross, par_chunks_mut, par_for, par_for_2d, par_for_3d, pipeline, pipeline_2d, sections,
 };
-pub use managed::iteration;
 pub use nano::cell::DataCell;
 pub use nano::completion::{Completion, Spawner};
 pub use nano::depend::Access;
 pub use nano::task::{Task, TaskRef};
-pub use offer::on_each_vp;
 pub use overlap::{Overlap, Pending};
 pub use per_vp::PerVp;
 pub use region::broadcast;
 pub use scope::{Scope, scope};
-pub use sizer::TeamSizer;
-pub use statistics::{Statistics, statistics};
-pub use supply::Supply;
-pub use team::Member;
 pub use teams::{Team, TeamError, TeamMember};
-
-/// Installs a source of team sizes in the place of the one that the engine would find. False when one is in use already:
-/// call it before the first region.
-pub fn set_team_sizer(sizer: Box<dyn TeamSizer>) -> bool {
-    engine_state::engine().set_sizer(sizer)
-}
-
-/// Sets how the engine works. False when it is already in use: call it before the first region.
-pub fn configure(config: Config) -> bool {
-    engine::configure(config)
-}

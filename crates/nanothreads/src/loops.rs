@@ -25,24 +25,25 @@ mod grain;
 mod ordered;
 pub(crate) mod per_member;
 mod pipeline;
-pub mod ranges;
+pub(crate) mod ranges;
 mod reduce;
-pub mod schedule;
+pub(crate) mod schedule;
 mod sections;
 mod slices;
-pub mod stages;
+pub(crate) mod stages;
 pub(crate) mod stop;
-pub mod turns;
+pub(crate) mod turns;
 
 pub use collapse::{ParFor2d, ParFor3d, par_for_2d, par_for_3d};
 pub use doacross::{Cross, Doacross, doacross};
 pub use ordered::Order;
 pub use pipeline::{Pipeline, Pipeline2d, pipeline, pipeline_2d};
-pub use schedule::{Alpha, InvalidAlpha, Schedule, guided_chunk, static_block};
+pub(crate) use schedule::static_block;
+pub use schedule::{Alpha, InvalidAlpha, Schedule};
 pub use sections::{Sections, sections};
 pub use slices::{ParChunksMut, par_chunks_mut};
 
-use crate::{engine, region};
+use crate::region;
 use dealer::{Dealer, Loop};
 use std::num::NonZeroUsize;
 use std::ops::{ControlFlow, Range};
@@ -143,3 +144,6 @@ fn run_ahead(range: Range<usize>, schedule: Schedule, mut body: impl FnMut(Range
     let run = |begin, end| body(range.start + begin..range.start + end);
     range.start + grain::begin_alone(range.len(), engine::team_limit(), run)..range.end
 }
+
+#[cfg(all(test, loom))]
+mod model;

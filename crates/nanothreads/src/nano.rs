@@ -14,15 +14,14 @@
 //! P1 section 2 and P0 section 2 (F2, F8): upper levels of a parallel program are nano-threads, the deepest one uses work
 //! descriptors ([`par_for`](crate::par_for()), [`join`](fn@crate::join)).
 
-pub mod addresses;
-pub mod cell;
-pub mod completion;
-pub mod depend;
-pub mod inputs;
-pub mod ready;
-pub mod stack;
-pub mod successors;
-pub mod task;
+pub(crate) mod cell;
+pub(crate) mod completion;
+pub(crate) mod depend;
+pub(crate) mod inputs;
+pub(crate) mod ready;
+pub(crate) mod stack;
+pub(crate) mod successors;
+pub(crate) mod task;
 
 pub(crate) mod body;
 mod carrier;
@@ -31,10 +30,13 @@ pub(crate) mod exclusive;
 mod fibers;
 mod group;
 mod held;
-#[cfg(loom)]
-pub mod model;
+#[cfg(all(test, loom))]
+mod model;
 pub(crate) mod node;
 mod overflow;
 mod pool;
 pub(crate) mod scheduler;
 pub(crate) mod seat;
+
+#[cfg(all(test, loom))]
+mod models;

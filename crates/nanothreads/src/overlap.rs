@@ -21,19 +21,19 @@
 //! P1 sections 3.1.1 and 3.2: several parallel constructs may be open at once, on both structures; DJS and PJV stand with
 //! the master. Deviation: no more than the rings have places.
 
-pub mod constructs;
+pub(crate) mod constructs;
 
-use crate::engine_state::{Engine, engine};
-use crate::fork_join;
-use crate::forked;
-use crate::local::local;
-use crate::panics::{FirstPanic, NoUnwinding, Payload};
-use crate::patience;
-use crate::supply::Supply;
-use crate::team::{Concurrency, Member, Team};
-use crate::vp::Vp;
-use crate::wait_point::WaitPoint;
 use constructs::{Constructs, Follower, Leader, OPEN, Part};
+use engine::engine_state::{Engine, engine};
+use engine::fork_join;
+use engine::forked;
+use engine::local::local;
+use engine::panics::{FirstPanic, NoUnwinding, Payload};
+use engine::patience;
+use engine::supply::Supply;
+use engine::team::{Concurrency, Member, Team};
+use engine::vp::Vp;
+use engine::wait_point::WaitPoint;
 use std::cell::{Cell, RefCell, UnsafeCell};
 use std::collections::VecDeque;
 use std::fmt;
@@ -64,7 +64,7 @@ pub struct Overlap<'scope, 'env: 'scope> {
     host: *const Host,
     /// Its master's place in the region.
     member: Member,
-    /// The other members of the region, which stay until its join (L2 of [`crate::local`]).
+    /// The other members of the region, which stay until its join (L2 of [`engine::local`]).
     slaves: &'static [&'static Vp],
     leader: RefCell<Leader>,
     /// What is open, the oldest first. Of `'scope`, and gone before that ends (P2).
@@ -186,7 +186,7 @@ impl<'scope> Overlap<'scope, '_> {
     /// part (member 0) when the construct is joined. Members run constructs in the order of the forks; those of one
     /// construct may wait for each other, and a construct must not wait for a younger one.
     ///
-    /// When [`OPEN`] are open, the oldest is completed first. Cost: an allocation, and the line or lines of a fork.
+    /// When four are open, the oldest is completed first. Cost: an allocation, and the line or lines of a fork.
     ///
     /// # Panics
     /// In a forked child of the process that entered the overlap: the members that were to run `body` exist there only.
@@ -419,18 +419,18 @@ where
     }
     let left = match (told, overlap.panics.take()) {
         (Some(payload), other) => {
-            crate::panics::discard(other);
+            engine::panics::discard(other);
             Some(payload)
         }
         (None, other) => other,
     };
     let result = match (result, left) {
         (Ok(value), Some(payload)) => {
-            crate::panics::discard(value);
+            engine::panics::discard(value);
             Err(payload)
         }
         (Err(payload), other) => {
-            crate::panics::discard(other);
+            engine::panics::discard(other);
             Err(payload)
         }
         (result, None) => result,
@@ -438,3 +438,6 @@ where
     // SAFETY: - caller's contract: member 0's field.
     unsafe { *(*run).result.get() = Some(result) };
 }
+
+#[cfg(all(test, loom))]
+mod model;

@@ -1,6 +1,5 @@
 //! Storage per virtual processor: a value for each thread that asks, made when it first does.
 
-pub(crate) mod numbers;
 mod places;
 
 use places::Places;

@@ -1,10 +1,10 @@
 //! A region of the safe API: a closure that runs on each member, with panics carried to the caller.
 
-use crate::captures::Captures;
-use crate::local::local;
-use crate::membership::Carrier;
-use crate::panics::{FirstPanic, Payload};
-use crate::team::{Carried, Concurrency, Member, Team};
+use engine::captures::Captures;
+use engine::local::local;
+use engine::membership::Carrier;
+use engine::panics::{FirstPanic, Payload};
+use engine::team::{Carried, Concurrency, Member, Team};
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -19,7 +19,7 @@ struct Region<F> {
 }
 
 /// A team of at most `wanted` members, for [`run_team`]: its size is known before the region begins. One less for a while
-/// after a member was seen to have no processor ([`crate::presence`]).
+/// after a member was seen to have no processor ([`engine::presence`]).
 pub(crate) fn reserve(wanted: usize) -> Team {
     let local = local();
     Team::reserve_available(local.present(local.grant(wanted)))
@@ -120,21 +120,6 @@ unsafe fn call<F: Fn(Member) + Sync>(data: *const (), member: Member) {
     let region = unsafe { &*data.cast::<Region<F>>() };
     if let Some(payload) = call_body(&region.body, member) {
         region.panic.keep(payload);
-    }
-}
-
-impl Member {
-    /// The calling thread's place in the innermost region that it works for; member 0 of 1 outside any region. Cost: a
-    /// few loads.
-    ///
-    /// ```
-    /// use nanothreads::{Member, par_for};
-    /// assert_eq!(Member::current(), Member { id: 0, size: 1 });
-    /// par_for(0..100).run(|_| assert!(Member::current().id < Member::current().size));
-    /// ```
-    pub fn current() -> Self {
-        let membership = local().membership();
-        Self { id: membership.id, size: membership.size }
     }
 }
 

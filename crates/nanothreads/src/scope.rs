@@ -3,7 +3,6 @@
 //! A scope forks a region on all processors that the program has now. Member 0, the caller, runs the scope's body on its
 //! own stack; the other members, and the caller whenever it waits, run nano-threads ([`crate::nano`]).
 
-use crate::local::local;
 use crate::nano::body::Body;
 use crate::nano::depend::Table;
 use crate::nano::descriptor::{Nano, NanoPtr, Traits};
@@ -11,9 +10,10 @@ use crate::nano::node::{Node, Phase};
 use crate::nano::scheduler::Scheduler;
 use crate::nano::seat::Seat;
 use crate::nano::task::Task;
-use crate::panics::{NoUnwinding, Payload, discard};
 use crate::region;
-use crate::team::{Concurrency, Member};
+use engine::local::local;
+use engine::panics::{NoUnwinding, Payload, discard};
+use engine::team::{Concurrency, Member};
 use std::cell::{RefCell, UnsafeCell};
 use std::fmt;
 use std::marker::PhantomData;

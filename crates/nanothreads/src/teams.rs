@@ -17,21 +17,20 @@
 //! # Papers
 //! The constructs are those of P0 section 2 (`barrier`, `single`, `master`), on the engine's own barrier.
 
-use crate::barrier::Barrier;
-use crate::engine;
-use crate::forked::UntilJoin;
 use crate::groups::within;
-use crate::local::local;
 use crate::loops::per_member::Carried;
 use crate::loops::static_block;
 use crate::loops::stop::{Stop, abandon, unless_abandoned};
 use crate::loops::turns::Turns;
 use crate::overlap::{self, Overlap};
-use crate::panics::{Payload, discard};
-use crate::patience;
 use crate::region;
-use crate::supply::Supply;
-use crate::team::{self, Concurrency, Member};
+use engine::barrier::Barrier;
+use engine::forked::UntilJoin;
+use engine::local::local;
+use engine::panics::{Payload, discard};
+use engine::patience;
+use engine::supply::Supply;
+use engine::team::{self, Concurrency, Member};
 use platform::lock::{Mutex, Once};
 use platform::sync::CachePadded;
 use std::any::Any;
@@ -55,7 +54,7 @@ pub enum TeamError {
     TooLarge {
         /// What was asked for.
         asked: usize,
-        /// [`largest_team`](crate::engine::largest_team).
+        /// [`largest_team`](engine::largest_team).
         largest: usize,
     },
     /// More than one thread where regions have one: in a method of a [`TeamSizer`](crate::TeamSizer), or in work that was
@@ -134,7 +133,7 @@ impl Team {
     /// processors those that wait hand over instead of spinning. Cost: the threads that the caller does not have yet.
     ///
     /// # Errors
-    /// When `size` is 0 or above [`largest_team`](crate::engine::largest_team), or the system refuses threads.
+    /// When `size` is 0 or above [`largest_team`](engine::largest_team), or the system refuses threads.
     pub fn exact(size: usize) -> Result<Self, TeamError> {
         let asked = NonZeroUsize::new(size).ok_or(TeamError::Empty)?;
         let largest = engine::largest_team();
@@ -243,7 +242,7 @@ impl Team {
             // SAFETY: - called once for each member of this one region, with its own number.
             unsafe { results.put(member.id(), Some(result)) };
         });
-        results.values()
+        crate::loops::per_member::values(results)
     }
 
     /// Runs `body` on the caller, which may fork several regions on the team before it joins any of them.

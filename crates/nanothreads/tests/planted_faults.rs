@@ -22,7 +22,7 @@ impl Bare {
 }
 
 fn four() {
-    assert!(nanothreads::set_team_sizer(Box::new(nanothreads::sizer::Fixed::new(4))));
+    assert!(nanothreads::set_team_sizer(Box::new(engine::sizer::Fixed::new(4))));
 }
 
 #[cfg(tsan)]

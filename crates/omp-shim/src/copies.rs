@@ -15,7 +15,7 @@
 //! destructors in it, as the virtual processors have.
 
 use crate::message;
-use nanothreads::engine::{self, Member, Recall, Work};
+use engine::{self, Member, Recall, Work};
 use std::ffi::c_void;
 use std::ptr;
 use std::slice;
@@ -136,7 +136,7 @@ extern "C" fn table_before_exec() {
 /// - `call` takes `data`, and does not unwind.
 unsafe extern "C" fn table_unbound(call: unsafe extern "C" fn(*mut c_void), data: *mut c_void) {
     // SAFETY: - caller's contract.
-    nanothreads::unbound(|| unsafe { call(data) });
+    engine::unbound(|| unsafe { call(data) });
 }
 
 std::arch::global_asm!(
@@ -314,7 +314,7 @@ impl Host {
 
     /// Runs `body` with the mask of the program.
     pub(crate) fn unbound<R>(self, body: impl FnOnce() -> R) -> R {
-        let Self::Older(older) = self else { return nanothreads::unbound(body) };
+        let Self::Older(older) = self else { return engine::unbound(body) };
         let (mut body, mut result) = (Some(body), None);
         let mut errand: &mut dyn FnMut() = &mut || result = body.take().map(|body| body());
         // SAFETY: - `run_errand` takes such an errand, which lives through the call.

@@ -14,7 +14,6 @@
 //! When a thread ends that had come to OpenMP: the main one, or another one and the main one is gone. Not seen is a main
 //! thread that never came to OpenMP and leaves after all threads that did.
 
-use nanothreads::engine;
 use platform::affinity::current_tid;
 use platform::file;
 use platform::lock::Once;

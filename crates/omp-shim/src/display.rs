@@ -7,7 +7,7 @@ use crate::league;
 use crate::places;
 use crate::query;
 use crate::schedule::{Kind, Schedule};
-use nanothreads::engine::Waiting;
+use engine::Waiting;
 use platform::affinity::{self, current_tid};
 use platform::lock::{Mutex, Once};
 use std::fmt::Write as _;

@@ -4,7 +4,7 @@
 mod parse;
 
 use crate::schedule::{Kind, Schedule};
-use nanothreads::engine::Waiting;
+use engine::Waiting;
 use parse::{Fault, boolean, limit, list, number, positive, stack};
 
 /// How threads are tied to places: the numbers of `omp_proc_bind_t`.

@@ -5,7 +5,7 @@ use crate::env::{Adapt, Bind, Environment};
 use crate::message;
 use crate::places::Fence;
 use crate::schedule::Schedule;
-use nanothreads::engine::{self, Config};
+use engine::{self, Config};
 use platform::lock::Once;
 
 /// Active levels that we support.

@@ -15,7 +15,7 @@ use crate::icv::settings;
 use crate::region::{self, Size};
 use crate::team::{Body, Team};
 use crate::tls;
-use nanothreads::engine::{Member, WaitPoint};
+use engine::{Member, WaitPoint};
 use std::ffi::c_void;
 use std::ptr;
 use std::sync::atomic::{

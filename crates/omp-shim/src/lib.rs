@@ -40,7 +40,7 @@ mod team;
 mod tls;
 mod worksharing;
 
-pub(crate) use nanothreads::engine;
+pub(crate) use ::engine;
 
 #[global_allocator]
 static ALLOCATOR: nursery::Nursery<{ nursery::ROOM }> = nursery::Nursery::new();

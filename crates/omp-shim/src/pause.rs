@@ -5,7 +5,7 @@
 
 use crate::frame::Frame;
 use crate::icv::settings;
-use nanothreads::engine::{Member, Recall};
+use engine::{Member, Recall};
 use std::mem::MaybeUninit;
 
 /// Bytes of a stack that stay below the caller's frame: what a sleeping thread uses, with room.

@@ -11,7 +11,7 @@ use crate::task;
 use crate::team::{Body, Team};
 use crate::tls;
 use crate::worksharing;
-use nanothreads::engine::Member;
+use engine::Member;
 use std::ffi::c_void;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};

@@ -6,7 +6,6 @@ use crate::lock::SimpleLock;
 use crate::tail::{self, Place};
 use crate::task;
 use crate::team::Team;
-use nanothreads::engine;
 use std::ffi::c_void;
 use std::ptr;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};

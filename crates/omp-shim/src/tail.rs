@@ -3,7 +3,7 @@
 //! A body that ends with a barrier jumps to it instead of calling it, and the barrier returns to who called the body: this library.
 //! Behind such a barrier a member does nothing but end its part of the region, and the join waits for all members anyway. So in a team
 //! that takes turns on its processors a member other than 0 arrives there and does not wait
-//! ([`Barrier::leave`](nanothreads::barrier::Barrier::leave)), which spares it a turn and the others one.
+//! ([`Barrier::leave`](engine::barrier::Barrier::leave)), which spares it a turn and the others one.
 //!
 //! gcc leaves such a barrier behind a loop with a `lastprivate` variable that is a construct of its own in the region, as those of
 //! Cython are: 7,900 of the 9,500 regions of scikit-learn's HistGradientBoosting end with one (34,800 changes of the processor

@@ -45,7 +45,6 @@ use help::help;
 pub(crate) use included::with_block;
 use included::{resume, run_included};
 use memory::{CHILD, Memory, REFERENCE, TaskRef, allocate};
-use nanothreads::engine;
 use std::alloc::Layout;
 use std::cell::Cell;
 use std::ffi::c_void;

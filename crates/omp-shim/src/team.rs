@@ -14,7 +14,7 @@ use crate::task::{Group, Queues};
 use crate::worksharing::Ring;
 use barriers::{Barriers, CancelBarrier};
 use calmness::Calmness;
-use nanothreads::engine::{Barrier, Recall, WaitPoint, Work};
+use engine::{Barrier, Recall, WaitPoint, Work};
 use platform::sync::CachePadded;
 use std::cell::{Cell, UnsafeCell};
 use std::ffi::c_void;

@@ -20,7 +20,7 @@ use std::ptr::NonNull;
 
 /// What the dependences need of the engine.
 mod engine {
-    pub(crate) use nanothreads::engine::Addresses;
+    pub(crate) use engine::Addresses;
 }
 
 /// What the dependences need of a team: its address.

@@ -25,7 +25,7 @@ use worksharing::{Plan, enter, leave, next, wait_for_turn};
 
 /// The engine's waits, without spinning: what ends them must wake who sleeps.
 mod engine {
-    use nanothreads::wait_point::WaitPoint;
+    use engine::wait_point::WaitPoint;
 
     pub(crate) fn wait(point: &WaitPoint, mut done: impl FnMut() -> bool) {
         point.sleep_until(|| done().into());
@@ -41,7 +41,7 @@ mod engine {
 /// What worksharing needs of a team.
 mod team {
     use crate::worksharing::Ring;
-    use nanothreads::wait_point::WaitPoint;
+    use engine::wait_point::WaitPoint;
     use platform::sync::atomic::AtomicBool;
 
     pub(crate) struct Team {

@@ -34,7 +34,7 @@ const TARGET: &str = "x86_64-unknown-linux-gnu";
 /// The profile of the root manifest for what is only tested there; what is counted has that of benches.
 const PROFILE: &str = "guest";
 /// The crates whose tests run in the guest.
-const PACKAGES: [&str; 3] = ["nanothreads", "nanothreads-arena", "nanothreads-platform"];
+const PACKAGES: [&str; 4] = ["nanothreads", "nanothreads-engine", "nanothreads-arena", "nanothreads-platform"];
 /// The manager, and its tests that run in the guest: real programs under every policy, control groups, several
 /// users, a domain's books, gangs that are out, releases (with how long they take, beside a bare chain).
 const MANAGER: &str = "cpumgr";

@@ -4,8 +4,8 @@
 //! members are grouped by where they are, the master's own domain first. Elsewhere the kernel places them, and the groups
 //! are as large as the domains.
 
-use crate::engine_state::engine;
-use crate::vp::Vp;
+use engine::engine_state::engine;
+use engine::vp::Vp;
 use platform::affinity::{CpuSet, current_cpu};
 use platform::topology::{Cpu, Topology};
 

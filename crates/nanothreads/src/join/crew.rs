@@ -24,17 +24,17 @@
 //! Wagner and Calder, Leapfrogging, PPoPP 1993 (steal back from the thief); Faxén, Wool, 2008 (direct stacks). The tag makes
 //! the first exact: a thief that has gone on to other work is not followed.
 
-use crate::engine_state::{Engine, engine};
 use crate::join::deque::Deque;
 use crate::join::half::{Frame, Runner, State};
-use crate::local::local;
 use crate::nano::ready::idle::Idle;
-use crate::nearness::Nearness;
-use crate::patience;
-use crate::presence::Occupant;
-use crate::safe_point;
-use crate::vp::Vp;
-use crate::wait_point::{Look, WaitPoint};
+use engine::engine_state::{Engine, engine};
+use engine::local::local;
+use engine::nearness::Nearness;
+use engine::patience;
+use engine::presence::Occupant;
+use engine::safe_point;
+use engine::vp::Vp;
+use engine::wait_point::{Look, WaitPoint};
 use platform::affinity::Tid;
 use platform::clock::Ticks;
 use platform::sync::CachePadded;

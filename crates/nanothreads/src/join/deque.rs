@@ -54,15 +54,15 @@ use platform::sync::atomic::{
 use std::ptr;
 
 /// Items that a member offers at most, when each is wanted.
-pub const CAPACITY: u32 = 16;
+pub(crate) const CAPACITY: u32 = 16;
 /// Items that a member offers when nobody takes them. Enough for a few thieves at once; of a recursion of depth 30 it makes
 /// some 500.
-pub const CUSHION: u32 = 3;
+pub(crate) const CUSHION: u32 = 3;
 
 /// See the module head.
 #[derive(Debug)]
 #[repr(C, align(128))]
-pub struct Deque<T> {
+pub(crate) struct Deque<T> {
     /// High half: the tag. Low half: the index of the oldest item. Writers: who takes the oldest item; the owner (I2).
     top: AtomicU64,
     /// The index behind the newest item. Writer: the owner.
@@ -96,13 +96,13 @@ const fn slot_of(index: u32) -> usize {
 impl<T> Deque<T> {
     /// Without items.
     #[cfg(not(loom))]
-    pub const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self::with_brim(CAPACITY.wrapping_neg())
     }
 
     /// Without items.
     #[cfg(loom)]
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             top: AtomicU64::new(0),
             bottom: AtomicU32::new(0),
@@ -131,7 +131,7 @@ impl<T> Deque<T> {
 
     /// True when nothing is to be pushed. By the owner. Cost: two loads of one line, which only thefts take away.
     #[inline]
-    pub fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         // ORDERING: Relaxed - `brim` is the owner's; an old `top` makes the answer "full", which is always safe.
         index_of(self.top.load(Relaxed)) == self.brim.load(Relaxed)
     }
@@ -158,7 +158,7 @@ impl<T> Deque<T> {
     /// # Safety
     /// - The caller is the owner, and the deque is not full.
     /// - `item` is live until it is taken back, or until whoever stole it is done with it.
-    pub unsafe fn push(&self, item: *const T) {
+    pub(crate) unsafe fn push(&self, item: *const T) {
         debug_assert!(!self.is_full());
         // ORDERING: Relaxed - the owner's own word.
         let bottom = self.bottom.load(Relaxed);
@@ -177,7 +177,7 @@ impl<T> Deque<T> {
     ///
     /// # Safety
     /// - The caller is the owner, and has pushed one item more than it has asked back.
-    pub unsafe fn pop(&self) -> bool {
+    pub(crate) unsafe fn pop(&self) -> bool {
         // ORDERING: Relaxed - the owner's own word.
         let after = self.bottom.load(Relaxed);
         let newest = after.wrapping_sub(1);
@@ -207,7 +207,7 @@ impl<T> Deque<T> {
     }
 
     /// Takes the oldest item, if there is one and, when `tag` is given, the owner is at that work. By anybody else.
-    pub fn steal(&self, tag: Option<u32>) -> Option<*const T> {
+    pub(crate) fn steal(&self, tag: Option<u32>) -> Option<*const T> {
         // ORDERING: Acquire (D5) - pairs with D4.
         let top = self.top.load(Acquire);
         if tag.is_some_and(|tag| tag != tag_of(top)) {
@@ -232,7 +232,7 @@ impl<T> Deque<T> {
     ///
     /// # Safety
     /// - The caller is the owner, and all its items were popped or stolen (I2).
-    pub unsafe fn retag(&self, tag: u32) -> u32 {
+    pub(crate) unsafe fn retag(&self, tag: u32) -> u32 {
         // ORDERING: Relaxed - nobody moves `top` while there is no item.
         let top = self.top.load(Relaxed);
         // ORDERING: Release - pairs with D5.
@@ -242,7 +242,7 @@ impl<T> Deque<T> {
     }
 
     /// What the owner is at.
-    pub fn tag(&self) -> u32 {
+    pub(crate) fn tag(&self) -> u32 {
         // ORDERING: Relaxed - for the owner, which is who writes it.
         tag_of(self.top.load(Relaxed))
     }

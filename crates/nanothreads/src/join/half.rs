@@ -8,7 +8,7 @@
 //! I1  The closure is taken once: by whom the deque, or `claim`, gave the half to.
 //! I2  After H1 the thief does not touch the half: the joiner may have returned.
 //!
-//! Models: `tests/loom_join.rs`.
+//! Models: `join/model.rs`.
 //!
 //! # Orderings
 //! H1 Release with the joiner's Acquire (H2): the result. A runner's name is a hint where to steal back: Release, so that
@@ -30,7 +30,7 @@ const DONE: u64 = u64::MAX;
 
 /// A member at a piece of work: where what belongs to that work can be stolen from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Runner {
+pub(crate) struct Runner {
     /// Its number.
     pub member: u32,
     /// The piece of work; not 0.
@@ -45,7 +45,7 @@ impl Runner {
 
 /// What the joiner knows of a half that it did not get back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub(crate) enum State {
     /// Nobody has said that it has the half.
     Open,
     /// This one runs it.
@@ -56,7 +56,7 @@ pub enum State {
 
 /// What a deque holds: the part of a [`Half`] that does not depend on its types.
 #[derive(Debug)]
-pub struct Frame {
+pub(crate) struct Frame {
     state: AtomicU64,
     /// The member that waits for it.
     joiner: u32,
@@ -65,7 +65,7 @@ pub struct Frame {
 
 impl Frame {
     /// What the joiner sees; behind [`State::Done`] it may take the result.
-    pub fn state(&self) -> State {
+    pub(crate) fn state(&self) -> State {
         // ORDERING: Acquire (H2) - pairs with H1, and with the runner's name.
         match self.state.load(Acquire) {
             OPEN => State::Open,
@@ -78,18 +78,18 @@ impl Frame {
     }
 
     /// Says who runs it. By who stole it.
-    pub fn begin(&self, runner: Runner) {
+    pub(crate) fn begin(&self, runner: Runner) {
         // ORDERING: Release - pairs with H2: the joiner that sees the name sees the tag.
         self.state.store(runner.pack(), Release);
     }
 
     /// Takes a half that is in no deque, to run it as `runner`; false when another one was faster.
-    pub fn claim(&self, runner: Runner) -> bool {
+    pub(crate) fn claim(&self, runner: Runner) -> bool {
         self.take(runner.pack())
     }
 
     /// Takes a half that is in no deque back. By the joiner.
-    pub fn claim_back(&self) -> bool {
+    pub(crate) fn claim_back(&self) -> bool {
         self.take(DONE)
     }
 
@@ -103,7 +103,7 @@ impl Frame {
     ///
     /// # Safety
     /// - `frame` is that of a live half, which the caller stole or claimed (I1).
-    pub unsafe fn run(frame: *const Self) -> u32 {
+    pub(crate) unsafe fn run(frame: *const Self) -> u32 {
         // SAFETY: - caller's contract.
         let joiner = unsafe { Self::call(frame) };
         // ORDERING: Release (H1) - pairs with H2.
@@ -113,8 +113,8 @@ impl Frame {
     }
 
     /// `claim` that looks and then writes, for the model that shows what the exchange is for.
-    #[cfg(loom)]
-    pub fn claim_by_look(&self, runner: Runner) -> bool {
+    #[cfg(all(test, loom))]
+    pub(crate) fn claim_by_look(&self, runner: Runner) -> bool {
         // ORDERING: Acquire - the planted bug: another one may have it before the store.
         let open = self.state.load(Acquire) == OPEN;
         if open {
@@ -137,7 +137,7 @@ impl Frame {
 /// See the module head. It is never dropped as a whole: what is left in it when the joiner gives up belongs to others (fork).
 #[repr(C)]
 #[derive(Debug)]
-pub struct Half<F, R> {
+pub(crate) struct Half<F, R> {
     frame: Frame,
     closure: HandCell<Option<F>>,
     result: HandCell<Option<thread::Result<R>>>,
@@ -149,7 +149,7 @@ unsafe impl<F: Send, R: Send> Sync for Half<F, R> {}
 
 impl<F: FnOnce() -> R, R> Half<F, R> {
     /// An open one of member `joiner`.
-    pub fn new(closure: F, joiner: u32) -> ManuallyDrop<Self> {
+    pub(crate) fn new(closure: F, joiner: u32) -> ManuallyDrop<Self> {
         ManuallyDrop::new(Self {
             frame: Frame { state: AtomicU64::new(OPEN), joiner, run: run::<F, R> },
             closure: HandCell::new(Some(closure)),
@@ -158,7 +158,7 @@ impl<F: FnOnce() -> R, R> Half<F, R> {
     }
 
     /// The part that deques hold. It stands for the whole half.
-    pub fn frame(&self) -> *const Frame {
+    pub(crate) fn frame(&self) -> *const Frame {
         std::ptr::from_ref(self).cast()
     }
 
@@ -166,7 +166,7 @@ impl<F: FnOnce() -> R, R> Half<F, R> {
     ///
     /// # Safety
     /// - The caller is the joiner, and got the half back (I1).
-    pub unsafe fn take(&self) -> F {
+    pub(crate) unsafe fn take(&self) -> F {
         // SAFETY: - caller's contract: nobody else touches the closure.
         unsafe { taken(&self.closure) }.expect("a half is taken once")
     }
@@ -175,7 +175,7 @@ impl<F: FnOnce() -> R, R> Half<F, R> {
     ///
     /// # Safety
     /// - The caller is the joiner, and saw that the half is done.
-    pub unsafe fn result(&self) -> thread::Result<R> {
+    pub(crate) unsafe fn result(&self) -> thread::Result<R> {
         // SAFETY: - caller's contract: the runner does not touch it any more (I2).
         unsafe { taken(&self.result) }.expect("the runner leaves a result before H1")
     }

@@ -14,7 +14,6 @@ use super::per_member::PerMember;
 use super::schedule::Schedule;
 use super::stages::Stage;
 use super::stop::{abandon, unless_abandoned};
-use crate::engine;
 use std::cell::Cell;
 use std::fmt;
 use std::num::NonZeroUsize;

@@ -1,15 +1,15 @@
 //! Results that members bring to the join: on their arrival lines where they fit, else in places of their own.
 //!
 //! A result of up to 48 bytes costs nothing that the join does not cost: it stands where the descriptor stood, or beside
-//! the arrival number ([`crate::slot`], [`crate::arrival`]). It is moved by value; the master takes every one that was put
+//! the arrival number ([`engine::slot`], [`engine::arrival`]). It is moved by value; the master takes every one that was put
 //! before it runs anything else, so that types with a destructor ride as well.
 
 use super::per_member::Carried;
-use crate::forked::UntilJoin;
-use crate::local::{Local, local};
-use crate::panics::FirstPanic;
-use crate::team::{Concurrency, Member, Team};
-use crate::vp::Line;
+use engine::forked::UntilJoin;
+use engine::local::{Local, local};
+use engine::panics::FirstPanic;
+use engine::team::{Concurrency, Member, Team};
+use engine::vp::Line;
 use platform::sync::{CachePadded, HandCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
@@ -128,7 +128,7 @@ fn in_places<T: Send, F: Fn(Member) -> Option<T> + Sync>(team: &Team, body: F) -
         // SAFETY: - called once for each member of this one region, with its own number.
         unsafe { places.put(member.id as usize, value) };
     });
-    Gathered::Many(carried.values().into_iter().map(Some).collect())
+    Gathered::Many(crate::loops::per_member::values(carried).into_iter().map(Some).collect())
 }
 
 /// What came, by member.

@@ -5,7 +5,6 @@ use super::schedule::Schedule;
 use super::stop::{abandon, unless_abandoned};
 use super::turns::Turns;
 use super::{ONE, ParFor};
-use crate::engine;
 use std::cell::Cell;
 use std::fmt;
 use std::ops::{ControlFlow, Range};

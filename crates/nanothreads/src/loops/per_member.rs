@@ -1,7 +1,7 @@
 //! A padded place for each member of a team, without an allocation for small teams.
 
-use crate::forked::UntilJoin;
-use crate::local::{Local, local};
+use engine::forked::UntilJoin;
+use engine::local::{Local, local};
 use platform::sync::{CachePadded, HandCell};
 use std::cell::Cell;
 use std::ops::Index;
@@ -127,16 +127,14 @@ impl<T> Carried<T> {
     }
 }
 
-impl<T> UntilJoin<Carried<T>> {
-    /// The values behind the join, in the order of the parts; in a child that a part forked those that the child's only thread
-    /// brought itself.
-    pub(crate) fn values(self) -> Vec<T> {
-        if self.is_parents() {
-            // SAFETY: - who gets here in a child is the master.
-            return unsafe { self.take_home() }.collect();
-        }
-        self.after_join().into_iter().flat_map(Carried::into_values).collect()
+/// The values after the join, in the order of the parts; in a child that a part forked those that
+/// the child's only thread brought itself.
+pub(crate) fn values<T>(carried: UntilJoin<Carried<T>>) -> Vec<T> {
+    if carried.is_parents() {
+        // SAFETY: - the thread that gets here in a child is the master.
+        return unsafe { carried.take_home() }.collect();
     }
+    carried.after_join().into_iter().flat_map(Carried::into_values).collect()
 }
 
 #[cfg(all(test, not(loom)))]

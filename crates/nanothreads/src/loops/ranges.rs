@@ -35,7 +35,7 @@ use std::ops::Range;
 
 /// One member's range, in one word; see the module head.
 #[derive(Debug, Default)]
-pub struct RangeWord(AtomicU64);
+pub(crate) struct RangeWord(AtomicU64);
 
 /// Bits of the begin; those of the end are above.
 const BEGIN_BITS: u32 = 32;
@@ -52,25 +52,25 @@ fn unpack(word: u64) -> Range<u32> {
 
 impl RangeWord {
     /// A word that holds `range`.
-    pub fn new(range: Range<u32>) -> Self {
+    pub(crate) fn new(range: Range<u32>) -> Self {
         Self(AtomicU64::new(pack(&range)))
     }
 
     /// What is left now. Cost: one load.
     #[inline]
-    pub fn look(&self) -> Range<u32> {
+    pub(crate) fn look(&self) -> Range<u32> {
         // ORDERING: Relaxed - see the module head.
         unpack(self.0.load(Relaxed))
     }
 
     /// Takes `count(rest)` iterations, at least one, from the front; `None` when the word is empty. For the owner.
     #[inline]
-    pub fn take_front(&self, count: impl Fn(u32) -> u32) -> Option<Range<u32>> {
+    pub(crate) fn take_front(&self, count: impl Fn(u32) -> u32) -> Option<Range<u32>> {
         self.take(count, |range, count| (range.start..range.start + count, range.start + count..range.end))
     }
 
     /// Takes `count(rest)` iterations, at least one, from the back; `None` when the word is empty. For thieves.
-    pub fn take_back(&self, count: impl Fn(u32) -> u32) -> Option<Range<u32>> {
+    pub(crate) fn take_back(&self, count: impl Fn(u32) -> u32) -> Option<Range<u32>> {
         self.take(count, |range, count| (range.end - count..range.end, range.start..range.end - count))
     }
 
@@ -96,7 +96,7 @@ impl RangeWord {
 
     /// Step A3: gives the word a new range. Only by the owner, and only while the word is empty: else iterations run
     /// twice or never.
-    pub fn refill(&self, range: Range<u32>) {
+    pub(crate) fn refill(&self, range: Range<u32>) {
         debug_assert!(self.look().is_empty(), "R1: a word is refilled by its owner while it is empty");
         // ORDERING: Relaxed (A3) - see the module head.
         self.0.store(pack(&range), Relaxed);
@@ -108,7 +108,7 @@ impl RangeWord {
 /// A word counts in units of iterations: one iteration, or for ranges beyond 32 bits as many as make the range fit. A
 /// chunk of such a range differs from the exact one by less than a 2^-31 part of the range.
 #[derive(Debug)]
-pub struct Ranges {
+pub(crate) struct Ranges {
     /// On lines of their own: their owners are different members.
     words: Box<[CachePadded<RangeWord>]>,
     length: usize,
@@ -117,7 +117,7 @@ pub struct Ranges {
 
 impl Ranges {
     /// Gives each of `size` members its block of `0..length`.
-    pub fn new(length: usize, size: usize) -> Self {
+    pub(crate) fn new(length: usize, size: usize) -> Self {
         let unit = length.div_ceil(u32::MAX as usize).max(1);
         let units = length.div_ceil(unit);
         let word = |id| {
@@ -129,19 +129,19 @@ impl Ranges {
 
     /// Takes about `count(rest)` iterations of member `id`'s own range; `None` when it is empty.
     #[inline]
-    pub fn take_own(&self, id: usize, count: impl Fn(usize) -> usize) -> Option<Range<usize>> {
+    pub(crate) fn take_own(&self, id: usize, count: impl Fn(usize) -> usize) -> Option<Range<usize>> {
         let taken = self.words[id].take_front(|rest| self.units(&count, rest))?;
         Some(self.iterations(&taken))
     }
 
     /// Takes about `count(rest)` iterations from the end of the fullest range; `None` when all are empty.
-    pub fn steal(&self, count: impl Fn(usize) -> usize) -> Option<Range<usize>> {
+    pub(crate) fn steal(&self, count: impl Fn(usize) -> usize) -> Option<Range<usize>> {
         self.steal_units(count).map(|taken| self.iterations(&taken))
     }
 
     /// Takes about `count(rest)` iterations from the end of the fullest range into member `id`'s own range, which is
     /// empty. False when all are empty.
-    pub fn steal_into(&self, id: usize, count: impl Fn(usize) -> usize) -> bool {
+    pub(crate) fn steal_into(&self, id: usize, count: impl Fn(usize) -> usize) -> bool {
         match self.steal_units(count) {
             Some(taken) => {
                 self.words[id].refill(taken);

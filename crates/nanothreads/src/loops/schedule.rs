@@ -141,19 +141,19 @@ impl fmt::Display for InvalidAlpha {
 impl std::error::Error for InvalidAlpha {}
 
 /// The block of member `id` of `size` under [`Schedule::Static`]: sizes differ by at most one.
-pub fn static_block(length: usize, id: usize, size: usize) -> Range<usize> {
+pub(crate) fn static_block(length: usize, id: usize, size: usize) -> Range<usize> {
     let (quotient, rest) = (length / size, length % size);
     let begin = id * quotient + id.min(rest);
     begin..begin + quotient + usize::from(id < rest)
 }
 
 /// The next chunk length of guided self-scheduling: ceil(R / P), at least `least`, at most what is left.
-pub fn guided_chunk(remaining: usize, size: usize, least: NonZeroUsize) -> usize {
+pub(crate) fn guided_chunk(remaining: usize, size: usize, least: NonZeroUsize) -> usize {
     remaining.div_ceil(size).max(least.get()).min(remaining)
 }
 
 /// The length of a member's chunk number `index` (from 0) in safe self-scheduling; at least 1.
-pub fn safe_chunk(length: usize, index: u32, size: usize, alpha: Alpha) -> usize {
+pub(crate) fn safe_chunk(length: usize, index: u32, size: usize, alpha: Alpha) -> usize {
     let alpha = alpha.get();
     let power = i32::try_from(index).map_or(0.0, |index| (1.0 - alpha).powi(index));
     let exact = power * length as f64 * alpha / size as f64;
@@ -168,7 +168,7 @@ pub fn safe_chunk(length: usize, index: u32, size: usize, alpha: Alpha) -> usize
 
 /// The chunks of trapezoid self-scheduling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Trapezoid {
+pub(crate) struct Trapezoid {
     length: usize,
     first: usize,
     last: usize,
@@ -177,13 +177,13 @@ pub struct Trapezoid {
 
 impl Trapezoid {
     /// Chunks of `0..length` from ceil(N / 2P) down to 1.
-    pub fn new(length: usize, size: usize) -> Self {
+    pub(crate) fn new(length: usize, size: usize) -> Self {
         let first = length.div_ceil(size.saturating_mul(2)).max(1);
         Self::between(length, first, 1)
     }
 
     /// Chunks of `0..length` from `first` down to `last`. 0 counts as 1, a `last` longer than `first` as `first`.
-    pub fn between(length: usize, first: usize, last: usize) -> Self {
+    pub(crate) fn between(length: usize, first: usize, last: usize) -> Self {
         let first = first.max(1);
         let last = last.clamp(1, first);
         let count = (2 * length as u128).div_ceil(first as u128 + last as u128);
@@ -193,7 +193,7 @@ impl Trapezoid {
     }
 
     /// Where chunk `number` begins: the length of the range when there are no more.
-    pub fn begin(&self, number: usize) -> usize {
+    pub(crate) fn begin(&self, number: usize) -> usize {
         if number >= self.count {
             return self.length;
         }
@@ -207,14 +207,14 @@ impl Trapezoid {
     }
 
     /// Chunk `number`, empty when there are no more.
-    pub fn chunk(&self, number: usize) -> Range<usize> {
+    pub(crate) fn chunk(&self, number: usize) -> Range<usize> {
         self.begin(number)..self.begin(number.saturating_add(1))
     }
 }
 
 /// The chunks of factoring, to be asked for in rising order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Factoring {
+pub(crate) struct Factoring {
     length: usize,
     size: usize,
     /// Number of the first chunk of the current batch.
@@ -225,12 +225,12 @@ pub struct Factoring {
 
 impl Factoring {
     /// Chunks of `0..length` for `size` members.
-    pub fn new(length: usize, size: usize) -> Self {
+    pub(crate) fn new(length: usize, size: usize) -> Self {
         Self { length, size, first: 0, begin: 0 }
     }
 
     /// Chunk `number`, not lower than any asked for before; empty when there are no more.
-    pub fn chunk(&mut self, number: usize) -> Range<usize> {
+    pub(crate) fn chunk(&mut self, number: usize) -> Range<usize> {
         loop {
             let remaining = self.length - self.begin;
             let chunk = remaining.div_ceil(self.size.saturating_mul(2));

@@ -1,7 +1,7 @@
 //! Sections: different pieces of work that run at the same time, each on a group of the caller's processors.
 
 use crate::groups::divide;
-use crate::team::Concurrency;
+use engine::team::Concurrency;
 use platform::lock::Mutex;
 use std::fmt;
 use std::sync::PoisonError;

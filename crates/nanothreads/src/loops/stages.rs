@@ -9,7 +9,7 @@
 //! P1 Release with P2 Acquire: what the stages before computed is seen by the next one. One writer for each line, no
 //! read-modify-write. Sleeping: [`WaitPoint`]; P1 is its N1.
 
-use crate::wait_point::WaitPoint;
+use engine::wait_point::WaitPoint;
 use platform::sync::atomic::{
     AtomicUsize,
     Ordering::{Acquire, Relaxed, Release},
@@ -17,7 +17,7 @@ use platform::sync::atomic::{
 
 /// One member's progress; see the module head.
 #[derive(Debug, Default)]
-pub struct Stage {
+pub(crate) struct Stage {
     finished: AtomicUsize,
     waiters: WaitPoint,
 }
@@ -25,14 +25,14 @@ pub struct Stage {
 impl Stage {
     /// Step P1, by the stage's member alone. Cost when nobody sleeps: one store.
     #[inline]
-    pub fn finish_block(&self) {
+    pub(crate) fn finish_block(&self) {
         // ORDERING: Relaxed - the member's own number.
         self.finish_up_to(self.finished.load(Relaxed) + 1);
     }
 
     /// Step P1, by the stage's member alone: `blocks` are finished, not fewer than before.
     #[inline]
-    pub fn finish_up_to(&self, blocks: usize) {
+    pub(crate) fn finish_up_to(&self, blocks: usize) {
         // ORDERING: Release (P1) - pairs with P2.
         self.finished.store(blocks, Release);
         self.waiters.notify_all();
@@ -40,13 +40,13 @@ impl Stage {
 
     /// Step P2: true when at least `blocks` blocks are finished, and what they wrote is visible. Cost: one load.
     #[inline]
-    pub fn has_finished(&self, blocks: usize) -> bool {
+    pub(crate) fn has_finished(&self, blocks: usize) -> bool {
         // ORDERING: Acquire (P2) - pairs with P1.
         self.finished.load(Acquire) >= blocks
     }
 
     /// Where successors wait.
-    pub fn point(&self) -> &WaitPoint {
+    pub(crate) fn point(&self) -> &WaitPoint {
         &self.waiters
     }
 }

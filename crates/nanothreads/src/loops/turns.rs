@@ -15,7 +15,7 @@
 //! T1 Release with T2 Acquire: what all sections before did is seen by the next one, since each of them saw the one
 //! before it. Sleeping: [`WaitPoint`]; T1 is its N1.
 
-use crate::wait_point::WaitPoint;
+use engine::wait_point::WaitPoint;
 use platform::sync::CachePadded;
 use platform::sync::atomic::{
     AtomicUsize,
@@ -25,7 +25,7 @@ use std::num::NonZeroUsize;
 
 /// See the module head.
 #[derive(Debug)]
-pub struct Turns {
+pub(crate) struct Turns {
     /// An odd number of lines, so that chunks that begin at multiples of a power of two spread, too.
     lines: Box<[CachePadded<Line>]>,
     first: usize,
@@ -44,7 +44,7 @@ const MOST_LINES: usize = 64;
 impl Turns {
     /// The token of a loop that begins with iteration `first`, for `members` that may wait at once. When chunks are
     /// `stride` iterations long, each of those members waits on a line of its own; any other stride is right, too.
-    pub fn new(first: usize, stride: NonZeroUsize, members: usize) -> Self {
+    pub(crate) fn new(first: usize, stride: NonZeroUsize, members: usize) -> Self {
         let lines = members.min(MOST_LINES) | 1;
         let line = |_| CachePadded::new(Line { turn: AtomicUsize::new(first), waiters: WaitPoint::new() });
         Self { lines: (0..lines).map(line).collect(), first, stride }
@@ -56,14 +56,14 @@ impl Turns {
 
     /// Step T2: true when the chunk that begins with `begin` has the token.
     #[inline]
-    pub fn is_turn(&self, begin: usize) -> bool {
+    pub(crate) fn is_turn(&self, begin: usize) -> bool {
         // ORDERING: Acquire (T2) - pairs with T1.
         self.line(begin).turn.load(Acquire) == begin
     }
 
     /// Step T1: hands the token to the chunk that begins with `next`. Only by who has it.
     #[inline]
-    pub fn pass(&self, next: usize) {
+    pub(crate) fn pass(&self, next: usize) {
         let line = self.line(next);
         // ORDERING: Release (T1) - pairs with T2.
         line.turn.store(next, Release);
@@ -71,12 +71,12 @@ impl Turns {
     }
 
     /// Where the owner of the chunk that begins with `begin` waits.
-    pub fn point(&self, begin: usize) -> &WaitPoint {
+    pub(crate) fn point(&self, begin: usize) -> &WaitPoint {
         &self.line(begin).waiters
     }
 
     /// Wakes all who wait: the loop was stopped.
-    pub fn wake_all(&self) {
+    pub(crate) fn wake_all(&self) {
         for line in &self.lines {
             line.waiters.notify_all();
         }

@@ -10,9 +10,9 @@
 //! A table belongs to the handle of one creator, on its thread: no lock. Tasks are told apart from finished ones by their
 //! closed list of successors.
 
-use crate::nano::addresses::Addresses;
 use crate::nano::descriptor::{Nano, NanoPtr};
 use crate::nano::exclusive::Turnstile;
+use engine::addresses::Addresses;
 use std::sync::Arc;
 
 /// How a task uses a value.

@@ -27,7 +27,7 @@ use crate::nano::overflow::Label;
 use crate::nano::pool::{Shelf, Store};
 use crate::nano::scheduler::Scheduler;
 use crate::nano::successors::{Link, Successors};
-use crate::panics::Payload;
+use engine::panics::Payload;
 use platform::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::borrow::Cow;
 use std::cell::{Cell, UnsafeCell};

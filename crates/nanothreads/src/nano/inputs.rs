@@ -31,17 +31,17 @@ use platform::sync::atomic::{
 
 /// See the module head.
 #[derive(Debug)]
-pub struct Inputs(AtomicUsize);
+pub(crate) struct Inputs(AtomicUsize);
 
 impl Inputs {
     /// A counter with one share, which the caller holds.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(AtomicUsize::new(1))
     }
 
     /// Adds `count` shares; the caller holds another one (I1). Cost: one atomic add.
     #[inline]
-    pub fn add(&self, count: usize) {
+    pub(crate) fn add(&self, count: usize) {
         // ORDERING: Relaxed - publishes nothing; the shares themselves are handed on by other means.
         self.0.fetch_add(count, Relaxed);
     }
@@ -49,7 +49,7 @@ impl Inputs {
     /// Gives `count` shares up; true for the last one, who has to move the nano-thread on. Cost: one atomic subtraction.
     #[inline]
     #[must_use = "whoever gives up the last share has to move the nano-thread on"]
-    pub fn release(&self, count: usize) -> bool {
+    pub(crate) fn release(&self, count: usize) -> bool {
         // ORDERING: AcqRel (release) - pairs with itself: see the module head.
         self.0.fetch_sub(count, AcqRel) == count
     }
@@ -58,14 +58,14 @@ impl Inputs {
     /// share, for then nobody changes the counter any more; it does not fall to zero in that case.
     #[inline]
     #[must_use = "whoever gives up the last share has to move the nano-thread on"]
-    pub fn release_near(&self, count: usize) -> bool {
+    pub(crate) fn release_near(&self, count: usize) -> bool {
         self.is_only(count) || self.release(count)
     }
 
     /// As [`Self::add`], by the owner of the counter, who holds `own` shares. Cost: a load and a store when nobody else holds
     /// one.
     #[inline]
-    pub fn add_near(&self, own: usize, count: usize) {
+    pub(crate) fn add_near(&self, own: usize, count: usize) {
         if self.is_only(own) {
             // ORDERING: Relaxed - nobody else holds a share: nobody else writes; what was released is acquired (A2).
             self.0.store(own + count, Relaxed);
@@ -76,14 +76,14 @@ impl Inputs {
 
     /// Makes the counter whose last share was given up hold one share again (I2).
     #[inline]
-    pub fn restore(&self) {
+    pub(crate) fn restore(&self) {
         // ORDERING: Relaxed - nobody else looks at the counter now (I2); what was released is acquired (A2).
         self.0.store(1, Relaxed);
     }
 
     /// True when the caller's `count` shares are the only ones: nothing is left to wait for.
     #[inline]
-    pub fn is_only(&self, count: usize) -> bool {
+    pub(crate) fn is_only(&self, count: usize) -> bool {
         // ORDERING: Acquire (is_only) - may stand for the wait, and for a `release` of the last share (A1); pairs with `release`.
         self.0.load(Acquire) == count
     }

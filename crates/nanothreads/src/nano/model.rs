@@ -1,4 +1,4 @@
-//! What the loom models (`tests/loom_nano.rs`) drive: a scheduler's members, without their queues and stacks.
+//! What the loom models (`nano/models.rs`) drive: a scheduler's members, without their queues and stacks.
 //!
 //! Nodes, descriptors, the pool, ends of children and the wait of a creator are the shipped ones. Models hand tasks over
 //! themselves, since loom does not see into the queues, which are a library's; and tasks run on the member's own stack.
@@ -7,13 +7,13 @@ use crate::nano::descriptor::{Nano, NanoPtr, Traits};
 use crate::nano::node::Node;
 use crate::nano::scheduler::Scheduler;
 use crate::nano::seat::Seat;
-use crate::wait_point::Look;
+use engine::wait_point::Look;
 use std::fmt;
 use std::ptr;
 use std::sync::Arc;
 
 /// A creator on member 0 of a team, and the team.
-pub struct Team {
+pub(super) struct Team {
     scheduler: Scheduler,
     creator: Node,
 }
@@ -25,11 +25,11 @@ unsafe impl Sync for Team {}
 
 /// A task that was created and not run.
 #[derive(Debug)]
-pub struct Child(NanoPtr);
+pub(super) struct Child(NanoPtr);
 
 /// A task that others may come after.
 #[derive(Clone)]
-pub struct Named(Arc<Nano>);
+pub(super) struct Named(Arc<Nano>);
 
 impl fmt::Debug for Team {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -45,7 +45,7 @@ impl fmt::Debug for Named {
 
 impl Team {
     /// A team of `size`, whose member 0 runs the creator.
-    pub fn new(size: usize) -> Self {
+    pub(super) fn new(size: usize) -> Self {
         Self { scheduler: Scheduler::new(size), creator: Node::running(ptr::null(), ptr::null(), 0) }
     }
 
@@ -60,7 +60,7 @@ impl Team {
     ///
     /// # Safety
     /// - By the only thread that is member 0, which waits before the team is dropped.
-    pub unsafe fn spawn(&self, task: impl FnOnce() + Send + 'static) -> Child {
+    pub(super) unsafe fn spawn(&self, task: impl FnOnce() + Send + 'static) -> Child {
         self.creator.share_for_child();
         // SAFETY: - caller's contract.
         let seat = unsafe { self.seat(0) };
@@ -74,7 +74,7 @@ impl Team {
     ///
     /// # Safety
     /// - As [`Self::spawn`].
-    pub unsafe fn spawn_named(&self, task: impl FnOnce() + Send + 'static) -> (Child, Named) {
+    pub(super) unsafe fn spawn_named(&self, task: impl FnOnce() + Send + 'static) -> (Child, Named) {
         let (this, nano) = self.described(task);
         let last = nano.node.inputs.release(1);
         assert!(last, "it waits for nobody");
@@ -96,7 +96,11 @@ impl Team {
     ///
     /// # Safety
     /// - As [`Self::spawn`].
-    pub unsafe fn spawn_after(&self, predecessors: &[&Named], task: impl FnOnce() + Send + 'static) -> Option<Child> {
+    pub(super) unsafe fn spawn_after(
+        &self,
+        predecessors: &[&Named],
+        task: impl FnOnce() + Send + 'static,
+    ) -> Option<Child> {
         let (this, nano) = self.described(task);
         for predecessor in predecessors {
             // SAFETY: - we create it, and hold its share.
@@ -115,7 +119,7 @@ impl Team {
     ///
     /// # Safety
     /// - The calling thread is the only one that is this member.
-    pub unsafe fn run(&self, member: usize, child: Child) {
+    pub(super) unsafe fn run(&self, member: usize, child: Child) {
         // SAFETY: - caller's contract.
         let seat = unsafe { self.seat(member) };
         let mut next = Some(child.0);
@@ -128,7 +132,7 @@ impl Team {
     ///
     /// # Safety
     /// - As [`Self::run`].
-    pub unsafe fn settle(&self, member: usize) {
+    pub(super) unsafe fn settle(&self, member: usize) {
         // SAFETY: - caller's contract.
         unsafe { self.seat(member) }.give_up_held();
     }
@@ -137,7 +141,7 @@ impl Team {
     ///
     /// # Safety
     /// - As [`Self::spawn`].
-    pub unsafe fn wait(&self) {
+    pub(super) unsafe fn wait(&self) {
         // SAFETY: - caller's contract.
         let seat = unsafe { self.seat(0) };
         let sleep = |_| {
@@ -152,7 +156,7 @@ impl Team {
 
 impl Named {
     /// True when the task is finished.
-    pub fn is_finished(&self) -> bool {
+    pub(super) fn is_finished(&self) -> bool {
         self.0.is_finished()
     }
 }

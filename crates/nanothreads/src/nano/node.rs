@@ -19,7 +19,7 @@ use crate::nano::descriptor::NanoPtr;
 use crate::nano::inputs::Inputs;
 use crate::nano::ready::inbox::Item;
 use crate::nano::scheduler::Scheduler;
-use crate::panics::{FirstPanic, Payload};
+use engine::panics::{FirstPanic, Payload};
 use platform::sync::HandCell;
 use platform::sync::atomic::{
     AtomicBool, AtomicU8, AtomicU32,

@@ -8,8 +8,8 @@
 //! | `global`, plain | unstarted ones from threads that are no members | anybody |
 //! | `global`, ranked | unstarted ones with a priority | anybody, highest first |
 
-pub mod idle;
-pub mod inbox;
+pub(crate) mod idle;
+pub(crate) mod inbox;
 
 pub(crate) mod global;
 pub(crate) mod local;

@@ -10,7 +10,6 @@
 //! I2  A member runs nothing but what was created below the scope whose scheduler this is: a waiter never runs strangers'
 //!     work.
 
-use crate::engine_state::{Engine, engine};
 use crate::nano::descriptor::{Nano, NanoPtr};
 use crate::nano::exclusive;
 use crate::nano::node::{Node, Phase};
@@ -19,11 +18,12 @@ use crate::nano::ready::global::Global;
 use crate::nano::ready::idle::Idle;
 use crate::nano::ready::inbox::Inbox;
 use crate::nano::seat::{Own, Seat};
-use crate::nearness::Nearness;
-use crate::presence::Occupant;
-use crate::vp::Vp;
-use crate::wait_point::WaitPoint;
 use crossbeam_deque::Stealer;
+use engine::engine_state::{Engine, engine};
+use engine::nearness::Nearness;
+use engine::presence::Occupant;
+use engine::vp::Vp;
+use engine::wait_point::WaitPoint;
 use platform::sync::CachePadded;
 use platform::sync::atomic::{
     AtomicBool,
@@ -81,7 +81,7 @@ unsafe impl Sync for Scheduler {}
 
 #[cold]
 fn end_child() -> ! {
-    crate::forked::end_child(
+    engine::forked::end_child(
         "this process was forked inside a task and goes on with its parent's tasks, whose threads it does not have; a forked \
          child must end, or exec, before it leaves or waits in the task that it was forked in",
     )
@@ -121,7 +121,10 @@ impl Scheduler {
             let at = spare.iter().position(fits)?;
             Some(spare.swap_remove(at))
         });
-        let mut scheduler = spare.ok().flatten().unwrap_or_else(|| Arc::new(Self::new(size)));
+        let mut scheduler = spare.ok().flatten().unwrap_or_else(|| {
+            super::ready::local::prepare();
+            Arc::new(Self::new(size))
+        });
         if let Some(unique) = Arc::get_mut(&mut scheduler) {
             unique.engine = engine();
             unique.nearness.update(slaves);

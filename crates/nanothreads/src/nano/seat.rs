@@ -4,7 +4,6 @@
 //! [`Own`]: the member's thread only, through a [`Seat`], which does not leave it. Invariants: see
 //! [`scheduler`](super::scheduler).
 
-use crate::local::{Place, local};
 use crate::nano::carrier::{Carrier, Rest};
 use crate::nano::descriptor::NanoPtr;
 use crate::nano::held::Held;
@@ -12,11 +11,12 @@ use crate::nano::node::{Node, Phase};
 use crate::nano::pool::Shelf;
 use crate::nano::ready::local::{Local, steal};
 use crate::nano::scheduler::Scheduler;
-use crate::patience;
-use crate::safe_point;
 use crate::scope;
-use crate::wait_point::Look;
 use crossbeam_deque::Stealer;
+use engine::local::{Place, local};
+use engine::patience;
+use engine::safe_point;
+use engine::wait_point::Look;
 use platform::message::say;
 use platform::{SysError, SysResult};
 use std::cell::{Cell, RefCell};
@@ -35,7 +35,7 @@ pub(super) struct Own {
     /// How many regions were open when `current` was resumed. It may be switched away from at this level only: deeper, a
     /// region that it forked is open on the same kernel thread.
     level: Cell<u32>,
-    /// The thread's count of pins ([`crate::local::Local::pin`]) at that time: likewise.
+    /// The thread's count of pins ([`engine::local::Local::pin`]) at that time: likewise.
     pins: Cell<u32>,
     /// Where the member's thread forks as a member of the scope: for nano-threads, whatever they run on top of.
     place: Cell<Option<Place>>,
@@ -258,7 +258,7 @@ impl<'a> Seat<'a> {
             .or_else(|| {
                 self.others()
                     .find_map(|victim| steal(&scheduler.stealers[victim]))
-                    .inspect(|_| crate::local::local().counters().stole())
+                    .inspect(|_| engine::local::local().counters().stole())
             })
             .or_else(|| scheduler.global.pop_any_ranked())
             .or_else(|| {

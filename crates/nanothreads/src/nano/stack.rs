@@ -17,14 +17,14 @@ use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// Size of a nano-thread's stack unless the task or the environment says otherwise.
-pub const DEFAULT_SIZE: usize = 256 << 10;
+pub(crate) const DEFAULT_SIZE: usize = 256 << 10;
 
 /// The least size: a panic with its message must fit. Its backtrace (`RUST_BACKTRACE=1`) does not, and overflows the stack,
 /// which ends the process: that takes 24 KiB, and more where the task is deep in calls.
-pub const LEAST_SIZE: usize = 16 << 10;
+pub(crate) const LEAST_SIZE: usize = 16 << 10;
 
 /// Environment variable that sets the size for all nano-threads, in bytes.
-pub const SIZE_VARIABLE: &str = "NANOS_STACK";
+pub(crate) const SIZE_VARIABLE: &str = "NANOS_STACK";
 
 /// Address space below a stack that faults. Larger than one page, so that code without stack probes (C) that skips a few
 /// pages is caught, too.

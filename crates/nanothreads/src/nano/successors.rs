@@ -21,13 +21,13 @@
 use platform::sync::HandCell;
 use platform::sync::atomic::{
     AtomicPtr,
-    Ordering::{AcqRel, Acquire, Relaxed, Release},
+    Ordering::{AcqRel, Acquire, Release},
 };
 use std::ptr;
 
 /// One dependence: an element of the predecessor's list.
 #[derive(Debug)]
-pub struct Link<T> {
+pub(crate) struct Link<T> {
     /// Writer: the pusher before P1, the closer after P2.
     next: HandCell<*mut Link<T>>,
     target: T,
@@ -37,12 +37,12 @@ pub struct Link<T> {
 
 impl<T> Link<T> {
     /// A link to `target` that its owner keeps in place until `close` has passed it.
-    pub fn inline(target: T) -> Self {
+    pub(crate) fn inline(target: T) -> Self {
         Self { next: HandCell::new(ptr::null_mut()), target, boxed: false }
     }
 
     /// A link to `target` that frees itself.
-    pub fn boxed(target: T) -> *mut Self {
+    pub(crate) fn boxed(target: T) -> *mut Self {
         Box::into_raw(Box::new(Self { next: HandCell::new(ptr::null_mut()), target, boxed: true }))
     }
 
@@ -50,7 +50,7 @@ impl<T> Link<T> {
     ///
     /// # Safety
     /// - `link` is live and was not pushed.
-    pub unsafe fn discard(link: *mut Self) {
+    pub(crate) unsafe fn discard(link: *mut Self) {
         // SAFETY: - caller's contract.
         if unsafe { (*link).boxed } {
             // SAFETY: - made by `boxed`, and nobody else has it.
@@ -61,7 +61,7 @@ impl<T> Link<T> {
 
 /// See the module head.
 #[derive(Debug)]
-pub struct Successors<T> {
+pub(crate) struct Successors<T> {
     head: AtomicPtr<Link<T>>,
 }
 
@@ -71,7 +71,7 @@ fn closed_mark<T>() -> *mut Link<T> {
 
 impl<T: Copy> Successors<T> {
     /// An open list without successors.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { head: AtomicPtr::new(ptr::null_mut()) }
     }
 
@@ -79,7 +79,7 @@ impl<T: Copy> Successors<T> {
     ///
     /// # Safety
     /// - `link` is live, in nobody else's reach, and stays in place until `close` has passed it.
-    pub unsafe fn push(&self, link: *mut Link<T>) -> bool {
+    pub(crate) unsafe fn push(&self, link: *mut Link<T>) -> bool {
         // ORDERING: Acquire - who finds the list closed sees what the predecessor did (P2).
         let mut head = self.head.load(Acquire);
         while head != closed_mark() {
@@ -97,7 +97,7 @@ impl<T: Copy> Successors<T> {
     }
 
     /// Closes the list and calls `take` with each successor, oldest first. Once.
-    pub fn close(&self, mut take: impl FnMut(T)) {
+    pub(crate) fn close(&self, mut take: impl FnMut(T)) {
         // ORDERING: AcqRel (P2) - pairs with P1 and with those who find the list closed.
         let mut newest = self.head.swap(closed_mark(), AcqRel);
         debug_assert!(newest != closed_mark(), "a nano-thread finishes once");
@@ -125,16 +125,9 @@ impl<T: Copy> Successors<T> {
 
     /// True when the predecessor is finished; what it did is visible then.
     #[inline]
-    pub fn is_closed(&self) -> bool {
+    pub(crate) fn is_closed(&self) -> bool {
         // ORDERING: Acquire (P3) - pairs with P2.
         self.head.load(Acquire) == closed_mark()
-    }
-
-    /// True when there is no successor: closing needs no walk.
-    #[inline]
-    pub fn is_empty(&self) -> bool {
-        // ORDERING: Relaxed - a hint.
-        self.head.load(Relaxed).is_null()
     }
 }
 

@@ -144,10 +144,9 @@ impl<'a, 'scope> Task<'a, 'scope> {
         self
     }
 
-    /// Bytes of stack, in the place of the default
-    /// ([`DEFAULT_SIZE`](crate::nano::stack::DEFAULT_SIZE), or what the environment's
-    /// [`NANOS_STACK`](crate::nano::stack::SIZE_VARIABLE) says). Memory is used only as far as the stack is touched.
-    /// At least [`LEAST_SIZE`](crate::nano::stack::LEAST_SIZE), which has no room for the backtrace of a panic.
+    /// Bytes of stack, in the place of the default: 256 KiB, or what the environment's `NANOS_STACK`
+    /// says. Memory is used only as far as the stack is touched. At least 16 KiB, which has no room
+    /// for the backtrace of a panic.
     pub fn stack_size(mut self, bytes: usize) -> Self {
         self.traits.stack_size = bytes.max(1);
         self

@@ -11,45 +11,45 @@
 //!
 //! # Invariants
 //! Q1  At most [`OPEN`] constructs are supplied and not recorded, so place n is free when n is supplied (I1 and I2 of
-//!     [`crate::slot`], I2 of [`crate::ring`]).
+//!     [`engine::slot`], I2 of [`engine::ring`]).
 //!
-//! Orderings: those of the lines. Models: `tests/loom_overlap.rs`.
+//! Orderings: those of the lines. Models: `overlap/model.rs`.
 //!
 //! # Papers
 //! P1 section 3.1.2 (F5): circular lists of descriptors per processor, searched in turn; here the descriptor stands in the
 //! line, and the arrival beside it.
 
-use crate::arrival::{Arrival, LastSeen};
-use crate::ring::{self, Ring, Word};
-use crate::slot::{Slot, Supplied};
-use crate::team::Work;
+use engine::arrival::{Arrival, LastSeen};
+use engine::ring::{self, Ring, Word};
+use engine::slot::{Slot, Supplied};
+use engine::team::Work;
 use std::ptr;
 
 /// Constructs that may be open at once: a power of two.
 #[cfg(not(loom))]
-pub const OPEN: usize = 4;
+pub(crate) const OPEN: usize = 4;
 /// Fewer, so that models come to places that are used again.
 #[cfg(loom)]
-pub const OPEN: usize = 2;
+pub(crate) const OPEN: usize = 2;
 
 /// What a slave has to do: a work and its data, as words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Part([Word; 2]);
+pub(crate) struct Part([Word; 2]);
 
 // SAFETY: - the data is handed to who runs the work; who supplies it answers for that.
 unsafe impl Send for Part {}
 
 impl Part {
     /// Nothing more comes.
-    pub const END: Self = Self([ptr::null_mut(); 2]);
+    pub(crate) const END: Self = Self([ptr::null_mut(); 2]);
 
     /// `work` with `data`.
-    pub fn new(work: Work, data: *const ()) -> Self {
+    pub(crate) fn new(work: Work, data: *const ()) -> Self {
         Self([work as Word, data.cast_mut()])
     }
 
     /// Work and data; `None` at the end.
-    pub fn work(self) -> Option<(Work, *const ())> {
+    pub(crate) fn work(self) -> Option<(Work, *const ())> {
         let [work, data] = self.0;
         // SAFETY: - not null: a `Work` that `new` cast to a pointer.
         (!work.is_null()).then(|| (unsafe { std::mem::transmute::<Word, Work>(work) }, data.cast_const()))
@@ -58,7 +58,7 @@ impl Part {
 
 /// What leader and followers share.
 #[derive(Debug)]
-pub struct Constructs(Supply);
+pub(crate) struct Constructs(Supply);
 
 #[derive(Debug)]
 enum Supply {
@@ -70,7 +70,7 @@ enum Supply {
 
 impl Constructs {
     /// For `slaves`, by broadcast or by lines.
-    pub fn new(slaves: usize, is_global: bool) -> Self {
+    pub(crate) fn new(slaves: usize, is_global: bool) -> Self {
         Self(if is_global {
             Supply::Ring(Box::default(), (0..slaves).map(|_| Arrival::new()).collect())
         } else {
@@ -90,7 +90,7 @@ fn in_line(number: u64) -> u64 {
 
 /// The master's side.
 #[derive(Debug)]
-pub struct Leader {
+pub(crate) struct Leader {
     /// The number of the next construct, and of the oldest that is not recorded.
     next: u64,
     oldest: u64,
@@ -101,7 +101,7 @@ pub struct Leader {
 
 impl Leader {
     /// The leader of `constructs`, of which none has been supplied.
-    pub fn new(constructs: &Constructs) -> Self {
+    pub(crate) fn new(constructs: &Constructs) -> Self {
         let (slaves, last) = match &constructs.0 {
             Supply::Lines(lines) => (lines.len(), Vec::new()),
             Supply::Ring(_, arrivals) => (arrivals.len(), arrivals.iter().map(LastSeen::of).collect()),
@@ -110,12 +110,12 @@ impl Leader {
     }
 
     /// How many follow.
-    pub fn slaves(&self) -> usize {
+    pub(crate) fn slaves(&self) -> usize {
         self.slaves
     }
 
     /// The number of the oldest construct that is not recorded, or of the next.
-    pub fn oldest(&self) -> u64 {
+    pub(crate) fn oldest(&self) -> u64 {
         self.oldest
     }
 
@@ -124,7 +124,7 @@ impl Leader {
     /// # Safety
     /// - Fewer than [`OPEN`] are supplied and not recorded (Q1); `constructs` are those of this leader, their only one.
     /// - Each slave may run the part once; what it points to lives until it is recorded.
-    pub unsafe fn supply(&mut self, constructs: &Constructs, part: Part) -> u64 {
+    pub(crate) unsafe fn supply(&mut self, constructs: &Constructs, part: Part) -> u64 {
         let number = self.next;
         self.next += 1;
         match &constructs.0 {
@@ -141,7 +141,7 @@ impl Leader {
 
     /// Step 4: true when `slave` is done with the oldest construct.
     #[inline]
-    pub fn has_arrived(&self, constructs: &Constructs, slave: usize) -> bool {
+    pub(crate) fn has_arrived(&self, constructs: &Constructs, slave: usize) -> bool {
         match &constructs.0 {
             Supply::Lines(lines) => lines[slave][place(self.oldest)].is_done(in_line(self.oldest)),
             Supply::Ring(_, arrivals) => self.last[slave].is_passed(&arrivals[slave]),
@@ -149,7 +149,7 @@ impl Leader {
     }
 
     /// Records the oldest construct, which all slaves are done with ([`Self::has_arrived`]).
-    pub fn record_oldest(&mut self) {
+    pub(crate) fn record_oldest(&mut self) {
         self.last.iter().for_each(LastSeen::record_one);
         self.oldest += 1;
     }
@@ -157,7 +157,7 @@ impl Leader {
 
 /// A slave's side.
 #[derive(Debug)]
-pub struct Follower {
+pub(crate) struct Follower {
     slave: usize,
     /// The number of the next construct.
     next: u64,
@@ -166,7 +166,7 @@ pub struct Follower {
 
 impl Follower {
     /// Slave `slave`, before the first construct.
-    pub fn new(slave: usize) -> Self {
+    pub(crate) fn new(slave: usize) -> Self {
         Self { slave, next: 0, ring: ring::Follower::new(1) }
     }
 
@@ -175,7 +175,7 @@ impl Follower {
     /// # Safety
     /// - The caller is the slave of these constructs, and has arrived from what it found last.
     #[inline]
-    pub unsafe fn look(&mut self, constructs: &Constructs) -> Option<Part> {
+    pub(crate) unsafe fn look(&mut self, constructs: &Constructs) -> Option<Part> {
         let part = match &constructs.0 {
             Supply::Lines(lines) => {
                 let line = &lines[self.slave][place(self.next)];
@@ -196,7 +196,7 @@ impl Follower {
     /// # Safety
     /// - The caller is done with the construct that it found last, and arrives once for it.
     #[inline]
-    pub unsafe fn arrive(&self, constructs: &Constructs) {
+    pub(crate) unsafe fn arrive(&self, constructs: &Constructs) {
         let number = self.next - 1;
         match &constructs.0 {
             // SAFETY: - caller's contract.

@@ -1,11 +1,11 @@
 //! Places of threads: each thread's own, found by its number, made when the thread first needs it.
 //!
 //! # Who touches what
-//! A place: the thread that has its number ([`Local::number`](crate::local::Local::number)), or who has all of them to itself.
+//! A place: the thread that has its number ([`Local::number`](engine::local::Local::number)), or who has all of them to itself.
 //! `buckets`: anybody; each is made once, by who is first. There is no lock, which another thread might hold when the process
 //! forks.
 
-use crate::local::local;
+use engine::local::local;
 use platform::sync::CachePadded;
 use std::cell::{OnceCell, RefCell};
 use std::mem;

@@ -1,6 +1,6 @@
 //! A bound team keeps its limit, also when the first thread is its master.
 
-use nanothreads::{Config, broadcast, configure, engine};
+use nanothreads::{Config, broadcast, configure};
 use std::time::{Duration, Instant};
 
 pub(crate) fn a_bound_team_keeps_its_limit_also_when_the_first_thread_is_its_master() {

@@ -6,9 +6,9 @@
 //! the end of its part in one region to the beginning of the next.
 
 use crate::process::{again, is_again, start};
+use engine::sizer::Fixed;
+use engine::{Config, Member, Supply, Team, Waiting, configure};
 use libtest_mimic::Trial;
-use nanothreads::engine::{Config, Member, Supply, Team, Waiting, configure};
-use nanothreads::sizer::Fixed;
 use nanothreads::{Schedule, par_for};
 use std::hint::black_box;
 use std::process::{Child, Stdio};
@@ -137,7 +137,7 @@ fn traced(case: &str) {
             }
         }
     }
-    fn run(supply: Supply, work: nanothreads::engine::Work, data: *const ()) {
+    fn run(supply: Supply, work: engine::Work, data: *const ()) {
         let team = Team::reserve(2).supplied(supply);
         // SAFETY: - the works of this test want nothing or the region's number, and do not unwind.
         unsafe { team.run(work, data) };

@@ -1,7 +1,7 @@
 //! A forked child uses parallel regions of its own (D13): outside a region, and from inside one.
 
 use crate::forked::{assert_in_child, assert_right, forked, leave};
-use nanothreads::sizer::Fixed;
+use engine::sizer::Fixed;
 use nanothreads::{Config, Supply, broadcast, groups, par_for};
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering::Relaxed};
 

@@ -3,8 +3,8 @@
 //! test is at work.
 
 use crate::forked::{assert_right, forked, leave, says};
-use nanothreads::sizer::Fixed;
-use nanothreads::{Config, Schedule, Supply, Team, broadcast, engine, groups, par_for};
+use engine::sizer::Fixed;
+use nanothreads::{Config, Schedule, Supply, Team, broadcast, groups, par_for};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering::Relaxed};
 use std::thread;

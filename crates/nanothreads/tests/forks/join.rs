@@ -1,8 +1,8 @@
 //! A process that is forked inside a join (D13): what is the child's, and what stays the parent's.
 
 use crate::forked::{end, forked, status_of};
+use engine::sizer::Fixed;
 use nanothreads::join;
-use nanothreads::sizer::Fixed;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{
     AtomicBool,

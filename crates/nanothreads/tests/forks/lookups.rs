@@ -2,8 +2,8 @@
 //! test: what it forks would otherwise be a copy of a process in which another test is at work.
 
 use crate::forked::{assert_in_child, assert_right, forked, leave};
+use engine::sizer::Fixed;
 use nanothreads::groups;
-use nanothreads::sizer::Fixed;
 use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};

@@ -2,7 +2,7 @@
 //! copy of a process in which another test is at work.
 
 use crate::forked::{forked, leave, status_of};
-use nanothreads::{Schedule, Supply, Team, engine, groups, on_each_vp, par_for};
+use nanothreads::{Schedule, Supply, Team, groups, on_each_vp, par_for};
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::FromRawFd;

@@ -3,8 +3,8 @@
 //! which another test is at work.
 
 use crate::forked::{forked, leave, status_of};
+use engine::sizer::Fixed;
 use nanothreads::broadcast;
-use nanothreads::sizer::Fixed;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::thread;
 

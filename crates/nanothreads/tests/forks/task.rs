@@ -1,7 +1,7 @@
 //! A process that is forked inside a task (D13): the child has scopes of its own, its parent's tasks it has not.
 
 use crate::forked::{assert_in_child, assert_right, forked, leave, status_of};
-use nanothreads::sizer::Fixed;
+use engine::sizer::Fixed;
 use nanothreads::{Team, scope};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 

@@ -2,8 +2,8 @@
 //! copy of a process in which another test is at work.
 
 use crate::forked::{assert_in_child, assert_right, forked, leave, says};
+use engine::{self, Member};
 use nanothreads::Team;
-use nanothreads::engine::{self, Member};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};

@@ -11,7 +11,7 @@
 #[expect(dead_code, reason = "shared with the stress test of everything")]
 mod random;
 
-use nanothreads::sizer::TeamSizer;
+use engine::sizer::TeamSizer;
 use nanothreads::{Team, broadcast, groups, join, par_for, scope};
 use random::{Random, mix};
 use std::collections::BTreeSet;

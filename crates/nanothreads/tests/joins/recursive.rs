@@ -1,6 +1,6 @@
 //! Recursive joins on a team of eight, which is larger than most machines that run this test.
 
-use nanothreads::sizer::TeamSizer;
+use engine::sizer::TeamSizer;
 use nanothreads::{Team, broadcast, join, par_for, scope};
 use proptest::prelude::*;
 use std::cell::RefCell;

@@ -2,7 +2,7 @@
 //!
 //! Each test has a process to itself, because mask and team size belong to the process.
 
-use nanothreads::sizer::Fixed;
+use engine::sizer::Fixed;
 use nanothreads::{Schedule, doacross, par_for, pipeline, pipeline_2d};
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};

@@ -30,7 +30,7 @@ fn threads_of_a_region_that_is_out_get_their_mask_back_when_the_manager_dies() {
         assert_eq!(mask_of(current_tid()), whole);
         assert_eq!(
             Team::available().map(|member| member.size()).len(),
-            nanothreads::engine::processors(),
+            engine::processors(),
             "mask and quota count again"
         );
     });

@@ -317,8 +317,8 @@ fn a_bound_thread_whose_exec_failed_goes_back_at_the_next_safe_point() {
     own_process!();
     with_two_seated(|script, team| {
         let seen = team.map(|_| {
-            let needed_it = nanothreads::engine::needs_unbound();
-            nanothreads::engine::before_exec();
+            let needed_it = engine::needs_unbound();
+            engine::before_exec();
             (needed_it, mask_of(current_tid()))
         });
         assert_eq!(seen, [(false, script.whole.clone()), (true, script.whole.clone())]);

@@ -1,7 +1,7 @@
 //! What closures capture, in teams of two: small closures are moved into the slave's supply line, large ones stay on the
 //! master's stack. Either way there is one closure, and it is dropped once, by the caller.
 
-use nanothreads::sizer::Fixed;
+use engine::sizer::Fixed;
 use nanothreads::{Config, Schedule, Supply, Team, broadcast, par_for};
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
 use std::sync::Once;

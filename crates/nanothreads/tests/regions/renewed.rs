@@ -1,6 +1,6 @@
 //! Threads that go on as others have ended, with their destructors, when the call returns that renews them.
 
-use nanothreads::{Team, builder, engine};
+use nanothreads::{Team, builder};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::thread;

@@ -2,8 +2,8 @@
 //! panics, and teams larger than the machine; supplied by lines or by broadcast, as the
 //! module's name says.
 
-use nanothreads::engine::{Barrier, Member, Team};
-use nanothreads::sizer::Fixed;
+use engine::sizer::Fixed;
+use engine::{Barrier, Member, Team};
 use nanothreads::{Config, Schedule, Supply, broadcast, join, par_for, scope};
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};

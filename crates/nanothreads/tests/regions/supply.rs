@@ -1,7 +1,7 @@
 //! Both ways of supply on real threads, mixed and in large teams; offers of strangers; results that ride home.
 
 use crate::team_of_four::{four, four_alone, four_answer, members, panic_of};
-use nanothreads::engine::{Member, Refusal, Supply, Team, VirtualProcessor, virtual_processors};
+use engine::{Member, Refusal, Supply, Team, VirtualProcessor, virtual_processors};
 use nanothreads::{on_each_vp, par_for};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;

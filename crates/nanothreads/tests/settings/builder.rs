@@ -11,7 +11,7 @@ fn settings_are_installed_once_and_before_the_first_region() {
     assert_eq!(builder().threads(0).install(), Err(BuildError::NoThreads));
     let small = builder().threads(3).stack_size(1000).install().expect_err("nothing runs on 1000 bytes");
     assert!(small.to_string().contains("1000 bytes"), "{small}");
-    let most = nanothreads::engine::largest_team();
+    let most = engine::largest_team();
     let many = builder().threads(most + 1).install();
     assert_eq!(many, Err(BuildError::TooManyThreads { asked: most + 1, largest: most }));
     let large = builder().threads(3).stack_size(usize::MAX).install().expect_err("no address space has that much");
@@ -19,8 +19,8 @@ fn settings_are_installed_once_and_before_the_first_region() {
     let settings = builder().threads(3).waiting(Waiting::Passive).stack_size(1 << 20).adapt(false);
     assert_eq!(settings.install(), Ok(()), "refused settings changed nothing");
     assert_eq!(builder().install(), Err(BuildError::InUse));
-    assert_eq!(nanothreads::engine::team_limit(), 3);
-    assert!(!nanothreads::engine::is_managed());
+    assert_eq!(engine::team_limit(), 3);
+    assert!(!engine::is_managed());
 
     let before = statistics();
     let seen = AtomicUsize::new(0);

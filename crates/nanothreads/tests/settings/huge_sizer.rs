@@ -1,7 +1,7 @@
 //! A `TeamSizer` that sets no limit: teams have at most as many threads as any may have.
 
-use nanothreads::sizer::Fixed;
-use nanothreads::{Team, engine, par_for, set_team_sizer, statistics};
+use engine::sizer::Fixed;
+use nanothreads::{Team, par_for, set_team_sizer, statistics};
 use std::thread;
 
 #[test]

@@ -1,6 +1,6 @@
 //! A `TeamSizer` whose methods use the engine themselves: regions there have one thread, and disturb nobody.
 
-use nanothreads::sizer::Lease;
+use engine::sizer::Lease;
 use nanothreads::{Supply, Team, TeamError, TeamSizer, broadcast, builder, groups, join, par_for, scope};
 use platform::affinity::{CpuSet, Tid};
 use std::cell::Cell;

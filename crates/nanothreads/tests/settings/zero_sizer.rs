@@ -1,6 +1,6 @@
 //! A `TeamSizer` that says 0: the caller always is there.
 
-use nanothreads::{Team, TeamSizer, broadcast, builder, engine, groups, join, par_for, scope};
+use nanothreads::{Team, TeamSizer, broadcast, builder, groups, join, par_for, scope};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 struct Zero;

@@ -3,8 +3,8 @@
 use crate::random::{Random, fold, mix};
 use crate::slots::Slots;
 use crate::step::{Budget, Step, work};
+use engine::{Barrier, Member, Team};
 use nanothreads::Supply;
-use nanothreads::engine::{Barrier, Member, Team};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Mutex, PoisonError};
 
@@ -132,7 +132,7 @@ impl Share {
     pub(crate) fn run(&self) -> u64 {
         let values = Slots::new(self.length);
         // One for each member that there may be: all come to the same.
-        let parts = Slots::new(Budget::WHOLE.threads.max(nanothreads::engine::processors()));
+        let parts = Slots::new(Budget::WHOLE.threads.max(engine::processors()));
         let members = Slots::new(1);
         nanothreads::broadcast(|member| {
             let (id, size) = (member.id as usize, member.size as usize);

@@ -1,7 +1,7 @@
 //! What the program "has": a source of team sizes that the programs change while they run.
 
+use engine::sizer::Lease;
 use nanothreads::TeamSizer;
-use nanothreads::sizer::Lease;
 use platform::affinity::{self, CpuSet};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};

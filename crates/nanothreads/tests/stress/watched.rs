@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 pub(crate) fn report() {
-    eprint!("{}", nanothreads::engine::report());
+    eprint!("{}", engine::report());
     eprintln!("{:#?}", nanothreads::statistics());
     eprint!("{}", threads());
     let pid = std::process::id().to_string();

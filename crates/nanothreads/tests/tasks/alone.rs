@@ -3,7 +3,7 @@
 #[path = "cases/mod.rs"]
 mod cases;
 
-use nanothreads::sizer::Fixed;
+use engine::sizer::Fixed;
 use nanothreads::{Scope, Team, scope};
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,7 +1,7 @@
 //! Dependences against a naive oracle: whatever tasks a program creates, with whatever values and predecessors, their
 //! effects are those of running them one after the other in the order of creation.
 
-use nanothreads::sizer::Fixed;
+use engine::sizer::Fixed;
 use nanothreads::{Access, TaskRef, scope};
 use proptest::prelude::*;
 use std::collections::BTreeMap;

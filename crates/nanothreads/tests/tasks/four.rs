@@ -4,7 +4,7 @@
 #[expect(clippy::duplicate_mod, reason = "the same tests once more")]
 mod cases;
 
-use nanothreads::sizer::Fixed;
+use engine::sizer::Fixed;
 use std::sync::Once;
 
 /// All tests of this process see four processors.

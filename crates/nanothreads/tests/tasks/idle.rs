@@ -2,7 +2,7 @@
 //! because its processor time is measured.
 
 use crate::processor_time::processor_time;
-use nanothreads::sizer::Fixed;
+use engine::sizer::Fixed;
 use nanothreads::{Completion, scope};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};

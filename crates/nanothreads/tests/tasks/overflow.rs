@@ -56,7 +56,7 @@ fn an_overflow_on_a_thread_that_rust_did_not_create_is_reported_too() {
             let none = libc::stack_t { ss_sp: std::ptr::null_mut(), ss_flags: libc::SS_DISABLE, ss_size: 0 };
             // SAFETY: - takes the thread's alternate stack out of use, which nobody is on.
             assert_eq!(unsafe { libc::sigaltstack(&none, std::ptr::null_mut()) }, 0);
-            nanothreads::set_team_sizer(Box::new(nanothreads::sizer::Fixed::new(1)));
+            nanothreads::set_team_sizer(Box::new(engine::sizer::Fixed::new(1)));
             nanothreads::scope(|s| {
                 s.spawn(|_| {
                     black_box(descend(0));

@@ -1,6 +1,6 @@
 //! Four processors for the tests of a process, which run at the same time.
 
-use nanothreads::sizer::Fixed;
+use engine::sizer::Fixed;
 use nanothreads::{Alpha, Schedule, broadcast};
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};

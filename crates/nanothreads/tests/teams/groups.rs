@@ -1,7 +1,7 @@
 //! Explicit groups: contiguous members, exact sizes at every depth, shrinking grants, and what comes after them.
 //! As `groups_broadcast` with teams supplied by broadcast.
 
-use nanothreads::groups::split;
+use engine::split::split;
 use nanothreads::{Config, Group, Supply, Team, TeamSizer, broadcast, groups, join, par_for, scope, sections};
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,6 +1,6 @@
 //! How many threads inner regions have that do not say so: what is lent to them, whatever exact teams had before.
 
-use nanothreads::sizer::Fixed;
+use engine::sizer::Fixed;
 use nanothreads::{Team, broadcast, par_for, scope};
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};

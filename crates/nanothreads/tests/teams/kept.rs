@@ -1,6 +1,6 @@
 //! Kept teams: exact sizes, what members do together, panics that leave waiting members behind, storage per VP.
 
-use nanothreads::sizer::Fixed;
+use engine::sizer::Fixed;
 use nanothreads::{PerVp, Supply, Team, TeamError, TeamMember, broadcast, groups, join, par_for, scope};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -39,7 +39,7 @@ fn impossible_teams_are_errors_that_say_what_to_do() {
     three();
     assert_eq!(Team::exact(0).expect_err("empty"), TeamError::Empty);
     assert_eq!(Team::at_most(0).expect_err("empty"), TeamError::Empty);
-    let largest = nanothreads::engine::largest_team();
+    let largest = engine::largest_team();
     let error = Team::exact(largest + 1).expect_err("too large");
     assert_eq!(error, TeamError::TooLarge { asked: largest + 1, largest });
     assert!(error.to_string().contains(&largest.to_string()));

@@ -1,6 +1,6 @@
 //! Members that lose their processor: noticed, given way to, left out, and taken back. By counters, not by times.
 
-use nanothreads::engine::{self, Config};
+use engine::{self, Config};
 use nanothreads::{Statistics, Team, broadcast, statistics};
 use platform::affinity::{CpuId, CpuSet, affinity, current_tid, set_affinity};
 use platform::scheduling::run_delay;

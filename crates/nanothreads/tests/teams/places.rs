@@ -1,6 +1,6 @@
 //! Where the threads of inner teams run for which there is no processor. One test: the threads of others would be in the way.
 
-use nanothreads::sizer::Fixed;
+use engine::sizer::Fixed;
 use nanothreads::{Config, Team, configure, set_team_sizer};
 use platform::affinity::{CpuId, affinity, current_cpu};
 use std::time::{Duration, Instant};

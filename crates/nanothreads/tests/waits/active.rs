@@ -1,7 +1,7 @@
 //! Threads that are told to spin do, while their master does something else. A process of its own: they never stop.
 
 use crate::processor_time::processor_time;
-use nanothreads::sizer::Fixed;
+use engine::sizer::Fixed;
 use nanothreads::{Config, Waiting, broadcast, configure, set_team_sizer};
 use std::thread;
 use std::time::{Duration, Instant};

@@ -1,8 +1,8 @@
 //! Idle threads fall asleep as soon as spinning cannot pay any more, and stay so. A process of its own, because its settings are
 //! the engine's and a neighbour test would be load.
 
-use nanothreads::sizer::Fixed;
-use nanothreads::{Config, broadcast, configure, engine, set_team_sizer};
+use engine::sizer::Fixed;
+use nanothreads::{Config, broadcast, configure, set_team_sizer};
 use platform::affinity::{Tid, current_tid};
 use std::sync::Mutex;
 use std::thread;

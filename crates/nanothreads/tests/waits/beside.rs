@@ -2,7 +2,7 @@
 //! stay awake. One test: the threads of others would be in the way.
 
 use crate::cost::{ROUNDS, Waits, spent, work};
-use nanothreads::sizer::Fixed;
+use engine::sizer::Fixed;
 use nanothreads::{Config, Team, Waiting, broadcast, join, scope};
 use platform::affinity::{CpuSet, affinity, set_affinity};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};

@@ -2,7 +2,7 @@
 //! also where threads are told to spin. One test: the mask is the process's.
 
 use crate::cost::{ROUNDS, Waits, spent, work};
-use nanothreads::{Team, Waiting, builder, doacross, engine};
+use nanothreads::{Team, Waiting, builder, doacross};
 use platform::affinity::{CpuSet, affinity, set_affinity};
 
 #[test]

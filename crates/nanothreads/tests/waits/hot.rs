@@ -1,6 +1,6 @@
 //! For how long threads spin that are to stay hot without a manager. One test: the threads of others would be in the way.
 
-use nanothreads::{Team, Waiting, builder, engine};
+use nanothreads::{Team, Waiting, builder};
 use platform::affinity::affinity;
 use platform::cgroup::{Limits, usable_processors};
 use std::time::{Duration, Instant};

@@ -1,8 +1,8 @@
 //! For how long threads spin by what a manager says of their processors (D7), read and counted. A process of its own: waits
 //! of neighbour tests would be counted, too.
 
-use nanothreads::sizer::Lease;
-use nanothreads::{Team, TeamSizer, builder, engine, statistics};
+use engine::sizer::Lease;
+use nanothreads::{Team, TeamSizer, builder, statistics};
 use platform::affinity::{affinity, current_tid};
 use platform::scheduling::run_delay;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};

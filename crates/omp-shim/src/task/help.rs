@@ -7,7 +7,7 @@ use super::wait::run_any;
 use crate::frame::Frame;
 use crate::team::Team;
 use crate::tls;
-use nanothreads::engine::Member;
+use engine::Member;
 
 /// Runs what tasks there are, as `member`, whose own part is done.
 ///

@@ -2,7 +2,6 @@
 
 use super::{Dependence, Explicit, Task, depend, execute, execute_helping};
 use crate::frame::Frame;
-use nanothreads::engine;
 use std::ptr::NonNull;
 
 /// Waits for the children of the current task.

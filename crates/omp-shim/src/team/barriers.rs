@@ -1,6 +1,6 @@
 //! The barriers of a team: one for each size that it had, and one that members leave early.
 
-use nanothreads::engine::Barrier;
+use engine::Barrier;
 use std::cell::{Cell, UnsafeCell};
 use std::ptr;
 use std::sync::atomic::{

@@ -20,7 +20,7 @@
 //! # Orderings
 //! Bits: Relaxed, ordered by the fences; but K4 Release with I5 Acquire, so that who was taken sees for what.
 
-use crate::wait_point::{Look, WaitPoint};
+use engine::wait_point::{Look, WaitPoint};
 use platform::membarrier;
 use platform::sync::CachePadded;
 use platform::sync::atomic::{
@@ -30,7 +30,7 @@ use platform::sync::atomic::{
 
 /// See the module head.
 #[derive(Debug)]
-pub struct Idle {
+pub(crate) struct Idle {
     words: Box<[CachePadded<AtomicU64>]>,
 }
 
@@ -38,13 +38,13 @@ const BITS: usize = u64::BITS as usize;
 
 impl Idle {
     /// A team of `size` busy members.
-    pub fn new(size: usize) -> Self {
+    pub(crate) fn new(size: usize) -> Self {
         Self { words: (0..size.div_ceil(BITS)).map(|_| CachePadded::new(AtomicU64::new(0))).collect() }
     }
 
     /// What member `index`'s look at its wait point comes to, when it found nothing: it may sleep only if its bit was set
     /// before the fence that precedes the look.
-    pub fn look(&self, index: usize) -> Look {
+    pub(crate) fn look(&self, index: usize) -> Look {
         if self.contains(index) {
             return Look::Pending;
         }
@@ -54,7 +54,7 @@ impl Idle {
     }
 
     /// Takes member `index` out: it goes on (I5), or somebody wakes it (K4). False when it was out already.
-    pub fn take(&self, index: usize) -> bool {
+    pub(crate) fn take(&self, index: usize) -> bool {
         let (word, bit) = (&self.words[index / BITS], 1 << (index % BITS));
         // ORDERING: Acquire (I5) - pairs with K4: who finds its bit gone sees the work that it was taken for. Release (K4) -
         // pairs with I5.
@@ -64,7 +64,7 @@ impl Idle {
     /// Wakes the first of `candidates` that sleeps at its `point`. After work was pushed (K1). Cost when all are busy: two
     /// loads for 64 members.
     #[inline]
-    pub fn wake_one<'p>(&self, candidates: impl Iterator<Item = usize>, point: impl Fn(usize) -> &'p WaitPoint) {
+    pub(crate) fn wake_one<'p>(&self, candidates: impl Iterator<Item = usize>, point: impl Fn(usize) -> &'p WaitPoint) {
         // ORDERING: light fence (K2) - pairs with I2.
         membarrier::light();
         // ORDERING: Relaxed (K3) - ordered behind the push by the light fence.

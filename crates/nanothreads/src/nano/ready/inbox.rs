@@ -23,20 +23,20 @@ use std::ptr;
 ///
 /// # Safety
 /// - `link` returns the same cell each time, which nobody but the inbox uses.
-pub unsafe trait Item: Sized {
+pub(crate) unsafe trait Item: Sized {
     /// The item's link.
     fn link(&self) -> &HandCell<*const Self>;
 }
 
 /// See the module head.
 #[derive(Debug)]
-pub struct Inbox<T> {
+pub(crate) struct Inbox<T> {
     head: AtomicPtr<T>,
 }
 
 impl<T: Item> Inbox<T> {
     /// An empty inbox.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { head: AtomicPtr::new(ptr::null_mut()) }
     }
 
@@ -44,7 +44,7 @@ impl<T: Item> Inbox<T> {
     ///
     /// # Safety
     /// - `item` is live until it is drained, and in no inbox (I1). After the call it may be gone (I2).
-    pub unsafe fn push(&self, item: *const T) {
+    pub(crate) unsafe fn push(&self, item: *const T) {
         // ORDERING: Relaxed - the exchange below decides.
         let mut head = self.head.load(Relaxed);
         loop {
@@ -66,7 +66,7 @@ impl<T: Item> Inbox<T> {
     /// # Safety
     /// - The caller is the owner.
     #[inline]
-    pub unsafe fn drain(&self, mut take: impl FnMut(*const T)) -> bool {
+    pub(crate) unsafe fn drain(&self, mut take: impl FnMut(*const T)) -> bool {
         // ORDERING: Relaxed - a hint; the swap reads again.
         if self.head.load(Relaxed).is_null() {
             return false;

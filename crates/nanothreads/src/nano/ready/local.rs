@@ -92,8 +92,9 @@ impl Local {
     }
 }
 
-/// Makes what all queues of the process share. By the engine, before it has threads: in a child that was forked while one
-/// of them was amid making it, whoever needs it would wait for that thread, which does not exist there, for ever.
+/// Makes what all queues of the process share. For the master, before other threads steal: in a
+/// child that was forked while one of them made it, a thief would wait for that thread, which does
+/// not exist there, for ever.
 pub(crate) fn prepare() {
     let _ = steal(&Local::new().stealer());
 }

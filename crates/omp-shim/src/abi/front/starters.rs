@@ -1,6 +1,6 @@
 //! Programs that a member of a region starts, and threads that it makes: they have the mask that this program was started with
 //! (D2), not that of a thread which is bound under a manager, or was put on one processor when it was woken. What `fork` makes has
-//! it anyway (`nanothreads::unbound`'s module).
+//! it anyway (`engine::unbound`'s module).
 //!
 //! - `exec*` are jumps to the C library's ones behind a call of [`nanos_before_exec`]: arguments, result and errno are the C
 //!   library's own. That serves whoever made the child: `vfork`, `clone`, a spawn of the program's own. It calls nothing but

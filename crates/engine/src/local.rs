@@ -1,0 +1,574 @@
+//! What the engine knows of the calling thread: where it stands in a region, and which virtual processors it reserved.
+//!
+//! # Terms
+//! A *root* is a master that owns its virtual processors: an outermost one (a thread of the program, outside any region),
+//! which reserves virtual processors 1, 2, ... for as long as it lives, and thread i of whose teams is always virtual
+//! processor i (D3); or the master of an explicit group (`nanothreads::groups`), which gets neighbours from the root around
+//! until its region ends (`lead`). A master that is no root gets its group from what its root does not use now
+//! ([`crate::lending`]), and, when the team's size must be exact, from unused or new virtual processors (own). Groups are
+//! cached by depth: the next inner fork of the same size is a store.
+//!
+//! # Who touches what
+//! `Local`: its thread only. The lenders inside: see [`crate::lending`].
+//!
+//! # Invariants
+//! L1  A virtual processor is in the reach of one master at a time: a root, the masters that borrow from it, and those
+//!     to which it gave a group never use it at once. The root takes back what it lent or gave only at its next fork,
+//!     when all inner regions are joined; borrowers see the new number before they use their cache again, and the
+//!     master of an explicit group drops what it got before it arrives.
+//! L2  Nobody holds a reference to a group of the thread while code of the program runs on it, a sizer's included: such
+//!     code forks deeper, and may move the groups. So all that a [`TeamSizer`](crate::TeamSizer) is asked for is asked
+//!     before the group is touched (`with_group` checks it in debug builds). Slices of a group's members and its channel
+//!     live elsewhere and stay, because a group is changed by its own next fork only, which comes after the join.
+//! L3  While the sizer is asked ([`Local::ask`]), regions have one thread: it may be asked while a region of the thread is
+//!     not joined, or in the middle of a fork.
+
+use crate::counters::Counters;
+use crate::engine_state::engine;
+use crate::head::{Follows, Head};
+use crate::lending::Lender;
+use crate::membership::Membership;
+use crate::panics::{FirstPanic, Payload};
+use crate::patience::Patience;
+use crate::presence::Presence;
+use crate::team::{Member, Work};
+use crate::vp::{self, Offered, Vp};
+use platform::affinity::CpuId;
+use platform::affinity::{Tid, current_tid};
+use platform::clock::Ticks;
+use platform::pthread::EndOfThread;
+use std::cell::{Cell, UnsafeCell};
+use std::ffi::c_void;
+use std::ptr;
+
+mod beyond;
+mod claim;
+mod group;
+mod lead;
+mod reserve;
+mod stint;
+mod supplied;
+mod visit;
+
+use claim::Claim;
+use group::Group;
+pub(crate) use group::Reservation;
+pub use visit::Place;
+
+/// A root, as the masters that borrow from it see it.
+pub(crate) type Root = Lender<&'static Vp>;
+
+/// No depth at all.
+const NOWHERE: usize = usize::MAX;
+
+/// How a team that cannot have all its threads at once is to be treated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Need {
+    /// All of them: create virtual processors where there are too few.
+    Exact,
+    /// What this program has: never more virtual processors than processors.
+    Available,
+}
+
+/// The calling thread's state; see the module head. On lines of its own: each fork writes it, and what the allocator would
+/// put beside it other threads may be reading in each region (a round trip each time).
+#[derive(Debug)]
+#[repr(align(128))]
+pub struct Local {
+    membership: Cell<Membership>,
+    /// Open regions of more than one thread that this thread is the master of.
+    depth: Cell<usize>,
+    /// Frames that must end in LIFO order: see [`Local::pin`].
+    pins: Cell<u32>,
+    /// The sizer is being asked (L3).
+    asks: Cell<bool>,
+    groups: UnsafeCell<Vec<Group>>,
+    /// Somebody holds a reference to a group (L2).
+    #[cfg(debug_assertions)]
+    holds_group: Cell<bool>,
+    /// The depth at which this thread is a root: 0 on threads of the program, none on a VP, until it leads a group.
+    root_depth: Cell<usize>,
+    /// The explicit group that this thread leads at that depth; null: none.
+    head: Cell<*const Head<'static>>,
+    patience: Patience,
+    presence: Presence,
+    tid: Cell<Tid>,
+    /// False in the child of a fork, where the thread is one of the program.
+    is_vp: Cell<bool>,
+    /// The virtual processor that the thread is.
+    vp: Cell<Option<&'static Vp>>,
+    /// It is to go on on another thread.
+    pub(crate) is_to_be_renewed: Cell<bool>,
+    claim: Claim,
+    /// The grant's epoch when the thread last looked between two pieces of its work.
+    worked_under: Cell<u32>,
+    /// Where this thread, a master, sat down last.
+    seat: Cell<Option<CpuId>>,
+    /// When it went back there by itself.
+    sat_down: Cell<Option<Ticks>>,
+    counters: Cell<&'static Counters>,
+    /// See [`Local::number`].
+    number: Cell<Option<usize>>,
+    /// See [`Local::keep_panic`].
+    panic: FirstPanic,
+}
+
+thread_local! {
+    /// Plain word, no destructor: the hot path is one load.
+    static CURRENT: Cell<*const Local> = const { Cell::new(ptr::null()) };
+}
+
+/// Makes what gives a program thread's virtual processors back when it ends. Behind the destructors of thread-locals, for these
+/// may fork; should something later fork once more, it gets a fresh state, and this is called again. `None`: the C library has no
+/// key left, and the states of threads that end are leaked.
+pub(crate) fn end_of_thread() -> Option<EndOfThread> {
+    EndOfThread::new(retire).ok()
+}
+
+/// # Safety
+/// - `local` was leaked by `create` for the calling thread, which ends: no region is open.
+unsafe extern "C" fn retire(local: *mut c_void) {
+    // SAFETY: - caller's contract. Still in place while a sizer is told.
+    unsafe { &*local.cast::<Local>() }.claim.end();
+    CURRENT.set(ptr::null());
+    // SAFETY: - caller's contract; nobody else refers to it any more.
+    let local = unsafe { Box::from_raw(local.cast::<Local>()) };
+    local.retire();
+}
+
+/// The calling thread's state. Cost: one thread-local load.
+#[inline]
+pub fn local() -> &'static Local {
+    let local = CURRENT.get();
+    if local.is_null() {
+        return create();
+    }
+    // SAFETY: - set by `create` or `adopt` on this thread; freed only at the thread's end.
+    unsafe { &*local }
+}
+
+/// The virtual processor that the calling thread is. Makes no state for a thread that has none, so that it
+/// does not allocate.
+#[inline]
+pub(crate) fn own_vp() -> Option<&'static Vp> {
+    existing()?.vp()
+}
+
+/// The calling thread's state, if it has one.
+#[inline]
+pub(crate) fn existing() -> Option<&'static Local> {
+    // SAFETY: - as in `local`.
+    unsafe { CURRENT.get().as_ref() }
+}
+
+#[cold]
+fn create() -> &'static Local {
+    let local = Box::into_raw(Box::new(Local::new(false)));
+    CURRENT.set(local);
+    if let Some(at_end) = engine().end_of_thread() {
+        // SAFETY: - leaked just now, for this thread; regions end before their thread does.
+        // Out of memory: the state is leaked.
+        let _ = unsafe { at_end.set(local) };
+    }
+    // SAFETY: - just leaked; freed only at the thread's end.
+    unsafe { &*local }
+}
+
+/// Makes the calling thread virtual processor `vp`, for ever.
+pub(crate) fn adopt(vp: &'static Vp) -> &'static Local {
+    let local: &'static Local = Box::leak(Box::new(Local::new(true)));
+    local.vp.set(Some(vp));
+    CURRENT.set(local);
+    local
+}
+
+/// The calling thread, a virtual processor that ends, has no state any more; another one takes it over.
+pub(crate) fn let_go() {
+    CURRENT.set(ptr::null());
+}
+
+/// The calling thread goes on with `local`, which its thread has let go.
+pub(crate) fn take_over(local: &'static Local) {
+    CURRENT.set(local);
+}
+
+/// The forking thread's reservations are the parent's: the child forgets them. What stood in the parent's memory stays
+/// allocated, since other threads of the parent may have been writing it.
+/// True when the forking thread was a virtual processor.
+pub(crate) fn forget_after_fork() -> bool {
+    let local = CURRENT.get();
+    if local.is_null() {
+        return false;
+    }
+    // SAFETY: - the state belongs to this thread, the child's only one.
+    let local = unsafe { &*local };
+    local.forget_groups();
+    local.vp.set(None);
+    local.is_vp.take()
+}
+
+/// See [`Local::pin`].
+pub struct Pin<'a> {
+    pins: &'a Cell<u32>,
+    outer: u32,
+}
+
+impl Drop for Pin<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.pins.set(self.outer);
+    }
+}
+
+impl Local {
+    fn new(is_vp: bool) -> Self {
+        Self {
+            membership: Cell::new(Membership::OUTSIDE),
+            depth: Cell::new(0),
+            pins: Cell::new(0),
+            asks: Cell::new(false),
+            groups: UnsafeCell::new(Vec::new()),
+            #[cfg(debug_assertions)]
+            holds_group: Cell::new(false),
+            root_depth: Cell::new(if is_vp { NOWHERE } else { 0 }),
+            head: Cell::new(ptr::null()),
+            patience: Patience::new(),
+            presence: Presence::new(),
+            tid: Cell::new(current_tid()),
+            is_vp: Cell::new(is_vp),
+            vp: Cell::new(None),
+            is_to_be_renewed: Cell::new(false),
+            claim: Claim::default(),
+            worked_under: Cell::new(0),
+            seat: Cell::new(None),
+            sat_down: Cell::new(None),
+            counters: Cell::new(engine().counters().take()),
+            number: Cell::new(None),
+            panic: FirstPanic::default(),
+        }
+    }
+
+    pub fn membership(&self) -> Membership {
+        self.membership.get()
+    }
+
+    /// Until the guard is dropped no nano-thread is switched away from on this thread, except such as were resumed
+    /// meanwhile: for frames that change thread state which has to be undone in LIFO order.
+    #[inline]
+    pub fn pin(&self) -> Pin<'_> {
+        let outer = self.pins.get();
+        self.pins.set(outer + 1);
+        Pin { pins: &self.pins, outer }
+    }
+
+    /// How many pins are in force.
+    #[inline]
+    pub fn pins(&self) -> u32 {
+        self.pins.get()
+    }
+
+    /// What the thread starts would inherit turns that are longer than usual ([`stint`]).
+    #[inline]
+    pub(crate) fn has_long_turns(&self) -> bool {
+        self.claim.stint.is_long()
+    }
+
+    /// Its turns are usual ones from now on, until it shares a processor anew.
+    #[inline]
+    pub(crate) fn end_long_turns(&self) {
+        self.claim.stint.end();
+    }
+
+    /// Gives a child that shares the thread's memory usual turns. Writes nothing.
+    pub(crate) fn end_childs_long_turns(&self) {
+        self.claim.stint.restore();
+    }
+
+    pub(crate) fn patience(&self) -> &Patience {
+        &self.patience
+    }
+
+    /// The thread's experience as a master: who of its members really runs.
+    #[inline]
+    pub(crate) fn presence(&self) -> &Presence {
+        &self.presence
+    }
+
+    /// The kernel thread.
+    #[inline]
+    pub(crate) fn tid(&self) -> Tid {
+        self.tid.get()
+    }
+
+    /// What to fork of a team of `granted` threads whose size nobody asked for: without those that were lost lately.
+    #[inline]
+    pub fn present(&self, granted: usize) -> usize {
+        if self.presence.is_whole() || !self.is_outermost() { granted } else { self.presence.reduced(granted) }
+    }
+
+    /// The virtual processor that this thread is; none on threads of the program.
+    pub(crate) fn vp(&self) -> Option<&'static Vp> {
+        self.vp.get()
+    }
+
+    /// The grant's epoch when the thread last looked between two pieces of its work; 0 before.
+    #[inline]
+    pub(crate) fn worked_under(&self) -> &Cell<u32> {
+        &self.worked_under
+    }
+
+    /// Where this thread, a master, sat down last.
+    #[inline]
+    pub(crate) fn seat(&self) -> &Cell<Option<CpuId>> {
+        &self.seat
+    }
+
+    /// When it went back there by itself last.
+    pub(crate) fn sat_down(&self) -> &Cell<Option<Ticks>> {
+        &self.sat_down
+    }
+
+    /// What this thread counts for [`statistics`](crate::statistics).
+    #[inline]
+    pub fn counters(&self) -> &'static Counters {
+        self.counters.get()
+    }
+
+    /// The thread's number among those that have one; a thread that begins when this one has ended may have the same.
+    #[inline]
+    pub fn number(&self) -> usize {
+        self.number.get().unwrap_or_else(|| self.take_number())
+    }
+
+    #[cold]
+    fn take_number(&self) -> usize {
+        let number = engine().numbers().take();
+        self.number.set(Some(number));
+        number
+    }
+
+    /// A wait of so many ticks is over.
+    pub(crate) fn waited(&self, ticks: u64) {
+        self.patience.learn(ticks);
+        self.counters().waited(ticks);
+    }
+
+    /// True outside any region of more than one thread, on a thread of the program.
+    fn is_outermost(&self) -> bool {
+        self.depth.get() == 0 && !self.is_vp.get()
+    }
+
+    /// True where the thread owns the virtual processors of its group.
+    #[inline]
+    fn is_root(&self) -> bool {
+        self.depth.get() == self.root_depth.get()
+    }
+
+    /// The explicit group that the thread leads, where it has it for its next fork.
+    #[inline]
+    fn head(&self) -> Option<&Head<'_>> {
+        if !self.is_root() {
+            return None;
+        }
+        // SAFETY: - null, or set by `lead` for as long as the head lives.
+        unsafe { self.head.get().as_ref() }
+    }
+
+    /// What makes groups of the caller's processors shrink.
+    pub fn followed(&self) -> Follows<'_> {
+        self.head().map_or(Follows::Grant, Follows::Outer)
+    }
+
+    /// What a region of the caller may have at most, by the sizer and by the explicit group that it leads.
+    #[inline]
+    fn limit(&self) -> usize {
+        let limit = engine().sizer().limit();
+        self.head().map_or(limit, |head| head.allowance(limit))
+    }
+
+    /// What a region without a number of its own asks for.
+    #[inline]
+    pub fn wish(&self) -> usize {
+        match self.head() {
+            Some(head) => head.own(),
+            None => engine().wish(),
+        }
+    }
+
+    /// True for a thread of the program outside any region, one of one thread included.
+    pub(crate) fn is_outside_regions(&self) -> bool {
+        self.is_outermost() && self.membership.get().level == 0
+    }
+
+    /// The kernel thread that it belongs to.
+    pub(crate) fn runs_on(&self, tid: Tid) {
+        self.tid.set(tid);
+    }
+
+    /// True once after the virtual processor was told so.
+    pub(crate) fn is_to_be_renewed(&self) -> bool {
+        self.is_to_be_renewed.take()
+    }
+
+    /// The virtual processors that this master has for itself go on on other kernel threads. Outside its regions.
+    pub(crate) fn renew_members(&self) {
+        // SAFETY: - `Local` is touched by its thread only, and nothing is forked here.
+        let groups = unsafe { &*self.groups.get() };
+        let own = groups.iter().flat_map(|group| &group.members[group.lent..]);
+        let renew = |vp: &&'static Vp| {
+            let offered = Offered { work: vp::renew, data: ptr::null() };
+            Some((*vp, vp.offer(offered)?))
+        };
+        let offers: Vec<_> = own.filter_map(renew).collect();
+        for (vp, ticket) in offers {
+            crate::wait(vp.offers(), || vp.is_offer_done(ticket));
+        }
+    }
+
+    /// Runs `work` as a member.
+    #[inline]
+    pub(crate) fn run(&self, membership: Membership, work: Work, data: *const ()) {
+        let outer = self.membership.replace(membership);
+        // SAFETY: - `Team::run`'s contract: `work` may be called once for each member with this data.
+        unsafe { work(data, Member { id: membership.id, size: membership.size }) };
+        self.membership.set(outer);
+    }
+
+    /// The virtual processors of a team of `size` that `reserve` made room for.
+    #[inline]
+    pub fn members(&self, size: usize) -> &[&'static Vp] {
+        self.members_at(self.depth.get(), size)
+    }
+
+    /// The same one depth up, for who has just opened a region.
+    pub fn outer_members(&self, size: usize) -> &[&'static Vp] {
+        self.members_at(self.depth.get() - 1, size)
+    }
+
+    #[inline]
+    fn members_at(&self, depth: usize, size: usize) -> &[&'static Vp] {
+        let members = self.with_group_at(depth, |group| group.first(size));
+        // SAFETY: - L2: the list of a group's members is changed by the group's next fork only.
+        unsafe { &*members }
+    }
+
+    /// Opens a region of this thread: what it forks inside belongs one depth lower.
+    #[inline]
+    pub fn open(&self) -> usize {
+        let depth = self.depth.get();
+        self.depth.set(depth + 1);
+        depth
+    }
+
+    /// Closes the region that `open` returned `depth` for.
+    #[inline]
+    pub fn close(&self, depth: usize) {
+        self.depth.set(depth);
+    }
+
+    /// The root for members of a region that this thread forks.
+    #[inline]
+    pub(crate) fn root_for_members(&self) -> *const Root {
+        if self.is_root() { self.with_group(|group| ptr::from_ref(&*group.root)) } else { self.membership.get().root }
+    }
+
+    /// Asks the program's sizer: `question`, or `otherwise` when that is what is being done already (L3). Until it has
+    /// answered, regions of this thread have one thread, forks are one depth lower, and no nano-thread leaves its stack.
+    pub(crate) fn ask<R>(&self, otherwise: R, question: impl FnOnce() -> R) -> R {
+        struct Asked<'a>(&'a Local, usize);
+        impl Drop for Asked<'_> {
+            fn drop(&mut self) {
+                self.0.close(self.1);
+                self.0.asks.set(false);
+            }
+        }
+        #[cfg(debug_assertions)]
+        debug_assert!(!self.holds_group.get(), "L2: a sizer is asked while a group is held");
+        if self.asks.replace(true) {
+            return otherwise;
+        }
+        let _pin = self.pin();
+        let _asked = Asked(self, self.open());
+        question()
+    }
+
+    /// True where regions have one thread, whatever is asked for: while the program's sizer is asked, and on a VP in work
+    /// that a stranger offered it.
+    pub fn forks_alone(&self) -> bool {
+        let is_strangers = self.is_vp.get() && !self.is_root() && self.membership.get().root.is_null();
+        self.asks.get() || is_strangers
+    }
+
+    /// True while the program's sizer is asked.
+    pub(crate) fn asks(&self) -> bool {
+        self.asks.get()
+    }
+
+    /// Uses the group of the current depth. No code of the program runs in `body` (L2).
+    #[inline]
+    fn with_group<R>(&self, body: impl FnOnce(&mut Group) -> R) -> R {
+        self.with_group_at(self.depth.get(), body)
+    }
+
+    #[inline]
+    fn with_group_at<R>(&self, depth: usize, body: impl FnOnce(&mut Group) -> R) -> R {
+        #[cfg(debug_assertions)]
+        debug_assert!(!self.holds_group.replace(true), "L2: a group is held already");
+        // SAFETY: - `Local` is touched by its thread only, and `body` touches no groups but the one that it gets (L2).
+        let groups = unsafe { &mut *self.groups.get() };
+        if depth >= groups.len() {
+            groups.resize_with(depth + 1, Group::default);
+        }
+        let result = body(&mut groups[depth]);
+        #[cfg(debug_assertions)]
+        self.holds_group.set(false);
+        result
+    }
+
+    /// Gives all that the thread reserved back.
+    fn retire(self) {
+        engine().counters().give_back(self.counters());
+        if let Some(number) = self.number.get() {
+            engine().numbers().give_back(number);
+        }
+        for mut group in self.groups.into_inner() {
+            group.members.drain(..group.lent);
+            // Their next master may have other processors, or none of its own.
+            group.members.iter().filter(|vp| vp.is_bound()).for_each(|vp| crate::managed::let_go(vp));
+            engine().give_back(group.members);
+        }
+    }
+
+    /// In a child that was forked inside a region and leaves it: the regions around are its parent's as well, with all that is
+    /// lent in them. It has been outside since the fork (`forget_groups`), and stays there.
+    #[cold]
+    pub fn stay_outside(&self) {
+        self.membership.set(Membership::OUTSIDE);
+    }
+
+    /// In a child: keeps the panic of a part that has no line any more, for the region that it leaves next.
+    #[cold]
+    pub fn keep_panic(&self, payload: Payload) {
+        self.panic.keep(payload);
+    }
+
+    /// What [`Self::keep_panic`] kept.
+    #[cold]
+    pub fn take_panic(&self) -> Option<Payload> {
+        self.panic.take()
+    }
+
+    fn forget_groups(&self) {
+        // SAFETY: - called in the child of a fork, by the thread that owns the state.
+        let groups = unsafe { &mut *self.groups.get() };
+        std::mem::take(groups).into_iter().for_each(std::mem::forget);
+        self.claim.forget();
+        self.tid.set(current_tid());
+        self.counters.set(engine().counters().take());
+        // Regions that were open in the parent cannot be joined here: their other members do not exist.
+        self.depth.set(0);
+        self.root_depth.set(0);
+        self.head.set(ptr::null());
+        self.membership.set(Membership::OUTSIDE);
+    }
+}

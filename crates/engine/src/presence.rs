@@ -1,0 +1,273 @@
+//! Members that do not really run, and the smaller teams that a master forks meanwhile.
+//!
+//! Without a manager nobody tells a program that another one runs on its processors. A member that began its part and
+//! then lost its processor keeps the whole team waiting for a time slice of the other program, milliseconds for a region
+//! of microseconds; and what it has begun nobody can take back. So after such a wait a master forks smaller teams, where
+//! nobody asked for a size, until the others are likely to run again.
+//!
+//! # Evidence
+//! A master that waits long for a member notes how long that member has waited for processors so far, by the kernel's count,
+//! and again when it arrived. Half of a wait of [`HOLE`](crate::load::HOLE) or more spent so: the member was *lost*. One that merely has much to do
+//! is not, and one that sleeps is not. Only the joins of regions and of an overlap's constructs note it: waits in barriers,
+//! `join` and scopes find nobody lost; they only look whether whom they wait for waits for their own processor
+//! ([`patience`](crate::patience)).
+//!
+//! # What follows
+//! 1. Teams without a size of their own have one member less for [`SHORTEST`] microseconds, one more less for each
+//!    further loss meanwhile.
+//! 2. Then the next team is whole again: who is given no work cannot show that it would run. A loss within the length
+//!    of the leave that it comes from doubles it, up to [`LONGEST`], and all who were left out are left out again; a
+//!    whole leave without a loss shows that they run, and all is forgotten.
+//!
+//! So a program beside a lasting load loses one time slice each second, and one beside a short one is whole again at once.
+//! Only outermost teams shrink: explicit groups divide all that the program has.
+//! Those left out are the last ones: thread i of a team stays thread i. Which processors the others then have is the
+//! kernel's choice, as long as nobody bound them.
+//!
+//! Only where the size comes from mask and quota. A manager knows better, and a sizer or number that the program gave is
+//! the program's word.
+//!
+//! Cost where nobody was lost: one load of the thread's own memory for each team without a size.
+//!
+//! # Papers
+//! P2 section 2.1: what a program asks for is changed by what it gets. There the manager says so; here the kernel's run
+//! delay does.
+
+use crate::load::HOLE;
+use crate::local::Local;
+use platform::affinity::{CpuId, Tid};
+use platform::clock::Ticks;
+use platform::scheduling;
+use std::cell::Cell;
+use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
+use std::time::Duration;
+
+/// The first leave, and the longest one, in microseconds.
+const SHORTEST: u64 = 50_000;
+const LONGEST: u64 = 1_600_000;
+/// Microseconds between two looks of a master at what the kernel says: they cost some 10 us.
+const LOOK_INTERVAL: u64 = 1000;
+/// Threads that are looked at in one look.
+const FEW: usize = 8;
+
+/// A master's experience with its members.
+#[derive(Debug)]
+pub(crate) struct Presence {
+    /// How many members to leave out.
+    missing: Cell<u32>,
+    /// The same, when the last leave ended.
+    last: Cell<u32>,
+    /// Ticks at which the leave ends, or the last one did; 0: none yet.
+    until: Cell<u64>,
+    /// Length of the last leave, in ticks.
+    leave: Cell<u64>,
+    /// Ticks of the last look.
+    looked: Cell<u64>,
+}
+
+impl Presence {
+    pub(crate) const fn new() -> Self {
+        Self {
+            missing: Cell::new(0),
+            last: Cell::new(0),
+            until: Cell::new(0),
+            leave: Cell::new(0),
+            looked: Cell::new(0),
+        }
+    }
+
+    /// True when nobody is left out.
+    #[inline]
+    pub(crate) fn is_whole(&self) -> bool {
+        self.missing.get() == 0
+    }
+
+    /// What to fork instead of a team of `size`.
+    #[cold]
+    pub(crate) fn reduced(&self, size: usize) -> usize {
+        self.reduced_at(size, Ticks::now().raw())
+    }
+
+    fn reduced_at(&self, size: usize, now: u64) -> usize {
+        if now >= self.until.get() {
+            self.missing.set(0);
+            return size;
+        }
+        size.saturating_sub(self.missing.get() as usize).max(1)
+    }
+
+    /// A member was lost.
+    pub(crate) fn lost_one(&self) {
+        self.lost_one_at(Ticks::now().raw());
+    }
+
+    fn lost_one_at(&self, now: u64) {
+        let (missing, leave) = (self.missing.get(), self.leave.get());
+        let is_on_leave = missing > 0 && now < self.until.get();
+        let (missing, leave) = if is_on_leave {
+            (missing + 1, leave)
+        } else if leave > 0 && now.saturating_sub(self.until.get()) < leave {
+            // They are lost as soon as they come back.
+            (self.last.get(), (leave * 2).min(Ticks::about_us(LONGEST)))
+        } else {
+            (1, Ticks::about_us(SHORTEST))
+        };
+        self.missing.set(missing);
+        self.last.set(missing);
+        self.leave.set(leave);
+        self.until.set(now.saturating_add(leave));
+    }
+
+    /// Looks at a member that is late, unless the last look of this kind was just now.
+    pub(crate) fn watch(&self, member: Tid) -> Option<Watch> {
+        let now = self.begin_look()?;
+        Some(Watch { member, since: now, delay: scheduling::run_delay(member)? })
+    }
+
+    /// True when one of `threads`, as far as a few go, waits for processor `here`, on which the caller runs. `None`: the last look
+    /// of this kind was just now.
+    pub(crate) fn any_waits_for(&self, here: CpuId, threads: impl Iterator<Item = Tid>) -> Option<bool> {
+        let mut threads = threads.take(FEW).peekable();
+        if threads.peek().is_none() {
+            return Some(false);
+        }
+        self.begin_look()?;
+        Some(threads.any(|thread| scheduling::processor_of_ready(thread) == Some(here)))
+    }
+
+    /// The time of a look, if one is due.
+    fn begin_look(&self) -> Option<Ticks> {
+        let now = Ticks::now();
+        if now.raw().saturating_sub(self.looked.get()) < Ticks::about_us(LOOK_INTERVAL) {
+            return None;
+        }
+        self.looked.set(now.raw());
+        Some(now)
+    }
+}
+
+/// Which kernel thread is at a place where others may wait for it.
+#[derive(Debug, Default)]
+pub struct Occupant(AtomicI32);
+
+impl Occupant {
+    /// The calling thread is. Cost when it was: a load.
+    #[inline]
+    pub fn is_me(&self, local: &Local) {
+        let Tid(own) = local.tid();
+        // ORDERING: Relaxed, here and below - a number on its own, for a hint.
+        if self.0.load(Relaxed) != own {
+            self.0.store(own, Relaxed);
+        }
+    }
+
+    /// Who is, or was last.
+    pub fn thread(&self) -> Option<Tid> {
+        match self.0.load(Relaxed) {
+            0 => None,
+            tid => Some(Tid(tid)),
+        }
+    }
+}
+
+/// A look at a member that is late.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    member: Tid,
+    since: Ticks,
+    delay: Duration,
+}
+
+impl Watch {
+    /// Where the member waits to run, or runs.
+    pub(crate) fn processor(&self) -> Option<CpuId> {
+        scheduling::processor_of_ready(self.member)
+    }
+
+    /// After the member arrived: whether it had been lost.
+    pub(crate) fn was_lost(&self) -> bool {
+        let waited = self.since.elapsed();
+        // Most waits are short: no second look.
+        waited >= Duration::from_micros(HOLE)
+            && scheduling::run_delay(self.member).is_some_and(|delay| is_lost(waited, delay.saturating_sub(self.delay)))
+    }
+}
+
+fn is_lost(waited: Duration, delayed: Duration) -> bool {
+    waited >= Duration::from_micros(HOLE) && delayed >= waited / 2
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn us(us: u64) -> u64 {
+        // Measured before the first use: the unit must not change in between.
+        Ticks::per_us();
+        Ticks::about_us(us)
+    }
+
+    #[test]
+    fn a_loss_leaves_one_out_for_a_while_and_another_one_one_more() {
+        let presence = Presence::new();
+        assert_eq!(presence.reduced(8), 8);
+        presence.lost_one_at(us(1000));
+        assert_eq!(presence.reduced_at(8, us(1000)), 7);
+        presence.lost_one_at(us(2000));
+        assert_eq!(presence.reduced_at(8, us(51_900)), 6);
+        assert_eq!(presence.reduced_at(2, us(51_900)), 1, "the master itself stays");
+        assert_eq!(presence.reduced_at(8, us(52_100)), 8);
+        assert_eq!(presence.reduced(8), 8);
+    }
+
+    #[test]
+    fn who_is_lost_again_is_left_out_for_longer_and_who_runs_is_forgiven() {
+        let presence = Presence::new();
+        let mut now = us(1000);
+        let mut leaves = Vec::new();
+        for _ in 0..8 {
+            presence.lost_one_at(now);
+            leaves.push(presence.leave.get() / us(1000));
+            now = presence.until.get() + us(100);
+            assert_eq!(presence.reduced_at(4, now), 4);
+        }
+        assert_eq!(leaves, [50, 100, 200, 400, 800, 1600, 1600, 1600]);
+        // It ran for a whole leave.
+        presence.lost_one_at(now + us(LONGEST));
+        assert_eq!(presence.leave.get(), us(SHORTEST));
+    }
+
+    #[test]
+    fn all_who_were_left_out_are_again_when_one_is_lost_at_once() {
+        let presence = Presence::new();
+        presence.lost_one_at(us(1000));
+        presence.lost_one_at(us(1100));
+        presence.lost_one_at(us(1200));
+        assert_eq!(presence.reduced_at(8, us(60_000)), 8);
+        presence.lost_one_at(us(61_000));
+        assert_eq!(presence.reduced_at(8, us(61_000)), 5);
+    }
+
+    #[test]
+    fn a_member_that_works_or_sleeps_is_not_lost() {
+        let [short, long] = [HOLE / 2, 10 * HOLE].map(Duration::from_micros);
+        assert!(is_lost(long, long) && is_lost(long, long / 2));
+        assert!(!is_lost(long, Duration::ZERO) && !is_lost(long, long / 3));
+        assert!(!is_lost(short, short));
+    }
+
+    proptest! {
+        #[test]
+        fn a_team_keeps_its_master_and_never_grows(losses in prop::collection::vec(0_u64..3_000_000, 0..40), size in 1_usize..100) {
+            let presence = Presence::new();
+            let mut now = 0;
+            for gap in losses {
+                now += us(gap);
+                presence.lost_one_at(now);
+                let reduced = presence.reduced_at(size, now);
+                prop_assert!((1..=size).contains(&reduced) && (size == 1 || reduced < size));
+            }
+        }
+    }
+}
