@@ -248,6 +248,7 @@ impl Local {
         }
     }
 
+    #[inline]
     pub fn membership(&self) -> Membership {
         self.membership.get()
     }
@@ -354,6 +355,7 @@ impl Local {
     }
 
     /// True outside any region of more than one thread, on a thread of the program.
+    #[inline]
     fn is_outermost(&self) -> bool {
         self.depth.get() == 0 && !self.is_vp.get()
     }

@@ -20,6 +20,7 @@ struct Region<F> {
 
 /// A team of at most `wanted` members, for [`run_team`]: its size is known before the region begins. One less for a while
 /// after a member was seen to have no processor ([`engine::presence`]).
+#[inline]
 pub(crate) fn reserve(wanted: usize) -> Team {
     let local = local();
     Team::reserve_available(local.present(local.grant(wanted)))
