@@ -36,14 +36,17 @@ use crate::{peers, skips};
 /// A run of a fraction of a second that takes longer hangs.
 const LONGEST_TUNING: Duration = Duration::from_secs(30);
 
+/// Beside one alone, where a look is enough.
+const FEW_COPIES: [usize; 1] = [2];
+
 /// What the command line can ask for.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Short copies, all in three minutes: a look, not a measurement.
+    /// A measurement instead of a look: copies that run longer, and more of them, in 12 minutes.
     #[arg(long)]
-    quick: bool,
+    long: bool,
     /// Time for all runs together, in minutes; with more of it the system's runs are capped later (at most at 15
-    /// times the ideal) and more runs are repeated. Default: 12, or 3 with --quick.
+    /// times the ideal) and more runs are repeated. Default: 1.4, or 12 with --long.
     #[arg(long, value_name = "MINUTES")]
     minutes: Option<f64>,
     /// What to measure: the programs of `examples/omp`.
@@ -74,7 +77,11 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()
     must_succeed(&mut workspace.cargo(["build", "--release", "--package", "cpumgr"]))?;
     let library = crate::shim::run(workspace, crate::shim::Form::Shipped)?;
     let copies: Vec<usize> = options.copies.iter().map(|&copies| copies.into()).collect();
-    let copies = if copies.is_empty() { &USUAL_COPIES[..] } else { &copies };
+    let copies = match (copies.is_empty(), options.long) {
+        (true, true) => &USUAL_COPIES[..],
+        (true, false) => &FEW_COPIES[..],
+        (false, _) => &copies,
+    };
     let mut runtimes = options.runtimes.clone();
     let libomp = match runtimes.contains(&Runtime::Libomp).then(|| peers::libomp_folder(workspace)) {
         Some(Ok(folder)) => folder,
@@ -88,10 +95,10 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()
     let selection = Selection::new(&options.programs, copies, &runtimes);
     let subjects = Subject::build_all(workspace, &compiler, selection.programs())?;
 
-    let default_minutes = if options.quick { 3.0 } else { 12.0 };
+    let default_minutes = if options.long { 12.0 } else { 1.4 };
     let budget = Duration::from_secs_f64(options.minutes.unwrap_or(default_minutes) * 60.0);
     // A little more than 3 s: the copies must not be shorter when a run is luckier than those that it was tuned on.
-    let target = if options.quick { 0.7 } else { 3.1 };
+    let target = if options.long { 3.1 } else { 0.7 };
     let begin = Instant::now();
     let household = Household::take_over()?;
     let private = private_folder()?;
