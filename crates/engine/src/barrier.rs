@@ -22,8 +22,8 @@
 pub mod pair;
 
 use crate::local::{Local, local};
+use crate::occupant::Occupant;
 use crate::patience;
-use crate::presence::Occupant;
 use crate::wait_point::{Look, WaitPoint};
 use pair::Pair;
 use platform::sync::CachePadded;

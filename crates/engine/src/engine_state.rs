@@ -4,8 +4,8 @@
 //! threads, locks and registration are not its own.
 
 use crate::config::Config;
+use crate::contention::Load;
 use crate::counters::Blocks;
-use crate::load::Load;
 use crate::local;
 use crate::managed::Managed;
 use crate::nearness;

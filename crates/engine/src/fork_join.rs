@@ -47,8 +47,9 @@ pub fn gather(
     }
 }
 
-/// Waits for a member that is not done when the master is. Where that takes long, finds out why: a member that waits for
-/// the master's own processor gets it, one that has lost its processor is remembered ([`crate::presence`]).
+/// Waits for a member that is not done when the master is. Where that takes long, finds out why: a
+/// member that waits for the master's own processor gets it, one that has lost its processor is
+/// remembered ([`Presence`](crate::contention::Presence)).
 pub(crate) fn wait_late(vp: &Vp, local: &Local, crowd: u32, members: &[&'static Vp], look: &mut dyn FnMut() -> Look) {
     wait_late_at(vp.arrivals(), vp, local, crowd, members, look);
 }

@@ -40,6 +40,7 @@ pub mod captures;
 mod channel;
 #[doc(hidden)]
 pub mod config;
+mod contention;
 #[doc(hidden)]
 pub mod counters;
 #[doc(hidden)]
@@ -53,7 +54,6 @@ pub mod forked;
 pub mod head;
 mod inheritance;
 mod lending;
-mod load;
 #[doc(hidden)]
 pub mod local;
 mod managed;
@@ -63,6 +63,8 @@ pub mod membership;
 pub mod nearness;
 #[doc(hidden)]
 pub mod numbers;
+#[doc(hidden)]
+pub mod occupant;
 mod offer;
 mod open_ring;
 #[doc(hidden)]
@@ -71,8 +73,6 @@ pub mod panics;
 pub mod patience;
 #[doc(hidden)]
 pub mod placement;
-#[doc(hidden)]
-pub mod presence;
 mod recall;
 mod report;
 #[doc(hidden)]
@@ -88,7 +88,6 @@ mod source;
 #[doc(hidden)]
 pub mod split;
 mod statistics;
-mod strangers;
 #[doc(hidden)]
 pub mod supply;
 #[doc(hidden)]

@@ -23,6 +23,7 @@
 //! L3  While the sizer is asked ([`Local::ask`]), regions have one thread: it may be asked while a region of the thread is
 //!     not joined, or in the middle of a fork.
 
+use crate::contention::Presence;
 use crate::counters::Counters;
 use crate::engine_state::engine;
 use crate::head::{Follows, Head};
@@ -30,7 +31,6 @@ use crate::lending::Lender;
 use crate::membership::Membership;
 use crate::panics::{FirstPanic, Payload};
 use crate::patience::Patience;
-use crate::presence::Presence;
 use crate::team::{Member, Work};
 use crate::vp::{self, Offered, Vp};
 use platform::affinity::CpuId;

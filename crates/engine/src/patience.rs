@@ -7,17 +7,19 @@
 //! | manager says that nobody else wants a processor | [`HOT`]: the team of a dedicated machine stays hot |
 //! | manager, processors are wanted elsewhere | [`SHORT`] |
 //! | no manager | between [`SHORTEST`] and [`LONG`], as it paid lately (below) |
-//! | no manager, and others were seen on our processors (module `load`) | the same, at most [`SHORT`] |
+//! | no manager, and others were seen on our processors ([`Load`](crate::contention::Load)) | the same, at most [`SHORT`] |
 //! | no manager, nobody was seen, `Waiting::Hot`, and there were never more threads than processors (else one that is hot may keep an inner team's thread from its processor) | [`HOT`] |
 //! | `Waiting::Active` | for ever, unless the team is too large; who has no work at all: [`SHORT`] where the manager says that processors are wanted elsewhere |
 //! | `Waiting::Passive` | not at all |
 //! The situation is looked at again while spinning, so that a lost processor ends the spinning at once.
 //!
 //! # Handing over
-//! Who waits for somebody on the same processor keeps just that from coming. A team larger than its processors hands over
-//! at once, by a yield, and where strangers get what it yields by a sleep (module `strangers`). Elsewhere a wait that lasts longer than [`SHORT`], or would sleep, first looks around: a master asks
-//! where its late member is (module `presence`), and where both share a processor it offers it by `sched_yield` and
-//! then sleeps, instead of spinning through the member's time (M5, M14).
+//! A thread that waits for another one on the same processor keeps just that one from coming. A team
+//! larger than its processors hands over at once, by a yield, and where strangers get what it yields by
+//! a sleep ([`Strangers`]). Elsewhere a wait that lasts longer than [`SHORT`], or would sleep, first
+//! looks around: a master asks where its late member is ([`Presence`](crate::contention::Presence)),
+//! and where both share a processor it offers it by `sched_yield` and then sleeps, instead of spinning
+//! through the member's time (M5, M14).
 //! Who waits in a barrier, a `join` or for nano-threads looks likewise whether whom it waits for, as far as it
 //! knows that, is ready on its own processor (`beside`): the member that is awaited next, the master that is to let it go, the thief
 //! of its half, the first few members of its scope. Such a look is due once in a millisecond: who just had one asks again, as
@@ -30,13 +32,12 @@
 //! programs a partner that lost its processor is away for milliseconds, and after a few such waits nobody spins for it.
 
 use crate::config::Waiting;
+use crate::contention::{BUDGET, HOLE, Strangers};
 use crate::engine_state::engine;
-use crate::load::HOLE;
 use crate::local::Local;
 use crate::managed::Managed;
 use crate::safe_point;
 use crate::sizer::Lease;
-use crate::strangers::{BUDGET, Strangers};
 use crate::wait_point::{Look, WaitPoint};
 use platform::affinity::{Tid, current_cpu};
 use platform::clock::Ticks;
@@ -153,7 +154,7 @@ pub(crate) fn limit(local: &Local, crowd: u32, wait: Wait) -> u64 {
         engine.config().waiting,
         wait,
         || engine.sizer().lease(),
-        &Evidence {
+        &Knowledge {
             is_load_seen: || engine.load().is_seen(),
             has_processor_for_each: || engine.has_processor_for_each(),
             learnt: local.patience().limit.get(),
@@ -162,7 +163,7 @@ pub(crate) fn limit(local: &Local, crowd: u32, wait: Wait) -> u64 {
 }
 
 /// What a thread knows where no manager says who wants its processor. Asked only there.
-struct Evidence<L, P> {
+struct Knowledge<L, P> {
     /// Others were seen on the program's processors.
     is_load_seen: L,
     /// There were never more threads than processors.
@@ -176,7 +177,7 @@ fn allowed(
     waiting: Waiting,
     wait: Wait,
     lease: impl Fn() -> Lease,
-    evidence: &Evidence<impl Fn() -> bool, impl Fn() -> bool>,
+    known: &Knowledge<impl Fn() -> bool, impl Fn() -> bool>,
 ) -> u64 {
     match waiting {
         // Who is to stay hot does not keep what it has no use for from others.
@@ -186,9 +187,9 @@ fn allowed(
         Waiting::Auto | Waiting::Hot => match lease() {
             Lease::Dedicated => HOT,
             Lease::Wanted => SHORT,
-            Lease::Unmanaged if (evidence.is_load_seen)() => evidence.learnt.min(SHORT),
-            Lease::Unmanaged if waiting == Waiting::Hot && (evidence.has_processor_for_each)() => HOT,
-            Lease::Unmanaged => evidence.learnt,
+            Lease::Unmanaged if (known.is_load_seen)() => known.learnt.min(SHORT),
+            Lease::Unmanaged if waiting == Waiting::Hot && (known.has_processor_for_each)() => HOT,
+            Lease::Unmanaged => known.learnt,
         },
     }
 }
@@ -401,8 +402,8 @@ mod tests {
 
     /// What who waits so may spin, with others seen or not, and having learnt so much.
     fn limit_of(waiting: Waiting, wait: Wait, lease: Lease, is_load_seen: bool, has_room: bool, learnt: u64) -> u64 {
-        let evidence = Evidence { is_load_seen: || is_load_seen, has_processor_for_each: || has_room, learnt };
-        allowed(waiting, wait, || lease, &evidence)
+        let known = Knowledge { is_load_seen: || is_load_seen, has_processor_for_each: || has_room, learnt };
+        allowed(waiting, wait, || lease, &known)
     }
 
     /// The rules of D7, D15 and D16 once more, in the words of the documents: what is allowed in each of the 288 situations.
@@ -440,13 +441,13 @@ mod tests {
 
     #[test]
     fn a_manager_s_word_needs_no_evidence() {
-        let evidence = Evidence {
+        let known = Knowledge {
             is_load_seen: || -> bool { panic!("nobody asks for evidence under a manager") },
             has_processor_for_each: || -> bool { panic!("nor for this") },
             learnt: LONG,
         };
         for lease in [Lease::Dedicated, Lease::Wanted] {
-            assert!(WAITINGS.map(|waiting| allowed(waiting, Wait::Inside, || lease, &evidence)).contains(&u64::MAX));
+            assert!(WAITINGS.map(|waiting| allowed(waiting, Wait::Inside, || lease, &known)).contains(&u64::MAX));
         }
     }
 

@@ -3,8 +3,8 @@
 //! # Papers
 //! P2 section 2.2 and P0 section 2: a region is limited by what the program has *now*, read at each fork (M1, M3).
 
+use crate::contention::Load;
 use crate::engine_state::engine;
-use crate::load::Load;
 use arena::client::{Client, Hello, SocketChoice, find_socket};
 use arena::domain::Domain;
 use platform::affinity;

@@ -18,8 +18,8 @@ struct Region<F> {
     panic: FirstPanic,
 }
 
-/// A team of at most `wanted` members, for [`run_team`]: its size is known before the region begins. One less for a while
-/// after a member was seen to have no processor ([`engine::presence`]).
+/// A team of at most `wanted` members, for [`run_team`]: its size is known before the region begins.
+/// One less for a while after a member was seen to have no processor (`contention` of the engine).
 #[inline]
 pub(crate) fn reserve(wanted: usize) -> Team {
     let local = local();

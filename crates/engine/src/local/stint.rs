@@ -9,8 +9,9 @@
 //! # Protocol
 //! - S1 A master forks: when the grant has become such a one since its last fork, its turns become long; when it is no more, usual.
 //! - S2 A region of more than one thread has usual turns: its members share the processor, hand it to each other by yields, and the
-//!   kernel takes the rest of a turn from who yields ([`strangers`](crate::strangers)). The turns stay usual for the rest of the
-//!   grant's time, so that a program with both kinds of regions does not change them at each.
+//!   kernel takes the rest of a turn from a thread that yields
+//!   ([`Strangers`](crate::contention::Strangers)). The turns stay usual for the rest of the grant's
+//!   time, so that a program with both kinds of regions does not change them at each.
 //! - S3 Who starts a thread or a program has usual turns before, and for the rest of the grant's time: what is started would inherit
 //!   them ([`inheritance`](crate::inheritance)). A child of `fork` gets usual ones when it begins.
 //!

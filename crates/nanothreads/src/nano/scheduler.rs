@@ -21,7 +21,7 @@ use crate::nano::seat::{Own, Seat};
 use crossbeam_deque::Stealer;
 use engine::engine_state::{Engine, engine};
 use engine::nearness::Nearness;
-use engine::presence::Occupant;
+use engine::occupant::Occupant;
 use engine::vp::Vp;
 use engine::wait_point::WaitPoint;
 use platform::sync::CachePadded;

@@ -1,51 +1,47 @@
-//! Whether the processor that a waiting thread hands over goes to whom it is meant for (D15).
+//! Whether the processor that a waiting thread hands over goes to the thread that it is meant for
+//! (D15).
 //!
-//! In a team larger than its processors who waits yields: the sibling that it waits for stands behind it in the kernel's queue, and
-//! a switch by a yield costs half of one by a sleep and a wake. Where a stranger runs on the same processor, a yield goes to him,
-//! and not for a moment: this kernel (6.18) takes the rest of its time slice from who yields, so that a region of two threads
-//! beside one busy stranger took 1410 us instead of 4 (28 by sleeping: who was woken comes before who was busy all the time).
+//! In a team larger than its processors a thread that waits yields: the sibling that it waits for
+//! stands after it in the kernel's queue, and a switch by a yield costs half of one by a sleep and a
+//! wake. Where a stranger runs on the same processor, a yield goes to that one, and not for a moment:
+//! this kernel (6.18) takes the rest of its time slice from a thread that yields, so that a region of
+//! two threads beside one busy stranger took 1410 us instead of 4 (28 by sleeping: a thread that was
+//! woken comes before one that was busy all the time).
 //!
 //! # Evidence
-//! A thread that only yields is ready to run all the time. If it was away for [`HOLE`], and the whole process ran for less than
-//! half of that, then a stranger had the processor. After a wait that took as long, the next [`CLOSE`] are compared with the
-//! processor time of the process, which takes two system calls. One more such wait among them is evidence; a partner that works
-//! for long, or a lone interruption, is none.
-//! The kernel adds up all threads of the process for that, and in a team of many threads on a processor every wait takes long: looks
-//! cost the process at most one part in [`SHARE`] of the time ([`Budget`]).
+//! A thread that only yields is ready to run all the time. If it was away for [`HOLE`], and the whole
+//! process ran for less than half of that, then a stranger had the processor. After a wait that took
+//! as long, the next [`CLOSE`] are compared with the processor time of the process, which takes two
+//! system calls. One more such wait among them is evidence; a partner that works for long, or a lone
+//! interruption, is none.
+//! The kernel adds up all threads of the process for that, and in a team of many threads on a
+//! processor every wait takes long: looks cost the process at most one part in [`SHARE`] of the time
+//! ([`Budget`]).
 //!
-//! Before that, one wait in [`TIMED`] is timed: two or three readings of the clock took 0.03 us of a switch of 1.3. A stranger makes
-//! every wait long, so that it is found some waits later.
+//! Before that, one wait in [`TIMED`] is timed: two or three readings of the clock took 0.03 us of a
+//! switch of 1.3. A stranger makes every wait long, so that it is found some waits later.
 //!
 //! # What follows
-//! For [`KEEP`] the thread does not yield where it waits, but sleeps at once. Then it tries again, and looks closely at once.
-//! On another processor there are others: what was seen is forgotten where the thread moves (a manager takes its program away from the
-//! stranger, some 20 ms after they met, or 40).
-//! Each thread learns for itself. Not where a manager lets programs take turns on the processor: four copies of a program with teams
-//! of exact size, which yield as well, took 2.3 times one thread's time by sleeping, 1.2 to 1.3 by yielding (`cargo xtask real`, `hist`). A
-//! team beside a program with one thread would gain: two programs of the same manager are not told apart here.
+//! As long as the evidence counts the thread does not yield where it waits, but sleeps at once. Then
+//! it tries again, and looks closely at once.
+//! On another processor there are others: what was seen is forgotten where the thread moves (a manager
+//! takes its program away from the stranger, some 20 ms after they met, or 40).
+//! Each thread learns for itself. Not where a manager lets programs take turns on the processor: four
+//! copies of a program with teams of exact size, which yield as well, took 2.3 times one thread's time
+//! by sleeping, 1.2 to 1.3 by yielding (`cargo xtask real`, `hist`). A team beside a program with one
+//! thread would gain: two programs of the same manager are not told apart here.
 //!
 //! Cost where nothing was seen: a few instructions of the thread's own memory.
 //!
 //! # Papers
 //! None: the papers' machine was dedicated.
 
-use crate::load::HOLE;
+use super::evidence::Evidence;
+use super::{CLOSE, DEAR, HOLE, SHARE, TIMED, YIELDS};
 use platform::affinity::{CpuId, current_cpu};
 use platform::clock::{Ticks, process_ns};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-
-/// Waits that are looked at closely after one that took long.
-const CLOSE: u32 = 8;
-/// One wait in so many is timed while nothing was seen. A prime: programs whose regions have the same few waits would else have
-/// the same ones timed in each.
-pub(crate) const TIMED: u32 = 5;
-/// Microseconds that evidence holds.
-const KEEP: u64 = 100_000;
-/// After close looks nobody begins others for so many times as long as they took.
-const SHARE: u64 = 32;
-/// The most microseconds that one look is taken to cost: who lost its processor amid it was away for longer.
-const DEAR: u64 = 50;
 
 /// When threads of the process may look closely again.
 #[derive(Debug, Default)]
@@ -82,8 +78,8 @@ pub(crate) struct Strangers {
     close: Cell<u32>,
     /// Waits that are not timed before the next one that is.
     untimed: Cell<u32>,
-    /// Ticks until which the last evidence holds; 0: there is none.
-    until: Cell<u64>,
+    /// They got what was handed over.
+    late: Evidence,
     /// Where it was seen.
     seen_on: Cell<CpuId>,
     budget: &'static Budget,
@@ -116,21 +112,20 @@ impl Timing {
 impl Strangers {
     pub(crate) const fn new(budget: &'static Budget) -> Self {
         let (close, untimed) = (Cell::new(0), Cell::new(0));
-        Self { close, untimed, until: Cell::new(0), seen_on: Cell::new(CpuId(0)), budget }
+        Self { close, untimed, late: Evidence::new(), seen_on: Cell::new(CpuId(0)), budget }
     }
 
     /// True where they got what was handed over, lately.
     #[inline]
     pub(crate) fn take_turns(&self) -> bool {
-        let until = self.until.get();
-        until != 0 && self.still_take(until)
+        self.late.may_hold() && self.still_take()
     }
 
     #[cold]
-    fn still_take(&self, until: u64) -> bool {
-        let holds = Ticks::now().raw() < until && current_cpu() == self.seen_on.get();
+    fn still_take(&self) -> bool {
+        let holds = self.late.holds(|| Ticks::now().raw()) && current_cpu() == self.seen_on.get();
         if !holds {
-            self.until.set(0);
+            self.late.forget();
         }
         holds
     }
@@ -199,7 +194,7 @@ impl Strangers {
     fn compare(&self, passed: u64, ran: u64) {
         if passed >= Ticks::about_us(HOLE) && ran < passed / 2 {
             self.close.set(CLOSE);
-            self.until.set(Ticks::now().raw().saturating_add(Ticks::about_us(KEEP)).max(1));
+            self.late.note(Ticks::now().raw(), &YIELDS);
             self.seen_on.set(current_cpu());
         } else {
             self.close.set(self.close.get().saturating_sub(1));
@@ -330,7 +325,7 @@ mod tests {
             was_seen = true;
             std::thread::yield_now();
         }
-        assert!(was_seen && met.elapsed_ticks() + Ticks::about_us(HOLE) >= Ticks::about_us(KEEP));
+        assert!(was_seen && met.elapsed_ticks() + Ticks::about_us(HOLE) >= Ticks::about_us(YIELDS.first));
         // The next wait is the judge of that.
         assert!(is_close(strangers.begin()));
     }

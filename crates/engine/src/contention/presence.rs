@@ -1,85 +1,67 @@
-//! Members that do not really run, and the smaller teams that a master forks meanwhile.
+//! Members that do not really run, and the smaller teams that a master forks meanwhile (D16).
 //!
-//! Without a manager nobody tells a program that another one runs on its processors. A member that began its part and
-//! then lost its processor keeps the whole team waiting for a time slice of the other program, milliseconds for a region
-//! of microseconds; and what it has begun nobody can take back. So after such a wait a master forks smaller teams, where
-//! nobody asked for a size, until the others are likely to run again.
+//! Without a manager a program is not told that another one runs on its processors. A member that
+//! began its part and then lost its processor keeps the whole team waiting for a time slice of the
+//! other program, milliseconds for a region of microseconds; and what it has begun cannot be taken
+//! back. So after such a wait a master forks smaller teams, where the program did not ask for a size,
+//! until the others are likely to run again.
 //!
 //! # Evidence
-//! A master that waits long for a member notes how long that member has waited for processors so far, by the kernel's count,
-//! and again when it arrived. Half of a wait of [`HOLE`](crate::load::HOLE) or more spent so: the member was *lost*. One that merely has much to do
-//! is not, and one that sleeps is not. Only the joins of regions and of an overlap's constructs note it: waits in barriers,
-//! `join` and scopes find nobody lost; they only look whether whom they wait for waits for their own processor
+//! A master that waits long for a member notes how long that member has waited for processors so far,
+//! by the kernel's count, and again when it arrived. Half of a wait of [`HOLE`] or more spent so: the
+//! member was *lost*. One that merely has much to do is not, and one that sleeps is not. Only the
+//! joins of regions and of an overlap's constructs note it: waits in barriers, `join` and scopes find
+//! no member lost; they only look whether the thread that they wait for waits for their own processor
 //! ([`patience`](crate::patience)).
 //!
 //! # What follows
-//! 1. Teams without a size of their own have one member less for [`SHORTEST`] microseconds, one more less for each
-//!    further loss meanwhile.
-//! 2. Then the next team is whole again: who is given no work cannot show that it would run. A loss within the length
-//!    of the leave that it comes from doubles it, up to [`LONGEST`], and all who were left out are left out again; a
-//!    whole leave without a loss shows that they run, and all is forgotten.
+//! 1. Teams without a size of their own have one member less as long as the evidence counts (the
+//!    *leave*), one more less for each further loss meanwhile.
+//! 2. Then the next team is whole again: a member that is given no work cannot show that it would
+//!    run. A loss within the length of the leave that it comes from doubles it, and all that were left
+//!    out are left out again; a whole leave without a loss shows that they run, and all is forgotten.
 //!
-//! So a program beside a lasting load loses one time slice each second, and one beside a short one is whole again at once.
 //! Only outermost teams shrink: explicit groups divide all that the program has.
-//! Those left out are the last ones: thread i of a team stays thread i. Which processors the others then have is the
-//! kernel's choice, as long as nobody bound them.
+//! Those left out are the last ones: thread i of a team stays thread i. Which processors the others
+//! then have is the kernel's choice, as long as no thread bound them.
 //!
-//! Only where the size comes from mask and quota. A manager knows better, and a sizer or number that the program gave is
-//! the program's word.
+//! Only where the size comes from mask and quota. A manager knows better, and a sizer or number that
+//! the program gave is the program's word.
 //!
-//! Cost where nobody was lost: one load of the thread's own memory for each team without a size.
+//! Cost where no member was lost: one load of the thread's own memory for each team without a size.
 //!
 //! # Papers
-//! P2 section 2.1: what a program asks for is changed by what it gets. There the manager says so; here the kernel's run
-//! delay does.
+//! P2 section 2.1: what a program asks for is changed by what it gets. There the manager says so; here
+//! the kernel's run delay does.
 
-use crate::load::HOLE;
-use crate::local::Local;
+use super::evidence::{Before, Evidence};
+use super::{FEW, HOLE, LEAVE, LOOK_INTERVAL};
 use platform::affinity::{CpuId, Tid};
 use platform::clock::Ticks;
 use platform::scheduling;
 use std::cell::Cell;
-use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 use std::time::Duration;
-
-/// The first leave, and the longest one, in microseconds.
-const SHORTEST: u64 = 50_000;
-const LONGEST: u64 = 1_600_000;
-/// Microseconds between two looks of a master at what the kernel says: they cost some 10 us.
-const LOOK_INTERVAL: u64 = 1000;
-/// Threads that are looked at in one look.
-const FEW: usize = 8;
 
 /// A master's experience with its members.
 #[derive(Debug)]
 pub(crate) struct Presence {
-    /// How many members to leave out.
-    missing: Cell<u32>,
-    /// The same, when the last leave ended.
-    last: Cell<u32>,
-    /// Ticks at which the leave ends, or the last one did; 0: none yet.
-    until: Cell<u64>,
-    /// Length of the last leave, in ticks.
-    leave: Cell<u64>,
+    /// Members were lost: counts as long as their leave takes.
+    losses: Evidence,
+    /// How many members to leave out meanwhile.
+    left_out: Cell<u32>,
     /// Ticks of the last look.
     looked: Cell<u64>,
 }
 
 impl Presence {
     pub(crate) const fn new() -> Self {
-        Self {
-            missing: Cell::new(0),
-            last: Cell::new(0),
-            until: Cell::new(0),
-            leave: Cell::new(0),
-            looked: Cell::new(0),
-        }
+        Self { losses: Evidence::new(), left_out: Cell::new(0), looked: Cell::new(0) }
     }
 
-    /// True when nobody is left out.
+    /// True when no member is left out.
     #[inline]
     pub(crate) fn is_whole(&self) -> bool {
-        self.missing.get() == 0
+        !self.losses.may_hold()
     }
 
     /// What to fork instead of a team of `size`.
@@ -89,11 +71,10 @@ impl Presence {
     }
 
     fn reduced_at(&self, size: usize, now: u64) -> usize {
-        if now >= self.until.get() {
-            self.missing.set(0);
+        if !self.losses.holds(|| now) {
             return size;
         }
-        size.saturating_sub(self.missing.get() as usize).max(1)
+        size.saturating_sub(self.left_out.get() as usize).max(1)
     }
 
     /// A member was lost.
@@ -102,20 +83,12 @@ impl Presence {
     }
 
     fn lost_one_at(&self, now: u64) {
-        let (missing, leave) = (self.missing.get(), self.leave.get());
-        let is_on_leave = missing > 0 && now < self.until.get();
-        let (missing, leave) = if is_on_leave {
-            (missing + 1, leave)
-        } else if leave > 0 && now.saturating_sub(self.until.get()) < leave {
+        self.left_out.set(match self.losses.note(now, &LEAVE) {
+            Before::Holds => self.left_out.get() + 1,
             // They are lost as soon as they come back.
-            (self.last.get(), (leave * 2).min(Ticks::about_us(LONGEST)))
-        } else {
-            (1, Ticks::about_us(SHORTEST))
-        };
-        self.missing.set(missing);
-        self.last.set(missing);
-        self.leave.set(leave);
-        self.until.set(now.saturating_add(leave));
+            Before::JustEnded => self.left_out.get(),
+            Before::Gone => 1,
+        });
     }
 
     /// Looks at a member that is late, unless the last look of this kind was just now.
@@ -143,30 +116,6 @@ impl Presence {
         }
         self.looked.set(now.raw());
         Some(now)
-    }
-}
-
-/// Which kernel thread is at a place where others may wait for it.
-#[derive(Debug, Default)]
-pub struct Occupant(AtomicI32);
-
-impl Occupant {
-    /// The calling thread is. Cost when it was: a load.
-    #[inline]
-    pub fn is_me(&self, local: &Local) {
-        let Tid(own) = local.tid();
-        // ORDERING: Relaxed, here and below - a number on its own, for a hint.
-        if self.0.load(Relaxed) != own {
-            self.0.store(own, Relaxed);
-        }
-    }
-
-    /// Who is, or was last.
-    pub fn thread(&self) -> Option<Tid> {
-        match self.0.load(Relaxed) {
-            0 => None,
-            tid => Some(Tid(tid)),
-        }
     }
 }
 
@@ -228,14 +177,14 @@ mod tests {
         let mut leaves = Vec::new();
         for _ in 0..8 {
             presence.lost_one_at(now);
-            leaves.push(presence.leave.get() / us(1000));
-            now = presence.until.get() + us(100);
+            leaves.push(presence.losses.length() / 1000);
+            now = presence.losses.end() + us(100);
             assert_eq!(presence.reduced_at(4, now), 4);
         }
         assert_eq!(leaves, [50, 100, 200, 400, 800, 1600, 1600, 1600]);
         // It ran for a whole leave.
-        presence.lost_one_at(now + us(LONGEST));
-        assert_eq!(presence.leave.get(), us(SHORTEST));
+        presence.lost_one_at(now + us(LEAVE.most));
+        assert_eq!(presence.losses.length(), LEAVE.first);
     }
 
     #[test]

@@ -1,0 +1,60 @@
+//! What a program sees of others on its processors, where no manager tells it.
+//!
+//! # Rules
+//! Each row is one kind of evidence. All of it decays: it counts for a while, longer where it comes
+//! back soon, and is forgotten where it stays away ([`Evidence`](evidence::Evidence)).
+//!
+//! | module | what is seen | it is kept for | it counts for | again while it counts | again soon after | what follows | what a look costs | says so |
+//! |---|---|---|---|---|---|---|---|---|
+//! | `load` | a *hole*: [`HOLE`] between two looks of a thread that only spins; a lost member, as below; a *throttled period*: the control group's count of them grew | the process | 0.1 s ([`LOAD`]) | as long from then on | within 0.1 s after its end: twice as long as the last time, up to 0.8 s | masters take back what others have not begun ([`crate::slot`]), and no thread spins longer than [`SHORT`](crate::patience::SHORT) | nothing: spinning threads read the clock anyway, the quota is read every 100 ms | D16; M5 for the work that is taken back |
+//! | `presence` | a *lost member*: a master waited [`HOLE`] or longer for it, and it waited for a processor during half of that | the thread, as a master | 0.05 s ([`LEAVE`]) | as long from then on; one member more is left out | within the length of the last time after its end: twice as long, up to 1.6 s; all that were left out then are left out again | outermost teams without a size of their own have fewer members | some 10 us, once in [`LOOK_INTERVAL`], where a wait is long | D16; P2 section 2.1 |
+//! | `strangers` | a *late yield*: a thread that only yields was away for [`HOLE`] or longer, and the whole process ran for less than half of that; one of the [`CLOSE`] waits that follow a long one | the thread, as long as it stays on the processor | 0.1 s ([`YIELDS`]) | as long from then on | 0.1 s | the thread does not yield where it waits, it sleeps at once ([`crate::patience`]) | one wait in [`TIMED`] is timed; two system calls for a close look, at most one part in [`SHARE`] of the time | D15; the papers' machine was dedicated |
+//!
+//! The decisions are those of `docs/papers.md`. Cost where nothing was seen: one load, of a line
+//! that is not written (`load`) or of the thread's own memory.
+
+mod evidence;
+mod load;
+mod presence;
+mod strangers;
+
+use crate::contention::evidence::{Rule, Soon};
+
+pub(crate) use crate::contention::load::Load;
+pub(crate) use crate::contention::presence::Presence;
+pub(crate) use crate::contention::strangers::{BUDGET, Strangers};
+
+/// Microseconds that only a lost processor explains: interrupts are shorter, time slices longer.
+pub(crate) const HOLE: u64 = 500;
+
+/// Longer than the time slices of some programs that take turns; short enough that a program is fast
+/// again in the moment after the other one ended. Threads that sleep more see others less: each time
+/// that they believe to be alone again costs them time slices, hence the growth.
+const LOAD: Rule = Rule { first: 100_000, most: 800_000, soon: Soon::First };
+
+/// A program beside a lasting load loses one time slice each second, and one beside a short load has
+/// whole teams again at once.
+const LEAVE: Rule = Rule { first: 50_000, most: 1_600_000, soon: Soon::Last };
+
+/// Does not grow: the first wait after it is looked at closely.
+const YIELDS: Rule = Rule { first: 100_000, most: 100_000, soon: Soon::First };
+
+/// Microseconds between two looks of a master at what the kernel says: they cost some 10 us.
+const LOOK_INTERVAL: u64 = 1000;
+
+/// Threads that are looked at in one look.
+const FEW: usize = 8;
+
+/// Waits that are looked at closely after one that took long.
+const CLOSE: u32 = 8;
+
+/// One wait in so many is timed while nothing was seen. A prime: programs whose regions have the same
+/// few waits would else have the same ones timed in each.
+const TIMED: u32 = 5;
+
+/// After close looks no thread begins others for so many times as long as they took.
+const SHARE: u64 = 32;
+
+/// The most microseconds that one look is taken to cost: a thread that lost its processor during one
+/// was away for longer.
+const DEAR: u64 = 50;

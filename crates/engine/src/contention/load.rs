@@ -1,0 +1,74 @@
+//! Evidence that others use the program's processors, for all threads of the process (D16).
+//!
+//! # Evidence
+//! A *hole*: a thread that only spins finds that [`HOLE`](super::HOLE) microseconds passed between
+//! two looks. It had no processor meanwhile: another program's thread had it, or the hypervisor, or
+//! the quota of its cgroup was used up. A hole costs nothing to find, cannot be confused with a
+//! partner that has much to do, and comes within one time slice of the other program.
+//!
+//! A *lost member* ([`Presence`](super::Presence)): a master waited long, and the kernel says that
+//! the member waited for a processor meanwhile. That is a hole in the time of a thread that works
+//! instead of spinning.
+//!
+//! A *throttled period*: a control group's `nr_throttled` has grown. Its processors are used up all
+//! at once, so that spinning takes time from the program itself. Looked at with the quota
+//! ([`crate::sizer`]).
+
+use super::LOAD;
+use super::evidence::Evidence;
+use platform::clock::Ticks;
+
+/// See the module head.
+#[derive(Debug, Default)]
+pub(crate) struct Load {
+    evidence: Evidence,
+}
+
+impl Load {
+    /// Notes that a thread just had no processor.
+    pub(crate) fn note(&self) {
+        self.evidence.note(Ticks::now().raw(), &LOAD);
+    }
+
+    /// True when the program's processors are used by others as well, as far as was seen lately.
+    #[inline]
+    pub(crate) fn is_seen(&self) -> bool {
+        self.evidence.holds(|| Ticks::now().raw())
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::super::HOLE;
+    use super::*;
+
+    #[test]
+    fn others_that_come_back_are_seen_for_longer_and_those_that_stay_away_are_forgotten() {
+        Ticks::per_us();
+        let evidence = Evidence::new();
+        let mut now = Ticks::about_us(1000);
+        let mut note = |after: u64| {
+            evidence.note(now, &LOAD);
+            now = evidence.end() + Ticks::about_us(after);
+            evidence.length() / 1000
+        };
+        assert_eq!([(); 6].map(|()| note(99_000)), [100, 200, 400, 800, 800, 800]);
+        note(101_000);
+        assert_eq!(note(0), 100);
+    }
+
+    #[test]
+    fn evidence_holds_for_a_while_and_not_for_ever() {
+        let load = Load::default();
+        assert!(!load.is_seen());
+        load.note();
+        let noted = Ticks::now();
+        let mut was_seen = false;
+        while load.is_seen() {
+            was_seen = true;
+            std::thread::yield_now();
+        }
+        assert!(was_seen || noted.elapsed_ticks() >= Ticks::about_us(LOAD.first));
+        assert!(noted.elapsed_ticks() + Ticks::about_us(HOLE) >= Ticks::about_us(LOAD.first));
+    }
+}
