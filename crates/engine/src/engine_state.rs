@@ -1,7 +1,7 @@
 //! The engine of this process: settings, team sizes, and the virtual processors that nobody uses now.
 //!
-//! All process-wide state hangs on one pointer, so that a forked child starts anew with one store (D13): its parent's
-//! threads, locks and registration are not its own.
+//! A forked child has one of its own ([`crate::process`]): its parent's threads, locks and
+//! registration are not its own.
 
 use crate::config::Config;
 use crate::contention::Load;
@@ -11,6 +11,7 @@ use crate::managed::Managed;
 use crate::nearness;
 use crate::numbers::Numbers;
 use crate::placement::{self, Home};
+use crate::process;
 use crate::shares::{Share, Shares};
 use crate::sizer::{self, TeamSizer};
 use crate::source::{Origin, Source};
@@ -23,19 +24,13 @@ use platform::pthread::EndOfThread;
 use platform::sync::CachePadded;
 use platform::topology::Topology;
 use std::io;
-use std::ptr;
-use std::sync::atomic::{
-    AtomicBool, AtomicPtr, AtomicU64, AtomicUsize,
-    Ordering::{AcqRel, Acquire, Relaxed, Release},
-};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, MutexGuard, PoisonError};
 
 /// See the module head. On lines of its own: all threads that fork or wait read it, and what the allocator would put beside
 /// it somebody may be writing.
 #[repr(align(128))]
 pub struct Engine {
-    /// The process was forked from one that had an engine.
-    is_childs: bool,
     /// See [`local::end_of_thread`].
     end_of_thread: Option<EndOfThread>,
     config: Once<Config>,
@@ -70,32 +65,24 @@ pub struct Engine {
 /// Threads that a team may have on any machine: [`Engine::largest_team`] is no less.
 pub(crate) const CERTAIN: usize = 1024;
 
-/// On a line of its own, as the engine.
-static ENGINE: CachePadded<AtomicPtr<Engine>> = CachePadded::new(AtomicPtr::new(ptr::null_mut()));
-
-/// Numbers that are never given twice: generations of lending.
-static GENERATIONS: AtomicU64 = AtomicU64::new(1);
-
 fn leaked<T>(value: T) -> &'static T {
     Box::leak(Box::new(value))
-}
-
-/// A number that no earlier call returned.
-pub(crate) fn new_generation() -> u64 {
-    // ORDERING: Relaxed - only uniqueness counts.
-    GENERATIONS.fetch_add(1, Relaxed)
 }
 
 /// The engine of this process. Cost: one load.
 #[inline]
 pub fn engine() -> &'static Engine {
-    // ORDERING: Acquire - pairs with the Release in `create` and `forget`.
-    let engine = ENGINE.load(Acquire);
-    if engine.is_null() {
-        return create();
+    match existing() {
+        Some(engine) => engine,
+        None => create(),
     }
-    // SAFETY: - engines are leaked: never freed once published.
-    unsafe { &*engine }
+}
+
+/// The engine, if there is one.
+#[inline]
+fn existing() -> Option<&'static Engine> {
+    // SAFETY: - `create` and `after_fork` alone say where the engine is, and leak it.
+    unsafe { process::engine().cast::<Engine>().as_ref() }
 }
 
 #[cold]
@@ -108,11 +95,10 @@ fn create() -> &'static Engine {
     if let Err(error) = platform::pthread::at_fork_child(after_fork) {
         say(format_args!("nanos: {error}; a forked child must not use parallel regions"));
     }
-    let fresh = Box::into_raw(Box::new(Engine::new(false, local::end_of_thread())));
-    // ORDERING: AcqRel/Acquire - publishes the fresh engine, or sees the one that won.
-    match ENGINE.compare_exchange(ptr::null_mut(), fresh, AcqRel, Acquire) {
+    let fresh = Box::into_raw(Box::new(Engine::new(local::end_of_thread())));
+    match process::set_engine(fresh.cast()) {
         // SAFETY: - just leaked.
-        Ok(_) => unsafe { &*fresh },
+        Ok(()) => unsafe { &*fresh },
         Err(winner) => {
             // SAFETY: - `fresh` was not published: we are its only owner.
             let fresh = unsafe { Box::from_raw(fresh) };
@@ -120,7 +106,7 @@ fn create() -> &'static Engine {
                 key.discard();
             }
             // SAFETY: - published engines are never freed.
-            unsafe { &*winner }
+            unsafe { &*winner.cast() }
         }
     }
 }
@@ -128,10 +114,8 @@ fn create() -> &'static Engine {
 /// The child of a fork has one thread and none of the parent's virtual processors: it starts with an empty engine and
 /// the parent's settings, and registers again when it first forks a region (D13).
 extern "C" fn after_fork() {
-    // ORDERING: Acquire - as in `engine`.
-    // SAFETY: - as in `engine`.
-    let Some(old) = (unsafe { ENGINE.load(Acquire).as_ref() }) else { return };
-    let fresh = Engine::new(true, old.end_of_thread);
+    let Some(old) = existing() else { return };
+    let fresh = Engine::new(old.end_of_thread);
     if let Some(config) = old.config.get() {
         let _ = fresh.config.set(config.clone());
     }
@@ -156,9 +140,8 @@ extern "C" fn after_fork() {
     if let Some(&places) = old.places.get() {
         let _ = fresh.places.set(places);
     }
-    // ORDERING: Release - pairs with the Acquire in `engine`. The old one stays leaked: its locks may be held by
-    // threads that do not exist here.
-    ENGINE.store(Box::into_raw(Box::new(fresh)), Release);
+    // The old one stays leaked: its locks may be held by threads that do not exist here.
+    process::begin_child(Box::into_raw(Box::new(fresh)).cast());
     crate::forked::forget_in_library();
     if crate::local::forget_after_fork() {
         // A refusal means that the processors went offline: the child runs where it can.
@@ -167,9 +150,8 @@ extern "C" fn after_fork() {
 }
 
 impl Engine {
-    fn new(is_childs: bool, end_of_thread: Option<EndOfThread>) -> Self {
+    fn new(end_of_thread: Option<EndOfThread>) -> Self {
         Self {
-            is_childs,
             end_of_thread,
             config: Once::new(),
             sizer: Once::new(),
@@ -188,11 +170,6 @@ impl Engine {
             counters: Blocks::default(),
             numbers: Numbers::default(),
         }
-    }
-
-    /// True in the child of a fork, whose parent had an engine: there may be locks that nobody is left to give back.
-    pub(crate) fn is_childs(&self) -> bool {
-        self.is_childs
     }
 
     /// What is told when a thread ends.
@@ -412,7 +389,7 @@ impl Engine {
     pub(crate) fn say_refused(&self, wanted: usize, got: usize, error: &io::Error) {
         static SAID: AtomicBool = AtomicBool::new(false);
         // ORDERING: Relaxed - a flag on its own.
-        if !self.is_childs && !SAID.swap(true, Relaxed) {
+        if !process::is_child() && !SAID.swap(true, Relaxed) {
             say(format_args!(
                 "nanos: the system refuses a thread ({error}): a master asked for {wanted} beside its own, with stacks of {} bytes, \
                  and goes on with {got}. Smaller stacks (builder().stack_size, OMP_STACKSIZE) or larger limits (ulimit -v, \

@@ -4,14 +4,13 @@
 //! child that needs it would wait for ever. Where there is somebody to tell, it is told by a panic; where there is nobody, it
 //! is ended here, with a word.
 
-use crate::engine_state::{Engine, engine};
+use crate::process::Born;
 use platform::lock::Once;
 use std::fs::File;
 use std::io::Write;
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::os::fd::FromRawFd;
-use std::ptr;
 
 /// What a library on the engine forgets in a child.
 static LIBRARY: Once<fn()> = Once::new();
@@ -36,19 +35,18 @@ pub(crate) fn forget_in_library() {
 /// been amid a write when its copy was made: there it is leaked, neither taken nor dropped.
 pub struct UntilJoin<T> {
     value: ManuallyDrop<T>,
-    /// In a child another one rules.
-    rules: &'static Engine,
+    born: Born,
 }
 
 impl<T> UntilJoin<T> {
     /// Before the region.
     pub fn new(value: T) -> Self {
-        Self { value: ManuallyDrop::new(value), rules: engine() }
+        Self { value: ManuallyDrop::new(value), born: Born::now() }
     }
 
     /// True in a child that was forked since.
     pub fn is_parents(&self) -> bool {
-        !ptr::eq(self.rules, engine())
+        self.born.is_parents()
     }
 
     /// The value, after the join; none in a child.

@@ -27,7 +27,7 @@
 //! # Papers
 //! P1 section 3.1.1 (F4: groups; any processor supplies any other).
 
-use crate::engine_state::new_generation;
+use crate::process::new_generation;
 use platform::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use platform::sync::{CachePadded, Mutex, MutexGuard};
 use std::sync::{Arc, PoisonError};

@@ -73,6 +73,8 @@ pub mod panics;
 pub mod patience;
 #[doc(hidden)]
 pub mod placement;
+#[doc(hidden)]
+pub mod process;
 mod recall;
 mod report;
 #[doc(hidden)]

@@ -7,9 +7,10 @@
 //! Who would use it: whatever has to happen once *on each thread* of the engine, no matter which thread of the program
 //! reserved it: settings and counters of a thread, its allocator's cache, its scheduling class. [`on_each_vp`] is that.
 
-use crate::engine_state::{Engine, engine};
+use crate::engine_state::engine;
 use crate::local::local;
 use crate::panics::{FirstPanic, NoUnwinding};
+use crate::process::Born;
 use crate::team::{Member, Work};
 use crate::vp::{Offered, Vp};
 use std::fmt;
@@ -20,14 +21,9 @@ use std::ptr;
 #[derive(Clone, Copy)]
 pub struct VirtualProcessor {
     vp: &'static Vp,
-    /// The engine that it belongs to: a forked child has another one.
-    engine: *const Engine,
+    /// A forked child has others.
+    born: Born,
 }
-
-// SAFETY: - `vp` is `Sync`; the engine's address is only compared.
-unsafe impl Send for VirtualProcessor {}
-// SAFETY: - as above.
-unsafe impl Sync for VirtualProcessor {}
 
 impl fmt::Debug for VirtualProcessor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -57,8 +53,7 @@ impl std::error::Error for Refusal {}
 
 /// The virtual processors that the process has now, whoever reserved them. Their number never falls.
 pub fn virtual_processors() -> Vec<VirtualProcessor> {
-    let engine = engine();
-    engine.all().iter().map(|&vp| VirtualProcessor { vp, engine }).collect()
+    engine().all().iter().map(|&vp| VirtualProcessor { vp, born: Born::now() }).collect()
 }
 
 impl VirtualProcessor {
@@ -77,7 +72,7 @@ impl VirtualProcessor {
     /// - `work` may be called with `data` on another thread, and does not unwind.
     /// - What `data` points to lives until the offer is done: it is dropped or joined, not forgotten.
     pub unsafe fn offer(&self, work: Work, data: *const ()) -> Result<Offer, Refusal> {
-        if !ptr::eq(self.engine, engine()) {
+        if self.born.is_parents() {
             return Err(Refusal::Gone);
         }
         let ticket = self.vp.offer(Offered { work, data }).ok_or(Refusal::Full)?;
@@ -121,7 +116,7 @@ impl Offer {
 
 impl Drop for Offer {
     fn drop(&mut self) {
-        if ptr::eq(self.to.engine, engine()) {
+        if !self.to.born.is_parents() {
             // What was offered uses what its owner would drop while it unwinds.
             let guard = NoUnwinding::enter();
             crate::wait(self.to.vp.offers(), || self.is_done());

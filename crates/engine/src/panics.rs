@@ -3,14 +3,13 @@
 //! A payload is the program's, and its destructor may panic, too. Members of a region must not unwind before the join, so
 //! no payload, and nothing else of the program's, is dropped there but by [`discard`].
 
-use crate::engine_state::engine;
+use crate::process::Born;
 use platform::message::say;
 use std::any::Any;
 use std::cell::UnsafeCell;
 use std::fmt;
 use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::ptr;
 use std::sync::atomic::{
     AtomicUsize,
     Ordering::{Acquire, Relaxed, Release},
@@ -30,17 +29,19 @@ pub fn discard<T>(value: T) {
 
 /// The first panic of several threads.
 ///
-/// Who keeps one says so by its engine's address ([`FirstPanic::owner`]). So a child that was forked while a thread of its parent
-/// was amid that finds who is at it gone, and neither waits for it nor takes what it half wrote.
+/// A thread that keeps one says so by the number of its process ([`FirstPanic::owner`]). So a
+/// child that was forked meanwhile knows that this thread is not there, and neither waits for it
+/// nor takes what it wrote in part.
 pub struct FirstPanic {
-    /// [`NONE`], [`KEPT`], or the engine of the thread that writes or takes the payload now.
+    /// [`NONE`], [`KEPT`], or the number of the process in which a thread writes or takes the
+    /// payload now.
     owner: AtomicUsize,
     payload: UnsafeCell<MaybeUninit<Payload>>,
 }
 
 /// Nothing is kept.
 const NONE: usize = 0;
-/// A payload is kept. No engine stands there.
+/// A payload is kept. No process has this number.
 const KEPT: usize = 1;
 
 // SAFETY: - `payload` is touched by who has made itself the owner, until it says what is there; it is `Send` by itself.
@@ -62,7 +63,7 @@ impl FirstPanic {
     /// Keeps `payload`, or discards it when there is one already, or about to be. Does not unwind.
     #[cold]
     pub fn keep(&self, payload: Payload) {
-        let own = ptr::from_ref(engine()).addr();
+        let own = Born::now().number();
         // ORDERING: Acquire - pairs with the Release in `take`: who takes is done with the place. Relaxed: nothing is read.
         let taken = self.owner.compare_exchange(NONE, own, Acquire, Relaxed);
         // ORDERING: Relaxed - by a thread of the parent, whose writes this copy of the memory has or has not.
@@ -83,7 +84,7 @@ impl FirstPanic {
 
     /// What was kept.
     pub fn take(&self) -> Option<Payload> {
-        let own = ptr::from_ref(engine()).addr();
+        let own = Born::now().number();
         // ORDERING: Acquire - pairs with the Release in `keep`. Relaxed: nothing is read.
         self.owner.compare_exchange(KEPT, own, Acquire, Relaxed).ok()?;
         // SAFETY: - this thread is the owner now, and a payload was kept, which nobody has taken.
@@ -176,9 +177,8 @@ mod tests {
 
     #[test]
     fn what_a_thread_of_the_parent_was_amid_is_neither_taken_nor_waited_for() {
-        let elsewhere = 0_usize;
         let panic = FirstPanic::default();
-        panic.owner.store((&raw const elsewhere).addr(), Relaxed);
+        panic.owner.store(Born::now().number() + 1, Relaxed);
         assert_eq!(text(&panic), None);
         panic.keep(Box::new("the child's own"));
         assert_eq!(text(&panic), Some("the child's own"));

@@ -29,11 +29,11 @@
 //! A virtual processor whose open ring is full is not called. A member that gathers the arrivals of others
 //! ([`crate::channel`]) comes when those have arrived.
 
-use crate::engine_state::engine;
 use crate::forked;
 use crate::local::{Local, local};
 use crate::membership::Membership;
 use crate::patience;
+use crate::process::Born;
 use crate::team::{Member, Region, Work};
 use crate::vp::{Offered, Vp};
 use crate::wait_point::WaitPoint;
@@ -211,9 +211,9 @@ impl Recall {
     #[cold]
     fn help_as_master(local: &Local, region: &Region, called: &Called) {
         // What it forks is not out of the team that is at work.
-        let (depth, born_with) = (local.open(), engine());
+        let (depth, born) = (local.open(), Born::now());
         local.run(region.membership(0, None), called.help, called.data);
-        if !ptr::eq(born_with, engine()) {
+        if born.is_parents() {
             forked::end_child(
                 "this process was forked in work that its master did while it waited for members of its region, and goes on \
                  after it, where they, threads of its parent, would be; a forked child must end, or exec, before that",

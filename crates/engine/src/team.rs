@@ -16,17 +16,17 @@
 //! thread-local storage (F2's decision).
 
 use crate::captures::Captures;
-use crate::engine_state::{Engine, engine};
+use crate::engine_state::engine;
 use crate::fork_join;
 use crate::local::{Local, Need, Reservation, Root, local};
 use crate::membership::{Carrier, Membership};
 use crate::panics::{NoUnwinding, Payload};
+use crate::process::Born;
 use crate::recall::{Calls, NoCalls, Recall};
 use crate::supply::Supply;
 use crate::vp::{CARRIED, Vp, WorkDescriptor};
 use std::cell::Cell;
 use std::marker::PhantomData;
-use std::ptr;
 
 /// One thread's place in a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -293,7 +293,7 @@ impl Team {
         };
         let recoverable = concurrency == Concurrency::Offered && may_be_late(members);
         let channel = if self.is_global && !recoverable { Some(local.channel(size as usize)) } else { None };
-        let born_with = engine();
+        let born = Born::now();
         calls.begin(members);
         // Until the join the others use what the caller would free.
         let guard = NoUnwinding::enter();
@@ -309,9 +309,9 @@ impl Team {
         local.run(region.membership(0, None), work, data);
         if recoverable {
             // SAFETY: - L1, and supplied as recoverable above.
-            unsafe { run_what_nobody_began(local, members, &region, born_with) };
+            unsafe { run_what_nobody_began(local, members, &region, born) };
         }
-        if !ptr::eq(born_with, engine()) {
+        if born.is_parents() {
             // The region's body forked, and this is the child: the other members are the parent's (D13).
             guard.leave();
             calls.forget();
@@ -347,15 +347,15 @@ fn may_be_late(members: &[&'static Vp]) -> bool {
     engine().load().is_seen() || members.iter().any(|vp| vp.may_sleep())
 }
 
-/// Takes back and runs the parts of `members` that have not begun; not in a child that one of the parts forked, because its
-/// parent, where `rules` is the engine, runs them.
+/// Takes back and runs the parts of `members` that have not begun; not in a child that one of the
+/// parts forked: the process in which the region was `born` runs them.
 ///
 /// # Safety
 /// - The caller is the members' master, and supplied `region` by their lines as recoverable.
-unsafe fn run_what_nobody_began(local: &Local, members: &[&'static Vp], region: &Region, rules: &Engine) {
+unsafe fn run_what_nobody_began(local: &Local, members: &[&'static Vp], region: &Region, born: Born) {
     for (&vp, id) in members.iter().zip(1..) {
         // SAFETY: - caller's contract.
-        if ptr::eq(rules, engine()) && !vp.is_joined() && unsafe { vp.take_back() } {
+        if !born.is_parents() && !vp.is_joined() && unsafe { vp.take_back() } {
             local.run(region.membership(id, Some(Carrier::Line(vp))), region.work, region.data);
         }
     }

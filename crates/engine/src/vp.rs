@@ -14,6 +14,7 @@ use crate::membership::{Carrier, Membership};
 use crate::open_ring::OpenRing;
 use crate::panics::{FirstPanic, NoUnwinding, Payload};
 use crate::patience::{self, Wait};
+use crate::process;
 use crate::safe_point;
 use crate::sleeper::{Preparation, Sleeper};
 use crate::slot::Supplied;
@@ -156,7 +157,7 @@ impl Vp {
     /// Its kernel thread, with a stack of `stack` bytes.
     fn start_thread(&'static self, stack: usize, heir: Option<Heir>) -> io::Result<Kernel> {
         let _aside = Aside::begin();
-        if engine().is_childs() {
+        if process::is_child() {
             // In a child the standard library's threads may wait for ever: see there.
             let started = Pthread::start(stack, self, |vp| {
                 platform::pthread::set_name(&vp.name());

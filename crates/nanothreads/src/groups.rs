@@ -29,14 +29,13 @@ use crate::join;
 use crate::loops::per_member::Carried;
 use crate::region;
 use domains::Domain;
-use engine::engine_state::{Engine, engine};
 use engine::forked::UntilJoin;
 use engine::local::{Local, local};
+use engine::process::Born;
 use engine::team::{Concurrency, Member, Team};
 use engine::vp::Vp;
 use std::borrow::Cow;
 use std::ops::Range;
-use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// A division of the caller's processors into groups; made by [`groups`](fn@groups).
@@ -268,10 +267,10 @@ pub(crate) fn within<R>(local: &Local, size: usize, follows_grant: bool, body: i
 
 /// Runs `fork` one depth lower: the group of the caller's depth is in use.
 fn deeper<R>(local: &Local, fork: impl FnOnce() -> R) -> R {
-    struct Close<'a>(&'a Local, usize, &'static Engine);
+    struct Close<'a>(&'a Local, usize, Born);
     impl Drop for Close<'_> {
         fn drop(&mut self) {
-            if !ptr::eq(self.2, engine()) {
+            if self.2.is_parents() {
                 // A child that was forked inside (D13).
                 return self.0.stay_outside();
             }
@@ -280,7 +279,7 @@ fn deeper<R>(local: &Local, fork: impl FnOnce() -> R) -> R {
             self.0.settle();
         }
     }
-    let _close = Close(local, local.open(), engine());
+    let _close = Close(local, local.open(), Born::now());
     fork()
 }
 

@@ -24,12 +24,12 @@
 pub(crate) mod constructs;
 
 use constructs::{Constructs, Follower, Leader, OPEN, Part};
-use engine::engine_state::{Engine, engine};
 use engine::fork_join;
 use engine::forked;
 use engine::local::local;
 use engine::panics::{FirstPanic, NoUnwinding, Payload};
 use engine::patience;
+use engine::process::Born;
 use engine::supply::Supply;
 use engine::team::{Concurrency, Member, Team};
 use engine::vp::Vp;
@@ -135,12 +135,8 @@ struct Host {
     news: WaitPoint,
     /// Where the master sleeps.
     arrivals: WaitPoint,
-    /// In a child that is forked inside, another one rules.
-    engine: *const Engine,
+    born: Born,
 }
-
-// SAFETY: - the engine's address is only compared; all else is `Sync` by itself.
-unsafe impl Sync for Host {}
 
 /// A closure with what became of it.
 trait Construct {
@@ -281,7 +277,7 @@ impl<'scope> Overlap<'scope, '_> {
     }
 
     fn is_parents(&self) -> bool {
-        !ptr::eq(self.host().engine, engine())
+        self.host().born.is_parents()
     }
 
     /// Completes what is open, and lets the slaves go.
@@ -343,7 +339,7 @@ impl Host {
             let Some((work, data)) = found.and_then(Part::work) else { return };
             // SAFETY: - P2, and `fork` supplied a work that may be called with it on any member.
             unsafe { work(data, member) };
-            if !ptr::eq(self.engine, engine()) {
+            if self.born.is_parents() {
                 forked::end_child_of_slave();
             }
             // SAFETY: - this is the slave, which is done with what it found last.
@@ -372,7 +368,7 @@ where
         constructs: Constructs::new(team.size() - 1, is_global),
         news: WaitPoint::for_many(),
         arrivals: WaitPoint::new(),
-        engine: engine(),
+        born: Born::now(),
     };
     let run = Run { host, body: UnsafeCell::new(Some(body)), result: UnsafeCell::new(None) };
     // SAFETY: - `call_host` gets the run, which outlives the join; slaves touch the host alone, which is `Sync`; it does not

@@ -3,8 +3,9 @@
 use super::beyond::Beyond;
 use super::supplied::Supplied;
 use super::{Need, Root};
-use crate::engine_state::{engine, new_generation};
+use crate::engine_state::engine;
 use crate::placement::{self, Home};
+use crate::process::new_generation;
 use crate::vp::Vp;
 use platform::affinity::CpuSet;
 

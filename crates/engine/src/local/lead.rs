@@ -2,8 +2,9 @@
 
 use super::group::Group;
 use super::{Local, Need, Pin};
-use crate::engine_state::{Engine, engine};
+use crate::engine_state::engine;
 use crate::head::Head;
+use crate::process::Born;
 use crate::vp::Vp;
 use platform::message::say;
 use std::ptr;
@@ -43,7 +44,7 @@ impl Local {
         Led {
             own: ptr::from_ref(head).cast(),
             local: self,
-            engine: engine(),
+            born: Born::now(),
             depth: self.depth.get(),
             head: self.head.replace(ptr::from_ref(head).cast()),
             root_depth: self.root_depth.replace(self.depth.get()),
@@ -56,7 +57,7 @@ impl Local {
 #[must_use = "the leading ends when this is dropped"]
 pub struct Led<'a> {
     local: &'a Local,
-    engine: &'static Engine,
+    born: Born,
     depth: usize,
     own: *const Head<'static>,
     /// What was there before.
@@ -69,7 +70,7 @@ pub struct Led<'a> {
 impl Drop for Led<'_> {
     fn drop(&mut self) {
         let Self { local, .. } = *self;
-        if !ptr::eq(self.engine, engine()) {
+        if self.born.is_parents() {
             // The body forked, and this is the child: what was led is the parent's (D13), and what was led around it, too.
             return;
         }

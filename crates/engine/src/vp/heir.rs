@@ -15,6 +15,7 @@
 use super::{Progress, Vp};
 use crate::engine_state::engine;
 use crate::local::{self, Local, local};
+use crate::process;
 use crate::team::Member;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread::JoinHandle;
@@ -47,7 +48,7 @@ impl Vp {
     /// Another thread goes on from here; true when it does, and the calling one is to end.
     #[cold]
     pub(super) fn hand_on(&'static self, local: &'static Local, progress: &Progress) -> bool {
-        if engine().is_childs() {
+        if process::is_child() {
             return false;
         }
         let (done, go) = sync_channel(1);

@@ -27,11 +27,11 @@
 use crate::join::deque::Deque;
 use crate::join::half::{Frame, Runner, State};
 use crate::nano::ready::idle::Idle;
-use engine::engine_state::{Engine, engine};
 use engine::local::local;
 use engine::nearness::Nearness;
 use engine::occupant::Occupant;
 use engine::patience;
+use engine::process::Born;
 use engine::safe_point;
 use engine::vp::Vp;
 use engine::wait_point::{Look, WaitPoint};
@@ -40,7 +40,6 @@ use platform::clock::Ticks;
 use platform::sync::CachePadded;
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
-use std::ptr;
 use std::sync::atomic::{
     AtomicBool, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
@@ -61,12 +60,9 @@ pub(super) struct Crew {
     idle: Idle,
     /// Whom a member steals from first. Changes between regions.
     nearness: Nearness,
-    /// The engine that the region was forked with; in a child that was forked inside, another one rules.
-    engine: *const Engine,
+    /// Where the region was forked.
+    born: Born,
 }
-
-// SAFETY: - `engine` is only compared; the other fields are `Sync`.
-unsafe impl Sync for Crew {}
 
 /// How far an outermost join is. Written by member 0, polled by those without work. It stands in one line with the state of
 /// the second half: a member that finds nothing to do reads that line and no other.
@@ -120,7 +116,7 @@ impl Crew {
             }),
         };
         let mates = (0..size).map(|_| mate()).collect();
-        Box::new(Self { mates, idle: Idle::new(size), nearness: Nearness::default(), engine: engine() })
+        Box::new(Self { mates, idle: Idle::new(size), nearness: Nearness::default(), born: Born::now() })
     }
 
     /// A crew for a region that the caller is about to fork with `slaves`: the one that it led last, or a new one.
@@ -147,7 +143,7 @@ impl Crew {
 
     /// True in a child that was forked inside the region: the other members exist in its parent only.
     fn is_parents(&self) -> bool {
-        !ptr::eq(self.engine, engine())
+        self.born.is_parents()
     }
 
     /// The place of member `index`.

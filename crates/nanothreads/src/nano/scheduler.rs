@@ -19,9 +19,9 @@ use crate::nano::ready::idle::Idle;
 use crate::nano::ready::inbox::Inbox;
 use crate::nano::seat::{Own, Seat};
 use crossbeam_deque::Stealer;
-use engine::engine_state::{Engine, engine};
 use engine::nearness::Nearness;
 use engine::occupant::Occupant;
+use engine::process::Born;
 use engine::vp::Vp;
 use engine::wait_point::WaitPoint;
 use platform::sync::CachePadded;
@@ -30,7 +30,6 @@ use platform::sync::atomic::{
     Ordering::{Acquire, Relaxed, Release},
 };
 use std::cell::RefCell;
-use std::ptr;
 use std::sync::Arc;
 
 /// See the module head.
@@ -43,8 +42,8 @@ pub(crate) struct Scheduler {
     pub(super) nearness: Nearness,
     /// Memory of plain tasks.
     pub(crate) store: Store<Nano>,
-    /// The engine that the scope's region was forked with; in a child that was forked inside, another one rules.
-    engine: *const Engine,
+    /// Where the scope's region was forked.
+    born: Born,
     /// The scope is over: members may go home.
     ended: AtomicBool,
     /// Somebody cancelled something: starts have to look who.
@@ -74,11 +73,6 @@ unsafe impl Sync for Worker {}
 // SAFETY: - nano-threads in the queues are `Send`; started ones are there only while the team's threads run.
 unsafe impl Send for Worker {}
 
-// SAFETY: - `engine` is only compared; the other fields are `Send` and `Sync`.
-unsafe impl Send for Scheduler {}
-// SAFETY: - as above.
-unsafe impl Sync for Scheduler {}
-
 #[cold]
 fn end_child() -> ! {
     engine::forked::end_child(
@@ -105,7 +99,7 @@ impl Scheduler {
             idle: Idle::new(size),
             nearness: Nearness::default(),
             store: Store::new(),
-            engine: engine(),
+            born: Born::now(),
             ended: AtomicBool::new(false),
             cancelled: AtomicBool::new(false),
         }
@@ -126,7 +120,7 @@ impl Scheduler {
             Arc::new(Self::new(size))
         });
         if let Some(unique) = Arc::get_mut(&mut scheduler) {
-            unique.engine = engine();
+            unique.born = Born::now();
             unique.nearness.update(slaves);
         }
         scheduler
@@ -162,7 +156,7 @@ impl Scheduler {
     /// those threads do not exist here. Cost: two loads.
     #[inline]
     fn is_parents(&self) -> bool {
-        !ptr::eq(self.engine, engine())
+        self.born.is_parents()
     }
 
     /// Ends such a child, when it wants to go on with what is its parent's.
@@ -389,6 +383,7 @@ impl Scheduler {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use std::ptr;
 
     fn taken() -> *const Scheduler {
         Arc::as_ptr(&Scheduler::take(&[]))
@@ -398,7 +393,7 @@ mod tests {
     fn a_scheduler_is_kept_for_the_next_scope_unless_it_is_the_parents() {
         let parents = || {
             let mut scheduler = Scheduler::new(1);
-            scheduler.engine = ptr::null();
+            scheduler.born = Born::NOWHERE;
             Arc::new(scheduler)
         };
         let own = Scheduler::take(&[]);
