@@ -1,7 +1,5 @@
 //! What may be set before the first region.
 
-use crate::supply::Supply;
-
 /// How threads wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Waiting {
@@ -16,6 +14,18 @@ pub enum Waiting {
     Active,
     /// Sleep at once.
     Passive,
+}
+
+/// How work is supplied; the choice is told in [`supply`](crate::supply).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Supply {
+    /// Lines for small teams in one cache, a broadcast for others.
+    #[default]
+    Auto,
+    /// A line for each virtual processor (LWD).
+    Local,
+    /// One line for all (GWD), arrival lines, leaders.
+    Global,
 }
 
 /// Settings of the engine; fixed by the first region.

@@ -30,7 +30,7 @@ use crate::head::{Follows, Head};
 use crate::lending::Lender;
 use crate::membership::Membership;
 use crate::panics::{FirstPanic, Payload};
-use crate::patience::Patience;
+use crate::patience::{self, Patience};
 use crate::team::{Member, Work};
 use crate::vp::{self, Offered, Vp};
 use platform::affinity::CpuId;
@@ -423,7 +423,8 @@ impl Local {
         };
         let offers: Vec<_> = own.filter_map(renew).collect();
         for (vp, ticket) in offers {
-            crate::wait(vp.offers(), || vp.is_offer_done(ticket));
+            let is_done = || vp.is_offer_done(ticket).into();
+            patience::wait(vp.offers(), self, self.membership().crowd, || {}, is_done);
         }
     }
 

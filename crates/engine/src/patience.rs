@@ -38,7 +38,7 @@ use crate::local::Local;
 use crate::managed::Managed;
 use crate::safe_point;
 use crate::sizer::Lease;
-use crate::wait_point::{Look, WaitPoint};
+use crate::wait_point::{Look, SHORT, WaitPoint};
 use platform::affinity::{Tid, current_cpu};
 use platform::clock::Ticks;
 use std::cell::Cell;
@@ -47,8 +47,6 @@ use std::thread;
 /// Microseconds of spinning in a team that nobody disturbs: serial parts of a millisecond are many, and each sleep behind one costs
 /// the next region a wake-up.
 pub const HOT: u64 = 2000;
-/// Microseconds of spinning while others may want the processor: about twice the cost of a bound wake.
-pub const SHORT: u64 = 50;
 /// The most microseconds that adaptive spinning grows to.
 pub const LONG: u64 = 190;
 /// The fewest microseconds that adaptive spinning falls to.

@@ -1,7 +1,28 @@
-//! What each virtual processor is at: for whoever asks why a program does not go on.
+//! What the engine did so far, and what each virtual processor is at: for questions why a program
+//! is slow, or does not go on.
 
 use crate::engine_state::engine;
+use crate::statistics::Statistics;
 use std::fmt::Write;
+
+/// What the engine did so far. Cost: a lock, and a few cache lines for each thread.
+///
+/// ```
+/// # unsafe fn nothing(_: *const (), _: nanothreads_engine::Member) {}
+/// let before = nanothreads_engine::statistics();
+/// let team = nanothreads_engine::Team::reserve(2);
+/// for _ in 0..10 {
+///     // SAFETY: - `nothing` takes no data, and does not unwind.
+///     unsafe { team.run(nothing, std::ptr::null()) };
+/// }
+/// let during = nanothreads_engine::statistics().since(&before);
+/// assert!(during.regions[0] >= 10);
+/// println!("{during}");
+/// ```
+pub fn statistics() -> Statistics {
+    let engine = engine();
+    Statistics { virtual_processors: engine.created() as u64, ..engine.counters().sum() }
+}
 
 /// What each virtual processor of the process is at, a line for each: whether it sleeps, and the numbers of its last work
 /// in its supply line (supplied, claimed, done: `supplied` above `done` is work that it has, or that waits for it), and how often it arrived from works that were broadcast. The numbers change while they are read. For reports of programs that hang.

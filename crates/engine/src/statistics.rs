@@ -1,13 +1,13 @@
-//! What the engine did so far, in numbers.
+//! What the engine did, in numbers.
 
-use crate::engine_state::engine;
 use std::fmt;
 use std::time::Duration;
 
 /// Classes of team sizes that are counted apart.
 pub(crate) const SIZES: usize = 12;
 
-/// What the engine of this process did since it began: a snapshot, made by [`statistics`].
+/// What the engine of this process did since it began: a snapshot, made by
+/// [`statistics`](crate::statistics()).
 ///
 /// Threads count on their own, without a lock; a snapshot sums while they go on, so that numbers of the last microseconds
 /// may be missing in some fields and not in others.
@@ -34,25 +34,6 @@ pub struct Statistics {
     pub lost_members: u64,
     /// Virtual processors that were created; none is ever destroyed.
     pub virtual_processors: u64,
-}
-
-/// What the engine did so far. Cost: a lock, and a few cache lines for each thread.
-///
-/// ```
-/// # unsafe fn nothing(_: *const (), _: nanothreads_engine::Member) {}
-/// let before = nanothreads_engine::statistics();
-/// let team = nanothreads_engine::Team::reserve(2);
-/// for _ in 0..10 {
-///     // SAFETY: - `nothing` takes no data, and does not unwind.
-///     unsafe { team.run(nothing, std::ptr::null()) };
-/// }
-/// let during = nanothreads_engine::statistics().since(&before);
-/// assert!(during.regions[0] >= 10);
-/// println!("{during}");
-/// ```
-pub fn statistics() -> Statistics {
-    let engine = engine();
-    Statistics { virtual_processors: engine.created() as u64, ..engine.counters().sum() }
 }
 
 impl Statistics {

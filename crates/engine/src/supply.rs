@@ -12,23 +12,12 @@
 //! # Papers
 //! P1 section 3.1 compares both (Figures 3 and 4).
 
+use crate::config::Supply;
 use crate::nearness;
 use crate::vp::Vp;
 
-/// How work is supplied; see the module head.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Supply {
-    /// Lines for small teams in one cache, a broadcast for others.
-    #[default]
-    Auto,
-    /// A line for each virtual processor (LWD).
-    Local,
-    /// One line for all (GWD), arrival lines, leaders.
-    Global,
-}
-
 /// Slaves that [`Supply::Auto`] supplies by lines.
-pub const FEW: usize = 8;
+const FEW: usize = 8;
 
 /// Members that arrive through one leader: above this a flock costs its leader more than another level costs the master
 /// (with reads of a line at distance L and c between two of them in flight, two levels win from about 16 on).

@@ -16,6 +16,7 @@
 //! thread-local storage (F2's decision).
 
 use crate::captures::Captures;
+use crate::config::Supply;
 use crate::engine_state::engine;
 use crate::fork_join;
 use crate::local::{Local, Need, Reservation, Root, local};
@@ -23,7 +24,6 @@ use crate::membership::{Carrier, Membership};
 use crate::panics::{NoUnwinding, Payload};
 use crate::process::Born;
 use crate::recall::{Calls, NoCalls, Recall};
-use crate::supply::Supply;
 use crate::vp::{CARRIED, Vp, WorkDescriptor};
 use std::cell::Cell;
 use std::marker::PhantomData;

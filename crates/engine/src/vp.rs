@@ -19,7 +19,7 @@ use crate::safe_point;
 use crate::sleeper::{Preparation, Sleeper};
 use crate::slot::Supplied;
 use crate::team::{Region, Work};
-use crate::wait_point::{Look, WaitPoint};
+use crate::wait_point::{Look, SHORT, WaitPoint};
 use platform::affinity::CpuId;
 use platform::aside::Aside;
 use platform::clock::Ticks;
@@ -308,7 +308,7 @@ impl Vp {
         }
     }
 
-    /// Sleeps until `look` says `Ready`. `lingers_since`: it spun for [`patience::SHORT`] before that.
+    /// Sleeps until `look` says `Ready`. `lingers_since`: it spun for [`SHORT`] before that.
     fn sleep(&self, mut look: impl FnMut() -> Look, lingers_since: Option<Ticks>) {
         self.station().note_bed();
         let Some(managed) = engine().managed() else {
@@ -316,7 +316,7 @@ impl Vp {
         };
         // Who spun has had nothing to do for so long already.
         let (since, before) = match lingers_since {
-            Some(since) => (since, Ticks::about_us(patience::SHORT)),
+            Some(since) => (since, Ticks::about_us(SHORT)),
             None => (Ticks::now(), 0),
         };
         let mut is_told = false;

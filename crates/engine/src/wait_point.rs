@@ -33,6 +33,10 @@ use platform::sync::atomic::{
     Ordering::{Acquire, Relaxed, Release},
 };
 
+/// Microseconds of spinning while others may want the processor: about twice the cost of a bound
+/// wake.
+pub(crate) const SHORT: u64 = 50;
+
 /// What one look at the condition brought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Look {

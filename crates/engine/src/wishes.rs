@@ -34,8 +34,8 @@
 //! # Orderings
 //! `down`: Relaxed. B's look may miss it; A's own look comes after it in program order. The numbers are under the lock.
 
-use crate::patience::SHORT;
 use crate::sizer::Lease;
+use crate::wait_point::SHORT;
 use platform::affinity::CpuId;
 use platform::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use platform::sync::{Mutex, MutexGuard};

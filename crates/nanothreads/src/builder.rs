@@ -1,9 +1,9 @@
 //! Settings of the engine, as a program makes them before its first region.
 
+use engine::config::Supply;
 use engine::config::{Config, Waiting};
 use engine::engine_state::engine;
 use engine::sizer::{Fixed, TeamSizer};
-use engine::supply::Supply;
 use std::fmt;
 
 /// Why settings were refused. Nothing was changed then, but for one race: where another thread uses the engine for the first

@@ -24,13 +24,13 @@
 pub(crate) mod constructs;
 
 use constructs::{Constructs, Follower, Leader, OPEN, Part};
+use engine::config::Supply;
 use engine::fork_join;
 use engine::forked;
 use engine::local::local;
 use engine::panics::{FirstPanic, NoUnwinding, Payload};
 use engine::patience;
 use engine::process::Born;
-use engine::supply::Supply;
 use engine::team::{Concurrency, Member, Team};
 use engine::vp::Vp;
 use engine::wait_point::WaitPoint;

@@ -2,8 +2,8 @@
 
 use super::Local;
 use crate::channel::Channel;
+use crate::config::Supply;
 use crate::engine_state::engine;
-use crate::supply::Supply;
 use crate::vp::Vp;
 use std::rc::Rc;
 
