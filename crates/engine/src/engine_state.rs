@@ -8,13 +8,14 @@ use crate::contention::Load;
 use crate::counters::Blocks;
 use crate::local;
 use crate::managed::Managed;
+use crate::mask_and_quota::{self, MaskAndQuota};
 use crate::nearness;
 use crate::numbers::Numbers;
 use crate::placement::{self, Home};
 use crate::process;
 use crate::shares::{Share, Shares};
-use crate::sizer::{self, TeamSizer};
-use crate::source::{Origin, Source};
+use crate::sizer::TeamSizer;
+use crate::source::{self, Origin, Source};
 use crate::vp::{self, Vp};
 use platform::affinity::{self, CpuSet};
 use platform::aside::Aside;
@@ -67,6 +68,14 @@ pub(crate) const CERTAIN: usize = 1024;
 
 fn leaked<T>(value: T) -> &'static T {
     Box::leak(Box::new(value))
+}
+
+/// Team sizes by mask and quota for this process.
+pub(crate) fn mask_and_quota() -> MaskAndQuota {
+    MaskAndQuota::new(mask_and_quota::Process {
+        mask_of_bound: || engine().mask_of_bound().cloned(),
+        throttled: || engine().load().note(),
+    })
 }
 
 /// The engine of this process. Cost: one load.
@@ -229,9 +238,14 @@ impl Engine {
     #[inline]
     pub fn sizer(&self) -> &Source {
         self.sizer.get_or_init(|| {
-            let config = self.config();
-            let (sizer, is_managed) = sizer::discover(config.adapt, config.library, self.processors());
-            Source::new(Box::leak(sizer), if is_managed { Origin::Manager } else { Origin::Alone })
+            let (config, processors) = (self.config(), self.processors());
+            let _aside = Aside::begin();
+            if config.adapt
+                && let Some(managed) = source::register(config.library, processors, self.mask())
+            {
+                return Source::new(leaked(managed), Origin::Manager);
+            }
+            Source::new(leaked(mask_and_quota()), Origin::Alone)
         })
     }
 

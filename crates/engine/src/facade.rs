@@ -80,7 +80,7 @@ pub fn wait(point: &WaitPoint, mut done: impl FnMut() -> bool) {
 
 /// Microseconds that the caller may spin now for another thread of its team, by the rules of all waits: 0 in a team that is
 /// larger than its processors. For waits on words that are not ours to wake, as locks in a program's memory.
-pub fn patience() -> u64 {
+pub fn spin_limit() -> u64 {
     let local = local();
     patience::limit(local, local.membership().crowd, Wait::Inside)
 }

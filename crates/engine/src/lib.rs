@@ -58,6 +58,7 @@ mod lending;
 #[doc(hidden)]
 pub mod local;
 mod managed;
+mod mask_and_quota;
 #[doc(hidden)]
 pub mod membership;
 #[doc(hidden)]
@@ -104,11 +105,11 @@ pub use crate::addresses::{AddressHasher, Addresses};
 pub use crate::barrier::Barrier;
 pub use crate::config::{Config, Supply, Waiting};
 pub use crate::facade::{
-    between_pieces, configure, grant_for, identify_region, is_managed, is_to_follow, largest_team, patience,
-    processors, renew_threads, reserve, set_team_sizer, team_limit, wait, wait_looking,
+    between_pieces, configure, grant_for, identify_region, is_managed, is_to_follow, largest_team, processors,
+    renew_threads, reserve, set_team_sizer, spin_limit, team_limit, wait, wait_looking,
 };
 pub use crate::inheritance::{before_exec, needs_unbound, unbound};
-pub use crate::managed::iteration;
+pub use crate::managed::{Managed, iteration};
 pub use crate::offer::{Offer, Refusal, VirtualProcessor, on_each_vp, virtual_processors};
 pub use crate::recall::Recall;
 pub use crate::report::{report, statistics};

@@ -42,10 +42,11 @@
 //! work that was preempted waits for a processor; here teams keep their threads (D15), so that a thread without a
 //! processor of its own shares those of its program, and whoever waits gives way to it.
 
-use crate::engine_state::engine;
+use crate::engine_state::{self, engine};
 use crate::following;
 use crate::local::{Local, local};
-use crate::sizer::{Lease, MaskAndQuota, Seal, TeamSizer};
+use crate::mask_and_quota::MaskAndQuota;
+use crate::sizer::{Lease, Seal, TeamSizer};
 use crate::vp::Vp;
 use crate::wishes::Wishes;
 use air::Desk;
@@ -57,6 +58,7 @@ use help::Help;
 use platform::affinity::{CpuId, CpuSet, Tid};
 use platform::clock::{Ticks, monotonic_ns};
 use platform::lock::Mutex;
+use std::any::Any;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 
@@ -123,7 +125,7 @@ impl Managed {
         client.on_return(come_back);
         Self {
             desk: Desk::new(client),
-            alone: MaskAndQuota::new(),
+            alone: engine_state::mask_and_quota(),
             wishes: Wishes::default(),
             help: Help::default(),
             rest: AtomicU32::new(0),
@@ -335,7 +337,7 @@ impl TeamSizer for Managed {
         true
     }
 
-    fn managed(&self, _: Seal) -> Option<&Managed> {
+    fn managed(&self, _: Seal) -> Option<&dyn Any> {
         Some(self)
     }
 }

@@ -82,7 +82,7 @@ extern "C" fn table_grant_for(wanted: usize) -> usize {
 }
 
 extern "C" fn table_patience() -> u64 {
-    engine::patience()
+    engine::spin_limit()
 }
 
 /// # Safety
@@ -288,7 +288,7 @@ impl Host {
     /// Microseconds that the caller may spin now for another thread of its team.
     pub(crate) fn patience(self) -> u64 {
         match self {
-            Self::Own | Self::Nobody => engine::patience(),
+            Self::Own | Self::Nobody => engine::spin_limit(),
             Self::Older(older) => (older.0.patience)(),
         }
     }

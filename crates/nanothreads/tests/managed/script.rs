@@ -6,7 +6,7 @@ use arena::domain::{Domain, DomainArea};
 use arena::global::State;
 use arena::manager::{CheckedRequest, GlobalPage, ProgramAreas};
 use arena::message::{self, FromManager, MAX_MESSAGE, Registered, ToManager};
-use engine::sizer::Managed;
+use engine::Managed;
 use nanothreads::{Waiting, builder};
 use platform::affinity::{CpuId, CpuSet, Tid, affinity};
 use platform::clock::monotonic_ns;

@@ -27,7 +27,7 @@ fn a_slave_without_work_falls_asleep_and_stays_so() {
     assert!(set_team_sizer(Box::new(Fixed::new(2))));
     let slave = Mutex::new(None);
     broadcast(|member| {
-        assert!(engine::patience() <= LONG, "{} us of spinning", engine::patience());
+        assert!(engine::spin_limit() <= LONG, "{} us of spinning", engine::spin_limit());
         if member.id == 1 {
             *slave.lock().expect("nobody panics") = Some(current_tid());
         }
@@ -42,7 +42,7 @@ fn a_slave_without_work_falls_asleep_and_stays_so() {
                 std::hint::spin_loop();
             }
         }
-        broadcast(|_| assert!(engine::patience() <= LONG, "{} us of spinning", engine::patience()));
+        broadcast(|_| assert!(engine::spin_limit() <= LONG, "{} us of spinning", engine::spin_limit()));
         let begin = Instant::now();
         // A sleep that is not yet without a limit ends once more, after a millisecond.
         loop {

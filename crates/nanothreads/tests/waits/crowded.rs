@@ -12,7 +12,7 @@ fn a_team_larger_than_the_mask_hands_over_whatever_number_the_program_gave() {
     set_affinity(None, &here).expect("a processor of the mask");
     builder().threads(2).adapt(false).waiting(Waiting::Active).install().expect("nothing ran before");
     let team = Team::exact(2).expect("threads");
-    assert_eq!(team.map(|_| engine::patience()), [0, 0], "microseconds of spinning");
+    assert_eq!(team.map(|_| engine::spin_limit()), [0, 0], "microseconds of spinning");
 
     let barrier = Waits::default();
     team.run(|member| {

@@ -15,7 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// For how long the members of a team may spin.
 fn patience(team: &Team) -> Vec<u64> {
-    team.map(|_| engine::patience())
+    team.map(|_| engine::spin_limit())
 }
 
 #[test]

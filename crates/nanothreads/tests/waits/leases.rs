@@ -52,11 +52,11 @@ fn threads_sleep_in_each_serial_part_where_others_want_their_processors_and_in_n
     let team = Team::exact(2).expect("threads");
     for _ in 0..2 {
         WANTED.store(true, Relaxed);
-        assert_eq!(team.map(|_| engine::patience()), [SHORT, SHORT], "others want the processors");
+        assert_eq!(team.map(|_| engine::spin_limit()), [SHORT, SHORT], "others want the processors");
         let slept = parks(&team);
         assert!(slept >= u64::from(ROUNDS) / 2, "others want the processors, and it slept {slept} times only");
         WANTED.store(false, Relaxed);
-        assert_eq!(team.map(|_| engine::patience()), [HOT, HOT], "nobody wants the processors");
+        assert_eq!(team.map(|_| engine::spin_limit()), [HOT, HOT], "nobody wants the processors");
         // Who loses its processor for longer than a hot wait sleeps for once.
         let (begin, before) = (Instant::now(), run_delay(current_tid()));
         while parks(&team) != 0 {
