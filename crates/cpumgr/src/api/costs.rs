@@ -28,9 +28,9 @@ pub(super) const CONNECTION: u64 = 4;
 pub(super) const NONSENSE: u64 = 2;
 /// A point in 2.2 ms: measured with its accept, wakes and system calls a point is twice its 20 us or more, and a flood costs some
 /// four hundredths of a processor. Three hundred programs that `cpumgr run` starts at once are within the burst.
-pub(super) const OTHERS: Rate = Rate { burst: 12_000, unit_ns: 2_200_000 };
+pub(super) const OTHERS: Rate = Rate { burst: 20_000, unit_ns: 2_200_000 };
 /// A fifth of one.
-pub(super) const OWN: Rate = Rate { burst: 24_000, unit_ns: 100_000 };
+pub(super) const OWN: Rate = Rate { burst: 40_000, unit_ns: 100_000 };
 /// Users whose turns are kept in mind before those that nobody waits for are forgotten.
 const MANY: usize = 32;
 

@@ -43,7 +43,7 @@ const ROOM_PAUSE: Duration = Duration::from_millis(2);
 const DEBT_PAUSE: Duration = Duration::from_millis(20);
 /// Connections that are taken at once.
 const BATCH: usize = 8;
-/// After so many connections of users that owe, no more are taken for a [`FLOOD_PAUSE`]: some 800 a second cost two
+/// After so many connections of users that owe, or that are turned away, no more are taken for a [`FLOOD_PAUSE`]: some 800 a second cost two
 /// hundredths of a processor, and empty the listener's queue (256 connections where users share it) in a third of a second.
 const FLOOD: usize = 8;
 /// See there.
@@ -231,7 +231,7 @@ async fn serve(
 
 /// What [`take`] found.
 struct Taken {
-    /// Connections of users that owe.
+    /// Connections of users that owe, or for which there was no place in the lines.
     owing: usize,
     /// There are no more.
     are_all: bool,
@@ -253,9 +253,9 @@ fn take(listener: impl AsFd, costs: &Costs, lines: &mut Lines<(OwnedFd, bool)>) 
         match process::peer_credentials(&socket) {
             Ok(peer) => {
                 let owes = !costs.is_free(peer.uid);
-                owing += usize::from(owes);
-                // Whoever has to go for it is disconnected.
-                drop(lines.push(peer.uid, (socket, owes)));
+                // A connection that has to go for it is closed.
+                let is_full = lines.push(peer.uid, (socket, owes)).is_some();
+                owing += usize::from(owes || is_full);
             }
             Err(error) => tracing::debug!(%error, "a connection was not taken"),
         }
