@@ -8,8 +8,8 @@
 //! 3. Where nobody else may wait, the longest line loses who came last: its user's affair.
 //!
 //! # Invariants
-//! - O1 A user that connects as often as it can, and says nothing, delays its own programs and nobody else's (D10): lines
-//!   are served in turn, and no user has more than a share of the room where every user may come.
+//! - O1 A user that connects as often as it can, and says nothing, delays its own programs (D10): lines are served in turn,
+//!   and no user has more than a share of the room where every user may come. Others wait for the listener's queue alone.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
