@@ -17,13 +17,13 @@
 
 use crate::arrival::LastSeen;
 use crate::fork_join;
-use crate::local::{Local, Root};
+use crate::local::Local;
 use crate::membership::{Carrier, Membership};
 use crate::patience;
 use crate::ring::{Follower, Ring, Word};
 use crate::supply;
-use crate::team::{Member, Region, Work};
 use crate::vp::Vp;
+use crate::work::{Member, Region, Root, Work};
 use std::cell::Cell;
 use std::ptr;
 use std::sync::Arc;

@@ -308,7 +308,7 @@ impl Engine {
 
     /// The most threads that a team may have: beyond this a wrong number would only take the machine down.
     pub fn largest_team(&self) -> usize {
-        (8 * self.processors()).clamp(CERTAIN, crate::vp::LARGEST)
+        (8 * self.processors()).clamp(CERTAIN, crate::work::LARGEST)
     }
 
     /// What a region without a number of its own asks for: all processors, or more when the sizer offers more.

@@ -11,9 +11,9 @@ use crate::panics::NoUnwinding;
 use crate::patience::{self, Advice};
 use crate::placement;
 use crate::sleeper;
-use crate::team::Region;
 use crate::vp::{Rare, Vp};
 use crate::wait_point::{Look, WaitPoint};
+use crate::work::Region;
 use platform::affinity::current_cpu;
 use platform::membarrier;
 

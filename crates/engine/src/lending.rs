@@ -34,7 +34,7 @@ use std::sync::{Arc, PoisonError};
 
 /// See the module head. `T` is what is lent.
 #[derive(Debug)]
-pub struct Lender<T> {
+pub(crate) struct Lender<T> {
     lending: Mutex<Lending<T>>,
     /// Number of the current lending; another number voids all that was lent.
     generation: AtomicU64,
@@ -59,11 +59,11 @@ struct Lending<T> {
 /// What a master that has more than what is lent to it shows the others of its kind: how often a region with that began or
 /// ended, odd while one is open. Writer: that master.
 #[derive(Debug)]
-pub struct Shown(CachePadded<AtomicU32>);
+pub(crate) struct Shown(CachePadded<AtomicU32>);
 
 impl Shown {
     /// A region begins or ends.
-    pub fn change(&self) {
+    pub(crate) fn change(&self) {
         // ORDERING: Relaxed, both - see the module head.
         self.0.store(self.0.load(Relaxed).wrapping_add(1), Relaxed);
     }
@@ -71,7 +71,7 @@ impl Shown {
 
 /// What a master's others showed at a look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Others {
+pub(crate) struct Others {
     open: usize,
     /// Sum of their numbers.
     changes: u32,
@@ -79,7 +79,7 @@ pub struct Others {
 
 impl Others {
     /// True when one of them had a region open.
-    pub fn is_open(self) -> bool {
+    pub(crate) fn is_open(self) -> bool {
         self.open > 0
     }
 }
@@ -92,7 +92,7 @@ impl<T: Copy> Default for Lender<T> {
 
 impl<T: Copy> Lender<T> {
     /// One that lends nothing.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             lending: Mutex::new(Lending { free: Vec::new(), share: 0, masters: Vec::new() }),
             generation: AtomicU64::new(new_generation()),
@@ -104,7 +104,7 @@ impl<T: Copy> Lender<T> {
 
     /// Step 4. Cost when it is nothing new: a load.
     #[inline]
-    pub fn note_wanted(&self, processors: usize) {
+    pub(crate) fn note_wanted(&self, processors: usize) {
         // ORDERING: Relaxed, both (G4) - see the module head.
         if self.wanted.load(Relaxed) < processors {
             self.wanted.fetch_max(processors, Relaxed);
@@ -113,13 +113,13 @@ impl<T: Copy> Lender<T> {
 
     /// The most that members noted since [`Lender::take_wanted`]. Cost: a load.
     #[inline]
-    pub fn wanted(&self) -> usize {
+    pub(crate) fn wanted(&self) -> usize {
         // ORDERING: Relaxed (G4) - see the module head.
         self.wanted.load(Relaxed)
     }
 
     /// The same, and begins anew.
-    pub fn take_wanted(&self) -> usize {
+    pub(crate) fn take_wanted(&self) -> usize {
         // ORDERING: Relaxed (G4) - see the module head.
         self.wanted.swap(0, Relaxed)
     }
@@ -136,7 +136,7 @@ impl<T: Copy> Lender<T> {
 
     /// Step 1: lends `spare`, of which each of `members` may take an equal share, and takes back all that was lent. The
     /// caller is the lender, and all regions inside its last one are joined. Cost: an uncontended lock.
-    pub fn lend(&self, spare: &[T], members: usize) {
+    pub(crate) fn lend(&self, spare: &[T], members: usize) {
         let mut lending = self.lending();
         lending.free.clear();
         lending.free.extend_from_slice(spare);
@@ -150,7 +150,7 @@ impl<T: Copy> Lender<T> {
 
     /// Step 2: up to `wanted`, for a member that borrowed `has` already, at most the equal share in all; neighbours, in
     /// order. Cost when nothing is left: one load.
-    pub fn borrow(&self, wanted: usize, has: usize) -> Vec<T> {
+    pub(crate) fn borrow(&self, wanted: usize, has: usize) -> Vec<T> {
         // ORDERING: Relaxed (G2) - a hint; the lock decides.
         if self.surplus.load(Relaxed) == 0 {
             return Vec::new();
@@ -163,7 +163,7 @@ impl<T: Copy> Lender<T> {
     }
 
     /// Enrolls a member that is the master of more than what it could borrow, until it drops what it gets.
-    pub fn enroll(&self) -> Arc<Shown> {
+    pub(crate) fn enroll(&self) -> Arc<Shown> {
         let own = Arc::new(Shown(CachePadded::new(AtomicU32::new(0))));
         let mut lending = self.lending();
         lending.masters.retain(|master| Arc::strong_count(master) > 1);
@@ -179,13 +179,13 @@ impl<T: Copy> Lender<T> {
 
     /// How many are enrolled, at most; some may have left since the last one came. Cost: one load, of the line of the number.
     #[inline]
-    pub fn masters(&self) -> u32 {
+    pub(crate) fn masters(&self) -> u32 {
         // ORDERING: Relaxed - as above.
         self.masters.load(Relaxed)
     }
 
     /// What the others than `own` show; `None` when another one looks just now. Cost where nobody else is enrolled: one load.
-    pub fn others(&self, own: &Arc<Shown>) -> Option<Others> {
+    pub(crate) fn others(&self, own: &Arc<Shown>) -> Option<Others> {
         if self.masters() < 2 {
             return Some(Others::default());
         }
@@ -202,7 +202,7 @@ impl<T: Copy> Lender<T> {
 
     /// Step 3: the number under which things are lent now. Cost: one load.
     #[inline]
-    pub fn generation(&self) -> u64 {
+    pub(crate) fn generation(&self) -> u64 {
         // ORDERING: Relaxed (G3) - written before the slot of the region that the caller is in was supplied.
         self.generation.load(Relaxed)
     }

@@ -100,6 +100,8 @@ pub mod vp;
 #[doc(hidden)]
 pub mod wait_point;
 mod wishes;
+#[doc(hidden)]
+pub mod work;
 
 pub use crate::addresses::{AddressHasher, Addresses};
 pub use crate::barrier::Barrier;
@@ -115,5 +117,6 @@ pub use crate::recall::Recall;
 pub use crate::report::{report, statistics};
 pub use crate::sizer::TeamSizer;
 pub use crate::statistics::Statistics;
-pub use crate::team::{Member, Team, Work};
+pub use crate::team::Team;
 pub use crate::wait_point::WaitPoint;
+pub use crate::work::{Member, Work};

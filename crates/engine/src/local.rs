@@ -31,8 +31,8 @@ use crate::lending::Lender;
 use crate::membership::Membership;
 use crate::panics::{FirstPanic, Payload};
 use crate::patience::{self, Patience};
-use crate::team::{Member, Work};
-use crate::vp::{self, Offered, Vp};
+use crate::vp::{self, Vp};
+use crate::work::{Member, Offered, Root, Work};
 use platform::affinity::CpuId;
 use platform::affinity::{Tid, current_tid};
 use platform::clock::Ticks;
@@ -56,7 +56,7 @@ pub(crate) use group::Reservation;
 pub use visit::Place;
 
 /// A root, as the masters that borrow from it see it.
-pub(crate) type Root = Lender<&'static Vp>;
+type Lending = Lender<&'static Vp>;
 
 /// No depth at all.
 const NOWHERE: usize = usize::MAX;
@@ -472,7 +472,11 @@ impl Local {
     /// The root for members of a region that this thread forks.
     #[inline]
     pub(crate) fn root_for_members(&self) -> *const Root {
-        if self.is_root() { self.with_group(|group| ptr::from_ref(&*group.root)) } else { self.membership.get().root }
+        if self.is_root() {
+            self.with_group(|group| ptr::from_ref(&*group.root).cast())
+        } else {
+            self.membership.get().root
+        }
     }
 
     /// Asks the program's sizer: `question`, or `otherwise` when that is what is being done already (L3). Until it has

@@ -1,7 +1,7 @@
 //! Where a thread stands in the innermost region that it works for, and what carries its result home.
 
-use crate::local::Root;
 use crate::vp::Vp;
+use crate::work::{Region, Root, WorkDescriptor};
 use std::ptr;
 
 /// Where a thread stands: its place in the innermost region that it works for.
@@ -62,5 +62,22 @@ impl Carrier {
             // SAFETY: - caller's contract.
             Carrier::Arrival(vp) => unsafe { vp.arrival().take() },
         }
+    }
+}
+
+impl Region {
+    /// The place of member `id`, whose result rides on `carrier`.
+    #[inline]
+    pub(crate) fn membership(&self, id: u32, carrier: Option<Carrier>) -> Membership {
+        Membership { id, size: self.size, level: self.level, crowd: self.crowd, root: self.root, carrier }
+    }
+}
+
+impl WorkDescriptor {
+    /// The member's place in the region.
+    #[inline]
+    pub(crate) fn membership(&self, carrier: Option<Carrier>) -> Membership {
+        let Self { id, size, level, root, .. } = *self;
+        Membership { id: id.into(), size: size.into(), level: level.into(), crowd: self.crowd(), root, carrier }
     }
 }

@@ -34,9 +34,9 @@ use crate::local::{Local, local};
 use crate::membership::Membership;
 use crate::patience;
 use crate::process::Born;
-use crate::team::{Member, Region, Work};
-use crate::vp::{Offered, Vp};
+use crate::vp::Vp;
 use crate::wait_point::WaitPoint;
+use crate::work::{Member, Offered, Region, Work};
 use std::cell::Cell;
 use std::ptr;
 use std::sync::atomic::{

@@ -9,7 +9,7 @@
 use crate::local::local;
 use crate::managed::Managed;
 use crate::sizer::{Lease, Seal, TeamSizer};
-use crate::vp::LARGEST;
+use crate::work::LARGEST;
 use arena::client::{Client, Hello, SocketChoice, find_socket};
 use arena::domain::Domain;
 use platform::affinity::{CpuSet, Tid};

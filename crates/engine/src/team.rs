@@ -19,23 +19,15 @@ use crate::captures::Captures;
 use crate::config::Supply;
 use crate::engine_state::engine;
 use crate::fork_join;
-use crate::local::{Local, Need, Reservation, Root, local};
+use crate::local::{Local, Need, Reservation, local};
 use crate::membership::{Carrier, Membership};
 use crate::panics::{NoUnwinding, Payload};
 use crate::process::Born;
 use crate::recall::{Calls, NoCalls, Recall};
-use crate::vp::{CARRIED, Vp, WorkDescriptor};
+use crate::vp::Vp;
+use crate::work::{Member, Region, Work};
 use std::cell::Cell;
 use std::marker::PhantomData;
-
-/// One thread's place in a region.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Member {
-    /// 0 is the thread that forked.
-    pub id: u32,
-    /// Threads of the region.
-    pub size: u32,
-}
 
 impl Member {
     /// The calling thread's place in the innermost region that it works for; member 0 of 1 outside any region. Cost: a
@@ -51,9 +43,6 @@ impl Member {
     }
 }
 
-/// The work of a region: called once on each member, with the region's data and the member's place.
-pub type Work = unsafe fn(data: *const (), member: Member);
-
 /// Whether the members of a region run at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Concurrency {
@@ -62,45 +51,6 @@ pub enum Concurrency {
     /// They may: what a member has not begun when the caller is done with its own part, the caller runs as if it were
     /// that member. A region then never waits for a member that is only being woken, or lost its processor.
     Offered,
-}
-
-/// What the members of a region share.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Region {
-    pub(crate) work: Work,
-    pub(crate) data: *const (),
-    /// The data themselves, if they are to stand in the line of the only slave; `data` is that place then.
-    pub(crate) carried: Option<Captures>,
-    pub(crate) root: *const Root,
-    pub(crate) size: u32,
-    pub(crate) level: u32,
-    /// See [`Membership::crowd`].
-    pub(crate) crowd: u32,
-}
-
-impl Region {
-    /// The place of member `id`, whose result rides on `carrier`.
-    #[inline]
-    pub(crate) fn membership(&self, id: u32, carrier: Option<Carrier>) -> Membership {
-        Membership { id, size: self.size, level: self.level, crowd: self.crowd, root: self.root, carrier }
-    }
-
-    /// What stands in the line of member `id`.
-    #[inline]
-    pub(crate) fn descriptor(&self, id: u32) -> WorkDescriptor {
-        let Region { work, root, carried, .. } = *self;
-        // Teams have at most `LARGEST` threads.
-        let (id, size) = (id as u16, self.size as u16);
-        let level = self.level.min(u16::MAX.into()) as u16;
-        let crowd = self.crowd.min((CARRIED - 1).into()) as u16 | if carried.is_some() { CARRIED } else { 0 };
-        WorkDescriptor { work, root, id, size, level, crowd }
-    }
-
-    /// What stands beside the descriptor.
-    #[inline]
-    pub(crate) fn captures(&self) -> Captures {
-        self.carried.unwrap_or_else(|| Captures::of(self.data))
-    }
 }
 
 /// A team of the calling thread; see the module head.

@@ -18,8 +18,8 @@ use crate::process;
 use crate::safe_point;
 use crate::sleeper::{Preparation, Sleeper};
 use crate::slot::Supplied;
-use crate::team::{Region, Work};
 use crate::wait_point::{Look, SHORT, WaitPoint};
+use crate::work::{CARRIED, IDLE, Line, Offered, Region, Work, WorkDescriptor, no_work};
 use platform::affinity::CpuId;
 use platform::aside::Aside;
 use platform::clock::Ticks;
@@ -33,12 +33,9 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering::Relaxed};
 use std::thread;
 
-mod descriptor;
 mod heir;
 mod station;
 
-pub use descriptor::{CARRIED, LARGEST, Line, WorkDescriptor};
-use descriptor::{IDLE, no_work};
 use heir::Heir;
 pub(crate) use heir::renew;
 use station::{Kernel, Station};
@@ -48,16 +45,6 @@ pub(crate) const STACK: usize = 8 << 20;
 
 /// Room for a result on the arrival line: as much as on the supply line.
 type Place = [u64; 6];
-
-/// Work that somebody else than the master supplied: function and argument.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Offered {
-    pub(crate) work: Work,
-    pub(crate) data: *const (),
-}
-
-// SAFETY: - the pointer is handed to the thread that the work runs on; who offers keeps what it points to alive.
-unsafe impl Send for Offered {}
 
 /// See the module head.
 #[derive(Debug)]

@@ -185,7 +185,7 @@ impl Local {
         let membership = self.membership.get();
         if wanted > 1 && !membership.root.is_null() {
             // SAFETY: - as in `borrow`: the root's region is open.
-            unsafe { &*membership.root }.note_wanted(wanted.saturating_mul(membership.crowd as usize));
+            unsafe { &*self.lender() }.note_wanted(wanted.saturating_mul(membership.crowd as usize));
         }
     }
 

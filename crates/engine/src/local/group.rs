@@ -2,7 +2,7 @@
 
 use super::beyond::Beyond;
 use super::supplied::Supplied;
-use super::{Need, Root};
+use super::{Lending, Need};
 use crate::engine_state::engine;
 use crate::placement::{self, Home};
 use crate::process::new_generation;
@@ -27,7 +27,7 @@ pub(super) struct Group {
     /// A root's: something may be lent.
     lends: bool,
     /// A root's lender. Boxed: members point to it while the groups of deeper regions are added.
-    pub(super) root: Box<Root>,
+    pub(super) root: Box<Lending>,
     /// How the members get their work.
     pub(super) supplied: Supplied,
     /// The number of what was made ready here last: another one, or none, and what was ready before is not any more.
@@ -94,7 +94,7 @@ impl Group {
 
     /// A region of the team is joined, which may have had threads beyond what `root` lends.
     #[inline]
-    pub(super) fn close_beyond(&mut self, root: &Root) {
+    pub(super) fn close_beyond(&mut self, root: &Lending) {
         if self.beyond.is_open() && self.beyond.close(root) {
             // They sit elsewhere from now on.
             self.reservation = Reservation::NONE;

@@ -2,7 +2,7 @@
 
 use super::beyond::Beyond;
 use super::group::{Group, Reservation};
-use super::{Local, Need};
+use super::{Lending, Local, Need};
 use crate::engine_state::{CERTAIN, engine};
 use crate::vp::Vp;
 
@@ -92,7 +92,7 @@ impl Local {
             }
             if need == Need::Exact && size - 1 > group.lent {
                 // SAFETY: - as in `borrow`; not null, see above.
-                group.beyond.enroll(unsafe { &*self.membership.get().root });
+                group.beyond.enroll(unsafe { &*self.lender() });
                 group.grow_inside(size - 1, group.beyond.is_together());
             }
             group.within(need).min(size - 1) + 1
@@ -119,8 +119,14 @@ impl Local {
         })
     }
 
+    /// What the root of the region around lends from; null outside regions.
+    #[inline]
+    pub(super) fn lender(&self) -> *const Lending {
+        self.membership.get().root.cast()
+    }
+
     fn borrow(&self, wanted: usize, has: usize) -> Vec<&'static Vp> {
-        let root = self.membership.get().root;
+        let root = self.lender();
         if root.is_null() {
             return Vec::new();
         }
@@ -132,7 +138,7 @@ impl Local {
     /// The number of what the root lends now.
     #[inline]
     fn generation(&self) -> u64 {
-        let root = self.membership.get().root;
+        let root = self.lender();
         if root.is_null() {
             return 0;
         }
@@ -145,7 +151,7 @@ impl Local {
     #[inline]
     pub(super) fn open_beyond(&self, size: usize) {
         // SAFETY: - as in `borrow`.
-        let root = unsafe { self.membership.get().root.as_ref() };
+        let root = unsafe { self.lender().as_ref() };
         if let Some(root) = root.filter(|_| !self.is_root()) {
             self.with_group(|group| {
                 if size - 1 > group.lent {
@@ -159,7 +165,7 @@ impl Local {
     #[inline]
     pub(super) fn close_beyond(&self) {
         // SAFETY: - as in `borrow`.
-        if let Some(root) = unsafe { self.membership.get().root.as_ref() } {
+        if let Some(root) = unsafe { self.lender().as_ref() } {
             self.with_group(|group| group.close_beyond(root));
         }
     }

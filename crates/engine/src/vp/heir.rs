@@ -16,7 +16,7 @@ use super::{Progress, Vp};
 use crate::engine_state::engine;
 use crate::local::{self, Local, local};
 use crate::process;
-use crate::team::Member;
+use crate::work::Member;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread::JoinHandle;
 

@@ -22,7 +22,7 @@
 use engine::arrival::{Arrival, LastSeen};
 use engine::ring::{self, Ring, Word};
 use engine::slot::{Slot, Supplied};
-use engine::team::Work;
+use engine::work::Work;
 use std::ptr;
 
 /// Constructs that may be open at once: a power of two.
