@@ -1,7 +1,7 @@
 //! A rayon program on the engine: what changes, line by line.
 //!
-//! Each pair of lines does the same, first as rayon's users write it, then on the engine's threads, which follow what the
-//! program may use now. `cargo run --release --example rayon_port`.
+//! Each pair of lines does the same, first as rayon's users write it, then on the engine's threads,
+//! which follow what the program may use now. `cargo run --release --example rayon_port`.
 //!
 //! ```text
 //! norm of 1000000 numbers: 577.35
@@ -19,14 +19,18 @@ use std::collections::BTreeMap;
 const SIZE: usize = 1_000_000;
 
 fn main() {
-    let numbers: Vec<f64> = (0..SIZE).into_par_iter().map(|i| i as f64 / SIZE as f64).on_engine().collect();
+    let numbers: Vec<f64> =
+        (0..SIZE).into_par_iter().map(|i| i as f64 / SIZE as f64).on_engine().collect();
     //                                                       rayon: the same without `on_engine()`
 
     let norm = numbers.par_iter().zip(&numbers).map(|(a, b)| a * b).on_engine().sum::<f64>().sqrt();
     println!("norm of {SIZE} numbers: {norm:.2}");
 
     // rayon: (2..SIZE).into_par_iter().filter(|&n| is_prime(n)).count()
-    let primes = (2..SIZE).into_par_iter().on_engine().fold(|| 0, |count, n| count + usize::from(is_prime(n)));
+    let primes = (2..SIZE)
+        .into_par_iter()
+        .on_engine()
+        .fold(|| 0, |count, n| count + usize::from(is_prime(n)));
     println!("{} primes below {SIZE}", primes.into_iter().sum::<usize>());
 
     let mut shuffled: Vec<usize> = (0..SIZE).map(|i| i * 7_919 % SIZE).collect();

@@ -1,4 +1,5 @@
-//! Shows how a program's teams follow what it has: one line whenever the size of its regions changes.
+//! Shows how a program's teams follow what it has: one line whenever the size of its regions
+//! changes.
 //!
 //! Start it twice under a manager and watch both:
 //! ```text

@@ -29,8 +29,11 @@ fn a_record_is_read_as_it_was_written_and_says_on_what_it_was_taken() {
     let folder = tempfile::tempdir().unwrap();
     let heads = ["case", "engine"].map(str::to_owned);
     let row = vec!["task, taskwait".to_owned(), "say \"libgomp\"".to_owned()];
-    let path = about::record(Some(folder.path().to_owned()), "openmp", &heads, [row.clone()].into_iter()).unwrap();
-    let rows: Vec<csv::StringRecord> = csv::Reader::from_path(&path).unwrap().records().map(Result::unwrap).collect();
+    let path =
+        about::record(Some(folder.path().to_owned()), "openmp", &heads, [row.clone()].into_iter())
+            .unwrap();
+    let rows: Vec<csv::StringRecord> =
+        csv::Reader::from_path(&path).unwrap().records().map(Result::unwrap).collect();
     assert_eq!(rows, [csv::StringRecord::from(row)]);
     let about = csv::Reader::from_path(path.with_extension("about.csv")).unwrap().into_records();
     let about: Vec<csv::StringRecord> = about.map(Result::unwrap).collect();
@@ -43,7 +46,8 @@ fn a_record_is_read_as_it_was_written_and_says_on_what_it_was_taken() {
 fn the_records_that_are_kept_have_the_same_columns_in_every_row() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/records");
     let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    let records: Vec<_> = files.filter(|path| path.extension().is_some_and(|extension| extension == "csv")).collect();
+    let records: Vec<_> =
+        files.filter(|path| path.extension().is_some_and(|extension| extension == "csv")).collect();
     assert!(!records.is_empty());
     for path in records {
         // Not flexible: a row of another length is an error.

@@ -24,9 +24,13 @@ fn every_thread_runs_every_region_once_before_the_join_returns() {
             let counts: Vec<AtomicU64> = (0..threads).map(|_| AtomicU64::new(0)).collect();
             let mut pool = Pool::new(name, threads, |_| ()).expect("one of the names");
             for region in 1..=REGIONS {
-                // SAFETY: - `count` gets what it wants, which outlives the region, and does not unwind.
+                // SAFETY: - `count` gets what it wants, which outlives the region, and does not
+                // unwind.
                 unsafe { pool.region(count, (&raw const counts).cast()) };
-                assert!(counts.iter().all(|count| count.load(Relaxed) == region), "{name}, {threads} threads");
+                assert!(
+                    counts.iter().all(|count| count.load(Relaxed) == region),
+                    "{name}, {threads} threads"
+                );
             }
         }
     }

@@ -1,9 +1,13 @@
-//! Two real programs on the engine, and a real manager: an idle processor of one becomes the other's, by the manager or, in a
-//! domain, without it (M6), and how long that takes.
+//! Two real programs on the engine, and a real manager: an idle processor of one becomes the
+//! other's, by the manager or, in a domain, without it (M6), and how long that takes.
 //!
-//! A program is this test binary run again. With fewer than three processors nobody can have one to spare: each program has its
-//! master's, and that is not its to give. `cargo xtask vm smp --test hand_over` runs this on eight.
-#![expect(clippy::unwrap_used, reason = "a step of a test that fails is a failed test, in the helpers, too")]
+//! A program is this test binary run again. With fewer than three processors nobody can have one to
+//! spare: each program has its master's, and that is not its to give.
+//! `cargo xtask vm smp --test hand_over` runs this on eight.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a step of a test that fails is a failed test, in the helpers, too"
+)]
 
 use nanothreads::Team;
 use platform::affinity::{CpuSet, affinity};
@@ -24,7 +28,8 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Set in programs.
 const IS_PROGRAM: &str = "NANOS_HAND_OVER_PROGRAM";
-/// Names the manager's program where it is not beside this one: in the guest of `cargo xtask vm smp`.
+/// Names the manager's program where it is not beside this one: in the guest of
+/// `cargo xtask vm smp`.
 const ELSEWHERE: &str = "CPUMGR_TEST_MANAGER";
 /// Hand-overs that are timed.
 const ROUNDS: usize = 20;
@@ -41,8 +46,8 @@ fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// What the master of a program does: nothing, regions of a moment, or one region in which all members have something to do until
-/// it is to do something else.
+/// What the master of a program does: nothing, regions of a moment, or one region in which all
+/// members have something to do until it is to do something else.
 const RESTS: u32 = 0;
 const WORKS: u32 = 1;
 const HOLDS: u32 = 2;
@@ -101,7 +106,8 @@ impl Work {
         master.unpark();
     }
 
-    /// The size of a region that begins after this call, or of the last one of a program that begins none.
+    /// The size of a region that begins after this call, or of the last one of a program that
+    /// begins none.
     fn size_now(&self, regions: u64) -> u64 {
         let before = self.regions.load(Acquire);
         eventually("a region begins", || {
@@ -137,7 +143,8 @@ fn acts_as_a_program() {
                 WORK.task.store(RESTS, Release);
                 eventually("it rests", || WORK.rests.load(Acquire).then_some(told))
             }
-            // Of a region that begins after this; the one that begins next may have its size already.
+            // Of a region that begins after this; the one that begins next may have its size
+            // already.
             "size" => WORK.size_now(2),
             "since" => WORK.since_ns.load(Relaxed),
             other => panic!("unknown command {other}"),
@@ -159,10 +166,17 @@ struct Program {
 impl Program {
     fn start(manager: &Manager) -> Self {
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--ignored", "--exact", "acts_as_a_program", "--nocapture", "--test-threads=1"]);
+        command.args([
+            "--ignored",
+            "--exact",
+            "acts_as_a_program",
+            "--nocapture",
+            "--test-threads=1",
+        ]);
         command.env(IS_PROGRAM, "1").env("NANOS_CPUMGR", manager.socket());
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let (input, output) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
+        let (input, output) =
+            (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
         let mut program = Self { child, input, output };
         program.ask("work");
         program
@@ -173,7 +187,10 @@ impl Program {
         let mut line = String::new();
         loop {
             line.clear();
-            assert!(self.output.read_line(&mut line).unwrap() > 0, "the program ended instead of answering {command}");
+            assert!(
+                self.output.read_line(&mut line).unwrap() > 0,
+                "the program ended instead of answering {command}"
+            );
             // The test harness of the program prints lines of its own.
             if let Some((_, answer)) = line.split_once("> ") {
                 return answer.trim_end().parse().unwrap();
@@ -239,7 +256,12 @@ impl Manager {
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
         eventually("the manager answers", || {
             let mut status = Command::new(program);
-            let status = status.arg("status").arg("--socket").arg(&socket).stdout(Stdio::null()).stderr(Stdio::null());
+            let status = status
+                .arg("status")
+                .arg("--socket")
+                .arg(&socket)
+                .stdout(Stdio::null())
+                .stderr(Stdio::null());
             status.status().unwrap().success().then_some(())
         });
         child
@@ -294,11 +316,13 @@ fn on_stage(is_domain: bool, test: impl FnOnce(&mut Stage)) {
 }
 
 impl Stage {
-    /// Lets the program that has two of the three processors hold them, and the manager write that down. Its index.
+    /// Lets the program that has two of the three processors hold them, and the manager write that
+    /// down. Its index.
     fn settle(&mut self) -> usize {
         eventually("one has two processors, the other one", || {
             let giver = (0..2).find(|index| self.programs[*index].ask("size") == 2)?;
-            let [held, other] = [self.programs[giver].ask("hold"), self.programs[1 - giver].ask("size")];
+            let [held, other] =
+                [self.programs[giver].ask("hold"), self.programs[1 - giver].ask("size")];
             self.manager.wakes_up();
             if (held, other, self.programs[1 - giver].ask("size")) == (2, 1, 1) {
                 return Some(giver);
@@ -308,8 +332,8 @@ impl Stage {
         })
     }
 
-    /// The program that holds two processors rests. Nanoseconds until the other one has them; `None`: not within `time`. Both work
-    /// then.
+    /// The program that holds two processors rests. Nanoseconds until the other one has them;
+    /// `None`: not within `time`. Both work then.
     fn hand_over(&mut self, giver: usize, time: Duration) -> Option<u64> {
         let rests = self.programs[giver].ask("rest");
         let came = self.programs[1 - giver].grows_to(2, time);
@@ -366,7 +390,8 @@ fn where_there_is_no_domain_nothing_is_passed_while_the_manager_is_stopped() {
     });
 }
 
-/// Prints the times, which say something on a machine that nothing else uses; and each processor comes.
+/// Prints the times, which say something on a machine that nothing else uses; and each processor
+/// comes.
 #[test]
 fn hand_overs_in_a_domain_and_by_the_manager() {
     for is_domain in [true, false] {
@@ -377,7 +402,9 @@ fn hand_overs_in_a_domain_and_by_the_manager() {
             };
             let mut times: Vec<u64> = (0..ROUNDS).map(|_| time()).collect();
             times.sort_unstable();
-            let at = |part: usize| Duration::from_nanos(times[(times.len() * part / 100).min(times.len() - 1)]);
+            let at = |part: usize| {
+                Duration::from_nanos(times[(times.len() * part / 100).min(times.len() - 1)])
+            };
             let how = if is_domain { "in a domain" } else { "by the manager" };
             println!(
                 "measured: told to rest to the other program's larger region, {how:15} p50 {:.1?} p99 {:.1?} least {:.1?} n {ROUNDS}",

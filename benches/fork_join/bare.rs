@@ -1,7 +1,8 @@
 //! The floor of a fork after a gap: one thread that sleeps in a futex, woken, and nothing else.
 //!
-//! What a region costs above this is ours (or a peer's) to answer for; what this costs is the kernel's and, in a virtual
-//! machine, the hypervisor's: a halted processor leaves the halt by an interrupt that another one sends.
+//! What a region costs above this is ours (or a peer's) to answer for; what this costs is the
+//! kernel's and, in a virtual machine, the hypervisor's: a halted processor leaves the halt by an
+//! interrupt that another one sends.
 
 use crate::harness::place::{Row, bind_to};
 use crate::harness::regions::{count, counted};

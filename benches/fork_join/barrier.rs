@@ -23,7 +23,9 @@ pub(super) fn case() -> Case {
             regions::configure(row);
             let team = Team::exact(2).map_err(|error| error.to_string())?;
             let check = Check::default();
-            team.run(|member| (0..ROUNDS).for_each(|_| check.round(member.id(), || member.barrier())));
+            team.run(|member| {
+                (0..ROUNDS).for_each(|_| check.round(member.id(), || member.barrier()))
+            });
             let run = move || team.run(|member| (0..ROUNDS).for_each(|_| member.barrier()));
             Ok(subject(run, check.early.into_inner()))
         }),
@@ -80,7 +82,8 @@ fn rounds<W: Fn(Member) + Sync>(wait: W) {
             wait(member);
         }
     }
-    // SAFETY: - `call::<W>` takes a `W`, which any threads may call at once; barriers do not unwind.
+    // SAFETY: - `call::<W>` takes a `W`, which any threads may call at once; barriers do not
+    // unwind.
     unsafe { engine::reserve(2).run(call::<W>, ptr::from_ref(&wait).cast()) }
 }
 

@@ -50,8 +50,8 @@ pub(super) fn cases() -> impl Iterator<Item = Case> {
     })
 }
 
-/// Median time of a region after a gap; how much of one processor all other threads used in the gaps, and how much after
-/// [`SETTLE`], in percent.
+/// Median time of a region after a gap; how much of one processor all other threads used in the
+/// gaps, and how much after [`SETTLE`], in percent.
 fn after(gap: Duration, master: Master) -> Measure {
     Box::new(move |subject| {
         for _ in 0..WARM_UP {
@@ -70,7 +70,8 @@ fn after(gap: Duration, master: Master) -> Measure {
         let percent = |used: Duration, of: f64| 100.0 * used.as_secs_f64() / of;
         let gaps = times.len() as f64;
         if gap < READABLE {
-            let all = percent(others().saturating_sub(others_before), begin.elapsed().as_secs_f64());
+            let all =
+                percent(others().saturating_sub(others_before), begin.elapsed().as_secs_f64());
             return vec![median(&mut times), all, f64::NAN];
         }
         let late = match gap.checked_sub(SETTLE) {
@@ -81,7 +82,8 @@ fn after(gap: Duration, master: Master) -> Measure {
     })
 }
 
-/// One gap and one region: the region's time, and processor time of the others in the gap, and in its late part.
+/// One gap and one region: the region's time, and processor time of the others in the gap, and in
+/// its late part.
 fn one(subject: &mut Subject, gap: Duration, master: Master) -> (Duration, Duration, Duration) {
     let (mut used, mut late) = (Duration::ZERO, Duration::ZERO);
     if gap < READABLE {

@@ -1,17 +1,19 @@
-//! What forking and joining cost, beside the cache-line round trip that bounds them, for us and for peers.
+//! What forking and joining cost, beside the cache-line round trip that bounds them, for us and for
+//! peers.
 //!
 //! # Questions, and what refutes the claims
-//! - *Empty region*: two threads within 1.4 round trips of one line near, 1.35 far. Refuted when the median of
-//!   `region / round trip` is above.
+//! - *Empty region*: two threads within 1.4 round trips of one line near, 1.35 far. Refuted when
+//!   the median of `region / round trip` is above.
 //! - *Barrier* of two: within 1.6 round trips.
-//! - *Nested*: 2x1 within 3.5 round trips; an inner region of one thread within 20 ns; 2x2 without an inner barrier on two
-//!   processors, in safe Rust, within 4 us.
-//! - *Gap*: a region after 1 ms without one costs at most half of what it costs rayon, and the idle threads used no
-//!   processor meanwhile. Refuted by the time, or by `cpu late` (use of the other threads from 200 us on) above 0.
+//! - *Nested*: 2x1 within 3.5 round trips; an inner region of one thread within 20 ns; 2x2 without
+//!   an inner barrier on two processors, in safe Rust, within 4 us.
+//! - *Gap*: a region after 1 ms without one costs at most half of what it costs rayon, and the idle
+//!   threads used no processor meanwhile. Refuted by the time, or by `cpu late` (use of the other
+//!   threads from 200 us on) above 0.
 //! - *Sizes*: a team whose size changes at each region costs at most one more round trip.
 //!
-//! `cargo bench --bench fork_join` prints a table for each case; `-- --quick` takes one sample of each. How samples are
-//! taken: `benches/README.md`.
+//! `cargo bench --bench fork_join` prints a table for each case; `-- --quick` takes one sample of
+//! each. How samples are taken: `benches/README.md`.
 
 mod bare;
 mod barrier;

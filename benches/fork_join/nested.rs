@@ -42,13 +42,18 @@ fn case(name: &str, shape: Shape, bar: Option<Bar>) -> Case {
         engines.push(Engine::new("nanothreads join", Runtime::Ours, move |row| {
             regions::configure(row);
             Ok(subject(shape, move || {
-                joins(outer, &|group| nanothreads::join(|| count(group * 2), || count(group * 2 + 1)))
+                joins(outer, &|group| {
+                    nanothreads::join(|| count(group * 2), || count(group * 2 + 1))
+                })
             }))
         }));
     }
     engines.push(Engine::new("nanothreads", Runtime::Ours, move |row| {
         regions::configure(row);
-        let outer = Outer { shape, barriers: (0..shape.outer).map(|_| Barrier::new(shape.inner as usize)).collect() };
+        let outer = Outer {
+            shape,
+            barriers: (0..shape.outer).map(|_| Barrier::new(shape.inner as usize)).collect(),
+        };
         Ok(subject(shape, move || outer.fork()))
     }));
     if !barrier {
@@ -57,25 +62,40 @@ fn case(name: &str, shape: Shape, bar: Option<Bar>) -> Case {
             let parts = move |group: usize| {
                 par_for(0..inner as usize).run(|part| count(group as u32 * inner + part as u32));
             };
-            Ok(subject(shape, move || groups().equal(outer as usize).run(|group| parts(group.index()))))
+            Ok(subject(shape, move || {
+                groups().equal(outer as usize).run(|group| parts(group.index()))
+            }))
         }));
     }
     for (name, runtime) in [("libgomp", Runtime::Libgomp), ("libomp", Runtime::Libomp)] {
         engines.push(Engine::new(name, runtime, move |_| {
             let nested = entry(runtime, "nested")?;
-            let run =
-                move || nested.call(count as Body as usize, (outer * 1000 + inner) as usize, usize::from(barrier));
+            let run = move || {
+                nested.call(
+                    count as Body as usize,
+                    (outer * 1000 + inner) as usize,
+                    usize::from(barrier),
+                )
+            };
             Ok(subject(shape, run))
         }));
     }
     if barrier {
         const NONE: &str = "it has no barrier";
-        engines.extend(["rayon", "chili", "orx-parallel", "oneTBB"].map(|name| Engine::absent(name, NONE)));
+        engines.extend(
+            ["rayon", "chili", "orx-parallel", "oneTBB"].map(|name| Engine::absent(name, NONE)),
+        );
     } else {
         engines.extend(without_barrier(shape));
     }
     engines.push(Engine::absent("fork_union", FORK_UNION));
-    Case { name: name.into(), measure: back_to_back_with_switches(), extras: &["switches"], engines, bar }
+    Case {
+        name: name.into(),
+        measure: back_to_back_with_switches(),
+        extras: &["switches"],
+        engines,
+        bar,
+    }
 }
 
 fn without_barrier(shape: Shape) -> Vec<Engine> {
@@ -83,17 +103,24 @@ fn without_barrier(shape: Shape) -> Vec<Engine> {
     vec![
         Engine::new("rayon par_iter", Runtime::Crate, move |_| {
             let pool = regions::rayon_inside()?;
-            let group = move |group| (0..inner).into_par_iter().for_each(|part| count(group * inner + part));
+            let group = move |group| {
+                (0..inner).into_par_iter().for_each(|part| count(group * inner + part))
+            };
             Ok(subject(shape, move || pool.install(|| (0..outer).into_par_iter().for_each(group))))
         }),
         Engine::new("chili join", Runtime::Crate, move |_| {
             let mut scope = regions::chili();
             Ok(subject(shape, move || chili_parts(&mut scope, 0, outer * inner)))
         }),
-        Engine::absent("orx-parallel", "no nesting: with 4.1.1 a computation inside another one waits for ever"),
+        Engine::absent(
+            "orx-parallel",
+            "no nesting: with 4.1.1 a computation inside another one waits for ever",
+        ),
         Engine::new("oneTBB parallel_for", Runtime::Tbb, move |_| {
             let nested = entry(Runtime::Tbb, "nested")?;
-            Ok(subject(shape, move || nested.call(count as Body as usize, (outer * 1000 + inner) as usize, 0)))
+            Ok(subject(shape, move || {
+                nested.call(count as Body as usize, (outer * 1000 + inner) as usize, 0)
+            }))
         }),
     ]
 }
@@ -120,7 +147,10 @@ fn chili_parts(scope: &mut chili::Scope<'_>, begin: u32, end: u32) {
     if middle == begin {
         count(begin);
     } else {
-        scope.join(|scope| chili_parts(scope, begin, middle), |scope| chili_parts(scope, middle, end));
+        scope.join(
+            |scope| chili_parts(scope, begin, middle),
+            |scope| chili_parts(scope, middle, end),
+        );
     }
 }
 
@@ -134,7 +164,10 @@ struct Outer {
 impl Outer {
     fn fork(&self) {
         // SAFETY: - `fork_inner` takes an `Outer`, shared; it does not unwind.
-        unsafe { engine::reserve(self.shape.outer as usize).run(Self::fork_inner, ptr::from_ref(self).cast()) }
+        unsafe {
+            engine::reserve(self.shape.outer as usize)
+                .run(Self::fork_inner, ptr::from_ref(self).cast())
+        }
     }
 
     /// # Safety
@@ -144,7 +177,10 @@ impl Outer {
         let outer = unsafe { &*data.cast::<Self>() };
         let inner = Inner { outer, group: member.id };
         // SAFETY: - `part` takes an `Inner`, shared; it does not unwind.
-        unsafe { engine::reserve(outer.shape.inner as usize).run(Inner::part, ptr::from_ref(&inner).cast()) }
+        unsafe {
+            engine::reserve(outer.shape.inner as usize)
+                .run(Inner::part, ptr::from_ref(&inner).cast())
+        }
     }
 }
 
@@ -209,5 +245,11 @@ fn inner_of_one() -> Case {
         Engine::absent("fork_union", FORK_UNION),
     ];
     let bar = Some(Bar::Nanoseconds(20.0));
-    Case { name: "inner region of one thread".into(), measure: back_to_back(), extras: &[], engines, bar }
+    Case {
+        name: "inner region of one thread".into(),
+        measure: back_to_back(),
+        extras: &[],
+        engines,
+        bar,
+    }
 }

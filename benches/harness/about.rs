@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
-/// Writes `DATE-NAME.csv` and `DATE-NAME.about.csv` into the repository's records, or `NAME.csv` and `NAME.about.csv` into
-/// `folder`.
+/// Writes `DATE-NAME.csv` and `DATE-NAME.about.csv` into the repository's records, or `NAME.csv`
+/// and `NAME.about.csv` into `folder`.
 pub(crate) fn record(
     folder: Option<PathBuf>,
     name: &str,
@@ -15,7 +15,9 @@ pub(crate) fn record(
 ) -> Result<PathBuf, String> {
     let path = match folder {
         Some(folder) => folder.join(format!("{name}.csv")),
-        None => repository().join("benches/records").join(format!("{}-{name}.csv", said("date", &["+%F"]))),
+        None => repository()
+            .join("benches/records")
+            .join(format!("{}-{name}.csv", said("date", &["+%F"]))),
     };
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
@@ -26,7 +28,11 @@ pub(crate) fn record(
     Ok(path)
 }
 
-fn write(path: &Path, heads: &[String], rows: impl Iterator<Item = Vec<String>>) -> Result<(), String> {
+fn write(
+    path: &Path,
+    heads: &[String],
+    rows: impl Iterator<Item = Vec<String>>,
+) -> Result<(), String> {
     let fault = |error: csv::Error| format!("{}: {error}", path.display());
     let mut writer = csv::Writer::from_path(path).map_err(fault)?;
     writer.write_record(heads).map_err(fault)?;
@@ -36,7 +42,8 @@ fn write(path: &Path, heads: &[String], rows: impl Iterator<Item = Vec<String>>)
     writer.flush().map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// What a number depends on beside the code of the bench: machine, kernel, compiler, commit, command.
+/// What a number depends on beside the code of the bench: machine, kernel, compiler, commit,
+/// command.
 fn taken_on() -> Vec<(&'static str, String)> {
     let model = CpuInfo::current().ok().and_then(|info| info.model_name(0).map(str::to_owned));
     let commit = said("git", &["rev-parse", "HEAD"]);
@@ -46,7 +53,11 @@ fn taken_on() -> Vec<(&'static str, String)> {
     vec![
         ("date", said("date", &["+%FT%T%z"])),
         ("machine", model.unwrap_or_else(|| "unknown".to_owned())),
-        ("processors", std::thread::available_parallelism().map_or("unknown".to_owned(), |count| count.to_string())),
+        (
+            "processors",
+            std::thread::available_parallelism()
+                .map_or("unknown".to_owned(), |count| count.to_string()),
+        ),
         ("kernel", said("uname", &["-r"])),
         ("compiler", said("rustc", &["--version"])),
         ("commit", if clean { commit } else { format!("{commit}, with changes") }),

@@ -1,20 +1,23 @@
-//! What all benches share: cases, engines, paired samples in processes of their own, the closing table.
+//! What all benches share: cases, engines, paired samples in processes of their own, the closing
+//! table.
 //!
 //! # Method
-//! 1. A *case* is one construct (an empty region, a loop, a task tree) on each *engine* that has it. What a peer does not
-//!    have, or could not run here, is a row with the reason; one that could not run, or gave wrong results, leaves our bars of
-//!    the case unmet.
-//! 2. The parent runs rounds: each case, each engine, bound and unbound in turn. Each sample is a process of its own, so
-//!    that a peer's spinning threads disturb nobody else.
-//! 3. Before and after each sample the parent measures the round trip of one cache line between the two processors. The
-//!    sample checks the case's result: a wrong one fails the bench.
-//! 4. Samples whose round trips differ by more than [`AGREE`] are dropped: the processors moved meanwhile. The others are
-//!    sorted into near and far ([`FAR_NS`]).
-//! 5. The table has medians with the least and the most of the samples, the median of the samples' own ratios to their round
-//!    trip, and the ratio to the first engine of the case, which is ours. The raw record has every sample, also the dropped
-//!    ones; a file beside it says on what it was taken.
+//! 1. A *case* is one construct (an empty region, a loop, a task tree) on each *engine* that has
+//!    it. What a peer does not have, or could not run here, is a row with the reason; one that
+//!    could not run, or gave wrong results, leaves our bars of the case unmet.
+//! 2. The parent runs rounds: each case, each engine, bound and unbound in turn. Each sample is a
+//!    process of its own, so that a peer's spinning threads disturb nobody else.
+//! 3. Before and after each sample the parent measures the round trip of one cache line between the
+//!    two processors. The sample checks the case's result: a wrong one fails the bench.
+//! 4. Samples whose round trips differ by more than [`AGREE`] are dropped: the processors moved
+//!    meanwhile. The others are sorted into near and far ([`FAR_NS`]).
+//! 5. The table has medians with the least and the most of the samples, the median of the samples'
+//!    own ratios to their round trip, and the ratio to the first engine of the case, which is ours.
+//!    The raw record has every sample, also the dropped ones; a file beside it says on what it was
+//!    taken.
 //!
-//! Every process has the first two processors of the mask, and every engine two threads unless the case says otherwise.
+//! Every process has the first two processors of the mask, and every engine two threads unless the
+//! case says otherwise.
 
 #![allow(dead_code, reason = "each bench uses its part of the harness")]
 
@@ -74,13 +77,15 @@ pub(crate) enum Bar {
     RoundTrips { near: f64, far: f64 },
     /// Nanoseconds for one operation.
     Nanoseconds(f64),
-    /// Times the median of the fastest engine whose name begins with one of these, in the given row or the same one.
+    /// Times the median of the fastest engine whose name begins with one of these, in the given row
+    /// or the same one.
     TimesOf { engines: &'static [&'static str], row: Option<Row>, factor: f64 },
     /// Times the median of each of these engines, in the same row.
     TimesOfEach(&'static [(&'static str, f64)]),
     /// As fast as the fastest other engine: within 5 %, 2 ns, or 2 standard errors of its samples.
     NotBehind,
-    /// The same, of those whose value of this number is 0: others do something else than the case says. Ours has to be one of them.
+    /// The same, of those whose value of this number is 0: others do something else than the case
+    /// says. Ours has to be one of them.
     NotBehindWithout { index: usize },
     /// The measure's value of this number, the time being number 0.
     Extra { index: usize, limit: f64 },
@@ -121,12 +126,24 @@ impl Engine {
         runtime: Runtime,
         make: impl Fn(Row) -> Result<Subject, String> + 'static,
     ) -> Self {
-        Self { name: name.into(), runtime, environment: &[], rows: &Row::ALL, make: Ok(Box::new(make)) }
+        Self {
+            name: name.into(),
+            runtime,
+            environment: &[],
+            rows: &Row::ALL,
+            make: Ok(Box::new(make)),
+        }
     }
 
     /// An engine that does not have the construct.
     pub(crate) fn absent(name: &'static str, why: &'static str) -> Self {
-        Self { name: name.into(), runtime: Runtime::Crate, environment: &[], rows: &Row::ALL, make: Err(why) }
+        Self {
+            name: name.into(),
+            runtime: Runtime::Crate,
+            environment: &[],
+            rows: &Row::ALL,
+            make: Err(why),
+        }
     }
 
     /// With settings from the environment.
@@ -161,8 +178,8 @@ pub(crate) fn run(bench: Bench) -> ExitCode {
 /// The child: one sample, as a line of CSV.
 fn take_sample(bench: &Bench, case: &str, engine: &str, row: Row) -> ExitCode {
     let found = bench.cases.iter().find(|known| known.name == case);
-    let Some((case, engine)) =
-        found.and_then(|case| Some((case, case.engines.iter().find(|known| known.name == engine)?)))
+    let Some((case, engine)) = found
+        .and_then(|case| Some((case, case.engines.iter().find(|known| known.name == engine)?)))
     else {
         eprintln!("no engine {engine} in a case {case}: --list shows them");
         return ExitCode::FAILURE;
@@ -184,7 +201,10 @@ fn take_sample(bench: &Bench, case: &str, engine: &str, row: Row) -> ExitCode {
     };
     match sample::take(&case.measure, subject, engine.runtime, row) {
         Ok(values) => {
-            println!("{}", values.iter().map(|value| format!("{value:.2}")).collect::<Vec<_>>().join(","));
+            println!(
+                "{}",
+                values.iter().map(|value| format!("{value:.2}")).collect::<Vec<_>>().join(",")
+            );
             ExitCode::SUCCESS
         }
         Err(wrong) => {
@@ -211,7 +231,9 @@ fn compare(bench: &Bench, options: &options::Compare) -> Result<bool, String> {
         .enumerate()
         .flat_map(|(index, case)| case.engines.iter().map(move |engine| (index, case, engine)))
         .filter(|(_, case, engine)| options.wants(case, engine))
-        .flat_map(|(index, case, engine)| engine.rows.iter().map(move |&row| (index, case, engine, row)))
+        .flat_map(|(index, case, engine)| {
+            engine.rows.iter().map(move |&row| (index, case, engine, row))
+        })
         .collect();
     let mut table = Table::default();
     let seconds = options.seconds.unwrap_or(bench.seconds);
@@ -220,8 +242,16 @@ fn compare(bench: &Bench, options: &options::Compare) -> Result<bool, String> {
     let begin = Instant::now();
     let mut before = round_trip::nanoseconds();
     for round in 0..options.rounds {
-        eprintln!("{}: round {} of up to {}, {} samples", bench.name, round + 1, options.rounds, jobs.len());
-        if round > 0 && begin.elapsed().as_secs_f64() * f64::from(round + 1) > seconds * f64::from(round) {
+        eprintln!(
+            "{}: round {} of up to {}, {} samples",
+            bench.name,
+            round + 1,
+            options.rounds,
+            jobs.len()
+        );
+        if round > 0
+            && begin.elapsed().as_secs_f64() * f64::from(round + 1) > seconds * f64::from(round)
+        {
             println!("{round} rounds fit into {seconds:.0} s");
             break;
         }
@@ -256,7 +286,8 @@ fn compare(bench: &Bench, options: &options::Compare) -> Result<bool, String> {
 
 /// Runs the child and reads what it says.
 fn start_sample(case: &Case, engine: &Engine, row: Row) -> Result<Record, String> {
-    let me = std::env::current_exe().map_err(|error| format!("the path of this program: {error}"))?;
+    let me =
+        std::env::current_exe().map_err(|error| format!("the path of this program: {error}"))?;
     let output = Command::new(&me)
         .args(["--sample", &case.name, &engine.name, row.name()])
         .envs(place::environment(row))
@@ -271,20 +302,30 @@ fn start_sample(case: &Case, engine: &Engine, row: Row) -> Result<Record, String
         Some(WRONG) => Record::Wrong(text.trim().into()),
         _ => {
             let error = String::from_utf8_lossy(&output.stderr);
-            let message = error.lines().find(|line| !line.trim().is_empty()).unwrap_or("no message");
+            let message =
+                error.lines().find(|line| !line.trim().is_empty()).unwrap_or("no message");
             Record::Wrong(format!("{}: {message}", output.status))
         }
     })
 }
 
-fn selected<'a>(bench: &'a Bench, options: &'a options::Compare) -> impl Iterator<Item = (&'a Case, &'a Engine)> {
-    let all = bench.cases.iter().flat_map(|case| case.engines.iter().map(move |engine| (case, engine)));
+fn selected<'a>(
+    bench: &'a Bench,
+    options: &'a options::Compare,
+) -> impl Iterator<Item = (&'a Case, &'a Engine)> {
+    let all =
+        bench.cases.iter().flat_map(|case| case.engines.iter().map(move |engine| (case, engine)));
     all.filter(|(case, engine)| options.wants(case, engine))
 }
 
-/// The middle value, of an even number the mean of the two in the middle; the slice is sorted afterwards.
+/// The middle value, of an even number the mean of the two in the middle; the slice is sorted
+/// afterwards.
 pub(crate) fn median(values: &mut [f64]) -> f64 {
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;
-    if values.len() % 2 == 1 { values[middle] } else { f64::midpoint(values[middle - 1], values[middle]) }
+    if values.len() % 2 == 1 {
+        values[middle]
+    } else {
+        f64::midpoint(values[middle - 1], values[middle])
+    }
 }

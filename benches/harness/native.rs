@@ -1,13 +1,15 @@
-//! Peers that are no crates: the programs of `benches/peers`, compiled when a bench starts, loaded by its samples.
+//! Peers that are no crates: the programs of `benches/peers`, compiled when a bench starts, loaded
+//! by its samples.
 //!
 //! # One compiler, three OpenMP libraries
-//! `openmp.c` and `overheads.c` are compiled by gcc, for libgomp. LLVM's libomp has libgomp's entry points too: a sample that
-//! finds it under libgomp's name runs the same machine code on it. So does one that finds our drop-in library, which
-//! `cargo xtask shim` makes. Which library was really loaded is read from `/proc/self/maps`.
+//! `openmp.c` and `overheads.c` are compiled by gcc, for libgomp. LLVM's libomp has libgomp's entry
+//! points too: a sample that finds it under libgomp's name runs the same machine code on it. So
+//! does one that finds our drop-in library, which `cargo xtask shim` makes. Which library was
+//! really loaded is read from `/proc/self/maps`.
 //!
 //! # Packages
-//! oneTBB and libomp are Debian packages. They are installed when the bench runs as root with apt-get; else their rows
-//! name the command.
+//! oneTBB and libomp are Debian packages. They are installed when the bench runs as root with
+//! apt-get; else their rows name the command.
 
 use super::Runtime;
 use procfs::process::{MMapPath, Process};
@@ -47,7 +49,8 @@ pub(crate) fn environment(runtime: Runtime) -> Vec<(&'static str, PathBuf)> {
     }
 }
 
-/// Compiles what `runtimes` need, as far as it can be done here. What is missing is said here, and again in the rows.
+/// Compiles what `runtimes` need, as far as it can be done here. What is missing is said here, and
+/// again in the rows.
 pub(crate) fn prepare(runtimes: impl Iterator<Item = Runtime>) {
     let wanted: Vec<Runtime> = runtimes.collect();
     let wants = |runtime| wanted.contains(&runtime);
@@ -79,18 +82,25 @@ fn compile(
     libraries: &[&str],
 ) -> Result<(), String> {
     let folder_of_sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/peers");
-    let sources: Vec<PathBuf> = sources.iter().map(|source| folder_of_sources.join(source)).collect();
+    let sources: Vec<PathBuf> =
+        sources.iter().map(|source| folder_of_sources.join(source)).collect();
     let target = library(runtime);
     let age = |path: &Path| fs::metadata(path).and_then(|metadata| metadata.modified());
-    let is_older =
-        |source: &PathBuf| matches!((age(source), age(&target)), (Ok(written), Ok(built)) if written < built);
+    let is_older = |source: &PathBuf| matches!((age(source), age(&target)), (Ok(written), Ok(built)) if written < built);
     if sources.iter().all(is_older) {
         return Ok(());
     }
     fs::create_dir_all(folder()).map_err(|error| format!("{}: {error}", folder().display()))?;
     let mut command = Command::new(compiler);
-    command.args(["-O2", "-shared", "-fPIC", "-Wall", "-o"]).arg(&target).args(flags).args(&sources).args(libraries);
-    let output = command.output().map_err(|error| format!("{compiler}: {error}; install it (build-essential)"))?;
+    command
+        .args(["-O2", "-shared", "-fPIC", "-Wall", "-o"])
+        .arg(&target)
+        .args(flags)
+        .args(&sources)
+        .args(libraries);
+    let output = command
+        .output()
+        .map_err(|error| format!("{compiler}: {error}; install it (build-essential)"))?;
     if output.status.success() {
         return Ok(());
     }
@@ -101,13 +111,15 @@ fn compile(
 /// Makes LLVM's library available under libgomp's name.
 fn link_libomp() -> Result<(), String> {
     let found = || {
-        let versions = (14..30).rev().map(|version| format!("/usr/lib/llvm-{version}/lib/libomp.so.5"));
+        let versions =
+            (14..30).rev().map(|version| format!("/usr/lib/llvm-{version}/lib/libomp.so.5"));
         versions.map(PathBuf::from).find(|path| path.exists())
     };
     let path = match found() {
         Some(path) => path,
         None => {
-            let tried: Vec<String> = LIBOMP_PACKAGES.iter().filter_map(|package| install(package).err()).collect();
+            let tried: Vec<String> =
+                LIBOMP_PACKAGES.iter().filter_map(|package| install(package).err()).collect();
             found().ok_or(tried.join("; "))?
         }
     };
@@ -134,7 +146,8 @@ fn install(package: &str) -> Result<(), String> {
     }
 }
 
-/// A function of a peer. All take numbers (or pointers to what outlives the call, or to C functions) and return one.
+/// A function of a peer. All take numbers (or pointers to what outlives the call, or to C
+/// functions) and return one.
 #[derive(Clone, Copy)]
 pub(crate) struct Entry(unsafe extern "C" fn(usize, usize, usize) -> usize);
 
@@ -142,8 +155,8 @@ impl Entry {
     /// Calls it.
     #[inline]
     pub(crate) fn call(self, a: usize, b: usize, c: usize) -> usize {
-        // SAFETY: - the programs of benches/peers define all entries with this signature, and what each takes is said
-        //           there; the cases pass that.
+        // SAFETY: - the programs of benches/peers define all entries with this signature, and what
+        //           each takes is said there; the cases pass that.
         unsafe { (self.0)(a, b, c) }
     }
 }
@@ -157,7 +170,8 @@ pub(crate) fn entry(runtime: Runtime, name: &str) -> Result<Entry, String> {
     if runtime == Runtime::Shim && !shim_folder().join("libgomp.so.1").exists() {
         return Err(format!("needs {}/libgomp.so.1: cargo xtask shim", shim_folder().display()));
     }
-    let c_path = CString::new(path.as_os_str().as_encoded_bytes()).map_err(|error| error.to_string())?;
+    let c_path =
+        CString::new(path.as_os_str().as_encoded_bytes()).map_err(|error| error.to_string())?;
     // SAFETY: - a C string; the peers' constructors are those of their libraries.
     let handle = unsafe { libc::dlopen(c_path.as_ptr(), libc::RTLD_NOW) };
     if handle.is_null() {
@@ -172,25 +186,31 @@ pub(crate) fn entry(runtime: Runtime, name: &str) -> Result<Entry, String> {
     }
     // SAFETY: - all entries of the peers have this signature.
     Ok(Entry(unsafe {
-        std::mem::transmute::<*mut libc::c_void, unsafe extern "C" fn(usize, usize, usize) -> usize>(symbol)
+        std::mem::transmute::<*mut libc::c_void, unsafe extern "C" fn(usize, usize, usize) -> usize>(
+            symbol,
+        )
     }))
 }
 
 fn loader_message() -> String {
     // SAFETY: - after a failed dlopen or dlsym the message is a C string.
-    unsafe { CStr::from_ptr(libc::dlerror().cast_const().cast::<c_char>()) }.to_string_lossy().into_owned()
+    unsafe { CStr::from_ptr(libc::dlerror().cast_const().cast::<c_char>()) }
+        .to_string_lossy()
+        .into_owned()
 }
 
 /// Fails unless the OpenMP library in this process is the one that the row says.
 fn check_library(runtime: Runtime) -> Result<(), String> {
-    let maps = Process::myself().and_then(|process| process.maps()).map_err(|error| error.to_string())?;
+    let maps =
+        Process::myself().and_then(|process| process.maps()).map_err(|error| error.to_string())?;
     let files = maps.into_iter().filter_map(|map| match map.pathname {
         MMapPath::Path(path) => Some(path),
         _ => None,
     });
     let files: Vec<PathBuf> = files.collect();
-    let begins =
-        |path: &PathBuf, part: &str| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(part));
+    let begins = |path: &PathBuf, part: &str| {
+        path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(part))
+    };
     let has = |part: &str| files.iter().any(|path| begins(path, part));
     let (gomp, omp) = (has("libgomp"), has("libomp"));
     let ours = files.contains(&shim_folder().join("libgomp.so.1"));

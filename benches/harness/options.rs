@@ -51,7 +51,11 @@ impl Options {
                 "--sample" => {
                     let (case, engine, row) = (value()?, value()?, value()?);
                     let row = Row::ALL.into_iter().find(|known| known.name() == row);
-                    return Ok(Self::Sample { case, engine, row: row.ok_or("a row is bound or unbound")? });
+                    return Ok(Self::Sample {
+                        case,
+                        engine,
+                        row: row.ok_or("a row is bound or unbound")?,
+                    });
                 }
                 "--quick" => compare.rounds = 1,
                 "--only" => compare.only.push(value()?),
@@ -69,12 +73,17 @@ impl Options {
 }
 
 fn number(text: &str) -> Result<u32, String> {
-    text.parse().ok().filter(|&number| number > 0).ok_or(format!("{text} is no number above 0; {USAGE}"))
+    text.parse()
+        .ok()
+        .filter(|&number| number > 0)
+        .ok_or(format!("{text} is no number above 0; {USAGE}"))
 }
 
 impl Compare {
     pub(crate) fn wants(&self, case: &Case, engine: &Engine) -> bool {
-        let matches = |parts: &[String], name: &str| parts.is_empty() || parts.iter().any(|part| name.contains(part));
+        let matches = |parts: &[String], name: &str| {
+            parts.is_empty() || parts.iter().any(|part| name.contains(part))
+        };
         matches(&self.only, &case.name) && matches(&self.peers, &engine.name)
     }
 }

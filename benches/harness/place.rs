@@ -1,8 +1,9 @@
 //! Processors and bindings of a sample.
 //!
-//! In a *bound* row every thread, the peers' too, has a processor of its own. We and the OpenMP libraries bind by their
-//! own settings; for the others this module binds, once their threads are there: an engine that counts the processors of
-//! its mask when it starts must not see a narrowed one. In the *unbound* row nobody binds anything.
+//! In a *bound* row every thread, the peers' too, has a processor of its own. We and the OpenMP
+//! libraries bind by their own settings; for the others this module binds, once their threads are
+//! there: an engine that counts the processors of its mask when it starts must not see a narrowed
+//! one. In the *unbound* row nobody binds anything.
 
 use super::Runtime;
 use platform::affinity::{CpuId, CpuSet, Tid, affinity, set_affinity};
@@ -78,17 +79,19 @@ pub(crate) fn bind_to(index: usize) {
     let _ = set_affinity(None, &CpuSet::single(processor(index)));
 }
 
-/// Binds the threads that `runtime` left unbound: the initial one to the first processor, the others in turn from the
-/// second on.
+/// Binds the threads that `runtime` left unbound: the initial one to the first processor, the
+/// others in turn from the second on.
 pub(crate) fn bind_threads(runtime: Runtime, row: Row) {
-    let binds_itself = matches!(runtime, Runtime::Ours | Runtime::Shim | Runtime::Libgomp | Runtime::Libomp);
+    let binds_itself =
+        matches!(runtime, Runtime::Ours | Runtime::Shim | Runtime::Libgomp | Runtime::Libomp);
     if row == Row::Unbound || binds_itself {
         return;
     }
     let initial = std::process::id().cast_signed();
     bind_to(0);
     let Ok(threads) = Process::myself().and_then(|process| process.tasks()) else { return };
-    let mut others: Vec<i32> = threads.flatten().map(|thread| thread.tid).filter(|&tid| tid != initial).collect();
+    let mut others: Vec<i32> =
+        threads.flatten().map(|thread| thread.tid).filter(|&tid| tid != initial).collect();
     others.sort_unstable();
     for (index, tid) in others.into_iter().enumerate() {
         // A thread that ended meanwhile needs no binding.

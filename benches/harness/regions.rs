@@ -20,7 +20,8 @@ pub(crate) type Body = extern "C" fn(u32);
 /// Parts of a case, at most.
 const PARTS: usize = 16;
 
-static COUNTS: [CachePadded<AtomicU64>; PARTS] = [const { CachePadded::new(AtomicU64::new(0)) }; PARTS];
+static COUNTS: [CachePadded<AtomicU64>; PARTS] =
+    [const { CachePadded::new(AtomicU64::new(0)) }; PARTS];
 
 /// How often part 1 ran on another thread than the one that forked.
 static ELSEWHERE: CachePadded<AtomicU64> = CachePadded::new(AtomicU64::new(0));
@@ -39,7 +40,8 @@ pub(crate) extern "C" fn count(part: u32) {
     }
 }
 
-/// Measures by `measure`; a last extra says in how many of a hundred regions a second thread took part.
+/// Measures by `measure`; a last extra says in how many of a hundred regions a second thread took
+/// part.
 pub(crate) fn with_share(measure: Measure) -> Measure {
     Box::new(move |subject| {
         IS_FORKING.set(true);
@@ -59,7 +61,10 @@ pub(crate) fn counted(parts: usize, each: u64) -> impl FnOnce(u64) -> Result<(),
 }
 
 /// The same for some of the parts.
-pub(crate) fn counted_from(parts: Range<usize>, each: u64) -> impl FnOnce(u64) -> Result<(), String> {
+pub(crate) fn counted_from(
+    parts: Range<usize>,
+    each: u64,
+) -> impl FnOnce(u64) -> Result<(), String> {
     move |calls| {
         // ORDERING: Relaxed - the regions are joined.
         let counts: Vec<u64> = COUNTS[parts].iter().map(|count| count.load(Relaxed)).collect();
@@ -70,8 +75,8 @@ pub(crate) fn counted_from(parts: Range<usize>, each: u64) -> impl FnOnce(u64) -
     }
 }
 
-/// Whether our teams may be smaller than two beside other load: what a bench beside a hog is about. Elsewhere a sample of a
-/// region of two has two threads.
+/// Whether our teams may be smaller than two beside other load: what a bench beside a hog is about.
+/// Elsewhere a sample of a region of two has two threads.
 pub(crate) static SHRINKS: AtomicBool = AtomicBool::new(false);
 
 /// Our engine as the row wants it.
@@ -79,7 +84,10 @@ pub(crate) fn configure(row: Row) {
     // ORDERING: Relaxed - set by the same thread.
     if !SHRINKS.load(Relaxed) {
         let two = engine::sizer::Fixed::new(super::place::PROCESSORS);
-        assert!(nanothreads::set_team_sizer(Box::new(two)), "a sample sets the team size before it uses the engine");
+        assert!(
+            nanothreads::set_team_sizer(Box::new(two)),
+            "a sample sets the team size before it uses the engine"
+        );
     }
     assert!(
         engine::configure(Config { bind: row == Row::Bound, ..Config::default() }),
@@ -116,7 +124,10 @@ pub(crate) fn fork(size: usize, body: &Body) {
 }
 
 /// A region of two parts on each engine; ours first. `check` is told the calls at the end.
-pub(crate) fn engines<C: FnOnce(u64) -> Result<(), String> + 'static>(body: Body, check: fn() -> C) -> Vec<Engine> {
+pub(crate) fn engines<C: FnOnce(u64) -> Result<(), String> + 'static>(
+    body: Body,
+    check: fn() -> C,
+) -> Vec<Engine> {
     let ours = Engine::new("nanothreads", Runtime::Ours, move |row| {
         configure(row);
         Ok(Subject::new(move || fork(2, &body), check()))
@@ -124,7 +135,9 @@ pub(crate) fn engines<C: FnOnce(u64) -> Result<(), String> + 'static>(body: Body
     let broadcast = Engine::new("nanothreads broadcast", Runtime::Ours, move |row| {
         configure(row);
         // Its team is smaller while others use a processor.
-        let parts = move |member: Member| (member.id..2).step_by(member.size as usize).for_each(|part| body(part));
+        let parts = move |member: Member| {
+            (member.id..2).step_by(member.size as usize).for_each(|part| body(part))
+        };
         Ok(Subject::new(move || nanothreads::broadcast(parts), check()))
     });
     let loops = Engine::new("nanothreads par_for", Runtime::Ours, move |row| {
@@ -144,7 +157,8 @@ pub(crate) fn engines<C: FnOnce(u64) -> Result<(), String> + 'static>(body: Body
         })
     };
     let fork_union = Engine::new("fork_union", Runtime::Crate, move |_| {
-        let mut pool = fork_union::ThreadPool::try_spawn(2).map_err(|error| format!("{error:?}"))?;
+        let mut pool =
+            fork_union::ThreadPool::try_spawn(2).map_err(|error| format!("{error:?}"))?;
         Ok(Subject::new(move || drop(pool.for_threads(|thread, _| body(number(thread)))), check()))
     });
     let rayon_broadcast = Engine::new("rayon broadcast", Runtime::Crate, move |_| {
@@ -194,7 +208,8 @@ pub(crate) fn engines<C: FnOnce(u64) -> Result<(), String> + 'static>(body: Body
         openmp("libgomp", Runtime::Libgomp),
         openmp("libomp", Runtime::Libomp),
         openmp("libgomp active", Runtime::Libgomp).with(&[("OMP_WAIT_POLICY", "active")]),
-        openmp("libomp active", Runtime::Libomp).with(&[("OMP_WAIT_POLICY", "active"), ("KMP_BLOCKTIME", "infinite")]),
+        openmp("libomp active", Runtime::Libomp)
+            .with(&[("OMP_WAIT_POLICY", "active"), ("KMP_BLOCKTIME", "infinite")]),
         fork_union,
         rayon_join,
         rayon_broadcast,
@@ -209,7 +224,11 @@ pub(crate) fn engines<C: FnOnce(u64) -> Result<(), String> + 'static>(body: Body
 /// `parts` parts on `threads` threads of orx-parallel's pool.
 pub(crate) fn orx_parts(parts: u32, threads: usize, body: impl Fn(u32) + Sync + Copy) {
     // One part at a time: left to itself it may give all of them to one thread.
-    (0..parts as usize).into_par().num_threads(threads).chunk_size(1).for_each(|part| body(number(part)));
+    (0..parts as usize)
+        .into_par()
+        .num_threads(threads)
+        .chunk_size(1)
+        .for_each(|part| body(number(part)));
 }
 
 fn number(index: usize) -> u32 {

@@ -42,20 +42,29 @@ fn print_line(line: &Measured) {
 }
 
 /// Writes the tables as Markdown.
-pub(super) fn write_markdown(path: &Path, table: &Table, bench: &Bench, options: &Compare) -> Result<(), String> {
+pub(super) fn write_markdown(
+    path: &Path,
+    table: &Table,
+    bench: &Bench,
+    options: &Compare,
+) -> Result<(), String> {
     let mut text = format!("## {}\n\n{}.\n", bench.name, legend());
     for (index, case) in wanted(bench, options) {
         let has_bar = case.bar.is_some();
-        let heads = ["engine", "row", "rtt", "n", "rtt ns", "time", "spread", "/rtt", "/ours"].into_iter();
-        let heads: Vec<&str> = heads.chain(case.extras.iter().copied()).chain(has_bar.then_some("bar")).collect();
-        let rules = heads.iter().enumerate().map(|(place, _)| if place < 3 { "---" } else { "---:" });
+        let heads =
+            ["engine", "row", "rtt", "n", "rtt ns", "time", "spread", "/rtt", "/ours"].into_iter();
+        let heads: Vec<&str> =
+            heads.chain(case.extras.iter().copied()).chain(has_bar.then_some("bar")).collect();
+        let rules =
+            heads.iter().enumerate().map(|(place, _)| if place < 3 { "---" } else { "---:" });
         let rules: Vec<&str> = rules.collect();
         let _ = write!(text, "\n### {}\n\n{}{}", case.name, table_row(&heads), table_row(&rules));
         for line in table.lines(index, case, options) {
             let mut cells = match line {
                 Line::Without { engine, row, why } => vec![engine, row.into(), why],
                 Line::Measured(line) => {
-                    let Cells { rtt, round_trip, time, spread, trips, ours, extras, bar } = Cells::of(&line);
+                    let Cells { rtt, round_trip, time, spread, trips, ours, extras, bar } =
+                        Cells::of(&line);
                     let first = [line.engine, line.row.into(), rtt.into(), line.count.to_string()];
                     let mut cells: Vec<String> = first.into();
                     cells.extend([round_trip, time, spread, trips, ours]);
@@ -68,7 +77,11 @@ pub(super) fn write_markdown(path: &Path, table: &Table, bench: &Bench, options:
             text.push_str(&table_row(&cells.iter().map(String::as_str).collect::<Vec<_>>()));
         }
     }
-    let _ = writeln!(text, "\n{} samples dropped: their round trips before and after disagree.", table.dropped());
+    let _ = writeln!(
+        text,
+        "\n{} samples dropped: their round trips before and after disagree.",
+        table.dropped()
+    );
     for line in wrong(table, bench) {
         let _ = writeln!(text, "\n{line}");
     }
@@ -114,7 +127,9 @@ struct Cells {
 impl Cells {
     fn of(line: &Measured) -> Self {
         let extra = |value: &f64| if value.is_nan() { "-".into() } else { format!("{value:.2}") };
-        let verdict = |(bar, is_met): &(String, bool)| format!("{bar}: {}", if *is_met { "met" } else { "MISSED" });
+        let verdict = |(bar, is_met): &(String, bool)| {
+            format!("{bar}: {}", if *is_met { "met" } else { "MISSED" })
+        };
         Self {
             rtt: if line.far { "far" } else { "near" },
             round_trip: format!("{:.1}", line.round_trip),
@@ -125,7 +140,11 @@ impl Cells {
                 (_, (least, most)) => format!("{} - {}", duration(least), duration(most)),
             },
             // Round trips bound short operations only.
-            trips: if line.per_trip < 10_000.0 { format!("{:.2}", line.per_trip) } else { "-".into() },
+            trips: if line.per_trip < 10_000.0 {
+                format!("{:.2}", line.per_trip)
+            } else {
+                "-".into()
+            },
             ours: line.to_ours.map_or("-".into(), |ratio| format!("{ratio:.2}")),
             extras: line.extras.iter().map(extra).collect(),
             bar: line.bar.as_ref().map_or(String::new(), verdict),

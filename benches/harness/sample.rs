@@ -4,7 +4,8 @@ use super::place::{self, Row};
 use super::{Runtime, median};
 use std::time::{Duration, Instant};
 
-/// How a case is measured: the time of one operation in nanoseconds, and the extras that the case names.
+/// How a case is measured: the time of one operation in nanoseconds, and the extras that the case
+/// names.
 pub(crate) type Measure = Box<dyn Fn(&mut Subject) -> Vec<f64>>;
 
 type Check = Box<dyn FnOnce(u64) -> Result<(), String>>;
@@ -98,7 +99,12 @@ impl Subject {
 }
 
 /// Takes the sample: warm up, bind, measure, check.
-pub(crate) fn take(measure: &Measure, mut subject: Subject, runtime: Runtime, row: Row) -> Result<Vec<f64>, String> {
+pub(crate) fn take(
+    measure: &Measure,
+    mut subject: Subject,
+    runtime: Runtime,
+    row: Row,
+) -> Result<Vec<f64>, String> {
     // Now the threads are there.
     subject.time(1);
     place::bind_threads(runtime, row);
@@ -119,7 +125,8 @@ const SAMPLE: Duration = Duration::from_millis(80);
 /// Time in which switches are counted.
 const COUNTED: Duration = Duration::from_millis(20);
 
-/// As [`back_to_back`], and how often a thread of the process was switched away from, or slept, for each operation.
+/// As [`back_to_back`], and how often a thread of the process was switched away from, or slept, for
+/// each operation.
 pub(crate) fn back_to_back_with_switches() -> Measure {
     let timed = back_to_back();
     Box::new(move |subject| {
@@ -129,7 +136,8 @@ pub(crate) fn back_to_back_with_switches() -> Measure {
             subject.time(1);
             calls += 1;
         }
-        values.push((switches() - before) as f64 / f64::from(calls) / f64::from(subject.operations));
+        values
+            .push((switches() - before) as f64 / f64::from(calls) / f64::from(subject.operations));
         values
     })
 }
@@ -157,21 +165,26 @@ pub(crate) fn back_to_back() -> Measure {
         let begin = Instant::now();
         let mut batches = Vec::new();
         while batches.is_empty() || begin.elapsed() < SAMPLE {
-            batches.push(subject.time(count).as_secs_f64() * 1e9 / f64::from(count) / f64::from(subject.operations));
+            batches.push(
+                subject.time(count).as_secs_f64() * 1e9
+                    / f64::from(count)
+                    / f64::from(subject.operations),
+            );
         }
         vec![median(&mut batches)]
     })
 }
 
-/// The median of what one operation takes above the subject's reference; both are timed in turn, so that a processor that
-/// changes its speed changes both.
+/// The median of what one operation takes above the subject's reference; both are timed in turn, so
+/// that a processor that changes its speed changes both.
 pub(crate) fn overhead() -> Measure {
     Box::new(|subject| {
         let begin = Instant::now();
         while begin.elapsed() < WARM_UP {
             subject.call();
         }
-        let mut reference = subject.reference.take().expect("a subject whose overhead is measured has a reference");
+        let mut reference =
+            subject.reference.take().expect("a subject whose overhead is measured has a reference");
         let operations = f64::from(subject.operations);
         let begin = Instant::now();
         let mut differences = Vec::new();

@@ -98,9 +98,20 @@ impl Table {
             Record::Absent(why) => drop(self.closed.insert(key, (false, why))),
             Record::Wrong(why) => drop(self.closed.insert(key, (true, why))),
             Record::Values(values) => {
-                let names = [case.name.clone(), engine.name.clone(), row.name().to_owned(), round.to_string()];
+                let names = [
+                    case.name.clone(),
+                    engine.name.clone(),
+                    row.name().to_owned(),
+                    round.to_string(),
+                ];
                 let trips = [before, after].map(|trip| format!("{trip:.1}"));
-                self.raw.push(names.into_iter().chain(trips).chain(values.iter().map(f64::to_string)).collect());
+                self.raw.push(
+                    names
+                        .into_iter()
+                        .chain(trips)
+                        .chain(values.iter().map(f64::to_string))
+                        .collect(),
+                );
                 if before.max(after) > AGREE * before.min(after) {
                     self.dropped += 1;
                     return false;
@@ -113,12 +124,15 @@ impl Table {
         true
     }
 
-    /// The closing table of a case, a line for each row that has samples or a reason for having none.
+    /// The closing table of a case, a line for each row that has samples or a reason for having
+    /// none.
     pub(super) fn lines(&self, index: usize, case: &Case, options: &Compare) -> Vec<Line> {
         let mut lines = Vec::new();
         for engine in case.engines.iter().filter(|engine| options.wants(case, engine)) {
             for &row in engine.rows {
-                let known = |row: Row| self.closed.get(&(index, engine.name.clone(), row)).map(|(_, why)| why);
+                let known = |row: Row| {
+                    self.closed.get(&(index, engine.name.clone(), row)).map(|(_, why)| why)
+                };
                 if let (Some(here), [first, ..]) = (known(row), engine.rows)
                     && row != *first
                     && known(*first) == Some(here)
@@ -126,12 +140,19 @@ impl Table {
                     continue;
                 }
                 let key = (index, engine.name.clone(), row);
-                let without = |why: String| Line::Without { engine: engine.name.clone(), row: row.name(), why };
+                let without = |why: String| Line::Without {
+                    engine: engine.name.clone(),
+                    row: row.name(),
+                    why,
+                };
                 if let Some((wrong, why)) = self.closed.get(&key) {
-                    lines.push(without(format!("{}: {why}", if *wrong { "WRONG" } else { "none" })));
+                    lines
+                        .push(without(format!("{}: {why}", if *wrong { "WRONG" } else { "none" })));
                 }
                 lines.extend(
-                    [false, true].into_iter().filter_map(|far| self.line(index, case, engine, row, far, options)),
+                    [false, true]
+                        .into_iter()
+                        .filter_map(|far| self.line(index, case, engine, row, far, options)),
                 );
                 if !self.closed.contains_key(&key) && !self.kept.contains_key(&key) {
                     lines.push(without("none: all samples were dropped".into()));
@@ -152,12 +173,22 @@ impl Table {
         all.map(|((index, engine, row), (_, why))| (*index, engine.as_str(), *row, why.as_str()))
     }
 
-    fn line(&self, index: usize, case: &Case, engine: &Engine, row: Row, far: bool, options: &Compare) -> Option<Line> {
+    fn line(
+        &self,
+        index: usize,
+        case: &Case,
+        engine: &Engine,
+        row: Row,
+        far: bool,
+        options: &Compare,
+    ) -> Option<Line> {
         let samples = self.samples(index, &engine.name, row, far);
         if samples.is_empty() {
             return None;
         }
-        let of = |pick: &dyn Fn(&Sample) -> f64| median(&mut samples.iter().map(|s| pick(s)).collect::<Vec<_>>());
+        let of = |pick: &dyn Fn(&Sample) -> f64| {
+            median(&mut samples.iter().map(|s| pick(s)).collect::<Vec<_>>())
+        };
         let time = of(&|s| s.values[0]);
         let per_trip = of(&|s| s.values[0] / s.round_trip);
         let extra = |number: usize| of(&|s| s.values.get(number).copied().unwrap_or(f64::NAN));
@@ -176,9 +207,11 @@ impl Table {
             count: samples.len(),
             round_trip: of(&|s| s.round_trip),
             time,
-            spread: samples.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), sample| {
-                (least.min(sample.values[0]), most.max(sample.values[0]))
-            }),
+            spread: samples
+                .iter()
+                .fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), sample| {
+                    (least.min(sample.values[0]), most.max(sample.values[0]))
+                }),
             per_trip,
             to_ours: ours.map(|ours| time / ours),
             extras: (1..=case.extras.len()).map(extra).collect(),
@@ -187,10 +220,18 @@ impl Table {
     }
 
     /// Peers of the run that have the construct, but no sample that counts.
-    fn missing<'a>(&self, index: usize, case: &'a Case, row: Row, options: &Compare) -> Vec<&'a str> {
+    fn missing<'a>(
+        &self,
+        index: usize,
+        case: &'a Case,
+        row: Row,
+        options: &Compare,
+    ) -> Vec<&'a str> {
         let is_missing = |peer: &&Engine| {
             let is_meant = !is_ours(peer) && peer.make.is_ok() && peer.rows.contains(&row);
-            is_meant && options.wants(case, peer) && !self.kept.contains_key(&(index, peer.name.clone(), row))
+            is_meant
+                && options.wants(case, peer)
+                && !self.kept.contains_key(&(index, peer.name.clone(), row))
         };
         case.engines.iter().filter(is_missing).map(|peer| peer.name.as_str()).collect()
     }
@@ -224,10 +265,16 @@ impl Table {
             Bar::NotBehind => self.not_behind(index, case, row, far, time, &[])?,
             Bar::NotBehindWithout { index: number } => {
                 let has_some = |engine: &&Engine| {
-                    self.samples(index, &engine.name, row, far).iter().any(|sample| sample.values[number] != 0.0)
+                    self.samples(index, &engine.name, row, far)
+                        .iter()
+                        .any(|sample| sample.values[number] != 0.0)
                 };
-                let others: Vec<&str> =
-                    case.engines.iter().filter(has_some).map(|engine| engine.name.as_str()).collect();
+                let others: Vec<&str> = case
+                    .engines
+                    .iter()
+                    .filter(has_some)
+                    .map(|engine| engine.name.as_str())
+                    .collect();
                 let (words, is_met) = self.not_behind(index, case, row, far, time, &others)?;
                 let what = case.extras.get(number - 1).unwrap_or(&"");
                 let words = match &*others {
@@ -236,13 +283,16 @@ impl Table {
                 };
                 (words, is_met && extra(number) == 0.0)
             }
-            Bar::Extra { index, limit } => {
-                (format!("{} {limit}", case.extras.get(index - 1).unwrap_or(&"")), extra(index) <= limit)
-            }
+            Bar::Extra { index, limit } => (
+                format!("{} {limit}", case.extras.get(index - 1).unwrap_or(&"")),
+                extra(index) <= limit,
+            ),
             Bar::TimesOf { engines, row: peer_row, factor } => {
-                let is_meant = |known: &&Engine| engines.iter().any(|name| known.name.starts_with(name));
+                let is_meant =
+                    |known: &&Engine| engines.iter().any(|name| known.name.starts_with(name));
                 let peers = case.engines.iter().skip(1).filter(is_meant);
-                let times = peers.filter_map(|peer| self.time(index, &peer.name, peer_row.unwrap_or(row), far));
+                let times = peers
+                    .filter_map(|peer| self.time(index, &peer.name, peer_row.unwrap_or(row), far));
                 let best = times.min_by(f64::total_cmp)?;
                 let peer_row = peer_row.map_or(String::new(), |row| format!(" {}", row.name()));
                 (format!("{factor} x {}{peer_row}", engines.join(", ")), time <= best * factor)
@@ -260,21 +310,32 @@ impl Table {
         time: f64,
         left_out: &[&str],
     ) -> Option<(String, bool)> {
-        let peers = case.engines.iter().skip(1).map(|peer| peer.name.as_str()).filter(|name| !left_out.contains(name));
+        let peers = case
+            .engines
+            .iter()
+            .skip(1)
+            .map(|peer| peer.name.as_str())
+            .filter(|name| !left_out.contains(name));
         let times = peers.filter_map(|name| Some((name, self.time(index, name, row, far)?)));
         let (name, best) = times.min_by(|a, b| a.1.total_cmp(&b.1))?;
-        let times: Vec<f64> = self.samples(index, name, row, far).iter().map(|s| s.values[0]).collect();
+        let times: Vec<f64> =
+            self.samples(index, name, row, far).iter().map(|s| s.values[0]).collect();
         let limit = best + forgiven(best, &times);
-        Some((format!("{name} {}, within {}", duration(best), duration(limit - best)), time <= limit))
+        Some((
+            format!("{name} {}, within {}", duration(best), duration(limit - best)),
+            time <= limit,
+        ))
     }
 
     fn samples(&self, index: usize, engine: &str, row: Row, far: bool) -> Vec<&Sample> {
-        let all = self.kept.get(&(index, engine.to_owned(), row)).map(Vec::as_slice).unwrap_or_default();
+        let all =
+            self.kept.get(&(index, engine.to_owned(), row)).map(Vec::as_slice).unwrap_or_default();
         all.iter().filter(|sample| (sample.round_trip > FAR_NS) == far).collect()
     }
 
     fn time(&self, index: usize, engine: &str, row: Row, far: bool) -> Option<f64> {
-        let mut times: Vec<f64> = self.samples(index, engine, row, far).iter().map(|s| s.values[0]).collect();
+        let mut times: Vec<f64> =
+            self.samples(index, engine, row, far).iter().map(|s| s.values[0]).collect();
         (!times.is_empty()).then(|| median(&mut times))
     }
 
@@ -283,7 +344,9 @@ impl Table {
         let folder = (!options.record).then(|| PathBuf::from(env!("CARGO_TARGET_TMPDIR")));
         let width = self.raw.iter().map(Vec::len).max().unwrap_or(0).max(FIXED.len());
         let mut heads: Vec<String> = FIXED.map(str::to_owned).into();
-        heads.extend((FIXED.len()..width).map(|column| format!("extra_{}", column - FIXED.len() + 1)));
+        heads.extend(
+            (FIXED.len()..width).map(|column| format!("extra_{}", column - FIXED.len() + 1)),
+        );
         // Every row has every column.
         let rows = self.raw.iter().map(|row| {
             let mut row = row.clone();
@@ -297,7 +360,8 @@ impl Table {
 }
 
 /// The columns that every record has.
-const FIXED: [&str; 7] = ["case", "engine", "row", "round", "rtt_before_ns", "rtt_after_ns", "time_ns"];
+const FIXED: [&str; 7] =
+    ["case", "engine", "row", "round", "rtt_before_ns", "rtt_after_ns", "time_ns"];
 
 fn is_ours(engine: &Engine) -> bool {
     engine.name.starts_with("nanothreads")
@@ -309,7 +373,8 @@ fn unmet(bar: Option<(String, bool)>, missing: &[&str]) -> (String, bool) {
     (format!("{words}bar unmet: peer missing: {}", missing.join(", ")), false)
 }
 
-/// By how much ours may be behind a peer with this median of these times: 5 %, 2 ns or two standard errors.
+/// By how much ours may be behind a peer with this median of these times: 5 %, 2 ns or two standard
+/// errors.
 pub(crate) fn forgiven(best: f64, times: &[f64]) -> f64 {
     (best.abs() * 0.05).max(2.0).max(2.0 * error_of_the_mean(times))
 }

@@ -1,13 +1,16 @@
-//! Short regions beside a process that is pinned to one of the program's processors and always busy.
+//! Short regions beside a process that is pinned to one of the program's processors and always
+//! busy.
 //!
 //! # Question, and what refutes the claim
-//! A region of 10 us of work, 5 us for each of two threads, costs at most twice its sequential time on average, with the
-//! hog on the slave's or on the master's processor, bound and unbound. Refuted when `x alone` of a row of ours is above 2.
-//! Peers, and the sequential program, stand in the same table.
+//! A region of 10 us of work, 5 us for each of two threads, costs at most twice its sequential time
+//! on average, with the hog on the slave's or on the master's processor, bound and unbound. Refuted
+//! when `x alone` of a row of ours is above 2. Peers, and the sequential program, stand in the same
+//! table.
 //!
-//! The time is the mean of the regions of 0.25 s, so that every time slice that somebody waits counts, some dozens of them; `p50 us` and `p99 us`
-//! say how it is spread. `x alone` is the mean over the time of the same work on one thread without the hog, from the same
-//! sample. How samples are taken: `benches/README.md`.
+//! The time is the mean of the regions of 0.25 s, so that every time slice that somebody waits
+//! counts, some dozens of them; `p50 us` and `p99 us` say how it is spread. `x alone` is the mean
+//! over the time of the same work on one thread without the hog, from the same sample. How samples
+//! are taken: `benches/README.md`.
 
 #[path = "../harness/mod.rs"]
 mod harness;
@@ -31,8 +34,11 @@ const SAMPLE: Duration = Duration::from_millis(250);
 fn main() -> ExitCode {
     // ORDERING: Relaxed - read by the same thread.
     regions::SHRINKS.store(true, Relaxed);
-    let cases =
-        [("no hog", None), ("hog on the slave's processor", Some(1)), ("hog on the master's processor", Some(0))];
+    let cases = [
+        ("no hog", None),
+        ("hog on the slave's processor", Some(1)),
+        ("hog on the master's processor", Some(0)),
+    ];
     let cases = cases.map(|(name, at)| {
         let mut engines = regions::engines(part, || counted(2, 1));
         let sequential = |_| {
@@ -113,7 +119,8 @@ impl Hog {
     fn start(at: usize) -> Self {
         let mut command = Command::new("/bin/sh");
         command.args(["-c", "while :; do :; done"]).stdin(Stdio::null()).stdout(Stdio::null());
-        // SAFETY: - prctl only sets a number in the new process; it allocates nothing and takes no lock.
+        // SAFETY: - prctl only sets a number in the new process; it allocates nothing and takes no
+        // lock.
         unsafe {
             command.pre_exec(|| match libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) {
                 0 => Ok(()),
@@ -122,7 +129,8 @@ impl Hog {
         }
         let child = command.spawn().expect("every system has /bin/sh");
         let hog = Tid(child.id().cast_signed());
-        set_affinity(Some(hog), &CpuSet::single(place::processor(at))).expect("the hog is ours, and runs");
+        set_affinity(Some(hog), &CpuSet::single(place::processor(at)))
+            .expect("the hog is ours, and runs");
         Self(child)
     }
 }

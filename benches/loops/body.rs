@@ -25,7 +25,8 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    pub(crate) const ALL: [Kind; 4] = [Kind::Uniform, Kind::Triangular, Kind::Random, Kind::OneHeavy];
+    pub(crate) const ALL: [Kind; 4] =
+        [Kind::Uniform, Kind::Triangular, Kind::Random, Kind::OneHeavy];
 
     pub(crate) fn name(self) -> &'static str {
         match self {

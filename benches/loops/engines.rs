@@ -124,13 +124,17 @@ fn others(kind: Kind) -> Vec<Engine> {
         }),
         Engine::new("fork_union dynamic", Runtime::Crate, move |_| {
             let mut pool = pool()?;
-            Ok(subject(kind, move || drop(pool.for_n_dynamic(LENGTH, |prong| run(prong.task_index)))))
+            Ok(subject(kind, move || {
+                drop(pool.for_n_dynamic(LENGTH, |prong| run(prong.task_index)))
+            }))
         }),
         Engine::new("orx-parallel auto", Runtime::Crate, move |_| {
             Ok(subject(kind, || (0..LENGTH).into_par().num_threads(2).for_each(run)))
         }),
         Engine::new("orx-parallel chunks", Runtime::Crate, move |_| {
-            Ok(subject(kind, || (0..LENGTH).into_par().num_threads(2).chunk_size(CHUNK).for_each(run)))
+            Ok(subject(kind, || {
+                (0..LENGTH).into_par().num_threads(2).chunk_size(CHUNK).for_each(run)
+            }))
         }),
         Engine::new("chili join", Runtime::Crate, move |_| {
             let mut scope = regions::chili();

@@ -1,13 +1,14 @@
 //! Loops by schedule: who deals iterations how well, and what dealing costs.
 //!
 //! # Questions, and what refutes the claims
-//! - For each kind of body (uniform, triangular, random, one heavy iteration) there is a schedule of ours that is not behind
-//!   any peer's. Refuted when the median of a peer is below that of all of ours.
-//! - [`Schedule::Auto`], which is told nothing, is never far from the best. Refuted where its `x ideal` is well above that of
-//!   another row.
+//! - For each kind of body (uniform, triangular, random, one heavy iteration) there is a schedule
+//!   of ours that is not behind any peer's. Refuted when the median of a peer is below that of all
+//!   of ours.
+//! - [`Schedule::Auto`], which is told nothing, is never far from the best. Refuted where its
+//!   `x ideal` is well above that of another row.
 //!
-//! `x ideal` is the time over half of the sequential time of the same loop (or the heaviest iteration, if that is longer),
-//! from the same sample. How samples are taken: `benches/README.md`.
+//! `x ideal` is the time over half of the sequential time of the same loop (or the heaviest
+//! iteration, if that is longer), from the same sample. How samples are taken: `benches/README.md`.
 
 #[path = "../harness/mod.rs"]
 mod harness;

@@ -1,22 +1,26 @@
-//! What OpenMP directives and tasks cost on our drop-in library, beside libgomp and libomp: the same machine code.
+//! What OpenMP directives and tasks cost on our drop-in library, beside libgomp and libomp: the
+//! same machine code.
 //!
 //! # Questions, and what refutes the claims
-//! - `parallel`, `for`, `parallel for`, `barrier`, `single`, `reduction`: at most half of libgomp's overhead and 0.6 of
-//!   libomp's. Every other directive and task pattern, and a task for a thread that waits: not behind the best of the
-//!   others by more than 5 %, 2 ns or two standard errors of its samples. A row of ours above that refutes it.
-//!   A library that does not run what the directive says (libomp deals `schedule(static, 1)` of ordered and doacross loops in blocks, by
-//!   libgomp's entry points) stays in the table, which says so, and is no yardstick for that row; the same loop without a
-//!   schedule, where blocks are right, is a row of its own.
+//! - `parallel`, `for`, `parallel for`, `barrier`, `single`, `reduction`: at most half of libgomp's
+//!   overhead and 0.6 of libomp's. Every other directive and task pattern, and a task for a thread
+//!   that waits: not behind the best of the others by more than 5 %, 2 ns or two standard errors of
+//!   its samples. A row of ours above that refutes it. A library that does not run what the
+//!   directive says (libomp deals `schedule(static, 1)` of ordered and doacross loops in blocks, by
+//!   libgomp's entry points) stays in the table, which says so, and is no yardstick for that row;
+//!   the same loop without a schedule, where blocks are right, is a row of its own.
 //! - Nested teams of 2 x 2 with a barrier inside: at most 4.4 us.
 //!
-//! Ours runs with its default settings. libgomp and libomp are there twice: by their defaults, and with the setting that each
-//! has for what its default is worst at (`OMP_WAIT_POLICY=passive`, hot nested teams).
+//! Ours runs with its default settings. libgomp and libomp are there twice: by their defaults, and
+//! with the setting that each has for what its default is worst at (`OMP_WAIT_POLICY=passive`, hot
+//! nested teams).
 //!
-//! The programs are those of `benches/peers/overheads.c`, in the manner of the EPCC microbenchmarks: 0.1 us of work in each
-//! construct, the same work without it taken off; two threads. `taken %` is the share of the tasks that ran on another
-//! thread than their creator, `astray %` that of the iterations which ran on another thread than their schedule says. Every
-//! program counts what ran. How samples are taken: `benches/README.md`; the library is
-//! made by `cargo xtask shim`.
+//! The programs are those of `benches/peers/overheads.c`, in the manner of the EPCC
+//! microbenchmarks: 0.1 us of work in each construct, the same work without it taken off; two
+//! threads. `taken %` is the share of the tasks that ran on another thread than their creator,
+//! `astray %` that of the iterations which ran on another thread than their schedule says. Every
+//! program counts what ran. How samples are taken: `benches/README.md`; the library is made by
+//! `cargo xtask shim`.
 
 #[path = "../harness/mod.rs"]
 mod harness;
@@ -28,14 +32,16 @@ use std::process::ExitCode;
 
 /// Constructs in a timed call: so many that the region around them counts for little.
 const INNER: usize = 1000;
-/// In regions whose second thread has nothing to do, or little: a timed call lasts 1 ms, as in EPCC's calibration, so that
-/// waking who fell asleep before it (some 10 us) counts less than the row's limit.
+/// In regions whose second thread has nothing to do, or little: a timed call lasts 1 ms, as in
+/// EPCC's calibration, so that waking who fell asleep before it (some 10 us) counts less than the
+/// row's limit.
 const INNER_ALONE: usize = 10_000;
 
 /// Ours has to be at most so much of each.
 const FASTER: Bar = Bar::TimesOfEach(&[("libgomp", 0.5), ("libomp", 0.6)]);
 
-/// A case: its name, the entry of `overheads.c`, how often the work runs for each construct, its bar.
+/// A case: its name, the entry of `overheads.c`, how often the work runs for each construct, its
+/// bar.
 type Construct = (&'static str, &'static str, usize, Bar);
 
 const DIRECTIVES: &[Construct] = &[
@@ -66,8 +72,8 @@ const ALONE: &[Construct] = &[
     ("critical of one thread", "d_critical_uncontended", 1, Bar::NotBehind),
 ];
 
-/// Loops by `schedule(static, 1)` whose iterations the library deals: a case's name, its entry, and the one that says how many of
-/// a thousand iterations went astray.
+/// Loops by `schedule(static, 1)` whose iterations the library deals: a case's name, its entry, and
+/// the one that says how many of a thousand iterations went astray.
 const DEALT: &[(&str, &str, &str)] =
     &[("ordered", "d_ordered", "dealt_ordered"), ("doacross", "d_doacross", "dealt_doacross")];
 
@@ -89,14 +95,18 @@ const TASKS: &[Construct] = &[
 ];
 
 fn main() -> ExitCode {
-    let mut cases: Vec<Case> = DIRECTIVES.iter().map(|&construct| directive(construct, INNER)).collect();
+    let mut cases: Vec<Case> =
+        DIRECTIVES.iter().map(|&construct| directive(construct, INNER)).collect();
     cases.extend(ALONE.iter().map(|&construct| directive(construct, INNER_ALONE)));
     cases.extend(DEALT.iter().map(|&case| dealt(case)));
     cases.extend(TASKS.iter().map(|&construct| tasks(construct)));
     cases.push(nested());
     cases.extend(
-        [("a task for a thread that waits", 5_000), ("a task for a thread that waited for 0.4 ms", 400_000)]
-            .map(taking),
+        [
+            ("a task for a thread that waits", 5_000),
+            ("a task for a thread that waited for 0.4 ms", 400_000),
+        ]
+        .map(taking),
     );
     harness::run(Bench { name: "openmp", cases, seconds: 300.0 })
 }
@@ -104,14 +114,18 @@ fn main() -> ExitCode {
 /// A library, and variables of its own.
 type Library = (&'static str, Runtime, &'static [(&'static str, &'static str)]);
 
-/// Ours first, all by their defaults; then the settings of the others that are made for what they are bad at by default: shared
-/// processors, and nested teams.
+/// Ours first, all by their defaults; then the settings of the others that are made for what they
+/// are bad at by default: shared processors, and nested teams.
 const LIBRARIES: [Library; 5] = [
     ("nanothreads omp", Runtime::Shim, &[]),
     ("libgomp", Runtime::Libgomp, &[]),
     ("libomp", Runtime::Libomp, &[]),
     ("libgomp passive", Runtime::Libgomp, &[("OMP_WAIT_POLICY", "passive")]),
-    ("libomp hot nested", Runtime::Libomp, &[("KMP_HOT_TEAMS_MAX_LEVEL", "2"), ("KMP_HOT_TEAMS_MODE", "1")]),
+    (
+        "libomp hot nested",
+        Runtime::Libomp,
+        &[("KMP_HOT_TEAMS_MAX_LEVEL", "2"), ("KMP_HOT_TEAMS_MODE", "1")],
+    ),
 ];
 
 /// The libraries with what `make` gives for each; ours first.
@@ -128,7 +142,10 @@ fn subject(runtime: Runtime, symbol: &str, each: usize, inner: usize) -> Result<
     let (run, reference) = (entry(runtime, symbol)?, entry(runtime, "reference")?);
     let check = move |_| match run.call(inner, 1, 0) {
         ran if ran == each * inner => Ok(()),
-        ran => Err(format!("{inner} times the construct ran its work {ran} times instead of {}", each * inner)),
+        ran => Err(format!(
+            "{inner} times the construct ran its work {ran} times instead of {}",
+            each * inner
+        )),
     };
     check(0)?;
     let subject = Subject::new(move || run.call(inner, 0, 0), check).of(inner as u32);
@@ -145,7 +162,8 @@ fn directive((name, symbol, each, bar): Construct, inner: usize) -> Case {
 fn dealt((name, symbol, says): (&'static str, &'static str, &'static str)) -> Case {
     let engines = engines(move |runtime| {
         let astray = entry(runtime, says)?;
-        Ok(subject(runtime, symbol, 1, INNER)?.telling(move || astray.call(INNER, 0, 0) as f64 / 10.0))
+        Ok(subject(runtime, symbol, 1, INNER)?
+            .telling(move || astray.call(INNER, 0, 0) as f64 / 10.0))
     });
     let measure = telling_too(overhead());
     let bar = Some(Bar::NotBehindWithout { index: 1 });
@@ -174,7 +192,13 @@ fn tasks((name, symbol, each, bar): Construct) -> Case {
         };
         Ok(subject(runtime, symbol, each, INNER)?.telling(share))
     });
-    Case { name: name.into(), measure: telling_too(overhead()), extras: &["taken %"], engines, bar: Some(bar) }
+    Case {
+        name: name.into(),
+        measure: telling_too(overhead()),
+        extras: &["taken %"],
+        engines,
+        bar: Some(bar),
+    }
 }
 
 /// Two by two threads, and a barrier in the inner teams.
@@ -184,7 +208,9 @@ fn nested() -> Case {
         let run = entry(runtime, "d_nested")?;
         let check = move |_| match run.call(TIMES, 1, 0) {
             ran if ran == 4 * TIMES => Ok(()),
-            ran => Err(format!("{TIMES} nested regions had {ran} members instead of {}", 4 * TIMES)),
+            ran => {
+                Err(format!("{TIMES} nested regions had {ran} members instead of {}", 4 * TIMES))
+            }
         };
         check(0)?;
         Ok(Subject::new(move || run.call(TIMES, 0, 0), check).of(TIMES as u32))

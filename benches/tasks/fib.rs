@@ -39,7 +39,10 @@ pub(super) fn case() -> Case {
         native("oneTBB parallel_invoke", Runtime::Tbb),
         native("libgomp", Runtime::Libgomp),
         native("libomp", Runtime::Libomp),
-        Engine::absent("orx-parallel", "no recursion: it has iterators, and scopes that do not nest"),
+        Engine::absent(
+            "orx-parallel",
+            "no recursion: it has iterators, and scopes that do not nest",
+        ),
         Engine::absent("fork_union", "no tasks"),
     ];
     let bar = Some(Bar::TimesOf { engines: &["rayon", "chili"], row: None, factor: 1.0 });

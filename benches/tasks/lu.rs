@@ -1,8 +1,9 @@
 //! LU factorisation of a sparse matrix of dense blocks: tasks with dependences, or phases.
 //!
-//! The operations and what each reads and writes are found beforehand, symbolically; every engine runs the same kernels on
-//! the same blocks. Where an engine has no dependences, each step is three phases: the diagonal block; its row and
-//! column; the rest. Blocks are [`DataCell`]s: an engine that runs two conflicting operations at once is found out.
+//! The operations and what each reads and writes are found beforehand, symbolically; every engine
+//! runs the same kernels on the same blocks. Where an engine has no dependences, each step is three
+//! phases: the diagonal block; its row and column; the rest. Blocks are [`DataCell`]s: an engine
+//! that runs two conflicting operations at once is found out.
 
 use crate::harness::native::entry;
 use crate::harness::regions::{self, Body};
@@ -60,7 +61,8 @@ impl Problem {
                     random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
                     // A dominant diagonal: no pivots are needed.
                     let on_diagonal = i == j && at / SIZE == at % SIZE;
-                    *number = f64::from(random >> 16) / 65536.0 + if on_diagonal { 1000.0 } else { 0.0 };
+                    *number =
+                        f64::from(random >> 16) / 65536.0 + if on_diagonal { 1000.0 } else { 0.0 };
                 }
             }
         }
@@ -98,10 +100,15 @@ impl Problem {
         }
     }
 
-    /// The operations are those of the sequential program, in its order for each block: the same bits.
+    /// The operations are those of the sequential program, in its order for each block: the same
+    /// bits.
     fn check(&self) -> Result<(), String> {
-        let wrong =
-            self.blocks.iter().zip(&self.expected).filter(|(block, expected)| *block.read() != **expected).count();
+        let wrong = self
+            .blocks
+            .iter()
+            .zip(&self.expected)
+            .filter(|(block, expected)| *block.read() != **expected)
+            .count();
         if wrong == 0 { Ok(()) } else { Err(format!("{wrong} blocks of the factors are wrong")) }
     }
 
@@ -116,19 +123,25 @@ fn plan(is_present: &mut [[bool; BLOCKS]; BLOCKS]) -> (Vec<Operation>, Vec<u32>)
     let number = |i: usize, j: usize| i32::try_from(i * BLOCKS + j).unwrap_or(i32::MAX);
     let (mut operations, mut phases) = (Vec::new(), Vec::new());
     for k in 0..BLOCKS {
-        let mut end_phase =
-            |operations: &Vec<Operation>| phases.push(u32::try_from(operations.len()).unwrap_or(u32::MAX));
+        let mut end_phase = |operations: &Vec<Operation>| {
+            phases.push(u32::try_from(operations.len()).unwrap_or(u32::MAX))
+        };
         operations.push(Operation { reads: [-1, -1], writes: number(k, k) });
         end_phase(&operations);
         let row: Vec<usize> = (k + 1..BLOCKS).filter(|&j| is_present[k][j]).collect();
         let column: Vec<usize> = (k + 1..BLOCKS).filter(|&i| is_present[i][k]).collect();
-        operations.extend(row.iter().map(|&j| Operation { reads: [number(k, k), -1], writes: number(k, j) }));
-        operations.extend(column.iter().map(|&i| Operation { reads: [number(k, k), -1], writes: number(i, k) }));
+        operations.extend(
+            row.iter().map(|&j| Operation { reads: [number(k, k), -1], writes: number(k, j) }),
+        );
+        operations.extend(
+            column.iter().map(|&i| Operation { reads: [number(k, k), -1], writes: number(i, k) }),
+        );
         end_phase(&operations);
         for &i in &column {
             for &j in &row {
                 is_present[i][j] = true;
-                operations.push(Operation { reads: [number(i, k), number(k, j)], writes: number(i, j) });
+                operations
+                    .push(Operation { reads: [number(i, k), number(k, j)], writes: number(i, j) });
             }
         }
         end_phase(&operations);
@@ -190,7 +203,8 @@ pub(super) fn case() -> Case {
     let depending = |name: &str, runtime| {
         Engine::new(name, runtime, move |_| {
             let dependent = entry(runtime, "dependent")?;
-            let (operations, count) = (problem().operations.as_ptr() as usize, problem().operations.len());
+            let (operations, count) =
+                (problem().operations.as_ptr() as usize, problem().operations.len());
             Ok(subject(move || dependent.call(operations, count, run as Body as usize)))
         })
     };
@@ -210,21 +224,30 @@ pub(super) fn case() -> Case {
         depending("libomp depend", Runtime::Libomp),
         Engine::new("rayon phases", Runtime::Crate, |_| {
             let pool = regions::rayon_inside()?;
-            Ok(in_phases(move |phase| pool.install(|| phase.into_par_iter().for_each(|n| problem().run(n)))))
+            Ok(in_phases(move |phase| {
+                pool.install(|| phase.into_par_iter().for_each(|n| problem().run(n)))
+            }))
         }),
         Engine::new("chili phases", Runtime::Crate, |_| {
             let mut scope = regions::chili();
             Ok(in_phases(move |phase| chili_phase(&mut scope, phase)))
         }),
         Engine::new("fork_union phases", Runtime::Crate, |_| {
-            let mut pool = fork_union::ThreadPool::try_spawn(2).map_err(|error| format!("{error:?}"))?;
+            let mut pool =
+                fork_union::ThreadPool::try_spawn(2).map_err(|error| format!("{error:?}"))?;
             Ok(in_phases(move |phase| {
                 let begin = phase.start;
-                drop(pool.for_n_dynamic(phase.len(), |prong| problem().run(begin + prong.task_index)));
+                drop(
+                    pool.for_n_dynamic(phase.len(), |prong| {
+                        problem().run(begin + prong.task_index)
+                    }),
+                );
             }))
         }),
         Engine::new("orx-parallel phases", Runtime::Crate, |_| {
-            Ok(in_phases(|phase| phase.into_par().num_threads(2).chunk_size(1).for_each(|n| problem().run(n))))
+            Ok(in_phases(|phase| {
+                phase.into_par().num_threads(2).chunk_size(1).for_each(|n| problem().run(n))
+            }))
         }),
         Engine::new("oneTBB phases", Runtime::Tbb, |_| {
             let phased = entry(Runtime::Tbb, "phased")?;
@@ -267,7 +290,10 @@ fn chili_phase(scope: &mut chili::Scope<'_>, phase: Range<usize>) {
         1 => problem().run(phase.start),
         count => {
             let middle = phase.start + count / 2;
-            scope.join(|scope| chili_phase(scope, phase.start..middle), |scope| chili_phase(scope, middle..phase.end));
+            scope.join(
+                |scope| chili_phase(scope, phase.start..middle),
+                |scope| chili_phase(scope, middle..phase.end),
+            );
         }
     }
 }

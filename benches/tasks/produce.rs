@@ -23,7 +23,9 @@ pub(super) fn case() -> Case {
     let engines = vec![
         Engine::new("nanothreads", Runtime::Ours, |row| {
             regions::configure(row);
-            Ok(subject(|| nanothreads::scope(|s| (0..TASKS).for_each(|n| s.spawn(move |_| body(n))))))
+            Ok(subject(|| {
+                nanothreads::scope(|s| (0..TASKS).for_each(|n| s.spawn(move |_| body(n))))
+            }))
         }),
         Engine::new("rayon scope", Runtime::Crate, |_| {
             let pool = regions::rayon_inside()?;
@@ -40,7 +42,13 @@ pub(super) fn case() -> Case {
         Engine::absent("fork_union", "no tasks"),
     ];
     let measure = with_share(back_to_back());
-    Case { name: "empty task, one producer".into(), measure, extras: &["second %"], engines, bar: None }
+    Case {
+        name: "empty task, one producer".into(),
+        measure,
+        extras: &["second %"],
+        engines,
+        bar: None,
+    }
 }
 
 fn subject<R>(run: impl FnMut() -> R + 'static) -> Subject {

@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 const THREADS: usize = 64;
 
-static COUNTS: [CachePadded<AtomicU64>; THREADS] = [const { CachePadded::new(AtomicU64::new(0)) }; THREADS];
+static COUNTS: [CachePadded<AtomicU64>; THREADS] =
+    [const { CachePadded::new(AtomicU64::new(0)) }; THREADS];
 static NEXT: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
@@ -46,7 +47,8 @@ pub(super) fn with_share(measure: Measure) -> Measure {
     Box::new(move |subject| {
         let before = look();
         let mut values = measure(subject);
-        let done: Vec<u64> = look().iter().zip(before).map(|(after, before)| after - before).collect();
+        let done: Vec<u64> =
+            look().iter().zip(before).map(|(after, before)| after - before).collect();
         let (sum, most) = (done.iter().sum::<u64>(), done.iter().max().copied().unwrap_or(0));
         values.push(100.0 * (sum - most) as f64 / sum as f64);
         values

@@ -24,7 +24,8 @@ struct Tree {
 
 /// Children of the root of the unbalanced tree.
 const ROOT_CHILDREN: u32 = 1000;
-/// Each other node has this many children, or none: most of the subtrees are tiny, a few are large (a binomial tree).
+/// Each other node has this many children, or none: most of the subtrees are tiny, a few are large
+/// (a binomial tree).
 const CHILDREN: u32 = 8;
 /// Of 2^32: how likely a node has children; 8 times this is 0.98.
 const LIKELY: u64 = 526_133_494;
@@ -91,7 +92,8 @@ extern "C" fn child_board(state: u64, number: u32) -> u64 {
     let queen = free & free.wrapping_neg();
     let [columns, left, right] = unpack(state);
     let mask = (1 << QUEENS) - 1;
-    let (columns, left, right) = (columns | queen, (left | queen) << 1 & mask, (right | queen) >> 1);
+    let (columns, left, right) =
+        (columns | queen, (left | queen) << 1 & mask, (right | queen) >> 1);
     columns | left << QUEENS | right << (2 * QUEENS)
 }
 
@@ -99,7 +101,8 @@ fn case(name: &str, tree: Tree, bar: Option<Bar>) -> Case {
     let native = |name: &str, runtime| {
         Engine::new(name, runtime, move |_| {
             let visit = entry(runtime, "tree")?;
-            let run = move || visit.call(tree.root as usize, tree.expand as usize, tree.child as usize);
+            let run =
+                move || visit.call(tree.root as usize, tree.expand as usize, tree.child as usize);
             Ok(subject(tree, run))
         })
     };
@@ -112,7 +115,9 @@ fn case(name: &str, tree: Tree, bar: Option<Bar>) -> Case {
             regions::configure(row);
             Ok(subject(tree, move || tree.visit(&Ours, tree.root, 0)))
         }),
-        Engine::new("sequential", Runtime::Crate, move |_| Ok(subject(tree, move || tree.sequential(tree.root, 0)))),
+        Engine::new("sequential", Runtime::Crate, move |_| {
+            Ok(subject(tree, move || tree.sequential(tree.root, 0)))
+        }),
         Engine::new("rayon scope", Runtime::Crate, move |_| {
             let pool = regions::rayon_inside()?;
             Ok(subject(tree, move || pool.scope(|s| tree.rayon_tasks(s, tree.root, 0))))
@@ -127,9 +132,14 @@ fn case(name: &str, tree: Tree, bar: Option<Bar>) -> Case {
         }),
         Engine::new("orx-parallel recursive", Runtime::Crate, move |_| {
             let children = move |&(state, depth): &(u64, u32)| {
-                (0..(tree.expand)(state, depth)).map(move |number| ((tree.child)(state, number), depth + 1))
+                (0..(tree.expand)(state, depth))
+                    .map(move |number| ((tree.child)(state, number), depth + 1))
             };
-            let run = move || orx_parallel::par_recursive([(tree.root, 0)], children).num_threads(2).for_each(|_| ());
+            let run = move || {
+                orx_parallel::par_recursive([(tree.root, 0)], children)
+                    .num_threads(2)
+                    .for_each(|_| ())
+            };
             Ok(subject(tree, run))
         }),
         native("oneTBB task_group", Runtime::Tbb),
@@ -137,7 +147,13 @@ fn case(name: &str, tree: Tree, bar: Option<Bar>) -> Case {
         native("libomp", Runtime::Libomp),
         Engine::absent("fork_union", "no tasks"),
     ];
-    Case { name: name.into(), measure: with_share(back_to_back()), extras: &["second %"], engines, bar }
+    Case {
+        name: name.into(),
+        measure: with_share(back_to_back()),
+        extras: &["second %"],
+        engines,
+        bar,
+    }
 }
 
 fn subject<R>(tree: Tree, run: impl FnMut() -> R + 'static) -> Subject {
@@ -207,7 +223,14 @@ impl Tree {
         self.chili_some(scope, state, depth, 0, (self.expand)(state, depth));
     }
 
-    fn chili_some(self, scope: &mut chili::Scope<'_>, state: u64, depth: u32, begin: u32, end: u32) {
+    fn chili_some(
+        self,
+        scope: &mut chili::Scope<'_>,
+        state: u64,
+        depth: u32,
+        begin: u32,
+        end: u32,
+    ) {
         match end - begin {
             0 => {}
             1 => self.chili(scope, (self.child)(state, begin), depth + 1),

@@ -1,9 +1,10 @@
 //! Which cache lines does an empty region move between processors? Run under a counting plugin, by
 //! `cargo xtask vm smp --count`: on a real machine the marks do nothing and nobody counts.
 //!
-//! Claim: a region of P threads moves at most 2 (P - 1) + 1 lines, one out to each slave and one back.
-//! `--list` prints the variants, `--variant NAME --threads P --regions N` runs one: a few regions to warm up, a mark that
-//! begins the phase, then N regions with a mark before, between and behind.
+//! Claim: a region of P threads moves at most 2 (P - 1) + 1 lines, one out to each slave and one
+//! back. `--list` prints the variants, `--variant NAME --threads P --regions N` runs one: a few
+//! regions to warm up, a mark that begins the phase, then N regions with a mark before, between and
+//! behind.
 
 mod variant;
 #[allow(dead_code, reason = "the names are this bench's own list")]
@@ -24,8 +25,7 @@ fn begin() {
     unsafe { std::arch::asm!(r#".ascii "\x0f\x1f\x80PHAS""#, options(nostack, preserves_flags)) };
 }
 
-const USAGE: &str =
-    "usage: transfers --list | --variant NAME --threads P --regions N; counted by cargo xtask vm smp --count";
+const USAGE: &str = "usage: transfers --list | --variant NAME --threads P --regions N; counted by cargo xtask vm smp --count";
 
 fn usage() -> ! {
     eprintln!("{USAGE}");
@@ -43,7 +43,10 @@ fn main() {
         // By cargo bench.
         ["--bench"] => println!("{USAGE}"),
         ["--variant", name, "--threads", threads, "--regions", regions] => {
-            let (Ok(threads), Ok(regions)) = (threads.parse::<usize>(), regions.parse::<u32>()) else { usage() };
+            let (Ok(threads), Ok(regions)) = (threads.parse::<usize>(), regions.parse::<u32>())
+            else {
+                usage()
+            };
             let Some((_, run)) = VARIANTS.iter().find(|variant| variant.0 == name) else {
                 eprintln!("there is no variant `{name}`; --list prints them");
                 std::process::exit(2);

@@ -10,7 +10,8 @@ use std::sync::atomic::{
     Ordering::{Acquire, Release},
 };
 
-/// Runs so many regions of so many threads, and calls the closure on the master before each and after the last.
+/// Runs so many regions of so many threads, and calls the closure on the master before each and
+/// after the last.
 type Run = fn(usize, u32, &mut dyn FnMut());
 
 pub(crate) const VARIANTS: &[(&str, Run)] = &[
@@ -36,7 +37,8 @@ fn nothing(_: usize, regions: u32, before: &mut dyn FnMut()) {
     (0..=regions).for_each(|_| before());
 }
 
-/// A token that goes round once: one line from each thread to the next, which says whether the counter is right.
+/// A token that goes round once: one line from each thread to the next, which says whether the
+/// counter is right.
 fn ring(threads: usize, rounds: u32, before: &mut dyn FnMut()) {
     let words: Vec<_> = (0..threads).map(|_| CachePadded::new(AtomicU32::new(0))).collect();
     let pass = |id: usize, round: u32| {
@@ -72,7 +74,12 @@ fn ring(threads: usize, rounds: u32, before: &mut dyn FnMut()) {
 
 /// The way that is hot: threads have their processors and nobody sleeps.
 fn configure(threads: usize) {
-    assert!(engine::configure(Config { bind: true, waiting: Waiting::Active, adapt: false, ..Config::default() }));
+    assert!(engine::configure(Config {
+        bind: true,
+        waiting: Waiting::Active,
+        adapt: false,
+        ..Config::default()
+    }));
     assert!(nanothreads::set_team_sizer(Box::new(engine::sizer::Fixed::new(threads))));
     // The engine looks at the mask before it is narrowed.
     assert!(engine::processors() >= threads, "the machine has fewer than {threads} processors");
@@ -189,7 +196,8 @@ fn barrier(threads: usize, rounds: u32, before: &mut dyn FnMut()) {
 /// Tasks of a sample.
 const TASKS: usize = 64;
 
-/// One member of a scope creates empty tasks, which all may run, and waits for them: a sample is [`TASKS`] of them.
+/// One member of a scope creates empty tasks, which all may run, and waits for them: a sample is
+/// [`TASKS`] of them.
 fn producer(threads: usize, rounds: u32, before: &mut dyn FnMut()) {
     configure(threads);
     nanothreads::scope(|s| {

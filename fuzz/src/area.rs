@@ -1,4 +1,5 @@
-//! Any bytes in `up`: what the manager reads of them is within bounds, and its books stay sound whatever it is told.
+//! Any bytes in `up`: what the manager reads of them is within bounds, and its books stay sound
+//! whatever it is told.
 
 use std::os::fd::{AsRawFd, RawFd};
 
@@ -26,13 +27,15 @@ pub(crate) fn run(input: &[u8], planted: bool) -> u64 {
 fn run_on(areas: &ProgramAreas, up: RawFd, input: &[u8], planted: bool) -> u64 {
     const BEHIND_HEADER: usize = 64 * 1024 - 128;
     static ZEROES: [u8; BEHIND_HEADER] = [0; BEHIND_HEADER];
-    // SAFETY: - `ZEROES` lives for ever; the descriptor is a memfd of a fixed size: what does not fit is refused.
+    // SAFETY: - `ZEROES` lives for ever; the descriptor is a memfd of a fixed size: what does not
+    // fit is refused.
     let cleared = unsafe { libc::pwrite(up, ZEROES.as_ptr().cast(), BEHIND_HEADER, 128) };
     assert_eq!(usize::try_from(cleared), Ok(BEHIND_HEADER));
     // The first byte chooses the policy, the second where the bytes go, the rest are the bytes.
     let [choice, place, bytes @ ..] = input else { return 0 };
     let offset = 128 + 8 * i64::from(*place);
-    // SAFETY: - `bytes` lives through the call; the descriptor is a memfd of a fixed size: what does not fit is refused.
+    // SAFETY: - `bytes` lives through the call; the descriptor is a memfd of a fixed size: what
+    // does not fit is refused.
     let written = unsafe { libc::pwrite(up, bytes.as_ptr().cast(), bytes.len(), offset) };
     if written < 0 {
         return 1;

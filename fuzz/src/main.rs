@@ -1,13 +1,15 @@
-//! Fuzzing without a special compiler: mutates a small corpus, runs a target, and stops at the first panic.
+//! Fuzzing without a special compiler: mutates a small corpus, runs a target, and stops at the
+//! first panic.
 //!
 //! `cargo run --release --manifest-path fuzz/Cargo.toml --target-dir target/fuzz -- TARGET [SECONDS] [--planted] [--seed N]`
 //!
-//! Targets: `messages` (packets to and from the manager), `arena` (what a program may write into its area, and the
-//! manager's decisions upon it). A panic ends the run with the seed and the input in hexadecimal, which
-//! `-- TARGET --input HEX` runs again. With `--planted` the target has a defect that it must find.
+//! Targets: `messages` (packets to and from the manager), `arena` (what a program may write into
+//! its area, and the manager's decisions upon it). A panic ends the run with the seed and the input
+//! in hexadecimal, which `-- TARGET --input HEX` runs again. With `--planted` the target has a
+//! defect that it must find.
 //!
-//! Inputs that make a target do something new (a target says what it saw as a number) are kept in memory and mutated
-//! further. `corpus/TARGET/` holds where it begins.
+//! Inputs that make a target do something new (a target says what it saw as a number) are kept in
+//! memory and mutated further. `corpus/TARGET/` holds where it begins.
 
 use std::collections::BTreeSet;
 use std::path::Path;

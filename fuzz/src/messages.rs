@@ -8,7 +8,8 @@ pub(crate) fn run(input: &[u8], planted: bool) -> u64 {
     }
     let to = message::decode::<ToManager>(input);
     if let Ok(message) = &to {
-        // A message that fits a packet fits it again, but for spellings that were shorter than ours.
+        // A message that fits a packet fits it again, but for spellings that were shorter than
+        // ours.
         if let Ok(packet) = message::encode(message) {
             assert_eq!(&message::decode::<ToManager>(&packet).expect("our own packet"), message);
         }

@@ -45,9 +45,11 @@ struct Declared {
     kind: Vec<String>,
 }
 
-/// The targets of a kind ("test", "example") that a package has, by the document of `cargo metadata`; none is an error.
+/// The targets of a kind ("test", "example") that a package has, by the document of
+/// `cargo metadata`; none is an error.
 pub(crate) fn targets(metadata: &str, package: &str, kind: &str) -> anyhow::Result<Vec<String>> {
-    let metadata: Metadata = serde_json::from_str(metadata).context("cannot read the output of `cargo metadata`")?;
+    let metadata: Metadata =
+        serde_json::from_str(metadata).context("cannot read the output of `cargo metadata`")?;
     let packages = metadata.packages.into_iter().filter(|found| found.name == package);
     let targets = packages.flat_map(|package| package.targets);
     let targets = targets.filter(|target| target.kind.iter().any(|found| found == kind));
@@ -75,7 +77,8 @@ pub(crate) fn build(command: &mut Command) -> anyhow::Result<Vec<Artifact>> {
 
 fn artifacts(messages: &str) -> Vec<Artifact> {
     let messages = messages.lines().filter_map(|line| serde_json::from_str::<Message>(line).ok());
-    let named = messages.filter_map(|Message { target, executable }| Some((target.name, executable?)));
+    let named =
+        messages.filter_map(|Message { target, executable }| Some((target.name, executable?)));
     named.map(|(name, path)| Artifact { name, path }).collect()
 }
 
@@ -108,6 +111,9 @@ mod tests {
         ];
         let found = artifacts(&messages.join("\n"));
         assert_eq!(found.len(), 1);
-        assert_eq!((found[0].name.as_str(), found[0].path.to_str()), ("regions", Some("/t/regions-1")));
+        assert_eq!(
+            (found[0].name.as_str(), found[0].path.to_str()),
+            ("regions", Some("/t/regions-1"))
+        );
     }
 }

@@ -1,8 +1,9 @@
 //! `cargo xtask bench`: all timed benches one after the other, and one closing table.
 //!
-//! Everything is built before the first sample. Each bench gets its share of the time and writes its raw record and its
-//! tables (`benches/README.md` says how samples are taken); the tables are put together in one Markdown file, headed by
-//! what the machine is. A wrong result fails the task, behind the last bench; a missed bar is listed, not a failure.
+//! Everything is built before the first sample. Each bench gets its share of the time and writes
+//! its raw record and its tables (`benches/README.md` says how samples are taken); the tables are
+//! put together in one Markdown file, headed by what the machine is. A wrong result fails the task,
+//! behind the last bench; a missed bar is listed, not a failure.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -15,7 +16,8 @@ use procfs::{CpuInfo, Current, LoadAverage};
 
 use crate::setup::{Workspace, must_succeed, shown};
 
-/// The benches, and the share of the time that each gets: in proportion to their rows, and the length of a sample.
+/// The benches, and the share of the time that each gets: in proportion to their rows, and the
+/// length of a sample.
 const BENCHES: [(&str, f64); 5] =
     [("fork_join", 0.34), ("tasks", 0.17), ("loops", 0.14), ("hog", 0.12), ("openmp", 0.23)];
 /// Seconds of a whole run, without the builds.
@@ -45,9 +47,16 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()
             "there is no bench `{name}`: fork_join, tasks, loops, hog, openmp"
         );
     }
-    ensure!(options.seconds.is_finite() && options.seconds >= 1.0, "--seconds {}: at least 1", options.seconds);
-    let is_wanted = |name: &str| options.benches.is_empty() || options.benches.iter().any(|wanted| wanted == name);
-    let wanted: Vec<(&str, f64)> = BENCHES.into_iter().filter(|(name, _)| is_wanted(name)).collect();
+    ensure!(
+        options.seconds.is_finite() && options.seconds >= 1.0,
+        "--seconds {}: at least 1",
+        options.seconds
+    );
+    let is_wanted = |name: &str| {
+        options.benches.is_empty() || options.benches.iter().any(|wanted| wanted == name)
+    };
+    let wanted: Vec<(&str, f64)> =
+        BENCHES.into_iter().filter(|(name, _)| is_wanted(name)).collect();
     if is_wanted("openmp") {
         crate::shim::run(workspace, crate::shim::Form::Shipped)?;
     }
@@ -78,7 +87,8 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()
         if !status.success() {
             wrong.push(*name);
         }
-        let text = fs::read_to_string(&table).with_context(|| format!("{name} wrote no table: {status}"))?;
+        let text = fs::read_to_string(&table)
+            .with_context(|| format!("{name} wrote no table: {status}"))?;
         tables.push('\n');
         tables.push_str(&text);
     }
@@ -97,7 +107,10 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()
 /// Where the tables go.
 fn closing_path(workspace: &Workspace, options: &Options) -> anyhow::Result<PathBuf> {
     Ok(if options.record {
-        workspace.root.join(format!("benches/records/{}-closing.md", said_by(&mut Command::new("date"), &["+%F"])?))
+        workspace.root.join(format!(
+            "benches/records/{}-closing.md",
+            said_by(&mut Command::new("date"), &["+%F"])?
+        ))
     } else {
         workspace.target.join("bench/closing.md")
     })
@@ -123,7 +136,10 @@ fn load() -> String {
 }
 
 fn said_by(command: &mut Command, arguments: &[&str]) -> anyhow::Result<String> {
-    let output = command.args(arguments).output().with_context(|| format!("cannot start {}", shown(command)))?;
+    let output = command
+        .args(arguments)
+        .output()
+        .with_context(|| format!("cannot start {}", shown(command)))?;
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
@@ -138,7 +154,10 @@ fn missed(tables: &str) -> String {
             let cells: Vec<&str> = row.trim_end_matches(" |").split(" | ").collect();
             let [engine, bound, rtt, _, _, time, _, trips, ..] = cells[..] else { continue };
             let bar = cells.last().copied().unwrap_or_default().trim_end_matches(": MISSED");
-            let _ = writeln!(text, "- {case}: {engine}, {bound}, {rtt}: {time}, {trips} round trips; bar {bar}");
+            let _ = writeln!(
+                text,
+                "- {case}: {engine}, {bound}, {rtt}: {time}, {trips} round trips; bar {bar}"
+            );
             none = false;
         }
     }

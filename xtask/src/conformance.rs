@@ -1,5 +1,6 @@
-//! The OpenMP test suites of gcc on the drop-in library, alone or under a manager that changes its mind all the time
-//! (`crates/cpumgr/examples/flip_policy.rs`): the harness stands beside the repository, in `../shared`.
+//! The OpenMP test suites of gcc on the drop-in library, alone or under a manager that changes its
+//! mind all the time (`crates/cpumgr/examples/flip_policy.rs`): the harness stands beside the
+//! repository, in `../shared`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -36,12 +37,19 @@ pub(crate) struct Options {
 impl Options {
     /// What `cargo xtask test` runs.
     pub(crate) fn of_tests() -> Self {
-        Self { suites: vec!["gcc-c".into()], linked: false, flip: false, tsv: None, harness: None, form: Form::Tested }
+        Self {
+            suites: vec!["gcc-c".into()],
+            linked: false,
+            flip: false,
+            tsv: None,
+            harness: None,
+            form: Form::Tested,
+        }
     }
 }
 
-/// Builds the library and runs the harness on it. Without a harness there is nothing to run, which is said and is no
-/// failure, unless one was named: then false.
+/// Builds the library and runs the harness on it. Without a harness there is nothing to run, which
+/// is said and is no failure, unless one was named: then false.
 pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<bool> {
     let beside = workspace.root.join("../shared/conformance/conformance.py");
     let harness = options.harness.clone().unwrap_or(beside);
@@ -56,9 +64,12 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<bo
     let mut command = Command::new("python3");
     command.arg(&harness);
     let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
-    let manager = if options.flip { Some(flipping(workspace, &library, folder.path())?) } else { None };
+    let manager =
+        if options.flip { Some(flipping(workspace, &library, folder.path())?) } else { None };
     if manager.is_some() {
-        command.arg("--env").arg(format!("NANOS_CPUMGR={}", folder.path().join("app.sock").display()));
+        command
+            .arg("--env")
+            .arg(format!("NANOS_CPUMGR={}", folder.path().join("app.sock").display()));
     }
     if let Some(tsv) = &options.tsv {
         command.arg("--tsv").arg(tsv);
@@ -84,9 +95,21 @@ fn flipping(workspace: &Workspace, library: &Path, folder: &Path) -> anyhow::Res
     if usable()? < 2 {
         bail!("--flip needs two processors");
     }
-    must_succeed(&mut workspace.cargo(["build", "--workspace", "--bin", "cpumgr", "--example", "flip_policy"]))?;
+    must_succeed(&mut workspace.cargo([
+        "build",
+        "--workspace",
+        "--bin",
+        "cpumgr",
+        "--example",
+        "flip_policy",
+    ]))?;
     let program = workspace.target.join("debug/examples/flip_policy");
     let processors: Vec<String> = processors()?.iter().take(2).map(u32::to_string).collect();
     let cpus = processors.join(",");
-    Manager::start(&program, library, folder, &["--policy", "flip", "--quantum", "20ms", "--cpus", &cpus])
+    Manager::start(
+        &program,
+        library,
+        folder,
+        &["--policy", "flip", "--quantum", "20ms", "--cpus", &cpus],
+    )
 }

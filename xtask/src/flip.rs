@@ -1,9 +1,11 @@
-//! The mission's own test: OpenMP programs under a manager that changes its mind all the time, with right results.
+//! The mission's own test: OpenMP programs under a manager that changes its mind all the time, with
+//! right results.
 //!
-//! Every grant goes from one processor to two and back every 20 ms (`crates/cpumgr/examples/flip_policy.rs`), while the
-//! example programs and the test programs of the drop-in library run, unmodified. Then the programs that show what may
-//! not happen to a thread that loses its processor (D1, with 10 ms), what others inherit (D2), and a gang whose manager
-//! is killed while it is out (D5).
+//! Every grant goes from one processor to two and back every 20 ms
+//! (`crates/cpumgr/examples/flip_policy.rs`), while the example programs and the test programs of
+//! the drop-in library run, unmodified. Then the programs that show what may not happen to a thread
+//! that loses its processor (D1, with 10 ms), what others inherit (D2), and a gang whose manager is
+//! killed while it is out (D5).
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -13,7 +15,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 
-use crate::demo::{Finish, Household, Manager, Program, Subject, check_interrupt, run_copies, usable};
+use crate::demo::{
+    Finish, Household, Manager, Program, Subject, check_interrupt, run_copies, usable,
+};
 use crate::setup::{Compiler, Language, Workspace, clean_environment, must_succeed};
 use crate::shim::Form;
 use crate::skips;
@@ -28,8 +32,9 @@ const LEAST_CHANGES: usize = 4;
 const LONGEST_RUN: Duration = Duration::from_secs(120);
 /// Small work for the example programs.
 const SMALL_WORK: [&str; 2] = ["--work", "16"];
-/// The test programs of the drop-in library that say "ok", with the variables that they are run with. Not here: those that need
-/// something prepared (another library, a plugin, a control group), and `turns`, which counts what a manager changes.
+/// The test programs of the drop-in library that say "ok", with the variables that they are run
+/// with. Not here: those that need something prepared (another library, a plugin, a control group),
+/// and `turns`, which counts what a manager changes.
 const TESTS: [(&str, &[(&str, &str)]); 18] = [
     ("regions", &[]),
     ("errno", &[]),
@@ -84,7 +89,8 @@ struct Stage<'a> {
 
 impl Options {
     /// All programs, once.
-    pub(crate) const SHORT: Options = Options { seconds: 4, rounds: 1, name: None, form: Form::Tested };
+    pub(crate) const SHORT: Options =
+        Options { seconds: 4, rounds: 1, name: None, form: Form::Tested };
 }
 
 /// Runs them all and counts those that were right; fails with the list of those that went wrong.
@@ -95,12 +101,29 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<u6
     }
     let compiler = Compiler::find_or_install()?;
     let library = crate::shim::run(workspace, options.form)?;
-    // Of the whole workspace, as tests are: with the features that only some packages want, everything would be built anew.
-    must_succeed(&mut workspace.cargo(["build", "--workspace", "--bin", "cpumgr", "--example", "flip_policy"]))?;
+    // Of the whole workspace, as tests are: with the features that only some packages want,
+    // everything would be built anew.
+    must_succeed(&mut workspace.cargo([
+        "build",
+        "--workspace",
+        "--bin",
+        "cpumgr",
+        "--example",
+        "flip_policy",
+    ]))?;
     let manager = workspace.target.join("debug/examples/flip_policy");
     let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
     let _household = Household::take_over()?;
-    let mut stage = Stage { workspace, compiler, manager, library, folder, options, faults: Vec::new(), passed: 0 };
+    let mut stage = Stage {
+        workspace,
+        compiler,
+        manager,
+        library,
+        folder,
+        options,
+        faults: Vec::new(),
+        passed: 0,
+    };
     stage.examples()?;
     stage.tests()?;
     stage.rare()?;
@@ -121,7 +144,11 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<u6
 fn has_flipped(manager: Manager) -> anyhow::Result<Result<(), String>> {
     let (trace, _) = manager.finish()?;
     let changes = trace.allocations();
-    Ok(if changes < LEAST_CHANGES { Err(format!("only {changes} grants: that tested nothing")) } else { Ok(()) })
+    Ok(if changes < LEAST_CHANGES {
+        Err(format!("only {changes} grants: that tested nothing"))
+    } else {
+        Ok(())
+    })
 }
 
 impl Stage<'_> {
@@ -132,7 +159,12 @@ impl Stage<'_> {
     /// A manager that flips with this period.
     fn manager(&self, period: &str) -> anyhow::Result<Manager> {
         let options = ["--policy", "flip", "--quantum", "20ms", "--cpus"];
-        let cpus = crate::demo::processors()?.iter().take(2).map(u32::to_string).collect::<Vec<_>>().join(",");
+        let cpus = crate::demo::processors()?
+            .iter()
+            .take(2)
+            .map(u32::to_string)
+            .collect::<Vec<_>>()
+            .join(",");
         let options = options.iter().copied().chain([cpus.as_str()]).collect::<Vec<_>>();
         let manager = Manager::start(&self.manager, &self.library, self.folder.path(), &options)?;
         let mut configure = Command::new(&self.manager);
@@ -176,7 +208,8 @@ impl Stage<'_> {
 
     fn examples(&mut self) -> anyhow::Result<()> {
         let programs = [Program::Cg, Program::Lu, Program::Sort, Program::Heat].into_iter();
-        let programs: Vec<Program> = programs.filter(|program| self.wanted(program.name())).collect();
+        let programs: Vec<Program> =
+            programs.filter(|program| self.wanted(program.name())).collect();
         for program in programs {
             let mut subject = match Subject::build_all(self.workspace, &self.compiler, &[program]) {
                 Ok(mut subjects) => subjects.pop().context("nothing was built")?,
@@ -193,8 +226,11 @@ impl Stage<'_> {
                 command
             });
             let reference = reference?.pop().context("no copy ran")?;
-            subject.check(true, &reference).with_context(|| format!("{} on one thread", program.name()))?;
-            // Where others compute, a program may be heard so late that it is done before its grants change.
+            subject
+                .check(true, &reference)
+                .with_context(|| format!("{} on one thread", program.name()))?;
+            // Where others compute, a program may be heard so late that it is done before its
+            // grants change.
             for attempt in 1..=TRIES {
                 let manager = self.manager("20ms")?;
                 // A program that ends at once sees no change: it runs until it has seen some.
@@ -210,7 +246,9 @@ impl Stage<'_> {
                 }
                 match has_flipped(manager)? {
                     Ok(()) => break,
-                    Err(fault) if attempt == TRIES => self.faults.push(format!("{}: {fault}", program.name())),
+                    Err(fault) if attempt == TRIES => {
+                        self.faults.push(format!("{}: {fault}", program.name()))
+                    }
                     Err(fault) => println!("{}: {fault}; once more", program.name()),
                 }
             }
@@ -219,8 +257,11 @@ impl Stage<'_> {
     }
 
     fn tests(&mut self) -> anyhow::Result<()> {
-        for (name, variables) in TESTS.into_iter().filter(|(name, _)| self.wanted(name)).collect::<Vec<_>>() {
-            let source = self.workspace.root.join("crates/omp-shim/tests/c").join(name).with_extension("c");
+        for (name, variables) in
+            TESTS.into_iter().filter(|(name, _)| self.wanted(name)).collect::<Vec<_>>()
+        {
+            let source =
+                self.workspace.root.join("crates/omp-shim/tests/c").join(name).with_extension("c");
             let program = self.compile(&source, name)?;
             let manager = self.manager("20ms")?;
             for _ in 0..self.options.rounds {
@@ -232,11 +273,14 @@ impl Stage<'_> {
         Ok(())
     }
 
-    /// Programs that say the same in every run: what they say on the compiler's own library is right.
+    /// Programs that say the same in every run: what they say on the compiler's own library is
+    /// right.
     fn rare(&mut self) -> anyhow::Result<()> {
         let folder = self.workspace.root.join("crates/omp-shim/tests/rare");
-        let entries = fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))?;
-        let mut sources = entries.map(|entry| entry.map(|entry| entry.path())).collect::<Result<Vec<_>, _>>()?;
+        let entries =
+            fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))?;
+        let mut sources =
+            entries.map(|entry| entry.map(|entry| entry.path())).collect::<Result<Vec<_>, _>>()?;
         sources.sort();
         let manager = self.manager("20ms")?;
         for source in sources {
@@ -266,7 +310,9 @@ impl Stage<'_> {
                 let outcome = if same && finish.status.is_some() {
                     Ok(format!(", {:.2} s", finish.turnaround.as_secs_f64()))
                 } else {
-                    let said = |finish: &Finish| format!("{:?}, {}{}", finish.status, finish.output, finish.errors);
+                    let said = |finish: &Finish| {
+                        format!("{:?}, {}{}", finish.status, finish.output, finish.errors)
+                    };
                     Err(anyhow::anyhow!(
                         "it said {}\nand on the compiler's library {}",
                         said(&finish),
@@ -286,13 +332,16 @@ impl Stage<'_> {
     }
 
     fn own(&self, name: &str) -> anyhow::Result<PathBuf> {
-        let source = self.workspace.root.join("crates/cpumgr/tests/c").join(name).with_extension("c");
+        let source =
+            self.workspace.root.join("crates/cpumgr/tests/c").join(name).with_extension("c");
         self.compile(&source, name)
     }
 
     /// D1: a team that spins on the program's own flags, and one that takes the C library's locks.
     fn unsafe_places(&mut self) -> anyhow::Result<()> {
-        for name in ["flags", "locks"].into_iter().filter(|name| self.wanted(name)).collect::<Vec<_>>() {
+        for name in
+            ["flags", "locks"].into_iter().filter(|name| self.wanted(name)).collect::<Vec<_>>()
+        {
             let program = self.own(name)?;
             let manager = self.manager("10ms")?;
             let mut command = manager.run(&program);
@@ -338,14 +387,18 @@ impl Stage<'_> {
         for _ in 0..self.options.rounds {
             let manager = self.manager("20ms")?;
             let said = self.folder.path().join("gang.said");
-            let output = File::create(&said).with_context(|| format!("cannot create {}", said.display()))?;
+            let output =
+                File::create(&said).with_context(|| format!("cannot create {}", said.display()))?;
             let mut command = manager.run(&program);
             clean_environment(&mut command, &self.workspace.target);
-            let mut child = command.arg("2.5").stdout(output).spawn().context("cannot start the gang")?;
+            let mut child =
+                command.arg("2.5").stdout(output).spawn().context("cannot start the gang")?;
             let begin = Instant::now();
             let read = || -> anyhow::Result<String> {
                 let mut text = String::new();
-                File::open(&said).and_then(|mut file| file.read_to_string(&mut text)).context("cannot read it")?;
+                File::open(&said)
+                    .and_then(|mut file| file.read_to_string(&mut text))
+                    .context("cannot read it")?;
                 Ok(text)
             };
             while !read()?.contains("out") && begin.elapsed() < LONGEST_RUN {
@@ -403,10 +456,14 @@ fn progress(finishes: &[Finish]) -> anyhow::Result<String> {
         }
     });
     let rounds: Vec<u64> = rounds.collect::<anyhow::Result<_>>()?;
-    let (least, most) = (rounds.iter().min().copied().unwrap_or(0), rounds.iter().max().copied().unwrap_or(0));
-    // Bound to one processor together they would get a quarter; time slices alone make no such difference.
+    let (least, most) =
+        (rounds.iter().min().copied().unwrap_or(0), rounds.iter().max().copied().unwrap_or(0));
+    // Bound to one processor together they would get a quarter; time slices alone make no such
+    // difference.
     if least * 4 < most {
-        bail!("one did {least} rounds while another did {most}: they stand on each other's processors");
+        bail!(
+            "one did {least} rounds while another did {most}: they stand on each other's processors"
+        );
     }
     Ok(format!(", {least} to {most} rounds"))
 }

@@ -107,7 +107,10 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()
         let houses = houses(workspace)?;
         let refused = ceilings(workspace)?.update(&sizes(&houses), options.force)?;
         for change in &refused {
-            println!("{}: {} files in its largest circle, not more than {}", change.key, change.found, change.allowed);
+            println!(
+                "{}: {} files in its largest circle, not more than {}",
+                change.key, change.found, change.allowed
+            );
         }
         if !refused.is_empty() {
             bail!("{CEILINGS} may only be lowered; --force raises it");
@@ -135,11 +138,19 @@ pub(crate) fn check(workspace: &Workspace) -> anyhow::Result<()> {
     for change in ceilings.changes(&sizes(&houses)) {
         let (name, found, allowed) = (&change.key, change.found, change.allowed);
         if change.grew() {
-            let report = houses.iter().find(|house| house.name == *name).map(House::report).unwrap_or_default();
-            faults.push(format!("{name}: a circle of {found} files, and at most {allowed} are allowed\n{report}"));
+            let report = houses
+                .iter()
+                .find(|house| house.name == *name)
+                .map(House::report)
+                .unwrap_or_default();
+            faults.push(format!(
+                "{name}: a circle of {found} files, and at most {allowed} are allowed\n{report}"
+            ));
         } else {
             let remedy = "lower the ceiling with `cargo xtask graph --update`";
-            faults.push(format!("{name}: its largest circle has {found} files now instead of {allowed}: {remedy}"));
+            faults.push(format!(
+                "{name}: its largest circle has {found} files now instead of {allowed}: {remedy}"
+            ));
         }
     }
     if !faults.is_empty() {
@@ -154,13 +165,15 @@ fn ceilings(workspace: &Workspace) -> anyhow::Result<Ratchet> {
 
 /// The largest circle of each crate.
 fn sizes(houses: &[House]) -> Counts {
-    let sizes = houses.iter().map(|house| (house.name.clone(), house.circles.first().map_or(0, Vec::len) as u64));
+    let sizes = houses
+        .iter()
+        .map(|house| (house.name.clone(), house.circles.first().map_or(0, Vec::len) as u64));
     BTreeMap::from([(TABLE.to_owned(), sizes.collect())])
 }
 
 fn packages(workspace: &Workspace) -> anyhow::Result<Vec<Package>> {
-    let metadata: Metadata =
-        serde_json::from_str(&workspace.metadata).context("cannot read the output of `cargo metadata`")?;
+    let metadata: Metadata = serde_json::from_str(&workspace.metadata)
+        .context("cannot read the output of `cargo metadata`")?;
     Ok(metadata.packages)
 }
 
@@ -185,15 +198,15 @@ fn named(workspace: &Workspace, name: &str) -> anyhow::Result<House> {
 
 impl House {
     fn read(root: &Path, package: &Package) -> anyhow::Result<House> {
-        let libraries = package
-            .targets
-            .iter()
-            .filter(|target| target.is(&["lib", "rlib", "dylib", "cdylib", "staticlib", "proc-macro"]));
+        let libraries = package.targets.iter().filter(|target| {
+            target.is(&["lib", "rlib", "dylib", "cdylib", "staticlib", "proc-macro"])
+        });
         let programs = package.targets.iter().filter(|target| target.is(&["bin"]));
         let libraries = libraries.map(|target| (target, Some(target.name.replace('-', "_"))));
         let roots = libraries.chain(programs.map(|target| (target, None)));
         let roots = roots.map(|(target, library)| (target.src_path.as_path(), library));
-        let mut house = House::of(&package.name, roots).with_context(|| format!("crate {}", package.name))?;
+        let mut house =
+            House::of(&package.name, roots).with_context(|| format!("crate {}", package.name))?;
         for file in &mut house.tree.files {
             if let Ok(below) = file.strip_prefix(root) {
                 *file = below.to_owned();
@@ -202,14 +215,19 @@ impl House {
         Ok(house)
     }
 
-    fn of<'a>(name: &str, roots: impl Iterator<Item = (&'a Path, Option<String>)>) -> anyhow::Result<House> {
+    fn of<'a>(
+        name: &str,
+        roots: impl Iterator<Item = (&'a Path, Option<String>)>,
+    ) -> anyhow::Result<House> {
         let mut tree = Tree::default();
         for (file, library) in roots {
             tree.add(file, library)?;
         }
         let edges = resolve::edges(&tree);
-        let pairs: BTreeSet<(usize, usize)> =
-            edges.iter().map(|edge| (tree.modules[edge.from].file, tree.modules[edge.to].file)).collect();
+        let pairs: BTreeSet<(usize, usize)> = edges
+            .iter()
+            .map(|edge| (tree.modules[edge.from].file, tree.modules[edge.to].file))
+            .collect();
         let circles = circles::circles(tree.files.len(), &pairs);
         Ok(House { name: name.to_owned(), tree, edges, circles })
     }
@@ -227,7 +245,8 @@ impl House {
 
     /// An edge as a compiler would name a place.
     fn line(&self, edge: &Edge) -> String {
-        let (from, to) = (self.tree.file_of(edge.from).display(), self.tree.file_of(edge.to).display());
+        let (from, to) =
+            (self.tree.file_of(edge.from).display(), self.tree.file_of(edge.to).display());
         format!("{from}:{} uses {} ({to})", edge.line, edge.item)
     }
 
@@ -242,8 +261,15 @@ impl House {
                     inside.entry((from, to)).or_default().push(edge);
                 }
             }
-            lines.push(format!("{}: {} files in a circle, {} edges:", self.name, circle.len(), inside.len()));
-            lines.extend(circle.iter().map(|file| format!("    {}", self.tree.files[*file].display())));
+            lines.push(format!(
+                "{}: {} files in a circle, {} edges:",
+                self.name,
+                circle.len(),
+                inside.len()
+            ));
+            lines.extend(
+                circle.iter().map(|file| format!("    {}", self.tree.files[*file].display())),
+            );
             for uses in inside.values() {
                 let more = match uses.len() {
                     1 => String::new(),

@@ -1,4 +1,5 @@
-//! `cargo xtask hwloc`: platform's feature `hwloc` against `/sys`, where hwloc's headers are or can be installed.
+//! `cargo xtask hwloc`: platform's feature `hwloc` against `/sys`, where hwloc's headers are or can
+//! be installed.
 
 use std::process::{Command, Stdio};
 
@@ -13,7 +14,8 @@ pub(crate) fn run(workspace: &Workspace) -> anyhow::Result<()> {
         skips::note(reason);
         return Ok(());
     }
-    let arguments = ["test", "-p", "nanothreads-platform", "--features", "hwloc", "--test", "it", "topology"];
+    let arguments =
+        ["test", "-p", "nanothreads-platform", "--features", "hwloc", "--test", "it", "topology"];
     must_succeed(&mut workspace.cargo(arguments))
 }
 
@@ -28,11 +30,19 @@ fn find_or_install() -> Result<(), String> {
         ));
     }
     install(&[PACKAGE]).map_err(|error| format!("{PACKAGE} cannot be installed: {error:#}"))?;
-    if is_there() { Ok(()) } else { Err(format!("{PACKAGE} is installed and pkg-config does not find hwloc")) }
+    if is_there() {
+        Ok(())
+    } else {
+        Err(format!("{PACKAGE} is installed and pkg-config does not find hwloc"))
+    }
 }
 
 fn is_there() -> bool {
     let mut command = Command::new("pkg-config");
-    let status = command.args(["--exists", "hwloc >= 2.0.0"]).stdin(Stdio::null()).stderr(Stdio::null()).status();
+    let status = command
+        .args(["--exists", "hwloc >= 2.0.0"])
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
     status.is_ok_and(|status| status.success())
 }

@@ -46,7 +46,8 @@ enum Task {
     Words(words::Options),
     /// Runs gcc's OpenMP test suites on the drop-in library, where the harness is at hand.
     Conformance(conformance::Options),
-    /// Runs the engine's tests under ThreadSanitizer and AddressSanitizer, after each was seen to report planted faults.
+    /// Runs the engine's tests under ThreadSanitizer and AddressSanitizer, after each was seen to
+    /// report planted faults.
     San(san::Options),
     /// Runs the engine's tests in a virtual machine with 8 processors on 4 nodes.
     #[command(subcommand)]
@@ -55,11 +56,13 @@ enum Task {
     Hwloc,
     /// Redraws tables of the papers.
     Reproduce(reproduce::Options),
-    /// Runs the OpenMP programs under a manager that changes every grant 1 <-> 2 every 20 ms: right results.
+    /// Runs the OpenMP programs under a manager that changes every grant 1 <-> 2 every 20 ms: right
+    /// results.
     Flip(flip::Options),
     /// Builds the drop-in OpenMP library into target/shim.
     Shim,
-    /// Runs programs from PyPI and Debian on the original OpenMP runtime and on ours; installs them below target/real.
+    /// Runs programs from PyPI and Debian on the original OpenMP runtime and on ours; installs them
+    /// below target/real.
     Real(real::Options),
 }
 

@@ -1,4 +1,5 @@
-//! The crates that others depend on, packed and built from what was packed; and that they need no library of the system.
+//! The crates that others depend on, packed and built from what was packed; and that they need no
+//! library of the system.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -11,7 +12,8 @@ use crate::setup::{Workspace, must_succeed};
 use crate::skips;
 
 /// Packed together: none of them is in the registry before the others are.
-const PACKED: [&str; 4] = ["nanothreads-platform", "nanothreads-arena", "nanothreads-engine", "nanothreads"];
+const PACKED: [&str; 4] =
+    ["nanothreads-platform", "nanothreads-arena", "nanothreads-engine", "nanothreads"];
 
 /// The first cargo that packs crates which depend on each other.
 const LEAST_MINOR: u32 = 90;
@@ -21,24 +23,35 @@ const FOREIGN_BUILDERS: [&str; 5] = ["bindgen", "cc", "cmake", "pkg-config", "sy
 
 /// Packs, builds and checks; counts one check, and one that may be skipped.
 pub(crate) fn run(workspace: &Workspace) -> anyhow::Result<u64> {
-    let metadata =
-        workspace.cargo(["metadata", "--format-version", "1"]).output().context("cannot run cargo metadata")?;
+    let metadata = workspace
+        .cargo(["metadata", "--format-version", "1"])
+        .output()
+        .context("cannot run cargo metadata")?;
     if !metadata.status.success() {
         bail!("cargo metadata failed: {}", String::from_utf8_lossy(&metadata.stderr).trim());
     }
     let packages = needs_no_system_package(&String::from_utf8(metadata.stdout)?)?;
-    println!("{packages} packages are behind {}; none needs a library of the system", PACKED.join(", "));
+    println!(
+        "{packages} packages are behind {}; none needs a library of the system",
+        PACKED.join(", ")
+    );
     let version = workspace.cargo(["--version"]).output().context("cannot run cargo")?;
     let version = String::from_utf8_lossy(&version.stdout).into_owned();
     if minor(&version).is_some_and(|minor| minor < LEAST_MINOR) {
-        skips::note(format_args!("package: packing together needs cargo 1.{LEAST_MINOR}, this is {}", version.trim()));
+        skips::note(format_args!(
+            "package: packing together needs cargo 1.{LEAST_MINOR}, this is {}",
+            version.trim()
+        ));
         return Ok(1);
     }
-    // A folder that was never there before: cargo keeps what it once unpacked from a place, and would build that again.
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).context("the clock stands before 1970")?;
+    // A folder that was never there before: cargo keeps what it once unpacked from a place, and
+    // would build that again.
+    let now =
+        SystemTime::now().duration_since(UNIX_EPOCH).context("the clock stands before 1970")?;
     let folder = workspace.target.join(format!("packed-{}-{}", process::id(), now.as_nanos()));
     let mut command = workspace.cargo(["package", "--offline", "--allow-dirty", "--target-dir"]);
-    let packed = must_succeed(command.arg(&folder).args(PACKED.iter().flat_map(|package| ["-p", package])));
+    let packed =
+        must_succeed(command.arg(&folder).args(PACKED.iter().flat_map(|package| ["-p", package])));
     fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))?;
     packed.map(|()| 2)
 }
@@ -89,17 +102,22 @@ struct Kind {
 
 impl Kind {
     fn counts(&self) -> bool {
-        let elsewhere = |target: &String| ["loom", "windows", "wasm", "macos"].iter().any(|word| target.contains(word));
+        let elsewhere = |target: &String| {
+            ["loom", "windows", "wasm", "macos"].iter().any(|word| target.contains(word))
+        };
         self.kind.as_deref() != Some("dev") && !self.target.as_ref().is_some_and(elsewhere)
     }
 }
 
-/// Walks from the packed crates along what their default features need, and names every package that wants something
-/// of the system. Returns how many there are.
+/// Walks from the packed crates along what their default features need, and names every package
+/// that wants something of the system. Returns how many there are.
 fn needs_no_system_package(document: &str) -> anyhow::Result<usize> {
-    let metadata: Metadata = serde_json::from_str(document).context("cannot read the output of `cargo metadata`")?;
-    let packages: BTreeMap<&str, &Package> = metadata.packages.iter().map(|package| (&*package.id, package)).collect();
-    let nodes: BTreeMap<&str, &Node> = metadata.resolve.nodes.iter().map(|node| (&*node.id, node)).collect();
+    let metadata: Metadata =
+        serde_json::from_str(document).context("cannot read the output of `cargo metadata`")?;
+    let packages: BTreeMap<&str, &Package> =
+        metadata.packages.iter().map(|package| (&*package.id, package)).collect();
+    let nodes: BTreeMap<&str, &Node> =
+        metadata.resolve.nodes.iter().map(|node| (&*node.id, node)).collect();
     let mut open: Vec<&str> = metadata
         .packages
         .iter()
@@ -112,12 +130,15 @@ fn needs_no_system_package(document: &str) -> anyhow::Result<usize> {
     let mut seen = BTreeSet::new();
     while let Some(id) = open.pop() {
         if seen.insert(id) {
-            let node = nodes.get(id).with_context(|| format!("cargo metadata does not resolve {id}"))?;
-            let needed = node.deps.iter().filter(|dependency| dependency.dep_kinds.iter().any(Kind::counts));
+            let node =
+                nodes.get(id).with_context(|| format!("cargo metadata does not resolve {id}"))?;
+            let needed =
+                node.deps.iter().filter(|dependency| dependency.dep_kinds.iter().any(Kind::counts));
             open.extend(needed.map(|dependency| &*dependency.pkg));
         }
     }
-    let is_foreign = |package: &&Package| package.links.is_some() || FOREIGN_BUILDERS.contains(&&*package.name);
+    let is_foreign =
+        |package: &&Package| package.links.is_some() || FOREIGN_BUILDERS.contains(&&*package.name);
     let foreign: Vec<&str> = seen
         .iter()
         .filter_map(|id| packages.get(id).copied())
@@ -125,7 +146,11 @@ fn needs_no_system_package(document: &str) -> anyhow::Result<usize> {
         .map(|package| &*package.name)
         .collect();
     if !foreign.is_empty() {
-        bail!("the default features of {} need more than Rust, by: {}", PACKED.join(", "), foreign.join(", "));
+        bail!(
+            "the default features of {} need more than Rust, by: {}",
+            PACKED.join(", "),
+            foreign.join(", ")
+        );
     }
     Ok(seen.len())
 }
@@ -139,15 +164,18 @@ mod tests {
         let mut packages: Vec<_> = PACKED.iter().map(|name| package(name, None)).collect();
         packages.push(package("foreign", links));
         let kinds = serde_json::json!([{"kind": kind, "target": target}]);
-        let mut nodes: Vec<_> = PACKED.iter().map(|name| serde_json::json!({"id": name, "deps": []})).collect();
-        nodes[2] = serde_json::json!({"id": PACKED[2], "deps": [{"pkg": "foreign", "dep_kinds": kinds}]});
+        let mut nodes: Vec<_> =
+            PACKED.iter().map(|name| serde_json::json!({"id": name, "deps": []})).collect();
+        nodes[2] =
+            serde_json::json!({"id": PACKED[2], "deps": [{"pkg": "foreign", "dep_kinds": kinds}]});
         nodes.push(serde_json::json!({"id": "foreign", "deps": []}));
         serde_json::json!({"packages": packages, "resolve": {"nodes": nodes}}).to_string()
     }
 
     #[test]
     fn a_package_that_links_a_native_library_is_named() {
-        let message = needs_no_system_package(&document(Some("hwloc"), None, None)).unwrap_err().to_string();
+        let message =
+            needs_no_system_package(&document(Some("hwloc"), None, None)).unwrap_err().to_string();
         assert!(message.contains("foreign"), "{message}");
         assert!(needs_no_system_package(&document(Some("hwloc"), Some("build"), None)).is_err());
     }
@@ -155,8 +183,14 @@ mod tests {
     #[test]
     fn what_only_tests_models_or_other_systems_need_does_not_count() {
         assert_eq!(needs_no_system_package(&document(None, None, None)).unwrap(), PACKED.len() + 1);
-        assert_eq!(needs_no_system_package(&document(Some("hwloc"), Some("dev"), None)).unwrap(), PACKED.len());
-        assert_eq!(needs_no_system_package(&document(Some("hwloc"), None, Some("cfg(loom)"))).unwrap(), PACKED.len());
+        assert_eq!(
+            needs_no_system_package(&document(Some("hwloc"), Some("dev"), None)).unwrap(),
+            PACKED.len()
+        );
+        assert_eq!(
+            needs_no_system_package(&document(Some("hwloc"), None, Some("cfg(loom)"))).unwrap(),
+            PACKED.len()
+        );
         assert_eq!(
             needs_no_system_package(&document(Some("hwloc"), None, Some("cfg(windows)"))).unwrap(),
             PACKED.len()

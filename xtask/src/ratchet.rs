@@ -44,9 +44,12 @@ impl Ratchet {
         let text = match std::fs::read_to_string(file) {
             Ok(text) => text,
             Err(fault) if fault.kind() == std::io::ErrorKind::NotFound => String::new(),
-            Err(fault) => return Err(fault).with_context(|| format!("cannot read {}", file.display())),
+            Err(fault) => {
+                return Err(fault).with_context(|| format!("cannot read {}", file.display()));
+            }
         };
-        let kept = toml::from_str(&text).with_context(|| format!("cannot read {}", file.display()))?;
+        let kept =
+            toml::from_str(&text).with_context(|| format!("cannot read {}", file.display()))?;
         Ok(Ratchet { file: file.to_owned(), head, floor, kept })
     }
 
@@ -61,7 +64,9 @@ impl Ratchet {
     /// Every number that differs from the file's; what was not found is none.
     pub(crate) fn changes(&self, found: &Counts) -> Vec<Change> {
         let keys = |counts: &Counts| -> BTreeSet<(String, String)> {
-            let pairs = counts.iter().flat_map(|(table, keys)| keys.keys().map(|key| (table.clone(), key.clone())));
+            let pairs = counts
+                .iter()
+                .flat_map(|(table, keys)| keys.keys().map(|key| (table.clone(), key.clone())));
             pairs.collect()
         };
         let mut changes = Vec::new();
@@ -70,7 +75,12 @@ impl Ratchet {
             let wanted = (now > self.floor).then_some(now);
             if wanted != self.line(table, key) {
                 let (table, key) = (table.clone(), key.clone());
-                changes.push(Change { allowed: self.allowed(&table, &key), table, key, found: now });
+                changes.push(Change {
+                    allowed: self.allowed(&table, &key),
+                    table,
+                    key,
+                    found: now,
+                });
             }
         }
         changes
@@ -90,7 +100,8 @@ impl Ratchet {
             }
         }
         self.kept.retain(|_, keys| !keys.is_empty());
-        std::fs::write(&self.file, self.text()).with_context(|| format!("cannot write {}", self.file.display()))?;
+        std::fs::write(&self.file, self.text())
+            .with_context(|| format!("cannot write {}", self.file.display()))?;
         Ok(refused)
     }
 
@@ -118,7 +129,8 @@ mod tests {
 
     fn planted(floor: u64, pairs: &[(&str, u64)]) -> (tempfile::TempDir, Ratchet) {
         let folder = tempfile::tempdir().unwrap();
-        let mut ratchet = Ratchet::read(&folder.path().join("counts.toml"), "# Head.\n", floor).unwrap();
+        let mut ratchet =
+            Ratchet::read(&folder.path().join("counts.toml"), "# Head.\n", floor).unwrap();
         assert_eq!(ratchet.update(&counts(pairs), true).unwrap(), []);
         (folder, ratchet)
     }
@@ -137,7 +149,10 @@ mod tests {
         assert_eq!(ratchet.changes(&found).iter().filter(|change| change.grew()).count(), 2);
         assert_eq!(ratchet.changes(&found).len(), 4);
         let refused = ratchet.update(&found, false).unwrap();
-        assert_eq!(refused.iter().map(|change| change.key.as_str()).collect::<Vec<_>>(), ["a", "new"]);
+        assert_eq!(
+            refused.iter().map(|change| change.key.as_str()).collect::<Vec<_>>(),
+            ["a", "new"]
+        );
         assert_eq!((ratchet.allowed("table", "a"), ratchet.allowed("table", "b")), (3, 6));
         assert_eq!((ratchet.allowed("table", "gone"), ratchet.allowed("table", "new")), (0, 0));
     }

@@ -26,8 +26,8 @@ pub(crate) struct Options {
     record: Option<PathBuf>,
 }
 
-/// Builds library and manager in release and runs the comparison. Without python3 there is nothing to run it with, which
-/// is said and is no failure.
+/// Builds library and manager in release and runs the comparison. Without python3 there is nothing
+/// to run it with, which is said and is no failure.
 pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()> {
     if Command::new("python3").arg("--version").output().is_err() {
         skips::note("real: there is no python3 here");

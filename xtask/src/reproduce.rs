@@ -1,12 +1,15 @@
-//! `cargo xtask reproduce policies`: what the papers publish of the policies beside what the simulator says.
+//! `cargo xtask reproduce policies`: what the papers publish of the policies beside what the
+//! simulator says.
 //!
-//! Reads `workloads/published.csv`, has `cpumgr simulate` run each workload under the row's policy and under `none`, and
-//! puts the two ratios native / managed side by side. Absolute times are not compared: the machines are gone.
+//! Reads `workloads/published.csv`, has `cpumgr simulate` run each workload under the row's policy
+//! and under `none`, and puts the two ratios native / managed side by side. Absolute times are not
+//! compared: the machines are gone.
 //!
 //! # Verdicts
-//! A row whose ratios differ by more than 1.5 times is listed with its cause, which the file must give. A row whose cause
-//! the paper names, or that has a least gain of its own, must have the same winner, and that gain: else the task fails.
-//! Nothing is tuned per row: parameters stand in the workload files, the same for all programs of a machine.
+//! A row whose ratios differ by more than 1.5 times is listed with its cause, which the file must
+//! give. A row whose cause the paper names, or that has a least gain of its own, must have the same
+//! winner, and that gain: else the task fails. Nothing is tuned per row: parameters stand in the
+//! workload files, the same for all programs of a machine.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -98,7 +101,8 @@ struct Answer<'a> {
     row: &'a Row,
     native: f64,
     managed: f64,
-    /// The least and the most ratio with each parameter of the native model 25 % off, and the parameter that did most.
+    /// The least and the most ratio with each parameter of the native model 25 % off, and the
+    /// parameter that did most.
     range: (f64, f64),
     strongest: String,
     /// The ratio with each parameter 25 % off, in the order in which the simulator tries them.
@@ -116,7 +120,8 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()
     let What::Policies = options.what;
     let folder = workspace.root.join("workloads");
     let file = folder.join("published.csv");
-    let text = std::fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
+    let text = std::fs::read_to_string(&file)
+        .with_context(|| format!("cannot read {}", file.display()))?;
     let rows = rows(&text).with_context(|| file.display().to_string())?;
     must_succeed(&mut workspace.cargo(["build", "--quiet", "-p", "cpumgr"]))?;
     let program = workspace.target.join("debug/cpumgr");
@@ -134,7 +139,8 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()
     ensure!(!answers.is_empty(), "no workload begins with {:?}", options.only);
     print!("{}\n{}", table(&answers), changes(&answers));
     if let Some(path) = &options.csv {
-        std::fs::write(path, csv(&answers)).with_context(|| format!("cannot write {}", path.display()))?;
+        std::fs::write(path, csv(&answers))
+            .with_context(|| format!("cannot write {}", path.display()))?;
     }
     let failed: Vec<String> = answers.iter().filter_map(fault).collect();
     if !failed.is_empty() {
@@ -162,7 +168,8 @@ fn rows(text: &str) -> anyhow::Result<Vec<Row>> {
 
 fn row(line: &str) -> anyhow::Result<Row> {
     let fields: Vec<&str> = line.splitn(11, ',').collect();
-    let &[paper, table, workload, copies, program, measure, policy, native, managed, named, cause] = fields.as_slice()
+    let &[paper, table, workload, copies, program, measure, policy, native, managed, named, cause] =
+        fields.as_slice()
     else {
         bail!("{} fields; there are 11", fields.len());
     };
@@ -185,7 +192,9 @@ fn row(line: &str) -> anyhow::Result<Row> {
             Some(&"yes") => true,
             Some(&"no") => false,
             _ => {
-                bail!("named {named:?}; it is `yes` or `no`, and `gain` behind it where the gain must be {LEAST_GAIN}")
+                bail!(
+                    "named {named:?}; it is `yes` or `no`, and `gain` behind it where the gain must be {LEAST_GAIN}"
+                )
             }
         },
         least: (named_parts.get(1) == Some(&"gain")).then_some(LEAST_GAIN),
@@ -204,30 +213,43 @@ fn simulate(program: &Path, folder: &Path, row: &Row) -> anyhow::Result<Report> 
     if !output.status.success() {
         bail!("{} failed: {}", shown(&command), String::from_utf8_lossy(&output.stderr).trim());
     }
-    serde_json::from_slice(&output.stdout).with_context(|| format!("cannot read what {} printed", shown(&command)))
+    serde_json::from_slice(&output.stdout)
+        .with_context(|| format!("cannot read what {} printed", shown(&command)))
 }
 
 fn answer<'a>(row: &'a Row, report: &Report) -> anyhow::Result<Answer<'a>> {
     let run = |name: &str| {
-        report.runs.iter().find(|run| run.policy == name).with_context(|| format!("no run of policy {name}"))
+        report
+            .runs
+            .iter()
+            .find(|run| run.policy == name)
+            .with_context(|| format!("no run of policy {name}"))
     };
     let measure = |measures: &Measures, programs: &[Program]| {
         if row.is_makespan {
             return Ok(measures.makespan_s);
         }
         let found = programs.iter().find(|program| program.program == row.program);
-        let found = found.with_context(|| format!("{} has no program {:?}", row.workload, row.program))?;
+        let found =
+            found.with_context(|| format!("{} has no program {:?}", row.workload, row.program))?;
         anyhow::Ok(found.execution)
     };
     let (native, managed) = (run("none")?, run(&row.policy)?);
-    let times = [measure(&native.measures, &native.programs)?, measure(&managed.measures, &managed.programs)?];
+    let times = [
+        measure(&native.measures, &native.programs)?,
+        measure(&managed.measures, &managed.programs)?,
+    ];
     let ratio = times[0] / times[1];
     let (mut range, mut strongest, mut most) = ((ratio, ratio), "none".to_owned(), 0.01);
     let mut changes = Vec::new();
     for (off, on) in native.sensitivity.iter().zip(&managed.sensitivity) {
         let varied = measure(&off.measures, &off.programs)? / measure(&on.measures, &on.programs)?;
         range = (range.0.min(varied), range.1.max(varied));
-        changes.push(Changed { parameter: off.parameter.clone(), factor: off.factor, ratio: varied });
+        changes.push(Changed {
+            parameter: off.parameter.clone(),
+            factor: off.factor,
+            ratio: varied,
+        });
         if (varied / ratio).ln().abs() > most {
             most = (varied / ratio).ln().abs();
             strongest = format!("{} x {}", off.parameter, off.factor);
@@ -264,9 +286,12 @@ impl Answer<'_> {
 fn fault(answer: &Answer<'_>) -> Option<String> {
     let row = answer.row;
     let which = format!("{} {} x{} {}", row.table, row.program, row.copies, row.policy);
-    let (published, simulated) = (Answer::winner(answer.published()), Answer::winner(answer.simulated()));
+    let (published, simulated) =
+        (Answer::winner(answer.published()), Answer::winner(answer.simulated()));
     if row.named && published != simulated {
-        return Some(format!("{which}: the paper names why {published} wins; the model says {simulated}"));
+        return Some(format!(
+            "{which}: the paper names why {published} wins; the model says {simulated}"
+        ));
     }
     let least = row.least.filter(|least| answer.simulated() < *least)?;
     Some(format!("{which}: a gain of {:.2}; it must be {least}", answer.simulated()))
@@ -291,8 +316,11 @@ fn table(answers: &[Answer<'_>]) -> String {
     for answer in answers {
         let row = answer.row;
         let mark = if answer.is_apart() { " *" } else { "" };
-        let winner =
-            if Answer::winner(answer.published()) == Answer::winner(answer.simulated()) { "" } else { " other winner" };
+        let winner = if Answer::winner(answer.published()) == Answer::winner(answer.simulated()) {
+            ""
+        } else {
+            " other winner"
+        };
         let _infallible = writeln!(
             text,
             "{:<11} {:<14} {:>6} {:<8} {:>9.2} {:>9.2} {:>6.2} | {:>9.2} {:>9.2} {:>6.2} {:>6.2}-{:<6.2} {:<18}{mark}{winner}",
@@ -335,16 +363,23 @@ fn table(answers: &[Answer<'_>]) -> String {
         .filter(|answer| Answer::winner(answer.published()) == Answer::winner(answer.simulated()))
         .count();
     let all = answers.len();
-    let _infallible = writeln!(text, "\n{near} of {all} ratios within {APART} times; {same} of {all} winners the same");
+    let _infallible = writeln!(
+        text,
+        "\n{near} of {all} ratios within {APART} times; {same} of {all} winners the same"
+    );
     text
 }
 
-/// What each parameter of the native model, 25 % less and more, makes of each ratio, in per cent of it.
+/// What each parameter of the native model, 25 % less and more, makes of each ratio, in per cent of
+/// it.
 fn changes(answers: &[Answer<'_>]) -> String {
     let mut text =
         "what 25 % less and 25 % more of each parameter of the native model change of the ratio, in %\n".to_owned();
-    let _infallible =
-        write!(text, "{:<11} {:<14} {:>6} {:<8} {:>6} |", "table", "program", "copies", "policy", "ratio");
+    let _infallible = write!(
+        text,
+        "{:<11} {:<14} {:>6} {:<8} {:>6} |",
+        "table", "program", "copies", "policy", "ratio"
+    );
     for change in answers.first().map_or(&[][..], |answer| &answer.changes) {
         let head = format!("{} x{}", change.parameter, change.factor);
         let _infallible = write!(text, " {head:>17}");
@@ -362,7 +397,8 @@ fn changes(answers: &[Answer<'_>]) -> String {
             answer.simulated()
         );
         for change in &answer.changes {
-            let _infallible = write!(text, " {:>+17.1}", 100.0 * (change.ratio / answer.simulated() - 1.0));
+            let _infallible =
+                write!(text, " {:>+17.1}", 100.0 * (change.ratio / answer.simulated() - 1.0));
         }
         text.push('\n');
     }
@@ -370,7 +406,9 @@ fn changes(answers: &[Answer<'_>]) -> String {
 }
 
 fn csv(answers: &[Answer<'_>]) -> String {
-    let mut text = "table,workload,copies,program,policy,published_ratio,simulated_ratio,least,most,most_by".to_owned();
+    let mut text =
+        "table,workload,copies,program,policy,published_ratio,simulated_ratio,least,most,most_by"
+            .to_owned();
     for change in answers.first().map_or(&[][..], |answer| &answer.changes) {
         let _infallible = write!(text, ",{}_x{}", change.parameter, change.factor);
     }
@@ -400,13 +438,24 @@ fn csv(answers: &[Answer<'_>]) -> String {
 mod tests {
     use super::*;
 
-    const LINE: &str = "P2,Table 3,p2-table3,1,workload,makespan,pdpa,606,132,yes gain,waiting, and more";
+    const LINE: &str =
+        "P2,Table 3,p2-table3,1,workload,makespan,pdpa,606,132,yes gain,waiting, and more";
 
     fn answer_of(row: &Row, native: f64) -> Answer<'_> {
-        let changed =
-            |factor: f64| Changed { parameter: "slice".to_owned(), factor, ratio: native * (1.0 + factor) / 2.0 };
+        let changed = |factor: f64| Changed {
+            parameter: "slice".to_owned(),
+            factor,
+            ratio: native * (1.0 + factor) / 2.0,
+        };
         let changes = vec![changed(0.75), changed(1.25)];
-        Answer { row, native, managed: 1.0, range: (native, native), strongest: String::new(), changes }
+        Answer {
+            row,
+            native,
+            managed: 1.0,
+            range: (native, native),
+            strongest: String::new(),
+            changes,
+        }
     }
 
     #[test]
@@ -414,7 +463,12 @@ mod tests {
         let good = row(LINE).expect("it is a row");
         assert!(good.is_makespan && good.named && good.least == Some(LEAST_GAIN));
         assert_eq!(good.cause, "waiting, and more");
-        for (from, to) in [("makespan", "total"), ("606", "x"), ("yes gain", "perhaps"), (",waiting, and more", "")] {
+        for (from, to) in [
+            ("makespan", "total"),
+            ("606", "x"),
+            ("yes gain", "perhaps"),
+            (",waiting, and more", ""),
+        ] {
             assert!(row(&LINE.replace(from, to)).is_err(), "{to}");
         }
     }
@@ -427,7 +481,8 @@ mod tests {
         // 4.0 x 0.875 and 4.0 x 1.125.
         assert!(table.contains("-12.5") && table.contains("+12.5"), "{table}");
         assert!(
-            values.contains("most_by,slice_x0.75,slice_x1.25\n") && values.ends_with(",3.5000,4.5000\n"),
+            values.contains("most_by,slice_x0.75,slice_x1.25\n")
+                && values.ends_with(",3.5000,4.5000\n"),
             "{values}"
         );
     }
@@ -437,7 +492,9 @@ mod tests {
         let row = row(LINE).expect("it is a row");
         assert_eq!(fault(&answer_of(&row, 3.5)), None);
         assert!(fault(&answer_of(&row, 2.0)).is_some_and(|text| text.contains("must be 3")));
-        assert!(fault(&answer_of(&row, 0.5)).is_some_and(|text| text.contains("model says native")));
+        assert!(
+            fault(&answer_of(&row, 0.5)).is_some_and(|text| text.contains("model says native"))
+        );
         assert!(!answer_of(&row, 3.5).is_apart() && answer_of(&row, 2.0).is_apart());
     }
 }

@@ -1,8 +1,10 @@
-//! The tests of the engine under ThreadSanitizer and AddressSanitizer, each seen to report a planted fault first.
+//! The tests of the engine under ThreadSanitizer and AddressSanitizer, each seen to report a
+//! planted fault first.
 //!
-//! Both come with the ordinary toolchain; rustc wants `RUSTC_BOOTSTRAP=1` for their switch, which is why this is a lane
-//! and no build of anything that is used. ThreadSanitizer needs the standard library instrumented, too, for which rustup
-//! has the component `rust-src`; without it every synchronisation inside `std` looks like a race.
+//! Both come with the ordinary toolchain; rustc wants `RUSTC_BOOTSTRAP=1` for their switch, which
+//! is why this is a lane and no build of anything that is used. ThreadSanitizer needs the standard
+//! library instrumented, too, for which rustup has the component `rust-src`; without it every
+//! synchronisation inside `std` looks like a race.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,8 +16,8 @@ use crate::artifact::{self, Artifact};
 use crate::setup::{Workspace, clean_environment, must_succeed, shown};
 use crate::skips;
 
-/// The only target that the project's sanitizers are used on; a name in the command keeps build scripts and procedural
-/// macros free of them.
+/// The only target that the project's sanitizers are used on; a name in the command keeps build
+/// scripts and procedural macros free of them.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 /// A test program that takes more seconds hangs.
 const LONGEST: &str = "600";
@@ -26,11 +28,13 @@ const STRESS: u64 = 30;
 /// And where the lane is one of many.
 const SHORT_STRESS: u64 = 8;
 /// The crates whose code many threads run.
-const PACKAGES: [&str; 4] = ["nanothreads", "nanothreads-engine", "nanothreads-arena", "nanothreads-platform"];
+const PACKAGES: [&str; 4] =
+    ["nanothreads", "nanothreads-engine", "nanothreads-arena", "nanothreads-platform"];
 /// The test program whose tests are the planted faults.
 const PLANTED: &str = "planted_faults";
 
-/// Test programs, and modules of test programs, that cannot say anything under a sanitizer, or under one of them, and why.
+/// Test programs, and modules of test programs, that cannot say anything under a sanitizer, or
+/// under one of them, and why.
 const NOT_RUN: [(&str, Option<&str>, Option<Sanitizer>, &str); 5] = [
     (
         "first_thread",
@@ -38,7 +42,12 @@ const NOT_RUN: [(&str, Option<&str>, Option<Sanitizer>, &str); 5] = [
         None,
         "it reads the instructions of a program that is not instrumented, and knows its allocator only",
     ),
-    ("tasks", Some("overflow"), None, "it tests the report of a fault, and the sanitizer reports it first"),
+    (
+        "tasks",
+        Some("overflow"),
+        None,
+        "it tests the report of a fault, and the sanitizer reports it first",
+    ),
     ("tasks", Some("idle"), None, "it measures processor time, which the sanitizer multiplies"),
     ("waits", Some("beside"), None, "it measures processor time, which the sanitizer multiplies"),
     (
@@ -110,7 +119,9 @@ impl Sanitizer {
             // A program goes on after a report: one run shows all.
             Sanitizer::Thread => [("TSAN_OPTIONS", "halt_on_error=0:exitcode=66:history_size=4")],
             // What stays allocated at the end is no fault: virtual processors are never freed.
-            Sanitizer::Address => [("ASAN_OPTIONS", "detect_leaks=0:detect_stack_use_after_return=0")],
+            Sanitizer::Address => {
+                [("ASAN_OPTIONS", "detect_leaks=0:detect_stack_use_after_return=0")]
+            }
         }
     }
 }
@@ -122,13 +133,17 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<u6
         return Ok(0);
     }
     let mut count = 0;
-    let asked = |sanitizer: &Sanitizer| options.sanitizers.is_empty() || options.sanitizers.contains(sanitizer);
+    let asked = |sanitizer: &Sanitizer| {
+        options.sanitizers.is_empty() || options.sanitizers.contains(sanitizer)
+    };
     for sanitizer in [Sanitizer::Thread, Sanitizer::Address].into_iter().filter(asked) {
         println!("\n=== {} sanitizer", sanitizer.name());
         if sanitizer == Sanitizer::Thread
             && let Err(fault) = have_sources()
         {
-            skips::note(format_args!("san thread: the standard library cannot be instrumented: {fault:#}"));
+            skips::note(format_args!(
+                "san thread: the standard library cannot be instrumented: {fault:#}"
+            ));
             continue;
         }
         let clean = check(workspace, options, sanitizer);
@@ -139,7 +154,8 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<u6
 
 /// Makes sure that the sources of the standard library are there.
 fn have_sources() -> anyhow::Result<()> {
-    let output = Command::new("rustc").args(["--print", "sysroot"]).output().context("cannot ask rustc")?;
+    let output =
+        Command::new("rustc").args(["--print", "sysroot"]).output().context("cannot ask rustc")?;
     let root = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
     let manifest = root.join("lib/rustlib/src/rust/library/std/Cargo.toml");
     if !manifest.is_file() {
@@ -174,11 +190,16 @@ fn build(workspace: &Workspace, sanitizer: Sanitizer) -> anyhow::Result<Vec<Arti
 
 fn check(workspace: &Workspace, options: &Options, sanitizer: Sanitizer) -> anyhow::Result<u64> {
     let programs = build(workspace, sanitizer)?;
-    let planted =
-        programs.iter().find(|program| program.name == PLANTED).context("the planted faults were not built")?;
-    let run = |program: &Artifact, arguments: &[&str]| run_program(workspace, sanitizer, options, program, arguments);
+    let planted = programs
+        .iter()
+        .find(|program| program.name == PLANTED)
+        .context("the planted faults were not built")?;
+    let run = |program: &Artifact, arguments: &[&str]| {
+        run_program(workspace, sanitizer, options, program, arguments)
+    };
     let listing = run(planted, &["--list", "--ignored", "--format", "terse"])?;
-    let faults: Vec<&str> = listing.text.lines().filter_map(|line| line.strip_suffix(": test")).collect();
+    let faults: Vec<&str> =
+        listing.text.lines().filter_map(|line| line.strip_suffix(": test")).collect();
     if faults.is_empty() {
         bail!("{PLANTED} has no test: nothing shows that the sanitizer works");
     }
@@ -189,8 +210,9 @@ fn check(workspace: &Workspace, options: &Options, sanitizer: Sanitizer) -> anyh
         }
         println!("planted: {fault}: reported, as it should be");
     }
-    let wanted =
-        |program: &&Artifact| program.name != PLANTED && options.test.as_ref().is_none_or(|name| *name == program.name);
+    let wanted = |program: &&Artifact| {
+        program.name != PLANTED && options.test.as_ref().is_none_or(|name| *name == program.name)
+    };
     let mut bad = Vec::new();
     let (mut ran, mut late) = (0, false);
     for program in programs.iter().filter(wanted) {
@@ -216,14 +238,23 @@ fn check(workspace: &Workspace, options: &Options, sanitizer: Sanitizer) -> anyh
         }
         let start = Instant::now();
         if options.deadline.is_some_and(|deadline| start > deadline) {
-            skips::note(format_args!("san {}: {}: no time is left for it", sanitizer.name(), program.name));
+            skips::note(format_args!(
+                "san {}: {}: no time is left for it",
+                sanitizer.name(),
+                program.name
+            ));
             late = true;
             continue;
         }
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         let outcome = run(program, &arguments)?;
         let verdict = if outcome.success && outcome.reports == 0 { "clean" } else { "FAILED" };
-        println!("{:<24}{:>6.1} s  {verdict}, {} tests", program.name, start.elapsed().as_secs_f64(), outcome.passed);
+        println!(
+            "{:<24}{:>6.1} s  {verdict}, {} tests",
+            program.name,
+            start.elapsed().as_secs_f64(),
+            outcome.passed
+        );
         ran += outcome.passed;
         if verdict != "clean" {
             println!("{}", outcome.text);
@@ -231,7 +262,9 @@ fn check(workspace: &Workspace, options: &Options, sanitizer: Sanitizer) -> anyh
         }
     }
     match (bad.is_empty(), ran) {
-        (false, _) => bail!("the {} sanitizer found something in: {}", sanitizer.name(), bad.join(", ")),
+        (false, _) => {
+            bail!("the {} sanitizer found something in: {}", sanitizer.name(), bad.join(", "))
+        }
         (true, 0) if !late => bail!(
             "no test ran{}",
             options.test.as_ref().map_or(String::new(), |name| format!(": is there a `{name}`?"))
@@ -272,11 +305,13 @@ fn run_program(
         command.env("NANOS_STACK", "1048576");
     }
     let output = command.output().with_context(|| format!("cannot start {}", shown(&command)))?;
-    let mut text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    let mut text = String::from_utf8_lossy(&output.stdout).into_owned()
+        + &String::from_utf8_lossy(&output.stderr);
     if output.status.code() == Some(124) {
         text += &format!("\nended after {longest} s: it hangs");
     }
-    let results = text.lines().filter_map(|line| line.strip_prefix("test result: ok. ")?.split_once(' '));
+    let results =
+        text.lines().filter_map(|line| line.strip_prefix("test result: ok. ")?.split_once(' '));
     let passed = results.filter_map(|(number, _)| number.parse::<u64>().ok()).sum();
     let reports = text.matches(sanitizer.headline()).count();
     Ok(Ran { success: output.status.success(), reports, passed, text })
@@ -286,7 +321,8 @@ fn run_program(
 fn folder_of(workspace: &Workspace, name: &str) -> PathBuf {
     let crates = ["platform", "arena", "engine", "nanothreads"];
     let has_test = |folder: &Path| {
-        folder.join("tests").join(name).is_dir() || folder.join("tests").join(format!("{name}.rs")).is_file()
+        folder.join("tests").join(name).is_dir()
+            || folder.join("tests").join(format!("{name}.rs")).is_file()
     };
     let folders = crates.iter().map(|name| workspace.root.join("crates").join(name));
     folders.into_iter().find(|folder| has_test(folder)).unwrap_or_else(|| workspace.root.clone())

@@ -1,4 +1,5 @@
-//! What a task needs before it starts: where the workspace is, a C compiler with OpenMP, commands that must succeed.
+//! What a task needs before it starts: where the workspace is, a C compiler with OpenMP, commands
+//! that must succeed.
 
 use std::ffi::OsStr;
 use std::io::Write;
@@ -13,7 +14,8 @@ use crate::skips;
 /// The one command that a person without the rights of root is shown.
 const INSTALL: &str = "sudo apt-get install -y gcc libc6-dev";
 
-/// Variables with these beginnings change what an OpenMP program or the manager does; a run starts without them.
+/// Variables with these beginnings change what an OpenMP program or the manager does; a run starts
+/// without them.
 const STEERING: [&str; 4] = ["OMP_", "GOMP_", "KMP_", "NANOS_"];
 
 /// The workspace that this task belongs to, as cargo describes it.
@@ -43,8 +45,10 @@ impl Workspace {
         if !output.status.success() {
             bail!("`cargo metadata` failed: {}", String::from_utf8_lossy(&output.stderr).trim());
         }
-        let metadata = String::from_utf8(output.stdout).context("`cargo metadata` did not print UTF-8")?;
-        let places: Places = serde_json::from_str(&metadata).context("cannot read the output of `cargo metadata`")?;
+        let metadata =
+            String::from_utf8(output.stdout).context("`cargo metadata` did not print UTF-8")?;
+        let places: Places = serde_json::from_str(&metadata)
+            .context("cannot read the output of `cargo metadata`")?;
         Ok(Workspace { root: places.workspace_root, target: places.target_directory, metadata })
     }
 
@@ -75,7 +79,8 @@ pub(crate) fn shown(command: &Command) -> String {
     format!("`{}`", words.collect::<Vec<_>>().join(" "))
 }
 
-/// Takes away what would steer an OpenMP program from outside, and the library folders that cargo adds for its own.
+/// Takes away what would steer an OpenMP program from outside, and the library folders that cargo
+/// adds for its own.
 pub(crate) fn clean_environment(command: &mut Command, target: &Path) {
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();
@@ -87,7 +92,10 @@ pub(crate) fn clean_environment(command: &mut Command, target: &Path) {
         return;
     };
     let kept: Vec<PathBuf> = std::env::split_paths(&folders)
-        .filter(|folder| !folder.starts_with(target) && !folder.components().any(|part| part.as_os_str() == "rustlib"))
+        .filter(|folder| {
+            !folder.starts_with(target)
+                && !folder.components().any(|part| part.as_os_str() == "rustlib")
+        })
         .filter(|folder| !folder.as_os_str().is_empty())
         .collect();
     match std::env::join_paths(&kept) {
@@ -133,12 +141,16 @@ impl Language {
 impl Compiler {
     /// Finds gcc; when it is missing, installs its package where that is allowed, else says how to.
     pub(crate) fn find_or_install() -> anyhow::Result<Compiler> {
-        let compiler = Compiler { program: std::env::var_os("CC").map_or_else(|| "gcc".into(), PathBuf::from) };
+        let compiler = Compiler {
+            program: std::env::var_os("CC").map_or_else(|| "gcc".into(), PathBuf::from),
+        };
         let Err(fault) = compiler.probe() else {
             return Ok(compiler);
         };
         if std::env::var_os("CC").is_some() {
-            return Err(fault.context("the compiler that CC names cannot build an OpenMP program; unset CC to use gcc"));
+            return Err(fault.context(
+                "the compiler that CC names cannot build an OpenMP program; unset CC to use gcc",
+            ));
         }
         if find_program("apt-get").is_none() {
             bail!(
@@ -146,11 +158,14 @@ impl Compiler {
             );
         }
         if !is_root() {
-            bail!("gcc with OpenMP is needed ({fault:#}). Run this once, then the task again:\n  {INSTALL}");
+            bail!(
+                "gcc with OpenMP is needed ({fault:#}). Run this once, then the task again:\n  {INSTALL}"
+            );
         }
         println!("gcc is missing ({fault:#}): installing its package");
-        install(&["gcc", "libc6-dev"])
-            .with_context(|| format!("cannot install gcc; run this by hand and look at what it says:\n  {INSTALL}"))?;
+        install(&["gcc", "libc6-dev"]).with_context(|| {
+            format!("cannot install gcc; run this by hand and look at what it says:\n  {INSTALL}")
+        })?;
         compiler.probe().context("gcc is installed but cannot build an OpenMP program")?;
         Ok(compiler)
     }
@@ -166,13 +181,21 @@ impl Compiler {
     }
 
     /// Compiles and links one file with optimisation and OpenMP.
-    pub(crate) fn build(&self, language: Language, source: &Path, program: &Path) -> anyhow::Result<()> {
+    pub(crate) fn build(
+        &self,
+        language: Language,
+        source: &Path,
+        program: &Path,
+    ) -> anyhow::Result<()> {
         let mut command = match language {
             Language::C => self.command(),
             Language::Cpp | Language::Fortran => {
-                self.has(language).with_context(|| format!("cannot compile {}", source.display()))?;
+                self.has(language)
+                    .with_context(|| format!("cannot compile {}", source.display()))?;
                 let mut command = Command::new(language.compiler());
-                command.args(["-O2", "-ffp-contract=off", "-fopenmp", "-Wall"]).stdin(Stdio::null());
+                command
+                    .args(["-O2", "-ffp-contract=off", "-fopenmp", "-Wall"])
+                    .stdin(Stdio::null());
                 if let (Language::Fortran, Some(folder)) = (language, program.parent()) {
                     // Where its modules go.
                     command.arg("-J").arg(folder);
@@ -196,13 +219,15 @@ impl Compiler {
 
     fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
-        // The same results for any number of threads and on any processor: no fused multiply-add behind our back.
+        // The same results for any number of threads and on any processor: no fused multiply-add
+        // behind our back.
         command.args(["-std=gnu11", "-O2", "-ffp-contract=off", "-fopenmp", "-Wall", "-Wextra"]);
         command.stdin(Stdio::null());
         command
     }
 
-    /// Builds a program that needs the headers, the OpenMP runtime and the linker, so that each one's lack shows.
+    /// Builds a program that needs the headers, the OpenMP runtime and the linker, so that each
+    /// one's lack shows.
     fn probe(&self) -> anyhow::Result<()> {
         let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
         let mut child = self
@@ -218,14 +243,19 @@ impl Compiler {
         let output = child.wait_with_output().context("cannot wait for the compiler")?;
         if !output.status.success() {
             let text = String::from_utf8_lossy(&output.stderr);
-            bail!("{} {}: {}", self.program.display(), output.status, text.lines().next().unwrap_or("no message"));
+            bail!(
+                "{} {}: {}",
+                self.program.display(),
+                output.status,
+                text.lines().next().unwrap_or("no message")
+            );
         }
         written.context("the compiler did not read its input")
     }
 }
 
-/// Finds the program that a package of Debian is named after; when it is missing, installs it where that is allowed, else says how
-/// to.
+/// Finds the program that a package of Debian is named after; when it is missing, installs it where
+/// that is allowed, else says how to.
 fn find_or_install(name: &str) -> anyhow::Result<()> {
     if find_program(name).is_some() {
         return Ok(());
@@ -238,8 +268,9 @@ fn find_or_install(name: &str) -> anyhow::Result<()> {
         bail!("{name} is not here. Run this once, then the task again:\n  {remedy}");
     }
     println!("{name} is missing: installing its package");
-    install(&[name])
-        .with_context(|| format!("cannot install {name}; run this by hand and look at what it says:\n  {remedy}"))
+    install(&[name]).with_context(|| {
+        format!("cannot install {name}; run this by hand and look at what it says:\n  {remedy}")
+    })
 }
 
 /// Installs packages of Debian. For root.
@@ -247,7 +278,10 @@ pub(crate) fn install(packages: &[&str]) -> anyhow::Result<()> {
     let packages = [&["install", "-y", "--no-install-recommends"], packages].concat();
     let apt = |arguments: &[&str]| {
         must_succeed(
-            Command::new("apt-get").args(arguments).env("DEBIAN_FRONTEND", "noninteractive").stdin(Stdio::null()),
+            Command::new("apt-get")
+                .args(arguments)
+                .env("DEBIAN_FRONTEND", "noninteractive")
+                .stdin(Stdio::null()),
         )
     };
     // A fresh image has no package lists: the first try may fail for that alone.

@@ -1,6 +1,7 @@
-//! The drop-in OpenMP library: `target/shim/libgomp.so.1`, and `libnanos_omp.a` for static linking with the pkg-config
-//! file that says how. Two forms of the same code: the one that is shipped is linked as a whole, which takes a processor half a
-//! minute; the one that tests load on the way is not.
+//! The drop-in OpenMP library: `target/shim/libgomp.so.1`, and `libnanos_omp.a` for static linking
+//! with the pkg-config file that says how. Two forms of the same code: the one that is shipped is
+//! linked as a whole, which takes a processor half a minute; the one that tests load on the way is
+//! not.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -9,7 +10,8 @@ use anyhow::Context;
 
 use crate::setup::{Workspace, must_succeed};
 
-/// The variable that tells tests in which folder the library stands; without it they take the shipped one.
+/// The variable that tells tests in which folder the library stands; without it they take the
+/// shipped one.
 pub(crate) const FOLDER: &str = "NANOS_TEST_SHIM";
 
 /// What is built.
@@ -22,7 +24,8 @@ pub(crate) enum Form {
 }
 
 impl Form {
-    /// The profile of the root manifest: not named as the folder, since cargo builds into one of its name.
+    /// The profile of the root manifest: not named as the folder, since cargo builds into one of
+    /// its name.
     fn profile(self) -> &'static str {
         match self {
             Form::Shipped => "drop-in",
@@ -39,8 +42,9 @@ impl Form {
     }
 }
 
-/// What a program's build needs to link the static library, found beside this file wherever the folder is put.
-/// `-fopenmp` also links the compiler's own library; it comes last and finds nothing left to give.
+/// What a program's build needs to link the static library, found beside this file wherever the
+/// folder is put. `-fopenmp` also links the compiler's own library; it comes last and finds nothing
+/// left to give.
 const PKG_CONFIG: &str = concat!(
     "prefix=${pcfiledir}\n\n",
     "Name: nanos_omp\n",
@@ -54,16 +58,24 @@ const PKG_CONFIG: &str = concat!(
 
 /// Builds the files and returns their folder.
 pub(crate) fn run(workspace: &Workspace, form: Form) -> anyhow::Result<PathBuf> {
-    must_succeed(&mut workspace.cargo(["build", "--profile", form.profile(), "--package", "omp-shim"]))?;
+    must_succeed(&mut workspace.cargo([
+        "build",
+        "--profile",
+        form.profile(),
+        "--package",
+        "omp-shim",
+    ]))?;
     let archive = workspace.target.join(form.profile()).join("libnanos_omp.a");
     let abi = workspace.root.join("crates/omp-shim/abi");
     let folder = workspace.target.join(form.folder());
-    std::fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    std::fs::create_dir_all(&folder)
+        .with_context(|| format!("cannot create {}", folder.display()))?;
     let private = tempfile::tempdir().context("cannot make a temporary folder")?;
     shared(&archive, &abi, private.path(), &folder.join("libgomp.so.1"))?;
     fixed(&archive, private.path(), &folder.join("libnanos_omp.a"))?;
     let description = folder.join("nanos_omp.pc");
-    std::fs::write(&description, PKG_CONFIG).with_context(|| format!("cannot write {}", description.display()))?;
+    std::fs::write(&description, PKG_CONFIG)
+        .with_context(|| format!("cannot write {}", description.display()))?;
     Ok(folder)
 }
 
@@ -71,12 +83,14 @@ pub(crate) fn run(workspace: &Workspace, form: Form) -> anyhow::Result<PathBuf> 
 /// functions, and the calls that start programs and threads.
 fn shared(archive: &Path, abi: &Path, private: &Path, library: &Path) -> anyhow::Result<()> {
     let (locks, front) = (abi.join("versioned_locks.s"), abi.join("front.s"));
-    let renames = renames(&locks, &["versioned"], "nanos_new_")? + &renames(&front, &["exec", "spawn"], "nanos_own_")?;
+    let renames = renames(&locks, &["versioned"], "nanos_new_")?
+        + &renames(&front, &["exec", "spawn"], "nanos_own_")?;
     let (list, renamed) = (private.join("renames"), private.join("renamed.a"));
     std::fs::write(&list, renames).with_context(|| format!("cannot write {}", list.display()))?;
     must_succeed(tool("objcopy").arg("--redefine-syms").arg(&list).arg(archive).arg(&renamed))?;
 
-    // Linked beside its place and moved there: a program that starts meanwhile sees the old file or the new one.
+    // Linked beside its place and moved there: a program that starts meanwhile sees the old file or
+    // the new one.
     let fresh = library.with_extension("new");
     let mut link = tool("gcc");
     link.args([
@@ -87,29 +101,43 @@ fn shared(archive: &Path, abi: &Path, private: &Path, library: &Path) -> anyhow:
         "-Wl,-z,nodelete,-z,relro,-z,now",
     ]);
     link.arg(format!("-Wl,--version-script={}", abi.join("libgomp.map").display()));
-    link.arg(&locks).arg(&front).arg("-Wl,--whole-archive").arg(&renamed).arg("-Wl,--no-whole-archive");
+    link.arg(&locks)
+        .arg(&front)
+        .arg("-Wl,--whole-archive")
+        .arg(&renamed)
+        .arg("-Wl,--no-whole-archive");
     link.args(["-lpthread", "-ldl", "-lm", "-lgcc_s", "-o"]).arg(&fresh);
     must_succeed(&mut link)?;
-    std::fs::rename(&fresh, library).with_context(|| format!("cannot put {} in its place", library.display()))
+    std::fs::rename(&fresh, library)
+        .with_context(|| format!("cannot put {} in its place", library.display()))
 }
 
-/// What objcopy is to rename: the first argument of each use of these macros in an assembler file, with a prefix.
+/// What objcopy is to rename: the first argument of each use of these macros in an assembler file,
+/// with a prefix.
 fn renames(file: &Path, macros: &[&str], prefix: &str) -> anyhow::Result<String> {
-    let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+    let text =
+        std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
     let name = |line: &str| {
         let mut words = line.split([' ', '\t', ',']).filter(|word| !word.is_empty());
-        words.next().filter(|word| macros.contains(word)).and_then(|_| words.next().map(str::to_owned))
+        words
+            .next()
+            .filter(|word| macros.contains(word))
+            .and_then(|_| words.next().map(str::to_owned))
     };
     Ok(text.lines().filter_map(name).map(|name| format!("{name} {prefix}{name}\n")).collect())
 }
 
-/// Makes one object of the archive that shows OpenMP names only, so that it links beside other Rust libraries.
+/// Makes one object of the archive that shows OpenMP names only, so that it links beside other Rust
+/// libraries.
 fn fixed(archive: &Path, private: &Path, library: &Path) -> anyhow::Result<()> {
     let object = private.join("nanos_omp.o");
-    // Without section groups: another Rust library's groups of the same names would be dropped in favour of ours, whose
-    // symbols are hidden below.
+    // Without section groups: another Rust library's groups of the same names would be dropped in
+    // favour of ours, whose symbols are hidden below.
     let mut join = tool("ld");
-    join.args(["-r", "--force-group-allocation", "--whole-archive"]).arg(archive).arg("-o").arg(&object);
+    join.args(["-r", "--force-group-allocation", "--whole-archive"])
+        .arg(archive)
+        .arg("-o")
+        .arg(&object);
     must_succeed(&mut join)?;
     let mut hide = tool("objcopy");
     hide.args([

@@ -1,11 +1,13 @@
-//! What was left out: tests and lanes that lack something write a line to a file that a variable names.
+//! What was left out: tests and lanes that lack something write a line to a file that a variable
+//! names.
 //!
 //! # Protocol
 //! 1. `cargo xtask test` makes the file and names it in [`VARIABLE`] to all that it starts.
-//! 2. Whoever leaves something out appends one line, `skipped: REASON [file:line]`, and prints it, too. Where others
-//!    had the processors and the same test says more on a quiet machine, it is `skipped (busy): REASON [file:line]`.
-//! 3. The lines are read after each lane. A test that was skipped ends like one that passed, so that they are the only
-//!    sign of it.
+//! 2. Whoever leaves something out appends one line, `skipped: REASON [file:line]`, and prints it,
+//!    too. Where others had the processors and the same test says more on a quiet machine, it is
+//!    `skipped (busy): REASON [file:line]`.
+//! 3. The lines are read after each lane. A test that was skipped ends like one that passed, so
+//!    that they are the only sign of it.
 
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
@@ -73,7 +75,8 @@ impl Skips {
     /// Starts with an empty file in `folder`, for this process and what it starts.
     pub(crate) fn begin(folder: &Path) -> anyhow::Result<Skips> {
         let file = folder.join(format!("skips-{}.txt", std::process::id()));
-        fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
+        fs::create_dir_all(folder)
+            .with_context(|| format!("cannot create {}", folder.display()))?;
         fs::write(&file, "").with_context(|| format!("cannot write {}", file.display()))?;
         let file = FILE.get_or_init(|| file).clone();
         Ok(Skips { file, read: 0, all: BTreeMap::new() })
@@ -81,7 +84,8 @@ impl Skips {
 
     /// Reads what came since the last call and books it to `lane`; returns how much.
     pub(crate) fn take(&mut self, lane: &'static str) -> anyhow::Result<u64> {
-        let bytes = fs::read(&self.file).with_context(|| format!("cannot read {}", self.file.display()))?;
+        let bytes =
+            fs::read(&self.file).with_context(|| format!("cannot read {}", self.file.display()))?;
         let fresh = String::from_utf8_lossy(&bytes[self.read.min(bytes.len())..]).into_owned();
         self.read = bytes.len();
         let mut count = 0;
@@ -94,12 +98,9 @@ impl Skips {
 
     /// How many were for a busy machine, and how many for what it lacks.
     pub(crate) fn totals(&self) -> (u64, u64) {
-        self.all.iter().fold(
-            (0, 0),
-            |(busy, lacking), ((_, skip), count)| {
-                if skip.busy { (busy + count, lacking) } else { (busy, lacking + count) }
-            },
-        )
+        self.all.iter().fold((0, 0), |(busy, lacking), ((_, skip), count)| {
+            if skip.busy { (busy + count, lacking) } else { (busy, lacking + count) }
+        })
     }
 
     /// The list for the end of a run, a line for each reason.
@@ -133,7 +134,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut skips = skips(folder.path());
         let write = |text: &str| {
-            let file = OpenOptions::new().create(true).append(true).open(folder.path().join("skips"));
+            let file =
+                OpenOptions::new().create(true).append(true).open(folder.path().join("skips"));
             file.unwrap().write_all(text.as_bytes()).unwrap();
         };
         write("skipped: needs root [a.rs:1]\nskipped: needs root [a.rs:1]\nnonsense\n");

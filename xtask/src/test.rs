@@ -87,7 +87,8 @@ impl Stage<'_> {
 /// One kind of check.
 struct Lane {
     name: &'static str,
-    /// Seconds below which a lane of `--slow` is not begun, most of them for its build; `None`: a usual lane.
+    /// Seconds below which a lane of `--slow` is not begun, most of them for its build; `None`: a
+    /// usual lane.
     slow: Option<u64>,
     /// It counts tests, of which those that were skipped count as passed.
     tests: bool,
@@ -114,7 +115,14 @@ const LANES: &[Lane] = &[
     usual("words", |stage| words::check(stage.workspace).map(|()| Count::ONE)),
     usual("graph", |stage| graph::check(stage.workspace).map(|()| Count::ONE)),
     usual("lints", |stage| {
-        one(&mut stage.workspace.cargo(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))
+        one(&mut stage.workspace.cargo([
+            "clippy",
+            "--workspace",
+            "--all-targets",
+            "--",
+            "-D",
+            "warnings",
+        ]))
     }),
     usual("shim", |stage| match stage.compiler("shim") {
         Some(_) => shim::run(stage.workspace, Form::Tested).map(|_| Count::ONE),
@@ -126,9 +134,14 @@ const LANES: &[Lane] = &[
     })
     .of_tests(),
     usual("docs", |stage| {
-        one(stage.workspace.cargo(["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"))
+        one(stage
+            .workspace
+            .cargo(["doc", "--workspace", "--no-deps"])
+            .env("RUSTDOCFLAGS", "-D warnings"))
     }),
-    usual("examples", |stage| one(&mut stage.workspace.cargo(["run", "--quiet", "--example", "rayon_port"]))),
+    usual("examples", |stage| {
+        one(&mut stage.workspace.cargo(["run", "--quiet", "--example", "rayon_port"]))
+    }),
     usual("package", |stage| package::run(stage.workspace).map(Count::passed)),
     usual("models", |stage| models(stage.workspace)).of_tests(),
     usual("programs", |stage| match stage.compiler("programs") {
@@ -152,13 +165,19 @@ const LANES: &[Lane] = &[
     })
     .of_tests(),
     slow("san-thread", 200, |stage| {
-        san::run(stage.workspace, &san::Options::until(Sanitizer::Thread, stage.deadline)).map(Count::passed)
+        san::run(stage.workspace, &san::Options::until(Sanitizer::Thread, stage.deadline))
+            .map(Count::passed)
     })
     .of_tests(),
-    slow("smp", 200, |stage| vm::run(stage.workspace, &Guest::until(false, stage.deadline)).map(Count::passed)),
-    slow("count", 120, |stage| vm::run(stage.workspace, &Guest::until(true, stage.deadline)).map(Count::passed)),
+    slow("smp", 200, |stage| {
+        vm::run(stage.workspace, &Guest::until(false, stage.deadline)).map(Count::passed)
+    }),
+    slow("count", 120, |stage| {
+        vm::run(stage.workspace, &Guest::until(true, stage.deadline)).map(Count::passed)
+    }),
     slow("san-address", 150, |stage| {
-        san::run(stage.workspace, &san::Options::until(Sanitizer::Address, stage.deadline)).map(Count::passed)
+        san::run(stage.workspace, &san::Options::until(Sanitizer::Address, stage.deadline))
+            .map(Count::passed)
     })
     .of_tests(),
 ];
@@ -169,7 +188,8 @@ pub(crate) struct Options {
     /// Only these lanes, in their usual order.
     #[arg(value_name = "LANE", value_parser = clap::builder::PossibleValuesParser::new(LANES.iter().map(|lane| lane.name)))]
     lanes: Vec<String>,
-    /// Also the slower lanes: the shipped form of the drop-in library, the sanitizers, the virtual machine.
+    /// Also the slower lanes: the shipped form of the drop-in library, the sanitizers, the virtual
+    /// machine.
     #[arg(long)]
     slow: bool,
     /// With --slow: lanes and programs of it that have not begun after so many minutes are skipped.
@@ -188,23 +208,31 @@ fn minutes(text: &str) -> Result<f64, String> {
 /// Runs the lanes that were asked for, or all.
 pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()> {
     let begin = Instant::now();
-    // What a lane that was begun before still does afterwards: its last program, and taking its place down.
-    let deadline = begin + Duration::from_secs_f64(options.minutes * 60.0).saturating_sub(LAST_PROGRAM);
+    // What a lane that was begun before still does afterwards: its last program, and taking its
+    // place down.
+    let deadline =
+        begin + Duration::from_secs_f64(options.minutes * 60.0).saturating_sub(LAST_PROGRAM);
     let mut skips = Skips::begin(&workspace.target)?;
     let deadline = options.slow.then_some(deadline);
     let stage = Stage { workspace, compiler: Compiler::find_or_install(), deadline };
     let mut done: Vec<(&str, Count, Duration)> = Vec::new();
     let mut fault = None;
     let named = |lane: &Lane| options.lanes.iter().any(|name| name == lane.name);
-    let asked = |lane: &&Lane| named(lane) || options.lanes.is_empty() && (options.slow || lane.slow.is_none());
+    let asked = |lane: &&Lane| {
+        named(lane) || options.lanes.is_empty() && (options.slow || lane.slow.is_none())
+    };
     for lane in LANES.iter().filter(asked) {
         let (name, start) = (lane.name, Instant::now());
         println!("\n=== {name}");
-        let left = deadline.map_or(Duration::MAX, |deadline| deadline.saturating_duration_since(start));
+        let left =
+            deadline.map_or(Duration::MAX, |deadline| deadline.saturating_duration_since(start));
         let outcome = match lane.slow {
             Some(seconds) if left < Duration::from_secs(seconds) => {
                 let left = left.as_secs();
-                skips::note(format_args!("{name}: {left} s are left of {} min: too few for it", options.minutes));
+                skips::note(format_args!(
+                    "{name}: {left} s are left of {} min: too few for it",
+                    options.minutes
+                ));
                 Ok(Count::default())
             }
             _ => (lane.run)(&stage),
@@ -216,7 +244,9 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()
         };
         done.push((name, count.with_skips(skips.take(name)?, lane.tests), start.elapsed()));
         if let Some(error) = error {
-            fault = Some(error.context(format!("lane `{name}` failed; alone: `cargo xtask test {name}`")));
+            fault = Some(
+                error.context(format!("lane `{name}` failed; alone: `cargo xtask test {name}`")),
+            );
             break;
         }
     }
@@ -233,7 +263,9 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()
     match (fault, skips.totals()) {
         (Some(fault), _) => Err(fault),
         (None, (busy, lacking)) if options.strict && busy + lacking > 0 => {
-            bail!("--strict: {lacking} skipped for what this machine lacks, {busy} for others that had the processors")
+            bail!(
+                "--strict: {lacking} skipped for what this machine lacks, {busy} for others that had the processors"
+            )
         }
         (None, _) => Ok(()),
     }
@@ -246,7 +278,8 @@ fn one(command: &mut Command) -> anyhow::Result<Count> {
 /// Runs `cargo test`, shows what it prints and adds up what its test programs report.
 fn counted(command: &mut Command) -> anyhow::Result<Count> {
     let name = shown(command);
-    let mut child = command.stdout(Stdio::piped()).spawn().with_context(|| format!("cannot start {name}"))?;
+    let mut child =
+        command.stdout(Stdio::piped()).spawn().with_context(|| format!("cannot start {name}"))?;
     let output = child.stdout.take().context("no pipe from cargo")?;
     let mut count = Count::default();
     for line in BufReader::new(output).split(b'\n') {
@@ -299,9 +332,13 @@ struct Target {
 
 /// The test targets that are loom models, by package: those whose name begins with `loom_`.
 fn model_targets(metadata: &str) -> anyhow::Result<Vec<(String, Vec<String>)>> {
-    let metadata: Metadata = serde_json::from_str(metadata).context("cannot read the output of `cargo metadata`")?;
+    let metadata: Metadata =
+        serde_json::from_str(metadata).context("cannot read the output of `cargo metadata`")?;
     let found = metadata.packages.into_iter().map(|package| {
-        let models = package.targets.into_iter().filter(|target| target.kind.iter().any(|kind| kind == "test"));
+        let models = package
+            .targets
+            .into_iter()
+            .filter(|target| target.kind.iter().any(|kind| kind == "test"));
         let models = models.map(|target| target.name).filter(|name| name.starts_with("loom_"));
         (package.name, models.collect::<Vec<_>>())
     });
@@ -319,14 +356,20 @@ fn models(workspace: &Workspace) -> anyhow::Result<Count> {
         bail!("no crate has a loom model (tests/loom_*.rs)");
     }
     let run = |mut command: Command, filter: &[&str]| {
-        command.arg("--target-dir").arg(workspace.target.join("loom")).env("RUSTFLAGS", flags.trim());
+        command
+            .arg("--target-dir")
+            .arg(workspace.target.join("loom"))
+            .env("RUSTFLAGS", flags.trim());
         counted(command.arg("--").args(filter))
     };
     let begin = || workspace.cargo(["test", "--profile", "bench", "--no-fail-fast"]);
     // One command: what the crates share is built once.
     let mut outer = begin();
     outer.args(artifact::named("--package", found.iter().map(|(package, _)| package.as_str())));
-    outer.args(artifact::named("--test", found.iter().flat_map(|(_, models)| models).map(String::as_str)));
+    outer.args(artifact::named(
+        "--test",
+        found.iter().flat_map(|(_, models)| models).map(String::as_str),
+    ));
     let mut count = run(outer, &[])?;
     let mut inner = begin();
     inner.arg("--lib").args(artifact::named("--package", INNER_MODELS));
@@ -340,11 +383,15 @@ fn shipped(workspace: &Workspace) -> anyhow::Result<Count> {
     let tests = artifact::targets(&workspace.metadata, "omp-shim", "test")?;
     // Of the whole workspace, as in the lane before: nothing is built anew.
     let mut command = workspace.cargo(["test", "--workspace", "--no-fail-fast"]);
-    command.args(artifact::named("--test", tests.iter().map(String::as_str).filter(|name| !name.starts_with("loom_"))));
+    command.args(artifact::named(
+        "--test",
+        tests.iter().map(String::as_str).filter(|name| !name.starts_with("loom_")),
+    ));
     counted(command.env(shim::FOLDER, library))
 }
 
-/// Runs the two OpenMP programs on the drop-in library, without a manager, with teams of 1, 2 and 4.
+/// Runs the two OpenMP programs on the drop-in library, without a manager, with teams of 1, 2 and
+/// 4.
 fn programs(workspace: &Workspace, compiler: &Compiler) -> anyhow::Result<Count> {
     let library = shim::run(workspace, Form::Tested)?;
     let _household = Household::take_over()?;
@@ -369,9 +416,12 @@ fn programs(workspace: &Workspace, compiler: &Compiler) -> anyhow::Result<Count>
         // One thread on the system's runtime says what is right.
         let reference = run(1, None)?;
         let runs = [1, 2, 4].map(|threads| (threads, run(threads, Some(&library))));
-        subject.check(true, &reference).with_context(|| format!("{name} on the system's runtime"))?;
+        subject
+            .check(true, &reference)
+            .with_context(|| format!("{name} on the system's runtime"))?;
         for (threads, finish) in runs {
-            let finish = finish.with_context(|| format!("{name} on the drop-in library, {threads} threads"))?;
+            let finish = finish
+                .with_context(|| format!("{name} on the drop-in library, {threads} threads"))?;
             let fault = subject.check(false, &finish);
             fault.with_context(|| format!("{name} on the drop-in library, {threads} threads"))?;
             println!(
@@ -407,8 +457,13 @@ mod tests {
     #[test]
     fn a_run_without_tests_or_without_counts_is_an_error() {
         assert!(counted(&mut shell("echo nothing")).is_err());
-        assert!(counted(&mut shell("echo 'test result: ok. 1 passed; 0 failed; 0 ignored'; exit 101")).is_err());
-        let failed = counted(&mut shell("echo 'test result: FAILED. 1 passed; 1 failed; 0 ignored'; exit 101"));
+        assert!(
+            counted(&mut shell("echo 'test result: ok. 1 passed; 0 failed; 0 ignored'; exit 101"))
+                .is_err()
+        );
+        let failed = counted(&mut shell(
+            "echo 'test result: FAILED. 1 passed; 1 failed; 0 ignored'; exit 101",
+        ));
         assert_eq!(failed.unwrap(), Count { passed: 1, failed: 1, skipped: 0 });
         let passed = counted(&mut shell("echo 'test result: ok. 2 passed; 0 failed; 0 ignored'"));
         assert_eq!(passed.unwrap(), Count { passed: 2, failed: 0, skipped: 0 });
@@ -416,10 +471,19 @@ mod tests {
 
     #[test]
     fn what_was_skipped_did_not_pass() {
-        assert_eq!(Count::passed(5).with_skips(2, true).to_string(), "3 passed, 0 failed, 2 skipped");
-        assert_eq!(Count::passed(5).with_skips(2, false).to_string(), "5 passed, 0 failed, 2 skipped");
+        assert_eq!(
+            Count::passed(5).with_skips(2, true).to_string(),
+            "3 passed, 0 failed, 2 skipped"
+        );
+        assert_eq!(
+            Count::passed(5).with_skips(2, false).to_string(),
+            "5 passed, 0 failed, 2 skipped"
+        );
         // A lane that was skipped as a whole.
-        assert_eq!(Count::default().with_skips(1, true).to_string(), "0 passed, 0 failed, 1 skipped");
+        assert_eq!(
+            Count::default().with_skips(1, true).to_string(),
+            "0 passed, 0 failed, 1 skipped"
+        );
     }
 
     #[test]

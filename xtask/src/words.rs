@@ -72,7 +72,10 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()
         let found = counts(&faults(workspace)?);
         let refused = ratchet(workspace)?.update(&found, options.force)?;
         for change in &refused {
-            println!("{}, rule `{}`: {}, not more than {}", change.key, change.table, change.found, change.allowed);
+            println!(
+                "{}, rule `{}`: {}, not more than {}",
+                change.key, change.table, change.found, change.allowed
+            );
         }
         if !refused.is_empty() {
             bail!("{COUNTS} may only be lowered; --force raises it");
@@ -88,7 +91,8 @@ pub(crate) fn check(workspace: &Workspace) -> anyhow::Result<()> {
     let changes = ratchet(workspace)?.changes(&counts);
     let mut messages = Vec::new();
     for change in &changes {
-        let (key, rule, found, allowed) = (&change.key, &change.table, change.found, change.allowed);
+        let (key, rule, found, allowed) =
+            (&change.key, &change.table, change.found, change.allowed);
         messages.push(if change.grew() {
             format!("{key}, rule `{rule}`: {found} places, and at most {allowed} are allowed: `cargo xtask words --list {key}`")
         } else {
@@ -99,7 +103,9 @@ pub(crate) fn check(workspace: &Workspace) -> anyhow::Result<()> {
     if !messages.is_empty() {
         bail!("{} numbers of {COUNTS} changed:\n  {}", messages.len(), messages.join("\n  "));
     }
-    let sums = counts.iter().map(|(rule, keys)| format!("{} of rule `{rule}`", keys.values().sum::<u64>()));
+    let sums = counts
+        .iter()
+        .map(|(rule, keys)| format!("{} of rule `{rule}`", keys.values().sum::<u64>()));
     println!("{} files; old places left: {}", found.len(), sums.collect::<Vec<_>>().join(", "));
     Ok(())
 }
@@ -129,7 +135,9 @@ fn list(workspace: &Workspace, below: Option<&Path>) -> anyhow::Result<()> {
     let found = choices.iter().find_map(|path| path.canonicalize().ok());
     let below = found.with_context(|| format!("no {} in the workspace", below.display()))?;
     let root = workspace.root.canonicalize().context("cannot find the root of the workspace")?;
-    let below = below.strip_prefix(&root).with_context(|| format!("{} is not in the workspace", below.display()))?;
+    let below = below
+        .strip_prefix(&root)
+        .with_context(|| format!("{} is not in the workspace", below.display()))?;
     chosen(&|file| file.starts_with(below));
     Ok(())
 }
@@ -170,7 +178,8 @@ fn faults(workspace: &Workspace) -> anyhow::Result<Vec<(PathBuf, Vec<Fault>)>> {
     };
     std::thread::scope(|scope| {
         let ended = |fault| std::panic::resume_unwind(fault);
-        let readers: Vec<_> = files.chunks(half.max(1)).map(|files| scope.spawn(move || read(files))).collect();
+        let readers: Vec<_> =
+            files.chunks(half.max(1)).map(|files| scope.spawn(move || read(files))).collect();
         let mut all = Vec::new();
         for reader in readers {
             all.extend(reader.join().unwrap_or_else(ended)?);
@@ -203,7 +212,8 @@ fn gather(folder: &Path, target: &Path, files: &mut Vec<PathBuf>) -> anyhow::Res
 }
 
 fn of_file(file: &Path) -> anyhow::Result<Vec<Fault>> {
-    let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+    let text =
+        std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
     if file.extension().is_some_and(|end| end == "rs") {
         of_rust(&text).map_err(|fault| {
             let line = fault.span().start().line;
@@ -301,7 +311,12 @@ mod tests {
     #[test]
     fn tables_code_and_links_may_be_wide() {
         let wide = "x".repeat(101);
-        assert_eq!(markdown(&format!("| {wide} |\n```\n{wide}\n```\n[a](docs/{wide}.md) b\nhttps://{wide}")), [""; 0]);
+        assert_eq!(
+            markdown(&format!(
+                "| {wide} |\n```\n{wide}\n```\n[a](docs/{wide}.md) b\nhttps://{wide}"
+            )),
+            [""; 0]
+        );
         assert_eq!(markdown(&format!("{wide}\n| who |")), ["1:101 width", "2:3 who"]);
         assert_eq!(rust(&format!("/// | {wide} |\nfn f() {{}}")), [""; 0]);
     }
@@ -310,10 +325,15 @@ mod tests {
     fn faults_are_counted_by_crate_or_folder() {
         let fault = Fault { line: 1, column: 1, rule: "who", what: "who".to_owned() };
         let of = |file: &str, number| (PathBuf::from(file), vec![fault.clone(); number]);
-        let found =
-            counts(&[of("crates/a/src/lib.rs", 2), of("crates/a/README.md", 1), of("xtask/x.rs", 1), of("A.md", 4)]);
-        let keys: BTreeMap<String, u64> =
-            [(".", 4), ("crates/a", 3), ("xtask", 1)].map(|(key, number)| (key.to_owned(), number)).into();
+        let found = counts(&[
+            of("crates/a/src/lib.rs", 2),
+            of("crates/a/README.md", 1),
+            of("xtask/x.rs", 1),
+            of("A.md", 4),
+        ]);
+        let keys: BTreeMap<String, u64> = [(".", 4), ("crates/a", 3), ("xtask", 1)]
+            .map(|(key, number)| (key.to_owned(), number))
+            .into();
         assert_eq!(found, BTreeMap::from([("who".to_owned(), keys)]));
     }
 
@@ -321,9 +341,15 @@ mod tests {
     fn what_is_built_hidden_or_linked_is_not_read() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path();
-        for file in
-            ["a.rs", "src/b.md", "c.txt", ".hidden/d.rs", "target/e.rs", "fuzz/out/f.rs", "fuzz/out/CACHEDIR.TAG"]
-        {
+        for file in [
+            "a.rs",
+            "src/b.md",
+            "c.txt",
+            ".hidden/d.rs",
+            "target/e.rs",
+            "fuzz/out/f.rs",
+            "fuzz/out/CACHEDIR.TAG",
+        ] {
             std::fs::create_dir_all(root.join(file).parent().unwrap()).unwrap();
             std::fs::write(root.join(file), "// who").unwrap();
         }

@@ -1,5 +1,6 @@
-//! The distributed join structure as published (F6): each slave writes its own join sequence number, four to a line; the
-//! master holds the last value of each (PJV) and waits until the number is greater, looking at both ends at once.
+//! The distributed join structure as published (F6): each slave writes its own join sequence
+//! number, four to a line; the master holds the last value of each (PJV) and waits until the number
+//! is greater, looking at both ends at once.
 
 use super::wait_for;
 use platform::sync::HandCell;
@@ -22,7 +23,8 @@ pub(crate) struct Join {
     pjv: HandCell<Box<[u64]>>,
 }
 
-// SAFETY: - `pjv` is touched by the master alone (`join` is called by one thread: `Pool` is not shared).
+// SAFETY: - `pjv` is touched by the master alone (`join` is called by one thread: `Pool` is not
+// shared).
 unsafe impl Sync for Join {}
 
 impl Join {

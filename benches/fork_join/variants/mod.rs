@@ -1,5 +1,5 @@
-//! Fork and join as the year 2000 published them, for comparison only: P1 section 3 (F3 to F6) and the schemes that it was
-//! measured against.
+//! Fork and join as the year 2000 published them, for comparison only: P1 section 3 (F3 to F6) and
+//! the schemes that it was measured against.
 //!
 //! | name | descriptor | fork | join |
 //! |---|---|---|---|
@@ -8,8 +8,8 @@
 //! | `gwd` | elsewhere; a ring of pointers for all | NULL at the own index = nothing; a used location is cleared | DJS, PJV |
 //! | `lwd` | elsewhere; a ring of pointers for each slave | as `gwd` | DJS, PJV |
 //!
-//! Nobody sleeps here, nothing is nested, and the master is one thread: this is what the papers timed. Threads are bound
-//! by who makes the pool. The product's own forms are in the library.
+//! Nobody sleeps here, nothing is nested, and the master is one thread: this is what the papers
+//! timed. Threads are bound by who makes the pool. The product's own forms are in the library.
 
 mod descriptor;
 mod djs;
@@ -26,7 +26,8 @@ pub(crate) const NAMES: [&str; 4] = ["mp-shm", "mp-fop", "gwd", "lwd"];
 
 /// A way to hand a descriptor to slaves 1.. and to hear that they are done.
 trait Scheme: Send + Sync {
-    /// The master hands out the descriptor, which it keeps until the join, when all have arrived for the last one.
+    /// The master hands out the descriptor, which it keeps until the join, when all have arrived
+    /// for the last one.
     fn fork(&self, descriptor: &Descriptor);
     /// The slave's descriptor number `number` (from 0), if it is there.
     fn take(&self, slave: usize, number: u64) -> Option<*const Descriptor>;
@@ -43,8 +44,8 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    /// The scheme of that name with `threads` threads, the caller among them; each slave calls `bind` first. `None` when
-    /// there is no such scheme.
+    /// The scheme of that name with `threads` threads, the caller among them; each slave calls
+    /// `bind` first. `None` when there is no such scheme.
     pub(crate) fn new(name: &str, threads: usize, bind: fn(usize)) -> Option<Pool> {
         let slaves = threads.saturating_sub(1);
         let scheme: Arc<dyn Scheme> = match name {
@@ -65,7 +66,8 @@ impl Pool {
         Some(Pool { scheme, slaves })
     }
 
-    /// Calls `work(argument, id)` on each thread, as 0 on the caller, and returns when all are done.
+    /// Calls `work(argument, id)` on each thread, as 0 on the caller, and returns when all are
+    /// done.
     ///
     /// # Safety
     /// - `work` may be called with `argument` on all threads at once, and does not unwind.
@@ -107,7 +109,8 @@ fn serve(scheme: &dyn Scheme, slave: usize) {
     }
 }
 
-/// Looks until there is something. Spins; with more threads than processors the others must get a turn, too.
+/// Looks until there is something. Spins; with more threads than processors the others must get a
+/// turn, too.
 fn wait_for<T>(mut look: impl FnMut() -> Option<T>) -> T {
     for looks in 1_u64.. {
         if let Some(found) = look() {

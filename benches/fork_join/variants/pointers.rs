@@ -1,9 +1,11 @@
-//! `gwd` and `lwd` as published (F3 to F5): circular lists of pointers to descriptors, one for all or one for each slave.
+//! `gwd` and `lwd` as published (F3 to F5): circular lists of pointers to descriptors, one for all
+//! or one for each slave.
 //!
-//! NULL at the reader's own index means that there is nothing. The producer's index is advanced under mutual exclusion
-//! (LL/SC then, fetch-and-add here), since any processor may supply. After writing a pointer the master, which owns the
-//! line now, clears a used location: the one after the next. Whoever looks there has seen the pointer before it, which is
-//! written later than the clearing.
+//! NULL at the reader's own index means that there is nothing. The producer's index is advanced
+//! under mutual exclusion (LL/SC then, fetch-and-add here), since any processor may supply. After
+//! writing a pointer the master, which owns the line now, clears a used location: the one after the
+//! next. Whoever looks there has seen the pointer before it, which is written later than the
+//! clearing.
 
 use super::Scheme;
 use super::descriptor::Descriptor;
@@ -37,7 +39,8 @@ impl List {
     fn supply(&self, descriptor: *const Descriptor) {
         // ORDERING: Relaxed - deals places.
         let index = self.index.fetch_add(1, Relaxed);
-        // ORDERING: Release - pairs with the Acquire in `take`: the descriptor, and the clearings before.
+        // ORDERING: Release - pairs with the Acquire in `take`: the descriptor, and the clearings
+        // before.
         self.at(index).store(descriptor.cast_mut(), Release);
         // ORDERING: Relaxed - before the next pointer's Release.
         self.at(index + 2).store(ptr::null_mut(), Relaxed);

@@ -56,8 +56,8 @@ impl<T: Layout> Area<T> {
         Ok(Self::new(mapping))
     }
 
-    /// Puts another area of the same kind at this one's place. Other threads go on using this one, and find the new
-    /// words in it; what they wrote into the old ones is lost.
+    /// Puts another area of the same kind at this one's place. Other threads go on using this one,
+    /// and find the new words in it; what they wrote into the old ones is lost.
     pub(crate) fn replace(&self, by: Self) -> SysResult<()> {
         self.mapping.replace(by.mapping)
     }
@@ -70,7 +70,8 @@ pub(crate) struct Pinned<T: Layout> {
     at: NonNull<T>,
 }
 
-// SAFETY: - it is an `Arc<Area<T>>` and a pointer into that; the pointee is atomics only (`Layout`), shared by design.
+// SAFETY: - it is an `Arc<Area<T>>` and a pointer into that; the pointee is atomics only
+// (`Layout`), shared by design.
 unsafe impl<T: Layout> Send for Pinned<T> {}
 // SAFETY: - as above.
 unsafe impl<T: Layout> Sync for Pinned<T> {}
@@ -92,8 +93,8 @@ impl<T: Layout> Deref for Pinned<T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: - points to the start of the mapping of `area`, which lives as long as `self` and never moves
-        //           (`Area::replace` keeps the place); the rest as in `Area::deref`.
+        // SAFETY: - points to the start of the mapping of `area`, which lives as long as `self` and
+        //           never moves (`Area::replace` keeps the place); the rest as in `Area::deref`.
         unsafe { self.at.as_ref() }
     }
 }
@@ -103,8 +104,8 @@ impl<T: Layout> Deref for Area<T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: - the mapping is page-aligned, at least `T::SIZE` long (asserted in `new`), lives as long as `self`,
-        //           and its file cannot shrink (sealed: `SharedMemory`).
+        // SAFETY: - the mapping is page-aligned, at least `T::SIZE` long (asserted in `new`), lives
+        //           as long as `self`, and its file cannot shrink (sealed: `SharedMemory`).
         //         - `T` is made of atomics, for which any bits are valid and foreign writes are no data race (`Layout`).
         //           A store through a read-only mapping is a fault of this process, not undefined behaviour elsewhere.
         unsafe { &*self.mapping.as_ptr().cast::<T>() }

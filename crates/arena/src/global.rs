@@ -1,4 +1,5 @@
-//! The page that all programs read: that the manager lives, what it manages, whether somebody wants a processor.
+//! The page that all programs read: that the manager lives, what it manages, whether somebody wants
+//! a processor.
 //!
 //! One page for all programs, so that a sign of life is one store however many programs there are.
 
@@ -71,19 +72,21 @@ pub struct State {
     pub processors: u32,
     /// Programs that are managed.
     pub programs: u32,
-    /// Programs that could use more processors than they have: the length of the work-list. Not 0: somebody wants a
-    /// processor.
+    /// Programs that could use more processors than they have: the length of the work-list. Not 0:
+    /// somebody wants a processor.
     pub waiting: u32,
     /// Programs that wait to be started.
     pub queued: u32,
-    /// The policy decides by what programs report of their speedups: who reports nothing gets little.
+    /// The policy decides by what programs report of their speedups: who reports nothing gets
+    /// little.
     pub reports: bool,
     /// Programs may join a domain, in which they pass processors to each other.
     pub domain: bool,
 }
 
 impl StateLine {
-    /// The manager's side. Writes what differs: the line stays in the readers' caches while nothing changes.
+    /// The manager's side. Writes what differs: the line stays in the readers' caches while nothing
+    /// changes.
     pub fn set(&self, state: State) {
         let words = [
             (&self.processors, state.processors),
@@ -94,7 +97,8 @@ impl StateLine {
             (&self.domain, u32::from(state.domain)),
         ];
         for (word, value) in words {
-            // ORDERING: Relaxed - numbers on their own; who acts on one reads nothing else that the manager wrote.
+            // ORDERING: Relaxed - numbers on their own; who acts on one reads nothing else that the
+            // manager wrote.
             if word.load(Ordering::Relaxed) != value {
                 word.store(value, Ordering::Relaxed);
             }
@@ -117,7 +121,8 @@ impl StateLine {
     /// How many programs could use more than they have. One load.
     #[inline]
     pub fn waiting(&self) -> u32 {
-        // ORDERING: Relaxed - a hint: who releases a processor that nobody wants any more gets it back.
+        // ORDERING: Relaxed - a hint: who releases a processor that nobody wants any more gets it
+        // back.
         self.waiting.load(Ordering::Relaxed)
     }
 
@@ -158,7 +163,11 @@ impl StateLine {
             }
             words = again;
         }
-        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).take_while(|byte| *byte != 0).collect();
+        let bytes: Vec<u8> = words
+            .iter()
+            .flat_map(|word| word.to_le_bytes())
+            .take_while(|byte| *byte != 0)
+            .collect();
         String::from_utf8_lossy(&bytes).into_owned()
     }
 }
@@ -167,7 +176,8 @@ impl StateLine {
 #[derive(Debug, Default)]
 #[repr(C)]
 pub struct Global {
-    /// What this area is. Its slot is the time at which the manager began: another number is another manager.
+    /// What this area is. Its slot is the time at which the manager began: another number is
+    /// another manager.
     pub header: Header,
     /// That the manager lives.
     pub life: LifeLine,
@@ -217,7 +227,14 @@ mod tests {
     #[test]
     fn numbers_come_back() {
         let line = StateLine::default();
-        let state = State { processors: 8, programs: 3, waiting: 2, queued: 1, reports: true, domain: true };
+        let state = State {
+            processors: 8,
+            programs: 3,
+            waiting: 2,
+            queued: 1,
+            reports: true,
+            domain: true,
+        };
         line.set(state);
         assert_eq!((line.get(), line.waiting(), line.reports()), (state, 2, true));
     }

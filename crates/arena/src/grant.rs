@@ -1,15 +1,20 @@
-//! The grant: how many processors a program has now, and which, as one word and two bitmaps in shared memory.
+//! The grant: how many processors a program has now, and which, as one word and two bitmaps in
+//! shared memory.
 //!
 //! # Protocol
-//! 1. The manager (the only writer) writes the processors of epoch `e + 1` into the bitmap that epoch `e` does not use.
+//! 1. The manager (the only writer) writes the processors of epoch `e + 1` into the bitmap that
+//!    epoch `e` does not use.
 //! 2. It stores the grant word of epoch `e + 1`.
 //!
-//! A reader loads the grant word, and that is all it needs for the number. For the processors it reads the bitmap that
-//! the epoch names and looks at the word again: an unchanged epoch proves that nobody wrote that bitmap meanwhile.
+//! A reader loads the grant word, and that is all it needs for the number. For the processors it
+//! reads the bitmap that the epoch names and looks at the word again: an unchanged epoch proves
+//! that nobody wrote that bitmap meanwhile.
 //!
 //! # Invariants
-//! - G1 The bitmap of the published epoch is never written: a manager that dies at any step leaves a readable grant.
-//! - G2 Between two writes of one bitmap lies a store of the grant word (epochs use the bitmaps in turn).
+//! - G1 The bitmap of the published epoch is never written: a manager that dies at any step leaves
+//!   a readable grant.
+//! - G2 Between two writes of one bitmap lies a store of the grant word (epochs use the bitmaps in
+//!   turn).
 //!
 //! # Who touches what
 //! All words: written by the manager's scheduler thread, read by any thread of the program.
@@ -31,11 +36,13 @@ const PROCESSORS_MASK: u64 = 0xffff;
 const DEDICATED: u64 = 1 << 16;
 const SHARED: u64 = 1 << 17;
 const EPOCH_SHIFT: u32 = 32;
-const _: () = assert!(MAX_CPUS as u64 <= PROCESSORS_MASK && DEDICATED > PROCESSORS_MASK && SHARED < 1 << EPOCH_SHIFT);
+const _: () = assert!(
+    MAX_CPUS as u64 <= PROCESSORS_MASK && DEDICATED > PROCESSORS_MASK && SHARED < 1 << EPOCH_SHIFT
+);
 
-/// How many times a reader of the processors looks again before it takes what it has. A manager changes a grant at
-/// most some hundred times a second and a look takes well under a microsecond, so the limit only stops a reader whose
-/// manager is hostile.
+/// How many times a reader of the processors looks again before it takes what it has. A manager
+/// changes a grant at most some hundred times a second and a look takes well under a microsecond,
+/// so the limit only stops a reader whose manager is hostile.
 const LOOKS: usize = 64;
 
 /// What a program may use now.
@@ -47,8 +54,8 @@ pub struct Grant {
     pub processors: u32,
     /// No other program wants processors: a team may wait hot.
     pub dedicated: bool,
-    /// Its processors are used by several programs in turn: the only one that it has, or any under a grant that binds
-    /// nothing.
+    /// Its processors are used by several programs in turn: the only one that it has, or any under
+    /// a grant that binds nothing.
     pub shared: bool,
     /// Changes with each new grant.
     pub epoch: u32,
@@ -63,7 +70,8 @@ impl Grant {
             | (self.epoch as u64) << EPOCH_SHIFT
     }
 
-    /// The grant that a word says; a number of processors that makes no sense is clamped to `1..=MAX_CPUS`.
+    /// The grant that a word says; a number of processors that makes no sense is clamped to
+    /// `1..=MAX_CPUS`.
     #[inline]
     pub const fn unpack(word: u64) -> Self {
         let processors = (word & PROCESSORS_MASK) as u32;
@@ -110,7 +118,8 @@ impl CpuLine {
     pub(crate) fn read(&self) -> CpuSet {
         let mut cpus = CpuSet::new();
         for (index, word) in self.words.iter().enumerate() {
-            // ORDERING: Relaxed - ordered by the caller: by the loads of the grant word before and after, or by a fence.
+            // ORDERING: Relaxed - ordered by the caller: by the loads of the grant word before and
+            // after, or by a fence.
             let mut bits = word.load(Ordering::Relaxed);
             while bits != 0 {
                 cpus.insert(CpuId(index as u32 * 64 + bits.trailing_zeros()));
@@ -124,7 +133,8 @@ impl CpuLine {
     pub(crate) fn insert(&self, cpu: CpuId) -> bool {
         let bit = 1 << (cpu.0 % 64);
         let word = self.words.get(cpu.0 as usize / 64);
-        // ORDERING(release.add): Release - what the virtual processor did on it; pairs with ORDERING(release.read).
+        // ORDERING(release.add): Release - what the virtual processor did on it; pairs with
+        // ORDERING(release.read).
         word.is_some_and(|word| word.fetch_or(bit, Ordering::Release) & bit == 0)
     }
 
@@ -132,8 +142,8 @@ impl CpuLine {
     pub(crate) fn clear(&self) -> bool {
         let mut any = false;
         for word in &self.words {
-            // ORDERING: Relaxed - wanting everything again publishes nothing; the doorbell follows. The load spares a
-            // line that nobody wrote.
+            // ORDERING: Relaxed - wanting everything again publishes nothing; the doorbell follows.
+            // The load spares a line that nobody wrote.
             any |= word.load(Ordering::Relaxed) != 0 && word.swap(0, Ordering::Relaxed) != 0;
         }
         any
@@ -152,7 +162,8 @@ impl GrantArea {
     /// The number of processors and the flags. One load.
     #[inline]
     pub fn read(&self) -> Grant {
-        // ORDERING(grant.read): Acquire - the bitmap of this epoch; pairs with ORDERING(grant.publish).
+        // ORDERING(grant.read): Acquire - the bitmap of this epoch; pairs with
+        // ORDERING(grant.publish).
         Grant::unpack(self.line.word.load(Ordering::Acquire))
     }
 
@@ -161,8 +172,8 @@ impl GrantArea {
         let mut grant = self.read();
         for _ in 0..LOOKS {
             let cpus = self.read_cpus(grant.epoch);
-            // ORDERING(grant.recheck): Acquire fence - a bitmap word of a later epoch brings that epoch's predecessor
-            // in the grant word with it; pairs with ORDERING(grant.reuse).
+            // ORDERING(grant.recheck): Acquire fence - a bitmap word of a later epoch brings that
+            // epoch's predecessor in the grant word with it; pairs with ORDERING(grant.reuse).
             fence(Ordering::Acquire);
             let again = self.read();
             if again.epoch == grant.epoch {
@@ -174,22 +185,30 @@ impl GrantArea {
     }
 
     /// Publishes the next epoch and returns it. The manager's side, one thread only.
-    pub fn publish(&self, processors: u32, dedicated: bool, shared: bool, cpus: impl Iterator<Item = CpuId>) -> Grant {
+    pub fn publish(
+        &self,
+        processors: u32,
+        dedicated: bool,
+        shared: bool,
+        cpus: impl Iterator<Item = CpuId>,
+    ) -> Grant {
         // ORDERING: Relaxed - this thread is the word's only writer.
         let epoch = Grant::unpack(self.line.word.load(Ordering::Relaxed)).epoch.wrapping_add(1);
-        // ORDERING(grant.reuse): Release fence - whoever sees a word of the bitmap that is now written again also sees
-        // that its old epoch is over (G2); pairs with ORDERING(grant.recheck).
+        // ORDERING(grant.reuse): Release fence - whoever sees a word of the bitmap that is now
+        // written again also sees that its old epoch is over (G2); pairs with
+        // ORDERING(grant.recheck).
         fence(Ordering::Release);
         // Published by the store of the grant word below.
         self.cpus[epoch as usize % 2].write(cpus);
         let grant = Grant { processors: processors.clamp(1, MAX_CPUS), dedicated, shared, epoch };
-        // ORDERING(grant.publish): Release - the bitmap before its epoch; pairs with ORDERING(grant.read).
+        // ORDERING(grant.publish): Release - the bitmap before its epoch; pairs with
+        // ORDERING(grant.read).
         self.line.word.store(grant.pack(), Ordering::Release);
         grant
     }
 
-    /// The manager's side, before the program gets the area: the epoch that the next one follows. So a program that
-    /// was told another epoch by another manager sees a new one.
+    /// The manager's side, before the program gets the area: the epoch that the next one follows.
+    /// So a program that was told another epoch by another manager sees a new one.
     pub fn begin_after(&self, epoch: u32) {
         let grant = Grant { processors: 1, dedicated: false, shared: false, epoch };
         // ORDERING: Relaxed - the area travels through the socket afterwards.
@@ -236,30 +255,37 @@ mod tests {
     #[test]
     fn an_epoch_wraps_around() {
         let area = GrantArea::default();
-        area.line
-            .word
-            .store(Grant { processors: 1, dedicated: false, shared: false, epoch: u32::MAX }.pack(), Ordering::Relaxed);
+        area.line.word.store(
+            Grant { processors: 1, dedicated: false, shared: false, epoch: u32::MAX }.pack(),
+            Ordering::Relaxed,
+        );
         assert_eq!(area.publish(1, false, false, [CpuId(7)].into_iter()).epoch, 0);
         assert_eq!(area.read_with_cpus().1, CpuSet::single(CpuId(7)));
     }
 
-    /// A manager that dies while it writes the next epoch's processors, or when it has written them (G1).
+    /// A manager that dies while it writes the next epoch's processors, or when it has written them
+    /// (G1).
     #[test]
     fn a_grant_that_was_never_published_is_not_seen() {
         let area = GrantArea::default();
         for _ in 0..3 {
             let published = area.publish(2, false, false, [CpuId(1), CpuId(1000)].into_iter());
-            area.cpus[(published.epoch as usize + 1) % 2].words[0].store(u64::MAX, Ordering::Relaxed);
-            assert_eq!(area.read_with_cpus(), (published, [CpuId(1), CpuId(1000)].into_iter().collect()));
+            area.cpus[(published.epoch as usize + 1) % 2].words[0]
+                .store(u64::MAX, Ordering::Relaxed);
+            assert_eq!(
+                area.read_with_cpus(),
+                (published, [CpuId(1), CpuId(1000)].into_iter().collect())
+            );
         }
     }
 
-    /// The reader beside a writer that overtakes it: two epochs at once, so that the second is written where it reads. Every word of
-    /// a bitmap says which epoch it is of.
+    /// The reader beside a writer that overtakes it: two epochs at once, so that the second is
+    /// written where it reads. Every word of a bitmap says which epoch it is of.
     #[test]
     fn a_reader_that_is_overtaken_has_the_number_and_the_processors_of_one_epoch() {
         const BURSTS: u32 = 20_000;
-        let cpus = |epoch: u32| (0..CPU_WORDS as u32).map(move |word| CpuId(64 * word + epoch % 64));
+        let cpus =
+            |epoch: u32| (0..CPU_WORDS as u32).map(move |word| CpuId(64 * word + epoch % 64));
         let area = GrantArea::default();
         area.publish(1, false, false, cpus(1));
         std::thread::scope(|scope| {
@@ -276,7 +302,10 @@ mod tests {
             while !writer.is_finished() {
                 let (grant, seen) = area.read_with_cpus();
                 assert_eq!(seen, cpus(grant.epoch).collect(), "torn: epoch {}", grant.epoch);
-                assert!(grant.epoch == 1 || grant.processors == grant.epoch % MAX_CPUS + 1, "{grant:?}");
+                assert!(
+                    grant.epoch == 1 || grant.processors == grant.epoch % MAX_CPUS + 1,
+                    "{grant:?}"
+                );
             }
         });
     }

@@ -67,7 +67,8 @@ pub enum HeaderError {
 impl Header {
     /// Fills the header in. The manager's side, before anybody else has the area.
     pub fn write(&self, kind: Kind, size: usize, slot: u64) {
-        // ORDERING: Relaxed, all five - the area travels through the socket afterwards, which orders everything.
+        // ORDERING: Relaxed, all five - the area travels through the socket afterwards, which
+        // orders everything.
         self.magic.store(MAGIC, Ordering::Relaxed);
         self.version.store(VERSION, Ordering::Relaxed);
         self.kind.store(kind as u32, Ordering::Relaxed);
@@ -110,7 +111,8 @@ impl Header {
 /// A type that may lie at the start of a shared mapping.
 ///
 /// # Safety
-/// - `repr(C)`, made of atomic integers only: any bit pattern is valid, and another process may write at any time.
+/// - `repr(C)`, made of atomic integers only: any bit pattern is valid, and another process may
+///   write at any time.
 /// - `SIZE` is at least the type's size.
 pub unsafe trait Layout {
     /// The size of the area that holds it.

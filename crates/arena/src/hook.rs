@@ -1,4 +1,5 @@
-//! Named steps of the program's side, at which a test can end the process. Without feature `hooks` there are none.
+//! Named steps of the program's side, at which a test can end the process. Without feature `hooks`
+//! there are none.
 
 /// A step that was just done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,8 +1,8 @@
 //! The two areas of a program and the page of all programs as they lie in memory: lines, sizes.
 //!
-//! Lines of different writers are 128 bytes apart (the adjacent-line prefetcher moves pairs of 64). Fields are only
-//! ever added at the end of a line or of an area; whatever moves or changes meaning is a new
-//! [`VERSION`](crate::header::VERSION). All zeros is a valid state of every field.
+//! Lines of different writers are 128 bytes apart (the adjacent-line prefetcher moves pairs of 64).
+//! Fields are only ever added at the end of a line or of an area; whatever moves or changes meaning
+//! is a new [`VERSION`](crate::header::VERSION). All zeros is a valid state of every field.
 
 use platform::affinity::{CpuId, CpuSet};
 use platform::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
@@ -31,14 +31,15 @@ pub struct NoticeLine {
 }
 
 impl NoticeLine {
-    /// The manager's side: how many processors the program shall let go of (they are not in its grant any more).
+    /// The manager's side: how many processors the program shall let go of (they are not in its
+    /// grant any more).
     pub fn ask_for(&self, processors: u32) {
         // ORDERING: Relaxed - a number on its own; the grant word says what is left.
         self.asked.store(processors, Ordering::Relaxed);
     }
 
-    /// Processors that the manager took from the grant and on which virtual processors may still run. They have until
-    /// the grace is over; then they are squeezed.
+    /// Processors that the manager took from the grant and on which virtual processors may still
+    /// run. They have until the grace is over; then they are squeezed.
     pub fn asked(&self) -> u32 {
         // ORDERING: Relaxed - a number on its own.
         self.asked.load(Ordering::Relaxed)
@@ -50,7 +51,8 @@ impl NoticeLine {
         self.preempted.store(vps, Ordering::Relaxed);
     }
 
-    /// Virtual processors that run squeezed onto processors of others of this program: work that wants help (M5).
+    /// Virtual processors that run squeezed onto processors of others of this program: work that
+    /// wants help (M5).
     pub fn preempted(&self) -> u32 {
         // ORDERING: Relaxed - a number on its own.
         self.preempted.load(Ordering::Relaxed)
@@ -83,7 +85,8 @@ pub enum Verdict {
     Squeezed = 3,
 }
 
-/// The manager's view of one virtual processor: bits 0-15 its processor + 1, bits 16-17 the verdict.
+/// The manager's view of one virtual processor: bits 0-15 its processor + 1, bits 16-17 the
+/// verdict.
 #[derive(Debug, Default)]
 #[cfg_attr(not(loom), repr(transparent))]
 pub struct VpWord(AtomicU32);
@@ -92,8 +95,8 @@ impl VpWord {
     /// The manager's side. Numbers of processors are below [`MAX_CPUS`](crate::grant::MAX_CPUS).
     pub fn set(&self, cpu: Option<CpuId>, verdict: Verdict) {
         let word = cpu.map_or(0, |cpu| (cpu.0 + 1) & 0xffff) | (verdict as u32) << 16;
-        // ORDERING: Relaxed - before the grant word of its epoch, which is stored with Release (`grant.publish`);
-        // later changes (a squeeze) stand on their own.
+        // ORDERING: Relaxed - before the grant word of its epoch, which is stored with Release
+        // (`grant.publish`); later changes (a squeeze) stand on their own.
         if self.0.load(Ordering::Relaxed) != word {
             self.0.store(word, Ordering::Relaxed);
         }
@@ -123,7 +126,8 @@ pub struct Down {
     pub grant: GrantArea,
     /// What it is asked for.
     pub notice: NoticeLine,
-    /// Its virtual processors. The word of virtual processor i is written before the grant of its epoch.
+    /// Its virtual processors. The word of virtual processor i is written before the grant of its
+    /// epoch.
     pub vps: [VpWord; MAX_VPS],
 }
 
@@ -149,11 +153,11 @@ pub struct RequestLine {
     released_ns: AtomicU64,
 }
 
-/// The program's teams have a fixed size: it gains nothing from processors beyond its request and cannot use fewer
-/// without sharing.
+/// The program's teams have a fixed size: it gains nothing from processors beyond its request and
+/// cannot use fewer without sharing.
 pub const FLAG_FIXED_TEAM: u32 = 1;
-/// The request is low because the program is in a serial phase: it will want more again in a moment, and what it holds may stay
-/// where it is as long as nobody else wants it.
+/// The request is low because the program is in a serial phase: it will want more again in a
+/// moment, and what it holds may stay where it is as long as nobody else wants it.
 pub const FLAG_SERIAL: u32 = 2;
 
 /// One copy of the request line, each word read once.
@@ -174,20 +178,24 @@ pub struct Request {
 impl RequestLine {
     /// The program's side: the number wanted now; true when it differs from the number before.
     pub fn ask(&self, processors: u32) -> bool {
-        // ORDERING: Relaxed - only this process writes the word; two of its threads are ordered by the swap below.
+        // ORDERING: Relaxed - only this process writes the word; two of its threads are ordered by
+        // the swap below.
         if self.requested.load(Ordering::Relaxed) == processors {
             return false;
         }
-        // ORDERING(request.ask): AcqRel - Release: everything the program did before it asked; pairs with
-        // ORDERING(request.read). Acquire: the watcher, which writes the number of another thread into new areas, sees
-        // what that thread wanted (`client::registration`). The doorbell's system call comes after it.
+        // ORDERING(request.ask): AcqRel - Release: everything the program did before it asked;
+        // pairs with
+        // ORDERING(request.read). Acquire: the watcher, which writes the number of another thread
+        // into new areas, sees what that thread wanted (`client::registration`). The doorbell's
+        // system call comes after it.
         self.requested.swap(processors, Ordering::AcqRel) != processors
     }
 
     /// The program's side: whether the next request is that of a serial phase ([`FLAG_SERIAL`]).
     #[inline]
     pub fn set_serial(&self, serial: bool) {
-        // ORDERING: Relaxed, both - only this process writes the word, under its own lock; `ask` publishes it.
+        // ORDERING: Relaxed, both - only this process writes the word, under its own lock; `ask`
+        // publishes it.
         let flags = self.flags.load(Ordering::Relaxed);
         let now = if serial { flags | FLAG_SERIAL } else { flags & !FLAG_SERIAL };
         if now != flags {
@@ -195,7 +203,8 @@ impl RequestLine {
         }
     }
 
-    /// The program's side: the fewest processors with which it can do something; true when that is new.
+    /// The program's side: the fewest processors with which it can do something; true when that is
+    /// new.
     pub fn set_lowest(&self, processors: u32) -> bool {
         // ORDERING: Relaxed - a number on its own; the doorbell follows.
         self.lowest.swap(processors, Ordering::Relaxed) != processors
@@ -207,7 +216,8 @@ impl RequestLine {
         self.released_ns.store(now_ns, Ordering::Relaxed);
     }
 
-    /// Fills the line in. The manager's side, before the program gets the area: so it never reads zeros for a request.
+    /// Fills the line in. The manager's side, before the program gets the area: so it never reads
+    /// zeros for a request.
     pub fn write(&self, request: Request) {
         // ORDERING: Relaxed, all four - the area travels through the socket afterwards.
         self.requested.store(request.requested, Ordering::Relaxed);
@@ -248,7 +258,8 @@ pub enum VpState {
 pub struct VpLine {
     tid: AtomicU32,
     state: AtomicU32,
-    /// Where it sleeps when it has no processor. The only word of this area that the manager writes, too.
+    /// Where it sleeps when it has no processor. The only word of this area that the manager
+    /// writes, too.
     pub park: ParkWord,
 }
 
@@ -301,7 +312,8 @@ impl ReleaseLine {
     /// The manager's side; nothing of it may be trusted.
     pub fn read(&self) -> CpuSet {
         let cpus = self.0.read();
-        // ORDERING(release.read): Acquire fence - what ran on a released processor is over; pairs with
+        // ORDERING(release.read): Acquire fence - what ran on a released processor is over; pairs
+        // with
         // ORDERING(release.add).
         fence(Ordering::Acquire);
         cpus

@@ -1,7 +1,8 @@
 //! The manager's side of a program's areas.
 //!
 //! # Invariants
-//! - S1 Of `up` the manager writes park words only, and nothing that it does depends on what it wrote there.
+//! - S1 Of `up` the manager writes park words only, and nothing that it does depends on what it
+//!   wrote there.
 //! - S2 Every value of `up` is copied once and clamped before it is used.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -14,11 +15,14 @@ use crate::area::Area;
 use crate::global::{GLOBAL_SIZE, Global, State};
 use crate::grant::{Grant, MAX_CPUS};
 use crate::header::Kind;
-use crate::layout::{DOWN_SIZE, Down, FLAG_FIXED_TEAM, FLAG_SERIAL, MAX_VPS, Request, UP_SIZE, Up, Verdict, VpState};
+use crate::layout::{
+    DOWN_SIZE, Down, FLAG_FIXED_TEAM, FLAG_SERIAL, MAX_VPS, Request, UP_SIZE, Up, Verdict, VpState,
+};
 use crate::message::Register;
 use crate::report::Report;
 
-/// Places for virtual processors in a row that name none: behind them the manager does not look for any.
+/// Places for virtual processors in a row that name none: behind them the manager does not look for
+/// any.
 pub const VP_GAP: usize = 64;
 
 /// The page of all programs.
@@ -95,7 +99,8 @@ impl ProgramDescriptors {
     }
 }
 
-/// The processors on which a program says that it stays, as far as the protocol can name them (S2). `None`: it says nothing.
+/// The processors on which a program says that it stays, as far as the protocol can name them (S2).
+/// `None`: it says nothing.
 pub fn checked_within(register: &Register) -> Option<CpuSet> {
     let cpus = register.within.as_ref()?;
     Some(cpus.iter().filter(|cpu| **cpu < MAX_CPUS).map(|cpu| CpuId(*cpu)).collect())
@@ -157,8 +162,8 @@ pub struct StatedVp {
 }
 
 impl ProgramAreas {
-    /// Makes the areas of program `slot`, filled in with what it stated at registration. Its first grant follows
-    /// `epoch`.
+    /// Makes the areas of program `slot`, filled in with what it stated at registration. Its first
+    /// grant follows `epoch`.
     ///
     /// # Errors
     /// When the system has no memory or no descriptors left.
@@ -209,7 +214,8 @@ impl ProgramAreas {
         self.down.grant.publish(processors, dedicated, shared, cpus)
     }
 
-    /// Publishes a grant of so many processors that binds nothing: the kernel shares out the machine.
+    /// Publishes a grant of so many processors that binds nothing: the kernel shares out the
+    /// machine.
     pub fn publish_unbound(&mut self, processors: u32, dedicated: bool, shared: bool) -> Grant {
         let granted = (processors as usize).min(MAX_VPS);
         for (index, word) in self.down.vps[..self.told.max(granted)].iter().enumerate() {
@@ -252,7 +258,8 @@ impl ProgramAreas {
         CheckedRequest::of(self.up.request.read())
     }
 
-    /// The processors that the program says that it gave back. It can only have given back what it holds.
+    /// The processors that the program says that it gave back. It can only have given back what it
+    /// holds.
     pub fn released(&self) -> CpuSet {
         self.up.released.read()
     }
@@ -262,8 +269,9 @@ impl ProgramAreas {
         self.up.report.read()
     }
 
-    /// The virtual processors that the program says it has, at most `MAX_VPS`, up to the first [`VP_GAP`] places in a row
-    /// that name none: a look at all places of all programs would be most of what a quantum costs.
+    /// The virtual processors that the program says it has, at most `MAX_VPS`, up to the first
+    /// [`VP_GAP`] places in a row that name none: a look at all places of all programs would be
+    /// most of what a quantum costs.
     pub fn vps(&self) -> impl Iterator<Item = StatedVp> + '_ {
         let mut nobody = 0;
         let lines = self.up.vps.iter().enumerate().map_while(move |(index, vp)| {
@@ -271,11 +279,13 @@ impl ProgramAreas {
             nobody = if tid.is_some() { 0 } else { nobody + 1 };
             (nobody < VP_GAP).then_some((index, vp, tid))
         });
-        lines.filter_map(|(index, vp, tid)| Some(StatedVp { index, tid: Tid(tid?), state: vp.state() }))
+        lines.filter_map(|(index, vp, tid)| {
+            Some(StatedVp { index, tid: Tid(tid?), state: vp.state() })
+        })
     }
 
-    /// Wakes virtual processors `0..count` that sleep: there is a processor for each again. Costs a fence and a load
-    /// for each, and a system call for each that sleeps.
+    /// Wakes virtual processors `0..count` that sleep: there is a processor for each again. Costs a
+    /// fence and a load for each, and a system call for each that sleeps.
     pub fn wake(&self, count: usize) -> usize {
         self.up.vps.iter().take(count).filter(|vp| vp.park.wake()).count()
     }
@@ -288,7 +298,14 @@ mod tests {
     use proptest::prelude::*;
 
     fn stated() -> CheckedRequest {
-        CheckedRequest { requested: 3, max: 8, fixed_team: true, serial: false, lowest: 1, released_ns: 0 }
+        CheckedRequest {
+            requested: 3,
+            max: 8,
+            fixed_team: true,
+            serial: false,
+            lowest: 1,
+            released_ns: 0,
+        }
     }
 
     #[test]
@@ -334,7 +351,10 @@ mod tests {
         let (mut areas, _descriptors) = ProgramAreas::create(0, stated(), 1, 0).unwrap();
         areas.publish([CpuId(1), CpuId(2), CpuId(3)].into_iter(), true, false);
         let grant = areas.publish_unbound(2, false, true);
-        assert_eq!((grant.processors, grant.dedicated, grant.shared, grant.epoch), (2, false, true, 2));
+        assert_eq!(
+            (grant.processors, grant.dedicated, grant.shared, grant.epoch),
+            (2, false, true, 2)
+        );
         let (seen, cpus) = areas.down.grant.read_with_cpus();
         assert_eq!((seen, cpus.is_empty()), (grant, true));
         let words = [0, 1, 2].map(|index: usize| areas.down.vps[index].get());
@@ -351,7 +371,10 @@ mod tests {
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 up.vps[1].park.prepare();
-                assert!(up.vps[1].park.sleep(Some(std::time::Duration::from_secs(60))), "it was not woken");
+                assert!(
+                    up.vps[1].park.sleep(Some(std::time::Duration::from_secs(60))),
+                    "it was not woken"
+                );
             });
             while areas.wake(2) == 0 {
                 std::thread::yield_now();
@@ -368,8 +391,12 @@ mod tests {
         page.beat(12);
         let memory = SharedMemory::from_fd(page.as_fd().try_clone_to_owned().unwrap()).unwrap();
         assert!(memory.map_read_write().is_err());
-        let seen = Area::<Global>::receive(page.as_fd().try_clone_to_owned().unwrap(), false).unwrap();
-        assert_eq!((seen.life.heartbeat_ns(), seen.life.quantum_ns(), seen.state.waiting()), (12, 100, 3));
+        let seen =
+            Area::<Global>::receive(page.as_fd().try_clone_to_owned().unwrap(), false).unwrap();
+        assert_eq!(
+            (seen.life.heartbeat_ns(), seen.life.quantum_ns(), seen.state.waiting()),
+            (12, 100, 3)
+        );
         assert_eq!((seen.state.policy().as_str(), seen.managed()), ("dss-ts", cpus));
     }
 
@@ -390,8 +417,14 @@ mod tests {
     #[test]
     fn exchanged_areas_are_refused() {
         let (_areas, descriptors) = ProgramAreas::create(0, stated(), 1, 1).unwrap();
-        assert!(matches!(Area::<Up>::receive(descriptors.down, false), Err(crate::AreaError::Memory(_))));
-        assert!(matches!(Area::<Down>::receive(descriptors.up, false), Err(crate::AreaError::Memory(_))));
+        assert!(matches!(
+            Area::<Up>::receive(descriptors.down, false),
+            Err(crate::AreaError::Memory(_))
+        ));
+        assert!(matches!(
+            Area::<Down>::receive(descriptors.up, false),
+            Err(crate::AreaError::Memory(_))
+        ));
     }
 
     proptest! {

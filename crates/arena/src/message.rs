@@ -1,8 +1,8 @@
 //! The messages of the manager's socket: one packet, one JSON object, a version in each.
 //!
-//! Descriptors (the areas and the doorbell) ride along with [`FromManager::Registered`]. Identity is no part of any
-//! message: the manager takes it from the kernel. Unknown fields are ignored, so that a field may be added; a change
-//! of meaning is a new [`PROTOCOL_VERSION`].
+//! Descriptors (the areas and the doorbell) ride along with [`FromManager::Registered`]. Identity
+//! is no part of any message: the manager takes it from the kernel. Unknown fields are ignored, so
+//! that a field may be added; a change of meaning is a new [`PROTOCOL_VERSION`].
 
 use serde::{Deserialize, Serialize};
 
@@ -33,9 +33,11 @@ pub enum ToManager {
     Register(Register),
     /// "Who has what?"
     Status,
-    /// "This process is about to become a parallel program": the manager does not leave for idleness while it lives.
+    /// "This process is about to become a parallel program": the manager does not leave for
+    /// idleness while it lives.
     Announce {
-        /// When it turns out to have several threads and not to speak the protocol, it may be managed by their masks.
+        /// When it turns out to have several threads and not to speak the protocol, it may be
+        /// managed by their masks.
         #[serde(default = "yes")]
         attach: bool,
     },
@@ -65,8 +67,8 @@ fn yes() -> bool {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "kebab-case")]
 pub enum FromManager {
-    /// "You are in." With four descriptors: the `down` area (read-only), the `up` area, the doorbell (eventfd), the
-    /// page of all programs (read-only).
+    /// "You are in." With four descriptors: the `down` area (read-only), the `up` area, the
+    /// doorbell (eventfd), the page of all programs (read-only).
     Registered(Registered),
     /// The answer to [`ToManager::Announce`].
     Announced {
@@ -90,7 +92,8 @@ pub enum FromManager {
     },
     /// The end of the waiting: it may start.
     Admitted,
-    /// The head of a report on the queue; [`FromManager::Waiting`] packets follow until all are named.
+    /// The head of a report on the queue; [`FromManager::Waiting`] packets follow until all are
+    /// named.
     Queue(Queue),
     /// A part of a report on the queue.
     Waiting {
@@ -99,14 +102,15 @@ pub enum FromManager {
     },
     /// "No", and why. The connection is closed afterwards.
     Refused(Refused),
-    /// The head of a status report; [`FromManager::Programs`] packets follow until all programs are named.
+    /// The head of a status report; [`FromManager::Programs`] packets follow until all programs are
+    /// named.
     Status(Box<Status>),
     /// A part of a status report.
     Programs(Programs),
     /// "I am leaving." The connection is closed afterwards; programs go on without a manager.
     Leaving,
-    /// "Your process registered anew": this registration is over, and is not to be made again. The connection is closed
-    /// afterwards.
+    /// "Your process registered anew": this registration is over, and is not to be made again. The
+    /// connection is closed afterwards.
     Replaced,
 }
 

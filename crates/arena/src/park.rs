@@ -1,18 +1,18 @@
-//! The park word of a virtual processor: one futex word in shared memory on which it sleeps, and by which anybody who
-//! has something for it wakes it: the manager, or a sibling of its program.
+//! The park word of a virtual processor: one futex word in shared memory on which it sleeps, and by
+//! which anybody who has something for it wakes it: the manager, or a sibling of its program.
 //!
 //! # Protocol
-//! The sleeper: (1) [`ParkWord::prepare`]; (2) looks at what it waits for; (3) there: [`ParkWord::cancel`], otherwise
-//! [`ParkWord::sleep`], and again from (1).
+//! The sleeper: (1) [`ParkWord::prepare`]; (2) looks at what it waits for; (3) there:
+//! [`ParkWord::cancel`], otherwise [`ParkWord::sleep`], and again from (1).
 //! The waker: (a) writes what the sleeper waits for; (b) [`ParkWord::wake`].
 //!
 //! # Invariants
-//! - P1 No wake is lost: of (1) before (2) and (a) before (b), each side's second step sees the other's first
-//!   (`park.prepare`, `park.wake`). Both fence in full, because the waker may be another process, which the sleeper's
-//!   membarrier does not reach (D8).
+//! - P1 No wake is lost: of (1) before (2) and (a) before (b), each side's second step sees the
+//!   other's first (`park.prepare`, `park.wake`). Both fence in full, because the waker may be
+//!   another process, which the sleeper's membarrier does not reach (D8).
 //! - P2 A wake costs a system call only when somebody is, or is about to be, asleep.
-//! - P3 A word that holds anything else than the two states (a hostile or broken program wrote it) is never slept on
-//!   for longer than the caller's timeout, and never makes the waker wait.
+//! - P3 A word that holds anything else than the two states (a hostile or broken program wrote it)
+//!   is never slept on for longer than the caller's timeout, and never makes the waker wait.
 
 use std::time::Duration;
 
@@ -36,21 +36,24 @@ impl ParkWord {
     pub fn prepare(&self) {
         // ORDERING: Relaxed - ordered by the fence.
         self.futex.word().store(PARKED, Ordering::Relaxed);
-        // ORDERING(park.prepare): SeqCst fence between "I sleep" and the look at what I wait for; pairs with
-        // ORDERING(park.wake). A (sleeper) stores PARKED and finds nothing; B (waker) stores and finds AWAKE: without
-        // a full fence on each side both may be, and A sleeps on.
+        // ORDERING(park.prepare): SeqCst fence between "I sleep" and the look at what I wait for;
+        // pairs with
+        // ORDERING(park.wake). A (sleeper) stores PARKED and finds nothing; B (waker) stores and
+        // finds AWAKE: without a full fence on each side both may be, and A sleeps on.
         fence(Ordering::SeqCst);
     }
 
     /// The sleeper does not sleep after all. True: somebody woke it meanwhile.
     pub fn cancel(&self) -> bool {
-        // ORDERING(park.woken): Acquire - what the waker wrote before it woke us; pairs with the swap in `wake`.
+        // ORDERING(park.woken): Acquire - what the waker wrote before it woke us; pairs with the
+        // swap in `wake`.
         self.futex.word().swap(AWAKE, Ordering::Acquire) == AWAKE
     }
 
-    /// Sleeps until somebody wakes it, at most `timeout` (`None`: no model and no caller waits for ever, but a loom
-    /// model has no time). True: it was woken. False: the time is over, or the sleep ended for no reason (a signal; the
-    /// system call of a wake that an earlier sleep did not wait for): the protocol looks again in any case.
+    /// Sleeps until somebody wakes it, at most `timeout` (`None`: no model and no caller waits for
+    /// ever, but a loom model has no time). True: it was woken. False: the time is over, or the
+    /// sleep ended for no reason (a signal; the system call of a wake that an earlier sleep did not
+    /// wait for): the protocol looks again in any case.
     pub fn sleep(&self, timeout: Option<Duration>) -> bool {
         // Woken, timed out, interrupted, or no sleep at all: the word says which it was.
         let _how: FutexWait = self.futex.wait(PARKED, timeout);
@@ -59,15 +62,15 @@ impl ParkWord {
 
     /// Step b of a waker. True: there was somebody.
     pub fn wake(&self) -> bool {
-        // ORDERING(park.wake): SeqCst fence between what the sleeper waits for and the look whether it sleeps; pairs
-        // with ORDERING(park.prepare).
+        // ORDERING(park.wake): SeqCst fence between what the sleeper waits for and the look whether
+        // it sleeps; pairs with ORDERING(park.prepare).
         fence(Ordering::SeqCst);
         // ORDERING: Relaxed - ordered by the fence.
         if self.futex.word().load(Ordering::Relaxed) != PARKED {
             return false;
         }
-        // ORDERING(park.woken): Release - what the waker wrote; pairs with `cancel`. A swap, so that of two wakers one
-        // makes the system call.
+        // ORDERING(park.woken): Release - what the waker wrote; pairs with `cancel`. A swap, so
+        // that of two wakers one makes the system call.
         if self.futex.word().swap(AWAKE, Ordering::Release) != PARKED {
             return false;
         }

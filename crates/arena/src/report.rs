@@ -1,16 +1,19 @@
-//! What a program measured of its own parallel speed: times, from which the manager computes a speedup.
+//! What a program measured of its own parallel speed: times, from which the manager computes a
+//! speedup.
 //!
 //! # Protocol
-//! The program makes the sequence number odd, writes the fields, makes it even. The manager reads the number, the
-//! fields, the number again: a report that changed meanwhile, or is being written, is no report this time.
+//! The program makes the sequence number odd, writes the fields, makes it even. The manager reads
+//! the number, the fields, the number again: a report that changed meanwhile, or is being written,
+//! is no report this time.
 //!
 //! # Invariants
-//! - R1 The program sends times, never a speedup: the manager divides and checks ([`Report::speedup`]).
+//! - R1 The program sends times, never a speedup: the manager divides and checks
+//!   ([`Report::speedup`]).
 //! - R2 The manager looks a fixed number of times: a program that writes without end delays nobody.
 //!
 //! # Papers
-//! P2 section 4.4 (M15): the application reports the speedup that it measured; here the manager does the division,
-//! because a program could otherwise claim any speedup.
+//! P2 section 4.4 (M15): the application reports the speedup that it measured; here the manager
+//! does the division, because a program could otherwise claim any speedup.
 
 use platform::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
@@ -32,7 +35,8 @@ pub struct ReportLine {
     time_ns: AtomicU64,
 }
 
-/// One measurement: the same piece of work on a base number of processors and on the present number.
+/// One measurement: the same piece of work on a base number of processors and on the present
+/// number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Report {
     /// The number of the report: another number is a new report.
@@ -48,13 +52,16 @@ pub struct Report {
 }
 
 impl Report {
-    /// How many times faster than on one processor the program is; the base is taken as efficient. `None`: times or
-    /// numbers that cannot be true. In 0..=1.5 x processors.
+    /// How many times faster than on one processor the program is; the base is taken as efficient.
+    /// `None`: times or numbers that cannot be true. In 0..=1.5 x processors.
     pub fn speedup(&self) -> Option<f64> {
         let possible = 1..=MAX_CPUS;
-        let numbers = possible.contains(&self.processors) && possible.contains(&self.base_processors);
-        // An hour for one iteration is no measurement of a phase; it also keeps the division exact enough.
-        let times = (1..=3_600_000_000_000).contains(&self.base_ns) && (1..=3_600_000_000_000).contains(&self.time_ns);
+        let numbers =
+            possible.contains(&self.processors) && possible.contains(&self.base_processors);
+        // An hour for one iteration is no measurement of a phase; it also keeps the division exact
+        // enough.
+        let times = (1..=3_600_000_000_000).contains(&self.base_ns)
+            && (1..=3_600_000_000_000).contains(&self.time_ns);
         if !numbers || !times {
             return None;
         }
@@ -69,15 +76,16 @@ impl ReportLine {
         // ORDERING: Relaxed - this thread is the only writer.
         let sequence = self.sequence.load(Ordering::Relaxed);
         self.sequence.store(sequence | 1, Ordering::Relaxed);
-        // ORDERING(report.begin): Release fence - whoever sees a field that is written below also sees the odd number;
-        // pairs with ORDERING(report.recheck).
+        // ORDERING(report.begin): Release fence - whoever sees a field that is written below also
+        // sees the odd number; pairs with ORDERING(report.recheck).
         fence(Ordering::Release);
         // ORDERING: Relaxed, all four - between the two stores of the number.
         self.processors.store(processors, Ordering::Relaxed);
         self.base_processors.store(base_processors, Ordering::Relaxed);
         self.base_ns.store(base_ns, Ordering::Relaxed);
         self.time_ns.store(time_ns, Ordering::Relaxed);
-        // ORDERING(report.end): Release - the fields before the even number; pairs with ORDERING(report.read).
+        // ORDERING(report.end): Release - the fields before the even number; pairs with
+        // ORDERING(report.read).
         self.sequence.store((sequence | 1).wrapping_add(1), Ordering::Release);
     }
 
@@ -119,10 +127,23 @@ mod tests {
         assert_eq!(line.read(), None, "nothing was reported yet");
         line.write(4, 1, 4_000, 1_250);
         let first = line.read().unwrap();
-        assert_eq!(first, Report { sequence: 2, processors: 4, base_processors: 1, base_ns: 4_000, time_ns: 1_250 });
+        assert_eq!(
+            first,
+            Report {
+                sequence: 2,
+                processors: 4,
+                base_processors: 1,
+                base_ns: 4_000,
+                time_ns: 1_250
+            }
+        );
         assert_eq!(first.speedup(), Some(3.2));
         line.write(4, 1, 4_000, 1_250);
-        assert_ne!(line.read().unwrap().sequence, first.sequence, "the same times are a new report");
+        assert_ne!(
+            line.read().unwrap().sequence,
+            first.sequence,
+            "the same times are a new report"
+        );
     }
 
     #[test]
@@ -132,12 +153,17 @@ mod tests {
         line.sequence.store(3, Ordering::Relaxed);
         assert_eq!(line.read(), None);
         line.write(2, 1, 10, 5);
-        assert_eq!(line.read().unwrap().sequence, 4, "a writer that died half way through is written over");
+        assert_eq!(
+            line.read().unwrap().sequence,
+            4,
+            "a writer that died half way through is written over"
+        );
     }
 
     #[test]
     fn impossible_times_are_no_speedup() {
-        let good = Report { sequence: 2, processors: 4, base_processors: 2, base_ns: 100, time_ns: 60 };
+        let good =
+            Report { sequence: 2, processors: 4, base_processors: 2, base_ns: 100, time_ns: 60 };
         assert!(good.speedup().is_some());
         for bad in [
             Report { processors: 0, ..good },

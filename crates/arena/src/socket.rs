@@ -42,16 +42,22 @@ impl SocketChoice {
 
 /// Looks at `NANOS_CPUMGR`, then at the usual places: the system's instance, then the user's own.
 pub fn find_socket() -> SocketChoice {
-    find(env::var_os(SOCKET_VARIABLE).as_deref(), Path::new(SYSTEM_SOCKET), &Places::of_user().sockets())
+    find(
+        env::var_os(SOCKET_VARIABLE).as_deref(),
+        Path::new(SYSTEM_SOCKET),
+        &Places::of_user().sockets(),
+    )
 }
 
-/// Where a user's own instance puts its socket: the first of `$XDG_RUNTIME_DIR/cpumgr/app.sock`, where that directory is the user's,
-/// `/tmp/cpumgr-UID/app.sock`, and `/tmp/cpumgr-UID-2/app.sock` to `-4`, that nobody else is in the way of.
+/// Where a user's own instance puts its socket: the first of `$XDG_RUNTIME_DIR/cpumgr/app.sock`,
+/// where that directory is the user's, `/tmp/cpumgr-UID/app.sock`, and `/tmp/cpumgr-UID-2/app.sock`
+/// to `-4`, that nobody else is in the way of.
 pub fn user_socket() -> PathBuf {
     Places::of_user().socket()
 }
 
-/// What keeps the user's own instance from the places before [`user_socket`], and whose that is. Most often nothing.
+/// What keeps the user's own instance from the places before [`user_socket`], and whose that is.
+/// Most often nothing.
 pub fn in_the_way() -> Vec<InTheWay> {
     Places::of_user().obstacles
 }
@@ -97,18 +103,24 @@ impl Places {
         {
             match objection(&data, me) {
                 None => places.consider(runtime.join("cpumgr"), me),
-                Some(what) => places.obstacles.push(InTheWay { path: runtime, what: what + " (XDG_RUNTIME_DIR)" }),
+                Some(what) => places
+                    .obstacles
+                    .push(InTheWay { path: runtime, what: what + " (XDG_RUNTIME_DIR)" }),
             }
         }
         // Anybody may have made a directory of any name there.
-        ["", "-2", "-3", "-4"].into_iter().for_each(|ending| places.consider(in_shared(ending), me));
+        ["", "-2", "-3", "-4"]
+            .into_iter()
+            .for_each(|ending| places.consider(in_shared(ending), me));
         places
     }
 
     fn consider(&mut self, path: PathBuf, me: u32) {
         match file::symlink_metadata(&path).ok().and_then(|data| objection(&data, me)) {
             None => self.directories.push(path),
-            Some(what) if self.directories.is_empty() => self.obstacles.push(InTheWay { path, what }),
+            Some(what) if self.directories.is_empty() => {
+                self.obstacles.push(InTheWay { path, what })
+            }
             Some(_) => {}
         }
     }
@@ -122,7 +134,8 @@ impl Places {
     }
 }
 
-/// Why something that stands at the place of a directory is none in which only this user can make files.
+/// Why something that stands at the place of a directory is none in which only this user can make
+/// files.
 fn objection(data: &Metadata, me: u32) -> Option<String> {
     match (data.is_dir(), data.uid() == me, data.mode() & 0o022) {
         (_, false, _) => Some(format!("belongs to user {}, not to user {me}", data.uid())),
@@ -175,14 +188,18 @@ mod tests {
         let (system, user) = (dir.path().join("system.sock"), dir.path().join("user.sock"));
         assert_eq!(find(None, &system, std::slice::from_ref(&user)), SocketChoice::None);
         std::fs::write(&user, "").unwrap();
-        assert_eq!(find(None, &system, std::slice::from_ref(&user)), SocketChoice::Found(user.clone()));
+        assert_eq!(
+            find(None, &system, std::slice::from_ref(&user)),
+            SocketChoice::Found(user.clone())
+        );
         std::fs::write(&system, "").unwrap();
         assert_eq!(find(Some("".as_ref()), &system, &[user]), SocketChoice::Found(system));
     }
 
     #[test]
     fn a_strangers_socket_is_not_taken() {
-        // Every directory above the temporary ones belongs to the superuser; for him the question does not arise.
+        // Every directory above the temporary ones belongs to the superuser; for him the question
+        // does not arise.
         if nix::unistd::geteuid().is_root() {
             platform::skip!("needs an unprivileged user");
             return;
@@ -191,14 +208,16 @@ mod tests {
     }
 
     #[test]
-    fn a_runtime_directory_counts_where_it_is_the_users_alone_and_another_place_is_named_otherwise() {
+    fn a_runtime_directory_counts_where_it_is_the_users_alone_and_another_place_is_named_otherwise()
+    {
         use std::os::unix::fs::PermissionsExt;
         let dir = tempfile::tempdir().unwrap();
         let [runtime, shared] = ["runtime", "shared"].map(|name| dir.path().join(name));
         std::fs::create_dir(&runtime).unwrap();
         std::fs::create_dir(&shared).unwrap();
-        let set_mode =
-            |path: &Path, mode| std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+        let set_mode = |path: &Path, mode| {
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap()
+        };
         set_mode(&runtime, 0o700);
         let me = nix::unistd::geteuid().as_raw();
         let of = |me| Places::among(Some(runtime.clone()), &shared, me);
@@ -208,7 +227,8 @@ mod tests {
         assert_eq!(other.socket(), shared.join(format!("cpumgr-{}/app.sock", me + 1)));
         let said = other.obstacles[0].to_string();
         assert!(
-            said.starts_with(runtime.to_str().unwrap()) && said.contains(&format!("belongs to user {me}")),
+            said.starts_with(runtime.to_str().unwrap())
+                && said.contains(&format!("belongs to user {me}")),
             "{said}"
         );
         assert!(!other.sockets().contains(&runtime.join("cpumgr/app.sock")), "nor is it looked at");
@@ -223,13 +243,17 @@ mod tests {
     fn what_stands_in_the_way_is_named_and_the_next_place_is_taken_by_both_sides() {
         let dir = tempfile::tempdir().unwrap();
         let me = nix::unistd::geteuid().as_raw();
-        // Whatever it is: a file of this user is as much in the way as a directory of somebody else.
+        // Whatever it is: a file of this user is as much in the way as a directory of somebody
+        // else.
         let taken = dir.path().join(format!("cpumgr-{me}"));
         std::fs::write(&taken, "").unwrap();
         let places = Places::among(None, dir.path(), me);
         let second = dir.path().join(format!("cpumgr-{me}-2/app.sock"));
         assert_eq!(places.socket(), second);
-        assert_eq!(places.obstacles, [InTheWay { path: taken.clone(), what: "is no directory".into() }]);
+        assert_eq!(
+            places.obstacles,
+            [InTheWay { path: taken.clone(), what: "is no directory".into() }]
+        );
         std::fs::create_dir(second.parent().unwrap()).unwrap();
         std::fs::write(&second, "").unwrap();
         // Also when nothing is in the way any more.

@@ -8,7 +8,8 @@ use nanothreads_arena::global::{GLOBAL_SIZE, Global, LifeLine, State, StateLine}
 use nanothreads_arena::grant::{CpuLine, Grant, GrantArea, GrantLine};
 use nanothreads_arena::header::{Header, Kind, MAGIC, VERSION};
 use nanothreads_arena::layout::{
-    DOWN_SIZE, Down, MAX_VPS, NoticeLine, ReleaseLine, RequestLine, UP_SIZE, Up, Verdict, VpLine, VpState, VpWord,
+    DOWN_SIZE, Down, MAX_VPS, NoticeLine, ReleaseLine, RequestLine, UP_SIZE, Up, Verdict, VpLine,
+    VpState, VpWord,
 };
 use nanothreads_arena::report::ReportLine;
 use platform::affinity::CpuId;
@@ -74,8 +75,8 @@ fn the_page_of_all_programs_lies_as_documented() {
 fn words<T, const N: usize>(area: &T, offsets: [usize; N]) -> [u64; N] {
     offsets.map(|offset| {
         assert!(offset + 8 <= size_of::<T>());
-        // SAFETY: - within `area`, which is live, aligned to 8 and not written meanwhile; the words named here are
-        //           fields or zeroed padding of lines that were made by `Default` from zeroes.
+        // SAFETY: - within `area`, which is live, aligned to 8 and not written meanwhile; the words
+        //           named here are fields or zeroed padding of lines that were made by `Default` from zeroes.
         unsafe { std::ptr::from_ref(area).cast::<u8>().add(offset).cast::<u64>().read() }
     })
 }
@@ -130,7 +131,14 @@ fn the_bytes_of_the_global_page_are_pinned() {
     let global = Global::default();
     global.life.beat(0x11);
     global.life.set_quantum_ns(0x22);
-    global.state.set(State { processors: 1, programs: 2, waiting: 3, queued: 4, reports: true, domain: true });
+    global.state.set(State {
+        processors: 1,
+        programs: 2,
+        waiting: 3,
+        queued: 4,
+        reports: true,
+        domain: true,
+    });
     global.state.set_policy("equip");
     let name = u64::from_le_bytes(*b"equip\0\0\0");
     assert_eq!(

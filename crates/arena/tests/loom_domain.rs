@@ -1,6 +1,7 @@
-//! Models of a domain's line: each given processor is taken once and no more than were wanted are given, what ran on it
-//! before is seen, nobody sleeps through a gift, and the receiver has a gift without a gap while it is booked, the giver not at
-//! all. The twins of a sleeper that looks too early and of two that land or look in the wrong order are refuted.
+//! Models of a domain's line: each given processor is taken once and no more than were wanted are
+//! given, what ran on it before is seen, nobody sleeps through a gift, and the receiver has a gift
+//! without a gap while it is booked, the giver not at all. The twins of a sleeper that looks too
+//! early and of two that land or look in the wrong order are refuted.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test --release -p nanothreads-arena --test loom_domain --target-dir target/loom`
 #![cfg(loom)]
@@ -27,7 +28,8 @@ fn one_wish_takes_one_of_two_gifts() {
             let line = Arc::clone(&line);
             thread::spawn(move || line.give(CpuId(cpu)))
         });
-        let given = givers.map(|giver| giver.join().unwrap()).into_iter().filter(|given| *given).count();
+        let given =
+            givers.map(|giver| giver.join().unwrap()).into_iter().filter(|given| *given).count();
         assert_eq!(given, 1);
         let taken = [line.take(), line.take()];
         assert!(taken[0].is_some() && taken[1].is_none(), "{taken:?}");
@@ -99,7 +101,9 @@ fn nobody_sleeps_through_a_gift() {
 
 #[test]
 fn a_sleeper_that_looks_only_before_it_says_so_is_refuted() {
-    is_refuted("a_sleeper_that_looks_only_before_it_says_so_is_refuted", DEADLOCK, || sleeper(false));
+    is_refuted("a_sleeper_that_looks_only_before_it_says_so_is_refuted", DEADLOCK, || {
+        sleeper(false)
+    });
 }
 
 /// What a model says of a processor that the receiver does not find.
@@ -139,7 +143,8 @@ fn look(line: &Member, grant: &GrantArea, is_giver: bool, planted: Planted) {
 fn booking(is_giver: bool, planted: Planted) {
     let line = line(1);
     assert!(line.give(CpuId(1)));
-    let (before, after) = if is_giver { (cpus(&[0, 1]), cpus(&[0])) } else { (cpus(&[2]), cpus(&[1, 2])) };
+    let (before, after) =
+        if is_giver { (cpus(&[0, 1]), cpus(&[0])) } else { (cpus(&[2]), cpus(&[1, 2])) };
     let grant = Arc::new(GrantArea::default());
     grant.publish(before.len() as u32, false, false, before.iter());
     let manager = {
@@ -185,10 +190,14 @@ fn each_ordering_of_a_landing_is_needed() {
 
 #[test]
 fn who_lands_a_processor_before_its_grants_is_caught() {
-    is_refuted("who_lands_a_processor_before_its_grants_is_caught", GAP, || booking(false, Planted::LandsEarly));
+    is_refuted("who_lands_a_processor_before_its_grants_is_caught", GAP, || {
+        booking(false, Planted::LandsEarly)
+    });
 }
 
 #[test]
 fn who_looks_at_its_grant_before_the_air_is_caught() {
-    is_refuted("who_looks_at_its_grant_before_the_air_is_caught", GAP, || booking(false, Planted::LooksLate));
+    is_refuted("who_looks_at_its_grant_before_the_air_is_caught", GAP, || {
+        booking(false, Planted::LooksLate)
+    });
 }

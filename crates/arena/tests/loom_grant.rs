@@ -1,5 +1,5 @@
-//! Model of the grant: a reader never sees the processors of one epoch with the number of another. The twins
-//! in which an access orders nothing are refuted.
+//! Model of the grant: a reader never sees the processors of one epoch with the number of another.
+//! The twins in which an access orders nothing are refuted.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test --release -p nanothreads-arena --test loom_grant`
 #![cfg(loom)]
@@ -35,6 +35,11 @@ fn number_and_processors_are_of_one_epoch() {
 #[test]
 fn each_ordering_of_a_grant_is_needed() {
     let other = "the processors of another epoch";
-    let tags = [("grant.publish", other), ("grant.read", other), ("grant.reuse", other), ("grant.recheck", other)];
+    let tags = [
+        ("grant.publish", other),
+        ("grant.read", other),
+        ("grant.reuse", other),
+        ("grant.recheck", other),
+    ];
     is_needed("number_and_processors_are_of_one_epoch", "src/grant.rs", &tags);
 }

@@ -8,7 +8,8 @@ use loom::sync::atomic::{AtomicBool, Ordering};
 use nanothreads_arena::park::ParkWord;
 use platform::model::{DEADLOCK, explore, is_needed};
 
-/// The sleeper's side: sleeps until the turn is its own. A lost wake is a deadlock, which loom reports.
+/// The sleeper's side: sleeps until the turn is its own. A lost wake is a deadlock, which loom
+/// reports.
 fn sleep_until(word: &ParkWord, turn: &AtomicBool) {
     loop {
         word.prepare();

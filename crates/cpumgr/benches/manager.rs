@@ -1,9 +1,11 @@
 //! The manager's latencies and its cost, beside a bare chain of eventfd and futex in the same run.
 //!
-//! `cargo bench -p cpumgr --bench manager --profile release [-- [--record] NAME...]` with names of `read`, `requests`, `releases`, `pass`,
-//! `flood`, `squeeze`, `kill`, `steady`, `idle`, `many`, `pairs`, `speedups`. (Without the profile the manager is not linked as
-//! a whole, as it is where it is used.) Each value that has a bar is printed beside it. Needs two processors and a quiet machine. What is printed is also written as a
-//! table, with `--record` into `benches/records`, as the other benches do.
+//! `cargo bench -p cpumgr --bench manager --profile release [-- [--record] NAME...]` with names of
+//! `read`, `requests`, `releases`, `pass`, `flood`, `squeeze`, `kill`, `steady`, `idle`, `many`,
+//! `pairs`, `speedups`. (Without the profile the manager is not linked as a whole, as it is where
+//! it is used.) Each value that has a bar is printed beside it. Needs two processors and a quiet
+//! machine. What is printed is also written as a table, with `--record` into `benches/records`, as
+//! the other benches do.
 #![allow(clippy::unwrap_used, reason = "a bench that cannot go on fails")]
 
 use std::io::Write;
@@ -20,7 +22,9 @@ mod about;
 #[path = "../tests/support/mod.rs"]
 mod support;
 
-use support::{Before, Compiled, End, Manager, Program, Releases, Times, bare_squeeze, chain, two_processors};
+use support::{
+    Before, Compiled, End, Manager, Program, Releases, Times, bare_squeeze, chain, two_processors,
+};
 
 /// A part of the bench, for some processors.
 type Part = fn(&str);
@@ -30,7 +34,8 @@ fn main() {
         return support::act_as_a_program();
     }
     let Some(cpus) = two_processors() else { return };
-    let named: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
+    let named: Vec<String> =
+        std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
     let wanted = |name: &str| named.is_empty() || named.iter().any(|it| it == name);
     let parts: [(&str, Part); 12] = [
         ("read", read),
@@ -49,13 +54,21 @@ fn main() {
     for (name, part) in parts.into_iter().filter(|(name, _)| wanted(name)) {
         println!("## {name}");
         part(&cpus);
-        ROWS.lock().unwrap().iter_mut().filter(|row| row[0].is_empty()).for_each(|row| row[0] = name.to_owned());
+        ROWS.lock()
+            .unwrap()
+            .iter_mut()
+            .filter(|row| row[0].is_empty())
+            .for_each(|row| row[0] = name.to_owned());
     }
     let is_kept = std::env::args().any(|word| word == "--record");
     let folder = (!is_kept).then(|| PathBuf::from(env!("CARGO_TARGET_TMPDIR")));
     let rows = std::mem::take(&mut *ROWS.lock().unwrap());
-    let heads = ["part", "condition", "what", "p50_ns", "p99_ns", "max_ns", "n", "value", "bar"].map(str::to_owned);
-    println!("raw record: {}", about::record(folder, "manager", &heads, rows.into_iter()).unwrap().display());
+    let heads = ["part", "condition", "what", "p50_ns", "p99_ns", "max_ns", "n", "value", "bar"]
+        .map(str::to_owned);
+    println!(
+        "raw record: {}",
+        about::record(folder, "manager", &heads, rows.into_iter()).unwrap().display()
+    );
 }
 
 /// What was measured: the part's name comes when it has ended.
@@ -91,25 +104,31 @@ fn numbers(answer: &str) -> Vec<u64> {
     answer.split(' ').map(|number| number.parse().unwrap()).collect()
 }
 
-/// What is to be reached of a way through the manager, measured beside a bare chain. Where idle processors are halted, the chain
-/// itself takes from 29 to more than 200 us here, by the hour; the ratio says what of it is the manager's.
+/// What is to be reached of a way through the manager, measured beside a bare chain. Where idle
+/// processors are halted, the chain itself takes from 29 to more than 200 us here, by the hour; the
+/// ratio says what of it is the manager's.
 fn latency_bars(what: &str, times: &Times, chain: &Times) {
     bar(&format!("{what}, p50"), times.at(50), Duration::from_micros(80));
-    println!("{:44} {:>14.2}", "  that to the chain's", times.at(50).as_secs_f64() / chain.at(50).as_secs_f64());
+    println!(
+        "{:44} {:>14.2}",
+        "  that to the chain's",
+        times.at(50).as_secs_f64() / chain.at(50).as_secs_f64()
+    );
     bar(&format!("{what}, p99 (bar: 3 x the chain's)"), times.at(99), chain.at(99) * 3);
 }
 
 /// What idle processors do meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Idle {
-    /// What the machine has them do. A virtual one halts, and to wake it takes the hypervisor 45 us and more on a busy host.
+    /// What the machine has them do. A virtual one halts, and to wake it takes the hypervisor 45 us
+    /// and more on a busy host.
     Default,
     /// They look for work without rest, as on machines that are set up for short answers.
     Awake,
 }
 
-/// By the kernel's interface for that (`PM QoS`), which is root's: idle processors rest in no state that takes longer than 0 us to
-/// leave, as long as the file is open.
+/// By the kernel's interface for that (`PM QoS`), which is root's: idle processors rest in no state
+/// that takes longer than 0 us to leave, as long as the file is open.
 fn stay_awake() -> std::io::Result<std::fs::File> {
     let mut latency = std::fs::File::options().write(true).open("/dev/cpu_dma_latency")?;
     latency.write_all(&0_i32.to_ne_bytes())?;
@@ -124,13 +143,16 @@ fn in_each_way(mut part: impl FnMut(Before)) {
             (Idle::Default, _) => "do as always",
             (Idle::Awake, Ok(_)) => "stay awake (/dev/cpu_dma_latency: 0)",
             (Idle::Awake, Err(error)) => {
-                println!("# skipped: idle processors cannot be kept awake, /dev/cpu_dma_latency: {error}");
+                println!(
+                    "# skipped: idle processors cannot be kept awake, /dev/cpu_dma_latency: {error}"
+                );
                 continue;
             }
         };
         for before in Before::ALL {
             println!("# idle processors {what}; by a thread that {before}");
-            *CONDITION.lock().unwrap() = format!("idle processors {what}; by a thread that {before}");
+            *CONDITION.lock().unwrap() =
+                format!("idle processors {what}; by a thread that {before}");
             part(before);
         }
     }
@@ -154,8 +176,9 @@ fn requests(cpus: &str) {
     });
 }
 
-/// From a release to a virtual processor of another program that runs on what was released: the head of
-/// `tests/support/latency.rs` says which, and how two processors are enough. On four or more both ways are measured.
+/// From a release to a virtual processor of another program that runs on what was released: the
+/// head of `tests/support/latency.rs` says which, and how two processors are enough. On four or
+/// more both ways are measured.
 fn releases(_: &str) {
     let all = affinity(None).unwrap();
     for width in [2, 4].into_iter().filter(|width| *width <= all.len()) {
@@ -167,7 +190,9 @@ fn releases(_: &str) {
             // In turn, so that both see the same machine.
             for _ in 0..5 {
                 times.0.extend(chain(&cpus, 40, before, End::There));
-                times.1.extend((0..40).filter_map(|_| programs.time(Duration::from_millis(5), before)));
+                times.1.extend(
+                    (0..40).filter_map(|_| programs.time(Duration::from_millis(5), before)),
+                );
             }
             let chain = line("bare chain: eventfd to futex", times.0);
             println!("{:44} {} of 200", "releases that say nothing: late", programs.late);
@@ -184,7 +209,13 @@ fn releases(_: &str) {
 fn read(cpus: &str) {
     use arena::client::{Client, Hello};
     let manager = Manager::start(&["--cpus", cpus]);
-    let hello = Hello { max_processors: 2, request: 2, fixed_team: false, library: "bench".into(), within: None };
+    let hello = Hello {
+        max_processors: 2,
+        request: 2,
+        fixed_team: false,
+        library: "bench".into(),
+        within: None,
+    };
     let client = Client::connect(&manager.socket(), &hello, support::PATIENCE).unwrap();
     const READS: u32 = 10_000_000;
     let rounds = (0..5).map(|_| {
@@ -202,7 +233,11 @@ fn pass(cpus: &str) {
     let manager = Manager::start(&["--cpus", cpus, "--domain", "--quantum", "5ms"]);
     let mut times = Vec::new();
     let (mut giver, mut taker) = (manager.program(2, 2), manager.program(2, 2));
-    let last = giver.until("it has one", |seen| seen.processors == 1 && !seen.shared).cpus.first().unwrap();
+    let last = giver
+        .until("it has one", |seen| seen.processors == 1 && !seen.shared)
+        .cpus
+        .first()
+        .unwrap();
     assert_eq!((giver.ask("join"), taker.ask("join")), ("joined".into(), "joined".into()));
     for _ in 0..100 {
         let waiter = std::thread::spawn(move || {
@@ -220,7 +255,8 @@ fn pass(cpus: &str) {
     bar("handoff, p50", times.at(50), Duration::from_micros(40));
 }
 
-/// A program that rings as fast as it can, and one that works beside it: slower than beside one that only computes?
+/// A program that rings as fast as it can, and one that works beside it: slower than beside one
+/// that only computes?
 fn flood(cpus: &str) {
     let manager = Manager::start(&["--cpus", cpus]);
     let (mut other, mut flooder) = (manager.program(1, 1), manager.program(1, 2));
@@ -243,17 +279,25 @@ fn flood(cpus: &str) {
         (flooder, answer) = asked.join().unwrap();
         beside[round % 2].extend(times);
         if word == "flood" {
-            println!("{:44} {percent:.4} % of a processor, {turns} wakeups in 1.2s, {answer}", "a doorbell flood");
+            println!(
+                "{:44} {percent:.4} % of a processor, {turns} wakeups in 1.2s, {answer}",
+                "a doorbell flood"
+            );
             shares.push(percent);
         }
     }
     shares.sort_by(f64::total_cmp);
     bar("doorbell flood, % of a processor", shares[shares.len() / 2], 1.0);
     let [quiet, loud] = beside;
-    let (quiet, loud) = (line("work beside one that computes", quiet), line("work beside a flood", loud));
+    let (quiet, loud) =
+        (line("work beside one that computes", quiet), line("work beside a flood", loud));
     let ratio = |one: Duration, other: Duration| one.as_secs_f64() / other.as_secs_f64();
     let noise = ratio(quiet.at(84), quiet.at(50));
-    bar("beside a flood, of the other (bar: its noise)", ratio(loud.at(50), quiet.at(50)), noise.max(1.01));
+    bar(
+        "beside a flood, of the other (bar: its noise)",
+        ratio(loud.at(50), quiet.at(50)),
+        noise.max(1.01),
+    );
 }
 
 fn squeeze(cpus: &str) {
@@ -273,7 +317,11 @@ fn squeeze(cpus: &str) {
         program.kill();
         // On a thread of its own: what it starts has not its turns.
         let pair = [pair[1], pair[0]];
-        bare.push(std::thread::spawn(move || bare_squeeze(pair, Duration::from_millis(2))).join().unwrap());
+        bare.push(
+            std::thread::spawn(move || bare_squeeze(pair, Duration::from_millis(2)))
+                .join()
+                .unwrap(),
+        );
     }
     line("bare: a timer of 2 ms binds a spinner", bare);
     let times = line("smaller grant to squeezed (grace 2 ms)", times);
@@ -301,7 +349,8 @@ fn kill(cpus: &str) {
     bar("killed program's processors reused, p99", times.at(99), Duration::from_millis(10));
 }
 
-/// What all threads of the manager use of a processor, in percent, and how often they were given one.
+/// What all threads of the manager use of a processor, in percent, and how often they were given
+/// one.
 fn cost(manager: &Manager, time: Duration) -> (f64, u64) {
     let used = || {
         let mut sum = (0, 0);
@@ -331,7 +380,9 @@ fn crowd(manager: &Manager, programs: u32, vps: u32, request: u32) -> Vec<Progra
 
 fn steady(cpus: &str) {
     let time = Duration::from_secs(10);
-    for (what, request) in [("16 programs x 64, all share, in turns", 2), ("16 programs x 64, each wants one", 1)] {
+    for (what, request) in
+        [("16 programs x 64, all share, in turns", 2), ("16 programs x 64, each wants one", 1)]
+    {
         let manager = Manager::start(&["--cpus", cpus]);
         let programs = crowd(&manager, 16, 64, request);
         std::thread::sleep(Duration::from_millis(500));
@@ -367,7 +418,10 @@ fn many(cpus: &str) {
     assert_eq!(manager.status().programs.len(), 512);
     std::thread::sleep(Duration::from_secs(1));
     let (percent, turns) = cost(&manager, Duration::from_secs(5));
-    println!("{:44} {percent:.4} % of a processor, {turns} wakeups in 5s", "512 programs, all share");
+    println!(
+        "{:44} {percent:.4} % of a processor, {turns} wakeups in 5s",
+        "512 programs, all share"
+    );
     drop(programs);
 }
 
@@ -379,22 +433,33 @@ fn command(compiled: &Compiled, manager: Option<&Manager>, arguments: &[String])
 }
 
 /// Seconds that copies take, each its own, all at once.
-fn seconds(compiled: &Compiled, manager: Option<&Manager>, copies: usize, arguments: &[String]) -> Vec<f64> {
-    let children: Vec<_> = (0..copies).map(|_| command(compiled, manager, arguments).spawn().unwrap()).collect();
-    let said = |child: std::process::Child| String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap();
+fn seconds(
+    compiled: &Compiled,
+    manager: Option<&Manager>,
+    copies: usize,
+    arguments: &[String],
+) -> Vec<f64> {
+    let children: Vec<_> =
+        (0..copies).map(|_| command(compiled, manager, arguments).spawn().unwrap()).collect();
+    let said = |child: std::process::Child| {
+        String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap()
+    };
     children.into_iter().map(|child| said(child).trim().parse().unwrap()).collect()
 }
 
-/// Speedups that programs report by themselves, beside those that a clock finds: programs that compute, of which a part is
-/// known to be serial, without any call.
+/// Speedups that programs report by themselves, beside those that a clock finds: programs that
+/// compute, of which a part is known to be serial, without any call.
 fn speedups(cpus: &str) {
     const ITERATIONS: usize = 300;
     let manager = Manager::start(&["--cpus", cpus, "--policy", "pdpa"]);
-    let Some(shares) = Compiled::new(&manager, "shares") else { return println!("bar unmet: see above") };
+    let Some(shares) = Compiled::new(&manager, "shares") else {
+        return println!("bar unmet: see above");
+    };
     for percent in [0, 10, 50] {
         let arguments = [percent.to_string(), ITERATIONS.to_string()];
         let on = |threads: &str| {
-            let child = command(&shares, None, &arguments).env("OMP_NUM_THREADS", threads).spawn().unwrap();
+            let child =
+                command(&shares, None, &arguments).env("OMP_NUM_THREADS", threads).spawn().unwrap();
             let said = String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap();
             said.trim().parse::<f64>().unwrap()
         };
@@ -423,7 +488,9 @@ fn pairs(cpus: &str) {
     const ROUNDS: usize = 5;
     const ROUNDS_ALONE: usize = 15;
     let manager = Manager::start(&["--cpus", cpus]);
-    let Some(pairs) = Compiled::new(&manager, "pairs") else { return println!("bar unmet: see above") };
+    let Some(pairs) = Compiled::new(&manager, "pairs") else {
+        return println!("bar unmet: see above");
+    };
     let steps = seconds(&pairs, None, 1, &["calibrate".into()])[0];
     let arguments = |threads: usize| [threads.to_string(), REGIONS.to_string(), steps.to_string()];
     let mean = |times: Vec<f64>| times.iter().sum::<f64>() / times.len() as f64;
@@ -438,11 +505,18 @@ fn pairs(cpus: &str) {
             let of = |threads| mean(seconds(&pairs, Some(&manager), copies, &arguments(threads)));
             of(2) / of(1)
         };
-        bar(&format!("num_threads(2), {copies} copies, to one thread"), median((0..ROUNDS).map(ratio).collect()), 1.25);
+        bar(
+            &format!("num_threads(2), {copies} copies, to one thread"),
+            median((0..ROUNDS).map(ratio).collect()),
+            1.25,
+        );
     }
-    // Nobody shares a processor here, and what is compared is some percent: more rounds, who begins in turn.
+    // Nobody shares a processor here, and what is compared is some percent: more rounds, who begins
+    // in turn.
     let alone = |round: usize| {
-        let of = |managed: bool| mean(seconds(&pairs, Some(&manager).filter(|_| managed), 1, &arguments(2)));
+        let of = |managed: bool| {
+            mean(seconds(&pairs, Some(&manager).filter(|_| managed), 1, &arguments(2)))
+        };
         let first = of(round.is_multiple_of(2));
         let second = of(!round.is_multiple_of(2));
         if round.is_multiple_of(2) { first / second } else { second / first }

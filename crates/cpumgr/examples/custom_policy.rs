@@ -1,4 +1,5 @@
-//! A policy of one's own in the shipped manager: `cargo run -p cpumgr --example custom_policy -- daemon --policy halves`.
+//! A policy of one's own in the shipped manager:
+//! `cargo run -p cpumgr --example custom_policy -- daemon --policy halves`.
 
 use std::process::ExitCode;
 
@@ -34,7 +35,9 @@ impl Policy for Halves {
 
 fn main() -> ExitCode {
     let mut policies = cpumgr::limits::builtin();
-    match policies.register("halves", "half for the first, half of the rest for the next", || Box::new(Halves)) {
+    match policies.register("halves", "half for the first, half of the rest for the next", || {
+        Box::new(Halves)
+    }) {
         Ok(()) => cpumgr::run(policies),
         Err(error) => panic!("{error}"),
     }

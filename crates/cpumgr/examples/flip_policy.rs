@@ -1,11 +1,14 @@
-//! A manager that changes its mind for a living: every grant goes from one processor to all that the program wants and
-//! back, for tests of programs under changing grants (`cargo xtask flip`).
+//! A manager that changes its mind for a living: every grant goes from one processor to all that
+//! the program wants and back, for tests of programs under changing grants (`cargo xtask flip`).
 //!
-//! `cargo run -p cpumgr --example flip_policy -- daemon --policy flip`; `policy flip period=10ms` for another pace.
+//! `cargo run -p cpumgr --example flip_policy -- daemon --policy flip`; `policy flip period=10ms`
+//! for another pace.
 
 use std::process::ExitCode;
 
-use policies::{Allocation, Decision, Equip, Nanos, Parameter, ParameterError, Policy, Snapshot, Value};
+use policies::{
+    Allocation, Decision, Equip, Nanos, Parameter, ParameterError, Policy, Snapshot, Value,
+};
 
 /// The time between two grants.
 const PERIOD: Nanos = 20_000_000;
@@ -72,7 +75,8 @@ impl Policy for Flip {
                 Ok(())
             }
             ("period", _) => {
-                let allowed = format!("a time from {} to {}", Value::Time(SHORTEST), Value::Time(LONGEST));
+                let allowed =
+                    format!("a time from {} to {}", Value::Time(SHORTEST), Value::Time(LONGEST));
                 Err(ParameterError::Value { key: "period", value: *value, allowed })
             }
             _ => Err(ParameterError::unknown(key, &self.parameters())),
@@ -82,7 +86,9 @@ impl Policy for Flip {
 
 fn main() -> ExitCode {
     let mut policies = cpumgr::limits::builtin();
-    match policies.register("flip", "one processor, all, one, all: for tests", || Box::new(Flip::new())) {
+    match policies
+        .register("flip", "one processor, all, one, all: for tests", || Box::new(Flip::new()))
+    {
         Ok(()) => cpumgr::run(policies),
         Err(error) => panic!("{error}"),
     }

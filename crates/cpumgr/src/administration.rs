@@ -9,7 +9,9 @@ use arena::message::{Control, FromManager, Queue, QueuedStatus, RefusedCode, Sta
 use policies::Registry;
 use serde::Serialize;
 
-use crate::cli::{CancelArgs, MplArgs, PidArgs, PolicyArgs, SetArgs, Setting, SocketArgs, StatusArgs};
+use crate::cli::{
+    CancelArgs, MplArgs, PidArgs, PolicyArgs, SetArgs, Setting, SocketArgs, StatusArgs,
+};
 use crate::command::print;
 use crate::error::{Error, FAILED, is_absent};
 use crate::escape::printable;
@@ -106,13 +108,19 @@ fn is_gone(error: &ConnectError) -> bool {
 }
 
 /// Asks the manager until it is so.
-fn wait_until(socket: &Path, what: &str, is_so: impl Fn(&Result<Status, ConnectError>) -> bool) -> Result<(), Error> {
+fn wait_until(
+    socket: &Path,
+    what: &str,
+    is_so: impl Fn(&Result<Status, ConnectError>) -> bool,
+) -> Result<(), Error> {
     let begin = Instant::now();
     while !is_so(&status::of_manager(socket)) {
         if begin.elapsed() >= PATIENCE {
             let (shown, log) = (socket.display(), beside(socket, ".log"));
-            let message =
-                format!("the manager at {shown} did not {what} within {PATIENCE:?} (its log: {})", log.display());
+            let message = format!(
+                "the manager at {shown} did not {what} within {PATIENCE:?} (its log: {})",
+                log.display()
+            );
             return Err(Error::Apart { message, code: FAILED });
         }
         std::thread::sleep(LOOK);
@@ -134,18 +142,25 @@ pub fn policy(args: &PolicyArgs) -> Result<(), Error> {
         [] => None,
         [name] => Some((*name).clone()),
         [_, second, ..] => {
-            return Err(Error::Usage(format!("{second} is a second policy; give one name, and KEY=VALUE for values")));
+            return Err(Error::Usage(format!(
+                "{second} is a second policy; give one name, and KEY=VALUE for values"
+            )));
         }
     };
-    let split = |word: &&String| word.split_once('=').map(|(key, value)| (key.to_owned(), value.to_owned()));
+    let split = |word: &&String| {
+        word.split_once('=').map(|(key, value)| (key.to_owned(), value.to_owned()))
+    };
     let settings: BTreeMap<String, String> = values.iter().filter_map(split).collect();
     if settings.len() < values.len() {
         return Err(Error::Usage("a parameter is given twice".into()));
     }
-    // Which policies there are is the manager's to know: it may be a program with policies of its own.
+    // Which policies there are is the manager's to know: it may be a program with policies of its
+    // own.
     let is_known = name.as_deref().is_none_or(|name| limits::policies().names().contains(&name));
     change(&socket, Control::Policy { name, settings }).map_err(|error| match &error {
-        ConnectError::Refused { refused, .. } if !is_known && refused.code == RefusedCode::NotPossible => {
+        ConnectError::Refused { refused, .. }
+            if !is_known && refused.code == RefusedCode::NotPossible =>
+        {
             Error::Usage(error.to_string())
         }
         _ => error.into(),
@@ -212,8 +227,13 @@ impl QueueReport {
         connection.send(&ToManager::Queue)?;
         let queue = match connection.receive()?.0 {
             FromManager::Queue(queue) => queue,
-            FromManager::Refused(refused) => return Err(ConnectError::Refused { path: socket.to_owned(), refused }),
-            other => return Err(connection.broken(format!("it answered a question for its queue with {other:?}"))),
+            FromManager::Refused(refused) => {
+                return Err(ConnectError::Refused { path: socket.to_owned(), refused });
+            }
+            other => {
+                return Err(connection
+                    .broken(format!("it answered a question for its queue with {other:?}")));
+            }
         };
         let mut places = Vec::new();
         while places.len() < queue.waiting as usize {
@@ -232,7 +252,10 @@ impl QueueReport {
             Some(1) => "1 program".into(),
             Some(level) => format!("{level} programs"),
         };
-        let mut text = format!("{level} may run at once, {} run, {} wait\n", self.queue.running, self.queue.waiting);
+        let mut text = format!(
+            "{level} may run at once, {} run, {} wait\n",
+            self.queue.running, self.queue.waiting
+        );
         self.places.iter().for_each(|place| text.push_str(&place_text(place)));
         text
     }
@@ -267,12 +290,15 @@ pub fn change(socket: &Path, control: Control) -> Result<(), ConnectError> {
     connection.send(&ToManager::Control(control))?;
     match connection.receive()?.0 {
         FromManager::Done => Ok(()),
-        FromManager::Refused(refused) => Err(ConnectError::Refused { path: socket.to_owned(), refused }),
+        FromManager::Refused(refused) => {
+            Err(ConnectError::Refused { path: socket.to_owned(), refused })
+        }
         other => Err(connection.broken(format!("it answered a control message with {other:?}"))),
     }
 }
 
-/// The policies with their parameters; those of the one in force as they stand, the others as they would begin.
+/// The policies with their parameters; those of the one in force as they stand, the others as they
+/// would begin.
 fn show(socket: &Path, json: bool) -> Result<(), Error> {
     let status = status::of_manager(socket)?;
     let listing = Listing::new(limits::policies(), &status.policy, &status.parameters);
@@ -304,7 +330,8 @@ struct Listed {
 struct ListedParameter {
     key: String,
     value: String,
-    /// What this program knows of it. The manager may be another program, whose policy has more of them.
+    /// What this program knows of it. The manager may be another program, whose policy has more of
+    /// them.
     #[serde(flatten)]
     known: Option<Known>,
 }
@@ -321,9 +348,15 @@ impl<'a> Listing<'a> {
         let policy = |name: &str| {
             let here = |key: &str| values.get(key).filter(|_| name == in_force).cloned();
             let known = registry.create(name).map(|policy| policy.parameters()).unwrap_or_default();
-            let others = values.iter().filter(|(key, _)| name == in_force && known.iter().all(|it| it.key != **key));
+            let others = values
+                .iter()
+                .filter(|(key, _)| name == in_force && known.iter().all(|it| it.key != **key));
             let others: Vec<ListedParameter> = others
-                .map(|(key, value)| ListedParameter { key: key.clone(), value: value.clone(), known: None })
+                .map(|(key, value)| ListedParameter {
+                    key: key.clone(),
+                    value: value.clone(),
+                    known: None,
+                })
                 .collect();
             let listed = known.into_iter().map(|it| ListedParameter {
                 key: it.key.to_owned(),
@@ -349,7 +382,9 @@ impl<'a> Listing<'a> {
             for ListedParameter { key, value, known } in parameters {
                 text.push_str(&format!("           {}={}", printable(key), printable(value)));
                 if let Some(Known { description, allowed, default }) = known {
-                    text.push_str(&format!("  {description} It is {allowed}; {default} unless changed."));
+                    text.push_str(&format!(
+                        "  {description} It is {allowed}; {default} unless changed."
+                    ));
                 }
                 text.push('\n');
             }
@@ -365,8 +400,10 @@ mod tests {
     #[test]
     fn only_where_nobody_listens_a_manager_has_ended() {
         let path = std::path::PathBuf::from("/s");
-        let refused =
-            |errno| ConnectError::Unreachable { path: path.clone(), source: platform::SysError::new("connect", errno) };
+        let refused = |errno| ConnectError::Unreachable {
+            path: path.clone(),
+            source: platform::SysError::new("connect", errno),
+        };
         assert!(is_gone(&refused(nix::libc::ECONNREFUSED)) && is_gone(&refused(nix::libc::ENOENT)));
         assert!(!is_gone(&refused(nix::libc::EAGAIN)));
         // One that took the connection and says nothing.
@@ -380,31 +417,58 @@ mod tests {
 
     #[test]
     fn the_queue_says_how_many_may_run() {
-        for (level, said) in
-            [(None, "any number of programs"), (Some(0), "0 programs"), (Some(1), "1 program"), (Some(2), "2 programs")]
-        {
-            let report = QueueReport { queue: Queue { level, running: 0, waiting: 0 }, places: Vec::new() };
+        for (level, said) in [
+            (None, "any number of programs"),
+            (Some(0), "0 programs"),
+            (Some(1), "1 program"),
+            (Some(2), "2 programs"),
+        ] {
+            let report =
+                QueueReport { queue: Queue { level, running: 0, waiting: 0 }, places: Vec::new() };
             assert_eq!(report.table(), format!("{said} may run at once, 0 run, 0 wait\n"));
         }
     }
 
     #[test]
     fn the_listing_says_what_each_parameter_does_and_may_be() {
-        let values = BTreeMap::from([("step".to_owned(), "4".to_owned()), ("colour".to_owned(), "red".to_owned())]);
+        let values = BTreeMap::from([
+            ("step".to_owned(), "4".to_owned()),
+            ("colour".to_owned(), "red".to_owned()),
+        ]);
         let listing = Listing::new(&limits::builtin(), "pdpa", &values);
         let text = listing.text();
-        let line =
-            |of: &str| text.lines().find(|line| line.trim_start().starts_with(of)).unwrap_or_default().to_owned();
-        assert!(line("step=4").contains("a whole number from 1 to") && line("step=4").contains("; 2 unless changed"));
+        let line = |of: &str| {
+            text.lines()
+                .find(|line| line.trim_start().starts_with(of))
+                .unwrap_or_default()
+                .to_owned()
+        };
+        assert!(
+            line("step=4").contains("a whole number from 1 to")
+                && line("step=4").contains("; 2 unless changed")
+        );
         assert!(line("max-wait=60s").contains("a time from 0s to 86400s"), "{text}");
         assert!(line("backfill=false").contains("true or false"), "{text}");
         assert_eq!(line("colour=red").trim(), "colour=red");
-        assert!(text.lines().all(|line| line.trim_end() == line && !line.contains("  It is")), "{text}");
+        assert!(
+            text.lines().all(|line| line.trim_end() == line && !line.contains("  It is")),
+            "{text}"
+        );
 
         let json = serde_json::to_value(&listing).unwrap();
-        let pdpa = json["policies"].as_array().unwrap().iter().find(|it| it["name"] == json["in_force"]).unwrap();
-        let parameter = |key: &str| pdpa["parameters"].as_array().unwrap().iter().find(|it| it["key"] == key).unwrap();
-        assert_eq!((&parameter("step")["value"], &parameter("step")["default"]), (&"4".into(), &"2".into()));
+        let pdpa = json["policies"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|it| it["name"] == json["in_force"])
+            .unwrap();
+        let parameter = |key: &str| {
+            pdpa["parameters"].as_array().unwrap().iter().find(|it| it["key"] == key).unwrap()
+        };
+        assert_eq!(
+            (&parameter("step")["value"], &parameter("step")["default"]),
+            (&"4".into(), &"2".into())
+        );
         assert_eq!(parameter("colour")["value"], "red");
         assert!(parameter("colour").get("allowed").is_none());
     }

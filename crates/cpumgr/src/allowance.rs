@@ -1,11 +1,14 @@
-//! What each user may cost the manager: costs that are known when they have arisen, and are paid back by time.
+//! What each user may cost the manager: costs that are known when they have arisen, and are paid
+//! back by time.
 //!
-//! Who is in debt waits, and nobody else: a flood of whatever kind delays what its own user wants (D10).
+//! Who is in debt waits, and nobody else: a flood of whatever kind delays what its own user wants
+//! (D10).
 //!
 //! # Invariants
-//! - W1 A user that has been quiet may spend its burst at once; afterwards it costs no more than its rate.
-//! - W2 The superuser and the manager's own user have more of both: a login node's administrator, and a user of an own manager,
-//!   who harms only itself; but not without end.
+//! - W1 A user that has been quiet may spend its burst at once; afterwards it costs no more than
+//!   its rate.
+//! - W2 The superuser and the manager's own user have more of both: a login node's administrator,
+//!   and a user of an own manager, who harms only itself; but not without end.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +36,8 @@ pub struct Allowances {
 }
 
 impl Allowances {
-    /// Nobody owes anything. The manager's user `owner` and the superuser pay at another rate than others.
+    /// Nobody owes anything. The manager's user `owner` and the superuser pay at another rate than
+    /// others.
     pub fn new(owner: u32, own: Rate, others: Rate) -> Self {
         Self { owner, own, others, paid_at: BTreeMap::new() }
     }
@@ -103,7 +107,10 @@ mod tests {
     fn who_owes_waits_and_nobody_else() {
         let mut allowances = Allowances::new(7, OWN, OTHERS);
         allowances.charge(9, 60, 100_000);
-        assert_eq!((allowances.free_at(9, 100_000), allowances.free_at(8, 100_000)), (150_000, 100_000));
+        assert_eq!(
+            (allowances.free_at(9, 100_000), allowances.free_at(8, 100_000)),
+            (150_000, 100_000)
+        );
         assert!(!allowances.is_free(9, 149_999) && allowances.is_free(9, 150_000));
         // Those who owe are not forgotten for the many that do not.
         for uid in 100..1_000 {

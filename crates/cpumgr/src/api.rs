@@ -1,23 +1,29 @@
 //! The API: who connects and what is said, on one asynchronous thread of its own.
 //!
 //! # Protocol
-//! 1. The thread accepts connections, asks the kernel who that is, receives packets and reads them. Each message goes to
-//!    the scheduler over one bounded queue; then the scheduler's bell rings.
-//! 2. The scheduler takes calls in its next pass and puts answers into the client's mailbox; the thread sends them.
-//! 3. A client whose mailbox the scheduler drops is disconnected when what was in it is sent. A client that hangs up is
-//!    reported as closed; the scheduler drops its mailbox then, or keeps the process in mind (`announce`).
+//! 1. The thread accepts connections, asks the kernel who that is, receives packets and reads them.
+//!    Each message goes to the scheduler over one bounded queue; then the scheduler's bell rings.
+//! 2. The scheduler takes calls in its next pass and puts answers into the client's mailbox; the
+//!    thread sends them.
+//! 3. A client whose mailbox the scheduler drops is disconnected when what was in it is sent. A
+//!    client that hangs up is reported as closed; the scheduler drops its mailbox then, or keeps
+//!    the process in mind (`announce`).
 //!
 //! # Invariants
-//! - I1 The scheduler never waits for this thread: [`Mailbox::put`] says that there is no room, [`Api::take`] that
-//!   nothing is there. This thread waits for the scheduler, and for slow clients, one task for each.
-//! - I2 Bounded: what a user costs in a second (`costs`), calls that wait for the scheduler ([`CALLS`]), answers that wait for a client ([`MAILBOX`]), messages
-//!   per second of a client, connections that are neither programs nor announced nor queued, of all users and of one, and
+//! - I1 The scheduler never waits for this thread: [`Mailbox::put`] says that there is no room,
+//!   [`Api::take`] that nothing is there. This thread waits for the scheduler, and for slow
+//!   clients, one task for each.
+//! - I2 Bounded: what a user costs in a second (`costs`), calls that wait for the scheduler
+//!   ([`CALLS`]), answers that wait for a client ([`MAILBOX`]), messages per second of a client,
+//!   connections that are neither programs nor announced nor queued, of all users and of one, and
 //!   those that wait at the door (`door`); the scheduler bounds the others.
-//! - I3 One message of a client is under way: the next one is read when its answer is sent. Who does not read answers
-//!   keeps nobody waiting but itself, and is let go when its queue stays full (`client::UNREAD`).
+//! - I3 One message of a client is under way: the next one is read when its answer is sent. Who
+//!   does not read answers keeps nobody waiting but itself, and is let go when its queue stays full
+//!   (`client::UNREAD`).
 //! - I4 Who a client is comes from the kernel, never from the client.
-//! - I5 No descriptor of a client is ever this process's: none is received, hence none is closed, which could wait for its
-//!   sender for ever (a file of a FUSE file system). Where the kernel can (Linux 6.16) it refuses them at the sender.
+//! - I5 No descriptor of a client is ever this process's: none is received, hence none is closed,
+//!   which could wait for its sender for ever (a file of a FUSE file system). Where the kernel can
+//!   (Linux 6.16) it refuses them at the sender.
 //! - I6 The manager's end waits for this thread for a bounded time ([`END`]).
 
 use std::convert::Infallible;
@@ -48,13 +54,14 @@ pub(crate) const CALLS: usize = 256;
 const MAILBOX: usize = 4;
 /// How long the manager's end waits for what is still to be sent.
 const FAREWELL: Duration = Duration::from_millis(200);
-/// How long the manager's end waits for this thread, which hangs otherwise: in a system call that does not come back.
+/// How long the manager's end waits for this thread, which hangs otherwise: in a system call that
+/// does not come back.
 const END: Duration = Duration::from_secs(1);
 
 /// A descriptor that is ours alone, for the runtime to wait for.
 fn wait_for(fd: OwnedFd) -> std::io::Result<AsyncFd<OwnedFd>> {
-    // SAFETY: - an `OwnedFd` is open, and names the same file as long as it lives: nobody else closes or replaces its
-    //           number in this process, and only shared references to it are given out.
+    // SAFETY: - an `OwnedFd` is open, and names the same file as long as it lives: nobody else
+    //           closes or replaces its number in this process, and only shared references to it are given out.
     unsafe { AsyncFd::register(fd) }.map_err(|error| error.into_parts().1)
 }
 
@@ -241,14 +248,20 @@ impl Api {
     pub(crate) fn start(listener: OwnedFd, doorman: Doorman, serials: Serials) -> SysResult<Self> {
         fdpass::set_nonblocking(&listener)?;
         match fdpass::refuse_descriptors(&listener) {
-            Ok(refuses) => tracing::debug!(refuses, "descriptors that clients send, refused at the sender"),
+            Ok(refuses) => {
+                tracing::debug!(refuses, "descriptors that clients send, refused at the sender")
+            }
             // None is received in any case.
-            Err(error) => tracing::debug!(%error, "descriptors that clients send come as far as this manager"),
+            Err(error) => {
+                tracing::debug!(%error, "descriptors that clients send come as far as this manager")
+            }
         }
         let bell = Arc::new(Doorbell::new()?);
         let (sender, calls) = mpsc::channel(CALLS);
         let line = Line { calls: sender, bell: Arc::clone(&bell) };
-        let failed = |call| move |error: std::io::Error| SysError::new(call, error.raw_os_error().unwrap_or(0));
+        let failed = |call| {
+            move |error: std::io::Error| SysError::new(call, error.raw_os_error().unwrap_or(0))
+        };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(failed("epoll_create1"))?;
         let body = move |stopped| door::run(&runtime, listener, doorman, serials, line, stopped);
@@ -256,7 +269,8 @@ impl Api {
         Ok(Self { calls, bell, thread: Some(thread) })
     }
 
-    /// An API whose clients a model plays: what they do they put into the queue, which holds `calls`.
+    /// An API whose clients a model plays: what they do they put into the queue, which holds
+    /// `calls`.
     #[cfg(test)]
     pub(crate) fn without_thread(calls: usize) -> SysResult<(Self, mpsc::Sender<(u64, Call)>)> {
         let (sender, calls) = mpsc::channel(calls);
@@ -283,7 +297,8 @@ impl Api {
         self.bell.ring()
     }
 
-    /// Ends the thread, when the mailboxes are dropped: what was put into them is sent first, as far as that is quick.
+    /// Ends the thread, when the mailboxes are dropped: what was put into them is sent first, as
+    /// far as that is quick.
     pub(crate) fn finish(self) {
         drop(self.calls);
         if let Some(thread) = self.thread {

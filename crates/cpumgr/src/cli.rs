@@ -44,7 +44,8 @@ pub struct Cli {
 pub enum Command {
     /// Runs a manager for this user; needs no privilege.
     Daemon(DaemonArgs),
-    /// Runs a program under the manager, with the drop-in OpenMP library; starts a manager when none answers.
+    /// Runs a program under the manager, with the drop-in OpenMP library; starts a manager when
+    /// none answers.
     Run(RunArgs),
     /// Shows who asks for what and who has what.
     Status(StatusArgs),
@@ -66,7 +67,8 @@ pub enum Command {
     Cancel(CancelArgs),
     /// Ends the manager; programs go on without one.
     Stop(SocketArgs),
-    /// Lets the manager begin anew with what is in force now; programs go on, and are taken in again.
+    /// Lets the manager begin anew with what is in force now; programs go on, and are taken in
+    /// again.
     Restart(SocketArgs),
     /// Runs a workload file in the simulator of the policies.
     Simulate(simulate::SimulateArgs),
@@ -142,7 +144,8 @@ pub struct PolicyArgs {
     /// The manager's socket [default: as for run].
     #[arg(long, value_name = "PATH")]
     pub socket: Option<PathBuf>,
-    /// The policy, and values for its parameters; without a name: of the one in force; without anything: shows all.
+    /// The policy, and values for its parameters; without a name: of the one in force; without
+    /// anything: shows all.
     #[arg(value_name = "NAME | KEY=VALUE")]
     pub words: Vec<String>,
     /// Shows all as one JSON object.
@@ -177,7 +180,8 @@ pub enum Setting {
         #[arg(value_parser = grace)]
         time: Option<Duration>,
     },
-    /// The share of one program relative to others, 0.001 to 1000; 1 unless changed. dss and those that build on it heed it.
+    /// The share of one program relative to others, 0.001 to 1000; 1 unless changed. dss and those
+    /// that build on it heed it.
     Weight {
         /// Its process.
         #[arg(value_parser = clap::value_parser!(i32).range(1..))]
@@ -195,53 +199,60 @@ pub const TRACE_SIZE: u64 = 64 << 20;
 #[derive(Clone, Debug, Args)]
 #[command(after_help = EXIT_CODES)]
 pub struct DaemonArgs {
-    /// The socket [default: NANOS_CPUMGR, or $XDG_RUNTIME_DIR/cpumgr/app.sock, or /tmp/cpumgr-UID/app.sock].
+    /// The socket
+    /// [default: NANOS_CPUMGR, or $XDG_RUNTIME_DIR/cpumgr/app.sock, or /tmp/cpumgr-UID/app.sock].
     #[arg(long, value_name = "PATH")]
     pub socket: Option<PathBuf>,
-    /// How processors are shared out [default: dss-ts]. This and the next three: what a manager that was killed on this
-    /// socket had, where nothing is said.
+    /// How processors are shared out [default: dss-ts]. This and the next three: what a manager
+    /// that was killed on this socket had, where nothing is said.
     #[arg(long, value_name = "NAME", value_parser = policy)]
     pub policy: Option<String>,
     /// How often programs that share processors take turns, 1ms to 10s [default: 100ms].
     #[arg(long, value_name = "TIME", value_parser = quantum)]
     pub quantum: Option<Duration>,
-    /// How long a program has to leave a processor that was taken before its threads are bound elsewhere, 0s to 10s
-    /// [default: 2ms].
+    /// How long a program has to leave a processor that was taken before its threads are bound
+    /// elsewhere, 0s to 10s [default: 2ms].
     #[arg(long, value_name = "TIME", value_parser = grace)]
     pub grace: Option<Duration>,
-    /// How many programs may run at once: `submit` holds the others back; a number or `any` [default: any].
+    /// How many programs may run at once: `submit` holds the others back; a number or `any`
+    /// [default: any].
     #[arg(long, value_name = "N", value_parser = level)]
     pub mpl: Option<Level>,
-    /// In which order the hardware threads of a core are filled: `spread` takes whole cores first, `pack` both threads of
-    /// one.
+    /// In which order the hardware threads of a core are filled: `spread` takes whole cores first,
+    /// `pack` both threads of one.
     #[arg(long, value_enum, default_value_t = Threads::Spread)]
     pub smt: Threads,
     /// The processors to manage, as 0-3,8 [default: all that this process may use].
     #[arg(long, value_name = "LIST", value_parser = cpus)]
     pub cpus: Option<CpuSet>,
-    /// Serves the programs of all users, at /run/cpumgr/app.sock: for a manager of the whole machine, started as root (or
-    /// with the capability CAP_SYS_NICE). Others may not change what concerns everybody.
+    /// Serves the programs of all users, at /run/cpumgr/app.sock: for a manager of the whole
+    /// machine, started as root (or with the capability CAP_SYS_NICE). Others may not change what
+    /// concerns everybody.
     #[arg(long)]
     pub system: bool,
-    /// Lets programs pass processors that they do not use to each other without asking: faster, and only for programs of
-    /// one user that trust each other.
+    /// Lets programs pass processors that they do not use to each other without asking: faster, and
+    /// only for programs of one user that trust each other.
     #[arg(long, conflicts_with = "system")]
     pub domain: bool,
-    /// A control group that is the manager's to change (with systemd: of a unit with Delegate=cpuset). Programs that bind
-    /// themselves back to processors that were taken are put into groups below it, whose cpuset they cannot leave.
+    /// A control group that is the manager's to change (with systemd: of a unit with
+    /// Delegate=cpuset). Programs that bind themselves back to processors that were taken are put
+    /// into groups below it, whose cpuset they cannot leave.
     #[arg(long, value_name = "DIRECTORY")]
     pub fence: Option<PathBuf>,
-    /// What happens to a processor on which others than the managed programs run, too: programs leave it to them as long
-    /// as each has another one, or use it all the same.
+    /// What happens to a processor on which others than the managed programs run, too: programs
+    /// leave it to them as long as each has another one, or use it all the same.
     #[arg(long, value_enum, default_value_t = Strangers::Leave)]
     pub strangers: Strangers,
-    /// Ends when no program was there for so long, or `never` [default: never; 10s with --background].
+    /// Ends when no program was there for so long, or `never`
+    /// [default: never; 10s with --background].
     #[arg(long, value_name = "TIME", value_parser = idle_exit)]
     pub idle_exit: Option<IdleExit>,
-    /// Writes who has which processors when to this file, as JSON lines. When it is full it becomes FILE.1, and a new one begins.
+    /// Writes who has which processors when to this file, as JSON lines. When it is full it becomes
+    /// FILE.1, and a new one begins.
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
-    /// The most that each of the trace's two files takes: a number of bytes, or of K, M or G, at least 64K.
+    /// The most that each of the trace's two files takes: a number of bytes, or of K, M or G, at
+    /// least 64K.
     #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = size, requires = "trace")]
     pub trace_size: u64,
     /// Detaches from the terminal; returns when the manager answers. Its log is SOCKET.log.
@@ -250,7 +261,8 @@ pub struct DaemonArgs {
     /// The second half of --background.
     #[arg(long, hide = true, conflicts_with = "background")]
     pub detached: bool,
-    /// First lets go of what it inherited of whoever started it: for a manager that `run` starts on the way.
+    /// First lets go of what it inherited of whoever started it: for a manager that `run` starts on
+    /// the way.
     #[arg(long, hide = true)]
     pub widen: bool,
     /// Whoever that was.
@@ -268,27 +280,36 @@ pub struct DaemonArgs {
 #[derive(Clone, Debug, Args)]
 #[command(after_help = EXIT_CODES)]
 pub struct RunArgs {
-    /// The manager's socket [default: NANOS_CPUMGR, else the system's manager, else the user's own].
+    /// The manager's socket
+    /// [default: NANOS_CPUMGR, else the system's manager, else the user's own].
     #[arg(long, value_name = "PATH")]
     pub socket: Option<PathBuf>,
     /// The policy of a manager that has to be started.
     #[arg(long, value_name = "NAME", value_parser = policy)]
     pub policy: Option<String>,
-    /// The directory of the drop-in OpenMP library [default: NANOS_SHIM_DIR, else beside this program].
+    /// The directory of the drop-in OpenMP library
+    /// [default: NANOS_SHIM_DIR, else beside this program].
     #[arg(long, value_name = "DIR")]
     pub lib: Option<PathBuf>,
-    /// Puts the drop-in library in front by LD_PRELOAD, too: for programs and modules that carry a libgomp of their own.
+    /// Puts the drop-in library in front by LD_PRELOAD, too: for programs and modules that carry a
+    /// libgomp of their own.
     #[arg(long, value_enum, default_value_t = Preload::Auto)]
     pub preload: Preload,
-    /// Leaves the program's threads alone when it has several and does not speak to the manager; otherwise their affinity
-    /// is managed.
+    /// Leaves the program's threads alone when it has several and does not speak to the manager;
+    /// otherwise their affinity is managed.
     #[arg(long)]
     pub no_attach: bool,
-    /// Its share relative to others, 0.001 to 1000; 1 unless changed. dss and the policies that build on it heed it.
+    /// Its share relative to others, 0.001 to 1000; 1 unless changed. dss and the policies that
+    /// build on it heed it.
     #[arg(long, value_name = "WEIGHT", value_parser = weight)]
     pub weight: Option<Weight>,
     /// The program and its arguments.
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM [ARGS]...")]
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "PROGRAM [ARGS]..."
+    )]
     pub command: Vec<OsString>,
 }
 
@@ -358,7 +379,11 @@ fn policy(text: &str) -> Result<String, String> {
 
 fn quantum(text: &str) -> Result<Duration, duration::DurationError> {
     let possible = limits::quantum();
-    duration::parse_within(text, Duration::from_nanos(*possible.start()), Duration::from_nanos(*possible.end()))
+    duration::parse_within(
+        text,
+        Duration::from_nanos(*possible.start()),
+        Duration::from_nanos(*possible.end()),
+    )
 }
 
 fn level(text: &str) -> Result<Level, String> {
@@ -369,7 +394,8 @@ fn level(text: &str) -> Result<Level, String> {
 }
 
 fn size(text: &str) -> Result<u64, String> {
-    let (number, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
+    let (number, unit) =
+        text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
     let unit: Option<u64> = match unit {
         "" => Some(1),
         "K" => Some(1 << 10),
@@ -377,7 +403,11 @@ fn size(text: &str) -> Result<u64, String> {
         "G" => Some(1 << 30),
         _ => None,
     };
-    let bytes = number.parse().ok().zip(unit).and_then(|(number, unit): (u64, u64)| number.checked_mul(unit));
+    let bytes = number
+        .parse()
+        .ok()
+        .zip(unit)
+        .and_then(|(number, unit): (u64, u64)| number.checked_mul(unit));
     bytes
         .filter(|bytes| *bytes >= 64 << 10)
         .ok_or_else(|| "a size is 64K or more: a number of bytes, or of K, M or G".into())
@@ -394,7 +424,11 @@ fn weight(text: &str) -> Result<Weight, String> {
 
 fn grace(text: &str) -> Result<Duration, duration::DurationError> {
     let possible = limits::grace();
-    duration::parse_within(text, Duration::from_nanos(*possible.start()), Duration::from_nanos(*possible.end()))
+    duration::parse_within(
+        text,
+        Duration::from_nanos(*possible.start()),
+        Duration::from_nanos(*possible.end()),
+    )
 }
 
 fn cpus(text: &str) -> Result<CpuSet, String> {
@@ -423,7 +457,10 @@ mod tests {
         let error = Cli::try_parse_from(["cpumgr", "daemon", "--policy", "fair"]).unwrap_err();
         assert_eq!(error.exit_code(), 2);
         let text = error.to_string();
-        assert!(text.contains("\"fair\"") && text.contains("dss-ts") && text.contains("equip"), "{text}");
+        assert!(
+            text.contains("\"fair\"") && text.contains("dss-ts") && text.contains("equip"),
+            "{text}"
+        );
     }
 
     #[test]
@@ -439,7 +476,10 @@ mod tests {
         ] {
             let error = Cli::try_parse_from(["cpumgr", "daemon", option, value]).unwrap_err();
             let text = error.to_string();
-            assert!(error.exit_code() == 2 && text.contains(option) && text.contains(value), "{text}");
+            assert!(
+                error.exit_code() == 2 && text.contains(option) && text.contains(value),
+                "{text}"
+            );
         }
     }
 
@@ -447,16 +487,24 @@ mod tests {
     fn weights_are_read_in_thousandths() {
         let cli = Cli::try_parse_from(["cpumgr", "run", "--weight", "2.5", "prog"]).unwrap();
         let Command::Run(run) = cli.command else { panic!("not run") };
-        assert_eq!(run.weight.map(|weight| (weight.thousandths(), weight.number())), Some((2500, 2.5)));
+        assert_eq!(
+            run.weight.map(|weight| (weight.thousandths(), weight.number())),
+            Some((2500, 2.5))
+        );
         for bad in ["0", "0.0004", "-1", "1001", "nan", "inf", "much"] {
-            let error = Cli::try_parse_from(["cpumgr", "set", "weight", "7", "--", bad]).unwrap_err().to_string();
+            let error = Cli::try_parse_from(["cpumgr", "set", "weight", "7", "--", bad])
+                .unwrap_err()
+                .to_string();
             assert!(error.contains("0.001 to 1000"), "{bad}: {error}");
         }
     }
 
     #[test]
     fn a_programs_options_are_its_own() {
-        let cli = Cli::try_parse_from(["cpumgr", "run", "--policy", "equip", "--", "prog", "--policy", "-x"]).unwrap();
+        let cli = Cli::try_parse_from([
+            "cpumgr", "run", "--policy", "equip", "--", "prog", "--policy", "-x",
+        ])
+        .unwrap();
         let Command::Run(run) = cli.command else { panic!("not run") };
         assert_eq!(run.policy.as_deref(), Some("equip"));
         assert_eq!(run.command, ["prog", "--policy", "-x"]);

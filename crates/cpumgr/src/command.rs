@@ -36,7 +36,9 @@ pub fn execute(command: Command) -> Result<(), Error> {
 fn serve(args: &DaemonArgs) -> Result<(), Error> {
     let options = Options::of(args, &socket::to_serve(args.socket.as_deref(), args.system)?)?;
     socket::refuse_file(&options.socket)?;
-    if let Some(remark) = socket::remark(args.socket.as_deref(), &options.socket).filter(|_| !args.system) {
+    if let Some(remark) =
+        socket::remark(args.socket.as_deref(), &options.socket).filter(|_| !args.system)
+    {
         complain(&remark);
     }
     if args.background {
@@ -46,7 +48,8 @@ fn serve(args: &DaemonArgs) -> Result<(), Error> {
     if !args.detached {
         return daemon::serve(&options, || {}).map(drop);
     }
-    let outcome = background::detach().and_then(|()| daemon::serve(&options, background::say_ready).map(drop));
+    let outcome = background::detach()
+        .and_then(|()| daemon::serve(&options, background::say_ready).map(drop));
     if let Err(error) = &outcome {
         background::say_failed(error);
     }
@@ -63,8 +66,8 @@ fn status(args: &StatusArgs) -> Result<(), Error> {
     print(&text)
 }
 
-/// One line on standard error. Where that is closed or full nothing else suffers: `run` runs its program all the same, and
-/// an exit code is what it is.
+/// One line on standard error. Where that is closed or full nothing else suffers: `run` runs its
+/// program all the same, and an exit code is what it is.
 pub(crate) fn complain(text: &str) {
     platform::message::say(format_args!("cpumgr: {}", printable(text)));
 }
@@ -74,7 +77,9 @@ pub(crate) fn print(text: &str) -> Result<(), Error> {
     match io::stdout().write_all(text.as_bytes()) {
         // Whoever reads has seen enough.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        Err(source) => Err(Error::Io { what: "cannot write to", path: "standard output".into(), source }),
+        Err(source) => {
+            Err(Error::Io { what: "cannot write to", path: "standard output".into(), source })
+        }
         Ok(()) => Ok(()),
     }
 }

@@ -27,8 +27,8 @@ use crate::{machine, masks, settings};
 pub mod background;
 mod fresh;
 
-/// Descriptors of a program: its socket, its process (once more if it was announced), its doorbell, and its areas until
-/// they are sent.
+/// Descriptors of a program: its socket, its process (once more if it was announced), its doorbell,
+/// and its areas until they are sent.
 const DESCRIPTORS_PER_PROGRAM: u64 = 6;
 /// Of a process that waits in the queue: its socket and itself.
 const DESCRIPTORS_PER_PLACE: u64 = 2;
@@ -46,7 +46,8 @@ pub const BACKGROUND_IDLE: Duration = Duration::from_secs(10);
 pub struct Options {
     /// Its socket.
     pub socket: PathBuf,
-    /// Its policy; this one and the next three, where `None`: as a killed manager left them, or as usual.
+    /// Its policy; this one and the next three, where `None`: as a killed manager left them, or as
+    /// usual.
     pub policy: Option<String>,
     /// Its quantum.
     pub quantum: Option<Duration>,
@@ -64,7 +65,8 @@ pub struct Options {
     pub trace: Option<PathBuf>,
     /// How many bytes each of its two files takes at most.
     pub trace_size: u64,
-    /// It serves everybody, and not only its starter: what it inherited of that is not its own (`fresh`).
+    /// It serves everybody, and not only its starter: what it inherited of that is not its own
+    /// (`fresh`).
     pub widen: bool,
     /// The process that had it started on the way.
     pub starter: Option<i32>,
@@ -128,13 +130,14 @@ pub fn absolute(path: &Path) -> Result<PathBuf, Error> {
     })
 }
 
-/// Is the manager until a signal or idleness ends it, or the loss of its socket file, which is an error. `ready` is called when it
-/// answers. Call it from the only thread.
+/// Is the manager until a signal or idleness ends it, or the loss of its socket file, which is an
+/// error. `ready` is called when it answers. Call it from the only thread.
 ///
 /// # Errors
 /// Whatever keeps it from starting.
 pub fn serve(options: &Options, ready: impl FnOnce()) -> Result<Ended, Error> {
-    let is_left = options.policy.is_some() && settings::left_at(&options.socket).is_some_and(|left| left.restarted);
+    let is_left = options.policy.is_some()
+        && settings::left_at(&options.socket).is_some_and(|left| left.restarted);
     let mut began = false;
     let outcome = serve_after(options, is_left, || {
         began = true;
@@ -147,8 +150,8 @@ pub fn serve(options: &Options, ready: impl FnOnce()) -> Result<Ended, Error> {
     outcome
 }
 
-/// The policy that is named, with its parameters. What the one before had in force when it was told to begin anew (`is_left`), and a
-/// newer program does not have, is left out with a warning.
+/// The policy that is named, with its parameters. What the one before had in force when it was told
+/// to begin anew (`is_left`), and a newer program does not have, is left out with a warning.
 fn named_policy(options: &Options, is_left: bool) -> Result<Option<Guarded>, Error> {
     let Some(name) = options.policy.as_deref() else { return Ok(None) };
     let left_out = |what: String| {
@@ -164,7 +167,8 @@ fn named_policy(options: &Options, is_left: bool) -> Result<Option<Guarded>, Err
     };
     for (key, text) in &options.parameters {
         let value = text.parse::<Value>().map_err(|error| format!("{key}: {error}"));
-        let set = value.and_then(|value| policy.configure(key, &value).map_err(|error| error.to_string()));
+        let set = value
+            .and_then(|value| policy.configure(key, &value).map_err(|error| error.to_string()));
         set.or_else(left_out)?;
     }
     Ok(Some(policy))
@@ -177,7 +181,9 @@ fn serve_after(options: &Options, is_left: bool, ready: impl FnOnce()) -> Result
     let (machine, cpus) = machine::managed(options.cpus.as_ref())?;
     let narrow = if options.widen { machine::narrowed(&cpus, options.starter) } else { None };
     if let Some(Narrow { processors, of, why, .. }) = &narrow {
-        tracing::warn!("manages {processors} of {of}: {why}; end it (cpumgr stop) and start one elsewhere");
+        tracing::warn!(
+            "manages {processors} of {of}: {why}; end it (cpumgr stop) and start one elsewhere"
+        );
     }
     kept.extend(raise_descriptor_limit());
     let mut reactor = Reactor::new()?;
@@ -191,11 +197,11 @@ fn serve_after(options: &Options, is_left: bool, ready: impl FnOnce()) -> Result
     // As above: nobody else with this one has fences now.
     let fences = options.fence.as_deref().map(Fences::below).transpose()?;
     let trace = match &options.trace {
-        Some(path) => Some(Trace::create(path, options.trace_size, options.continues).map_err(|source| Error::Io {
-            what: "cannot write the trace",
-            path: path.clone(),
-            source,
-        })?),
+        Some(path) => {
+            Some(Trace::create(path, options.trace_size, options.continues).map_err(|source| {
+                Error::Io { what: "cannot write the trace", path: path.clone(), source }
+            })?)
+        }
         None => None,
     };
     let listener = instance.listen()?;
@@ -204,8 +210,10 @@ fn serve_after(options: &Options, is_left: bool, ready: impl FnOnce()) -> Result
     }
     let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
     let left_to = inherited.as_ref();
-    let quantum = options.quantum.map(nanos).or_else(|| left_to?.quantum()).unwrap_or(nanos(QUANTUM));
-    let grace = options.grace.or_else(|| left_to?.grace().map(Duration::from_nanos)).unwrap_or(GRACE);
+    let quantum =
+        options.quantum.map(nanos).or_else(|| left_to?.quantum()).unwrap_or(nanos(QUANTUM));
+    let grace =
+        options.grace.or_else(|| left_to?.grace().map(Duration::from_nanos)).unwrap_or(GRACE);
     let level = options.level.map_or_else(|| left_to.and_then(|left| left.level), Level::number);
     let usual = || Guarded::make(|| limits::policy(DEFAULT_POLICY)).map_err(Error::Usage);
     let policy = named.or_else(|| left_to?.policy()).map_or_else(usual, Ok)?;
@@ -245,8 +253,8 @@ fn serve_after(options: &Options, is_left: bool, ready: impl FnOnce()) -> Result
     }
 }
 
-/// As many descriptors as the most programs need, if the hard limit lets us. Returns what is left of a limit that is too low,
-/// for `status`.
+/// As many descriptors as the most programs need, if the hard limit lets us. Returns what is left
+/// of a limit that is too low, for `status`.
 fn raise_descriptor_limit() -> Option<String> {
     let waiting = MAX_PLACES as u64 * DESCRIPTORS_PER_PLACE + MAX_WAITING as u64;
     let wanted = MAX_PROGRAMS as u64 * DESCRIPTORS_PER_PROGRAM + waiting + OTHER_DESCRIPTORS;
@@ -281,12 +289,25 @@ mod tests {
 
     #[test]
     fn a_parameter_that_a_newer_program_does_not_have_keeps_no_manager_from_beginning_anew() {
-        let words = ["cpumgr", "daemon", "--policy", "pdpa", "--parameter", "colour=4", "--parameter", "step=4"];
-        let Command::Daemon(args) = Cli::try_parse_from(words).unwrap().command else { panic!("not daemon") };
+        let words = [
+            "cpumgr",
+            "daemon",
+            "--policy",
+            "pdpa",
+            "--parameter",
+            "colour=4",
+            "--parameter",
+            "step=4",
+        ];
+        let Command::Daemon(args) = Cli::try_parse_from(words).unwrap().command else {
+            panic!("not daemon")
+        };
         let mut options = Options::of(&args, Path::new("/s")).unwrap();
         assert!(matches!(named_policy(&options, false), Err(Error::Usage(_))));
         let policy = named_policy(&options, true).unwrap().unwrap();
-        assert!(policy.parameters().iter().any(|it| it.key == "step" && it.value.to_string() == "4"));
+        assert!(
+            policy.parameters().iter().any(|it| it.key == "step" && it.value.to_string() == "4")
+        );
         options.policy = Some("colour".into());
         assert!(named_policy(&options, false).is_err());
         assert!(named_policy(&options, true).unwrap().is_none());

@@ -8,7 +8,9 @@ use policies::Value;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DurationError {
     /// Not a number and a unit.
-    #[error("{text:?} is no duration; write a whole number and a unit: 100ms, 2s, 5min (units: h, min, s, ms, us, ns)")]
+    #[error(
+        "{text:?} is no duration; write a whole number and a unit: 100ms, 2s, 5min (units: h, min, s, ms, us, ns)"
+    )]
     Form {
         /// What was written.
         text: String,
@@ -63,7 +65,10 @@ mod tests {
         assert_eq!(parse("100ms"), Ok(Duration::from_millis(100)));
         assert_eq!(parse("2s"), Ok(Duration::from_secs(2)));
         assert_eq!(parse("5min"), Ok(Duration::from_secs(300)));
-        assert_eq!((parse("1h"), parse("7ns")), (Ok(Duration::from_secs(3600)), Ok(Duration::from_nanos(7))));
+        assert_eq!(
+            (parse("1h"), parse("7ns")),
+            (Ok(Duration::from_secs(3600)), Ok(Duration::from_nanos(7)))
+        );
     }
 
     #[test]
@@ -75,11 +80,23 @@ mod tests {
 
     #[test]
     fn anything_else_is_named() {
-        for text in ["", "100", "ms", "-1s", "1.5s", "1 s", "1d", "99999999999999999999s", "18446744073709551615min"] {
+        for text in [
+            "",
+            "100",
+            "ms",
+            "-1s",
+            "1.5s",
+            "1 s",
+            "1d",
+            "99999999999999999999s",
+            "18446744073709551615min",
+        ] {
             let error = parse(text).unwrap_err().to_string();
             assert!(error.starts_with(&format!("{text:?} is no duration")), "{error}");
         }
-        let error = parse_within("2us", Duration::from_millis(1), Duration::from_secs(1)).unwrap_err().to_string();
+        let error = parse_within("2us", Duration::from_millis(1), Duration::from_secs(1))
+            .unwrap_err()
+            .to_string();
         assert_eq!(error, "2us is not between 1ms and 1s");
     }
 }

@@ -1,8 +1,10 @@
-//! What an ELF file says of itself: only its headers, its dynamic section and, where it is asked for, its constants are read, as much
-//! of them as a budget allows, however large the file is and whatever it claims.
+//! What an ELF file says of itself: only its headers, its dynamic section and, where it is asked
+//! for, its constants are read, as much of them as a budget allows, however large the file is and
+//! whatever it claims.
 //!
 //! # Invariants
-//! - E1 Opening never waits: only regular files are opened, and what stands at a path is found out without opening it.
+//! - E1 Opening never waits: only regular files are opened, and what stands at a path is found out
+//!   without opening it.
 //! - E2 No file costs more than [`BUDGET`] bytes of memory.
 
 use std::cell::Cell;
@@ -48,10 +50,16 @@ pub(crate) fn open_regular(path: &Path, is_meant: impl Fn(&Metadata) -> bool) ->
     let named = OpenOptions::new().read(true).custom_flags(flags(OFlag::O_PATH)).open(path)?;
     let data = named.metadata()?;
     if !data.is_file() || !is_meant(&data) {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file, or another one"));
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "it is no regular file, or another one",
+        ));
     }
     let again = format!("/proc/self/fd/{}", named.as_raw_fd());
-    OpenOptions::new().read(true).custom_flags(flags(OFlag::O_NONBLOCK | OFlag::O_NOCTTY)).open(again)
+    OpenOptions::new()
+        .read(true)
+        .custom_flags(flags(OFlag::O_NONBLOCK | OFlag::O_NOCTTY))
+        .open(again)
 }
 
 impl Image {
@@ -89,12 +97,14 @@ impl Image {
         let segments = self.segments();
         let entries = segments.iter().find_map(|it| it.dynamic(end, self).ok().flatten())?;
         let entries = || entries.iter().take_while(|it| it.tag32(end) != Some(elf::DT_NULL));
-        let value = |tag: u32| entries().find(|it| it.tag32(end) == Some(tag)).map(|it| it.d_val(end));
+        let value =
+            |tag: u32| entries().find(|it| it.tag32(end) == Some(tag)).map(|it| it.d_val(end));
         let strings = file_range(segments, value(elf::DT_STRTAB)?, value(elf::DT_STRSZ)?)?;
         let mut needs = Needs { own_path: value(elf::DT_RPATH).is_some(), ..Needs::default() };
         needs.own_path &= value(elf::DT_RUNPATH).is_none();
         for entry in entries().filter(|it| it.tag32(end) == Some(elf::DT_NEEDED)) {
-            let from = strings.start.checked_add(entry.d_val(end)).filter(|from| *from < strings.end)?;
+            let from =
+                strings.start.checked_add(entry.d_val(end)).filter(|from| *from < strings.end)?;
             let name = self.read_bytes_at_until(from..strings.end, 0).ok()?;
             needs.libraries.push(String::from_utf8_lossy(name).into_owned());
         }
@@ -105,7 +115,8 @@ impl Image {
     pub(crate) fn has_constant(&self, text: &[u8]) -> bool {
         let end = LittleEndian;
         let sections = self.head().and_then(|head| head.sections(end, self).ok());
-        let constants = sections.and_then(|sections| sections.section_by_name(end, b".rodata").map(|(_, it)| it));
+        let constants = sections
+            .and_then(|sections| sections.section_by_name(end, b".rodata").map(|(_, it)| it));
         let constants = constants.and_then(|it| it.data(end, self).ok());
         constants.is_some_and(|bytes| bytes.windows(text.len()).any(|window| window == text))
     }
@@ -123,7 +134,9 @@ impl Image {
     }
 
     fn segments(&self) -> &[ProgramHeader64<LittleEndian>] {
-        self.head().and_then(|head| head.program_headers(LittleEndian, self).ok()).unwrap_or_default()
+        self.head()
+            .and_then(|head| head.program_headers(LittleEndian, self).ok())
+            .unwrap_or_default()
     }
 
     fn spend(&self, bytes: u64) -> Result<(), ()> {
@@ -133,7 +146,11 @@ impl Image {
 }
 
 /// Where in the file the bytes at an address of the program stand.
-fn file_range(segments: &[ProgramHeader64<LittleEndian>], address: u64, length: u64) -> Option<Range<u64>> {
+fn file_range(
+    segments: &[ProgramHeader64<LittleEndian>],
+    address: u64,
+    length: u64,
+) -> Option<Range<u64>> {
     let end = LittleEndian;
     let loaded = segments.iter().filter(|segment| segment.p_type(end) == elf::PT_LOAD);
     let from = loaded
@@ -198,8 +215,10 @@ pub(crate) mod tests {
     fn a_section_that_claims_to_be_huge_is_not_read() {
         let own = std::fs::read(std::env::current_exe().unwrap()).unwrap();
         let head = image(&own[..64]);
-        let (at, size) =
-            head.head().map(|it| (it.e_shoff.get(LittleEndian), it.e_shentsize.get(LittleEndian))).unwrap();
+        let (at, size) = head
+            .head()
+            .map(|it| (it.e_shoff.get(LittleEndian), it.e_shentsize.get(LittleEndian)))
+            .unwrap();
         let mut bytes = own;
         let sections = bytes.split_at_mut(usize::try_from(at).unwrap()).1;
         for section in sections.chunks_exact_mut(size.into()) {

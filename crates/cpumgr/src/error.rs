@@ -115,13 +115,17 @@ impl Error {
             Self::Connect { source } => match source {
                 ConnectError::Unreachable { source, .. } if is_absent(*source) => NO_MANAGER,
                 ConnectError::Unreachable { .. } => SOCKET,
-                ConnectError::Refused { refused, .. } if refused.code == RefusedCode::Cancelled => CANCELLED,
+                ConnectError::Refused { refused, .. } if refused.code == RefusedCode::Cancelled => {
+                    CANCELLED
+                }
                 ConnectError::TooLong { .. } => USAGE,
                 _ => PROTOCOL,
             },
             Self::Instance(InstanceError::Running { .. } | InstanceError::Hidden { .. }) => RUNNING,
             Self::Instance(_) => SOCKET,
-            Self::Machine(MachineError::NotAllowed { .. } | MachineError::Empty | MachineError::TooLarge(_)) => USAGE,
+            Self::Machine(
+                MachineError::NotAllowed { .. } | MachineError::Empty | MachineError::TooLarge(_),
+            ) => USAGE,
             Self::Start { code, .. } | Self::Apart { code, .. } => *code,
             Self::Exec { source, .. } if source.kind() == io::ErrorKind::NotFound => NOT_FOUND,
             Self::Exec { .. } => CANNOT_EXECUTE,
@@ -145,7 +149,9 @@ fn advice(error: &ConnectError) -> &'static str {
             "; it belongs to another user: choose your own with --socket or NANOS_CPUMGR"
         }
         ConnectError::Unreachable { .. } => "; choose another one with --socket or NANOS_CPUMGR",
-        ConnectError::Message { .. } | ConnectError::Protocol { .. } | ConnectError::Area { .. } => {
+        ConnectError::Message { .. }
+        | ConnectError::Protocol { .. }
+        | ConnectError::Area { .. } => {
             "; is it the socket of a cpumgr of this version? Choose another one with --socket or NANOS_CPUMGR"
         }
         ConnectError::TooLong { .. } => "; say it in fewer words",

@@ -1,23 +1,30 @@
-//! Names that come from programs, made safe to show: a program names itself, and a terminal obeys what it is shown.
+//! Names that come from programs, made safe to show: a program names itself, and a terminal obeys
+//! what it is shown.
 
 /// Readable characters of any script as they are, everything else escaped.
 pub fn escape(name: &[u8]) -> String {
     let name = String::from_utf8_lossy(name);
     name.chars()
-        .map(|c| if is_readable(c) && c != '\\' { c.to_string() } else { c.escape_default().to_string() })
+        .map(|c| {
+            if is_readable(c) && c != '\\' { c.to_string() } else { c.escape_default().to_string() }
+        })
         .collect()
 }
 
-/// A text of ours with parts from elsewhere: control characters and the like escaped, backslashes as they are (the
-/// parts may have been escaped before).
+/// A text of ours with parts from elsewhere: control characters and the like escaped, backslashes
+/// as they are (the parts may have been escaped before).
 pub fn printable(text: &str) -> String {
-    text.chars().map(|c| if is_readable(c) { c.to_string() } else { c.escape_default().to_string() }).collect()
+    text.chars()
+        .map(|c| if is_readable(c) { c.to_string() } else { c.escape_default().to_string() })
+        .collect()
 }
 
-/// A terminal shows it and does nothing else: no control character, none that turns or hides what stands beside it (bidirectional
-/// and other format characters), no blank but the usual one, none that means nothing (unassigned, for private use).
+/// A terminal shows it and does nothing else: no control character, none that turns or hides what
+/// stands beside it (bidirectional and other format characters), no blank but the usual one, none
+/// that means nothing (unassigned, for private use).
 fn is_readable(c: char) -> bool {
-    // What the standard library would not escape in a text for debugging; after a letter, so that an accent counts.
+    // What the standard library would not escape in a text for debugging; after a letter, so that
+    // an accent counts.
     matches!(c, '\'' | '"' | '\\') || String::from_iter(['a', c]).escape_debug().count() == 2
 }
 
@@ -32,8 +39,8 @@ mod tests {
         assert_eq!(escape("a\u{202e}b".as_bytes()), r"a\u{202e}b");
         assert_eq!(escape(&[0xff]), "\u{fffd}");
         for c in [
-            '\u{2066}', '\u{200f}', '\u{200b}', '\u{feff}', '\u{85}', '\u{a0}', '\u{2028}', '\u{e000}', '\u{7f}',
-            '\u{ad}',
+            '\u{2066}', '\u{200f}', '\u{200b}', '\u{feff}', '\u{85}', '\u{a0}', '\u{2028}',
+            '\u{e000}', '\u{7f}', '\u{ad}',
         ] {
             assert_eq!(escape(c.to_string().as_bytes()), c.escape_default().to_string());
         }
@@ -41,7 +48,8 @@ mod tests {
 
     #[test]
     fn names_in_any_script_stay_readable() {
-        for name in ["café", "cafe\u{301}", "计算", "расчёт", "מחשב", "गणना", "it's \"x\""] {
+        for name in ["café", "cafe\u{301}", "计算", "расчёт", "מחשב", "गणना", "it's \"x\""]
+        {
             assert_eq!((escape(name.as_bytes()).as_str(), printable(name).as_str()), (name, name));
         }
     }

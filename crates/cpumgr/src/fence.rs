@@ -1,21 +1,26 @@
-//! A fence: a control group with a cpuset, for a program that does not leave what was taken from it.
+//! A fence: a control group with a cpuset, for a program that does not leave what was taken from
+//! it.
 //!
 //! # Protocol
-//! 1. `daemon --fence DIR` names a control group that is the manager's to change (delegated by systemd, or a cpuset of
-//!    version 1). Without it there are no fences, and a program that binds its threads back after a squeeze keeps them there.
-//! 2. A squeezed virtual processor that is found bound back to a processor that was taken (`reclaim`: a grace after the
-//!    squeeze, and at each quantum) shows that its program does not obey. Its process moves into a group below DIR whose cpuset is what it
-//!    holds: the kernel refuses every mask outside of it.
+//! 1. `daemon --fence DIR` names a control group that is the manager's to change (delegated by
+//!    systemd, or a cpuset of version 1). Without it there are no fences, and a program that binds
+//!    its threads back after a squeeze keeps them there.
+//! 2. A squeezed virtual processor that is found bound back to a processor that was taken
+//!    (`reclaim`: a grace after the squeeze, and at each quantum) shows that its program does not
+//!    obey. Its process moves into a group below DIR whose cpuset is what it holds: the kernel
+//!    refuses every mask outside of it.
 //! 3. From then on its cpuset follows its grants at once, without a grace.
-//! 4. When it leaves, when nobody is bound any more, or when the manager ends, whoever is in the group goes back to the
-//!    group that the process came from, and the group is removed. A manager that was killed leaves its groups behind; the
-//!    next one with the same DIR widens them to all processors of DIR and removes those that are empty.
+//! 4. When it leaves, when nobody is bound any more, or when the manager ends, whoever is in the
+//!    group goes back to the group that the process came from, and the group is removed. A manager
+//!    that was killed leaves its groups behind; the next one with the same DIR widens them to all
+//!    processors of DIR and removes those that are empty.
 //!
 //! # Invariants
-//! - F1 A process is fenced only when the group from which it comes is known, so that it can go back.
+//! - F1 A process is fenced only when the group from which it comes is known, so that it can go
+//!   back.
 //! - F2 Nothing outside DIR is written but `cgroup.procs` of that group, on the way back.
-//! - F3 Version 1 (and version 2 before Linux 6.2) writes over the masks of threads: those are noted before, and put back
-//!   where a thread has the fence's mask still when it goes back.
+//! - F3 Version 1 (and version 2 before Linux 6.2) writes over the masks of threads: those are
+//!   noted before, and put back where a thread has the fence's mask still when it goes back.
 
 use std::fs;
 use std::io;
@@ -68,7 +73,8 @@ impl Fences {
     /// Makes fences below control group `directory`.
     ///
     /// # Errors
-    /// When it is no control group with a cpuset, or not ours to change. The text says what is missing.
+    /// When it is no control group with a cpuset, or not ours to change. The text says what is
+    /// missing.
     pub fn below(directory: &Path) -> Result<Self, Error> {
         let is_there = |name: &str| directory.join(name).is_file();
         let version = if is_there("cgroup.controllers") {
@@ -82,7 +88,11 @@ impl Fences {
             )));
         };
         let top = directory.ancestors().take_while(|group| group.join(PROCESSES).is_file()).last();
-        let fences = Self { directory: directory.to_owned(), version, top: top.unwrap_or(directory).to_owned() };
+        let fences = Self {
+            directory: directory.to_owned(),
+            version,
+            top: top.unwrap_or(directory).to_owned(),
+        };
         match version {
             Version::Two => fences.enable()?,
             Version::One => {
@@ -105,9 +115,13 @@ impl Fences {
         escape(self.directory.as_os_str().as_encoded_bytes())
     }
 
-    /// Version 2: groups below have a cpuset when no process is in the group itself: ours moves to one below.
+    /// Version 2: groups below have a cpuset when no process is in the group itself: ours moves to
+    /// one below.
     fn enable(&self) -> Result<(), Error> {
-        if !read(&self.directory.join("cgroup.controllers"))?.split(' ').any(|name| name == "cpuset") {
+        if !read(&self.directory.join("cgroup.controllers"))?
+            .split(' ')
+            .any(|name| name == "cpuset")
+        {
             return Err(Error::Usage(format!(
                 "--fence {}: it has no cpuset; with systemd: Delegate=cpuset, otherwise write +cpuset to the \
                  cgroup.subtree_control of the groups above it",
@@ -127,8 +141,10 @@ impl Fences {
     fn sweep(&self) -> Result<(), Error> {
         let path = &self.directory;
         let entries = fs::read_dir(path).map_err(|source| io_error("cannot list", path, source))?;
-        let left = entries.flatten().filter(|it| it.file_name().to_string_lossy().starts_with(PREFIX));
-        // What the group above has. Empty, which would mean the same in version 2, is refused while somebody is inside.
+        let left =
+            entries.flatten().filter(|it| it.file_name().to_string_lossy().starts_with(PREFIX));
+        // What the group above has. Empty, which would mean the same in version 2, is refused while
+        // somebody is inside.
         let all = match self.version {
             Version::One => CPUS,
             Version::Two => "cpuset.cpus.effective",
@@ -145,7 +161,8 @@ impl Fences {
         Ok(())
     }
 
-    /// Step 2: fences process `pid`, to whom `threads` belong, into `cpus`. `serial` is another one for each fence.
+    /// Step 2: fences process `pid`, to whom `threads` belong, into `cpus`. `serial` is another one
+    /// for each fence.
     ///
     /// # Errors
     /// When the kernel refuses, or its group is not below the same mount (F1): it is where it was.
@@ -158,7 +175,10 @@ impl Fences {
         let places = read(Path::new(&format!("/proc/{pid}/cgroup")))?;
         let home = home(&places, self.version).map(|below| self.top.join(below));
         let home = home.filter(|home| home.join(PROCESSES).is_file()).ok_or_else(|| {
-            let source = io::Error::new(io::ErrorKind::NotFound, "it cannot be seen, and there would be no way back");
+            let source = io::Error::new(
+                io::ErrorKind::NotFound,
+                "it cannot be seen, and there would be no way back",
+            );
             io_error("the control group of process", Path::new(&pid.to_string()), source)
         })?;
         let group = self.directory.join(format!("{PREFIX}{}-{serial}", process::current_pid()));
@@ -175,7 +195,13 @@ impl Fences {
         Ok(fence)
     }
 
-    fn close(&self, kernel: &dyn Kernel, fence: &mut Fence, pid: Pid, threads: &Threads) -> Result<(), Error> {
+    fn close(
+        &self,
+        kernel: &dyn Kernel,
+        fence: &mut Fence,
+        pid: Pid,
+        threads: &Threads,
+    ) -> Result<(), Error> {
         if self.version == Version::One {
             write(&fence.group.join(NODES), &read(&self.directory.join(NODES))?)?;
         }
@@ -208,8 +234,9 @@ impl Fence {
     /// Step 4. What cannot be undone is told to the log: there is nobody else who could do it.
     pub fn lift(self, kernel: &dyn Kernel, threads: &Threads) {
         let Self { group, home, cpus, masks } = self;
-        let written_over =
-            |(tid, _): &(Tid, CpuSet)| threads.mask(kernel, *tid).is_ok_and(|mask| mask == Some(cpus.clone()));
+        let written_over = |(tid, _): &(Tid, CpuSet)| {
+            threads.mask(kernel, *tid).is_ok_and(|mask| mask == Some(cpus.clone()))
+        };
         let masks: Vec<(Tid, CpuSet)> = masks.into_iter().filter(written_over).collect();
         let inside = read(&group.join(PROCESSES)).unwrap_or_default();
         for process in inside.lines() {
@@ -251,7 +278,9 @@ fn io_error(what: &'static str, path: &Path, source: io::Error) -> Error {
 
 fn make(group: &Path) -> Result<(), Error> {
     match fs::create_dir(group) {
-        Err(source) if source.kind() != io::ErrorKind::AlreadyExists => Err(io_error("cannot make", group, source)),
+        Err(source) if source.kind() != io::ErrorKind::AlreadyExists => {
+            Err(io_error("cannot make", group, source))
+        }
         _ => Ok(()),
     }
 }

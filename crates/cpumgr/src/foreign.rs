@@ -1,34 +1,44 @@
-//! Foreign load: processors on which others than the managed programs run, and which are left to them for a while (D9).
+//! Foreign load: processors on which others than the managed programs run, and which are left to
+//! them for a while (D9).
 //!
 //! # Why
-//! Members of a team wait for each other. One that shares its processor with a stranger (another user's program, one
-//! without a manager, a virtual machine) is late by a time slice, and all wait for it: two processors of which one is
-//! shared are worth less than one. So such a processor is left to the stranger, who gains, too.
+//! Members of a team wait for each other. One that shares its processor with a stranger (another
+//! user's program, one without a manager, a virtual machine) is late by a time slice, and all wait
+//! for it: two processors of which one is shared are worth less than one. So such a processor is
+//! left to the stranger, who gains, too.
 //!
 //! # Rule
-//! 1. The kernel counts for each thread how long it ran and how long it *waited* for a processor. On a processor that one
-//!    program holds alone, what the thread that is meant to run there waited is the stranger's share, without what the
-//!    program's other threads ran: members without a processor of their own, and threads that are none of the engine's.
-//!    The initial thread counts as the master, and one processor of what other threads run, where it does not run itself.
-//! 2. A share that is worth it (`worth`), [`CONTENDED`] or more, makes a suspect, a second window with as much, in which the processor was busy, decides.
-//!    Where a program comes or threads begin it is decided sooner, since a team of two stands still for most of the time until a
-//!    hog's processor is left to it: by [`CERTAIN`] waiting in the last [`TICKS`], or since the thread began, on a processor that
-//!    was busy. (The kernel counts a wait when it ends, and turns are of 4 ms: short windows one by one would see one in every
-//!    second. Less than two turns may be the program's own threads, which the kernel packs on one processor when they begin;
-//!    the time before says that others ran, not where.) Of several processors the most contended is left first.
-//! 3. What was left comes back when nobody uses it: its own busy time, or that of the whole machine without what the
-//!    programs ran, is below [`CALM`] for a time of patience, which doubles each time that the stranger was back at once. It
-//!    comes back, too, when its stranger uses so little of it that a team loses less by waiting for him than by having one
-//!    processor less (`worth`): one of two is left to who uses most of it only. Then he is known to work in a rhythm: what he
+//! 1. The kernel counts for each thread how long it ran and how long it *waited* for a processor.
+//!    On a processor that one program holds alone, what the thread that is meant to run there
+//!    waited is the stranger's share, without what the program's other threads ran: members without
+//!    a processor of their own, and threads that are none of the engine's. The initial thread
+//!    counts as the master, and one processor of what other threads run, where it does not run
+//!    itself.
+//! 2. A share that is worth it (`worth`), [`CONTENDED`] or more, makes a suspect, a second window
+//!    with as much, in which the processor was busy, decides. Where a program comes or threads
+//!    begin it is decided sooner, since a team of two stands still for most of the time until a
+//!    hog's processor is left to it: by [`CERTAIN`] waiting in the last [`TICKS`], or since the
+//!    thread began, on a processor that was busy. (The kernel counts a wait when it ends, and turns
+//!    are of 4 ms: short windows one by one would see one in every second. Less than two turns may
+//!    be the program's own threads, which the kernel packs on one processor when they begin; the
+//!    time before says that others ran, not where.) Of several processors the most contended is
+//!    left first.
+//! 3. What was left comes back when nobody uses it: its own busy time, or that of the whole machine
+//!    without what the programs ran, is below [`CALM`] for a time of patience, which doubles each
+//!    time that the stranger was back at once. It comes back, too, when its stranger uses so little
+//!    of it that a team loses less by waiting for him than by having one processor less (`worth`):
+//!    one of two is left to who uses most of it only. Then he is known to work in a rhythm: what he
 //!    takes in [`RHYTHM`] decides from then on, and not his next turn, until he has gone.
-//! 4. Two managers that leave the same processor to each other would come back at once, too: patience has a part that
-//!    each draws for itself.
-//! 5. Each program keeps a processor (`Ledger::leave_to_others`): leaving one never makes programs share another.
+//! 4. Two managers that leave the same processor to each other would come back at once, too:
+//!    patience has a part that each draws for itself.
+//! 5. Each program keeps a processor (`Ledger::leave_to_others`): leaving one never makes programs
+//!    share another.
 //!
-//! Looks are close to each other while a program is new ([`HASTY`], then [`QUICK`]), otherwise there is one in [`PERIOD`]: one
-//! small file for each processor that is held, and never more than a two-hundredth of the manager's time; a twentieth in the few
-//! windows behind an arrival, since a look takes a third of a millisecond where memory is cold. Processes of lower priority
-//! (`nice`) make nobody wait, and are none.
+//! Looks are close to each other while a program is new ([`HASTY`], then [`QUICK`]), otherwise
+//! there is one in [`PERIOD`]: one small file for each processor that is held, and never more than
+//! a two-hundredth of the manager's time; a twentieth in the few windows behind an arrival, since a
+//! look takes a third of a millisecond where memory is cold. Processes of lower priority (`nice`)
+//! make nobody wait, and are none.
 //!
 //! # Papers
 //! None: the papers' machine was dedicated. D9 wants it for two managers.
@@ -43,8 +53,9 @@ type Nanos = u64;
 const MS: Nanos = 1_000_000;
 /// Share of a stranger that makes a processor worth leaving.
 pub const CONTENDED: f64 = 0.25;
-/// The same where a team of two would be one of one: who leaves one of so many processors loses that part of its speed, who stays
-/// the stranger's share of it. Below a half, since what is left is all the stranger's.
+/// The same where a team of two would be one of one: who leaves one of so many processors loses
+/// that part of its speed, who stays the stranger's share of it. Below a half, since what is left
+/// is all the stranger's.
 const CONTENDED_OF_TWO: f64 = 0.4;
 /// Share below which a processor is unused.
 pub const CALM: f64 = 0.15;
@@ -62,7 +73,8 @@ pub const CERTAIN: Nanos = 7 * MS;
 pub const QUICK: Nanos = 15 * MS;
 /// The windows of that kind behind those.
 const QUICK_WINDOWS: u32 = 3;
-/// How busy a processor was is known over so long: the kernel counts that in ticks of up to two thirds of it.
+/// How busy a processor was is known over so long: the kernel counts that in ticks of up to two
+/// thirds of it.
 pub const TICKS: Nanos = 15 * MS;
 /// A window is at least so many times as long as a look.
 const REST: Nanos = 200;
@@ -92,8 +104,8 @@ pub struct Times {
 pub struct Held {
     /// The thread that is meant to run on each.
     pub threads: BTreeMap<u32, (Tid, Times)>,
-    /// The processor of the master. Which thread that is nobody says: the initial one, or another one that is none of
-    /// `threads`.
+    /// The processor of the master. Which thread that is nobody says: the initial one, or another
+    /// one that is none of `threads`.
     pub first: u32,
     /// What all its threads ran together; in a close look.
     pub ran: Option<Nanos>,
@@ -139,7 +151,14 @@ impl Left {
     /// Begins a window of patience.
     fn since(sample: &Sample, cpu: u32, patience: Nanos) -> Self {
         let busy = sample.busy.get(&cpu).copied().unwrap_or(0);
-        Self { cpu, since: sample.at, busy, busy_machine: sample.busy_in_all(), ran: sample.ran, patience }
+        Self {
+            cpu,
+            since: sample.at,
+            busy,
+            busy_machine: sample.busy_in_all(),
+            ran: sample.ran,
+            patience,
+        }
     }
 }
 
@@ -209,7 +228,8 @@ impl Foreign {
     /// A program came, or its threads begin: look closely for a while.
     pub fn look_closely(&mut self, now: Nanos) {
         // The first sample is of now: windows that began earlier say nothing about the newcomer.
-        let soon = if self.quick == 0 { now } else { now.saturating_add(HASTY).max(self.rests_until) };
+        let soon =
+            if self.quick == 0 { now } else { now.saturating_add(HASTY).max(self.rests_until) };
         self.next = Some(self.next.map_or(soon, |next| next.min(soon)));
         // And the look that begins the first window.
         self.quick = HASTY_LOOKS + QUICK_WINDOWS + 1;
@@ -227,7 +247,10 @@ impl Foreign {
 
     /// The next sample is to be a close look.
     pub fn is_close(&self) -> bool {
-        self.quick > 0 || !self.left.is_empty() || !self.suspects.is_empty() || !self.rhythms.is_empty()
+        self.quick > 0
+            || !self.left.is_empty()
+            || !self.suspects.is_empty()
+            || !self.rhythms.is_empty()
     }
 
     /// Takes a sample in.
@@ -239,17 +262,23 @@ impl Foreign {
         }
         let ticks = self.past.front().filter(|then| age(then) >= TICKS);
         let is_hasty = self.quick > QUICK_WINDOWS;
-        let recent = self.past.iter().find(|then| is_hasty && age(then) <= TICKS).or(self.past.back());
+        let recent =
+            self.past.iter().find(|then| is_hasty && age(then) <= TICKS).or(self.past.back());
         let shares = recent.map(|recent| (age(recent), shares(recent, &sample, ticks)));
         let (passed, mut shares) = shares.unwrap_or_default();
         let mut rhythmic = if is_hasty { Vec::new() } else { self.listen(&shares, passed) };
-        shares.retain(|cpu, it| it.share >= it.worth && !before.contains(cpu) && !self.rhythms.contains_key(cpu));
+        shares.retain(|cpu, it| {
+            it.share >= it.worth && !before.contains(cpu) && !self.rhythms.contains_key(cpu)
+        });
         let is_found = |cpu: &u32, it: &Share| {
             let is_certain = it.share * passed as f64 >= CERTAIN as f64;
             it.was_busy && if is_hasty { is_certain } else { self.suspects.contains(cpu) }
         };
-        let mut found: Vec<(u32, f64)> =
-            shares.iter().filter(|(cpu, it)| is_found(cpu, it)).map(|(cpu, it)| (*cpu, it.share)).collect();
+        let mut found: Vec<(u32, f64)> = shares
+            .iter()
+            .filter(|(cpu, it)| is_found(cpu, it))
+            .map(|(cpu, it)| (*cpu, it.share))
+            .collect();
         found.sort_by(|a, b| b.1.total_cmp(&a.1));
         let found: Vec<u32> = found.into_iter().map(|(cpu, _)| cpu).collect();
         rhythmic.retain(|cpu| !before.contains(cpu));
@@ -275,7 +304,8 @@ impl Foreign {
         self.past.push_back(sample);
     }
 
-    /// Adds what strangers with a rhythm took in a window; returns who took so much in the time of one that they have none.
+    /// Adds what strangers with a rhythm took in a window; returns who took so much in the time of
+    /// one that they have none.
     fn listen(&mut self, shares: &BTreeMap<u32, Share>, passed: Nanos) -> Vec<u32> {
         let mut found = Vec::new();
         self.rhythms.retain(|cpu, rhythm| {
@@ -297,7 +327,8 @@ impl Foreign {
     }
 
     fn leave(&mut self, cpu: u32, sample: &Sample) {
-        let relapse = self.returned.get(&cpu).filter(|it| sample.at.saturating_sub(it.at) < RELAPSE);
+        let relapse =
+            self.returned.get(&cpu).filter(|it| sample.at.saturating_sub(it.at) < RELAPSE);
         let patience = relapse.map_or(PATIENCE, |it| (it.patience * 2).min(LONGEST_PATIENCE));
         self.left.push(Left::since(sample, cpu, patience));
     }
@@ -318,7 +349,8 @@ impl Foreign {
             }
             let share = |from: Nanos, to: Nanos| to.saturating_sub(from) as f64 / passed as f64;
             let busy = share(left.busy, sample.busy.get(&left.cpu).copied().unwrap_or(0));
-            let strangers = share(left.busy_machine, sample.busy_in_all()) - share(left.ran, sample.ran);
+            let strangers =
+                share(left.busy_machine, sample.busy_in_all()) - share(left.ran, sample.ran);
             // What strangers use fills those that were left before this one.
             let is_rhythm = busy >= CALM && busy < calm;
             if busy < calm || strangers < at as f64 + CALM {
@@ -348,13 +380,14 @@ struct Share {
     share: f64,
     /// From this share on it is worth leaving.
     worth: f64,
-    /// It was busy, and what the program's other threads ran is known: who waits though his processor is idle is kept back by
-    /// something else, as the quota of a control group.
+    /// It was busy, and what the program's other threads ran is known: who waits though his
+    /// processor is idle is kept back by something else, as the quota of a control group.
     was_busy: bool,
 }
 
-/// The share of a stranger from which a program that runs on so many `processors` gains by leaving one of them: it loses that one's
-/// part of its speed, unless another one is `spare`, and would lose the share. Members of a team wait for each other.
+/// The share of a stranger from which a program that runs on so many `processors` gains by leaving
+/// one of them: it loses that one's part of its speed, unless another one is `spare`, and would
+/// lose the share. Members of a team wait for each other.
 fn worth(processors: usize, spare: bool) -> f64 {
     if spare || processors < 2 {
         return CONTENDED;
@@ -362,9 +395,10 @@ fn worth(processors: usize, spare: bool) -> f64 {
     (2.0 * CONTENDED_OF_TWO / processors as f64).clamp(CONTENDED, CONTENDED_OF_TWO)
 }
 
-/// What the kernel had counted of `thread` when the window of so many `passed` began, as far as that says something of `cpu`. A
-/// thread that nobody knew then, and whose whole life fits into the window, began in it: those of a new program do, and its
-/// first window counts. A processor that went to another thread meanwhile says nothing.
+/// What the kernel had counted of `thread` when the window of so many `passed` began, as far as
+/// that says something of `cpu`. A thread that nobody knew then, and whose whole life fits into the
+/// window, began in it: those of a new program do, and its first window counts. A processor that
+/// went to another thread meanwhile says nothing.
 fn base(before: &Held, cpu: u32, (thread, times): (Tid, Times), passed: Nanos) -> Option<Times> {
     match before.threads.get(&cpu) {
         Some((who, then)) if *who == thread => return Some(*then),
@@ -375,8 +409,8 @@ fn base(before: &Held, cpu: u32, (thread, times): (Tid, Times), passed: Nanos) -
     (is_new && times.ran.saturating_add(times.waited) <= passed).then(Times::default)
 }
 
-/// What strangers had of each processor between two samples (rule 1). `ticks`: one that is long enough ago to say how busy a
-/// processor was.
+/// What strangers had of each processor between two samples (rule 1). `ticks`: one that is long
+/// enough ago to say how busy a processor was.
 fn shares(last: &Sample, now: &Sample, ticks: Option<&Sample>) -> BTreeMap<u32, Share> {
     let passed = now.at.saturating_sub(last.at) as f64;
     let part = |from: Nanos, to: Nanos| to.saturating_sub(from) as f64 / passed;
@@ -391,7 +425,10 @@ fn shares(last: &Sample, now: &Sample, ticks: Option<&Sample>) -> BTreeMap<u32, 
         let mut on = Vec::new();
         let (mut seated, mut first) = (0.0, 0.0);
         for (cpu, (tid, times)) in &held.threads {
-            let Some(then) = base(before, *cpu, (*tid, *times), now.at.saturating_sub(last.at)) else { continue };
+            let Some(then) = base(before, *cpu, (*tid, *times), now.at.saturating_sub(last.at))
+            else {
+                continue;
+            };
             let ran = part(then.ran, times.ran);
             seated += ran;
             if *cpu == held.first {
@@ -400,7 +437,8 @@ fn shares(last: &Sample, now: &Sample, ticks: Option<&Sample>) -> BTreeMap<u32, 
             on.push((*cpu, part(then.waited, times.waited).min(1.0 - ran)));
         }
         let all = held.ran.zip(before.ran).map(|(now, then)| part(then, now));
-        // Its other threads may have run anywhere; one of them is the master where the initial thread is not.
+        // Its other threads may have run anywhere; one of them is the master where the initial
+        // thread is not.
         let master = if first < 1.0 { 1.0 - first } else { 0.0 };
         let others = all.map_or(0.0, |all| (all - seated - master).max(0.0));
         for (cpu, share) in on {

@@ -1,30 +1,37 @@
 //! The policy in force, and what decides in its place when it panics.
 //!
 //! # Protocol
-//! 1. Each call into a policy goes through [`Guarded`], its making, its leaving and the reading of its parameters included.
-//! 2. A policy that panics is never asked again: what it knows may be half written. From that call on, which it is answered for,
-//!    too, `equip` decides (equal shares), until somebody sets a policy, the same one anew or another.
-//! 3. The log and `status` say which policy that was, in what it panicked, and what it said ([`Guarded::failure`]).
+//! 1. Each call into a policy goes through [`Guarded`], its making, its leaving and the reading of
+//!    its parameters included.
+//! 2. A policy that panics is never asked again: what it knows may be half written. From that call
+//!    on, which it is answered for, too, `equip` decides (equal shares), until somebody sets a
+//!    policy, the same one anew or another.
+//! 3. The log and `status` say which policy that was, in what it panicked, and what it said
+//!    ([`Guarded::failure`]).
 //!
 //! # Invariants
-//! - G1 No panic of a policy leaves this file: the books, the masks and what programs read are not of its making.
+//! - G1 No panic of a policy leaves this file: the books, the masks and what programs read are not
+//!   of its making.
 //!
 //! # Not here
-//! Policies that break the rules of decisions: `ledger`. Policies that never answer, and programs that are built to abort at a
-//! panic: nothing helps against those.
+//! Policies that break the rules of decisions: `ledger`. Policies that never answer, and programs
+//! that are built to abort at a panic: nothing helps against those.
 
 use std::any::Any;
 use std::cell::OnceCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use policies::{Admission, Decision, Equip, Nanos, Needs, Parameter, ParameterError, Policy, Snapshot, Value, Waiting};
+use policies::{
+    Admission, Decision, Equip, Nanos, Needs, Parameter, ParameterError, Policy, Snapshot, Value,
+    Waiting,
+};
 
 use crate::escape::escape;
 
 /// The longest text of a panic that is kept, in bytes.
 const MAX_SAID: usize = 200;
-/// The shortest time after which a policy is asked about the queue again: one that names a time that has passed would keep
-/// the manager busy.
+/// The shortest time after which a policy is asked about the queue again: one that names a time
+/// that has passed would keep the manager busy.
 const SOONEST: Nanos = 1_000_000;
 
 /// A policy that may panic.
@@ -78,15 +85,23 @@ impl Guarded {
     ///
     /// # Errors
     /// Its error, or what it said when it panicked.
-    pub fn make<E: ToString>(make: impl FnOnce() -> Result<Box<dyn Policy>, E>) -> Result<Self, String> {
+    pub fn make<E: ToString>(
+        make: impl FnOnce() -> Result<Box<dyn Policy>, E>,
+    ) -> Result<Self, String> {
         match catch_unwind(AssertUnwindSafe(make)) {
             Ok(made) => made.map(Self::new).map_err(|error| error.to_string()),
-            Err(panic) => Err(format!("the policy panicked when it was made: {}", said(panic.as_ref()))),
+            Err(panic) => {
+                Err(format!("the policy panicked when it was made: {}", said(panic.as_ref())))
+            }
         }
     }
 
     /// Asks it. `None`: it panics, or did before.
-    fn ask<T>(&mut self, call: &'static str, question: impl FnOnce(&mut dyn Policy) -> T) -> Option<T> {
+    fn ask<T>(
+        &mut self,
+        call: &'static str,
+        question: impl FnOnce(&mut dyn Policy) -> T,
+    ) -> Option<T> {
         let Self { policy, name, failure, .. } = self;
         let policy = policy.as_deref_mut().filter(|_| failure.get().is_none())?;
         // UNWIND: whatever it leaves half done is its own, and it is not asked again.
@@ -147,15 +162,18 @@ impl Guarded {
 
     /// [`Policy::is_timeless`].
     pub fn is_timeless(&self) -> bool {
-        self.look("is_timeless", |policy| policy.is_timeless()).unwrap_or_else(|| self.instead.is_timeless())
+        self.look("is_timeless", |policy| policy.is_timeless())
+            .unwrap_or_else(|| self.instead.is_timeless())
     }
 
     /// [`Policy::parameters`].
     pub fn parameters(&self) -> Vec<Parameter> {
-        self.look("parameters", |policy| policy.parameters()).unwrap_or_else(|| self.instead.parameters())
+        self.look("parameters", |policy| policy.parameters())
+            .unwrap_or_else(|| self.instead.parameters())
     }
 
-    /// The name of what was set, and its parameters as far as they are known: a policy that panicked keeps those that it had.
+    /// The name of what was set, and its parameters as far as they are known: a policy that
+    /// panicked keeps those that it had.
     pub fn asked_for(&self) -> (&'static str, Vec<Parameter>) {
         (self.name, self.parameters.clone())
     }
@@ -204,7 +222,10 @@ fn note(failure: &OnceCell<String>, name: &str, call: &str, panic: &(dyn Any + S
 
 /// What a panic says, escaped.
 fn said(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    let text = panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     let text = text.unwrap_or("no text").as_bytes();
     escape(&text[..text.len().min(MAX_SAID)])
 }
@@ -218,8 +239,17 @@ pub(crate) mod tests {
     use super::*;
 
     /// Calls into a policy.
-    pub(crate) const CALLS: [&str; 9] =
-        ["name", "decide", "release", "admission", "needs", "is_timeless", "parameters", "configure", "drop"];
+    pub(crate) const CALLS: [&str; 9] = [
+        "name",
+        "decide",
+        "release",
+        "admission",
+        "needs",
+        "is_timeless",
+        "parameters",
+        "configure",
+        "drop",
+    ];
 
     /// A policy that shares as `equip` does, and panics at the `nth` call of a kind.
     pub(crate) struct Panics {
@@ -287,7 +317,8 @@ pub(crate) mod tests {
     fn call_all(policy: &mut Guarded) {
         let apps = [AppView::new(AppId(1), 2), AppView::new(AppId(2), 2)];
         let (now, quantum, cause) = (5, 100, Cause::Arrival);
-        let snapshot = Snapshot { now, quantum, processors: 3, apps: &apps, cause, master_always: true };
+        let snapshot =
+            Snapshot { now, quantum, processors: 3, apps: &apps, cause, master_always: true };
         let decision = policy.decide(&snapshot);
         decision.check(&snapshot).unwrap();
         policy.release(&snapshot, &decision).check(&snapshot).unwrap();
@@ -317,7 +348,11 @@ pub(crate) mod tests {
                     call => call != "drop",
                 };
                 let failure = policy.failure().unwrap_or_default().to_owned();
-                assert_eq!(failure.contains(&format!("panicked in {call}: ")), fails, "{call} {nth}: {failure}");
+                assert_eq!(
+                    failure.contains(&format!("panicked in {call}: ")),
+                    fails,
+                    "{call} {nth}: {failure}"
+                );
                 assert!(!failure.contains('\x1b'), "{failure}");
                 assert_eq!(policy.name(), if fails { "equip" } else { "panics" });
                 if call != "name" && !is_at_once {
@@ -335,6 +370,9 @@ pub(crate) mod tests {
         let made = Guarded::make(|| -> Result<_, String> { panic!("no {}", "luck") });
         assert_eq!(made.err().unwrap(), "the policy panicked when it was made: no luck");
         assert_eq!(Guarded::make(|| Err("unknown")).err().unwrap(), "unknown");
-        assert_eq!(Guarded::make(|| Ok::<_, String>(Panics::at("decide", 0))).ok().unwrap().name(), "panics");
+        assert_eq!(
+            Guarded::make(|| Ok::<_, String>(Panics::at("decide", 0))).ok().unwrap().name(),
+            "panics"
+        );
     }
 }

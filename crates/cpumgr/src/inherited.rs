@@ -1,5 +1,6 @@
-//! What this process inherited, and `run` passes on: a Rust program ignores SIGPIPE from its first moment, and what it becomes
-//! by exec would have the default, whatever its starter wanted (services of systemd ignore it unless they say otherwise).
+//! What this process inherited, and `run` passes on: a Rust program ignores SIGPIPE from its first
+//! moment, and what it becomes by exec would have the default, whatever its starter wanted
+//! (services of systemd ignore it unless they say otherwise).
 //!
 //! # Orderings
 //! `IGNORED` is written before `main`, by the only thread.
@@ -16,10 +17,14 @@ static IGNORED: AtomicBool = AtomicBool::new(false);
 /// Runs before Rust's own beginning, which ignores the signal.
 extern "C" fn look() {
     let mut action = std::mem::MaybeUninit::<libc::sigaction>::zeroed();
-    // SAFETY: - without a new action sigaction only fills in the one that there is; `action` lives through the call, and all
-    //           zeros is one.
-    let action =
-        unsafe { (libc::sigaction(libc::SIGPIPE, std::ptr::null(), action.as_mut_ptr()), action.assume_init()) };
+    // SAFETY: - without a new action sigaction only fills in the one that there is; `action` lives
+    //           through the call, and all zeros is one.
+    let action = unsafe {
+        (
+            libc::sigaction(libc::SIGPIPE, std::ptr::null(), action.as_mut_ptr()),
+            action.assume_init(),
+        )
+    };
     if action.0 == 0 {
         // ORDERING: Relaxed - there is no other thread yet.
         IGNORED.store(action.1.sa_sigaction == libc::SIG_IGN, Ordering::Relaxed);
@@ -41,7 +46,7 @@ pub(crate) fn pass_on(command: &mut Command) {
         let before = unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
         if before == libc::SIG_ERR { Err(std::io::Error::last_os_error()) } else { Ok(()) }
     };
-    // SAFETY: - the call is one system call: it allocates nothing and takes no lock. It comes behind what the standard library does
-    //           with the signal, by exec's own order.
+    // SAFETY: - the call is one system call: it allocates nothing and takes no lock. It comes
+    //           behind what the standard library does with the signal, by exec's own order.
     unsafe { command.pre_exec(ignore) };
 }

@@ -1,17 +1,20 @@
 //! One manager per socket: the directory, the lock, the socket file.
 //!
 //! # Protocol
-//! 1. The directory is made (mode 0700), or must belong to this user and be writable by nobody else.
-//! 2. `SOCKET.lock` is locked for the manager's whole life; the kernel drops the lock when the process ends, however. Who
-//!    has locked it looks whether it is still the file at that path: whoever removes the file would have two managers.
-//! 3. Whoever listens at the socket file is a manager, also without its lock file. Otherwise, under the lock, the socket
-//!    file is a dead manager's, and replaced.
-//! 4. A manager whose socket file is gone, or replaced, ends: no program finds it, and another one that is started there would
-//!    share out the same processors. The kernel tells it (inotify on the directory), and it looks at each sign of life while programs
-//!    are there, since what is above the directory may go, too.
-//! 5. At the end the socket file is removed, still under the lock, if it is the one that this manager made: what a
-//!    user put at the path is never removed. The lock file stays: removing it would let a third
-//!    process lock a file that a second one still waits for.
+//! 1. The directory is made (mode 0700), or must belong to this user and be writable by nobody
+//!    else.
+//! 2. `SOCKET.lock` is locked for the manager's whole life; the kernel drops the lock when the
+//!    process ends, however. Who has locked it looks whether it is still the file at that path:
+//!    whoever removes the file would have two managers.
+//! 3. Whoever listens at the socket file is a manager, also without its lock file. Otherwise, under
+//!    the lock, the socket file is a dead manager's, and replaced.
+//! 4. A manager whose socket file is gone, or replaced, ends: no program finds it, and another one
+//!    that is started there would share out the same processors. The kernel tells it (inotify on
+//!    the directory), and it looks at each sign of life while programs are there, since what is
+//!    above the directory may go, too.
+//! 5. At the end the socket file is removed, still under the lock, if it is the one that this
+//!    manager made: what a user put at the path is never removed. The lock file stays: removing it
+//!    would let a third process lock a file that a second one still waits for.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -151,26 +154,32 @@ impl Instance {
             return Err(InstanceError::Running { socket: socket.to_owned(), who: who.to_string() });
         }
         let mut before = String::new();
-        if lock.read_to_string(&mut before).is_err() || !before.trim().bytes().all(|byte| byte.is_ascii_digit()) {
-            let what = format!("{} holds something else than a process number and is not ours to use", path.display());
+        if lock.read_to_string(&mut before).is_err()
+            || !before.trim().bytes().all(|byte| byte.is_ascii_digit())
+        {
+            let what = format!(
+                "{} holds something else than a process number and is not ours to use",
+                path.display()
+            );
             return Err(InstanceError::Path { socket: socket.to_owned(), what });
         }
-        let written =
-            lock.set_len(0).and_then(|()| lock.rewind()).and_then(|()| write!(lock, "{}", std::process::id()));
+        let written = lock
+            .set_len(0)
+            .and_then(|()| lock.rewind())
+            .and_then(|()| write!(lock, "{}", std::process::id()));
         written.map_err(|source| InstanceError::Io { what: "cannot write", path, source })?;
         Ok(Self { socket: socket.to_owned(), lock, made: None, mode: 0o600 })
     }
 
-    /// Lets every user connect to what [`Instance::listen`] makes, and search its directory; nobody else may write there.
+    /// Lets every user connect to what [`Instance::listen`] makes, and search its directory; nobody
+    /// else may write there.
     ///
     /// # Errors
     /// When the directory's mode cannot be changed.
     pub fn open_to_everybody(&mut self) -> Result<(), InstanceError> {
         let dir = self.directory();
-        fs::set_permissions(dir, fs::Permissions::from_mode(0o755)).map_err(|source| InstanceError::Io {
-            what: "cannot open to everybody",
-            path: dir.to_owned(),
-            source,
+        fs::set_permissions(dir, fs::Permissions::from_mode(0o755)).map_err(|source| {
+            InstanceError::Io { what: "cannot open to everybody", path: dir.to_owned(), source }
         })?;
         self.mode = 0o666;
         Ok(())
@@ -179,7 +188,8 @@ impl Instance {
     /// Listens. A dead manager's socket is replaced; anything else that stands there is not.
     ///
     /// # Errors
-    /// When something that is no socket stands there, somebody listens there, or the kernel refuses.
+    /// When something that is no socket stands there, somebody listens there, or the kernel
+    /// refuses.
     pub fn listen(&mut self) -> Result<OwnedFd, InstanceError> {
         let socket = &self.socket;
         match fs::symlink_metadata(socket) {
@@ -191,7 +201,11 @@ impl Instance {
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(source) => {
-                return Err(InstanceError::Io { what: "cannot look at", path: socket.clone(), source });
+                return Err(InstanceError::Io {
+                    what: "cannot look at",
+                    path: socket.clone(),
+                    source,
+                });
             }
         }
         let listener = fdpass::listen(socket, self.mode)
@@ -219,8 +233,9 @@ impl Instance {
 
 impl Drop for Instance {
     fn drop(&mut self) {
-        // Under the lock, which falls with this object: no other manager can have made a socket meanwhile. But this one
-        // may have been refused because of a file of the user, or the user may have put one there since.
+        // Under the lock, which falls with this object: no other manager can have made a socket
+        // meanwhile. But this one may have been refused because of a file of the user, or the user
+        // may have put one there since.
         if self.made.is_some() && file_at(&self.socket) == self.made {
             // Nothing can be done about a failure; the next manager replaces the file.
             let _removed: io::Result<()> = fs::remove_file(&self.socket);
@@ -255,11 +270,16 @@ fn lock(socket: &Path, path: &Path) -> Result<Flock<File>, InstanceError> {
 /// Who listens at a socket file. Whatever else stands there is for [`Instance::listen`] to say.
 fn listener_at(socket: &Path) -> Option<Holder> {
     let mut who = Holder(None);
-    // A manager that was killed this moment may have lost its lock, and not its listener yet: its connections break.
+    // A manager that was killed this moment may have lost its lock, and not its listener yet: its
+    // connections break.
     for _ in 0..3 {
         match fdpass::connect(socket, LISTENS) {
             Ok(connection) => {
-                who = Holder(process::peer_credentials(&connection).ok().map(|peer| peer.pid.0.unsigned_abs()));
+                who = Holder(
+                    process::peer_credentials(&connection)
+                        .ok()
+                        .map(|peer| peer.pid.0.unsigned_abs()),
+                );
                 // What cannot be waited for does not break.
                 let _broken = process::wait_readable(&[connection.as_fd()], Some(LISTENS));
                 if !process::is_hung_up(&connection).unwrap_or(false) {
@@ -284,10 +304,13 @@ pub fn lock_start(socket: &Path, timeout: Duration) -> Result<Flock<File>, Insta
     let mut file = open_lock(&path)?;
     let begin = Instant::now();
     loop {
-        // A blocking lock cannot be given up; starters are rare and quick, so that asking again is cheap.
+        // A blocking lock cannot be given up; starters are rare and quick, so that asking again is
+        // cheap.
         match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
             Ok(lock) => return Ok(lock),
-            Err((again, nix::errno::Errno::EWOULDBLOCK)) if begin.elapsed() < timeout => file = again,
+            Err((again, nix::errno::Errno::EWOULDBLOCK)) if begin.elapsed() < timeout => {
+                file = again
+            }
             Err((_, errno)) => {
                 return Err(InstanceError::Io { what: "cannot lock", path, source: errno.into() });
             }
@@ -322,7 +345,11 @@ fn open_lock(path: &Path) -> Result<File, InstanceError> {
         .mode(0o600)
         .custom_flags(nix::fcntl::OFlag::O_NOFOLLOW.bits())
         .open(path);
-    opened.map_err(|source| InstanceError::Io { what: "cannot open", path: path.to_owned(), source })
+    opened.map_err(|source| InstanceError::Io {
+        what: "cannot open",
+        path: path.to_owned(),
+        source,
+    })
 }
 
 /// Makes the directory of a socket, or checks that nobody but this user can change what is in it.
@@ -343,7 +370,11 @@ pub fn prepare_directory(socket: &Path) -> Result<(), InstanceError> {
         Ok(()) => {}
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
         Err(source) => {
-            return Err(InstanceError::Io { what: "cannot make the socket's directory", path: dir.to_owned(), source });
+            return Err(InstanceError::Io {
+                what: "cannot make the socket's directory",
+                path: dir.to_owned(),
+                source,
+            });
         }
     }
     let data = fs::symlink_metadata(dir).map_err(|source| InstanceError::Io {
@@ -363,7 +394,10 @@ pub fn prepare_directory(socket: &Path) -> Result<(), InstanceError> {
         return refuse(format!("belongs to user {}, not to user {me}", data.uid()));
     }
     if data.mode() & 0o022 != 0 {
-        return refuse(format!("has mode {:o}: others may write there; it needs 0700", data.mode() & 0o7777));
+        return refuse(format!(
+            "has mode {:o}: others may write there; it needs 0700",
+            data.mode() & 0o7777
+        ));
     }
     Ok(())
 }

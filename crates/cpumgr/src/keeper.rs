@@ -1,8 +1,11 @@
-//! What the scheduler leaves for the next manager, written by a thread of its own: the scheduler never waits for a disk.
+//! What the scheduler leaves for the next manager, written by a thread of its own: the scheduler
+//! never waits for a disk.
 //!
 //! # Invariants
-//! - K1 A copy that was not written is replaced by the next one; the last one is written at the end.
-//! - K2 Copies are written [`PAUSE`] apart, and twice as far each time while there is another one whenever a pause ends, up to
+//! - K1 A copy that was not written is replaced by the next one; the last one is written at the
+//!   end.
+//! - K2 Copies are written [`PAUSE`] apart, and twice as far each time while there is another one
+//!   whenever a pause ends, up to
 //!   [`LONGEST`]: programs that come and go by the thousand cost a few writes.
 
 use std::fs::{self, OpenOptions};
@@ -42,16 +45,24 @@ impl<T: Send + 'static> Keeper<T> {
     ///
     /// # Errors
     /// When there is no thread.
-    pub(crate) fn start(path: PathBuf, what: &'static str, write: fn(&Path, &T) -> io::Result<()>) -> SysResult<Self> {
-        let desk: Shared<T> = Arc::new((Mutex::new(Desk { next: None, ends: false }), Condvar::new()));
+    pub(crate) fn start(
+        path: PathBuf,
+        what: &'static str,
+        write: fn(&Path, &T) -> io::Result<()>,
+    ) -> SysResult<Self> {
+        let desk: Shared<T> =
+            Arc::new((Mutex::new(Desk { next: None, ends: false }), Condvar::new()));
         let side = Arc::clone(&desk);
         let write_one = move |copy: &T| {
             if let Err(error) = write(&path, copy) {
                 tracing::warn!(%error, path = %path.display(), "the next manager will not know {what}");
             }
         };
-        let writer = std::thread::Builder::new().name("keeper".into()).spawn(move || write_all(&side, write_one));
-        let writer = writer.map_err(|error| SysError::new("clone", error.raw_os_error().unwrap_or(0)))?;
+        let writer = std::thread::Builder::new()
+            .name("keeper".into())
+            .spawn(move || write_all(&side, write_one));
+        let writer =
+            writer.map_err(|error| SysError::new("clone", error.raw_os_error().unwrap_or(0)))?;
         Ok(Self { desk, writer: Some(writer) })
     }
 
@@ -106,7 +117,13 @@ fn write_all<T>(shared: &Shared<T>, write: impl Fn(&T)) {
 pub(crate) fn replace(path: &Path, contents: &[u8]) -> io::Result<()> {
     let new = beginning(path);
     let flags = OFlag::O_NOFOLLOW.bits();
-    let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).custom_flags(flags).open(&new);
+    let file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .custom_flags(flags)
+        .open(&new);
     file?.write_all(contents)?;
     fs::rename(new, path)
 }
@@ -131,7 +148,8 @@ fn remove_one(path: &Path) -> io::Result<()> {
     }
 }
 
-/// What is in a file that a manager of this user wrote, of at most `most` bytes; `None`: there is none.
+/// What is in a file that a manager of this user wrote, of at most `most` bytes; `None`: there is
+/// none.
 ///
 /// # Errors
 /// Also when it is no regular file, is another user's, is others' to write, or is longer.
@@ -202,8 +220,10 @@ mod tests {
     fn the_last_copy_is_written_and_those_before_it_need_not_be() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("kept");
-        let keeper =
-            Keeper::start(path.clone(), "numbers", |path, copy: &u32| replace(path, &copy.to_ne_bytes())).unwrap();
+        let keeper = Keeper::start(path.clone(), "numbers", |path, copy: &u32| {
+            replace(path, &copy.to_ne_bytes())
+        })
+        .unwrap();
         (0..1000).for_each(|number| keeper.keep(number));
         drop(keeper);
         assert_eq!(read(&path, 4).unwrap(), Some(999_u32.to_ne_bytes().to_vec()));

@@ -1,5 +1,5 @@
-//! The calls by which the manager acts upon threads of programs, and how long these ran: a seam, so that a test can let any of
-//! them fail.
+//! The calls by which the manager acts upon threads of programs, and how long these ran: a seam, so
+//! that a test can let any of them fail.
 
 use std::cell::Cell;
 
@@ -33,7 +33,8 @@ pub trait Kernel: std::fmt::Debug {
         load::ran(pid)
     }
 
-    /// How long a thread of a process ran and waited for a processor; `None` when that is not known.
+    /// How long a thread of a process ran and waited for a processor; `None` when that is not
+    /// known.
     fn times(&self, threads: &Threads, tid: Tid) -> Option<Times> {
         threads.times(tid)
     }
@@ -53,7 +54,8 @@ impl Kernel for Linux {
     }
 }
 
-/// A kernel that counts what is asked of it: looks at masks and times, a change being worth `BIND` of them.
+/// A kernel that counts what is asked of it: looks at masks and times, a change being worth `BIND`
+/// of them.
 #[derive(Debug)]
 pub struct Counted {
     kernel: Box<dyn Kernel>,

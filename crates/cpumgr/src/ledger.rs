@@ -3,37 +3,42 @@
 //! # Protocol
 //! 1. Programs arrive, ask and leave: the ledger writes it down.
 //! 2. [`Ledger::decide`]: the policy says how many, the placement says which: that is the *target*.
-//! 3. The target is *settled*: it becomes what programs hold, except for processors that are too young to be taken
-//!    (rule M4). Those follow when their time is over: [`Ledger::next_deadline`], [`Ledger::tick`].
+//! 3. The target is *settled*: it becomes what programs hold, except for processors that are too
+//!    young to be taken (rule M4). Those follow when their time is over: [`Ledger::next_deadline`],
+//!    [`Ledger::tick`].
 //!
 //! # Invariants
 //! - L1 Every program holds at least one processor.
-//! - L2 A processor that is not shared is held by one program; the exception is a program that would hold nothing
-//!   because its processor is still too young to be taken from another one: it shares that processor until then; or
-//!   because all on which it can run are others', who can run nowhere else either (`placement`, guests).
-//! - L3 A processor of its own is taken from a living program no earlier than `min(10 ms, quantum / 4)` after its
-//!   grant, unless the program asks for less.
-//! - L4 Under a decision that binds nothing (`none`) L2 and L3 are void: everybody holds all processors.
-//! - L5 What a program in a serial phase held before, and nobody else gets, stays in its holding: its next region finds it
-//!   there. It does not count as received.
-//! - L6 A program that stays on some processors (D14) holds no others. What it cannot have for that goes to others who
-//!   want it (`fitting`).
-//! - L7 A processor that is left to others is nobody's once its hold is over, but where L1 or L6 would make programs share
-//!   for that (`leaving`).
-//! - L8 The decision in force names the programs in the order of the books, newcomers are behind all of them and have no
-//!   target yet.
-//! - L9 Who sleeps (`curbing`) has no processor of its own but what nobody else gets. The processor that it shares is another
-//!   program's as if it were not there, which is the second exception from L2.
+//! - L2 A processor that is not shared is held by one program; the exception is a program that
+//!   would hold nothing because its processor is still too young to be taken from another one: it
+//!   shares that processor until then; or because all on which it can run are others', who can run
+//!   nowhere else either (`placement`, guests).
+//! - L3 A processor of its own is taken from a living program no earlier than
+//!   `min(10 ms, quantum / 4)` after its grant, unless the program asks for less.
+//! - L4 Under a decision that binds nothing (`none`) L2 and L3 are void: everybody holds all
+//!   processors.
+//! - L5 What a program in a serial phase held before, and nobody else gets, stays in its holding:
+//!   its next region finds it there. It does not count as received.
+//! - L6 A program that stays on some processors (D14) holds no others. What it cannot have for that
+//!   goes to others who want it (`fitting`).
+//! - L7 A processor that is left to others is nobody's once its hold is over, but where L1 or L6
+//!   would make programs share for that (`leaving`).
+//! - L8 The decision in force names the programs in the order of the books, newcomers are behind
+//!   all of them and have no target yet.
+//! - L9 Who sleeps (`curbing`) has no processor of its own but what nobody else gets. The processor
+//!   that it shares is another program's as if it were not there, which is the second exception
+//!   from L2.
 //!
-//! Masters always run here: a program must be told that it lost a processor, and its master is who hears it (L1). Policies
-//! without that (`master_always = false`, the papers' gang experiments) are for the simulator.
+//! Masters always run here: a program must be told that it lost a processor, and its master is who
+//! hears it (L1). Policies without that (`master_always = false`, the papers' gang experiments) are
+//! for the simulator.
 //!
 //! # Not here
 //! Telling the programs: `server`. How many: crate `policies`.
 
 use policies::{
-    Admission, AppId, AppView, Cause, Decision, Machine, Nanos, Parameter, Placement, Smt, Snapshot, Speedups, Value,
-    Waiting,
+    Admission, AppId, AppView, Cause, Decision, Machine, Nanos, Parameter, Placement, Smt,
+    Snapshot, Speedups, Value, Waiting,
 };
 
 use crate::guarded::{ConfigureError, Guarded};
@@ -62,14 +67,17 @@ pub struct Holding {
     pub shared: bool,
     /// No other program wants processors that it does not have.
     pub dedicated: bool,
-    /// It is bound to nothing and may use so many at once; `cpus` are all that are managed. Under the policy `none`.
+    /// It is bound to nothing and may use so many at once; `cpus` are all that are managed. Under
+    /// the policy `none`.
     pub unbound: Option<u32>,
 }
 
 impl Holding {
     /// Processors that it may use at once.
     pub fn number(&self) -> u32 {
-        self.unbound.unwrap_or_else(|| u32::try_from(self.cpus.len()).expect("processors have 32-bit numbers"))
+        self.unbound.unwrap_or_else(|| {
+            u32::try_from(self.cpus.len()).expect("processors have 32-bit numbers")
+        })
     }
 }
 
@@ -94,7 +102,8 @@ pub struct Ledger {
     accounted_until: Nanos,
     turn_ends: Option<Nanos>,
     hold_ends: Option<Nanos>,
-    /// The decision in force is one of [`Policy::release`]: the end of the quantum asks for another one.
+    /// The decision in force is one of [`Policy::release`]: the end of the quantum asks for another
+    /// one.
     is_passing: bool,
     /// What the last settlement followed from, besides the decision.
     settled: resting::Settled,
@@ -129,7 +138,10 @@ impl Ledger {
 
     /// A program comes. It holds nothing until the next [`Ledger::decide`].
     pub fn arrive(&mut self, app: AppId, request: u32, max: u32) {
-        debug_assert!(self.entries.iter().all(|entry| entry.id != app), "identities are given once");
+        debug_assert!(
+            self.entries.iter().all(|entry| entry.id != app),
+            "identities are given once"
+        );
         self.entries.push(Entry {
             id: app,
             user: 0,
@@ -151,11 +163,14 @@ impl Ledger {
         });
     }
 
-    /// A program that [arrived](Ledger::arrive) held these processors under another manager: it gets them again if
-    /// nobody holds them.
+    /// A program that [arrived](Ledger::arrive) held these processors under another manager: it
+    /// gets them again if nobody holds them.
     pub fn held_before(&mut self, app: AppId, cpus: &[u32]) {
-        let managed: Vec<u32> =
-            cpus.iter().copied().filter(|id| self.machine.cpus.iter().any(|cpu| cpu.id == *id)).collect();
+        let managed: Vec<u32> = cpus
+            .iter()
+            .copied()
+            .filter(|id| self.machine.cpus.iter().any(|cpu| cpu.id == *id))
+            .collect();
         self.placement.remember_newcomer(app, &managed);
     }
 
@@ -167,7 +182,8 @@ impl Ledger {
         std::mem::replace(&mut entry.lowest, lowest) != lowest
     }
 
-    /// The share of a program relative to others, within the range of policies; true when that is new.
+    /// The share of a program relative to others, within the range of policies; true when that is
+    /// new.
     pub fn set_weight(&mut self, app: AppId, weight: f64) -> bool {
         let Some(entry) = self.entries.iter_mut().find(|entry| entry.id == app) else {
             return false;
@@ -186,13 +202,15 @@ impl Ledger {
         self.placement.set_smt(smt);
     }
 
-    /// A program gives processors back that it holds, and keeps its request. Whoever is first in the work-list has them
-    /// at once. What it does not hold is none of its to give. Its last one it keeps.
+    /// A program gives processors back that it holds, and keeps its request. Whoever is first in
+    /// the work-list has them at once. What it does not hold is none of its to give. Its last one
+    /// it keeps.
     pub fn release(&mut self, app: AppId, cpus: &[u32], now: Nanos) -> Vec<AppId> {
         let Some(entry) = self.entries.iter_mut().find(|entry| entry.id == app) else {
             return Vec::new();
         };
-        let given: Vec<u32> = entry.holding.cpus.iter().copied().filter(|cpu| cpus.contains(cpu)).collect();
+        let given: Vec<u32> =
+            entry.holding.cpus.iter().copied().filter(|cpu| cpus.contains(cpu)).collect();
         if given.is_empty() || entry.holding.shared || entry.holding.unbound.is_some() {
             return Vec::new();
         }
@@ -202,11 +220,17 @@ impl Ledger {
         self.redecide(now, Cause::Release)
     }
 
-    /// Whoever held `cpu` passed it to program `to`, without asking (domain mode). `None`, and nothing has changed: nobody
-    /// holds it alone, it is that one's last, or `to` is not the first besides that one to have what is released.
+    /// Whoever held `cpu` passed it to program `to`, without asking (domain mode). `None`, and
+    /// nothing has changed: nobody holds it alone, it is that one's last, or `to` is not the first
+    /// besides that one to have what is released.
     pub fn pass(&mut self, to: AppId, cpu: u32, now: Nanos) -> Option<Vec<AppId>> {
-        let holder = self.entries.iter().find(|entry| entry.holding.cpus.contains(&cpu) && entry.id != to)?;
-        let may = holder.holding.cpus.len() > 1 && !holder.holding.shared && self.placement.may_use(to, cpu);
+        let holder = self
+            .entries
+            .iter()
+            .find(|entry| entry.holding.cpus.contains(&cpu) && entry.id != to)?;
+        let may = holder.holding.cpus.len() > 1
+            && !holder.holding.shared
+            && self.placement.may_use(to, cpu);
         let holder = holder.id;
         let first = self.first_waiting().map(|(app, _)| app).find(|app| *app != holder);
         if !may || first != Some(to) {
@@ -215,10 +239,11 @@ impl Ledger {
         Some(self.release(holder, &[cpu], now))
     }
 
-    /// Who is to have processors that are released, whichever they are, in order, and how many each could use beyond what
-    /// it has.
+    /// Who is to have processors that are released, whichever they are, in order, and how many each
+    /// could use beyond what it has.
     pub fn first_waiting(&self) -> impl Iterator<Item = (AppId, u32)> + '_ {
-        let anywhere = self.decision.work_list.iter().filter(|app| !self.placement.is_confined(**app));
+        let anywhere =
+            self.decision.work_list.iter().filter(|app| !self.placement.is_confined(**app));
         anywhere.filter_map(|app| {
             let entry = self.entries.iter().find(|entry| entry.id == *app)?;
             let held = if entry.holding.shared { 0 } else { entry.holding.cpus.len() };
@@ -238,14 +263,15 @@ impl Ledger {
         true
     }
 
-    /// Another quantum is in force from now on: a turn that has begun ends at the latest one new quantum from now.
+    /// Another quantum is in force from now on: a turn that has begun ends at the latest one new
+    /// quantum from now.
     pub fn set_quantum(&mut self, quantum: Nanos, now: Nanos) {
         self.quantum = quantum;
         self.turn_ends = self.turn_ends.map(|end| end.min(now + quantum));
     }
 
-    /// Another policy decides from now on. It knows nothing of what was before; what programs hold stays as far as it
-    /// says so.
+    /// Another policy decides from now on. It knows nothing of what was before; what programs hold
+    /// stays as far as it says so.
     pub fn set_policy(&mut self, policy: impl Into<Guarded>) {
         self.policy = policy.into();
         self.forget_policies();
@@ -285,11 +311,20 @@ impl Ledger {
         self.policy.parameters()
     }
 
-    /// How many of those who wait may start, by the policy's advice. `started` run without being registered.
+    /// How many of those who wait may start, by the policy's advice. `started` run without being
+    /// registered.
     pub fn admission(&mut self, now: Nanos, started: &[AppView], queue: &[Waiting]) -> Admission {
-        let views: Vec<AppView> = self.entries.iter().map(Entry::view).chain(started.iter().copied()).collect();
+        let views: Vec<AppView> =
+            self.entries.iter().map(Entry::view).chain(started.iter().copied()).collect();
         let (quantum, processors) = (self.quantum, self.available());
-        let snapshot = Snapshot { now, quantum, processors, apps: &views, cause: Cause::Arrival, master_always: true };
+        let snapshot = Snapshot {
+            now,
+            quantum,
+            processors,
+            apps: &views,
+            cause: Cause::Arrival,
+            master_always: true,
+        };
         self.policy.admission(&snapshot, queue)
     }
 
@@ -320,8 +355,8 @@ impl Ledger {
         before != request
     }
 
-    /// Whether a program asks for little because it is in a serial phase: what it holds stays where it is then, as long as nobody
-    /// gets it (L5).
+    /// Whether a program asks for little because it is in a serial phase: what it holds stays where
+    /// it is then, as long as nobody gets it (L5).
     pub fn set_serial(&mut self, app: AppId, serial: bool) {
         if let Some(entry) = self.entries.iter_mut().find(|entry| entry.id == app) {
             entry.serial = serial;
@@ -345,8 +380,10 @@ impl Ledger {
     }
 
     fn redecide_for(&mut self, views: &[AppView], now: Nanos, cause: Cause) -> Vec<AppId> {
-        // The work-list of the last decision, without waiting for the next one (M6). Newcomers are in no decision yet.
-        self.is_passing = cause == Cause::Release && self.decided_on_all(views) && self.has_same_processors();
+        // The work-list of the last decision, without waiting for the next one (M6). Newcomers are
+        // in no decision yet.
+        self.is_passing =
+            cause == Cause::Release && self.decided_on_all(views) && self.has_same_processors();
         let decision = self.ask_policies(views, now, cause);
         if self.rests(cause, &decision) {
             (self.decided.next, self.decision.next) = (decision.next, decision.next);
@@ -365,12 +402,16 @@ impl Ledger {
     /// Makes the decision in force targets, or another one about the same programs.
     fn place(&mut self, decision: Option<&Decision>) {
         let mut entries = self.entries.iter_mut();
-        self.placement.place_each(&self.available, decision.unwrap_or(&self.decision), |app, cpus| {
-            let Some(entry) = entries.next() else { return };
-            debug_assert_eq!(entry.id, app, "L8");
-            entry.target.clear();
-            entry.target.extend_from_slice(cpus);
-        });
+        self.placement.place_each(
+            &self.available,
+            decision.unwrap_or(&self.decision),
+            |app, cpus| {
+                let Some(entry) = entries.next() else { return };
+                debug_assert_eq!(entry.id, app, "L8");
+                entry.target.clear();
+                entry.target.extend_from_slice(cpus);
+            },
+        );
     }
 
     /// Does what is due at `now`: the end of a quantum, of a policy's own time, of a hold.
@@ -405,7 +446,10 @@ impl Ledger {
 
     /// What a program asked for, within its maximum.
     pub fn request(&self, app: AppId) -> Option<u32> {
-        self.entries.iter().find(|entry| entry.id == app).map(|entry| entry.request.min(entry.max).max(1))
+        self.entries
+            .iter()
+            .find(|entry| entry.id == app)
+            .map(|entry| entry.request.min(entry.max).max(1))
     }
 
     /// How many programs could use more than they have.
@@ -428,17 +472,21 @@ impl Ledger {
         self.policy.name()
     }
 
-    /// The policy that somebody asked for, whether or not it panicked since, and its parameters as they were set last.
+    /// The policy that somebody asked for, whether or not it panicked since, and its parameters as
+    /// they were set last.
     pub fn policy_asked_for(&self) -> (&'static str, Vec<Parameter>) {
         self.policy.asked_for()
     }
 
-    /// A quantum runs while masters share or somebody waits for more, and its end may change something: the policy would
-    /// answer something else, or a turn moves somebody. Otherwise nothing changes by itself, and a manager that wakes for
-    /// nothing is what all its programs cost while they compute.
+    /// A quantum runs while masters share or somebody waits for more, and its end may change
+    /// something: the policy would answer something else, or a turn moves somebody. Otherwise
+    /// nothing changes by itself, and a manager that wakes for nothing is what all its programs
+    /// cost while they compute.
     fn plan_turns(&mut self, now: Nanos, cause: Cause) {
-        let waiting = !self.decision.work_list.is_empty() || self.decision.allocations.iter().any(|a| a.shared);
-        let is_timeless = self.policy.is_timeless() && self.other_policies().all(Guarded::is_timeless);
+        let waiting = !self.decision.work_list.is_empty()
+            || self.decision.allocations.iter().any(|a| a.shared);
+        let is_timeless =
+            self.policy.is_timeless() && self.other_policies().all(Guarded::is_timeless);
         let may_change = self.is_passing || !is_timeless || self.is_moved_by_turns();
         self.turn_ends = match self.turn_ends {
             _ if !waiting || !may_change => None,
@@ -448,7 +496,8 @@ impl Ledger {
         };
     }
 
-    /// Adds the time since the last accounting to what programs received: a shared processor counts in parts.
+    /// Adds the time since the last accounting to what programs received: a shared processor counts
+    /// in parts.
     fn account(&mut self, now: Nanos) {
         let passed = now.saturating_sub(self.accounted_until);
         self.accounted_until = self.accounted_until.max(now);

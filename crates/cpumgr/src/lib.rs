@@ -1,6 +1,7 @@
 //! The processor manager as a library: the daemon, its command line and its messages.
 //!
-//! A manager with policies of one's own is a program of two lines around [`run()`], see `examples/custom_policy.rs`.
+//! A manager with policies of one's own is a program of two lines around [`run()`], see
+//! `examples/custom_policy.rs`.
 
 use std::process::ExitCode;
 
@@ -45,8 +46,8 @@ pub mod trace;
 mod trust;
 pub mod unused;
 
-/// The `cpumgr` program with these policies: parses the command line, does what it says, says what went wrong. Call it
-/// from the only thread, once; begin with [`limits::builtin`] and add to it.
+/// The `cpumgr` program with these policies: parses the command line, does what it says, says what
+/// went wrong. Call it from the only thread, once; begin with [`limits::builtin`] and add to it.
 pub fn run(policies: Registry) -> ExitCode {
     limits::set_policies(policies);
     match command::execute(cli::Cli::parse().command) {

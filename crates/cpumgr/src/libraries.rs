@@ -1,12 +1,14 @@
 //! Which OpenMP libraries a process has mapped, and which of them is ours.
 //!
-//! What a process maps is what a stranger chose. Names come from `/proc/PID/maps`; whether a library is ours says the file that is
-//! really mapped (`/proc/PID/map_files`, where that is permitted), or the one at the same path if it is the same inode.
+//! What a process maps is what a stranger chose. Names come from `/proc/PID/maps`; whether a
+//! library is ours says the file that is really mapped (`/proc/PID/map_files`, where that is
+//! permitted), or the one at the same path if it is the same inode.
 //!
 //! # Invariants
-//! - L1 Nothing here waits for a program: no pipe, no device, and nothing of a file system that a program may answer for (FUSE, or
-//!   one that this process does not see mounted) is opened.
-//! - L2 What is read is bounded: [`MAPS`] of a process's maps, [`MOST`] libraries, of each what `elf` reads.
+//! - L1 Nothing here waits for a program: no pipe, no device, and nothing of a file system that a
+//!   program may answer for (FUSE, or one that this process does not see mounted) is opened.
+//! - L2 What is read is bounded: [`MAPS`] of a process's maps, [`MOST`] libraries, of each what
+//!   `elf` reads.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read};
@@ -69,7 +71,8 @@ fn lines(file: impl Read) -> impl Iterator<Item = String> {
     lines.map(|line| String::from_utf8_lossy(&line).into_owned())
 }
 
-/// The OpenMP libraries that process `pid` has mapped, as far as the kernel shows them to this process.
+/// The OpenMP libraries that process `pid` has mapped, as far as the kernel shows them to this
+/// process.
 pub(crate) fn of_process(pid: i32, mounts: &Mounts) -> Vec<Library> {
     let maps = Process::new(pid).and_then(|process| process.open_relative("maps"));
     let Ok(maps) = maps else { return Vec::new() };
@@ -85,19 +88,26 @@ pub(crate) fn of_process(pid: i32, mounts: &Mounts) -> Vec<Library> {
     found
 }
 
-/// The maps that are of OpenMP libraries by their names; of each file one, and one more for each device.
+/// The maps that are of OpenMP libraries by their names; of each file one, and one more for each
+/// device.
 fn among(maps: impl Read) -> Vec<(PathBuf, MemoryMap)> {
     let mut found: Vec<(PathBuf, MemoryMap)> = Vec::new();
-    for line in lines(maps).filter(|line| ["/libgomp", "/libomp", "/libiomp"].iter().any(|it| line.contains(it))) {
-        let Some(map) = MemoryMaps::from_buf_read(line.as_bytes()).ok().and_then(|maps| maps.0.into_iter().next())
+    for line in lines(maps)
+        .filter(|line| ["/libgomp", "/libomp", "/libiomp"].iter().any(|it| line.contains(it)))
+    {
+        let Some(map) = MemoryMaps::from_buf_read(line.as_bytes())
+            .ok()
+            .and_then(|maps| maps.0.into_iter().next())
         else {
             continue;
         };
         let MMapPath::Path(path) = &map.pathname else { continue };
         let name = path.file_name().unwrap_or_default().as_encoded_bytes();
-        let is_openmp = [&b"libgomp"[..], b"libomp", b"libiomp"].iter().any(|begin| name.starts_with(begin));
-        let is_known =
-            found.iter().any(|(_, it)| it.pathname == map.pathname && (it.dev, it.inode) == (map.dev, map.inode));
+        let is_openmp =
+            [&b"libgomp"[..], b"libomp", b"libiomp"].iter().any(|begin| name.starts_with(begin));
+        let is_known = found.iter().any(|(_, it)| {
+            it.pathname == map.pathname && (it.dev, it.inode) == (map.dev, map.inode)
+        });
         if is_openmp && !is_known && found.len() < MOST {
             found.push((path.clone(), map));
         }
@@ -135,7 +145,8 @@ mod tests {
             7f05-7f06 r-xp 00000000 08:01 4 /libgomp/other.so\n\
             7f06-7f07 r-xp 00000000 08:01 5 /\xff/libomp.so\nlibgomp\n/libgomp\n";
         let found = among(&maps[..]);
-        let found: Vec<_> = found.iter().map(|(path, map)| (path.to_str().unwrap(), map.inode)).collect();
+        let found: Vec<_> =
+            found.iter().map(|(path, map)| (path.to_str().unwrap(), map.inode)).collect();
         let expected = [
             ("/opt/nanos/libgomp.so.1", 1),
             ("/site packages/sklearn.libs/libgomp-a34b.so.1.0.0", 2),

@@ -15,7 +15,8 @@ pub fn grace() -> RangeInclusive<u64> {
     0..=10_000_000_000
 }
 
-/// The share of a program relative to others, in thousandths: as exact as it has to be, and the same on both sides.
+/// The share of a program relative to others, in thousandths: as exact as it has to be, and the
+/// same on both sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Weight(u32);
 
@@ -47,8 +48,8 @@ pub fn weight(text: &str) -> Option<Weight> {
 /// The policies of this process; set once, by [`crate::run`].
 static POLICIES: OnceLock<Registry> = OnceLock::new();
 
-/// The policies that come with the manager, all of them: programs report their speed, and a grant may bind nothing. To
-/// add one's own to, for [`crate::run()`].
+/// The policies that come with the manager, all of them: programs report their speed, and a grant
+/// may bind nothing. To add one's own to, for [`crate::run()`].
 pub fn builtin() -> Registry {
     Registry::with_builtin_for(Needs::EVERYTHING)
 }

@@ -1,11 +1,13 @@
 //! The log: lines on standard error, as many as clients cannot fill a disk with.
 //!
-//! Nobody waits for who reads them, and none is worth the manager: a line that cannot be written now, into a pipe that is full,
-//! a disk that is full, or after the reader has gone, is lost and counted.
+//! Nobody waits for who reads them, and none is worth the manager: a line that cannot be written
+//! now, into a pipe that is full, a disk that is full, or after the reader has gone, is lost and
+//! counted.
 //!
-//! Who connects, registers and leaves in a loop, or talks nonsense, makes a line each time; the log is a file, most often in
-//! memory (`/run`, `$XDG_RUNTIME_DIR`), where the manager stays for months. So lines have a bucket ([`BURST`], [`BYTE_NS`]),
-//! and who reads them is told how many did not fit. A log that somebody asked for (`CPUMGR_LOG`) has no such limit.
+//! Who connects, registers and leaves in a loop, or talks nonsense, makes a line each time; the log
+//! is a file, most often in memory (`/run`, `$XDG_RUNTIME_DIR`), where the manager stays for
+//! months. So lines have a bucket ([`BURST`], [`BYTE_NS`]), and who reads them is told how many did
+//! not fit. A log that somebody asked for (`CPUMGR_LOG`) has no such limit.
 
 use std::io::{self, ErrorKind, Write};
 use std::os::fd::AsFd;
@@ -35,7 +37,10 @@ pub(crate) fn start() {
     // A policy that panics is survived (`guarded`), and nobody waits for who reads of it.
     std::panic::set_hook(Box::new(|panic| {
         if is_writable(io::stderr().as_fd()).unwrap_or(false) {
-            platform::message::say(format_args!("cpumgr: {}", escape(panic.to_string().as_bytes())));
+            platform::message::say(format_args!(
+                "cpumgr: {}",
+                escape(panic.to_string().as_bytes())
+            ));
         }
     }));
     let is_asked_for = std::env::var_os(VARIABLE).is_some_and(|value| !value.is_empty());
@@ -139,7 +144,11 @@ mod tests {
                 Ok(())
             }
         }
-        let log = Sparing::new(|| To(&written), || NOW.load(Ordering::Relaxed), Some(Bucket::new(BURST, BYTE_NS, 0)));
+        let log = Sparing::new(
+            || To(&written),
+            || NOW.load(Ordering::Relaxed),
+            Some(Bucket::new(BURST, BYTE_NS, 0)),
+        );
         let line = [b"x".repeat(127), b"\n".to_vec()].concat();
         for _ in 0..10_000 {
             log.make_writer().write_all(&line).unwrap();
@@ -170,7 +179,10 @@ mod tests {
         drop(writer);
         let mut rest = String::new();
         reader.read_to_string(&mut rest).unwrap();
-        assert!(rest.ends_with(&format!("{lost} lines did not fit{HINT}\nthe last one\n")), "{rest:?}");
+        assert!(
+            rest.ends_with(&format!("{lost} lines did not fit{HINT}\nthe last one\n")),
+            "{rest:?}"
+        );
     }
 
     #[test]

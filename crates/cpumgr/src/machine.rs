@@ -24,7 +24,9 @@ pub enum MachineError {
     #[error(transparent)]
     Topology(#[from] TopologyError),
     /// `--cpus` names processors that this process may not use.
-    #[error("--cpus {asked}: processors {missing} are offline or not allowed here; this process may use {allowed}")]
+    #[error(
+        "--cpus {asked}: processors {missing} are offline or not allowed here; this process may use {allowed}"
+    )]
     NotAllowed {
         /// What was asked.
         asked: CpuSet,
@@ -46,12 +48,13 @@ pub enum MachineError {
 /// Characters of what keeps a manager small.
 const MAX_CAUSE: usize = 300;
 
-/// What keeps a manager that `starter` had started from the rest of the machine, now that it has let go of the starter's mask; `None`:
-/// it manages all, or who can tell does not.
+/// What keeps a manager that `starter` had started from the rest of the machine, now that it has
+/// let go of the starter's mask; `None`: it manages all, or who can tell does not.
 pub fn narrowed(managed: &CpuSet, starter: Option<i32>) -> Option<Narrow> {
     let online = Topology::read().ok()?.online();
     let limits = Limits::read().ok()?;
-    let group = |controller: &str| group(controller).map_or_else(String::new, |path| format!(" {path}"));
+    let group =
+        |controller: &str| group(controller).map_or_else(String::new, |path| format!(" {path}"));
     if managed.len() >= online.len() {
         return None;
     }
@@ -82,17 +85,21 @@ fn group(controller: &str) -> Option<String> {
 
 /// How many processors a manager would have that a process here starts.
 pub fn to_be_had() -> Option<usize> {
-    // On a thread of its own: what the kernel makes of a wide mask says more than control groups that cannot be seen.
+    // On a thread of its own: what the kernel makes of a wide mask says more than control groups
+    // that cannot be seen.
     let wide = || {
         widen();
         affinity::affinity(None).ok()
     };
     let mask = std::thread::spawn(wide).join().ok()??;
-    Some(usable_processors(&mask.intersection(&Topology::read().ok()?.online()), &Limits::read().ok()?))
+    Some(usable_processors(
+        &mask.intersection(&Topology::read().ok()?.online()),
+        &Limits::read().ok()?,
+    ))
 }
 
-/// Lets the calling thread run on all processors that its cpuset has, whatever its starter's mask was. Call it from the
-/// only thread.
+/// Lets the calling thread run on all processors that its cpuset has, whatever its starter's mask
+/// was. Call it from the only thread.
 pub fn widen() {
     // The kernel takes what exists and what the cpuset allows.
     if let Err(error) = affinity::set_affinity(None, &CpuSet::first_n(CpuSet::LIMIT)) {
@@ -101,7 +108,8 @@ pub fn widen() {
     }
 }
 
-/// The managed processors: those named, otherwise all that this process may use, as many as its cgroup's quota covers.
+/// The managed processors: those named, otherwise all that this process may use, as many as its
+/// cgroup's quota covers.
 ///
 /// # Errors
 /// When the system cannot be asked, or a named processor is not to be had.
@@ -111,9 +119,18 @@ pub fn managed(named: Option<&CpuSet>) -> Result<(Machine, CpuSet), MachineError
     let limits = Limits::read()?;
     let allowed = mask.intersection(&topology.online());
     let cpus = choose(named, &allowed, &limits)?;
-    let place =
-        |id: CpuId| topology.get(id).map(|cpu| MachineCpu { id: id.0, core: cpu.core, llc: cpu.llc, node: cpu.node });
-    Ok((Machine { cpus: cpus.iter().filter_map(place).collect(), distances: distances(&topology) }, cpus))
+    let place = |id: CpuId| {
+        topology.get(id).map(|cpu| MachineCpu {
+            id: id.0,
+            core: cpu.core,
+            llc: cpu.llc,
+            node: cpu.node,
+        })
+    };
+    Ok((
+        Machine { cpus: cpus.iter().filter_map(place).collect(), distances: distances(&topology) },
+        cpus,
+    ))
 }
 
 /// What the firmware says of distances between nodes.
@@ -125,12 +142,20 @@ fn distances(topology: &Topology) -> Distances {
     distances
 }
 
-fn choose(named: Option<&CpuSet>, allowed: &CpuSet, limits: &Limits) -> Result<CpuSet, MachineError> {
+fn choose(
+    named: Option<&CpuSet>,
+    allowed: &CpuSet,
+    limits: &Limits,
+) -> Result<CpuSet, MachineError> {
     let cpus: CpuSet = match named {
         Some(asked) => {
             let missing = asked.difference(allowed);
             if !missing.is_empty() {
-                return Err(MachineError::NotAllowed { asked: asked.clone(), missing, allowed: allowed.clone() });
+                return Err(MachineError::NotAllowed {
+                    asked: asked.clone(),
+                    missing,
+                    allowed: allowed.clone(),
+                });
             }
             asked.clone()
         }
@@ -174,8 +199,14 @@ mod tests {
         let limits = Limits { quota: None, cpuset: None };
         assert_eq!(choose(Some(&set("1,3")), &set("0-3"), &limits).unwrap(), set("1,3"));
         let error = choose(Some(&set("3-4")), &set("0-3"), &limits).unwrap_err().to_string();
-        assert_eq!(error, "--cpus 3-4: processors 4 are offline or not allowed here; this process may use 0-3");
-        assert!(matches!(choose(Some(&set("2000")), &set("2000"), &limits), Err(MachineError::TooLarge(2000))));
+        assert_eq!(
+            error,
+            "--cpus 3-4: processors 4 are offline or not allowed here; this process may use 0-3"
+        );
+        assert!(matches!(
+            choose(Some(&set("2000")), &set("2000"), &limits),
+            Err(MachineError::TooLarge(2000))
+        ));
     }
 
     #[test]

@@ -1,20 +1,24 @@
-//! Who is attached, and the masks that its threads had, in a file beside the socket: for the next manager, if this one is killed.
+//! Who is attached, and the masks that its threads had, in a file beside the socket: for the next
+//! manager, if this one is killed.
 //!
 //! # Protocol
-//! 1. After each pass that bound somebody the scheduler leaves a copy of what it knows ([`Keeper::keep`]); a thread of its own
-//!    writes the last copy to `SOCKET.masks` (`keeper`). With nobody attached there is no file.
-//! 2. A manager that finds a file when it has claimed the socket puts the masks back ([`put_back`]), by the rule of a process
-//!    that is let go: a thread that has the mask that the manager gave it gets its own, one that was made since and has such a
-//!    mask the initial thread's, and whoever has another one keeps that.
-//! 3. Then it attaches those processes again ([`crate::server::Server::attach_again`]), by itself who was so before: so the masks
-//!    that it notes are their own.
+//! 1. After each pass that bound somebody the scheduler leaves a copy of what it knows
+//!    ([`Keeper::keep`]); a thread of its own writes the last copy to `SOCKET.masks` (`keeper`).
+//!    With nobody attached there is no file.
+//! 2. A manager that finds a file when it has claimed the socket puts the masks back
+//!    ([`put_back`]), by the rule of a process that is let go: a thread that has the mask that the
+//!    manager gave it gets its own, one that was made since and has such a mask the initial
+//!    thread's, and whoever has another one keeps that.
+//! 3. Then it attaches those processes again ([`crate::server::Server::attach_again`]), by itself
+//!    who was so before: so the masks that it notes are their own.
 //!
 //! # Invariants
-//! - A process is known by its number and the time at which it started, its threads by its own directory (`threads`).
+//! - A process is known by its number and the time at which it started, its threads by its own
+//!   directory (`threads`).
 //!
 //! # Not here
-//! A manager that is killed before the copy of its last pass is written leaves what that pass bound as it is. Who was announced,
-//! and weights: `settings`.
+//! A manager that is killed before the copy of its last pass is written leaves what that pass bound
+//! as it is. Who was announced, and weights: `settings`.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -67,7 +71,11 @@ pub(crate) fn keeper(socket: &Path) -> SysResult<Keeper<Vec<Attached>>> {
 }
 
 fn write(path: &Path, all: &[Attached]) -> io::Result<()> {
-    if all.is_empty() { keeper::remove(path) } else { keeper::replace(path, &serde_json::to_vec(all)?) }
+    if all.is_empty() {
+        keeper::remove(path)
+    } else {
+        keeper::replace(path, &serde_json::to_vec(all)?)
+    }
 }
 
 /// Step 2, for the manager that has `socket` now. Returns those that still live, for step 3.
@@ -106,7 +114,8 @@ impl Attached {
         }
         let threads = Threads::of(pid, pidfd)?;
         let mut count = 0;
-        // A second look, for threads that were made during the first: what they have then counts as their own (step 3).
+        // A second look, for threads that were made during the first: what they have then counts as
+        // their own (step 3).
         for _ in 0..2 {
             for tid in threads.list(usize::MAX)? {
                 let Some(mask) = threads.mask(kernel, tid)? else { continue };
@@ -114,11 +123,17 @@ impl Attached {
                 let Some(before) = before else { continue };
                 match threads.bind(kernel, tid, &before) {
                     Ok(bound) => count += usize::from(bound.is_some()),
-                    Err(error) => tracing::warn!(tid = tid.0, %error, "a thread's mask cannot be put back"),
+                    Err(error) => {
+                        tracing::warn!(tid = tid.0, %error, "a thread's mask cannot be put back")
+                    }
                 }
             }
         }
-        tracing::info!(pid = self.pid, count, "a process that a killed manager had attached has its masks again");
+        tracing::info!(
+            pid = self.pid,
+            count,
+            "a process that a killed manager had attached has its masks again"
+        );
         Ok(true)
     }
 
@@ -142,7 +157,8 @@ mod tests {
     use crate::kernel::Linux;
 
     fn attached() -> Attached {
-        let threads = vec![(7, "0-3".to_owned(), "1".to_owned()), (8, "2-3".to_owned(), "1-2".to_owned())];
+        let threads =
+            vec![(7, "0-3".to_owned(), "1".to_owned()), (8, "2-3".to_owned(), "1-2".to_owned())];
         Attached {
             pid: i32::MAX,
             start: 1,
@@ -158,9 +174,16 @@ mod tests {
     fn who_has_the_managers_mask_gets_its_own_and_who_was_made_since_the_initial_threads() {
         let set = |list: &str| Some(CpuSet::parse_list(list).unwrap());
         let before = |tid, mask| attached().before(Tid(tid), mask);
-        assert_eq!((before(7, "1"), before(8, "1-2"), before(9, "1-2")), (set("0-3"), set("2-3"), set("0-5")));
+        assert_eq!(
+            (before(7, "1"), before(8, "1-2"), before(9, "1-2")),
+            (set("0-3"), set("2-3"), set("0-5"))
+        );
         assert_eq!((before(7, "0-1"), before(9, "0")), (None, None), "its own choice");
-        assert_eq!((before(9, "4"), before(7, "4")), (set("0-5"), None), "made by one that was not moved yet");
+        assert_eq!(
+            (before(9, "4"), before(7, "4")),
+            (set("0-5"), None),
+            "made by one that was not moved yet"
+        );
     }
 
     #[test]
@@ -171,7 +194,8 @@ mod tests {
         keeper.keep(Vec::new());
         keeper.keep(vec![attached()]);
         drop(keeper);
-        let written: Vec<Attached> = serde_json::from_slice(&fs::read(place(&socket)).unwrap()).unwrap();
+        let written: Vec<Attached> =
+            serde_json::from_slice(&fs::read(place(&socket)).unwrap()).unwrap();
         assert_eq!(written, [attached()]);
         // It is nobody's, and the file has done its duty.
         assert_eq!(put_back(&socket, &Linux), []);

@@ -29,7 +29,8 @@ pub enum Program {
     Interpreted,
 }
 
-/// The kind of the program that a command line names, looked for as exec does; `None` when there is none to read.
+/// The kind of the program that a command line names, looked for as exec does; `None` when there is
+/// none to read.
 pub fn of_command(command: &Path) -> Option<Program> {
     Image::open(&find(command)?).ok().map(|image| of_image(&image))
 }
@@ -39,23 +40,32 @@ pub fn is_loadable(library: &Path) -> bool {
     Image::open(library).is_ok_and(|image| image.is_native())
 }
 
-/// Whether a program names an OpenMP library that stands in `directory` and takes it from there when the library path
-/// says so: its own DT_RPATH would come first. False when its file does not say.
+/// Whether a program names an OpenMP library that stands in `directory` and takes it from there
+/// when the library path says so: its own DT_RPATH would come first. False when its file does not
+/// say.
 pub fn finds_by_path(command: &Path, directory: Option<&Path>) -> bool {
-    let needs = find(command).and_then(|path| Image::open(&path).ok()).and_then(|image| image.needs());
+    let needs =
+        find(command).and_then(|path| Image::open(&path).ok()).and_then(|image| image.needs());
     let (Some(needs), Some(directory)) = (needs, directory) else { return false };
-    let openmp = |name: &&String| ["libgomp.so", "libomp.so", "libiomp5.so"].iter().any(|it| name.starts_with(it));
+    let openmp = |name: &&String| {
+        ["libgomp.so", "libomp.so", "libiomp5.so"].iter().any(|it| name.starts_with(it))
+    };
     let mut libraries = needs.libraries.iter().filter(openmp).peekable();
-    !needs.own_path && libraries.peek().is_some() && libraries.all(|name| directory.join(name).exists())
+    !needs.own_path
+        && libraries.peek().is_some()
+        && libraries.all(|name| directory.join(name).exists())
 }
 
 fn find(command: &Path) -> Option<PathBuf> {
     if command.components().count() > 1 {
         return Some(command.to_owned());
     }
-    let executable =
-        |path: &PathBuf| path.metadata().is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0);
-    env::split_paths(&env::var_os("PATH")?).map(|directory| directory.join(command)).find(executable)
+    let executable = |path: &PathBuf| {
+        path.metadata().is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
+    };
+    env::split_paths(&env::var_os("PATH")?)
+        .map(|directory| directory.join(command))
+        .find(executable)
 }
 
 fn of_image(image: &Image) -> Program {

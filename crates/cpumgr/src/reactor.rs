@@ -1,10 +1,12 @@
 //! What the scheduler thread waits for: descriptors, one timer, signals, files that go.
 //!
 //! # Signals
-//! The end is one end, in which the socket file goes: SIGTERM, SIGINT, SIGQUIT, SIGXCPU (its limit of processor time), and
-//! SIGHUP where the manager has a terminal, which has gone then. Without a terminal SIGHUP is kept for services that are
-//! told to read their configuration anew: there is none, and nothing happens. No other signal that can be caught, and does
-//! not tell of a defect or stop the process, does anything: SIGUSR1, SIGUSR2, SIGALRM, SIGPIPE, SIGIO, those of real time...
+//! The end is one end, in which the socket file goes: SIGTERM, SIGINT, SIGQUIT, SIGXCPU (its limit
+//! of processor time), and SIGHUP where the manager has a terminal, which has gone then. Without a
+//! terminal SIGHUP is kept for services that are told to read their configuration anew: there is
+//! none, and nothing happens. No other signal that can be caught, and does not tell of a defect or
+//! stop the process, does anything: SIGUSR1, SIGUSR2, SIGALRM, SIGPIPE, SIGIO, those of real
+//! time...
 
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -72,8 +74,9 @@ pub enum Interest {
     Muted,
     /// Something to read, as long as it is there.
     Read,
-    /// Each time that something comes, read or not (`EPOLLET`): an event counter need not be read for the next event, and must
-    /// not, since what comes between an event and the read goes with it.
+    /// Each time that something comes, read or not (`EPOLLET`): an event counter need not be read
+    /// for the next event, and must not, since what comes between an event and the read goes with
+    /// it.
     Each,
 }
 
@@ -109,7 +112,10 @@ impl Reactor {
             mask.remove(signal);
         }
         named("pthread_sigmask", mask.thread_block())?;
-        let signals = named("signalfd", SignalFd::with_flags(&mask, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK))?;
+        let signals = named(
+            "signalfd",
+            SignalFd::with_flags(&mask, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK),
+        )?;
         let flags = TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK;
         let timer = named("timerfd_create", TimerFd::new(ClockId::CLOCK_MONOTONIC, flags))?;
         let epoll = named("epoll_create1", Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC))?;
@@ -121,16 +127,21 @@ impl Reactor {
         Ok(reactor)
     }
 
-    /// Waits for files of `directory` that go, too, and for the directory's own end. Costs nothing until then.
+    /// Waits for files of `directory` that go, too, and for the directory's own end. Costs nothing
+    /// until then.
     ///
     /// # Errors
-    /// `EMFILE`, `ENOSPC` when the user has too many such watches; what keeps the directory from being looked at.
+    /// `EMFILE`, `ENOSPC` when the user has too many such watches; what keeps the directory from
+    /// being looked at.
     pub fn add_files(&mut self, directory: &Path) -> SysResult<()> {
         let flags = InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK;
         let files = named("inotify_init1", Inotify::init(flags))?;
         let gone = AddWatchFlags::IN_DELETE | AddWatchFlags::IN_MOVE;
         let itself = AddWatchFlags::IN_DELETE_SELF | AddWatchFlags::IN_MOVE_SELF;
-        named("inotify_add_watch", files.add_watch(directory, gone | itself | AddWatchFlags::IN_ONLYDIR))?;
+        named(
+            "inotify_add_watch",
+            files.add_watch(directory, gone | itself | AddWatchFlags::IN_ONLYDIR),
+        )?;
         self.add_token(&files, FILES, Interest::Read)?;
         self.files = Some(files);
         Ok(())
@@ -164,8 +175,8 @@ impl Reactor {
         named("epoll_ctl", self.epoll.modify(fd, &mut event(token(serial, role), interest)))
     }
 
-    /// Does not wait for a descriptor any more. To be called before it is closed: a copy of it in another process
-    /// would keep it in the set.
+    /// Does not wait for a descriptor any more. To be called before it is closed: a copy of it in
+    /// another process would keep it in the set.
     ///
     /// # Errors
     /// `ENOENT` when it was not in the set.
@@ -173,7 +184,8 @@ impl Reactor {
         named("epoll_ctl", self.epoll.delete(fd))
     }
 
-    /// Waits for `events`, which are none before, at most until the monotonic clock shows `deadline`; `None` waits for ever.
+    /// Waits for `events`, which are none before, at most until the monotonic clock shows
+    /// `deadline`; `None` waits for ever.
     ///
     /// # Errors
     /// `EBADF`, `EINVAL`: never for a reactor that lives.
@@ -200,21 +212,28 @@ impl Reactor {
             let what = match event.data() {
                 CALLS => Event::Calls,
                 TIMER => {
-                    // One shot: it is armed again by the next wait, which takes away what it counted.
+                    // One shot: it is armed again by the next wait, which takes away what it
+                    // counted.
                     self.armed = None;
                     Event::Timer
                 }
                 SIGNAL => {
-                    let Some(signal) = named("read(signalfd)", self.signals.read_signal())? else { continue };
+                    let Some(signal) = named("read(signalfd)", self.signals.read_signal())? else {
+                        continue;
+                    };
                     if !self.is_an_end(signal.ssi_signo) {
-                        tracing::debug!(signal = signal.ssi_signo, "a signal that means nothing here");
+                        tracing::debug!(
+                            signal = signal.ssi_signo,
+                            "a signal that means nothing here"
+                        );
                         continue;
                     }
                     Event::Signal
                 }
                 FILES => {
                     if let Some(files) = &self.files {
-                        // Which ones does not matter: who is told looks. There may be more than one read takes.
+                        // Which ones does not matter: who is told looks. There may be more than one
+                        // read takes.
                         named("read(inotify)", files.read_events())?;
                     }
                     Event::Files
@@ -242,7 +261,8 @@ impl Reactor {
         }
     }
 
-    /// Sets the timer to a time of the monotonic clock, or off; a system call only when that changes.
+    /// Sets the timer to a time of the monotonic clock, or off; a system call only when that
+    /// changes.
     fn arm(&mut self, deadline: Option<u64>) -> SysResult<()> {
         if self.armed == deadline {
             return Ok(());
@@ -250,7 +270,8 @@ impl Reactor {
         let result = match deadline {
             // A time of zero would disarm the timer.
             Some(deadline) => {
-                let time = TimeSpec::from_duration(std::time::Duration::from_nanos(deadline.max(1)));
+                let time =
+                    TimeSpec::from_duration(std::time::Duration::from_nanos(deadline.max(1)));
                 self.timer.set(Expiration::OneShot(time), TimerSetTimeFlags::TFD_TIMER_ABSTIME)
             }
             None => self.timer.unset(),

@@ -1,22 +1,27 @@
 //! Processors that were taken from a program: asked for, and after the grace squeezed out of it.
 //!
 //! # Protocol
-//! 1. *Ask*: the grant says fewer processors, `asked` how many shall be left, and the virtual processors that have none
-//!    any more read `Asked`. The processors are the others' at once: until the grace is over both may run there.
-//! 2. A virtual processor that reaches a safe point stops there, or binds itself to what its program keeps.
-//! 3. *Squeeze*, when the grace is over: each thread that the program published as a virtual processor, that does not
-//!    sleep by the program's word, and that may still run on a processor that was taken, is bound to the processors that the program keeps. It runs on, in turn
-//!    with the others there, until its next safe point (D1): nobody is stopped, no signal is sent.
-//! 4. When the program's processors change again a squeezed thread that has none still is bound to all that the program keeps.
-//!    One that has a processor of its own again gets the mask back that it had, and is forgotten, if all of that is the
-//!    program's now; otherwise it is bound to that processor, and asked first, as anybody, should it lose that. Whom its
-//!    program bound meanwhile is the program's own affair.
+//! 1. *Ask*: the grant says fewer processors, `asked` how many shall be left, and the virtual
+//!    processors that have none any more read `Asked`. The processors are the others' at once:
+//!    until the grace is over both may run there.
+//! 2. A virtual processor that reaches a safe point stops there, or binds itself to what its
+//!    program keeps.
+//! 3. *Squeeze*, when the grace is over: each thread that the program published as a virtual
+//!    processor, that does not sleep by the program's word, and that may still run on a processor
+//!    that was taken, is bound to the processors that the program keeps. It runs on, in turn with
+//!    the others there, until its next safe point (D1): nobody is stopped, no signal is sent.
+//! 4. When the program's processors change again a squeezed thread that has none still is bound to
+//!    all that the program keeps. One that has a processor of its own again gets the mask back that
+//!    it had, and is forgotten, if all of that is the program's now; otherwise it is bound to that
+//!    processor, and asked first, as anybody, should it lose that. Whom its program bound meanwhile
+//!    is the program's own affair.
 //!
 //! # Invariants
-//! - Q1 Only threads of the program are touched (`threads`), and of these only published ones: never virtual processor 0
-//!   or the initial thread (their masks are what children inherit, D2), nor threads that the engine did not make.
-//! - Q2 The mask that a thread had before it was squeezed is kept, and put back at the latest when the program leaves or the
-//!   manager ends, unless somebody else changed it meanwhile.
+//! - Q1 Only threads of the program are touched (`threads`), and of these only published ones:
+//!   never virtual processor 0 or the initial thread (their masks are what children inherit, D2),
+//!   nor threads that the engine did not make.
+//! - Q2 The mask that a thread had before it was squeezed is kept, and put back at the latest when
+//!   the program leaves or the manager ends, unless somebody else changed it meanwhile.
 //! - Q3 One pass binds at most [`BUDGET`] threads of a program: the rest follows in the next one.
 
 use std::collections::BTreeMap;
@@ -93,7 +98,8 @@ impl Reclaim {
             self.taken.remove(cpu);
         }
         let lost = before.iter().filter(|cpu| !now.contains(cpu));
-        // With nobody to squeeze there is nothing to do when the grace is over: whoever wakes looks at the grant first.
+        // With nobody to squeeze there is nothing to do when the grace is over: whoever wakes looks
+        // at the grant first.
         let anybody = || areas.vps().any(|vp| self.is_mine(&vp));
         if lost.clone().next().is_some() && anybody() {
             for cpu in lost {
@@ -112,7 +118,8 @@ impl Reclaim {
         self.tell(areas);
     }
 
-    /// A processor that the program took without having been granted it: as if it had been taken away.
+    /// A processor that the program took without having been granted it: as if it had been taken
+    /// away.
     pub fn take_back(&mut self, areas: &ProgramAreas, cpu: u32, grace_ends: u64) {
         self.taken.entry(cpu).or_insert(grace_ends);
         self.tell(areas);
@@ -132,8 +139,8 @@ impl Reclaim {
         self.taken.values().copied().chain(again).min()
     }
 
-    /// Step 5: looks again at `at` whether those who are squeezed now keep off the processors that they lost; never, when
-    /// nobody is.
+    /// Step 5: looks again at `at` whether those who are squeezed now keep off the processors that
+    /// they lost; never, when nobody is.
     pub fn look_again(&mut self, at: u64, kept: &[u32], managed: &CpuSet) {
         if self.preempted() > 0 {
             let kept: CpuSet = kept.iter().copied().map(CpuId).collect();
@@ -141,11 +148,15 @@ impl Reclaim {
         }
     }
 
-    /// Step 5: true when it is time to look, and a thread that was squeezed may run again where it was squeezed from.
+    /// Step 5: true when it is time to look, and a thread that was squeezed may run again where it
+    /// was squeezed from.
     pub fn is_defied(&mut self, kernel: &dyn Kernel, now: u64) -> bool {
         let Some((_, lost)) = self.second_look.take_if(|(at, _)| *at <= now) else { return false };
-        let is_back =
-            |tid: i32| self.threads.mask(kernel, Tid(tid)).is_ok_and(|it| it.is_some_and(|it| !it.is_disjoint(&lost)));
+        let is_back = |tid: i32| {
+            self.threads
+                .mask(kernel, Tid(tid))
+                .is_ok_and(|it| it.is_some_and(|it| !it.is_disjoint(&lost)))
+        };
         self.squeezed.iter().any(|(tid, one)| one.pressed && is_back(*tid))
     }
 
@@ -155,8 +166,15 @@ impl Reclaim {
     }
 
     /// Step 3, for the processors whose grace is over. `kept` is what the program holds.
-    pub fn squeeze(&mut self, kernel: &dyn Kernel, areas: &mut ProgramAreas, kept: &[u32], now: u64) {
-        let overdue: CpuSet = self.taken.iter().filter(|(_, end)| **end <= now).map(|(cpu, _)| CpuId(*cpu)).collect();
+    pub fn squeeze(
+        &mut self,
+        kernel: &dyn Kernel,
+        areas: &mut ProgramAreas,
+        kept: &[u32],
+        now: u64,
+    ) {
+        let overdue: CpuSet =
+            self.taken.iter().filter(|(_, end)| **end <= now).map(|(cpu, _)| CpuId(*cpu)).collect();
         if overdue.is_empty() {
             return;
         }
@@ -176,8 +194,8 @@ impl Reclaim {
         self.tell(areas);
     }
 
-    /// A thread that may be squeezed (Q1) and may be running. Who sleeps is in nobody's way; a program that says so of one
-    /// that runs gains what it could have by binding it back.
+    /// A thread that may be squeezed (Q1) and may be running. Who sleeps is in nobody's way; a
+    /// program that says so of one that runs gains what it could have by binding it back.
     fn is_mine(&self, vp: &StatedVp) -> bool {
         vp.index != 0 && vp.tid != self.initial && vp.state != VpState::Parked
     }
@@ -218,8 +236,11 @@ impl Reclaim {
                 (entry.bound, entry.index, entry.pressed) = (bound, index, true);
             }
             Ok(None) => {}
-            // EINVAL: its cpuset has none of these; EPERM: it runs as another user. It stays where it is.
-            Err(error) => tracing::warn!(tid = tid.0, %error, "a virtual processor cannot be squeezed"),
+            // EINVAL: its cpuset has none of these; EPERM: it runs as another user. It stays where
+            // it is.
+            Err(error) => {
+                tracing::warn!(tid = tid.0, %error, "a virtual processor cannot be squeezed")
+            }
         }
     }
 
@@ -232,27 +253,35 @@ impl Reclaim {
         let Self { threads, squeezed, .. } = self;
         squeezed.retain(|tid, one| {
             let own = now.get(one.index).map(|cpu| CpuSet::single(CpuId(*cpu)));
-            let is_free = own.as_ref().is_some_and(|own| own.is_subset(&one.before) && one.before.is_subset(&all));
+            let is_free = own
+                .as_ref()
+                .is_some_and(|own| own.is_subset(&one.before) && one.before.is_subset(&all));
             match &own {
-                // Bound there already; if its program bound it elsewhere, the next call that is needed finds that out.
+                // Bound there already; if its program bound it elsewhere, the next call that is
+                // needed finds that out.
                 Some(own) if !is_free && one.bound == *own => {
                     one.pressed = false;
                     areas.judge(one.index, Verdict::Run);
                     return true;
                 }
-                // It follows: like anybody else it is asked first, and squeezed when the grace is over.
+                // It follows: like anybody else it is asked first, and squeezed when the grace is
+                // over.
                 None if !one.pressed => return true,
                 _ => {}
             }
             // Its program bound it, or it ended: nothing of ours is left to put back.
-            let ours = threads.mask(kernel, Tid(*tid)).is_ok_and(|mask| mask.as_ref() == Some(&one.bound));
+            let ours =
+                threads.mask(kernel, Tid(*tid)).is_ok_and(|mask| mask.as_ref() == Some(&one.bound));
             if !ours {
                 return false;
             }
             one.pressed = own.is_none();
             let verdict = if one.pressed { Verdict::Squeezed } else { Verdict::Run };
-            let cpus = if is_free { one.before.clone() } else { own.unwrap_or_else(|| all.clone()) };
-            if cpus != one.bound && threads.rebind(kernel, Tid(*tid), &one.bound, &cpus).is_ok_and(|bound| bound) {
+            let cpus =
+                if is_free { one.before.clone() } else { own.unwrap_or_else(|| all.clone()) };
+            if cpus != one.bound
+                && threads.rebind(kernel, Tid(*tid), &one.bound, &cpus).is_ok_and(|bound| bound)
+            {
                 one.bound = cpus;
             }
             areas.judge(one.index, verdict);
@@ -265,10 +294,12 @@ impl Reclaim {
         let squeezed = std::mem::take(&mut self.squeezed);
         let restored = squeezed.into_iter().filter(|(tid, one)| {
             let tid = Tid(*tid);
-            let ours = self.threads.mask(kernel, tid).is_ok_and(|mask| mask.as_ref() == Some(&one.bound));
+            let ours =
+                self.threads.mask(kernel, tid).is_ok_and(|mask| mask.as_ref() == Some(&one.bound));
             ours && match self.threads.bind(kernel, tid, &one.before) {
                 Ok(bound) => bound.is_some(),
-                // EINVAL: the processors went offline meanwhile. The kernel would choose the cpuset's.
+                // EINVAL: the processors went offline meanwhile. The kernel would choose the
+                // cpuset's.
                 Err(error) if error.is(Errno::EINVAL as i32) => false,
                 Err(error) => {
                     tracing::warn!(tid = tid.0, %error, "a thread's mask cannot be put back");

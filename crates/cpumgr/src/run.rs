@@ -1,6 +1,7 @@
 //! `cpumgr run`: becomes a program that finds a manager and the drop-in OpenMP library.
 //!
-//! Whatever is missing, the program runs: without a manager, without the library, with a warning each.
+//! Whatever is missing, the program runs: without a manager, without the library, with a warning
+//! each.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -26,14 +27,15 @@ use crate::{inherited, instance, machine, socket, status, trust};
 const LIBRARY: &str = "libgomp.so.1";
 /// The variable that names its directory.
 const LIBRARY_VARIABLE: &str = "NANOS_SHIM_DIR";
-/// How long an answer of the manager may take: a manager that lives and is silent for so long counts as hung (D5). Its
-/// quantum, which could make that longer, is not known before it answers.
+/// How long an answer of the manager may take: a manager that lives and is silent for so long
+/// counts as hung (D5). Its quantum, which could make that longer, is not known before it answers.
 const ANSWER: Duration = Duration::from_secs(1);
 /// Who waits in the queue looks so often whether the manager still answers.
 const QUIET: Duration = Duration::from_secs(if cfg!(debug_assertions) { 1 } else { 10 });
 /// How long a manager may take to be there.
 const START: Duration = Duration::from_secs(15);
-/// How long a manager may be about to end or to begin: to have its lock while nobody answers at its socket.
+/// How long a manager may be about to end or to begin: to have its lock while nobody answers at its
+/// socket.
 const BETWEEN: Duration = Duration::from_secs(1);
 /// The first pause between two attempts; each one is four times as long as the one before.
 const PAUSE: Duration = Duration::from_millis(2);
@@ -59,12 +61,17 @@ pub fn run(args: &RunArgs, start: Start, warn: impl Fn(&str)) -> Error {
             if let Some(remark) = socket::remark(args.socket.as_deref(), &socket) {
                 warn(&remark);
             }
-            match socket::refuse_file(&socket).and_then(|()| ensure_manager(&socket, args, start, &warn)) {
+            match socket::refuse_file(&socket)
+                .and_then(|()| ensure_manager(&socket, args, start, &warn))
+            {
                 Ok(()) => drop(command.env(SOCKET_VARIABLE, &socket)),
                 Err(error) if error.code() == CANCELLED => return error,
                 // It is there: the program registers as soon as it has time.
                 Err(Error::Connect { source }) if source.may_pass() && !is_farewell(&source) => {
-                    warn(&format!("{}; the program starts without a manager, and goes on trying", Error::from(source)));
+                    warn(&format!(
+                        "{}; the program starts without a manager, and goes on trying",
+                        Error::from(source)
+                    ));
                     command.env(SOCKET_VARIABLE, &socket);
                 }
                 Err(error) => {
@@ -94,8 +101,8 @@ pub fn run(args: &RunArgs, start: Start, warn: impl Fn(&str)) -> Error {
     Error::Exec { program: args.command[0].to_string_lossy().into_owned(), source }
 }
 
-/// Puts the library in front of those that the program finds, where the loader can be told of it: separators of its lists
-/// cannot be escaped.
+/// Puts the library in front of those that the program finds, where the loader can be told of it:
+/// separators of its lists cannot be escaped.
 fn offer(command: &mut Command, directory: &Path, args: &RunArgs, warn: &impl Fn(&str)) {
     let shown = directory.display();
     let other = format!(
@@ -122,7 +129,8 @@ fn offer(command: &mut Command, directory: &Path, args: &RunArgs, warn: &impl Fn
     command.env("LD_PRELOAD", in_front(&library, env::var_os("LD_PRELOAD").as_deref()));
 }
 
-/// Whether the library is to be preloaded. The loader complains about one that it cannot load, in each process.
+/// Whether the library is to be preloaded. The loader complains about one that it cannot load, in
+/// each process.
 fn is_preloaded(args: &RunArgs, library: &Path) -> bool {
     match args.preload {
         Preload::Never => false,
@@ -130,15 +138,22 @@ fn is_preloaded(args: &RunArgs, library: &Path) -> bool {
         Preload::Auto => {
             let program = preload::of_command(Path::new(&args.command[0]));
             let loads = matches!(program, Some(Program::Dynamic | Program::Interpreted));
-            // What a program that finds the library by the path starts needs no library forced upon it.
+            // What a program that finds the library by the path starts needs no library forced upon
+            // it.
             let finds = || preload::finds_by_path(Path::new(&args.command[0]), library.parent());
             loads && preload::is_loadable(library) && !finds()
         }
     }
 }
 
-/// Sees to it that a manager answers at `socket` and knows that this process is going to be a program.
-fn ensure_manager(socket: &Path, args: &RunArgs, when: Start, warn: &impl Fn(&str)) -> Result<(), Error> {
+/// Sees to it that a manager answers at `socket` and knows that this process is going to be a
+/// program.
+fn ensure_manager(
+    socket: &Path,
+    args: &RunArgs,
+    when: Start,
+    warn: &impl Fn(&str),
+) -> Result<(), Error> {
     let policy = args.policy.as_deref();
     let mut begin = Instant::now();
     let mut pause = PAUSE;
@@ -152,8 +167,8 @@ fn ensure_manager(socket: &Path, args: &RunArgs, when: Start, warn: &impl Fn(&st
         };
         match said {
             Ok(narrow) => {
-                if let Some(narrow) =
-                    narrow.filter(|it| machine::to_be_had().is_some_and(|own| own > it.count as usize))
+                if let Some(narrow) = narrow
+                    .filter(|it| machine::to_be_had().is_some_and(|own| own > it.count as usize))
                 {
                     // One that serves nobody else makes room for one that is started from here.
                     if !std::mem::replace(&mut is_replaced, true)
@@ -167,18 +182,24 @@ fn ensure_manager(socket: &Path, args: &RunArgs, when: Start, warn: &impl Fn(&st
                 return Ok(());
             }
             Err(ConnectError::Unreachable { source, .. }) if is_absent(source) => {
-                // Another starter may have been faster: look again under the lock. Nobody keeps it while it waits in a queue.
+                // Another starter may have been faster: look again under the lock. Nobody keeps it
+                // while it waits in a queue.
                 let _lock = instance::lock_start(socket, START)?;
                 if Connection::open(socket, ANSWER).is_err()
                     && start(socket, policy)? == Started::AnotherRuns
                     && hidden.get_or_insert_with(Instant::now).elapsed() >= BETWEEN
                 {
-                    return Err(InstanceError::Hidden { socket: socket.to_owned(), who: Holder::of(socket) }.into());
+                    return Err(InstanceError::Hidden {
+                        socket: socket.to_owned(),
+                        who: Holder::of(socket),
+                    }
+                    .into());
                 }
             }
             // It ended, or is about to, between our hello and its answer: the next round finds out.
             Err(error) if is_farewell(&error) => {
-                // What takes connections and closes them for longer than that is no manager. A wait in the queue begins anew.
+                // What takes connections and closes them for longer than that is no manager. A wait
+                // in the queue begins anew.
                 let since = farewell.filter(|since| *since >= begin).unwrap_or_else(Instant::now);
                 if since.elapsed() >= BETWEEN {
                     return Err(error.into());
@@ -188,7 +209,9 @@ fn ensure_manager(socket: &Path, args: &RunArgs, when: Start, warn: &impl Fn(&st
             Err(error) => return Err(error.into()),
         }
         if begin.elapsed() >= START {
-            return Err(Error::NoManager { looked: format!("none came to {} within {START:?}", socket.display()) });
+            return Err(Error::NoManager {
+                looked: format!("none came to {} within {START:?}", socket.display()),
+            });
         }
         std::thread::sleep(pause);
         pause = (4 * pause).min(LONGEST_PAUSE);
@@ -216,7 +239,8 @@ fn start(socket: &Path, policy: Option<&str>) -> Result<Started, Error> {
         level: None,
         trace: None,
         trace_size: TRACE_SIZE,
-        // `taskset ... cpumgr run` restricts the program, not the manager that everybody finds afterwards.
+        // `taskset ... cpumgr run` restricts the program, not the manager that everybody finds
+        // afterwards.
         widen: true,
         starter: Some(process::current_pid().0),
         parameters: BTreeMap::new(),
@@ -227,15 +251,21 @@ fn start(socket: &Path, policy: Option<&str>) -> Result<Started, Error> {
         strangers: Strangers::Leave,
     };
     match background::start_apart(&options) {
-        // The one before is about to end, or somebody started one by hand: the next round finds out.
+        // The one before is about to end, or somebody started one by hand: the next round finds
+        // out.
         Err(Error::Apart { code: RUNNING, .. }) => Ok(Started::AnotherRuns),
         outcome => outcome.map(|()| Started::Answers),
     }
 }
 
-/// Tells the manager that this process is going to be a program: it stays until we register or end, however long the
-/// program takes to its first region. The kernel knows us by the process, which exec does not change.
-fn announce(socket: &Path, args: &RunArgs, warn: &impl Fn(&str)) -> Result<Option<Narrow>, ConnectError> {
+/// Tells the manager that this process is going to be a program: it stays until we register or end,
+/// however long the program takes to its first region. The kernel knows us by the process, which
+/// exec does not change.
+fn announce(
+    socket: &Path,
+    args: &RunArgs,
+    warn: &impl Fn(&str),
+) -> Result<Option<Narrow>, ConnectError> {
     let connection = Connection::open(socket, ANSWER)?;
     connection.send(&ToManager::Announce { attach: !args.no_attach })?;
     let narrow = match connection.receive()?.0 {
@@ -274,13 +304,17 @@ fn mention_policy(
         && status.policy != wanted
     {
         let there = socket.display();
-        warn(&format!("the manager at {there} runs policy {}; --policy {wanted} is only for a new one", status.policy));
+        warn(&format!(
+            "the manager at {there} runs policy {}; --policy {wanted} is only for a new one",
+            status.policy
+        ));
     }
     Ok(())
 }
 
-/// Waits in the queue until this process may be a program. A manager that ends meanwhile, `begin` being the time from
-/// which on another one is waited for, is an error; the place in its queue is lost.
+/// Waits in the queue until this process may be a program. A manager that ends meanwhile, `begin`
+/// being the time from which on another one is waited for, is an error; the place in its queue is
+/// lost.
 fn submit(
     socket: &Path,
     args: &RunArgs,
@@ -288,7 +322,8 @@ fn submit(
     warn: &impl Fn(&str),
 ) -> Result<Option<Narrow>, ConnectError> {
     let connection = Connection::open(socket, ANSWER)?;
-    let request = std::thread::available_parallelism().map_or(1, |count| u32::try_from(count.get()).unwrap_or(1));
+    let request = std::thread::available_parallelism()
+        .map_or(1, |count| u32::try_from(count.get()).unwrap_or(1));
     let words = args.command.iter().map(|word| word.to_string_lossy());
     let label = words.collect::<Vec<_>>().join(" ").chars().take(64).collect();
     connection.send(&ToManager::Submit { request, label, attach: !args.no_attach })?;
@@ -301,7 +336,8 @@ fn submit(
                     "waiting as number {id}, {ahead} were before it; `cpumgr queue` shows who waits, `cpumgr cancel {id}` ends it"
                 ));
             }
-            // Who waits in a queue hears nothing for hours; that the manager hangs is not found out by waiting (D5).
+            // Who waits in a queue hears nothing for hours; that the manager hangs is not found out
+            // by waiting (D5).
             let silence = answers(socket).err().filter(|error| matches!(error, ConnectError::Silent { .. }));
             let was_silent = std::mem::replace(&mut is_silent, silence.is_some());
             if let Some(error) = silence.filter(|_| !was_silent) {
@@ -322,7 +358,9 @@ fn submit(
             }
             Ok(None)
         }
-        FromManager::Refused(refused) => Err(ConnectError::Refused { path: socket.to_owned(), refused }),
+        FromManager::Refused(refused) => {
+            Err(ConnectError::Refused { path: socket.to_owned(), refused })
+        }
         other => Err(connection.broken(format!("it answered a submission with {other:?}"))),
     }
 }
@@ -337,7 +375,8 @@ fn answers(socket: &Path) -> Result<(), ConnectError> {
 /// Tells the manager the weight of this process, if it is given one.
 fn weigh(socket: &Path, args: &RunArgs, warn: &impl Fn(&str)) {
     let Some(weight) = args.weight else { return };
-    let control = Control::Weight { pid: process::current_pid().0, thousandths: weight.thousandths() };
+    let control =
+        Control::Weight { pid: process::current_pid().0, thousandths: weight.thousandths() };
     if let Err(error) = administration::change(socket, control) {
         warn(&format!("{error}; the program runs with the usual weight"));
     }
@@ -357,23 +396,31 @@ enum NoLibrary {
     Unsafe { directory: PathBuf, why: String },
 }
 
-/// The directory of the drop-in library. Wherever it is, and whoever named it, nobody else may be able to change what is loaded
-/// from there.
+/// The directory of the drop-in library. Wherever it is, and whoever named it, nobody else may be
+/// able to change what is loaded from there.
 fn library_directory(named: Option<&Path>) -> Result<PathBuf, NoLibrary> {
     let candidates: Vec<PathBuf> = match (named, env::var_os(LIBRARY_VARIABLE)) {
         (Some(named), _) => vec![named.to_owned()],
         (None, Some(named)) if !named.is_empty() => vec![named.into()],
         _ => match env::current_exe() {
             Ok(exe) => beside_program(&exe),
-            Err(error) => return Err(NoLibrary::Absent { looked: format!("any known place ({error})") }),
+            Err(error) => {
+                return Err(NoLibrary::Absent { looked: format!("any known place ({error})") });
+            }
         },
     };
-    let shown = || candidates.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(" or ");
-    let looked = if candidates.is_empty() { "lib/nanos beside this program's bin".into() } else { shown() };
+    let shown = || {
+        candidates.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(" or ")
+    };
+    let looked =
+        if candidates.is_empty() { "lib/nanos beside this program's bin".into() } else { shown() };
     let is_there = |directory: &&PathBuf| directory.join(LIBRARY).is_file();
     let found = candidates.iter().find(is_there);
-    let directory = match found.and_then(|found| Some((found.canonicalize().ok()?, std::path::absolute(found).ok()))) {
-        // A link may have a name that the loader can be told where that of the directory itself is none.
+    let directory = match found
+        .and_then(|found| Some((found.canonicalize().ok()?, std::path::absolute(found).ok())))
+    {
+        // A link may have a name that the loader can be told where that of the directory itself is
+        // none.
         Some((directory, Some(link))) if is_awkward(&directory) && !is_awkward(&link) => link,
         Some((directory, _)) => directory,
         None => return Err(NoLibrary::Absent { looked }),
@@ -388,11 +435,14 @@ fn is_awkward(directory: &Path) -> bool {
     [preload::PATH, preload::LIST].iter().any(|separators| preload::is_split(directory, separators))
 }
 
-/// `lib/nanos` beside `bin/cpumgr`, `target/shim` beside `target/release/cpumgr`; beside a program anywhere else stands nothing of ours.
+/// `lib/nanos` beside `bin/cpumgr`, `target/shim` beside `target/release/cpumgr`; beside a program
+/// anywhere else stands nothing of ours.
 fn beside_program(exe: &Path) -> Vec<PathBuf> {
     let directory = exe.parent();
     let above = directory.and_then(Path::parent);
-    let is_called = |path: Option<&Path>, name: &str| path.and_then(Path::file_name).is_some_and(|it| it == name);
+    let is_called = |path: Option<&Path>, name: &str| {
+        path.and_then(Path::file_name).is_some_and(|it| it == name)
+    };
     match above {
         Some(above) if is_called(directory, "bin") => vec![above.join("lib/nanos")],
         Some(above) if is_called(Some(above), "target") => vec![above.join("shim")],
@@ -400,7 +450,8 @@ fn beside_program(exe: &Path) -> Vec<PathBuf> {
     }
 }
 
-/// A search path with `directory` in front. An empty part would mean the current directory: none is made.
+/// A search path with `directory` in front. An empty part would mean the current directory: none is
+/// made.
 fn in_front(directory: &Path, path: Option<&OsStr>) -> OsString {
     let mut all = directory.as_os_str().to_owned();
     if let Some(path) = path.filter(|path| !path.is_empty()) {

@@ -1,16 +1,18 @@
 //! The scheduler: one thread that owns all state of the manager.
 //!
 //! # Protocol
-//! Each pass: wait; take note of everything that happened (deaths, arrivals, rings, messages); decide once; publish
-//! what changed; answer those who arrived. A program that arrives therefore finds its first grant when it gets its
-//! answer, and a dead program's processors are with others at the end of the pass in which its death was seen.
+//! Each pass: wait; take note of everything that happened (deaths, arrivals, rings, messages);
+//! decide once; publish what changed; answer those who arrived. A program that arrives therefore
+//! finds its first grant when it gets its answer, and a dead program's processors are with others
+//! at the end of the pass in which its death was seen.
 //!
 //! # Invariants
-//! - V1 The scheduler never waits but in `Reactor::wait`: sockets belong to the API thread (`api`), files to others.
-//! - V2 Everything that clients can make more of is bounded: programs, announced and queued processes here, rings per
-//!   second (`bucket`); connections and messages in `api`.
-//! - V3 What a client may see and change follows from who the kernel says that it is: the manager's user and the
-//!   superuser everything, others (whom a system's manager lets in) what is their own.
+//! - V1 The scheduler never waits but in `Reactor::wait`: sockets belong to the API thread (`api`),
+//!   files to others.
+//! - V2 Everything that clients can make more of is bounded: programs, announced and queued
+//!   processes here, rings per second (`bucket`); connections and messages in `api`.
+//! - V3 What a client may see and change follows from who the kernel says that it is: the manager's
+//!   user and the superuser everything, others (whom a system's manager lets in) what is their own.
 //! - V4 Without programs no timer runs but the one that ends an idle manager.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -72,8 +74,8 @@ pub use setup::{Ended, Settings, Setup};
 
 /// Programs that are managed at once.
 pub const MAX_PROGRAMS: usize = 512;
-/// Programs take a manager for hung that was silent for the longer of this and ten quanta (`arena::client`); it gives
-/// a sign of life four times as often.
+/// Programs take a manager for hung that was silent for the longer of this and ten quanta
+/// (`arena::client`); it gives a sign of life four times as often.
 const SILENCE_NS: u64 = 1_000_000_000;
 
 /// The scheduler's state.
@@ -129,8 +131,9 @@ pub struct Server {
     /// Connections to be taken down at the end of the pass.
     doomed: BTreeSet<u64>,
     cause: Option<Cause>,
-    /// Something happened in this pass but that time went on: what is due, who is there and what programs are told of that
-    /// may have changed. A look at all clients is a look at cold memory, and most passes of a manager are signs of life.
+    /// Something happened in this pass but that time went on: what is due, who is there and what
+    /// programs are told of that may have changed. A look at all clients is a look at cold memory,
+    /// and most passes of a manager are signs of life.
     stirred: bool,
     due: Due,
     /// When the last client was there.
@@ -156,12 +159,17 @@ impl Server {
     }
 
     /// The same with an API that `start` makes: in a model one without a thread.
-    fn with_api(setup: Setup, start: impl FnOnce(OwnedFd, Doorman, Serials) -> SysResult<Api>) -> SysResult<Self> {
+    fn with_api(
+        setup: Setup,
+        start: impl FnOnce(OwnedFd, Doorman, Serials) -> SysResult<Api>,
+    ) -> SysResult<Self> {
         let now = monotonic_ns();
-        let page = GlobalPage::create(now, &setup.cpus, setup.ledger.quantum(), setup.ledger.policy())?;
+        let page =
+            GlobalPage::create(now, &setup.cpus, setup.ledger.quantum(), setup.ledger.policy())?;
         let copied = page.as_fd().try_clone_to_owned();
-        let shared_page =
-            copied.map_err(|error| SysError::new("fcntl(F_DUPFD_CLOEXEC)", error.raw_os_error().unwrap_or(0)))?;
+        let shared_page = copied.map_err(|error| {
+            SysError::new("fcntl(F_DUPFD_CLOEXEC)", error.raw_os_error().unwrap_or(0))
+        })?;
         let domain = setup.domain.then(|| domain::Domain::create(now)).transpose()?;
         // Known before the first program asks.
         page.set_state(State { domain: domain.is_some(), ..State::default() });
@@ -169,7 +177,8 @@ impl Server {
         let doorman = Doorman { owner: nix::unistd::geteuid().as_raw(), public: setup.public };
         // With one processor there is nothing to leave.
         let heeds = setup.heeds_strangers && setup.cpus.len() > 1;
-        let foreign = heeds.then(|| Foreign::new(u64::from(process::current_pid().0.unsigned_abs())));
+        let foreign =
+            heeds.then(|| Foreign::new(u64::from(process::current_pid().0.unsigned_abs())));
         // The last thing that can fail: from now on there is somebody at the door.
         let api = start(setup.listener, doorman, serials.clone())?;
         setup.reactor.add_calls(api.bell())?;
@@ -247,7 +256,8 @@ impl Server {
             return Ok(Some(Ended::Signal));
         }
         let tells_of_files = |event: &Event| *event == Event::Files;
-        if (events.iter().any(tells_of_files) || self.next_beat <= now) && !self.instance.is_found() {
+        if (events.iter().any(tells_of_files) || self.next_beat <= now) && !self.instance.is_found()
+        {
             return Ok(Some(Ended::Displaced));
         }
         self.stirred = events.iter().any(|event| *event != Event::Timer && *event != Event::Files);
@@ -320,7 +330,8 @@ impl Server {
             let changes = self.ledger.tick(now);
             self.publish(&changes, now);
         }
-        // Who waits for a grant comes before what is only due: the looks are system calls for each thread or processor.
+        // Who waits for a grant comes before what is only due: the looks are system calls for each
+        // thread or processor.
         self.decide(now);
         self.squeeze(now);
         self.look_at_announced(now);
@@ -353,7 +364,9 @@ impl Server {
         while let Some(cause) = self.cause.take() {
             self.stirred = true;
             if seam::has(Fault::EarlyWelcome) {
-                std::mem::take(&mut self.arrived).into_iter().for_each(|serial| self.welcome(serial));
+                std::mem::take(&mut self.arrived)
+                    .into_iter()
+                    .for_each(|serial| self.welcome(serial));
                 seam::others_run();
             }
             let changes = self.ledger.decide(now, cause);
@@ -399,11 +412,18 @@ impl Server {
             }
             tracing::info!(pid = connection.peer.pid.0, name = %program.name, "a program left");
             if let Some(trace) = &mut self.trace {
-                trace.write(program.line(trace::Event::Exit, connection.peer.pid.0, now, Vec::new(), false));
+                trace.write(program.line(
+                    trace::Event::Exit,
+                    connection.peer.pid.0,
+                    now,
+                    Vec::new(),
+                    false,
+                ));
             }
         }
         if connection.watched {
-            // The number is free again with the descriptor; an error means that it was not in the set.
+            // The number is free again with the descriptor; an error means that it was not in the
+            // set.
             let _removed: SysResult<()> = self.reactor.remove(&connection.pidfd);
         }
         self.idle_since = now;
@@ -424,7 +444,8 @@ impl Server {
     }
 
     fn is_idle(&self, now: u64) -> bool {
-        !self.is_needed() && self.idle_exit.is_some_and(|time| self.idle_since.saturating_add(time) <= now)
+        !self.is_needed()
+            && self.idle_exit.is_some_and(|time| self.idle_since.saturating_add(time) <= now)
     }
 
     /// Says goodbye and ends.

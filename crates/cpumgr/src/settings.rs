@@ -1,21 +1,24 @@
-//! What a manager was told, who ran and who waited, in `SOCKET.settings`: for the next manager, if this one is killed.
+//! What a manager was told, who ran and who waited, in `SOCKET.settings`: for the next manager, if
+//! this one is killed.
 //!
 //! # Protocol
 //! 1. The manager writes at its beginning and after each change (`keeper`).
-//! 2. A clean end forgets: an end by a signal removes the file, as does idleness, unless the file was a killed manager's before:
-//!    nobody decided that its settings are over. A kill, and the loss of the socket file, keep it. So do `cpumgr restart` and a
-//!    `run` that replaces an idle manager, but what they hand on the next one's idleness forgets.
-//! 3. The next manager on the socket takes policy with parameters, quantum, grace and level from it, unless its own options
-//!    say otherwise. Whoever ran counts as running until it ends ([`crate::server::Server::take_over`]), keeps its weight, and
-//!    is attached if it was to be; whoever waited gets its place again when it comes back.
+//! 2. A clean end forgets: an end by a signal removes the file, as does idleness, unless the file
+//!    was a killed manager's before: nobody decided that its settings are over. A kill, and the
+//!    loss of the socket file, keep it. So do `cpumgr restart` and a `run` that replaces an idle
+//!    manager, but what they hand on the next one's idleness forgets.
+//! 3. The next manager on the socket takes policy with parameters, quantum, grace and level from
+//!    it, unless its own options say otherwise. Whoever ran counts as running until it ends
+//!    ([`crate::server::Server::take_over`]), keeps its weight, and is attached if it was to be;
+//!    whoever waited gets its place again when it comes back.
 //!
 //! # Invariants
 //! - A process is known by its number and the time at which it started.
 //! - What cannot be read, or used, is left out with a warning: the manager begins all the same.
 //!
 //! # Not here
-//! Settings that are a start's own: processors, `--smt`, `--strangers`, `--fence`, `--domain`, `--trace`. A change in the last
-//! moments (`keeper`) before a kill. Masks: `masks`.
+//! Settings that are a start's own: processors, `--smt`, `--strangers`, `--fence`, `--domain`,
+//! `--trace`. A change in the last moments (`keeper`) before a kill. Masks: `masks`.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -50,7 +53,8 @@ pub(crate) struct Settings {
     pub(crate) running: Vec<Running>,
     /// Who waits, the next one first.
     pub(crate) waiting: Vec<Waiting>,
-    /// They were handed on by one that was not killed (`cpumgr restart`, or `run` from a wider place).
+    /// They were handed on by one that was not killed (`cpumgr restart`, or `run` from a wider
+    /// place).
     #[serde(default)]
     pub(crate) restarted: bool,
 }
@@ -101,8 +105,9 @@ fn place(socket: &Path) -> PathBuf {
 /// # Errors
 /// When there is no thread.
 pub(crate) fn keeper(socket: &Path) -> SysResult<Keeper<Settings>> {
-    let write =
-        |path: &Path, settings: &Settings| -> io::Result<()> { keeper::replace(path, &serde_json::to_vec(settings)?) };
+    let write = |path: &Path, settings: &Settings| -> io::Result<()> {
+        keeper::replace(path, &serde_json::to_vec(settings)?)
+    };
     Keeper::start(place(socket), "what this one was told", write)
 }
 
@@ -117,7 +122,8 @@ pub(crate) fn forget(socket: &Path) {
 /// What a killed manager left beside `socket`, for the one that has it now.
 pub(crate) fn left_at(socket: &Path) -> Option<Settings> {
     let path = place(socket);
-    let read = keeper::read(&path, MAX_FILE).and_then(|text| text.map(|text| Settings::parse(&text)).transpose());
+    let read = keeper::read(&path, MAX_FILE)
+        .and_then(|text| text.map(|text| Settings::parse(&text)).transpose());
     read.unwrap_or_else(|error| {
         tracing::warn!(%error, path = %path.display(), "what a killed manager was told cannot be read, and is left out");
         None
@@ -164,9 +170,14 @@ impl Settings {
         };
         for (key, text) in &self.parameters {
             let set = text.parse::<Value>().map_err(|error| error.to_string());
-            let set = set.and_then(|value| policy.configure(key, &value).map_err(|error| error.to_string()));
+            let set = set
+                .and_then(|value| policy.configure(key, &value).map_err(|error| error.to_string()));
             if let Err(error) = set {
-                tracing::warn!(key, error, "a parameter of the killed manager's policy is left out");
+                tracing::warn!(
+                    key,
+                    error,
+                    "a parameter of the killed manager's policy is left out"
+                );
             }
         }
         policy.failure().is_none().then_some(policy)
@@ -190,8 +201,15 @@ mod tests {
     use super::*;
 
     fn some() -> Settings {
-        let process =
-            Running { pid: 7, start: 1, uid: 0, thousandths: 2500, as_what: As::Announced, attach: true, request: 2 };
+        let process = Running {
+            pid: 7,
+            start: 1,
+            uid: 0,
+            thousandths: 2500,
+            as_what: As::Announced,
+            attach: true,
+            request: 2,
+        };
         Settings {
             parameters: BTreeMap::from([("step".to_owned(), "4".to_owned())]),
             running: vec![process],
@@ -237,8 +255,9 @@ mod tests {
         assert_eq!((policy.name(), step.value.to_string().as_str()), ("pdpa", "4"));
         assert_eq!((good.quantum(), good.grace()), (Some(50_000_000), Some(0)));
         assert!(Settings { policy: "colour".into(), ..some() }.policy().is_none());
-        let parameters =
-            BTreeMap::from([("step", "red"), ("colour", "4")].map(|(key, it)| (key.to_owned(), it.to_owned())));
+        let parameters = BTreeMap::from(
+            [("step", "red"), ("colour", "4")].map(|(key, it)| (key.to_owned(), it.to_owned())),
+        );
         assert_eq!(Settings { parameters, ..some() }.policy().unwrap().name(), "pdpa");
         assert_eq!(Settings { quantum_ns: 5, ..some() }.quantum(), None);
         assert_eq!(Settings { grace_ns: u64::MAX, ..some() }.grace(), None);

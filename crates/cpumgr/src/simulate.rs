@@ -33,7 +33,8 @@ pub struct SimulateArgs {
     /// The workload.
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// A policy instead of the workload's own; several, to compare them; `all` for each that there is.
+    /// A policy instead of the workload's own; several, to compare them; `all` for each that there
+    /// is.
     #[arg(long, value_name = "NAME")]
     pub policy: Vec<String>,
     /// So many times as many copies of each job.
@@ -75,15 +76,20 @@ struct Found {
 /// A workload that cannot be read or simulated, an unknown policy, a file that cannot be written.
 pub fn run(args: &SimulateArgs) -> Result<String, Error> {
     let registry = limits::policies().clone().offering(Needs::EVERYTHING);
-    let mut workload = read(&args.file, &registry).map_err(|error| Error::Usage(error.to_string()))?;
+    let mut workload =
+        read(&args.file, &registry).map_err(|error| Error::Usage(error.to_string()))?;
     for job in &mut workload.jobs {
         job.copies = job.copies.saturating_mul(args.copies);
     }
     // Without more copies it was checked when it was read.
-    workload.check(&registry).map_err(|fault| Error::Usage(format!("--copies {}: {fault}", args.copies)))?;
+    workload
+        .check(&registry)
+        .map_err(|fault| Error::Usage(format!("--copies {}: {fault}", args.copies)))?;
     let policies: Vec<String> = match args.policy.as_slice() {
         [] => vec![workload.manager.policy.clone()],
-        named if named.iter().any(|name| name == "all") => registry.names().into_iter().map(str::to_owned).collect(),
+        named if named.iter().any(|name| name == "all") => {
+            registry.names().into_iter().map(str::to_owned).collect()
+        }
         named => named.to_vec(),
     };
     for name in &policies {
@@ -92,7 +98,9 @@ pub fn run(args: &SimulateArgs) -> Result<String, Error> {
     check_outputs(args)?;
     let pictures = args.prv.is_some() || args.svg.is_some();
     if pictures && policies.len() > 1 {
-        return Err(Error::Usage("--prv and --svg show one policy; name one with --policy".to_owned()));
+        return Err(Error::Usage(
+            "--prv and --svg show one policy; name one with --policy".to_owned(),
+        ));
     }
     let mut found = Vec::new();
     for policy in &policies {
@@ -102,7 +110,10 @@ pub fn run(args: &SimulateArgs) -> Result<String, Error> {
         if args.sensitivity {
             for (which, parameter) in Native::NAMES.into_iter().enumerate() {
                 for factor in [0.75, 1.25] {
-                    let varied = Workload { native: workload.native.scaled(which, factor), ..workload.clone() };
+                    let varied = Workload {
+                        native: workload.native.scaled(which, factor),
+                        ..workload.clone()
+                    };
                     let outcome = play(&args.file, &varied, &registry, &Options::policy(policy))?;
                     variants.push(Variant { parameter, factor, outcome });
                 }
@@ -130,11 +141,18 @@ pub fn run(args: &SimulateArgs) -> Result<String, Error> {
     })
 }
 
-fn play(file: &Path, workload: &Workload, registry: &Registry, options: &Options) -> Result<Outcome, Error> {
-    simulate(workload, registry, options).map_err(|error| Error::Usage(format!("{}: {error}", file.display())))
+fn play(
+    file: &Path,
+    workload: &Workload,
+    registry: &Registry,
+    options: &Options,
+) -> Result<Outcome, Error> {
+    simulate(workload, registry, options)
+        .map_err(|error| Error::Usage(format!("{}: {error}", file.display())))
 }
 
-/// Refuses to write two outputs into one file, or one over the workload: the first would be lost without a word.
+/// Refuses to write two outputs into one file, or one over the workload: the first would be lost
+/// without a word.
 fn check_outputs(args: &SimulateArgs) -> Result<(), Error> {
     let mut files = vec![("the workload", args.file.clone())];
     if let Some(trace) = &args.prv {
@@ -148,7 +166,9 @@ fn check_outputs(args: &SimulateArgs) -> Result<(), Error> {
             if is_same_file(path, there) {
                 let path = path.display();
                 let advice = "give each a file of its own (--prv FILE.prv also writes FILE.pcf and FILE.row)";
-                return Err(Error::Usage(format!("{path}: both {other} and {what} would be in it; {advice}")));
+                return Err(Error::Usage(format!(
+                    "{path}: both {other} and {what} would be in it; {advice}"
+                )));
             }
         }
     }
@@ -161,13 +181,20 @@ fn is_same_file(one: &Path, other: &Path) -> bool {
         return (one.dev(), one.ino()) == (other.dev(), other.ino());
     }
     let whole = |path: &Path| {
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let folder =
+            path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         // A folder that is not there cannot be written to in any case.
-        fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned()).join(path.file_name().unwrap_or_default())
+        fs::canonicalize(folder)
+            .unwrap_or_else(|_| folder.to_owned())
+            .join(path.file_name().unwrap_or_default())
     };
     whole(one) == whole(other)
 }
 
 fn write(path: &Path, text: &str) -> Result<(), Error> {
-    fs::write(path, text).map_err(|source| Error::Io { what: "cannot write", path: path.to_owned(), source })
+    fs::write(path, text).map_err(|source| Error::Io {
+        what: "cannot write",
+        path: path.to_owned(),
+        source,
+    })
 }

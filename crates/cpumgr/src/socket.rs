@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use arena::client::{
-    ConnectError, Connection, InTheWay, SYSTEM_SOCKET, SocketChoice, find_socket, in_the_way, user_socket,
+    ConnectError, Connection, InTheWay, SYSTEM_SOCKET, SocketChoice, find_socket, in_the_way,
+    user_socket,
 };
 
 use crate::daemon::absolute;
@@ -16,8 +17,9 @@ fn choice(named: Option<&Path>) -> SocketChoice {
     named.map_or_else(find_socket, |path| SocketChoice::Explicit(path.to_owned()))
 }
 
-/// The socket of a manager that is to be started, for the whole machine or for this user. A user's own manager gives way
-/// to the system's: two of them would share the machine out twice (D9). Whoever wants both names a socket.
+/// The socket of a manager that is to be started, for the whole machine or for this user. A user's
+/// own manager gives way to the system's: two of them would share the machine out twice (D9).
+/// Whoever wants both names a socket.
 ///
 /// # Errors
 /// When `NANOS_CPUMGR=off`, or the system's manager answers.
@@ -31,12 +33,16 @@ pub fn to_serve(named: Option<&Path>, system: bool) -> Result<PathBuf, Error> {
 fn to_serve_of(choice: SocketChoice) -> Result<PathBuf, Error> {
     match choice {
         SocketChoice::Found(path) if path == Path::new(SYSTEM_SOCKET) && !is_abandoned(&path) => {
-            Err(InstanceError::Running { socket: path, who: "the manager of the whole machine".into() }.into())
+            Err(InstanceError::Running {
+                socket: path,
+                who: "the manager of the whole machine".into(),
+            }
+            .into())
         }
         SocketChoice::Explicit(path) => absolute(&path),
-        SocketChoice::Off => {
-            Err(Error::Usage("NANOS_CPUMGR=off says that no manager is wanted; unset it, or name a --socket".into()))
-        }
+        SocketChoice::Off => Err(Error::Usage(
+            "NANOS_CPUMGR=off says that no manager is wanted; unset it, or name a --socket".into(),
+        )),
         // The one that programs find: whoever is to begin there is told that one runs already.
         SocketChoice::Found(path) if !is_abandoned(&path) => absolute(&path),
         SocketChoice::Found(_) | SocketChoice::None => Ok(user_socket()),
@@ -70,11 +76,12 @@ fn said_of(obstacles: &[InTheWay]) -> String {
     obstacles.iter().map(InTheWay::to_string).collect::<Vec<_>>().join("; ")
 }
 
-/// What is to be said of a manager that serves or is looked for at `socket`, when it is not where this user's would usually be.
+/// What is to be said of a manager that serves or is looked for at `socket`, when it is not where
+/// this user's would usually be.
 pub fn remark(named: Option<&Path>, socket: &Path) -> Option<String> {
     let obstacles = in_the_way();
-    let is_own =
-        matches!(choice(named), SocketChoice::Found(_) | SocketChoice::None) && socket != Path::new(SYSTEM_SOCKET);
+    let is_own = matches!(choice(named), SocketChoice::Found(_) | SocketChoice::None)
+        && socket != Path::new(SYSTEM_SOCKET);
     (is_own && !obstacles.is_empty()).then(|| {
         let said = said_of(&obstacles);
         format!(
@@ -84,23 +91,26 @@ pub fn remark(named: Option<&Path>, socket: &Path) -> Option<String> {
     })
 }
 
-/// The socket under which a program is to run; `None`: `NANOS_CPUMGR=off`. A system's manager comes first (two managers
-/// of one machine would share it out twice), but what a dead one left does not keep the user from an own one.
+/// The socket under which a program is to run; `None`: `NANOS_CPUMGR=off`. A system's manager comes
+/// first (two managers of one machine would share it out twice), but what a dead one left does not
+/// keep the user from an own one.
 ///
 /// # Errors
 /// When a relative path has no current directory.
 pub fn to_run(named: Option<&Path>) -> Result<Option<PathBuf>, Error> {
     match choice(named) {
         SocketChoice::Explicit(path) => absolute(&path).map(Some),
-        SocketChoice::Found(path) if path == Path::new(SYSTEM_SOCKET) && is_abandoned(&path) => Ok(Some(user_socket())),
+        SocketChoice::Found(path) if path == Path::new(SYSTEM_SOCKET) && is_abandoned(&path) => {
+            Ok(Some(user_socket()))
+        }
         SocketChoice::Found(path) => absolute(&path).map(Some),
         SocketChoice::Off => Ok(None),
         SocketChoice::None => Ok(Some(user_socket())),
     }
 }
 
-/// Refuses a path at which something stands that is no socket, before anything is made beside it: no manager can listen
-/// there, and whose file that is, is not known.
+/// Refuses a path at which something stands that is no socket, before anything is made beside it:
+/// no manager can listen there, and whose file that is, is not known.
 ///
 /// # Errors
 /// When it does.
@@ -174,18 +184,24 @@ mod tests {
     #[test]
     fn that_a_manager_can_be_started_is_said_only_where_it_can() {
         let [first, second] = ["/tmp/cpumgr-7", "/tmp/cpumgr-7-2"].map(PathBuf::from);
-        let taken = InTheWay { path: first.clone(), what: "belongs to user 8, not to user 7".into() };
+        let taken =
+            InTheWay { path: first.clone(), what: "belongs to user 8, not to user 7".into() };
         let free = no_manager(&first.join("app.sock"), &[]).to_string();
         assert!(free.contains("cpumgr run") && !free.contains("belongs"), "{free}");
-        let elsewhere = no_manager(&second.join("app.sock"), std::slice::from_ref(&taken)).to_string();
+        let elsewhere =
+            no_manager(&second.join("app.sock"), std::slice::from_ref(&taken)).to_string();
         assert!(
-            elsewhere.contains("cpumgr run") && elsewhere.contains("/tmp/cpumgr-7 belongs to user 8"),
+            elsewhere.contains("cpumgr run")
+                && elsewhere.contains("/tmp/cpumgr-7 belongs to user 8"),
             "{elsewhere}"
         );
         let nowhere = no_manager(&first.join("app.sock"), &[taken]);
         assert_eq!(nowhere.code(), crate::error::NO_MANAGER);
         let nowhere = nowhere.to_string();
-        assert!(!nowhere.contains("cpumgr run") && nowhere.contains("belongs to user 8"), "{nowhere}");
+        assert!(
+            !nowhere.contains("cpumgr run") && nowhere.contains("belongs to user 8"),
+            "{nowhere}"
+        );
         assert!(nowhere.contains("--socket"), "{nowhere}");
     }
 }

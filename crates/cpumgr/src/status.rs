@@ -32,8 +32,9 @@ pub struct Report {
     pub programs: Vec<ProgramStatus>,
     /// Who waits to be started, the next one first.
     pub queue: Vec<QueuedStatus>,
-    /// The OpenMP libraries that each program has mapped, by process: which one was really taken (D17). What the kernel
-    /// shows to whoever asks for the report; nothing for processes of others.
+    /// The OpenMP libraries that each program has mapped, by process: which one was really taken
+    /// (D17). What the kernel shows to whoever asks for the report; nothing for processes of
+    /// others.
     pub loaded: BTreeMap<i32, Vec<Library>>,
 }
 
@@ -47,12 +48,15 @@ impl Report {
         let status = head(&connection, socket)?;
         let count = status.program_count as usize;
         if count > MAX_PROGRAMS {
-            return Err(connection.broken(format!("it claims {count} programs, the most is {MAX_PROGRAMS}")));
+            return Err(connection
+                .broken(format!("it claims {count} programs, the most is {MAX_PROGRAMS}")));
         }
         let mut programs = Vec::new();
         while programs.len() < count {
             match connection.receive()?.0 {
-                FromManager::Programs(part) if !part.programs.is_empty() => programs.extend(part.programs),
+                FromManager::Programs(part) if !part.programs.is_empty() => {
+                    programs.extend(part.programs)
+                }
                 other => {
                     return Err(connection.broken(format!("its report goes on with {other:?}")));
                 }
@@ -67,8 +71,16 @@ impl Report {
 
     /// As a table for people.
     pub fn table(&self) -> String {
-        let Status { policy, quantum_ns, grace_ns, processors, processor_count, manager_pid, uptime_ns, .. } =
-            &self.status;
+        let Status {
+            policy,
+            quantum_ns,
+            grace_ns,
+            processors,
+            processor_count,
+            manager_pid,
+            uptime_ns,
+            ..
+        } = &self.status;
         let plural = if *processor_count == 1 { "" } else { "s" };
         let (quantum, grace) = (Duration::from_nanos(*quantum_ns), Duration::from_nanos(*grace_ns));
         let mut text = format!(
@@ -93,7 +105,10 @@ impl Report {
         }
         if let Some(failure) = &self.status.policy_failure {
             // Writing to a string cannot fail.
-            let _written = writeln!(text, "{policy} stands in: {failure}; `cpumgr policy NAME` sets another one");
+            let _written = writeln!(
+                text,
+                "{policy} stands in: {failure}; `cpumgr policy NAME` sets another one"
+            );
         }
         if !self.status.left.is_empty() {
             // Writing to a string cannot fail.
@@ -111,8 +126,11 @@ impl Report {
         for program in &self.programs {
             if let Some(why) = self.why_not_more(program) {
                 // Writing to a string cannot fail.
-                let _written =
-                    writeln!(text, "{} asks for {} and has {}: {why}", program.pid, program.request, program.granted);
+                let _written = writeln!(
+                    text,
+                    "{} asks for {} and has {}: {why}",
+                    program.pid, program.request, program.granted
+                );
             }
         }
         for program in &self.programs {
@@ -160,25 +178,38 @@ impl Report {
         let plural = if others == 1 { "" } else { "s" };
         Some(match (program.within.as_ref(), others) {
             (Some(within), _) if program.granted >= program.max => format!("it stays on {within}"),
-            _ if program.granted >= *processor_count => format!("there are no others than {processors}"),
-            _ if program.granted >= program.max => format!("it can use no more than {} here", program.max),
+            _ if program.granted >= *processor_count => {
+                format!("there are no others than {processors}")
+            }
+            _ if program.granted >= program.max => {
+                format!("it can use no more than {} here", program.max)
+            }
             (_, 0) if !left.is_empty() => format!("{left} is left to others, who run there"),
             (_, 0) => format!("policy {} gives it no more now", self.status.policy),
             _ if program.shared => format!("it takes turns, beside {others} other program{plural}"),
-            _ => format!("{others} other program{plural} {} a share", if others == 1 { "has" } else { "have" }),
+            _ => format!(
+                "{others} other program{plural} {} a share",
+                if others == 1 { "has" } else { "have" }
+            ),
         })
     }
 }
 
 /// Programs as rows.
 fn table_of(programs: &[ProgramStatus]) -> String {
-    let header = ["PID", "NAME", "REQUEST", "GRANTED", "CPUS", "SHARED", "SQUEEZED", "WEIGHT", "LIBRARY", "VPS", "AGE"];
-    let rows: Vec<_> = std::iter::once(header.map(String::from)).chain(programs.iter().map(row)).collect();
+    let header = [
+        "PID", "NAME", "REQUEST", "GRANTED", "CPUS", "SHARED", "SQUEEZED", "WEIGHT", "LIBRARY",
+        "VPS", "AGE",
+    ];
+    let rows: Vec<_> =
+        std::iter::once(header.map(String::from)).chain(programs.iter().map(row)).collect();
     let width = |column: usize| rows.iter().map(|row| row[column].width()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..header.len()).map(width).collect();
     let line = |row: &[String; 11]| {
-        let cells =
-            row.iter().zip(&widths).map(|(cell, width)| format!("{cell}{}", " ".repeat(width - cell.width() + 2)));
+        let cells = row
+            .iter()
+            .zip(&widths)
+            .map(|(cell, width)| format!("{cell}{}", " ".repeat(width - cell.width() + 2)));
         cells.collect::<String>().trim_end().to_owned() + "\n"
     };
     rows.iter().map(line).collect()
@@ -197,27 +228,37 @@ fn head(connection: &Connection, socket: &Path) -> Result<Status, ConnectError> 
     connection.send(&ToManager::Status)?;
     match connection.receive()?.0 {
         FromManager::Status(status) => Ok(*status),
-        FromManager::Refused(refused) => Err(ConnectError::Refused { path: socket.to_owned(), refused }),
-        other => Err(connection.broken(format!("it answered a question for its status with {other:?}"))),
+        FromManager::Refused(refused) => {
+            Err(ConnectError::Refused { path: socket.to_owned(), refused })
+        }
+        other => {
+            Err(connection.broken(format!("it answered a question for its status with {other:?}")))
+        }
     }
 }
 
-/// Which library a process takes its OpenMP from: in a process that speaks to the manager it is ours, and others that are
-/// mapped as well (those that wheels carry) are not used; `None` when there is nothing to say.
+/// Which library a process takes its OpenMP from: in a process that speaks to the manager it is
+/// ours, and others that are mapped as well (those that wheels carry) are not used; `None` when
+/// there is nothing to say.
 fn says(silent: bool, libraries: &[Library]) -> Option<String> {
     let (ours, others): (Vec<_>, Vec<_>) = libraries.iter().partition(|library| library.ours);
-    let names = |all: &[&Library]| all.iter().map(|it| it.path.clone()).collect::<Vec<_>>().join(" and ");
+    let names =
+        |all: &[&Library]| all.iter().map(|it| it.path.clone()).collect::<Vec<_>>().join(" and ");
     match (silent, ours.is_empty(), others.is_empty()) {
         (true, true, true) => Some("was started by run and uses no OpenMP library (yet)".into()),
         (true, false, true) => Some(format!("has {} and no parallel region yet", names(&ours))),
         (true, true, false) => Some(format!("is not managed: it uses {}", names(&others))),
-        (true, false, false) => {
-            Some(format!("is not managed (yet): it has {} and also {}", names(&ours), names(&others)))
-        }
+        (true, false, false) => Some(format!(
+            "is not managed (yet): it has {} and also {}",
+            names(&ours),
+            names(&others)
+        )),
         (false, _, true) if ours.is_empty() => None,
         (false, _, true) => Some(format!("uses {}", names(&ours))),
         (false, true, false) => Some(format!("uses {}", names(&others))),
-        (false, false, false) => Some(format!("uses {}; mapped and not used: {}", names(&ours), names(&others))),
+        (false, false, false) => {
+            Some(format!("uses {}; mapped and not used: {}", names(&ours), names(&others)))
+        }
     }
 }
 
@@ -318,9 +359,16 @@ mod tests {
             weight: 2.5,
             ..program.clone()
         };
-        let place = QueuedStatus { id: 9, pid: 60, label: "ft".into(), request: 2, waits_ns: 3_000_000_000 };
+        let place = QueuedStatus {
+            id: 9,
+            pid: 60,
+            label: "ft".into(),
+            request: 2,
+            waits_ns: 3_000_000_000,
+        };
         let programs = vec![program, static_one];
-        let mut report = Report { socket: "/s".into(), status, programs, queue: vec![place], loaded };
+        let mut report =
+            Report { socket: "/s".into(), status, programs, queue: vec![place], loaded };
         assert_eq!(
             report.table(),
             "manager 7 at /s, up 5ms\n\
@@ -341,11 +389,18 @@ mod tests {
         report.programs.clear();
         assert!(report.table().contains("no programs\n42 uses /a/libgomp.so.1;"));
         report.status.grace_ns = 900_000;
-        let (processors, of, why) = ("0".into(), "0-1".into(), "started inside cpuset /x by process 5".into());
+        let (processors, of, why) =
+            ("0".into(), "0-1".into(), "started inside cpuset /x by process 5".into());
         report.status.narrow = Some(Narrow { processors, count: 1, of, why });
         report.status.kept = vec!["niceness 19".into()];
         let text = report.table();
-        assert!(text.contains("grace 900us,") && text.contains("kept of its starter: niceness 19\n"), "{text}");
-        assert!(text.contains("\nmanages 0 of 0-1: started inside cpuset /x by process 5\n"), "{text}");
+        assert!(
+            text.contains("grace 900us,") && text.contains("kept of its starter: niceness 19\n"),
+            "{text}"
+        );
+        assert!(
+            text.contains("\nmanages 0 of 0-1: started inside cpuset /x by process 5\n"),
+            "{text}"
+        );
     }
 }

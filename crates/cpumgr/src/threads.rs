@@ -1,12 +1,14 @@
-//! The threads of one process, by descriptors that never mean another process: reading and setting their masks.
+//! The threads of one process, by descriptors that never mean another process: reading and setting
+//! their masks.
 //!
 //! # Protocol
-//! The directory `/proc/PID/task` is opened while the process is known to live (its pidfd says so before and after).
-//! From then on a thread is one of this process when the directory names it: a directory of a process that ended is
-//! empty, whoever has its number now.
+//! The directory `/proc/PID/task` is opened while the process is known to live (its pidfd says so
+//! before and after). From then on a thread is one of this process when the directory names it: a
+//! directory of a process that ended is empty, whoever has its number now.
 //!
-//! `sched_setaffinity` takes a bare number, though. So the directory is asked before and after: a thread that ended in
-//! between may have given its number away, and whoever got it gets back the mask that it had.
+//! `sched_setaffinity` takes a bare number, though. So the directory is asked before and after: a
+//! thread that ended in between may have given its number away, and whoever got it gets back the
+//! mask that it had.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -21,8 +23,8 @@ use procfs::process::Process;
 use crate::foreign::Times;
 use crate::kernel::Kernel;
 
-/// The process that a thread is of, if it is of user `owner` or that is the superuser: for a message, since the number may
-/// be another's when it is read.
+/// The process that a thread is of, if it is of user `owner` or that is the superuser: for a
+/// message, since the number may be another's when it is read.
 pub fn process_of(tid: Tid, owner: u32) -> Option<Pid> {
     let thread = Process::new(tid.0).ok()?;
     (owner == 0 || owner == thread.uid().ok()?).then_some(Pid(thread.status().ok()?.tgid))
@@ -43,8 +45,12 @@ impl Threads {
         const CALL: &str = "open(/proc/PID/task)";
         let gone = SysError::new(CALL, Errno::ESRCH as i32);
         let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
-        let directory = nix::fcntl::open(format!("/proc/{pid}/task").as_str(), flags, Mode::empty())
-            .map_err(|errno| if errno == Errno::ENOENT { gone } else { SysError::new(CALL, errno as i32) });
+        let directory =
+            nix::fcntl::open(format!("/proc/{pid}/task").as_str(), flags, Mode::empty()).map_err(
+                |errno| {
+                    if errno == Errno::ENOENT { gone } else { SysError::new(CALL, errno as i32) }
+                },
+            );
         let directory = fault::or(CALL, directory)?;
         // It lives now, so the number was its own when the directory was opened.
         if process::has_ended(pidfd)? {
@@ -58,13 +64,15 @@ impl Threads {
         fstatat(&self.directory, tid.0.to_string().as_str(), AtFlags::empty()).is_ok()
     }
 
-    /// How many there are now: a link of the directory for each, and two of its own. One system call.
+    /// How many there are now: a link of the directory for each, and two of its own. One system
+    /// call.
     ///
     /// # Errors
     /// `ESRCH` when the process has ended.
     pub fn count(&self) -> SysResult<u64> {
         const CALL: &str = "fstat(/proc/PID/task)";
-        let data = nix::sys::stat::fstat(&self.directory).map_err(|errno| SysError::new(CALL, errno as i32))?;
+        let data = nix::sys::stat::fstat(&self.directory)
+            .map_err(|errno| SysError::new(CALL, errno as i32))?;
         #[allow(clippy::useless_conversion, reason = "another type on other machines")]
         let links = u64::from(data.st_nlink);
         match links.saturating_sub(2) {
@@ -83,16 +91,20 @@ impl Threads {
         // A descriptor of its own: reading moves its place in the directory.
         let copy = openat(&self.directory, ".", flags, Mode::empty());
         let copy = copy.map_err(|errno| {
-            SysError::new(CALL, if errno == Errno::ENOENT { Errno::ESRCH as i32 } else { errno as i32 })
+            SysError::new(
+                CALL,
+                if errno == Errno::ENOENT { Errno::ESRCH as i32 } else { errno as i32 },
+            )
         })?;
-        let mut directory = nix::dir::Dir::from_fd(copy).map_err(|errno| SysError::new(CALL, errno as i32))?;
+        let mut directory =
+            nix::dir::Dir::from_fd(copy).map_err(|errno| SysError::new(CALL, errno as i32))?;
         let names = directory.iter().filter_map(Result::ok);
         let tids = names.filter_map(|entry| entry.file_name().to_str().ok()?.parse().ok().map(Tid));
         Ok(tids.take(limit).collect())
     }
 
-    /// How long a thread ran and waited for a processor; `None` when it is not one of this process, or when the kernel
-    /// does not count that (`CONFIG_SCHED_INFO`).
+    /// How long a thread ran and waited for a processor; `None` when it is not one of this process,
+    /// or when the kernel does not count that (`CONFIG_SCHED_INFO`).
     pub fn times(&self, tid: Tid) -> Option<Times> {
         let file = openat(
             &self.directory,
@@ -102,7 +114,8 @@ impl Threads {
         );
         let mut text = [0; 80];
         let length = nix::unistd::read(file.ok()?, &mut text).ok()?;
-        let mut numbers = std::str::from_utf8(&text[..length]).ok()?.split_ascii_whitespace().map(str::parse);
+        let mut numbers =
+            std::str::from_utf8(&text[..length]).ok()?.split_ascii_whitespace().map(str::parse);
         Some(Times { ran: numbers.next()?.ok()?, waited: numbers.next()?.ok()? })
     }
 
@@ -118,7 +131,8 @@ impl Threads {
         }
     }
 
-    /// Binds a thread; returns the mask that it had, `None` when it is not one of this process (any more).
+    /// Binds a thread; returns the mask that it had, `None` when it is not one of this process (any
+    /// more).
     ///
     /// # Errors
     /// `EPERM`, `EINVAL`: it stays as it was.
@@ -129,11 +143,18 @@ impl Threads {
         Ok(self.rebind(kernel, tid, &before, cpus)?.then_some(before))
     }
 
-    /// Binds a thread whose mask is known to be `before`; false when it is not one of this process any more.
+    /// Binds a thread whose mask is known to be `before`; false when it is not one of this process
+    /// any more.
     ///
     /// # Errors
     /// As [`Threads::bind`].
-    pub fn rebind(&self, kernel: &dyn Kernel, tid: Tid, before: &CpuSet, cpus: &CpuSet) -> SysResult<bool> {
+    pub fn rebind(
+        &self,
+        kernel: &dyn Kernel,
+        tid: Tid,
+        before: &CpuSet,
+        cpus: &CpuSet,
+    ) -> SysResult<bool> {
         match kernel.set_affinity(tid, cpus) {
             Ok(()) => {}
             Err(error) if error.is(Errno::ESRCH as i32) => return Ok(false),
@@ -142,7 +163,8 @@ impl Threads {
         if self.has(tid) {
             return Ok(true);
         }
-        // It ended; the number may be another one's, whose mask `before` was or will be what it inherited.
+        // It ended; the number may be another one's, whose mask `before` was or will be what it
+        // inherited.
         let _undone: SysResult<()> = kernel.set_affinity(tid, before);
         Ok(false)
     }
@@ -183,7 +205,13 @@ mod tests {
                 until.recv().unwrap();
             });
             let thread = RefCell::new(Some(thread));
-            Self { tid: tid.recv().unwrap(), ends, thread, mask: RefCell::new(mask), calls: Cell::new(0) }
+            Self {
+                tid: tid.recv().unwrap(),
+                ends,
+                thread,
+                mask: RefCell::new(mask),
+                calls: Cell::new(0),
+            }
         }
 
         /// Ends the thread; its number is free when the kernel lists it no more.
@@ -222,7 +250,11 @@ mod tests {
         let before = CpuSet::parse_list("0-3").unwrap();
         let kernel = Reuse::new(before.clone());
         let threads = own_threads();
-        assert_eq!(threads.bind(&kernel, kernel.tid, &CpuSet::single(CpuId(1))).unwrap(), None, "it has ended");
+        assert_eq!(
+            threads.bind(&kernel, kernel.tid, &CpuSet::single(CpuId(1))).unwrap(),
+            None,
+            "it has ended"
+        );
         assert_eq!((&*kernel.mask.borrow(), kernel.calls.get()), (&before, 2));
     }
 
@@ -231,7 +263,10 @@ mod tests {
         let before = CpuSet::parse_list("0-3").unwrap();
         let kernel = Reuse::new(before.clone());
         kernel.end();
-        assert_eq!(own_threads().bind(&kernel, kernel.tid, &CpuSet::single(CpuId(1))).unwrap(), None);
+        assert_eq!(
+            own_threads().bind(&kernel, kernel.tid, &CpuSet::single(CpuId(1))).unwrap(),
+            None
+        );
         assert_eq!((&*kernel.mask.borrow(), kernel.calls.get()), (&before, 0));
     }
 

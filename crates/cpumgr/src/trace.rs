@@ -1,18 +1,21 @@
 //! The trace: who had which processors when, as JSON lines.
 //!
-//! Each line is an object `{t_ns, event, pid, name, cpus, shared}`. Events: `start` and `stop` (the manager itself with
-//! the processors that it manages), `arrival`, `allocation` (a program's processors from now on), `exit`, `continued`. Times are of
-//! the monotonic clock. A thread of its own writes, so that a slow disk never stops the scheduler: a full queue drops
-//! lines, and so does a full disk; the next line that fits says how many (`lost`).
+//! Each line is an object `{t_ns, event, pid, name, cpus, shared}`. Events: `start` and `stop` (the
+//! manager itself with the processors that it manages), `arrival`, `allocation` (a program's
+//! processors from now on), `exit`, `continued`. Times are of the monotonic clock. A thread of its
+//! own writes, so that a slow disk never stops the scheduler: a full queue drops lines, and so does
+//! a full disk; the next line that fits says how many (`lost`).
 //!
 //! # Rotation
-//! A file that would grow beyond its bound becomes FILE.1, in place of the one before. The next one begins with `continued`, which is
-//! as `start` and says how many lines went with the old FILE.1 (`gone`), and with the last allocation of each program that is
-//! there, so that each file can be read for itself.
+//! A file that would grow beyond its bound becomes FILE.1, in place of the one before. The next one
+//! begins with `continued`, which is as `start` and says how many lines went with the old FILE.1
+//! (`gone`), and with the last allocation of each program that is there, so that each file can be
+//! read for itself.
 //!
 //! # Whose file it may be
-//! A new one, or this user's own regular file with one name, which is emptied. What a link leads to, somebody else's file and a file
-//! with another name besides (a hard link) are left as they are, and the manager does not begin.
+//! A new one, or this user's own regular file with one name, which is emptied. What a link leads
+//! to, somebody else's file and a file with another name besides (a hard link) are left as they
+//! are, and the manager does not begin.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, Metadata, OpenOptions};
@@ -85,7 +88,8 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Begins a trace in a file of at most `most` bytes and one more of that size; an old one is replaced, or continued.
+    /// Begins a trace in a file of at most `most` bytes and one more of that size; an old one is
+    /// replaced, or continued.
     ///
     /// # Errors
     /// When the file cannot be made or is none that may be replaced, or there is no thread.
@@ -95,7 +99,9 @@ impl Trace {
             pages.clear()?;
         }
         let (sender, receiver) = sync_channel(QUEUE);
-        let writer = thread::Builder::new().name("trace".into()).spawn(move || pages.write_all(&receiver))?;
+        let writer = thread::Builder::new()
+            .name("trace".into())
+            .spawn(move || pages.write_all(&receiver))?;
         Ok(Self { queue: Some(sender), writer: Some(writer), lost: 0 })
     }
 
@@ -140,7 +146,8 @@ struct Pages {
     lines: u64,
     /// Lines of the file before.
     before: u64,
-    /// Lines that could not be written since the last one that was, and why the first of them could not.
+    /// Lines that could not be written since the last one that was, and why the first of them could
+    /// not.
     lost: u64,
     why: Option<io::Error>,
     /// The manager itself, and the last allocation of who is there.
@@ -154,7 +161,18 @@ impl Pages {
         let file = open(path)?;
         let length = file.metadata()?.len();
         let (manager, there, why) = (None, BTreeMap::new(), None);
-        Ok(Self { path: path.to_owned(), most, file, length, lines: 0, before: 0, lost: 0, why, manager, there })
+        Ok(Self {
+            path: path.to_owned(),
+            most,
+            file,
+            length,
+            lines: 0,
+            before: 0,
+            lost: 0,
+            why,
+            manager,
+            there,
+        })
     }
 
     fn clear(&mut self) -> io::Result<()> {
@@ -221,15 +239,19 @@ impl Pages {
         match fs::symlink_metadata(&self.path) {
             Ok(data) if is_same(&data, &self.file.metadata()?) => {
                 match fs::symlink_metadata(&old) {
-                    Ok(there) => {
-                        may_replace(&there).map_err(|error| io::Error::other(format!("{}: {error}", old.display())))?
-                    }
+                    Ok(there) => may_replace(&there)
+                        .map_err(|error| io::Error::other(format!("{}: {error}", old.display())))?,
                     Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                     Err(error) => return Err(error),
                 }
                 fs::rename(&self.path, &old)?;
             }
-            Ok(_) => return Err(io::Error::other(format!("another file stands at {}", self.path.display()))),
+            Ok(_) => {
+                return Err(io::Error::other(format!(
+                    "another file stands at {}",
+                    self.path.display()
+                )));
+            }
             // Somebody has moved it, or the file after it could not be made at the last attempt.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
@@ -238,9 +260,12 @@ impl Pages {
         self.file.set_len(0)?;
         let gone = std::mem::replace(&mut self.before, std::mem::take(&mut self.lines));
         self.length = 0;
-        let manager = self.manager.iter().map(|line| Line { event: Event::Continued, gone, ..line.clone() });
-        let first: Vec<Line> =
-            manager.chain(self.there.values().cloned()).map(|line| Line { t_ns: now, lost: 0, ..line }).collect();
+        let manager =
+            self.manager.iter().map(|line| Line { event: Event::Continued, gone, ..line.clone() });
+        let first: Vec<Line> = manager
+            .chain(self.there.values().cloned())
+            .map(|line| Line { t_ns: now, lost: 0, ..line })
+            .collect();
         for line in first {
             let mut text = serde_json::to_vec(&line)?;
             text.push(b'\n');
@@ -254,11 +279,17 @@ impl Pages {
 fn open(path: &Path) -> io::Result<File> {
     // A pipe would be waited for, and a terminal become ours.
     let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_NOCTTY | OFlag::O_CLOEXEC;
-    let opened = OpenOptions::new().append(true).create(true).mode(0o644).custom_flags(flags.bits()).open(path);
+    let opened = OpenOptions::new()
+        .append(true)
+        .create(true)
+        .mode(0o644)
+        .custom_flags(flags.bits())
+        .open(path);
     let file = opened.map_err(|error| match error.raw_os_error() {
-        Some(nix::libc::ELOOP) => {
-            io::Error::new(error.kind(), "it is a symbolic link, which a trace does not follow; name the file itself")
-        }
+        Some(nix::libc::ELOOP) => io::Error::new(
+            error.kind(),
+            "it is a symbolic link, which a trace does not follow; name the file itself",
+        ),
         _ => error,
     })?;
     may_replace(&file.metadata()?)?;
@@ -270,7 +301,10 @@ fn may_replace(data: &Metadata) -> io::Result<()> {
     let what = match (data.is_file(), data.uid() == me, data.nlink()) {
         (false, ..) => "it is no regular file".to_owned(),
         (_, false, _) => format!("it belongs to user {}, not to user {me}", data.uid()),
-        (.., 2..) => "it has another name besides, so that it may be another file's content (a hard link)".to_owned(),
+        (.., 2..) => {
+            "it has another name besides, so that it may be another file's content (a hard link)"
+                .to_owned()
+        }
         _ => return Ok(()),
     };
     Err(io::Error::new(
@@ -288,11 +322,24 @@ mod tests {
     use super::*;
 
     fn line(t_ns: u64, event: Event, pid: i32) -> Line {
-        Line { t_ns, event, pid, name: "cg".into(), cpus: vec![0, 1], shared: false, lost: 0, gone: 0 }
+        Line {
+            t_ns,
+            event,
+            pid,
+            name: "cg".into(),
+            cpus: vec![0, 1],
+            shared: false,
+            lost: 0,
+            gone: 0,
+        }
     }
 
     fn read(path: &Path) -> Vec<serde_json::Value> {
-        fs::read_to_string(path).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+        fs::read_to_string(path)
+            .unwrap()
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect()
     }
 
     #[test]
@@ -307,7 +354,9 @@ mod tests {
         assert_eq!(text.lines().count(), 3);
         assert_eq!(
             text.lines().next(),
-            Some(r#"{"t_ns":0,"event":"allocation","pid":7,"name":"cg","cpus":[0,1],"shared":false}"#)
+            Some(
+                r#"{"t_ns":0,"event":"allocation","pid":7,"name":"cg","cpus":[0,1],"shared":false}"#
+            )
         );
     }
 
@@ -323,14 +372,22 @@ mod tests {
         let others: u64 = 200;
         (0..others).for_each(|t_ns| pages.write(line(10 + t_ns, Event::Arrival, 9)));
         let (last, before) = (read(&path), read(&beside(&path, ".1")));
-        assert!(fs::metadata(&path).unwrap().len() <= 2000 && fs::metadata(beside(&path, ".1")).unwrap().len() <= 2000);
+        assert!(
+            fs::metadata(&path).unwrap().len() <= 2000
+                && fs::metadata(beside(&path, ".1")).unwrap().len() <= 2000
+        );
         for file in [&last, &before] {
             assert_eq!((&file[0]["event"], &file[0]["cpus"][1]), (&"continued".into(), &1.into()));
             assert_eq!((&file[1]["event"], &file[1]["pid"]), (&"allocation".into(), &7.into()));
             assert_ne!(file[2]["pid"], 8, "it has left");
         }
-        // All that is in neither file is counted in one of those that were: here by the one that replaced the last.
-        assert_eq!(last[0]["gone"].as_u64().unwrap(), before.len() as u64, "files of the same length");
+        // All that is in neither file is counted in one of those that were: here by the one that
+        // replaced the last.
+        assert_eq!(
+            last[0]["gone"].as_u64().unwrap(),
+            before.len() as u64,
+            "files of the same length"
+        );
         assert_eq!(last.last().unwrap()["t_ns"], 10 + others - 1);
     }
 
@@ -360,7 +417,8 @@ mod tests {
     #[test]
     fn only_a_file_of_ones_own_is_replaced() {
         let dir = tempfile::tempdir().unwrap();
-        let [precious, link, hard, fifo] = ["precious", "link", "hard", "fifo"].map(|name| dir.path().join(name));
+        let [precious, link, hard, fifo] =
+            ["precious", "link", "hard", "fifo"].map(|name| dir.path().join(name));
         fs::write(&precious, "precious").unwrap();
         std::os::unix::fs::symlink(&precious, &link).unwrap();
         nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();

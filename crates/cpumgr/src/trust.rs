@@ -2,12 +2,15 @@
 //!
 //! # Rules
 //! Of a file, of each directory on its way, and of each symbolic link there and what it leads to:
-//! 1. It belongs to this user, to the superuser, or to whoever has the root directory (in a user namespace the superuser outside has
-//!    another number, which all have that are not known inside).
-//! 2. Nobody else may write it: not everybody, and not a group, unless that is the user's own (of the same name and its primary one).
-//! 3. A directory in which everybody may write, but in which only owners remove and rename (sticky, as /tmp), may be on the way: what
-//!    comes after it has rule 1. It may not hold the file: the loader looks for other libraries beside that one, and whatever is
-//!    not there yet (`libm.so.6`, `glibc-hwcaps`) everybody could put there.
+//! 1. It belongs to this user, to the superuser, or to whoever has the root directory (in a user
+//!    namespace the superuser outside has another number, which all have that are not known
+//!    inside).
+//! 2. Nobody else may write it: not everybody, and not a group, unless that is the user's own (of
+//!    the same name and its primary one).
+//! 3. A directory in which everybody may write, but in which only owners remove and rename (sticky,
+//!    as /tmp), may be on the way: what comes after it has rule 1. It may not hold the file: the
+//!    loader looks for other libraries beside that one, and whatever is not there yet (`libm.so.6`,
+//!    `glibc-hwcaps`) everybody could put there.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -37,7 +40,8 @@ enum Role {
     Holder,
 }
 
-/// Why a file should not be loaded by programs of this user, naming what is wrong and whose it is; `None` when it may be.
+/// Why a file should not be loaded by programs of this user, naming what is wrong and whose it is;
+/// `None` when it may be.
 pub(crate) fn objection(file: &Path) -> Option<String> {
     Trust::of_process().objection(file)
 }
@@ -46,22 +50,34 @@ impl Trust {
     fn of_process() -> Self {
         let user = geteuid();
         let root = fs::metadata("/").map_or(0, |data| data.uid());
-        Self { user: user.as_raw(), root, group: own_group(user), is_root: user.is_root() && getegid().as_raw() == 0 }
+        Self {
+            user: user.as_raw(),
+            root,
+            group: own_group(user),
+            is_root: user.is_root() && getegid().as_raw() == 0,
+        }
     }
 
     fn objection(&self, file: &Path) -> Option<String> {
-        let Ok(named) = std::path::absolute(file) else { return Some(format!("{} cannot be found", file.display())) };
+        let Ok(named) = std::path::absolute(file) else {
+            return Some(format!("{} cannot be found", file.display()));
+        };
         match file.canonicalize() {
             Ok(meant) => {
                 let ways = [named.as_path(), meant.as_path()];
                 let parts = ways.into_iter().flat_map(Path::ancestors);
-                // The directory of each link is on one of the two ways only where no link leads to another one.
+                // The directory of each link is on one of the two ways only where no link leads to
+                // another one.
                 let on_the_way = parts
                     .chain(self.between(&named).iter().flat_map(|it| it.ancestors()))
                     .find_map(|it| self.of_part(it, Role::Way));
-                let holders =
-                    [named.parent().and_then(|it| it.canonicalize().ok()), meant.parent().map(Path::to_owned)];
-                on_the_way.or_else(|| holders.iter().flatten().find_map(|it| self.of_part(it, Role::Holder)))
+                let holders = [
+                    named.parent().and_then(|it| it.canonicalize().ok()),
+                    meant.parent().map(Path::to_owned),
+                ];
+                on_the_way.or_else(|| {
+                    holders.iter().flatten().find_map(|it| self.of_part(it, Role::Holder))
+                })
             }
             Err(error) => Some(format!("{} cannot be looked at: {error}", file.display())),
         }
@@ -93,7 +109,8 @@ impl Trust {
             return Some(format!("{shown} belongs to {}", name_of(data.uid())));
         }
         let mode = Mode::from_bits_truncate(data.mode());
-        // A link's own mode says nothing, and who may write in a sticky directory changes nothing that is ours there.
+        // A link's own mode says nothing, and who may write in a sticky directory changes nothing
+        // that is ours there.
         let is_sticky = data.is_dir() && mode.contains(Mode::S_ISVTX);
         if data.is_symlink() || (is_sticky && role == Role::Way) {
             return None;
@@ -103,7 +120,9 @@ impl Trust {
         }
         let is_ours = Some(data.gid()) == self.group || (data.gid() == 0 && self.is_root);
         let others = mode.contains(Mode::S_IWGRP) && !is_ours;
-        others.then(|| format!("group {} may write {shown} (mode {:o})", data.gid(), data.mode() & 0o7777))
+        others.then(|| {
+            format!("group {} may write {shown} (mode {:o})", data.gid(), data.mode() & 0o7777)
+        })
     }
 }
 
@@ -142,11 +161,17 @@ mod tests {
         fs::write(&file, "").unwrap();
         // Below /tmp, most often, in which everybody may write and remove what is their own.
         assert_eq!(objection(&file), None);
-        for (part, mode) in [(file.as_path(), 0o646), (&place, 0o757), (dir.path(), 0o777), (&place, 0o1777)] {
+        for (part, mode) in
+            [(file.as_path(), 0o646), (&place, 0o757), (dir.path(), 0o777), (&place, 0o1777)]
+        {
             let before = fs::metadata(part).unwrap().mode();
             set_mode(part, mode);
-            let said = objection(&file).unwrap_or_else(|| panic!("{} with mode {mode:o}", part.display()));
-            assert!(said.contains(&part.display().to_string()) && said.contains("everybody"), "{said}");
+            let said =
+                objection(&file).unwrap_or_else(|| panic!("{} with mode {mode:o}", part.display()));
+            assert!(
+                said.contains(&part.display().to_string()) && said.contains("everybody"),
+                "{said}"
+            );
             set_mode(part, before & 0o7777);
         }
         // On the way only.
@@ -156,7 +181,9 @@ mod tests {
         let link = dir.path().join("link");
         std::os::unix::fs::symlink(&file, &link).unwrap();
         assert!(objection(&link).is_some_and(|it| it.contains("everybody")));
-        assert!(objection(&place.join("nothing")).is_some_and(|it| it.contains("cannot be looked at")));
+        assert!(
+            objection(&place.join("nothing")).is_some_and(|it| it.contains("cannot be looked at"))
+        );
     }
 
     #[test]
@@ -196,7 +223,10 @@ mod tests {
         } else {
             nix::unistd::chown(&file, Some(Uid::from_raw(1002)), None).unwrap();
             let said = objection(&file);
-            assert!(said.as_ref().is_some_and(|it| it.contains("belongs to") && it.contains("1002")), "{said:?}");
+            assert!(
+                said.as_ref().is_some_and(|it| it.contains("belongs to") && it.contains("1002")),
+                "{said:?}"
+            );
         }
     }
 }

@@ -1,23 +1,27 @@
-//! Use: which programs have processors that they do not use while others could, and how far they are curbed for that
-//! (`ledger::curbing`).
+//! Use: which programs have processors that they do not use while others could, and how far they
+//! are curbed for that (`ledger::curbing`).
 //!
 //! # Why
-//! A share goes to who asks for it. One that sleeps, was stopped, or asks for more than it has work for would keep its share
-//! for ever, and others wait beside idle processors.
+//! A share goes to who asks for it. One that sleeps, was stopped, or asks for more than it has work
+//! for would keep its share for ever, and others wait beside idle processors.
 //!
 //! # Rule
-//! 1. Nothing is measured but while programs want more together than there is, and nobody is curbed but while somebody who is
-//!    *hungry* could use it: one who uses the processors that it has, the last of them for a part of [`HUNGRY`] at least.
-//! 2. What a program uses is the time that its threads ran, and for who seems to use little also the time that they waited for a
-//!    processor: who is kept from running by strangers uses what it has.
-//! 3. Who left a whole processor and more of what it has unused in each of [`WINDOWS`] windows is curbed to what it used at most,
-//!    rounded up, and one for growth; who used less than [`ASLEEP`] of a processor sleeps.
-//! 4. A curb is taken away as soon as the program uses all that it has, or was busy where it slept, and when nobody was hungry for
-//!    [`CALM`]. The program takes it away itself by asking anew; when it uses no more after that it is curbed after one window,
-//!    and when it does so [`STRIKES`] times in a row the curb is firm: then its use alone takes it away.
+//! 1. Nothing is measured but while programs want more together than there is, and nobody is curbed
+//!    but while somebody who is *hungry* could use it: one who uses the processors that it has, the
+//!    last of them for a part of [`HUNGRY`] at least.
+//! 2. What a program uses is the time that its threads ran, and for who seems to use little also
+//!    the time that they waited for a processor: who is kept from running by strangers uses what it
+//!    has.
+//! 3. Who left a whole processor and more of what it has unused in each of [`WINDOWS`] windows is
+//!    curbed to what it used at most, rounded up, and one for growth; who used less than [`ASLEEP`]
+//!    of a processor sleeps.
+//! 4. A curb is taken away as soon as the program uses all that it has, or was busy where it slept,
+//!    and when nobody was hungry for [`CALM`]. The program takes it away itself by asking anew;
+//!    when it uses no more after that it is curbed after one window, and when it does so
+//!    [`STRIKES`] times in a row the curb is firm: then its use alone takes it away.
 //!
-//! A window is [`PERIOD`], or [`SLOW`] where everybody uses what it has, and longer where a look takes long: never more than a
-//! two-hundredth of the manager's time.
+//! A window is [`PERIOD`], or [`SLOW`] where everybody uses what it has, and longer where a look
+//! takes long: never more than a two-hundredth of the manager's time.
 //!
 //! # Papers
 //! None: the papers' programs were honest, and batch.
@@ -132,7 +136,10 @@ impl Unused {
         let before = std::mem::take(&mut self.records);
         let mut is_hungry = false;
         for (id, program) in sample.programs {
-            let mut record = before.get(&id).copied().unwrap_or(Record { curb: program.curb, ..Record::default() });
+            let mut record = before
+                .get(&id)
+                .copied()
+                .unwrap_or(Record { curb: program.curb, ..Record::default() });
             if before.contains_key(&id) && passed > 0 {
                 is_hungry |= record.take(&program, passed);
             }
@@ -200,7 +207,8 @@ impl Record {
                 self.strikes = 0;
             }
         } else if waited.is_some() && is_steady && !asked {
-            self.most = if self.windows.is_multiple_of(WINDOWS) { used } else { self.most.max(used) };
+            self.most =
+                if self.windows.is_multiple_of(WINDOWS) { used } else { self.most.max(used) };
             self.windows += 1;
         }
         self.curb.is_none() && used >= (had - 1.0).max(0.0) + HUNGRY

@@ -17,7 +17,8 @@ fn acts_as_a_program() {
     support::act_as_a_program();
 }
 
-/// A process of three threads that knows nothing of a manager: makes one more for each line that it reads.
+/// A process of three threads that knows nothing of a manager: makes one more for each line that it
+/// reads.
 #[test]
 fn acts_as_a_stranger() {
     if std::env::var_os("CPUMGR_TEST_STRANGER").is_none() {
@@ -108,7 +109,10 @@ impl Stranger {
             line.clear();
             assert!(self.output.read_line(&mut line).unwrap() > 0);
             if let Some((_, numbers)) = line.split_once("> ") {
-                return numbers.split_whitespace().map(|number| Tid(number.parse().unwrap())).collect();
+                return numbers
+                    .split_whitespace()
+                    .map(|number| Tid(number.parse().unwrap()))
+                    .collect();
             }
         }
     }
@@ -164,12 +168,18 @@ fn an_attached_process_is_managed_by_its_threads_masks_and_gets_them_back() {
     done(&manager, &["detach", &stranger.pid().to_string()]);
     program.until("it is alone", |seen| seen.dedicated);
     assert_eq!(masks(&tids[..3]), before);
-    assert_eq!(affinity(Some(tids[3])).unwrap(), before[2], "the new thread has the initial thread's");
+    assert_eq!(
+        affinity(Some(tids[3])).unwrap(),
+        before[2],
+        "the new thread has the initial thread's"
+    );
 
     // The same when the manager ends.
     done(&manager, &["attach", &stranger.pid().to_string()]);
     program.ask("request 2");
-    eventually("the threads are bound again", || masks(&tids).iter().all(|mask| mask.len() == 1).then_some(()));
+    eventually("the threads are bound again", || {
+        masks(&tids).iter().all(|mask| mask.len() == 1).then_some(())
+    });
     manager.signal(nix::libc::SIGTERM);
     assert!(manager.wait().success());
     assert_eq!(masks(&tids[..3]), before);
@@ -183,7 +193,9 @@ fn a_program_under_run_that_has_threads_and_does_not_speak_is_attached_by_itself
     let before = masks(&alone_tids);
     let (stranger, tids) = Stranger::run(&manager, "run", &[]);
     let mut program = manager.program(2, 2);
-    let status = eventually("it is attached", || manager.status().programs.into_iter().find(|it| it.attached));
+    let status = eventually("it is attached", || {
+        manager.status().programs.into_iter().find(|it| it.attached)
+    });
     assert_eq!((status.pid.unsigned_abs(), status.request), (stranger.pid(), 2), "{status:?}");
     let own = program.until("the program has one", |seen| seen.processors == 1).cpus;
     eventually("the stranger's threads have the other one", || {
@@ -217,7 +229,9 @@ fn a_program_whose_threads_run_all_the_time_is_not_bound_to_fewer_processors_by_
     assert!(seen.processors == 2 && seen.dedicated, "{seen:?}");
     // It could have what nobody else wants.
     program.ask("leave");
-    eventually("it is attached", || manager.status().programs.iter().any(|it| it.attached).then_some(()));
+    eventually("it is attached", || {
+        manager.status().programs.iter().any(|it| it.attached).then_some(())
+    });
     // And is let go when somebody wants a part of that.
     drop(program);
     let mut program = manager.program(2, 2);
@@ -237,7 +251,9 @@ fn a_program_that_is_attached_by_hand_stays_so_and_the_log_says_that_it_suffers(
     let (mut stranger, mut tids) = Stranger::start();
     tids.extend([stranger.say("spin"), stranger.say("spin")]);
     done(&manager, &["attach", &stranger.pid().to_string()]);
-    eventually("the log says so", || manager.log().contains("`cpumgr detach` lets it go").then_some(()));
+    eventually("the log says so", || {
+        manager.log().contains("`cpumgr detach` lets it go").then_some(())
+    });
     assert!(manager.status().programs.iter().any(|it| it.attached));
     assert!(masks(&tids).iter().all(|mask| mask.len() == 1));
 }
@@ -251,12 +267,17 @@ fn who_was_attached_to_a_killed_manager_is_attached_to_the_next_one_and_gets_its
     let mut program = manager.program(2, 2);
     done(&manager, &["attach", &stranger.pid().to_string()]);
     program.until("the program has one", |seen| seen.processors == 1);
-    eventually("the stranger's threads have one", || masks(&tids).iter().all(|mask| mask.len() == 1).then_some(()));
+    eventually("the stranger's threads have one", || {
+        masks(&tids).iter().all(|mask| mask.len() == 1).then_some(())
+    });
     let file = manager.dir.path().join("app.sock.masks");
     let bound = masks(&tids)[0].to_string();
-    let written =
-        |text: String| tids.iter().all(|tid| text.contains(&format!("[{},\"{}\",\"{bound}\"]", tid.0, before[0])));
-    eventually("that is written down", || std::fs::read_to_string(&file).is_ok_and(written).then_some(()));
+    let written = |text: String| {
+        tids.iter().all(|tid| text.contains(&format!("[{},\"{}\",\"{bound}\"]", tid.0, before[0])))
+    };
+    eventually("that is written down", || {
+        std::fs::read_to_string(&file).is_ok_and(written).then_some(())
+    });
     tids.push(stranger.say("make"));
     manager.kill();
     assert!(masks(&tids).iter().all(|mask| mask.len() == 1), "nobody is there to put them back");
@@ -265,13 +286,20 @@ fn who_was_attached_to_a_killed_manager_is_attached_to_the_next_one_and_gets_its
     let status = manager.status().programs.into_iter().find(|it| it.attached).unwrap();
     assert_eq!((status.pid.unsigned_abs(), status.request), (stranger.pid(), 2));
     program.until("the program has one of the next manager", |seen| seen.processors == 1);
-    eventually("its threads follow", || masks(&tids).iter().all(|mask| mask.len() == 1).then_some(()));
+    eventually("its threads follow", || {
+        masks(&tids).iter().all(|mask| mask.len() == 1).then_some(())
+    });
 
     // A second death changes nothing.
     let bound = masks(&tids)[0].to_string();
-    let written =
-        |text: String| tids[..3].iter().all(|tid| text.contains(&format!("[{},\"{}\",\"{bound}\"]", tid.0, before[0])));
-    eventually("it is written down again", || std::fs::read_to_string(&file).is_ok_and(written).then_some(()));
+    let written = |text: String| {
+        tids[..3]
+            .iter()
+            .all(|tid| text.contains(&format!("[{},\"{}\",\"{bound}\"]", tid.0, before[0])))
+    };
+    eventually("it is written down again", || {
+        std::fs::read_to_string(&file).is_ok_and(written).then_some(())
+    });
     manager.kill();
     manager.start_again(&["--cpus", &cpus]);
     done(&manager, &["detach", &stranger.pid().to_string()]);
@@ -285,7 +313,9 @@ fn a_submitted_program_that_has_threads_and_does_not_speak_is_attached_as_under_
     let manager = Manager::start(&[]);
     let (alone, _) = Stranger::run(&manager, "submit", &["--no-attach"]);
     let (stranger, _) = Stranger::run(&manager, "submit", &[]);
-    let status = eventually("it is attached", || manager.status().programs.into_iter().find(|it| it.attached));
+    let status = eventually("it is attached", || {
+        manager.status().programs.into_iter().find(|it| it.attached)
+    });
     assert_eq!(status.pid.unsigned_abs(), stranger.pid());
     assert_eq!(manager.status().status.silent, [alone.pid().cast_signed()]);
 }
@@ -305,18 +335,27 @@ fn attached_processes_keep_to_the_processors_with_which_they_were_started() {
         Some(manager.status()).filter(|it| it.programs.iter().all(|it| !it.cpus.is_empty()))
     });
     for (stranger, tids) in &strangers {
-        let status = report.programs.iter().find(|it| it.pid.unsigned_abs() == stranger.pid()).unwrap();
-        assert_eq!((status.cpus.as_str(), status.within.as_deref()), (&*first.to_string(), Some(&*first.to_string())));
+        let status =
+            report.programs.iter().find(|it| it.pid.unsigned_abs() == stranger.pid()).unwrap();
+        assert_eq!(
+            (status.cpus.as_str(), status.within.as_deref()),
+            (&*first.to_string(), Some(&*first.to_string()))
+        );
         assert!(masks(tids).iter().all(|mask| *mask == first), "{:?}", masks(tids));
     }
     let mut program = manager.program(2, 2);
-    assert_eq!(program.until("it has what they cannot use", |seen| seen.processors == 1).cpus, second);
+    assert_eq!(
+        program.until("it has what they cannot use", |seen| seen.processors == 1).cpus,
+        second
+    );
 
     // Who may run on none that is managed stays where it is.
     let narrow = Manager::start(&["--cpus", &second.to_string()]);
     let (stranger, tids) = Stranger::start_on(&first);
     done(&narrow, &["attach", &stranger.pid().to_string()]);
-    let status = eventually("it counts", || narrow.status().programs.into_iter().find(|it| !it.cpus.is_empty()));
+    let status = eventually("it counts", || {
+        narrow.status().programs.into_iter().find(|it| !it.cpus.is_empty())
+    });
     assert_eq!(status.request, 1);
     assert!(masks(&tids).iter().all(|mask| *mask == first), "{:?}", masks(&tids));
 }
@@ -324,7 +363,9 @@ fn attached_processes_keep_to_the_processors_with_which_they_were_started() {
 #[test]
 fn a_thread_of_the_kernel_is_not_attached() {
     let kthreadd = Tid(2);
-    if !nix::unistd::geteuid().is_root() || !std::fs::read("/proc/2/comm").is_ok_and(|name| name == b"kthreadd\n") {
+    if !nix::unistd::geteuid().is_root()
+        || !std::fs::read("/proc/2/comm").is_ok_and(|name| name == b"kthreadd\n")
+    {
         platform::skip!("needs root, and a view of the kernel's threads");
         return;
     }
@@ -404,7 +445,10 @@ fn queue(manager: &Manager) -> QueueReport {
 /// A submitted `cat`, which runs until its input ends.
 fn submitted(manager: &Manager) -> Child {
     let mut command = cpumgr();
-    command.args(["submit", "--preload", "never", "--socket"]).arg(manager.socket()).args(["--", "cat"]);
+    command
+        .args(["submit", "--preload", "never", "--socket"])
+        .arg(manager.socket())
+        .args(["--", "cat"]);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
@@ -416,10 +460,15 @@ fn submitted_programs_start_in_turn() {
     let second = submitted(&manager);
     eventually("the second waits", || (queue(&manager).places.len() == 1).then_some(()));
     let third = submitted(&manager);
-    let report = eventually("both wait", || Some(queue(&manager)).filter(|it| it.places.len() == 2));
+    let report =
+        eventually("both wait", || Some(queue(&manager)).filter(|it| it.places.len() == 2));
     assert_eq!((report.queue.level, report.queue.running), (Some(1), 1));
     assert_eq!(report.places[0].pid.unsigned_abs(), second.id());
-    assert!(report.places[0].label == "cat" && report.table().contains("cat"), "{}", report.table());
+    assert!(
+        report.places[0].label == "cat" && report.table().contains("cat"),
+        "{}",
+        report.table()
+    );
 
     // The third is cancelled, the second follows the first.
     done(&manager, &["cancel", &report.places[1].id.to_string()]);
@@ -444,7 +493,8 @@ fn who_waits_for_a_manager_that_was_stopped_says_so_and_waits_on() {
     let mut second = submitted(&manager);
     eventually("the second waits", || (queue(&manager).places.len() == 1).then_some(()));
     manager.signal(nix::libc::SIGSTOP);
-    let mut lines = BufReader::new(second.stderr.take().unwrap()).lines().map(|line| line.unwrap() + "\n");
+    let mut lines =
+        BufReader::new(second.stderr.take().unwrap()).lines().map(|line| line.unwrap() + "\n");
     let waits = lines.next().unwrap();
     assert!(waits.contains("0 were before it") && waits.contains("cpumgr cancel"), "{waits}");
     let said = lines.next().unwrap();

@@ -1,4 +1,5 @@
-//! The commands as people use them: help, what is in force, the manager's end and its beginning anew.
+//! The commands as people use them: help, what is in force, the manager's end and its beginning
+//! anew.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod support;
@@ -22,7 +23,11 @@ fn on(manager: &Manager, words: &[&str]) -> Output {
 /// What a command says that succeeds without a complaint.
 fn said(manager: &Manager, words: &[&str]) -> String {
     let output = on(manager, words);
-    assert!(output.status.success() && errors(&output).is_empty(), "{words:?}: {}", errors(&output));
+    assert!(
+        output.status.success() && errors(&output).is_empty(),
+        "{words:?}: {}",
+        errors(&output)
+    );
     String::from_utf8(output.stdout).unwrap()
 }
 
@@ -64,7 +69,9 @@ fn names_are_readable_in_any_script() {
     program.ask("called 计算é");
     // Names are read at registration.
     assert_eq!(program.ask("register 1 1"), "registered");
-    eventually("it is shown by its name", || said(&manager, &["status"]).contains("  计算é  ").then_some(()));
+    eventually("it is shown by its name", || {
+        said(&manager, &["status"]).contains("  计算é  ").then_some(())
+    });
 }
 
 #[test]
@@ -84,9 +91,12 @@ fn restart_keeps_what_was_set_and_who_runs() {
     let mut program = manager.program(1, 1);
     let mut sleeper = Command::new("sleep").arg("1000").spawn().unwrap();
     said(&manager, &["attach", &sleeper.id().to_string()]);
-    for change in
-        [&["set", "quantum", "50ms"][..], &["set", "grace", "3ms"], &["mpl", "7"], &["policy", "pdpa", "step=4"]]
-    {
+    for change in [
+        &["set", "quantum", "50ms"][..],
+        &["set", "grace", "3ms"],
+        &["mpl", "7"],
+        &["policy", "pdpa", "step=4"],
+    ] {
         said(&manager, change);
     }
     assert_eq!(said(&manager, &["restart"]), "");
@@ -96,7 +106,9 @@ fn restart_keeps_what_was_set_and_who_runs() {
     assert_eq!(report.status.parameters.get("step").map(String::as_str), Some("4"));
     let attached = report.programs.iter().find(|it| it.attached).map(|it| it.pid.cast_unsigned());
     assert_eq!(attached, Some(sleeper.id()), "from the first answer on");
-    eventually("the program is taken in again", || (program.ask("registrations") == "2").then_some(()));
+    eventually("the program is taken in again", || {
+        (program.ask("registrations") == "2").then_some(())
+    });
     sleeper.kill().unwrap();
     sleeper.wait().unwrap();
     assert_eq!(manager.log().matches("the manager begins anew").count(), 1);
@@ -116,7 +128,11 @@ fn a_manager_whose_program_is_gone_refuses_to_begin_anew_and_goes_on() {
     std::fs::remove_file(&program).unwrap();
     let refused = of("restart");
     assert_eq!(refused.status.code(), Some(6), "{}", support::errors(&refused));
-    assert!(support::errors(&refused).contains("goes on as it is"), "{}", support::errors(&refused));
+    assert!(
+        support::errors(&refused).contains("goes on as it is"),
+        "{}",
+        support::errors(&refused)
+    );
     assert!(of("status").status.success());
     assert!(of("stop").status.success());
     assert!(manager.wait().unwrap().success());
@@ -126,13 +142,21 @@ fn a_manager_whose_program_is_gone_refuses_to_begin_anew_and_goes_on() {
 fn a_program_under_run_that_registers_leaves_no_complaint_in_the_log() {
     let manager = Manager::start(&[]);
     let mut command = cpumgr();
-    command.arg("run").arg("--socket").arg(manager.socket()).arg("--").arg(std::env::current_exe().unwrap());
+    command
+        .arg("run")
+        .arg("--socket")
+        .arg(manager.socket())
+        .arg("--")
+        .arg(std::env::current_exe().unwrap());
     command.args(Program::arguments()).env("CPUMGR_TEST_PROGRAM", "");
     let program = Program::launch(command, 1, 1).unwrap();
     // Twice the time after which those are looked at that have not registered.
-    let pidfd = platform::process::pidfd_open(platform::process::Pid(program.pid().cast_signed())).unwrap();
-    let waited =
-        platform::process::wait_readable(&[std::os::fd::AsFd::as_fd(&pidfd)], Some(Duration::from_millis(400)));
+    let pidfd =
+        platform::process::pidfd_open(platform::process::Pid(program.pid().cast_signed())).unwrap();
+    let waited = platform::process::wait_readable(
+        &[std::os::fd::AsFd::as_fd(&pidfd)],
+        Some(Duration::from_millis(400)),
+    );
     assert!(waited.unwrap().is_empty(), "it lives");
     let log = manager.log();
     assert!(log.contains("a program arrives") && !log.contains("is not attached"), "{log}");
@@ -152,6 +176,9 @@ fn a_trace_does_not_follow_a_link() {
         .arg(&link);
     let output = command.output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{}", errors(&output));
-    assert!(errors(&output).contains("symbolic link") && errors(&output).contains(link.to_str().unwrap()));
+    assert!(
+        errors(&output).contains("symbolic link")
+            && errors(&output).contains(link.to_str().unwrap())
+    );
     assert_eq!(std::fs::read_to_string(&precious).unwrap(), "precious");
 }

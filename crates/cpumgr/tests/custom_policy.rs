@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// The example, where cargo puts it beside the program. `cargo test --test custom_policy` alone does not build it.
+/// The example, where cargo puts it beside the program. `cargo test --test custom_policy` alone
+/// does not build it.
 fn example() -> Option<PathBuf> {
     let program = Path::new(env!("CARGO_BIN_EXE_cpumgr")).parent()?.join("examples/custom_policy");
     if !program.exists() {
@@ -53,7 +54,10 @@ fn the_shipped_daemon_runs_a_policy_that_it_does_not_know_of() {
         assert_eq!(policy().as_deref(), Some(name));
     }
     // The program as shipped has no such policy.
-    let shipped = run(Path::new(env!("CARGO_BIN_EXE_cpumgr")), &["daemon", "--socket", socket, "--policy", "halves"]);
+    let shipped = run(
+        Path::new(env!("CARGO_BIN_EXE_cpumgr")),
+        &["daemon", "--socket", socket, "--policy", "halves"],
+    );
     assert_eq!(shipped.status.code(), Some(2));
 }
 
@@ -61,7 +65,8 @@ fn the_shipped_daemon_runs_a_policy_that_it_does_not_know_of() {
 fn the_simulator_runs_it_too() {
     let Some(program) = example() else { return };
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../workloads/p0-bt.toml");
-    let output = run(&program, &["simulate", file.to_str().unwrap(), "--copies", "2", "--policy", "halves"]);
+    let output =
+        run(&program, &["simulate", file.to_str().unwrap(), "--copies", "2", "--policy", "halves"]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert!(String::from_utf8_lossy(&output.stdout).contains("policy halves"));
 }

@@ -1,4 +1,5 @@
-//! Programs that close the descriptors of their registration and use the numbers for their own things.
+//! Programs that close the descriptors of their registration and use the numbers for their own
+//! things.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod support;
@@ -19,7 +20,9 @@ fn requests_of_a_program_that_closed_all_its_descriptors_touch_nothing_of_its_ow
     for kind in KINDS {
         let mut program = manager.program(2, 2);
         assert_eq!(program.ask(&format!("reuse {kind}")), "unharmed", "{kind}");
-        eventually("the manager has forgotten it", || manager.status().programs.is_empty().then_some(()));
+        eventually("the manager has forgotten it", || {
+            manager.status().programs.is_empty().then_some(())
+        });
     }
 }
 
@@ -30,7 +33,9 @@ fn the_watcher_of_a_program_that_closed_all_its_descriptors_receives_nothing_of_
     for (kind, program) in &mut programs {
         assert_eq!(program.ask(&format!("reuse-quietly {kind}")), "unharmed", "{kind}");
     }
-    eventually("the manager has forgotten them", || manager.status().programs.is_empty().then_some(()));
+    eventually("the manager has forgotten them", || {
+        manager.status().programs.is_empty().then_some(())
+    });
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! Domain mode: programs that pass processors to each other without asking, and a manager that writes down what it
-//! believes.
+//! Domain mode: programs that pass processors to each other without asking, and a manager that
+//! writes down what it believes.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod support;
@@ -26,12 +26,14 @@ fn a_pass_that_the_books_do_not_allow_is_taken_back() {
     // The first in the work-list is offered to; the giver's last processor is not its to give.
     let passed = eventually("somebody wants one", || {
         let passed = giver.ask(&format!("pass {}", last.0)) == "true";
-        (passed || taker.ask(&format!("pass {}", own.first().unwrap().0)) == "true").then_some(passed)
+        (passed || taker.ask(&format!("pass {}", own.first().unwrap().0)) == "true")
+            .then_some(passed)
     });
     let receiver = if passed { &mut taker } else { &mut giver };
     eventually("it was received", || (receiver.ask("taken") != "none").then_some(()));
     for program in [&mut giver, &mut taker] {
-        program.until("each keeps its own", |seen| seen.processors == 1 && !seen.shared && seen.alive);
+        program
+            .until("each keeps its own", |seen| seen.processors == 1 && !seen.shared && seen.alive);
     }
     assert!(manager.status().programs.iter().all(|it| it.granted == 1));
 }
@@ -40,7 +42,9 @@ fn a_pass_that_the_books_do_not_allow_is_taken_back() {
 fn a_processor_that_is_passed_is_the_receivers() {
     let mask = platform::affinity::affinity(None).unwrap();
     if mask.len() < 3 {
-        platform::skip!("needs three processors, this process may use {mask}; the books alone are tested in `ledger`");
+        platform::skip!(
+            "needs three processors, this process may use {mask}; the books alone are tested in `ledger`"
+        );
         return;
     }
     let cpus: platform::affinity::CpuSet = mask.iter().take(3).collect();

@@ -1,4 +1,5 @@
-//! Each system call of the manager fails once: it says so and ends, or refuses one client, and serves the next one.
+//! Each system call of the manager fails once: it says so and ends, or refuses one client, and
+//! serves the next one.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod support;
@@ -73,7 +74,9 @@ impl Faulty {
         let dir = tempfile::tempdir().unwrap();
         let log = std::fs::File::create(dir.path().join("log")).unwrap();
         let mut command = cpumgr();
-        command.args(["daemon", "--quantum", "5ms", "--grace", "1ms", "--socket"]).arg(dir.path().join("app.sock"));
+        command
+            .args(["daemon", "--quantum", "5ms", "--grace", "1ms", "--socket"])
+            .arg(dir.path().join("app.sock"));
         command.env("NANOS_FAULT", fault).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         Self { fault: fault.into(), child: command.spawn().unwrap(), dir }
     }
@@ -104,7 +107,8 @@ impl Drop for Faulty {
     }
 }
 
-/// Programs that come, ask, share, and are killed, on a manager that may end; `must_strike`: until the fault has struck.
+/// Programs that come, ask, share, and are killed, on a manager that may end; `must_strike`: until
+/// the fault has struck.
 fn converse(manager: &mut Faulty, call: &str, must_strike: bool) {
     let socket = manager.dir.path().join("app.sock");
     let mut programs: Vec<Program> = Vec::new();
@@ -129,7 +133,11 @@ fn converse(manager: &mut Faulty, call: &str, must_strike: bool) {
     let mut stranger = Command::new("sleep").arg("600").stdin(Stdio::null()).spawn().unwrap();
     for word in ["attach", "detach"] {
         // What comes of it the manager's log says.
-        cpumgr().args([word, &stranger.id().to_string(), "--socket"]).arg(&socket).output().unwrap();
+        cpumgr()
+            .args([word, &stranger.id().to_string(), "--socket"])
+            .arg(&socket)
+            .output()
+            .unwrap();
     }
     stranger.kill().unwrap();
     stranger.wait().unwrap();
@@ -142,8 +150,9 @@ fn converse(manager: &mut Faulty, call: &str, must_strike: bool) {
             return Some(());
         }
         if !has_struck {
-            // The two that are left have a processor each and keep it: nobody would ever be squeezed again. With a third one
-            // there all move on at each quantum; it stays until the next one is in.
+            // The two that are left have a processor each and keep it: nobody would ever be
+            // squeezed again. With a third one there all move on at each quantum; it stays until
+            // the next one is in.
             let mut next = Program::unregistered(&socket);
             next.ask("register 2 2");
             guest = Some(next);
@@ -161,7 +170,8 @@ fn converse(manager: &mut Faulty, call: &str, must_strike: bool) {
     let ends_late = |manager: &mut Faulty| !must_strike && manager.has_ended(call);
     eventually("a newcomer is served", || {
         let mut program = Program::unregistered(&socket);
-        let is_served = program.ask("register 1 1") == "registered" && program.seen().processors == 1;
+        let is_served =
+            program.ask("register 1 1") == "registered" && program.seen().processors == 1;
         (is_served || ends_late(manager)).then_some(())
     });
     assert!(!manager.log().contains("panicked"), "{call}: {}", manager.log());
@@ -179,7 +189,11 @@ fn a_call_that_fails_once_costs_one_client_or_ends_the_manager_with_its_name() {
             let mut manager = Faulty::start(&format!("{call}={}@{turn}", errno as i32));
             converse(&mut manager, call, turn == 1);
             let did_strike = manager.log().contains("NANOS_FAULT strikes");
-            assert!(did_strike || turn > 1, "the manager ended before it called {call}: {}", manager.log());
+            assert!(
+                did_strike || turn > 1,
+                "the manager ended before it called {call}: {}",
+                manager.log()
+            );
             struck += usize::from(did_strike);
             assert!(begin.elapsed() < PATIENCE * 5, "{struck} faults took {:?}", begin.elapsed());
         }

@@ -1,7 +1,9 @@
-//! Programs that bind themselves back to what was taken from them, and real control groups that hold them.
+//! Programs that bind themselves back to what was taken from them, and real control groups that
+//! hold them.
 //!
-//! Needs a cpuset that this user may change: `NANOS_FENCE_GROUP` names one, otherwise one is made where that is possible
-//! (as the superuser: version 1, or version 2 where the controller is to be had).
+//! Needs a cpuset that this user may change: `NANOS_FENCE_GROUP` names one, otherwise one is made
+//! where that is possible (as the superuser: version 1, or version 2 where the controller is to be
+//! had).
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod support;
@@ -37,8 +39,10 @@ impl Drop for Group {
 fn group(name: &str) -> Option<Group> {
     let name = format!("nanos-test-{name}-{}", std::process::id());
     let named = std::env::var_os("NANOS_FENCE_GROUP").map(PathBuf::from);
-    let made =
-        named.iter().map(PathBuf::as_path).chain([Path::new("/sys/fs/cgroup/cpuset"), Path::new("/sys/fs/cgroup")]);
+    let made = named
+        .iter()
+        .map(PathBuf::as_path)
+        .chain([Path::new("/sys/fs/cgroup/cpuset"), Path::new("/sys/fs/cgroup")]);
     for above in made {
         let group = above.join(&name);
         if above.join("cpuset.mems").is_file() && above.join("tasks").is_file() {
@@ -49,7 +53,9 @@ fn group(name: &str) -> Option<Group> {
                 }
                 return Some(Group(group));
             }
-        } else if fs::write(above.join("cgroup.subtree_control"), "+cpuset").is_ok() && fs::create_dir(&group).is_ok() {
+        } else if fs::write(above.join("cgroup.subtree_control"), "+cpuset").is_ok()
+            && fs::create_dir(&group).is_ok()
+        {
             return Some(Group(group));
         }
     }
@@ -64,7 +70,10 @@ fn masks(program: &mut Program) -> Vec<CpuSet> {
 fn groups_below(group: &Group) -> Vec<PathBuf> {
     let entries = fs::read_dir(&group.0).unwrap().flatten().map(|entry| entry.path());
     entries
-        .filter(|path| path.is_dir() && path.file_name().unwrap().to_string_lossy().starts_with("nanos-program"))
+        .filter(|path| {
+            path.is_dir()
+                && path.file_name().unwrap().to_string_lossy().starts_with("nanos-program")
+        })
         .collect()
 }
 
@@ -72,7 +81,8 @@ fn groups_below(group: &Group) -> Vec<PathBuf> {
 fn who_binds_itself_back_is_fenced_in_and_set_free_again() {
     let Some(cpus) = two_processors() else { return };
     let Some(group) = group("back") else { return };
-    let mut manager = Manager::start(&["--cpus", &cpus, "--fence", group.0.to_str().unwrap(), "--grace", "1ms"]);
+    let mut manager =
+        Manager::start(&["--cpus", &cpus, "--fence", group.0.to_str().unwrap(), "--grace", "1ms"]);
     let mut program = manager.program(2, 2);
     program.until("it has both", |seen| seen.processors == 2);
     assert_eq!(program.ask("spinners 2"), "spinning");
@@ -92,7 +102,10 @@ fn who_binds_itself_back_is_fenced_in_and_set_free_again() {
     });
     let fence = groups_below(&group).remove(0);
     assert_eq!(fs::read_to_string(fence.join("cpuset.cpus")).unwrap().trim(), kept.to_string());
-    assert!(masks(&mut program).iter().all(|mask| mask.is_subset(&kept)), "all of its threads are inside");
+    assert!(
+        masks(&mut program).iter().all(|mask| mask.is_subset(&kept)),
+        "all of its threads are inside"
+    );
     assert!(places(program.pid()) != home && places(other.pid()) == home);
 
     let name = fence.file_name().unwrap().to_str().unwrap();
@@ -100,16 +113,25 @@ fn who_binds_itself_back_is_fenced_in_and_set_free_again() {
     assert_eq!(report.status.fences.as_deref(), group.0.to_str());
     let fences: Vec<Option<&str>> = report.programs.iter().map(|it| it.fence.as_deref()).collect();
     assert_eq!(fences, [Some(name), None]);
-    assert!(report.table().contains(&format!("{} is fenced in, on processors {kept}", program.pid())));
-    let output = cpumgr().args(["status", "--json", "--socket"]).arg(manager.socket()).output().unwrap();
+    assert!(
+        report.table().contains(&format!("{} is fenced in, on processors {kept}", program.pid()))
+    );
+    let output =
+        cpumgr().args(["status", "--json", "--socket"]).arg(manager.socket()).output().unwrap();
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!((json["fences"].as_str(), json["programs"][0]["fence"].as_str()), (group.0.to_str(), Some(name)));
+    assert_eq!(
+        (json["fences"].as_str(), json["programs"][0]["fence"].as_str()),
+        (group.0.to_str(), Some(name))
+    );
 
     // The fence follows the grant: with both processors it may go there again.
     other.kill();
     program.until("it has both again", |seen| seen.processors == 2);
     assert_eq!(program.ask(&format!("bind 1 {taken}")), "bound");
-    assert!(manager.status().programs[0].fence.is_some(), "it stays until nobody is bound any more");
+    assert!(
+        manager.status().programs[0].fence.is_some(),
+        "it stays until nobody is bound any more"
+    );
     // When the manager ends everything is as before.
     manager.signal(nix::libc::SIGTERM);
     assert!(manager.wait().success(), "{}", manager.log());
@@ -131,7 +153,9 @@ fn the_fence_of_a_killed_manager_is_opened_by_the_next_one() {
     let other = manager.program(2, 2);
     let kept = program.until("it keeps one", |seen| seen.processors == 1).cpus;
     let taken = CpuSet::parse_list(&cpus).unwrap().difference(&kept);
-    eventually("it is fenced in", || (program.ask(&format!("bind 1 {taken}")) == "refused").then_some(()));
+    eventually("it is fenced in", || {
+        (program.ask(&format!("bind 1 {taken}")) == "refused").then_some(())
+    });
     manager.kill();
     drop(other);
     manager.start_again(&options);

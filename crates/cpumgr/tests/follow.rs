@@ -2,7 +2,10 @@
 //!
 //! Where gcc is missing, or the library (`cargo xtask shim` makes it), the tests say so and end.
 
-#![expect(clippy::unwrap_used, reason = "a step of a test that fails is a failed test, in the helpers, too")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a step of a test that fails is a failed test, in the helpers, too"
+)]
 
 mod support;
 
@@ -22,7 +25,11 @@ fn output(mut command: Command) -> String {
         child.kill().unwrap();
     }
     let output = child.wait_with_output().unwrap();
-    assert!(ended.is_ok_and(|status| status.success()), "{command:?}: {}", String::from_utf8_lossy(&output.stdout));
+    assert!(
+        ended.is_ok_and(|status| status.success()),
+        "{command:?}: {}",
+        String::from_utf8_lossy(&output.stdout)
+    );
     String::from_utf8(output.stdout).unwrap()
 }
 
@@ -67,17 +74,26 @@ fn a_team_of_one_and_active_levels_are_the_same_at_every_load() {
 #[test]
 fn a_program_with_places_outside_the_grant_stays_in_them_and_says_so_once() {
     let mask = platform::affinity::affinity(None).unwrap();
-    let (Some(first), Some(last)) = (mask.first(), mask.last()) else { panic!("a thread without processors") };
+    let (Some(first), Some(last)) = (mask.first(), mask.last()) else {
+        panic!("a thread without processors")
+    };
     if first == last {
         return platform::skip!("needs two processors");
     }
     let manager = Manager::start(&["--cpus", &first.to_string()]);
     let Some(compiled) = Compiled::of_the_library(&manager, "fenced") else { return };
     let mut command = compiled.command(&manager);
-    command.env("OMP_NUM_THREADS", "2").env("OMP_DYNAMIC", "false").env("OMP_PLACES", format!("{{{last}}}"));
+    command
+        .env("OMP_NUM_THREADS", "2")
+        .env("OMP_DYNAMIC", "false")
+        .env("OMP_PLACES", format!("{{{last}}}"));
     let output = command.stderr(Stdio::piped()).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(String::from_utf8_lossy(&output.stdout), format!("procs={} within=1\n", mask.len()), "{said}");
+    assert_eq!(
+        String::from_utf8_lossy(&output.stdout),
+        format!("procs={} within=1\n", mask.len()),
+        "{said}"
+    );
     assert_eq!(said.lines().count(), 1, "{said}");
     assert!(said.contains("the manager grants processors"), "{said}");
 }
@@ -98,7 +114,8 @@ impl Obedient {
         let mut command = compiled.command(manager);
         command.stdin(Stdio::piped()).env("OMP_NUM_THREADS", "2").envs(variables.iter().copied());
         let mut child = command.spawn().unwrap();
-        let (input, output) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
+        let (input, output) =
+            (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
         let mut program = Self { child, input, output };
         assert_eq!(program.line(), "ready");
         program
@@ -150,8 +167,11 @@ fn explicit_places_say_which_processors_the_manager_gives() {
     let Some(both) = two_processors() else { return };
     let manager = Manager::start(&["--cpus", &both]);
     let Some(compiled) = Compiled::new(&manager, "obey") else { return };
-    let all: Vec<String> =
-        platform::affinity::CpuSet::parse_list(&both).unwrap().iter().map(|it| it.to_string()).collect();
+    let all: Vec<String> = platform::affinity::CpuSet::parse_list(&both)
+        .unwrap()
+        .iter()
+        .map(|it| it.to_string())
+        .collect();
     let mut other = Obedient::start(&compiled, &manager);
     for (own, rest) in [(&all[0], &all[1]), (&all[1], &all[0])] {
         other.until_regions_have(2);
@@ -162,16 +182,22 @@ fn explicit_places_say_which_processors_the_manager_gives() {
             (shown.cpus.clone(), shown.within.clone())
         };
         let stays = (own.clone(), Some(own.clone()));
-        for (variable, value) in [("OMP_PLACES", format!("{{{own}}}")), ("GOMP_CPU_AFFINITY", own.clone())] {
+        for (variable, value) in
+            [("OMP_PLACES", format!("{{{own}}}")), ("GOMP_CPU_AFFINITY", own.clone())]
+        {
             let mut placed = Obedient::start_with(&compiled, &manager, &[(variable, &value)]);
             eventually("it has its place", || (shown(&placed) == stays).then_some(()));
-            eventually("the other one has the rest", || (shown(&other) == (rest.clone(), None)).then_some(()));
+            eventually("the other one has the rest", || {
+                (shown(&other) == (rest.clone(), None)).then_some(())
+            });
             other.until_regions_have(1);
             assert_eq!(placed.ask("w"), *own);
             // One more on the same processor: both run, and nobody takes the other's.
             let mut second = Obedient::start_with(&compiled, &manager, &[(variable, &value)]);
             eventually("it has its place, too", || (shown(&second) == stays).then_some(()));
-            eventually("nobody else has moved", || (shown(&other) == (rest.clone(), None)).then_some(()));
+            eventually("nobody else has moved", || {
+                (shown(&other) == (rest.clone(), None)).then_some(())
+            });
             assert_eq!((placed.ask("w"), second.ask("w")), (own.clone(), own.clone()));
         }
     }
@@ -225,7 +251,9 @@ fn programs_in_turn_on_one_processor_have_long_turns_and_what_they_start_has_usu
     let mut first = Obedient::start(&compiled, &manager);
     let usual = first.ask("t");
     if usual == "0" {
-        return platform::skip!("this kernel has no turns of a thread's own (it is older than 6.12)");
+        return platform::skip!(
+            "this kernel has no turns of a thread's own (it is older than 6.12)"
+        );
     }
     let until = |program: &mut Obedient, turn: &str| {
         eventually(&format!("turns of {turn} us"), || (program.ask("t") == turn).then_some(()));
@@ -262,7 +290,8 @@ fn the_manager_learns_the_speedup_of_programs_of_known_serial_shares() {
         let expected = 2.0 / (1.0 + f64::from(percent) / 100.0);
         let mut last = None;
         eventually(&format!("{percent} % are serial: the speedup is {expected}"), || {
-            let speedup = manager.status().programs.into_iter().find(|program| program.pid == pid)?.speedup;
+            let speedup =
+                manager.status().programs.into_iter().find(|program| program.pid == pid)?.speedup;
             if speedup != last {
                 println!("{percent} % are serial: {speedup:?}");
                 last = speedup;
@@ -284,8 +313,8 @@ impl Drop for Killed {
     }
 }
 
-/// A program whose second thread never waits, and a manager that squeezes nobody before the test is over: who moves does so by
-/// itself, between two pieces of its work.
+/// A program whose second thread never waits, and a manager that squeezes nobody before the test is
+/// over: who moves does so by itself, between two pieces of its work.
 fn leaves_its_processor_between_two_pieces(pieces: &str) {
     let Some(cpus) = two_processors() else { return };
     let manager = Manager::start(&["--cpus", &cpus, "--grace", "10s"]);
@@ -358,12 +387,21 @@ fn what_a_program_without_a_manager_starts_is_as_ever() {
 #[test]
 fn a_preloaded_library_serves_the_engine_that_is_linked_into_a_program() {
     let Some((manager, compiled)) = with_starters() else { return };
-    let (object, program) = (manager.dir.path().join("starters.o"), manager.dir.path().join("static"));
+    let (object, program) =
+        (manager.dir.path().join("starters.o"), manager.dir.path().join("static"));
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/starters.c");
-    let gcc = Command::new("gcc").args(["-O1", "-fopenmp", "-c"]).arg(source).arg("-o").arg(&object).status();
+    let gcc = Command::new("gcc")
+        .args(["-O1", "-fopenmp", "-c"])
+        .arg(source)
+        .arg("-o")
+        .arg(&object)
+        .status();
     assert!(gcc.unwrap().success());
     let mut link = Command::new("gcc");
-    link.arg(&object).arg(compiled.shim.join("libnanos_omp.a")).args(["-lpthread", "-ldl", "-lm", "-o"]).arg(&program);
+    link.arg(&object)
+        .arg(compiled.shim.join("libnanos_omp.a"))
+        .args(["-lpthread", "-ldl", "-lm", "-o"])
+        .arg(&program);
     assert!(link.status().unwrap().success());
     let mut command = run(&manager, &compiled);
     command.arg("--").arg(&program).arg("bound");
@@ -373,7 +411,11 @@ fn a_preloaded_library_serves_the_engine_that_is_linked_into_a_program() {
 #[test]
 fn whatever_a_python_program_starts_in_a_region_has_the_programs_processors() {
     let Some((manager, compiled)) = with_starters() else { return };
-    if !Command::new("python3").arg("--version").output().is_ok_and(|output| output.status.success()) {
+    if !Command::new("python3")
+        .arg("--version")
+        .output()
+        .is_ok_and(|output| output.status.success())
+    {
         return platform::skip!("no python3 here");
     }
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/python/starters.py");
@@ -385,8 +427,7 @@ fn whatever_a_python_program_starts_in_a_region_has_the_programs_processors() {
 #[test]
 fn a_shell_into_which_the_library_is_preloaded_starts_programs_as_ever() {
     let Some((manager, compiled)) = with_starters() else { return };
-    let script =
-        "echo a | cat; (exit 3); echo $?; /no/such/program; echo $?; false & wait $!; echo $?; exec printf end";
+    let script = "echo a | cat; (exit 3); echo $?; /no/such/program; echo $?; false & wait $!; echo $?; exec printf end";
     let said = |command: &mut Command| {
         let output = command.args(["sh", "-c", script]).output().unwrap();
         (output.status.code(), output.stdout, output.stderr)

@@ -27,7 +27,8 @@ fn the_seeds_have_every_parameter_of_every_policy_and_a_pattern_file() {
     }
     assert!(all.contains("{ file = \"requests\" }"));
     // What stands in the file is read: line 2 of it is no number.
-    let text = seeds().into_iter().find(|seed| seed.contains("requests")).expect("one has a pattern file");
+    let text =
+        seeds().into_iter().find(|seed| seed.contains("requests")).expect("one has a pattern file");
     assert_eq!(examine(&text.replace("#| 4 # both", "#| four"), 0, false), Ok(Came::Refused));
 }
 
@@ -35,13 +36,18 @@ fn the_seeds_have_every_parameter_of_every_policy_and_a_pattern_file() {
 fn a_reader_that_forgets_to_check_is_found() {
     let (text, defect) = search(1, 5_000, true, || true).expect_err("the defect is planted");
     assert!(!text.is_empty() && !defect.is_empty());
-    assert!(matches!(examine(&text, 0, false), Ok(Came::Refused)), "the shipped reader refuses it: {text}");
+    assert!(
+        matches!(examine(&text, 0, false), Ok(Came::Refused)),
+        "the shipped reader refuses it: {text}"
+    );
 }
 
 #[test]
 fn no_defect_is_found_in_some_thousand_files() {
     match search(7, 4_000, false, || true) {
-        Ok(ran) => assert!(ran > 200, "only {ran} of them could be simulated: the mutations are too wild"),
+        Ok(ran) => {
+            assert!(ran > 200, "only {ran} of them could be simulated: the mutations are too wild")
+        }
         Err((text, defect)) => panic!("{text}\n{defect}"),
     }
 }

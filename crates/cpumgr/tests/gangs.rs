@@ -1,4 +1,5 @@
-//! A gang that is out sleeps: its members are suspended at their park words, and use no processor until their turn comes.
+//! A gang that is out sleeps: its members are suspended at their park words, and use no processor
+//! until their turn comes.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod support;
@@ -12,8 +13,8 @@ fn acts_as_a_program() {
     support::act_as_a_program();
 }
 
-/// What the other gangs have to compute while this one is out, for a look to count: more than the kernel's clock of threads that
-/// run is behind.
+/// What the other gangs have to compute while this one is out, for a look to count: more than the
+/// kernel's clock of threads that run is behind.
 const WORK_NS: u64 = 8_000_000;
 
 /// A program whose members compute while it is in.
@@ -35,12 +36,16 @@ impl Gang {
 
     /// What its members ran together.
     fn ran(&self) -> u64 {
-        let ran = |tid: &u32| self.of_thread(*tid, "schedstat").split(' ').next().unwrap().parse::<u64>().unwrap();
+        let ran = |tid: &u32| {
+            self.of_thread(*tid, "schedstat").split(' ').next().unwrap().parse::<u64>().unwrap()
+        };
         self.members.iter().map(ran).sum()
     }
 
     fn sleeps(&self) -> bool {
-        self.members.iter().all(|tid| self.of_thread(*tid, "stat").rsplit_once(") ").unwrap().1.starts_with('S'))
+        self.members
+            .iter()
+            .all(|tid| self.of_thread(*tid, "stat").rsplit_once(") ").unwrap().1.starts_with('S'))
     }
 
     /// Its grant, while it is out and its members sleep.
@@ -49,8 +54,8 @@ impl Gang {
         (seen.shared && self.sleeps()).then_some(seen)
     }
 
-    /// What its members ran in a part of one turn in which it was out all the time, and those of the others meanwhile, which
-    /// is [`WORK_NS`] at least.
+    /// What its members ran in a part of one turn in which it was out all the time, and those of
+    /// the others meanwhile, which is [`WORK_NS`] at least.
     fn watched_beside(&mut self, others: &[Gang]) -> (u64, u64) {
         let others_ran = || others.iter().map(Gang::ran).sum::<u64>();
         eventually("a turn in which one is out and another one computes", || {
@@ -78,7 +83,8 @@ fn a_gang_that_is_out_uses_no_processor_time() {
     }
     let cpus: CpuSet = cpus.iter().take(8).collect();
     let members = cpus.len() as u32 - 1;
-    let manager = Manager::start(&["--policy", "gang", "--cpus", &cpus.to_string(), "--quantum", "60ms"]);
+    let manager =
+        Manager::start(&["--policy", "gang", "--cpus", &cpus.to_string(), "--quantum", "60ms"]);
     // Each is as large as all that is there beside the masters' processor: one at a time.
     let mut gangs = [(); 3].map(|()| Gang::start(&manager, members));
     let (mut out, mut others) = (0, 0);
@@ -89,6 +95,11 @@ fn a_gang_that_is_out_uses_no_processor_time() {
         out += watched.0;
         others += watched.1;
     }
-    println!("measured: {members} members of a gang ran {out} ns while it was out, and the others' {others} ns");
-    assert!(out * 100 <= others, "a gang that was out ran {out} ns, the others {others} ns meanwhile");
+    println!(
+        "measured: {members} members of a gang ran {out} ns while it was out, and the others' {others} ns"
+    );
+    assert!(
+        out * 100 <= others,
+        "a gang that was out ran {out} ns, the others {others} ns meanwhile"
+    );
 }

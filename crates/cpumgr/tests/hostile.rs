@@ -42,7 +42,11 @@ fn packets_that_are_no_messages_are_refused_with_a_reason() {
     let mut program = manager.program(1, 1);
     let refused = refusal(&manager, b"\x00\xff\x1b[2J{{{{");
     assert_eq!(refused.code, RefusedCode::Malformed);
-    assert!(refused.reason.contains("not a message") && !refused.reason.contains('\x1b'), "{}", refused.reason);
+    assert!(
+        refused.reason.contains("not a message") && !refused.reason.contains('\x1b'),
+        "{}",
+        refused.reason
+    );
     let truncated = &register_packet(VERSION)[..30];
     assert_eq!(refusal(&manager, truncated).code, RefusedCode::Malformed);
     let refused = refusal(&manager, br#"{"version":99,"type":"register"}"#);
@@ -80,7 +84,8 @@ fn descriptors_sent_to_the_manager_are_refused_and_none_becomes_its_own() {
     assert_eq!(answer(&socket), Some(FromManager::Announced { narrow: None }));
     let before = count();
     // As many as the kernel lets a message carry, past the checks of `send`.
-    let raw: Vec<_> = (0..253).map(|at| if at % 2 == 0 { end.as_raw_fd() } else { other.as_raw_fd() }).collect();
+    let raw: Vec<_> =
+        (0..253).map(|at| if at % 2 == 0 { end.as_raw_fd() } else { other.as_raw_fd() }).collect();
     for _ in 0..8 {
         let socket = connection(&manager.socket());
         let rights = [ControlMessage::ScmRights(&raw)];
@@ -93,7 +98,9 @@ fn descriptors_sent_to_the_manager_are_refused_and_none_becomes_its_own() {
             }
             sent => {
                 sent.unwrap();
-                let Some(FromManager::Refused(refused)) = answer(&socket) else { panic!("not refused") };
+                let Some(FromManager::Refused(refused)) = answer(&socket) else {
+                    panic!("not refused")
+                };
                 assert_eq!(refused.code, RefusedCode::Malformed);
                 assert!(refused.reason.contains("descriptors"), "{}", refused.reason);
             }
@@ -194,7 +201,8 @@ fn random_bytes_in_the_shared_area_hurt_nobody_else() {
             random ^= random << 13;
             random ^= random >> 7;
             random ^= random << 17;
-            // SAFETY: - within the mapping, aligned, writable; the manager reads it by atomics only.
+            // SAFETY: - within the mapping, aligned, writable; the manager reads it by atomics
+            // only.
             unsafe { mapping.as_ptr().add(offset).cast::<u64>().write_volatile(random) };
         }
         doorbell.ring().unwrap();
@@ -205,7 +213,10 @@ fn random_bytes_in_the_shared_area_hurt_nobody_else() {
     let report = manager.status();
     assert_eq!(report.programs.len(), 3);
     for program in &report.programs {
-        assert!(program.request >= 1 && program.request <= 2 && program.granted >= 1, "{program:?}");
+        assert!(
+            program.request >= 1 && program.request <= 2 && program.granted >= 1,
+            "{program:?}"
+        );
     }
     for neighbour in &mut neighbours {
         assert!(neighbour.seen().alive);
@@ -244,7 +255,10 @@ fn a_process_that_registers_anew_replaces_its_old_self() {
     assert!(second.is_alive());
     let report = manager.status();
     assert_eq!(report.programs.len(), 1);
-    assert_eq!((report.programs[0].library.as_str(), report.programs[0].fixed_team), ("second", true));
+    assert_eq!(
+        (report.programs[0].library.as_str(), report.programs[0].fixed_team),
+        ("second", true)
+    );
 }
 
 #[test]
@@ -264,10 +278,14 @@ fn a_program_that_names_processors_that_do_not_exist_is_managed_like_any_other()
         };
         connection.send(&ToManager::Register(register)).unwrap();
         let (answer, descriptors) = connection.receive().unwrap();
-        assert!(matches!(answer, FromManager::Registered(_)) && descriptors.len() == 4, "{answer:?}");
+        assert!(
+            matches!(answer, FromManager::Registered(_)) && descriptors.len() == 4,
+            "{answer:?}"
+        );
         let report = manager.status();
         assert_eq!(report.programs.len(), 1);
-        // None of them is managed: it is somewhere else, and has the one processor that everybody has.
+        // None of them is managed: it is somewhere else, and has the one processor that everybody
+        // has.
         assert_eq!((report.programs[0].max, report.programs[0].granted), (1, 1));
     }
 }
@@ -278,14 +296,22 @@ fn what_answers_garbage_is_refused_by_the_client() {
     let path = dir.path().join("s");
     let listener = fdpass::listen(&path, 0o600).unwrap();
     let server = std::thread::spawn(move || {
-        for packet in [&b"garbage"[..], br#"{"version":9}"#, br#"{"version":1,"type":"registered","slot":1}"#] {
+        for packet in
+            [&b"garbage"[..], br#"{"version":9}"#, br#"{"version":1,"type":"registered","slot":1}"#]
+        {
             let socket = fdpass::accept(&listener).unwrap();
             fdpass::recv(&socket, &mut vec![0; MAX_MESSAGE], Some(PATIENCE)).unwrap();
             fdpass::send(&socket, packet, &[]).unwrap();
         }
         drop(fdpass::accept(&listener).unwrap());
     });
-    let hello = Hello { max_processors: 1, request: 1, fixed_team: false, library: String::new(), within: None };
+    let hello = Hello {
+        max_processors: 1,
+        request: 1,
+        fixed_team: false,
+        library: String::new(),
+        within: None,
+    };
     let connect = || Client::connect(&path, &hello, PATIENCE).unwrap_err();
     let errors = [connect(), connect(), connect(), connect()];
     server.join().unwrap();
@@ -314,8 +340,13 @@ fn another_user_is_refused() {
     std::fs::copy(std::env::current_exe().unwrap(), &copy).unwrap();
     open(&copy, 0o755);
     let mut command = std::process::Command::new(&copy);
-    command.args(Program::arguments()).env("CPUMGR_TEST_PROGRAM", manager.socket()).uid(65534).gid(65534);
+    command
+        .args(Program::arguments())
+        .env("CPUMGR_TEST_PROGRAM", manager.socket())
+        .uid(65534)
+        .gid(65534);
     command.current_dir("/");
-    let refused = Program::launch(command, 1, 1).err().expect("another user's program is not managed");
+    let refused =
+        Program::launch(command, 1, 1).err().expect("another user's program is not managed");
     assert!(refused.contains("belongs to user 0"), "{refused}");
 }

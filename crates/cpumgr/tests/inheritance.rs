@@ -1,4 +1,5 @@
-//! What a manager that `cpumgr run` starts on the way keeps of its starter: as little as the system allows, and it says what.
+//! What a manager that `cpumgr run` starts on the way keeps of its starter: as little as the system
+//! allows, and it says what.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod support;
@@ -25,7 +26,12 @@ fn run_after(dir: &Path, first: &str, program: &[&str]) -> Command {
     let empty = dir.join("empty");
     fs::create_dir_all(&empty).unwrap();
     fs::write(empty.join("libgomp.so.1"), "").unwrap();
-    command.env("NANOS_SHIM_DIR", empty).args(["run", "--socket"]).arg(socket(dir)).arg("--").args(program);
+    command
+        .env("NANOS_SHIM_DIR", empty)
+        .args(["run", "--socket"])
+        .arg(socket(dir))
+        .arg("--")
+        .args(program);
     command
 }
 
@@ -48,8 +54,14 @@ fn field(pid: i32, number: usize) -> i64 {
 fn limits_directory_environment_and_mode_of_new_files_are_not_the_starters() {
     let dir = tempfile::tempdir().unwrap();
     let _end = EndManagers(dir.path());
-    let first = format!("ulimit -S -t 77; umask 0; cd {}; export STARTERS_OWN=1;", dir.path().display());
-    let output = run_after(dir.path(), &first, &["sh", "-c", "ulimit -S -t; umask; echo $STARTERS_OWN; pwd"]).output();
+    let first =
+        format!("ulimit -S -t 77; umask 0; cd {}; export STARTERS_OWN=1;", dir.path().display());
+    let output = run_after(
+        dir.path(),
+        &first,
+        &["sh", "-c", "ulimit -S -t; umask; echo $STARTERS_OWN; pwd"],
+    )
+    .output();
     let output = output.unwrap();
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     let kept = format!("77\n0000\n1\n{}\n", dir.path().canonicalize().unwrap().display());
@@ -61,15 +73,24 @@ fn limits_directory_environment_and_mode_of_new_files_are_not_the_starters() {
     assert!(!file_of(manager, "environ").contains("STARTERS_OWN"));
     assert_eq!(fs::read_link(format!("/proc/{manager}/cwd")).unwrap(), Path::new("/"));
     let status = file_of(manager, "status");
-    assert!(status.lines().any(|line| line.starts_with("Umask:") && line.ends_with("0077")), "{status}");
+    assert!(
+        status.lines().any(|line| line.starts_with("Umask:") && line.ends_with("0077")),
+        "{status}"
+    );
 }
 
 #[test]
 fn a_limit_of_descriptors_is_raised_or_status_names_it() {
     let dir = tempfile::tempdir().unwrap();
     let _end = EndManagers(dir.path());
-    let output = run_after(dir.path(), "ulimit -n 300;", &["sh", "-c", "ulimit -n"]).output().unwrap();
-    assert_eq!(String::from_utf8_lossy(&output.stdout), "300\n", "the program keeps it: {}", errors(&output));
+    let output =
+        run_after(dir.path(), "ulimit -n 300;", &["sh", "-c", "ulimit -n"]).output().unwrap();
+    assert_eq!(
+        String::from_utf8_lossy(&output.stdout),
+        "300\n",
+        "the program keeps it: {}",
+        errors(&output)
+    );
     let limits = file_of(manager_of(dir.path()), "limits");
     let line = limits.lines().find(|line| line.starts_with("Max open files")).unwrap();
     let soft: u64 = line.split_whitespace().nth(3).unwrap().parse().unwrap();
@@ -82,8 +103,10 @@ fn a_limit_of_descriptors_is_raised_or_status_names_it() {
 fn standing_with_the_scheduler_is_the_usual_one_or_status_says_why_not() {
     let dir = tempfile::tempdir().unwrap();
     let _end = EndManagers(dir.path());
-    let first = "renice -n 19 -p $$ > /dev/null; chrt -i -p 0 $$; echo 500 > /proc/$$/oom_score_adj;";
-    let output = run_after(dir.path(), first, &["cat", "/proc/self/oom_score_adj"]).output().unwrap();
+    let first =
+        "renice -n 19 -p $$ > /dev/null; chrt -i -p 0 $$; echo 500 > /proc/$$/oom_score_adj;";
+    let output =
+        run_after(dir.path(), first, &["cat", "/proc/self/oom_score_adj"]).output().unwrap();
     if String::from_utf8_lossy(&output.stdout) != "500\n" || errors(&output).contains("not found") {
         platform::skip!("needs renice, chrt and /proc/PID/oom_score_adj: {}", errors(&output));
         return;
@@ -94,7 +117,10 @@ fn standing_with_the_scheduler_is_the_usual_one_or_status_says_why_not() {
     let said = status.arg("status").arg("--socket").arg(socket(dir.path())).output().unwrap();
     let said = String::from_utf8_lossy(&said.stdout).into_owned();
     // SCHED_OTHER is 0.
-    assert!(field(manager, 41) == 0 || said.contains("a scheduling policy that is not the usual one"), "{said}");
+    assert!(
+        field(manager, 41) == 0 || said.contains("a scheduling policy that is not the usual one"),
+        "{said}"
+    );
     assert!(nice == 0 || said.contains("kept of its starter: niceness 19"), "{nice}: {said}");
     assert!(score.trim() == "0" || said.contains("oom_score_adj 500"), "{score}: {said}");
     assert!(nice == 0 || !nix::unistd::geteuid().is_root(), "the superuser may");
@@ -108,7 +134,11 @@ fn with_systemd_run<'a>(command: &'a mut Command, dir: &Path, does: &str) -> &'a
     fs::write(dir.join("runtime/systemd/private"), "").unwrap();
     fs::create_dir_all(&tools).unwrap();
     let script = tools.join("systemd-run");
-    fs::write(&script, format!("#!/bin/sh\necho \"$@\" >> {}\n{does}\n", dir.join("told").display())).unwrap();
+    fs::write(
+        &script,
+        format!("#!/bin/sh\necho \"$@\" >> {}\n{does}\n", dir.join("told").display()),
+    )
+    .unwrap();
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
     let path = format!("{}:{}", tools.display(), std::env::var("PATH").unwrap());
     command.env("PATH", path).env("XDG_RUNTIME_DIR", dir.join("runtime"))
@@ -117,15 +147,25 @@ fn with_systemd_run<'a>(command: &'a mut Command, dir: &Path, does: &str) -> &'a
 #[test]
 fn where_there_is_a_service_manager_it_lives_in_a_scope_of_its_own() {
     let becomes = "while [ \"$1\" != -- ]; do shift; done; shift; exec \"$@\"";
-    for (does, says) in [(becomes, "a scope"), ("exit 1", "none to be had"), ("exec sleep 1000", "it hangs")] {
+    for (does, says) in
+        [(becomes, "a scope"), ("exit 1", "none to be had"), ("exec sleep 1000", "it hangs")]
+    {
         let dir = tempfile::tempdir().unwrap();
         let _end = EndManagers(dir.path());
         let mut command = run_after(dir.path(), "", &["sh", "-c", "echo $NANOS_CPUMGR"]);
         let output = with_systemd_run(&mut command, dir.path(), does).output().unwrap();
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        assert_eq!(said.trim(), socket(dir.path()).to_str().unwrap(), "{says}: {}", errors(&output));
+        assert_eq!(
+            said.trim(),
+            socket(dir.path()).to_str().unwrap(),
+            "{says}: {}",
+            errors(&output)
+        );
         let told = fs::read_to_string(dir.path().join("told")).unwrap();
-        assert!(told.starts_with("--user --scope ") && told.contains(" daemon --detached "), "{told}");
+        assert!(
+            told.starts_with("--user --scope ") && told.contains(" daemon --detached "),
+            "{told}"
+        );
         manager_of(dir.path());
     }
 }
@@ -153,7 +193,10 @@ impl Cpuset {
 impl Drop for Cpuset {
     fn drop(&mut self) {
         // Whoever was in it has ended a moment ago. Where it was not made nothing is removed.
-        let _removed = self.0.exists().then(|| eventually("the cpuset is empty", || fs::remove_dir(&self.0).ok()));
+        let _removed = self
+            .0
+            .exists()
+            .then(|| eventually("the cpuset is empty", || fs::remove_dir(&self.0).ok()));
     }
 }
 
@@ -169,14 +212,20 @@ fn who_comes_from_a_wider_place_is_told_of_a_narrow_manager_and_takes_its_place_
     let mut inside = run_after(dir.path(), &first, &["sh", "-c", "echo began; read line"]);
     let mut inside = inside.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut line = String::new();
-    std::io::BufRead::read_line(&mut std::io::BufReader::new(inside.stdout.take().unwrap()), &mut line).unwrap();
+    std::io::BufRead::read_line(
+        &mut std::io::BufReader::new(inside.stdout.take().unwrap()),
+        &mut line,
+    )
+    .unwrap();
     assert_eq!(line, "began\n");
     let narrow = manager_of(dir.path());
     let outside = || -> Output { run_after(dir.path(), "", &["true"]).output().unwrap() };
     let warning = errors(&outside());
     let why = format!("started inside cpuset /{}", cpuset.0.file_name().unwrap().to_str().unwrap());
     assert!(
-        warning.contains("manages 0 of ") && warning.contains(&why) && warning.contains("cpumgr stop"),
+        warning.contains("manages 0 of ")
+            && warning.contains(&why)
+            && warning.contains("cpumgr stop"),
         "{warning}"
     );
     assert_eq!(warning.lines().count(), 1, "{warning}");

@@ -17,14 +17,22 @@ fn acts_as_a_program() {
 }
 
 fn done(manager: &Manager, words: &[&str]) {
-    let output = cpumgr().arg(words[0]).arg("--socket").arg(manager.socket()).args(&words[1..]).output().unwrap();
+    let output = cpumgr()
+        .arg(words[0])
+        .arg("--socket")
+        .arg(manager.socket())
+        .args(&words[1..])
+        .output()
+        .unwrap();
     assert!(output.status.success(), "{words:?}: {}", support::errors(&output));
 }
 
 /// Waits until what the next manager is going to know says this.
 fn kept(manager: &Manager, what: &str) {
     let path = manager.dir.path().join("app.sock.settings");
-    eventually(what, || fs::read_to_string(&path).is_ok_and(|text| text.contains(what)).then_some(()));
+    eventually(what, || {
+        fs::read_to_string(&path).is_ok_and(|text| text.contains(what)).then_some(())
+    });
 }
 
 #[test]
@@ -32,9 +40,12 @@ fn settings_outlive_a_kill_but_not_an_end() {
     let mut manager = Manager::start(&["--quantum", "50ms"]);
     let mut program = manager.program(1, 1);
     let pid = program.pid().to_string();
-    for words in
-        [&["set", "grace", "5ms"][..], &["policy", "pdpa", "step=4"], &["mpl", "3"], &["set", "weight", &pid, "2.5"]]
-    {
+    for words in [
+        &["set", "grace", "5ms"][..],
+        &["policy", "pdpa", "step=4"],
+        &["mpl", "3"],
+        &["set", "weight", &pid, "2.5"],
+    ] {
         done(&manager, words);
     }
     kept(&manager, r#""thousandths":2500"#);
@@ -42,7 +53,13 @@ fn settings_outlive_a_kill_but_not_an_end() {
     let now = |manager: &Manager| {
         let status = manager.status().status;
         let step = status.parameters.get("step").cloned().unwrap_or_default();
-        (status.policy, step, status.quantum_ns / 1_000_000, status.grace_ns / 1_000_000, level(manager))
+        (
+            status.policy,
+            step,
+            status.quantum_ns / 1_000_000,
+            status.grace_ns / 1_000_000,
+            level(manager),
+        )
     };
     let usual = ("dss-ts".to_owned(), String::new(), 100, 2, None);
 
@@ -50,7 +67,9 @@ fn settings_outlive_a_kill_but_not_an_end() {
     manager.start_again(&[]);
     assert_eq!(now(&manager), ("pdpa".into(), "4".into(), 50, 5, Some(3)));
     program.until("it is there again", |seen| seen.alive);
-    let weight = eventually("it is registered again", || manager.status().programs.first().map(|it| it.weight));
+    let weight = eventually("it is registered again", || {
+        manager.status().programs.first().map(|it| it.weight)
+    });
     assert_eq!(weight.to_bits(), 2.5_f64.to_bits());
 
     // The next one says something else.
@@ -87,7 +106,8 @@ impl Job {
         let may_end = File::options().read(true).write(true).open(&fifo).unwrap();
         let mut command = cpumgr();
         command.arg("submit").arg("--socket").arg(socket).arg("--").args(["sh", "-c"]);
-        let script = format!("echo {name} >> '{0}/order'; read word < '{0}/end{name}'", dir.display());
+        let script =
+            format!("echo {name} >> '{0}/order'; read word < '{0}/end{name}'", dir.display());
         let child = command.arg(script).stdin(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         Self { child, may_end }
     }

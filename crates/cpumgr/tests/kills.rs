@@ -1,4 +1,5 @@
-//! Programs that are killed at each step of the protocol: the others have their processors at once, and nothing is left.
+//! Programs that are killed at each step of the protocol: the others have their processors at once,
+//! and nothing is left.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod support;
@@ -20,7 +21,8 @@ fn rounds() -> usize {
     std::env::var("CPUMGR_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(5)
 }
 
-/// How often the manager is killed beside programs; `CPUMGR_MANAGER_KILLS` says more for a stress run.
+/// How often the manager is killed beside programs; `CPUMGR_MANAGER_KILLS` says more for a stress
+/// run.
 fn manager_kills() -> usize {
     std::env::var("CPUMGR_MANAGER_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(5)
 }
@@ -51,7 +53,9 @@ fn a_program_killed_at_any_step_leaves_its_processors_and_nothing_else() {
     let before = descriptors(&manager);
     let (mut slowest, mut kills) = (Duration::ZERO, 0);
     for round in 0..rounds() {
-        for (index, step) in ALL.into_iter().enumerate().filter(|(_, step)| !way_to(*step).is_empty()) {
+        for (index, step) in
+            ALL.into_iter().enumerate().filter(|(_, step)| !way_to(*step).is_empty())
+        {
             let early = way_to(step) == ["register 2 2"];
             let mut victim = Program::unregistered(&manager.socket());
             if !early {
@@ -66,9 +70,13 @@ fn a_program_killed_at_any_step_leaves_its_processors_and_nothing_else() {
             kills += 1;
         }
     }
-    println!("{kills} kills; from the death that was seen to the grant that was seen at most {slowest:?}");
+    println!(
+        "{kills} kills; from the death that was seen to the grant that was seen at most {slowest:?}"
+    );
     assert!(kills >= 50 || rounds() < 5);
-    eventually("only the survivor is known", || (manager.status().programs.len() == 1).then_some(()));
+    eventually("only the survivor is known", || {
+        (manager.status().programs.len() == 1).then_some(())
+    });
     eventually("no descriptor is left", || (descriptors(&manager) <= before).then_some(()));
     let maps = std::fs::read_to_string(format!("/proc/{}/maps", manager.pid())).unwrap();
     let shared = maps.lines().filter(|line| line.contains("nanos-up")).count();

@@ -55,10 +55,17 @@ fn a_library_that_others_may_change_is_refused_and_named_and_the_program_runs() 
     let said = |output: &std::process::Output| String::from_utf8_lossy(&output.stdout).into_owned();
 
     let output = installed(dir.path(), "target/release").args(script).output().unwrap();
-    assert_eq!(said(&output), format!("ran <{}>\n", library.canonicalize().unwrap().display()), "{}", errors(&output));
-    for (part, mode) in
-        [(library.join("libgomp.so.1"), 0o666), (library.clone(), 0o777), (dir.path().to_owned(), 0o777)]
-    {
+    assert_eq!(
+        said(&output),
+        format!("ran <{}>\n", library.canonicalize().unwrap().display()),
+        "{}",
+        errors(&output)
+    );
+    for (part, mode) in [
+        (library.join("libgomp.so.1"), 0o666),
+        (library.clone(), 0o777),
+        (dir.path().to_owned(), 0o777),
+    ] {
         let before = std::fs::metadata(&part).unwrap().permissions().mode() & 0o7777;
         set_mode(&part, mode);
         let beside = installed(dir.path(), "target/release").args(script).output().unwrap();
@@ -68,7 +75,10 @@ fn a_library_that_others_may_change_is_refused_and_named_and_the_program_runs() 
             assert_eq!(said(&output), "ran <>\n");
             let warning = errors(&output);
             let part = part.canonicalize().unwrap().display().to_string();
-            assert!(warning.contains(&part) && warning.contains("is not used: everybody may write"), "{warning}");
+            assert!(
+                warning.contains(&part) && warning.contains("is not used: everybody may write"),
+                "{warning}"
+            );
         }
     }
 }
@@ -81,7 +91,8 @@ fn what_stands_beside_a_program_that_was_copied_somewhere_is_not_loaded() {
     std::fs::create_dir(&planted).unwrap();
     std::fs::write(planted.join("libgomp.so.1"), "").unwrap();
     let mut command = installed(dir.path(), "app");
-    let output = command.args(["--", "sh", "-c", "echo \"ran <$LD_LIBRARY_PATH>\""]).output().unwrap();
+    let output =
+        command.args(["--", "sh", "-c", "echo \"ran <$LD_LIBRARY_PATH>\""]).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&output.stdout), "ran <>\n");
     assert!(errors(&output).contains("--lib"), "{}", errors(&output));
 }
@@ -99,6 +110,8 @@ fn a_huge_program_starts_without_being_read() {
     std::fs::OpenOptions::new().write(true).open(&huge).unwrap().set_len(1 << 30).unwrap();
     let mut command = run(dir.path());
     assert!(command.arg("--lib").arg(&library).arg("--").arg(&huge).output().is_ok());
-    let most = nix::sys::resource::getrusage(nix::sys::resource::UsageWho::RUSAGE_CHILDREN).unwrap().max_rss();
+    let most = nix::sys::resource::getrusage(nix::sys::resource::UsageWho::RUSAGE_CHILDREN)
+        .unwrap()
+        .max_rss();
     assert!(most < 500 * 1024, "a child took {most} kB");
 }

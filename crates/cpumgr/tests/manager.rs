@@ -65,7 +65,8 @@ fn three_programs_on_two_processors_share_and_take_turns() {
     let manager = Manager::start(&["--cpus", &cpus, "--quantum", "20ms"]);
     let mut programs = [manager.program(2, 2), manager.program(2, 2), manager.program(2, 2)];
     for program in &mut programs {
-        program.until("all share", |seen| seen.shared && seen.processors == 1 && seen.cpus.len() == 1);
+        program
+            .until("all share", |seen| seen.shared && seen.processors == 1 && seen.cpus.len() == 1);
     }
     // Over some turns every program is seen on both processors.
     for program in &mut programs {
@@ -92,11 +93,15 @@ fn a_killed_manager_is_noticed_promptly_and_programs_live_on() {
     let seen = program.until("the manager is missed", |seen| !seen.alive);
     println!("noticed within {:?}", begin.elapsed());
     assert_eq!(seen.processors, 1, "the last grant stays readable");
-    // The dead manager's socket file is there; the next one takes it over, and programs register again.
+    // The dead manager's socket file is there; the next one takes it over, and programs register
+    // again.
     assert!(manager.socket().exists());
     manager.start_again(&[]);
     let adopted = program.until("the next manager takes the program in", |seen| seen.alive);
-    assert!(adopted.epoch > seen.epoch, "its grants go on from where they were: {seen:?} {adopted:?}");
+    assert!(
+        adopted.epoch > seen.epoch,
+        "its grants go on from where they were: {seen:?} {adopted:?}"
+    );
     assert_eq!(program.ask("registrations"), "2");
 }
 
@@ -157,11 +162,15 @@ fn an_idle_manager_leaves_and_takes_its_socket_with_it() {
     let mut manager = Manager::start(&["--idle-exit", "600ms"]);
     let program = manager.program(1, 1);
     // Longer than the idle time: a manager with a program stays.
-    let pidfd = platform::process::pidfd_open(platform::process::Pid(manager.pid().cast_signed())).unwrap();
+    let pidfd =
+        platform::process::pidfd_open(platform::process::Pid(manager.pid().cast_signed())).unwrap();
     assert!(
-        platform::process::wait_readable(&[std::os::fd::AsFd::as_fd(&pidfd)], Some(Duration::from_millis(1500)))
-            .unwrap()
-            .is_empty()
+        platform::process::wait_readable(
+            &[std::os::fd::AsFd::as_fd(&pidfd)],
+            Some(Duration::from_millis(1500))
+        )
+        .unwrap()
+        .is_empty()
     );
     assert!(program.exit(0).success());
     assert!(manager.wait().success());
@@ -204,7 +213,8 @@ fn sigterm_ends_a_manager_cleanly() {
     program.until("the program knows", |seen| !seen.alive);
 }
 
-/// Rings that a program has at once, and how long it takes until it has one more (`server::program`).
+/// Rings that a program has at once, and how long it takes until it has one more
+/// (`server::program`).
 const RINGS: u32 = 100;
 const RING: Duration = Duration::from_millis(3);
 
@@ -231,7 +241,10 @@ fn a_flood_of_requests_costs_the_flooder_only() {
     flooder.ask("request 1");
     eventually("the last request is heard", || {
         let programs = manager.status().programs;
-        programs.iter().any(|program| program.pid == flooder.pid().cast_signed() && program.request == 1).then_some(())
+        programs
+            .iter()
+            .any(|program| program.pid == flooder.pid().cast_signed() && program.request == 1)
+            .then_some(())
     });
 }
 
@@ -250,7 +263,8 @@ fn the_trace_tells_the_story() {
     manager.signal(nix::libc::SIGTERM);
     assert!(manager.wait().success());
     let text = std::fs::read_to_string(&path).unwrap();
-    let lines: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let lines: Vec<serde_json::Value> =
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let story: Vec<(String, u64, usize)> = lines
         .iter()
         .map(|line| {
@@ -260,7 +274,10 @@ fn the_trace_tells_the_story() {
         .collect();
     let at = |event: &str, pid: u32, cpus: usize| {
         let wanted = (event.to_owned(), u64::from(pid), cpus);
-        story.iter().position(|line| *line == wanted).unwrap_or_else(|| panic!("no {wanted:?} in\n{text}"))
+        story
+            .iter()
+            .position(|line| *line == wanted)
+            .unwrap_or_else(|| panic!("no {wanted:?} in\n{text}"))
     };
     let order = [
         at("start", manager.pid(), 2),

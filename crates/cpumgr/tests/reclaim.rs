@@ -1,4 +1,5 @@
-//! Processors that are taken from real programs, given back by them, and a manager that is told otherwise meanwhile.
+//! Processors that are taken from real programs, given back by them, and a manager that is told
+//! otherwise meanwhile.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod support;
@@ -18,7 +19,8 @@ fn masks(program: &mut Program) -> Vec<CpuSet> {
     program.ask("masks").split(' ').map(|list| CpuSet::parse_list(list).unwrap()).collect()
 }
 
-/// A program with one spinning virtual processor beside its initial thread, and its masks while it is alone.
+/// A program with one spinning virtual processor beside its initial thread, and its masks while it
+/// is alone.
 fn with_a_spinner(manager: &Manager) -> (Program, Vec<CpuSet>) {
     let mut program = manager.program(2, 2);
     program.until("it has both", |seen| seen.processors == 2);
@@ -29,7 +31,13 @@ fn with_a_spinner(manager: &Manager) -> (Program, Vec<CpuSet>) {
 }
 
 fn control(manager: &Manager, words: &[&str]) -> Output {
-    cpumgr().args(&words[..1]).arg("--socket").arg(manager.socket()).args(&words[1..]).output().unwrap()
+    cpumgr()
+        .args(&words[..1])
+        .arg("--socket")
+        .arg(manager.socket())
+        .args(&words[1..])
+        .output()
+        .unwrap()
 }
 
 #[test]
@@ -39,7 +47,9 @@ fn a_virtual_processor_that_ignores_its_request_is_squeezed_and_set_free_again()
     let (mut program, alone) = with_a_spinner(&manager);
     let other = manager.program(2, 2);
     let kept = program.until("it keeps one", |seen| seen.processors == 1).cpus;
-    eventually("the spinner is bound to what is kept", || (masks(&mut program)[1] == kept).then_some(()));
+    eventually("the spinner is bound to what is kept", || {
+        (masks(&mut program)[1] == kept).then_some(())
+    });
     assert_eq!(masks(&mut program)[0], alone[0], "the initial thread is not touched");
     eventually("the program is told", || (program.ask("notice") == "0 1 Squeezed").then_some(()));
     let status = eventually("the report says so", || {
@@ -59,7 +69,9 @@ fn a_virtual_processor_that_ignores_its_request_is_squeezed_and_set_free_again()
     // What the manager did is undone when it ends.
     let _other = manager.program(2, 2);
     let kept = program.until("it keeps one", |seen| seen.processors == 1).cpus;
-    eventually("the spinner is bound to what is kept", || (masks(&mut program)[1] == kept).then_some(()));
+    eventually("the spinner is bound to what is kept", || {
+        (masks(&mut program)[1] == kept).then_some(())
+    });
     manager.signal(nix::libc::SIGTERM);
     assert!(manager.wait().success());
     assert_eq!(masks(&mut program), alone, "the masks before the first squeeze");
@@ -84,9 +96,11 @@ fn a_stranger_that_a_program_calls_its_own_is_not_touched() {
     let Some(cpus) = two_processors() else { return };
     let manager = Manager::start(&["--cpus", &cpus, "--grace", "1ms"]);
     let mut program = manager.program(2, 2);
-    let (victim, before) = (manager.program(1, 1), |pid: u32| affinity(Some(Tid(pid.cast_signed()))).unwrap());
+    let (victim, before) =
+        (manager.program(1, 1), |pid: u32| affinity(Some(Tid(pid.cast_signed()))).unwrap());
     program.until("it keeps one", |seen| seen.processors == 1);
-    for (index, pid) in [manager.pid(), victim.pid(), std::process::id(), 1].into_iter().enumerate() {
+    for (index, pid) in [manager.pid(), victim.pid(), std::process::id(), 1].into_iter().enumerate()
+    {
         program.ask(&format!("publish {} {pid}", index + 1));
     }
     let masks = [manager.pid(), victim.pid(), std::process::id()].map(before);
@@ -148,10 +162,16 @@ fn quantum_grace_and_policy_change_while_programs_run() {
     assert_eq!(manager.status().status.policy, "equip");
     let output = control(&manager, &["policy"]);
     let text = String::from_utf8(output.stdout).unwrap();
-    assert!(text.contains("* equip") && text.contains("  dss-ts") && text.contains("pdpa"), "{text}");
+    assert!(
+        text.contains("* equip") && text.contains("  dss-ts") && text.contains("pdpa"),
+        "{text}"
+    );
     let output = control(&manager, &["policy", "--json"]);
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!((json["in_force"].as_str(), json["policies"][0]["name"].is_string()), (Some("equip"), true));
+    assert_eq!(
+        (json["in_force"].as_str(), json["policies"][0]["name"].is_string()),
+        (Some("equip"), true)
+    );
     for program in &mut programs {
         assert!(program.seen().alive);
     }

@@ -1,7 +1,9 @@
-//! A processor that one program releases runs a virtual processor of another one at once, and not at the next quantum.
+//! A processor that one program releases runs a virtual processor of another one at once, and not
+//! at the next quantum.
 //!
-//! Prints how long that takes, beside a bare chain of eventfd and futex: what bench `manager`, part `releases`, measures, for the
-//! guest of `cargo xtask vm smp --test release`, which has the processors for the way that two lack.
+//! Prints how long that takes, beside a bare chain of eventfd and futex: what bench `manager`, part
+//! `releases`, measures, for the guest of `cargo xtask vm smp --test release`, which has the
+//! processors for the way that two lack.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod support;
@@ -27,7 +29,8 @@ fn what_one_program_releases_another_one_has_without_waiting_for_the_quantum() {
     }
     let mut programs = Releases::begin(&cpus);
     let (begin, mut times) = (Instant::now(), Vec::new());
-    while times.len() < TIMES && begin.elapsed() < if times.is_empty() { PATIENCE } else { ENOUGH } {
+    while times.len() < TIMES && begin.elapsed() < if times.is_empty() { PATIENCE } else { ENOUGH }
+    {
         times.extend(programs.time(Duration::from_millis(2), Before::Computes));
     }
     assert!(
@@ -37,7 +40,8 @@ fn what_one_program_releases_another_one_has_without_waiting_for_the_quantum() {
     );
     println!(
         "measured: {}",
-        Times::new(chain(&cpus, times.len(), Before::Computes, End::There)).line("bare chain: eventfd to futex")
+        Times::new(chain(&cpus, times.len(), Before::Computes, End::There))
+            .line("bare chain: eventfd to futex")
     );
     println!("measured: {}", Times::new(times).line(programs.what()));
 }

@@ -36,7 +36,8 @@ fn exit_codes_signals_and_arguments_are_the_programs_own() {
     let _end = EndManagers(dir.path());
     assert_eq!(shell(dir.path(), "exit 7").output().unwrap().status.code(), Some(7));
     assert_eq!(shell(dir.path(), "kill -9 $$").output().unwrap().status.signal(), Some(9));
-    let output = run(dir.path()).args(["--", "printf", "%s|", "--socket", "a b", "-x"]).output().unwrap();
+    let output =
+        run(dir.path()).args(["--", "printf", "%s|", "--socket", "a b", "-x"]).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&output.stdout), "--socket|a b|-x|");
     let child = shell(dir.path(), "echo $$").stdout(std::process::Stdio::piped()).spawn().unwrap();
     let pid = child.id().to_string();
@@ -52,11 +53,22 @@ fn where_nobody_can_hear_a_warning_the_program_runs_and_exit_codes_are_what_they
     let empty = dir.path().join("empty");
     std::fs::create_dir(&empty).unwrap();
     // There is something to warn about: no library.
-    let output = shell(dir.path(), "echo ran").env("NANOS_SHIM_DIR", &empty).stderr(full()).output().unwrap();
-    assert_eq!((output.status.code(), String::from_utf8_lossy(&output.stdout).as_ref()), (Some(0), "ran\n"));
+    let output = shell(dir.path(), "echo ran")
+        .env("NANOS_SHIM_DIR", &empty)
+        .stderr(full())
+        .output()
+        .unwrap();
+    assert_eq!(
+        (output.status.code(), String::from_utf8_lossy(&output.stdout).as_ref()),
+        (Some(0), "ran\n")
+    );
     let missing = run(dir.path()).args(["--", "/no/such/program"]).stderr(full()).status().unwrap();
     assert_eq!(missing.code(), Some(127));
-    let second = cpumgr().args(["daemon", "--socket"]).arg(dir.path().join("m/app.sock")).stderr(full()).status();
+    let second = cpumgr()
+        .args(["daemon", "--socket"])
+        .arg(dir.path().join("m/app.sock"))
+        .stderr(full())
+        .status();
     assert_eq!(second.unwrap().code(), Some(4), "a manager runs there already");
 }
 
@@ -102,12 +114,19 @@ fn the_program_finds_manager_and_library() {
     let script = "echo $NANOS_CPUMGR; echo $LD_LIBRARY_PATH";
     let mut command = run(dir.path());
     command.arg("--lib").arg(&library).args(["--", "/bin/echo"]);
-    // The library is an empty file: a program that is linked against it would not start, echo is not.
+    // The library is an empty file: a program that is linked against it would not start, echo is
+    // not.
     assert!(command.output().unwrap().status.success());
-    let output =
-        shell(dir.path(), script).env("NANOS_SHIM_DIR", &library).env("LD_LIBRARY_PATH", "/old").output().unwrap();
-    let expected =
-        format!("{}\n{}:/old\n", dir.path().join("m/app.sock").display(), library.canonicalize().unwrap().display());
+    let output = shell(dir.path(), script)
+        .env("NANOS_SHIM_DIR", &library)
+        .env("LD_LIBRARY_PATH", "/old")
+        .output()
+        .unwrap();
+    let expected = format!(
+        "{}\n{}:/old\n",
+        dir.path().join("m/app.sock").display(),
+        library.canonicalize().unwrap().display()
+    );
     assert_eq!(String::from_utf8_lossy(&output.stdout), expected);
     assert_eq!(errors(&output), "", "nothing to warn about");
 }
@@ -124,9 +143,17 @@ fn a_library_whose_path_the_loader_would_split_is_left_out_with_a_warning() {
         std::fs::create_dir(&library).unwrap();
         std::fs::write(library.join("libgomp.so.1"), &own).unwrap();
         let mut command = run(dir.path());
-        command.arg("--lib").arg(&library).args(["--", "sh", "-c", script]).env_remove("LD_PRELOAD");
+        command
+            .arg("--lib")
+            .arg(&library)
+            .args(["--", "sh", "-c", script])
+            .env_remove("LD_PRELOAD");
         let output = command.output().unwrap();
-        let path = if name == "a b" { library.canonicalize().unwrap().display().to_string() } else { String::new() };
+        let path = if name == "a b" {
+            library.canonicalize().unwrap().display().to_string()
+        } else {
+            String::new()
+        };
         assert_eq!(String::from_utf8_lossy(&output.stdout), format!("path <{path}> preload <>\n"));
         let warning = errors(&output);
         let list = if name == "a b" { "LD_PRELOAD" } else { "LD_LIBRARY_PATH is" };
@@ -136,9 +163,16 @@ fn a_library_whose_path_the_loader_would_split_is_left_out_with_a_warning() {
         let link = dir.path().join("link");
         std::os::unix::fs::symlink(&library, &link).unwrap();
         let mut command = run(dir.path());
-        command.arg("--lib").arg(&link).args(["--preload", "never", "--", "sh", "-c", script]).env_remove("LD_PRELOAD");
+        command
+            .arg("--lib")
+            .arg(&link)
+            .args(["--preload", "never", "--", "sh", "-c", script])
+            .env_remove("LD_PRELOAD");
         let output = command.output().unwrap();
-        assert_eq!(String::from_utf8_lossy(&output.stdout), format!("path <{}> preload <>\n", link.display()));
+        assert_eq!(
+            String::from_utf8_lossy(&output.stdout),
+            format!("path <{}> preload <>\n", link.display())
+        );
         assert_eq!(errors(&output), "");
         std::fs::remove_file(link).unwrap();
     }
@@ -150,10 +184,16 @@ fn without_the_library_the_program_runs_with_a_warning() {
     let _end = EndManagers(dir.path());
     let empty = dir.path().join("empty");
     std::fs::create_dir(&empty).unwrap();
-    let output = shell(dir.path(), "echo ran $LD_LIBRARY_PATH").env("NANOS_SHIM_DIR", &empty).output().unwrap();
+    let output = shell(dir.path(), "echo ran $LD_LIBRARY_PATH")
+        .env("NANOS_SHIM_DIR", &empty)
+        .output()
+        .unwrap();
     assert_eq!(String::from_utf8_lossy(&output.stdout), "ran\n");
     let warning = errors(&output);
-    assert!(warning.contains(empty.to_str().unwrap()) && warning.contains("cargo xtask shim"), "{warning}");
+    assert!(
+        warning.contains(empty.to_str().unwrap()) && warning.contains("cargo xtask shim"),
+        "{warning}"
+    );
 }
 
 #[test]
@@ -166,7 +206,10 @@ fn without_a_manager_the_program_runs_with_a_warning() {
     assert_eq!(output.status.code(), Some(3));
     assert_eq!(String::from_utf8_lossy(&output.stdout), "ran off\n");
     let warning = errors(&output);
-    assert!(warning.contains("others may write there") && warning.contains("without a manager"), "{warning}");
+    assert!(
+        warning.contains("others may write there") && warning.contains("without a manager"),
+        "{warning}"
+    );
     assert!(processes_of(dir.path()).is_empty());
 }
 
@@ -200,7 +243,8 @@ fn beside_a_file_that_is_no_socket_nothing_is_made() {
     assert!(warning.contains("something that is no socket stands there"), "{warning}");
     assert!(warning.contains("without a manager"), "{warning}");
     for options in [&[][..], &["--background"]] {
-        let output = cpumgr().args(["daemon", "--socket"]).arg(&socket).args(options).output().unwrap();
+        let output =
+            cpumgr().args(["daemon", "--socket"]).arg(&socket).args(options).output().unwrap();
         assert_eq!(output.status.code(), Some(5), "{}", errors(&output));
     }
     assert_eq!(std::fs::read_to_string(&socket).unwrap(), "no socket");
@@ -231,14 +275,25 @@ fn a_manager_that_run_starts_is_not_as_narrow_as_its_starter() {
     let path = dir.path().to_owned();
     let (output, foreground) = std::thread::spawn(move || {
         platform::affinity::set_affinity(None, &narrow).unwrap();
-        (shell(&path, "grep Cpus_allowed_list /proc/self/status").output().unwrap(), Manager::start(&[]))
+        (
+            shell(&path, "grep Cpus_allowed_list /proc/self/status").output().unwrap(),
+            Manager::start(&[]),
+        )
     })
     .join()
     .unwrap();
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert_eq!(said.split_whitespace().last(), Some(one.to_string().as_str()), "the program keeps its mask");
+    assert_eq!(
+        said.split_whitespace().last(),
+        Some(one.to_string().as_str()),
+        "the program keeps its mask"
+    );
     assert_eq!(managed_at(&dir.path().join("m/app.sock")), wide.to_string());
-    assert_eq!(managed_at(&foreground.socket()), one.to_string(), "who starts a manager by hand means the mask");
+    assert_eq!(
+        managed_at(&foreground.socket()),
+        one.to_string(),
+        "who starts a manager by hand means the mask"
+    );
 }
 
 #[test]
@@ -247,14 +302,25 @@ fn a_stopped_manager_holds_a_program_up_for_a_second() {
     manager.signal(nix::libc::SIGSTOP);
     let begin = std::time::Instant::now();
     let mut command = cpumgr();
-    command.arg("run").arg("--socket").arg(manager.socket()).args(["--", "sh", "-c", "echo ran $NANOS_CPUMGR"]);
+    command.arg("run").arg("--socket").arg(manager.socket()).args([
+        "--",
+        "sh",
+        "-c",
+        "echo ran $NANOS_CPUMGR",
+    ]);
     let output = command.output().unwrap();
     let took = begin.elapsed();
     manager.signal(nix::libc::SIGCONT);
     // It looks again for what may go on later.
-    assert_eq!(String::from_utf8_lossy(&output.stdout), format!("ran {}\n", manager.socket().display()));
+    assert_eq!(
+        String::from_utf8_lossy(&output.stdout),
+        format!("ran {}\n", manager.socket().display())
+    );
     let warning = errors(&output);
-    assert!(warning.contains("did not answer within 1s") && warning.contains("without a manager"), "{warning}");
+    assert!(
+        warning.contains("did not answer within 1s") && warning.contains("without a manager"),
+        "{warning}"
+    );
     assert!(took >= Duration::from_secs(1), "it was given up after {took:?}");
 }
 
@@ -282,7 +348,11 @@ fn an_unknown_policy_is_a_usage_error_that_names_the_known_ones() {
 fn another_policy_than_the_running_managers_is_mentioned() {
     let manager = Manager::start(&["--policy", "equip"]);
     let mut command = cpumgr();
-    command.arg("run").arg("--socket").arg(manager.socket()).args(["--policy", "dss", "--", "true"]);
+    command
+        .arg("run")
+        .arg("--socket")
+        .arg(manager.socket())
+        .args(["--policy", "dss", "--", "true"]);
     let output = command.output().unwrap();
     assert!(output.status.success());
     assert!(errors(&output).contains("runs policy equip"), "{}", errors(&output));
@@ -293,7 +363,12 @@ fn runs_at_once_start_exactly_one_manager() {
     let dir = tempfile::tempdir().unwrap();
     let _end = EndManagers(dir.path());
     let children: Vec<_> = (0..8)
-        .map(|_| shell(dir.path(), "read line; exit 5").stdin(std::process::Stdio::piped()).spawn().unwrap())
+        .map(|_| {
+            shell(dir.path(), "read line; exit 5")
+                .stdin(std::process::Stdio::piped())
+                .spawn()
+                .unwrap()
+        })
         .collect();
     // All have become their programs when all have read the end of their input.
     for mut child in children {
@@ -311,14 +386,18 @@ fn a_program_under_run_registers_and_is_not_the_managers_parent() {
     let dir = tempfile::tempdir().unwrap();
     let _end = EndManagers(dir.path());
     let mut command = run(dir.path());
-    command.args(["--weight", "2.5", "--"]).arg(std::env::current_exe().unwrap()).args(Program::arguments());
+    command
+        .args(["--weight", "2.5", "--"])
+        .arg(std::env::current_exe().unwrap())
+        .args(Program::arguments());
     // Empty: the program takes the socket that `run` names.
     command.env("CPUMGR_TEST_PROGRAM", "");
     let mut program = Program::launch(command, 1, 1).unwrap();
     assert!(program.seen().dedicated);
     let [manager] = processes_of(dir.path())[..] else { panic!("one manager") };
     let stat = std::fs::read_to_string(format!("/proc/{manager}/stat")).unwrap();
-    let parent: u32 = stat.rsplit_once(')').unwrap().1.split_whitespace().nth(1).unwrap().parse().unwrap();
+    let parent: u32 =
+        stat.rsplit_once(')').unwrap().1.split_whitespace().nth(1).unwrap().parse().unwrap();
     assert_ne!(parent, program.pid());
     let report = cpumgr::status::Report::ask(&dir.path().join("m/app.sock")).unwrap();
     assert_eq!(report.programs[0].pid.cast_unsigned(), program.pid());
@@ -329,15 +408,27 @@ fn a_program_under_run_registers_and_is_not_the_managers_parent() {
 fn a_manager_waits_for_an_announced_program_longer_than_it_idles() {
     let mut manager = Manager::start(&["--idle-exit", "100ms"]);
     let mut command = cpumgr();
-    command.arg("run").arg("--socket").arg(manager.socket()).args(["--", "sh", "-c", "echo here; read line"]);
+    command.arg("run").arg("--socket").arg(manager.socket()).args([
+        "--",
+        "sh",
+        "-c",
+        "echo here; read line",
+    ]);
     command.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
     let mut child = command.spawn().unwrap();
     let mut line = String::new();
-    std::io::BufRead::read_line(&mut std::io::BufReader::new(child.stdout.take().unwrap()), &mut line).unwrap();
+    std::io::BufRead::read_line(
+        &mut std::io::BufReader::new(child.stdout.take().unwrap()),
+        &mut line,
+    )
+    .unwrap();
     assert_eq!(line, "here\n");
-    let pidfd = platform::process::pidfd_open(platform::process::Pid(manager.pid().cast_signed())).unwrap();
-    let waited =
-        platform::process::wait_readable(&[std::os::fd::AsFd::as_fd(&pidfd)], Some(Duration::from_millis(500)));
+    let pidfd =
+        platform::process::pidfd_open(platform::process::Pid(manager.pid().cast_signed())).unwrap();
+    let waited = platform::process::wait_readable(
+        &[std::os::fd::AsFd::as_fd(&pidfd)],
+        Some(Duration::from_millis(500)),
+    );
     assert!(waited.unwrap().is_empty(), "the manager left an announced program");
     drop(child.stdin.take());
     child.wait().unwrap();
@@ -367,19 +458,33 @@ fn a_stopped_manager_that_lost_its_socket_file_holds_a_program_up_for_a_second()
     std::fs::remove_file(manager.socket()).unwrap();
     let begin = std::time::Instant::now();
     let mut command = cpumgr();
-    command.arg("run").arg("--socket").arg(manager.socket()).args(["--", "sh", "-c", "echo ran $NANOS_CPUMGR"]);
+    command.arg("run").arg("--socket").arg(manager.socket()).args([
+        "--",
+        "sh",
+        "-c",
+        "echo ran $NANOS_CPUMGR",
+    ]);
     let output = command.output().unwrap();
     let took = begin.elapsed();
     assert_eq!(String::from_utf8_lossy(&output.stdout), "ran off\n");
     let warning = errors(&output);
     let lock = manager.dir.path().join("app.sock.lock");
-    let names = [lock.to_str().unwrap(), "nobody answers", &format!("(kill {})", manager.pid()), "without a manager"];
+    let names = [
+        lock.to_str().unwrap(),
+        "nobody answers",
+        &format!("(kill {})", manager.pid()),
+        "without a manager",
+    ];
     assert!(names.iter().all(|name| warning.contains(name)), "{warning}");
-    assert!(Duration::from_secs(1) <= took && took < Duration::from_secs(10), "it was given up after {took:?}");
+    assert!(
+        Duration::from_secs(1) <= took && took < Duration::from_secs(10),
+        "it was given up after {took:?}"
+    );
 }
 
 #[test]
-fn a_manager_ends_when_its_socket_file_is_removed_or_replaced_and_another_one_takes_its_programs_in() {
+fn a_manager_ends_when_its_socket_file_is_removed_or_replaced_and_another_one_takes_its_programs_in()
+ {
     let mut manager = Manager::start(&[]);
     let mut program = manager.program(1, 1);
     let socket = manager.socket();
@@ -395,13 +500,18 @@ fn a_manager_ends_when_its_socket_file_is_removed_or_replaced_and_another_one_ta
         }
         assert_eq!(manager.wait().code(), Some(5));
         let log = manager.log();
-        assert!(log.contains(socket.to_str().unwrap()) && log.contains("was removed or replaced"), "{log}");
+        assert!(
+            log.contains(socket.to_str().unwrap()) && log.contains("was removed or replaced"),
+            "{log}"
+        );
         if replaced {
             assert_eq!(std::fs::read_to_string(&socket).unwrap(), "precious");
             std::fs::remove_file(&socket).unwrap();
         }
         manager.start_again(&[]);
-        eventually("the program is taken in", || (manager.status().programs.len() == 1).then_some(()));
+        eventually("the program is taken in", || {
+            (manager.status().programs.len() == 1).then_some(())
+        });
         eventually("the program knows", || program.seen().alive.then_some(()));
     }
 }
@@ -413,7 +523,12 @@ fn what_takes_connections_and_closes_them_is_given_up_after_few_of_them() {
     let listener = platform::fdpass::listen(&socket, 0o600).unwrap();
     platform::fdpass::set_nonblocking(&listener).unwrap();
     let mut command = cpumgr();
-    command.arg("run").arg("--socket").arg(&socket).args(["--", "sh", "-c", "echo ran $NANOS_CPUMGR"]);
+    command.arg("run").arg("--socket").arg(&socket).args([
+        "--",
+        "sh",
+        "-c",
+        "echo ran $NANOS_CPUMGR",
+    ]);
     let piped = std::process::Stdio::piped;
     let mut child = command.stdout(piped()).stderr(piped()).spawn().unwrap();
     let mut closed = 0;
@@ -434,12 +549,17 @@ fn background_returns_when_the_manager_answers_and_a_second_is_told() {
     let dir = tempfile::tempdir().unwrap();
     let _end = EndManagers(dir.path());
     let socket = dir.path().join("m/app.sock");
-    let start = || cpumgr().args(["daemon", "--background", "--socket"]).arg(&socket).output().unwrap();
+    let start =
+        || cpumgr().args(["daemon", "--background", "--socket"]).arg(&socket).output().unwrap();
     assert!(start().status.success());
     assert!(cpumgr().arg("status").arg("--socket").arg(&socket).output().unwrap().status.success());
     let second = start();
     assert_eq!(second.status.code(), Some(4));
-    assert!(errors(&second).contains("runs on") && errors(&second).contains("already"), "{}", errors(&second));
+    assert!(
+        errors(&second).contains("runs on") && errors(&second).contains("already"),
+        "{}",
+        errors(&second)
+    );
     let foreground = || cpumgr().args(["daemon", "--socket"]).arg(&socket).output().unwrap();
     assert_eq!(foreground().status.code(), Some(4));
     // The first one is there also when the file is not that says so.

@@ -32,7 +32,8 @@ impl Leader {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let terminal = terminal.map(|path| std::ffi::CString::new(path).unwrap());
         let lead = move || {
-            // SAFETY: - system calls that take no memory but the path, which lives as long as the command.
+            // SAFETY: - system calls that take no memory but the path, which lives as long as the
+            // command.
             let outcome = unsafe {
                 if libc::setsid() < 0 {
                     -1
@@ -102,7 +103,8 @@ fn signals_that_mean_nothing_to_a_manager_do_nothing() {
     ];
     for signal in signals {
         leader.signal(signal);
-        cpumgr::status::Report::ask(&leader.socket).unwrap_or_else(|error| panic!("after signal {signal}: {error}"));
+        cpumgr::status::Report::ask(&leader.socket)
+            .unwrap_or_else(|error| panic!("after signal {signal}: {error}"));
     }
     // The last one is read after all of them.
     leader.signal(libc::SIGTERM);
@@ -111,7 +113,8 @@ fn signals_that_mean_nothing_to_a_manager_do_nothing() {
 
 #[test]
 fn a_manager_of_a_terminal_ends_with_it() {
-    // SAFETY: - calls that make and name a terminal; the name is copied before anybody else asks for one.
+    // SAFETY: - calls that make and name a terminal; the name is copied before anybody else asks
+    // for one.
     let (ours, name) = unsafe {
         let raw = libc::posix_openpt(libc::O_RDWR | libc::O_NOCTTY | libc::O_CLOEXEC);
         if raw < 0 {

@@ -13,7 +13,8 @@ fn workloads() -> PathBuf {
 }
 
 fn simulate(arguments: &[&str]) -> Output {
-    let output = Command::new(env!("CARGO_BIN_EXE_cpumgr")).arg("simulate").args(arguments).output();
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_cpumgr")).arg("simulate").args(arguments).output();
     output.expect("cpumgr can be started")
 }
 
@@ -39,10 +40,13 @@ fn every_workload_of_the_papers_can_be_read() {
 fn pdpa_gains_three_times_on_swim_and_apsi_and_on_ltomcatv() {
     for file in ["p2-table3.toml", "p2-table5.toml"] {
         let path = workloads().join(file);
-        let output = simulate(&[path.to_str().unwrap(), "--json", "--policy", "none", "--policy", "pdpa"]);
+        let output =
+            simulate(&[path.to_str().unwrap(), "--json", "--policy", "none", "--policy", "pdpa"]);
         assert!(output.status.success(), "{}", text(&output.stderr));
         let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
-        let makespan = |run: usize| report["runs"][run]["measures"]["makespan_s"].as_f64().expect("it is a number");
+        let makespan = |run: usize| {
+            report["runs"][run]["measures"]["makespan_s"].as_f64().expect("it is a number")
+        };
         assert!(makespan(0) >= 3.0 * makespan(1), "{file}: {} and {}", makespan(0), makespan(1));
     }
 }
@@ -54,12 +58,25 @@ fn traces_and_pictures_are_written_and_sound() {
     let workload = workloads().join("p2-table2.toml");
     for policy in ["vtq-dss", "none"] {
         let [prv, svg] = [at("run.prv"), at("run.svg")];
-        let output = simulate(&[workload.to_str().unwrap(), "--policy", policy, "--prv", &prv, "--svg", &svg, "--csv"]);
+        let output = simulate(&[
+            workload.to_str().unwrap(),
+            "--policy",
+            policy,
+            "--prv",
+            &prv,
+            "--svg",
+            &svg,
+            "--csv",
+        ]);
         assert!(output.status.success(), "{}", text(&output.stderr));
         let load = |name: &str| fs::read_to_string(dir.path().join(name)).unwrap();
         let trace = Trace { prv: load("run.prv"), pcf: load("run.pcf"), row: load("run.row") };
         let totals = validate(&trace).unwrap_or_else(|error| panic!("{policy}: {error}"));
-        assert_eq!(totals.by_application.len(), text(&output.stdout).lines().count() - 1, "one per execution");
+        assert_eq!(
+            totals.by_application.len(),
+            text(&output.stdout).lines().count() - 1,
+            "one per execution"
+        );
         let picture = load("run.svg");
         assert!(picture.starts_with("<svg ") && picture.ends_with("</svg>\n"), "{policy}");
     }
@@ -82,12 +99,20 @@ fn outputs_that_would_overwrite_each_other_are_refused() {
         vec!["--prv".to_owned(), at("t.prv"), "--svg".to_owned(), at("link")],
         vec!["--svg".to_owned(), at("w.toml")],
     ] {
-        let given: Vec<&str> =
-            [file.to_str().unwrap()].into_iter().chain(arguments.iter().map(String::as_str)).collect();
+        let given: Vec<&str> = [file.to_str().unwrap()]
+            .into_iter()
+            .chain(arguments.iter().map(String::as_str))
+            .collect();
         let output = simulate(&given);
         let error = text(&output.stderr);
-        assert!(output.status.code() == Some(2) && error.contains("both the "), "{arguments:?}: {error}");
-        assert!(!dir.path().join("t.prv").exists() && fs::read(&file).unwrap() == before, "{arguments:?}");
+        assert!(
+            output.status.code() == Some(2) && error.contains("both the "),
+            "{arguments:?}: {error}"
+        );
+        assert!(
+            !dir.path().join("t.prv").exists() && fs::read(&file).unwrap() == before,
+            "{arguments:?}"
+        );
     }
 }
 
@@ -97,7 +122,10 @@ fn all_policies_are_all_whatever_is_named_beside() {
     let output = simulate(&[file.to_str().unwrap(), "--policy", "none", "--policy", "all"]);
     let table = text(&output.stdout);
     assert!(output.status.success(), "{}", text(&output.stderr));
-    assert_eq!(table.matches("\npolicy ").count(), Registry::with_builtin_for(Needs::EVERYTHING).names().len());
+    assert_eq!(
+        table.matches("\npolicy ").count(),
+        Registry::with_builtin_for(Needs::EVERYTHING).names().len()
+    );
 }
 
 #[test]
@@ -142,5 +170,7 @@ fn what_is_wrong_is_said_with_file_and_line_and_exit_code_2() {
     let output = simulate(&[pipe.to_str().unwrap()]);
     assert!(output.status.code() == Some(2) && text(&output.stderr).contains("no regular file"));
     let output = simulate(&["/nowhere/at/all.toml"]);
-    assert!(output.status.code() == Some(2) && text(&output.stderr).contains("/nowhere/at/all.toml"));
+    assert!(
+        output.status.code() == Some(2) && text(&output.stderr).contains("/nowhere/at/all.toml")
+    );
 }

@@ -49,7 +49,9 @@ fn a_report_names_every_program() {
     program.ask("name");
     // Names are read at registration.
     assert_eq!(program.ask("register 1 2"), "registered");
-    eventually("the old registration is gone", || (manager.status().programs.len() == 1).then_some(()));
+    eventually("the old registration is gone", || {
+        (manager.status().programs.len() == 1).then_some(())
+    });
     let output = status(&manager.socket());
     assert!(output.status.success());
     let text = String::from_utf8(output.stdout).unwrap();
@@ -57,14 +59,21 @@ fn a_report_names_every_program() {
     assert!(text.contains(&program.pid().to_string()) && !text.contains('\x1b'), "{text}");
     assert!(text.contains(r"a\u{1b}[2Jb") && text.contains(r"test\u{1b}[31m"), "{text}");
 
-    let output = cpumgr().args(["status", "--json", "--socket"]).arg(manager.socket()).output().unwrap();
+    let output =
+        cpumgr().args(["status", "--json", "--socket"]).arg(manager.socket()).output().unwrap();
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(json["policy"], "equip");
     assert_eq!(json["quantum_ns"], 50_000_000);
     assert_eq!(json["manager_pid"], manager.pid());
     let shown = &json["programs"][0];
-    assert_eq!((&shown["pid"], &shown["request"], &shown["granted"]), (&program.pid().into(), &1.into(), &1.into()));
-    assert_eq!((&shown["shared"], &shown["vps"], &shown["max"].is_u64()), (&false.into(), &1.into(), &true));
+    assert_eq!(
+        (&shown["pid"], &shown["request"], &shown["granted"]),
+        (&program.pid().into(), &1.into(), &1.into())
+    );
+    assert_eq!(
+        (&shown["shared"], &shown["vps"], &shown["max"].is_u64()),
+        (&false.into(), &1.into(), &true)
+    );
     assert!(shown["age_ns"].as_u64().unwrap() > 0 && shown["cpus"].is_string());
 }
 
@@ -93,7 +102,10 @@ fn no_manager_is_exit_code_3() {
 #[test]
 fn what_is_no_manager_is_exit_code_6() {
     let (text, code) = status_of_server(&[b"HTTP/1.1 400 Bad Request\x1b[2J"]);
-    assert!(code == Some(6) && text.contains("no manager of this version") && !text.contains('\x1b'), "{text}");
+    assert!(
+        code == Some(6) && text.contains("no manager of this version") && !text.contains('\x1b'),
+        "{text}"
+    );
     let (text, code) = status_of_server(&[br#"{"version":1,"type":"status","manager_pi"#]);
     assert!(code == Some(6) && text.contains("EOF while parsing"), "{text}");
     let (text, code) = status_of_server(&[br#"{"version":2,"type":"status"}"#]);
@@ -132,7 +144,13 @@ fn a_socket_of_another_user_is_exit_code_5() {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
     }
     let mut command = std::process::Command::new(&copy);
-    command.arg("status").arg("--socket").arg(manager.socket()).uid(65534).gid(65534).current_dir("/");
+    command
+        .arg("status")
+        .arg("--socket")
+        .arg(manager.socket())
+        .uid(65534)
+        .gid(65534)
+        .current_dir("/");
     let output = command.output().unwrap();
     assert_eq!(output.status.code(), Some(5), "{}", errors(&output));
     let text = errors(&output);
@@ -148,7 +166,8 @@ fn the_exit_codes_are_in_the_help() {
     }
 }
 
-/// This process is a program of the manager, and maps a file of this name and length until the guard falls.
+/// This process is a program of the manager, and maps a file of this name and length until the
+/// guard falls.
 struct Mapping {
     _registration: std::os::fd::OwnedFd,
     _file: File,
@@ -160,10 +179,14 @@ impl Mapping {
 
     fn of(path: &Path, length: u64, manager: &Manager) -> Self {
         use nix::sys::mman::{MapFlags, ProtFlags, mmap};
-        let file = File::options().read(true).write(true).create(true).truncate(true).open(path).unwrap();
+        let file =
+            File::options().read(true).write(true).create(true).truncate(true).open(path).unwrap();
         file.set_len(length).unwrap();
         // SAFETY: - a new mapping, which nobody reads or writes.
-        let place = unsafe { mmap(None, Self::LENGTH, ProtFlags::PROT_READ, MapFlags::MAP_SHARED, &file, 0) }.unwrap();
+        let place = unsafe {
+            mmap(None, Self::LENGTH, ProtFlags::PROT_READ, MapFlags::MAP_SHARED, &file, 0)
+        }
+        .unwrap();
         let registration = connection(&manager.socket());
         fdpass::send(&registration, &register_packet(arena::header::VERSION), &[]).unwrap();
         let _answer = fdpass::recv(&registration, &mut [0; 4096], Some(PATIENCE)).unwrap();
@@ -223,6 +246,8 @@ fn a_program_with_a_huge_library_costs_status_no_memory() {
     // Sparse: it takes no place on the disk.
     let _mapping = Mapping::of(&dir.path().join("libgomp.so.1"), 1 << 30, &manager);
     assert!(on(&manager, &["status"]).status.success());
-    let most = nix::sys::resource::getrusage(nix::sys::resource::UsageWho::RUSAGE_CHILDREN).unwrap().max_rss();
+    let most = nix::sys::resource::getrusage(nix::sys::resource::UsageWho::RUSAGE_CHILDREN)
+        .unwrap()
+        .max_rss();
     assert!(most < 200 * 1024, "a child took {most} kB");
 }

@@ -1,8 +1,13 @@
-//! Processors on which others than the managed programs run are left to them (D9): real threads, real time slices.
+//! Processors on which others than the managed programs run are left to them (D9): real threads,
+//! real time slices.
 //!
-//! Whoever else uses this machine is a stranger, too: then what a test waits for may never come, and it says so and ends.
+//! Whoever else uses this machine is a stranger, too: then what a test waits for may never come,
+//! and it says so and ends.
 
-#![expect(clippy::unwrap_used, reason = "a step of a test that fails is a failed test, in the helpers, too")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a step of a test that fails is a failed test, in the helpers, too"
+)]
 
 mod support;
 
@@ -47,7 +52,9 @@ impl Drop for Stranger {
 fn spinning(manager: &Manager) -> Option<Program> {
     let mut program = manager.program(2, 2);
     let ours = [manager.pid(), program.pid()];
-    eventually_alone("two processors are there", &ours, || (program.seen().processors == 2).then_some(()))?;
+    eventually_alone("two processors are there", &ours, || {
+        (program.seen().processors == 2).then_some(())
+    })?;
     assert_eq!(program.ask("spinners 2"), "spinning");
     Some(program)
 }
@@ -67,18 +74,20 @@ fn a_processor_with_a_stranger_is_left_to_it_and_comes_back_when_it_has_gone() {
     let cpu = program.place_of_the_spinner().first().unwrap();
     let stranger = Stranger::on(cpu);
     let ours = [manager.pid(), program.pid(), stranger.0.id()];
-    let is_left = eventually_alone("the stranger has its processor, and the status says so", &ours, || {
-        let seen = program.seen();
-        let gone = seen.processors == 1 && !seen.cpus.contains(cpu);
-        (gone && left(&manager) == cpu.0.to_string()).then_some(())
-    });
+    let is_left =
+        eventually_alone("the stranger has its processor, and the status says so", &ours, || {
+            let seen = program.seen();
+            let gone = seen.processors == 1 && !seen.cpus.contains(cpu);
+            (gone && left(&manager) == cpu.0.to_string()).then_some(())
+        });
     drop(stranger);
     if is_left.is_none() {
         return;
     }
-    let _back = eventually_alone("the processor is back, and the status says so", &ours[..2], || {
-        (program.seen().processors == 2 && left(&manager).is_empty()).then_some(())
-    });
+    let _back =
+        eventually_alone("the processor is back, and the status says so", &ours[..2], || {
+            (program.seen().processors == 2 && left(&manager).is_empty()).then_some(())
+        });
 }
 
 #[test]
@@ -91,7 +100,9 @@ fn strangers_are_looked_for_when_the_threads_of_a_program_begin_and_not_when_one
     let looks = || manager.log().matches("a close look for strangers").count();
     let mut program = manager.program(2, 2);
     let ours = [manager.pid(), program.pid()];
-    let both = eventually_alone("two processors are there", &ours, || (program.seen().processors == 2).then_some(()));
+    let both = eventually_alone("two processors are there", &ours, || {
+        (program.seen().processors == 2).then_some(())
+    });
     if both.is_none() {
         return;
     }

@@ -1,4 +1,5 @@
-//! A manager of the whole machine: programs of several users, who neither see nor change each other's affairs (D9, D10).
+//! A manager of the whole machine: programs of several users, who neither see nor change each
+//! other's affairs (D9, D10).
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod support;
@@ -84,7 +85,12 @@ fn programs_of_two_users_share_the_machine_and_nothing_else() {
     // Who else is there is not theirs to know.
     let output = for_all.say(&manager, &["status", "--json"]);
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    let pids: Vec<u64> = report["programs"].as_array().unwrap().iter().map(|it| it["pid"].as_u64().unwrap()).collect();
+    let pids: Vec<u64> = report["programs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| it["pid"].as_u64().unwrap())
+        .collect();
     assert_eq!(pids, [u64::from(other.pid())]);
     assert_eq!(manager.status().programs.len(), 2);
     other.kill();
@@ -103,15 +109,16 @@ fn any_number_of_working_programs_of_one_user_leaves_another_its_half() {
     }
     let seen = own.until("it has one to itself", |seen| seen.processors == 1 && !seen.shared);
     for program in &mut theirs {
-        program.until("they share the other one", |it| it.shared && it.cpus.is_disjoint(&seen.cpus));
+        program
+            .until("they share the other one", |it| it.shared && it.cpus.is_disjoint(&seen.cpus));
     }
     // With one of them each has one.
     theirs.truncate(1);
     theirs[0].until("it is its own", |seen| seen.processors == 1 && !seen.shared);
 }
 
-/// A process that connects as often as it is told to, and says nothing; answers each line with how many of its connections
-/// were closed by now.
+/// A process that connects as often as it is told to, and says nothing; answers each line with how
+/// many of its connections were closed by now.
 #[test]
 fn acts_as_a_crowd() {
     let Some(socket) = std::env::var_os("CPUMGR_TEST_CROWD") else { return };
@@ -136,12 +143,16 @@ fn a_user_who_connects_and_says_nothing_does_not_shut_others_out() {
     let mut crowd = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut output = BufReader::new(crowd.stdout.take().unwrap()).lines();
     let mut answer = || {
-        let line = output.by_ref().map_while(Result::ok).find_map(|line| Some(line.split_once("> ")?.1.to_owned()));
+        let line = output
+            .by_ref()
+            .map_while(Result::ok)
+            .find_map(|line| Some(line.split_once("> ")?.1.to_owned()));
         line.unwrap().parse::<usize>().unwrap()
     };
     assert_eq!(answer(), 0, "all are connected");
     assert!(manager.status().programs.is_empty());
-    // Whoever came first and was silent for long would have had to leave before: one a second and place.
+    // Whoever came first and was silent for long would have had to leave before: one a second and
+    // place.
     let mut input = crowd.stdin.take().unwrap();
     writeln!(input).unwrap();
     let closed = answer();
@@ -154,12 +165,23 @@ fn a_user_who_connects_and_says_nothing_does_not_shut_others_out() {
 fn a_users_own_manager_lets_nobody_else_in() {
     let manager = Manager::start(&[]);
     let Some(for_all) = ForAll::new(manager.dir.path()) else { return };
-    let open = |path: &Path, mode| std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    let open = |path: &Path, mode| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap()
+    };
     open(manager.dir.path(), 0o755);
     open(&manager.socket(), 0o666);
     let refused = for_all.program(&manager, 1).err().unwrap();
     assert!(refused.contains("belongs to user 0"), "{refused}");
     let said = for_all.say(&manager, &["status"]);
     assert!(!said.status.success(), "{}", errors(&said));
-    assert!(cpumgr().arg("status").arg("--socket").arg(manager.socket()).output().unwrap().status.success());
+    assert!(
+        cpumgr()
+            .arg("status")
+            .arg("--socket")
+            .arg(manager.socket())
+            .output()
+            .unwrap()
+            .status
+            .success()
+    );
 }

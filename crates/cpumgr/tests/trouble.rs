@@ -1,6 +1,8 @@
-//! Programs and machines that misbehave while others work: stopped ones, a crowd of hogs, random bytes at full speed.
+//! Programs and machines that misbehave while others work: stopped ones, a crowd of hogs, random
+//! bytes at full speed.
 //!
-//! `CPUMGR_HOGS=60` lets the hogs spin for a minute (the stress lane); otherwise it is some seconds.
+//! `CPUMGR_HOGS=60` lets the hogs spin for a minute (the stress lane); otherwise it is some
+//! seconds.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod support;
@@ -48,17 +50,22 @@ fn a_stopped_program_gives_way_and_is_well_when_it_goes_on() {
 
     let begin = Instant::now();
     let mut other = manager.program(2, 2);
-    let seen = other.until("the other has its own processor", |seen| !seen.shared && seen.processors == 1);
+    let seen =
+        other.until("the other has its own processor", |seen| !seen.shared && seen.processors == 1);
     let kept = CpuSet::parse_list(&cpus).unwrap().difference(&seen.cpus);
-    // It cannot follow: after the grace its virtual processor is bound to what it keeps, as if it ignored the request.
-    eventually("the stopped one's thread has left that processor", || (outside(pid, &kept, &all) == 0).then_some(()));
+    // It cannot follow: after the grace its virtual processor is bound to what it keeps, as if it
+    // ignored the request.
+    eventually("the stopped one's thread has left that processor", || {
+        (outside(pid, &kept, &all) == 0).then_some(())
+    });
     println!("given way after {:?}, through several processes", begin.elapsed());
     assert_eq!(state(pid), 'T', "nobody wakes what somebody stopped");
     // The manager talks to it as to everybody, and is not held up.
     other.ask("request 1");
     assert_eq!(manager.status().programs.len(), 2);
 
-    // Longer than the silence after which programs take a manager for hung: it must not blame the manager.
+    // Longer than the silence after which programs take a manager for hung: it must not blame the
+    // manager.
     std::thread::sleep(Duration::from_millis(1500));
     stopped.signal(SIGCONT);
     assert_eq!(stopped.ask("misses 500"), "missed 0");
@@ -74,7 +81,8 @@ fn a_stopped_program_gives_way_and_is_well_when_it_goes_on() {
 
 #[test]
 fn sixteen_hogs_make_nobody_take_the_manager_for_dead() {
-    let seconds: u32 = std::env::var("CPUMGR_HOGS").ok().and_then(|text| text.parse().ok()).unwrap_or(4);
+    let seconds: u32 =
+        std::env::var("CPUMGR_HOGS").ok().and_then(|text| text.parse().ok()).unwrap_or(4);
     let mut manager = Manager::start(&[]);
     let mut programs: Vec<Program> = (0..4).map(|_| manager.program(2, 2)).collect();
     let mut hogs = Program::unregistered(&manager.socket());
@@ -139,8 +147,12 @@ fn random_bytes_at_full_speed_leave_two_others_alone() {
         }
     }
     let share = (used() - cpu) as f64 / begin.elapsed().as_nanos() as f64;
-    println!("{answered} requests answered; the manager used {:.1} % of a processor", share * 100.0);
-    // An unoptimised build that hears 333 rings a second; without the limit it is most of a processor.
+    println!(
+        "{answered} requests answered; the manager used {:.1} % of a processor",
+        share * 100.0
+    );
+    // An unoptimised build that hears 333 rings a second; without the limit it is most of a
+    // processor.
     assert!(share < 0.3, "the manager used {share} of a processor");
     for program in manager.status().programs {
         assert!((1..=2).contains(&program.request) && program.granted >= 1, "{program:?}");
@@ -151,7 +163,11 @@ fn random_bytes_at_full_speed_leave_two_others_alone() {
     for (neighbour, before) in neighbours.iter_mut().zip(before) {
         neighbour.until("it has its own", |seen| !seen.shared && seen.alive);
         let initial = |masks: &str| masks.split(' ').next().unwrap().to_owned();
-        assert_eq!(initial(&neighbour.ask("masks")), initial(&before), "a neighbour's initial thread was touched");
+        assert_eq!(
+            initial(&neighbour.ask("masks")),
+            initial(&before),
+            "a neighbour's initial thread was touched"
+        );
         assert_eq!(neighbour.ask("registrations"), "1");
     }
 }

@@ -1,7 +1,10 @@
-//! What programs hold and do not use goes to those who could use it (`cpumgr::unused`): real processes that work, sleep, are
-//! stopped.
+//! What programs hold and do not use goes to those who could use it (`cpumgr::unused`): real
+//! processes that work, sleep, are stopped.
 
-#![expect(clippy::unwrap_used, reason = "a step of a test that fails is a failed test, in the helpers, too")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a step of a test that fails is a failed test, in the helpers, too"
+)]
 
 mod support;
 

@@ -1,7 +1,8 @@
-//! Two users of one machine, each with a manager of their own (D9), and users of a machine that has one for all.
+//! Two users of one machine, each with a manager of their own (D9), and users of a machine that has
+//! one for all.
 //!
-//! Needs to become other users. The places of a manager of the whole machine are touched in a guest only
-//! (`cargo xtask vm smp --test users`).
+//! Needs to become other users. The places of a manager of the whole machine are touched in a guest
+//! only (`cargo xtask vm smp --test users`).
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod support;
@@ -35,9 +36,14 @@ impl Copies {
             return None;
         }
         let dir = tempfile::tempdir().unwrap();
-        let open = |path: &Path| std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let open = |path: &Path| {
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap()
+        };
         open(dir.path());
-        for (from, name) in [(std::env::current_exe().unwrap(), "program"), (cpumgr().get_program().into(), "cpumgr")] {
+        for (from, name) in [
+            (std::env::current_exe().unwrap(), "program"),
+            (cpumgr().get_program().into(), "cpumgr"),
+        ] {
             let to = dir.path().join(name);
             std::fs::copy(from, &to).unwrap();
             open(&to);
@@ -74,7 +80,10 @@ impl Own {
         chown(&place, Some(uid), Some(uid)).unwrap();
         let (socket, log) = (place.join("app.sock"), copies.dir.path().join(format!("{uid}.log")));
         let mut command = copies.command("cpumgr", uid);
-        command.args(["daemon", "--strangers", "leave", "--cpus", cpus, "--socket"]).arg(&socket).stdin(Stdio::null());
+        command
+            .args(["daemon", "--strangers", "leave", "--cpus", cpus, "--socket"])
+            .arg(&socket)
+            .stdin(Stdio::null());
         let child = command.stderr(std::fs::File::create(&log).unwrap()).spawn().unwrap();
         let own = Self { child, socket, log };
         eventually("the manager answers", || Report::ask(&own.socket).ok());
@@ -89,7 +98,10 @@ impl Own {
 impl Drop for Own {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            eprintln!("the manager's log:\n{}", std::fs::read_to_string(&self.log).unwrap_or_default());
+            eprintln!(
+                "the manager's log:\n{}",
+                std::fs::read_to_string(&self.log).unwrap_or_default()
+            );
         }
         self.child.kill().expect("a child can be killed");
         self.child.wait().expect("a child can be waited for");
@@ -104,7 +116,9 @@ fn programs_of_two_users_managers_part() {
     let programs = [0, 1].map(|at| {
         let mut program = copies.program(USERS[at], &managers[at].socket);
         let ours = [managers[at].child.id(), program.pid()];
-        eventually_alone("two processors are there", &ours, || (program.seen().processors == 2).then_some(()))?;
+        eventually_alone("two processors are there", &ours, || {
+            (program.seen().processors == 2).then_some(())
+        })?;
         assert_eq!(program.ask("spinners 2"), "spinning");
         Some(program)
     });
@@ -115,7 +129,8 @@ fn programs_of_two_users_managers_part() {
         let pids: Vec<i32> = manager.report().programs.iter().map(|it| it.pid).collect();
         assert_eq!(pids, [program.pid().cast_signed()]);
     }
-    let ours = [managers[0].child.id(), managers[1].child.id(), programs[0].pid(), programs[1].pid()];
+    let ours =
+        [managers[0].child.id(), managers[1].child.id(), programs[0].pid(), programs[1].pid()];
     let _parted = eventually_alone("each spinner has a processor to itself", &ours, || {
         let places = programs.each_mut().map(Program::place_of_the_spinner);
         (places.iter().all(|it| it.len() == 1) && places[0] != places[1]).then_some(())

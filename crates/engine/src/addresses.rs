@@ -6,8 +6,8 @@ use std::hash::{BuildHasherDefault, Hasher};
 /// What is known of addresses.
 pub type Addresses<V> = HashMap<usize, V, BuildHasherDefault<AddressHasher>>;
 
-/// Spreads addresses, whose low bits are all alike, over a table's buckets. The program chooses its addresses itself: there is
-/// nobody to defend against.
+/// Spreads addresses, whose low bits are all alike, over a table's buckets. The program chooses its
+/// addresses itself: there is nobody to defend against.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AddressHasher(u64);
 
@@ -21,7 +21,8 @@ impl Hasher for AddressHasher {
     }
 
     fn write_usize(&mut self, address: usize) {
-        // Fibonacci hashing: the high half of the product is well mixed; the table takes bits from both ends.
+        // Fibonacci hashing: the high half of the product is well mixed; the table takes bits from
+        // both ends.
         let product = (self.0 ^ address as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         self.0 = product ^ (product >> 32);
     }
@@ -45,9 +46,14 @@ mod tests {
                 .collect();
             let low: HashSet<u64> = hashes.iter().map(|hash| hash & 0x7f).collect();
             let high: HashSet<u64> = hashes.iter().map(|hash| hash >> 57).collect();
-            // 128 balls in 128 bins leave 47 bins empty on average when they fall at random. The low bits choose the bucket,
-            // the high ones only tell those in it apart.
-            assert!(low.len() > 64 && high.len() > 32, "stride {stride}: {} and {}", low.len(), high.len());
+            // 128 balls in 128 bins leave 47 bins empty on average when they fall at random. The
+            // low bits choose the bucket, the high ones only tell those in it apart.
+            assert!(
+                low.len() > 64 && high.len() > 32,
+                "stride {stride}: {} and {}",
+                low.len(),
+                high.len()
+            );
         }
     }
 }

@@ -1,26 +1,29 @@
-//! The arrival line of a virtual processor, which is its entry of the distributed join structure (DJS), and the private
-//! last-seen values (PJV) of whoever waits for it.
+//! The arrival line of a virtual processor, which is its entry of the distributed join structure
+//! (DJS), and the private last-seen values (PJV) of whoever waits for it.
 //!
 //! # Protocol
-//! 1. `arrive` (virtual processor): writes its own next join number with Release (A1). No one else writes the line.
-//! 2. `is_passed` (who waits): sees a number *greater* than the last one seen with Acquire (A2), wrapping around; `record`
-//!    makes it the last one seen.
+//! 1. `arrive` (virtual processor): writes its own next join number with Release (A1). No one else
+//!    writes the line.
+//! 2. `is_passed` (who waits): sees a number *greater* than the last one seen with Acquire (A2),
+//!    wrapping around; `record` makes it the last one seen.
 //!
 //! A result of up to the line's place may ride along: `put` before 1, `take` after 2.
 //!
 //! # Invariants
-//! A-I1  One party waits for a line's next arrival at a time: the master that broadcast, or the leader that arrives for it
-//!       (below). Each has its own last-seen value, taken while the virtual processor has nothing to do.
-//! A-I2  The place is written by the virtual processor between its copy of the work and A1, and read after A2 by the
-//!       master before it supplies again.
+//! A-I1 One party waits for a line's next arrival at a time: the master that broadcast, or the
+//!       leader that arrives for it (below). Each has its own last-seen value, taken while the virtual processor has nothing to do.
+//! A-I2 The place is written by the virtual processor between its copy of the work and A1, and read
+//!       after A2 by the master before it supplies again.
 //!
 //! # Why numbers of the virtual processor, and not of the region
-//! A virtual processor may take part in any number of other regions, of other masters, before it meets this master again
-//! (F6): its number then stands anywhere. Nobody has to know where, since only "greater than when I last looked" counts.
+//! A virtual processor may take part in any number of other regions, of other masters, before it
+//! meets this master again (F6): its number then stands anywhere. Nobody has to know where, since
+//! only "greater than when I last looked" counts.
 //!
 //! # Leaders
-//! In a large team the first member of each *flock* (a last-level cache's members) gathers its flock's lines and then
-//! arrives for all of them. What a member did before A1 is seen by its leader (A2), hence by whoever sees the leader's A1.
+//! In a large team the first member of each *flock* (a last-level cache's members) gathers its
+//! flock's lines and then arrives for all of them. What a member did before A1 is seen by its
+//! leader (A2), hence by whoever sees the leader's A1.
 //!
 //! # Orderings
 //! | access | order | other end |
@@ -28,9 +31,10 @@
 //! | A1 store | Release: what the work did, the result, and for a leader what its flock did | A2 Acquire |
 //!
 //! # Papers
-//! P1 section 3.2 (F6). Deviations: one number to a line instead of four, because members that arrive together would hand
-//! the line to each other; the entry belongs to the virtual processor and not to the master's stack, so that several
-//! masters need no structure each, and the last-seen value is what tells their regions apart.
+//! P1 section 3.2 (F6). Deviations: one number to a line instead of four, because members that
+//! arrive together would hand the line to each other; the entry belongs to the virtual processor
+//! and not to the master's stack, so that several masters need no structure each, and the last-seen
+//! value is what tells their regions apart.
 
 use platform::sync::HandCell;
 use platform::sync::atomic::{
@@ -71,8 +75,9 @@ impl<P> Arrival<P> {
     /// ```
     ///
     /// # Safety
-    /// - The caller is the line's virtual processor, is done with the work that it arrives from, and arrives once for it: whoever
-    ///   sees this may free what the work used, and take the result.
+    /// - The caller is the line's virtual processor, is done with the work that it arrives from,
+    ///   and arrives once for it: whoever sees this may free what the work used, and take the
+    ///   result.
     #[inline]
     pub unsafe fn arrive(&self) {
         // ORDERING: Relaxed - the own word.
@@ -96,18 +101,21 @@ impl<P> Arrival<P> {
     /// ```
     ///
     /// # Safety
-    /// - The caller is the line's virtual processor, between taking a work and [`Self::arrive`] for it.
+    /// - The caller is the line's virtual processor, between taking a work and [`Self::arrive`] for
+    ///   it.
     #[inline]
     pub unsafe fn put<V: Send>(&self, value: V) {
         assert!(Self::carries::<V>(), "the result is larger than its place");
-        // SAFETY: - A-I2: nobody else touches the place now; it is large enough and aligned (checked above).
+        // SAFETY: - A-I2: nobody else touches the place now; it is large enough and aligned
+        // (checked above).
         unsafe { self.place.with_mut(|place| place.cast::<V>().write(value)) };
     }
 
     /// Takes the result.
     ///
     /// # Safety
-    /// - The caller is the master of the region that the virtual processor arrived from last, after its join.
+    /// - The caller is the master of the region that the virtual processor arrived from last, after
+    ///   its join.
     /// - The member has `put` a `V` for this arrival, which nobody took yet.
     #[inline]
     pub unsafe fn take<V: Send>(&self) -> V {
@@ -135,7 +143,8 @@ pub struct LastSeen(Cell<u64>);
 impl LastSeen {
     /// The value now. The virtual processor must have nothing to do that would end in an arrival.
     pub fn of<P>(line: &Arrival<P>) -> Self {
-        // ORDERING: Acquire - not needed for the number, which stands still; pairs with A1 of the last region.
+        // ORDERING: Acquire - not needed for the number, which stands still; pairs with A1 of the
+        // last region.
         Self(Cell::new(line.number.load(Acquire)))
     }
 
@@ -153,8 +162,8 @@ impl LastSeen {
         self.0.set(line.number.load(Relaxed));
     }
 
-    /// Records one arrival, of which [`Self::is_passed`] saw at least one: where several works are open, the virtual processor
-    /// may have arrived from younger ones, too.
+    /// Records one arrival, of which [`Self::is_passed`] saw at least one: where several works are
+    /// open, the virtual processor may have arrived from younger ones, too.
     #[inline]
     pub fn record_one(&self) {
         self.0.set(self.0.get().wrapping_add(1));
@@ -205,9 +214,14 @@ mod tests {
 
     #[test]
     fn greater_holds_over_half_of_the_circle() {
-        for (now, before, expected) in
-            [(1, 0, true), (0, 0, false), (0, 1, false), (0, u64::MAX, true), (u64::MAX, 0, false), (1 << 62, 0, true)]
-        {
+        for (now, before, expected) in [
+            (1, 0, true),
+            (0, 0, false),
+            (0, 1, false),
+            (0, u64::MAX, true),
+            (u64::MAX, 0, false),
+            (1 << 62, 0, true),
+        ] {
             assert_eq!(is_greater(now, before), expected, "{now} > {before}");
         }
     }

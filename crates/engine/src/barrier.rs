@@ -1,23 +1,25 @@
 //! The barrier of a team: gather by member 0, then the release of all.
 //!
 //! # Protocol
-//! Round r of a barrier: each member writes r into its own line (B1). Member 0 waits for all lines (B2) and, if the
-//! region has work to finish first (tasks), until `complete` holds; then it writes r back into each line (B3), which is
-//! one line out and one back for each member, as a region is ([`crate::slot`]). Above nine members it writes one word
-//! that all of them read: then it stores once, and the members' misses overlap. The others wait for that (B4). Waiting
-//! members call `help`.
-//! A member other than 0 that does nothing behind the barrier but join need not wait for B4 ([`Barrier::leave`], B5): member 0 gathers
-//! it as ever, and its next round is of a region that member 0 forks when it has left this one.
-//! Two members have a protocol of their own ([`pair`]): without work to finish nobody releases anybody.
+//! Round r of a barrier: each member writes r into its own line (B1). Member 0 waits for all lines
+//! (B2) and, if the region has work to finish first (tasks), until `complete` holds; then it writes
+//! r back into each line (B3), which is one line out and one back for each member, as a region is
+//! ([`crate::slot`]). Above nine members it writes one word that all of them read: then it stores
+//! once, and the members' misses overlap. The others wait for that (B4). Waiting members call
+//! `help`. A member other than 0 that does nothing behind the barrier but join need not wait for B4
+//! ([`Barrier::leave`], B5): member 0 gathers it as ever, and its next round is of a region that
+//! member 0 forks when it has left this one. Two members have a protocol of their own ([`pair`]):
+//! without work to finish nobody releases anybody.
 //!
 //! # Orderings
-//! B1 Release with B2 Acquire: what a member did before the barrier is seen by member 0. B3 Release with B4 Acquire: what
-//! member 0 saw is seen by all. No read-modify-write: each word has one writer.
+//! B1 Release with B2 Acquire: what a member did before the barrier is seen by member 0. B3 Release
+//! with B4 Acquire: what member 0 saw is seen by all. No read-modify-write: each word has one
+//! writer.
 //!
 //! # Sleeping
 //! Member 0 sleeps at `gathering`, the others at `released`, where those that are woken wake others
-//! ([`WaitPoint::for_many`]): the release costs member 0 one system call for two threads, not for all. Who makes new work that a waiting member could help with
-//! calls [`Barrier::stir`].
+//! ([`WaitPoint::for_many`]): the release costs member 0 one system call for two threads, not for
+//! all. Who makes new work that a waiting member could help with calls [`Barrier::stir`].
 
 pub mod pair;
 
@@ -62,8 +64,9 @@ pub struct Barrier {
 /// A member's own line.
 #[derive(Debug, Default)]
 struct Own {
-    /// How many rounds the member has arrived at. Nobody else reads it: a member that looked into its arrival would wait
-    /// for that line to come back from who read it last (a cache that is asked for a written line gives it away whole).
+    /// How many rounds the member has arrived at. Nobody else reads it: a member that looked into
+    /// its arrival would wait for that line to come back from who read it last (a cache that is
+    /// asked for a written line gives it away whole).
     rounds: AtomicU64,
     /// Read by who waits long for the member.
     occupant: Occupant,
@@ -99,11 +102,18 @@ impl Barrier {
         self.wait_with(id, false, || false, || true);
     }
 
-    /// Waits for all members and until `complete` holds (member 0 asks, after all have arrived). Meanwhile calls `help`,
-    /// which says whether it did something. `has_work`: this member knows of something that `complete` or its effects are
-    /// needed for; where no member does, `complete` need not be asked. Who makes `complete` hold calls [`stir`](Self::stir) behind
-    /// it, also inside `help`: a member that looked just before sleeps.
-    pub fn wait_with(&self, id: usize, has_work: bool, mut help: impl FnMut() -> bool, complete: impl Fn() -> bool) {
+    /// Waits for all members and until `complete` holds (member 0 asks, after all have arrived).
+    /// Meanwhile calls `help`, which says whether it did something. `has_work`: this member knows
+    /// of something that `complete` or its effects are needed for; where no member does, `complete`
+    /// need not be asked. Who makes `complete` hold calls [`stir`](Self::stir) behind it, also
+    /// inside `help`: a member that looked just before sleeps.
+    pub fn wait_with(
+        &self,
+        id: usize,
+        has_work: bool,
+        mut help: impl FnMut() -> bool,
+        complete: impl Fn() -> bool,
+    ) {
         if let Some(pair) = &self.pair {
             return self.meet(pair, id, has_work, help, complete);
         }
@@ -119,21 +129,27 @@ impl Barrier {
         if id == 0 {
             let awaited = Cell::new(1);
             let all_arrived = || self.all_arrived(&awaited, round);
-            // Who has arrived may have left tasks behind: those come first, with all the rules of waiting.
+            // Who has arrived may have left tasks behind: those come first, with all the rules of
+            // waiting.
             if !((all_arrived() || patience::holds_soon(crowd, all_arrived)) && complete()) {
-                let look = || if all_arrived() && complete() { Look::Ready } else { look_after(&mut help) };
+                let look = || {
+                    if all_arrived() && complete() { Look::Ready } else { look_after(&mut help) }
+                };
                 self.wait_at(&self.gathering, || awaited.get(), look);
             }
             self.release_round(round);
         } else if !patience::holds_soon(crowd, || self.is_released(id, round)) {
-            let look = || if self.is_released(id, round) { Look::Ready } else { look_after(&mut help) };
+            let look =
+                || if self.is_released(id, round) { Look::Ready } else { look_after(&mut help) };
             self.wait_at(&self.released, || 0, look);
         }
     }
 
-    /// Member `id`, not 0, arrives and does not wait, in a team that takes turns; false where it has not even arrived, because its team has a
-    /// processor for each: there who waits may help, and loses nothing. For a barrier behind which it does nothing but end its part of the
-    /// region, whose join waits for all. It knows of no work. The others may wait here as ever (B5, P5).
+    /// Member `id`, not 0, arrives and does not wait, in a team that takes turns; false where it
+    /// has not even arrived, because its team has a processor for each: there who waits may help,
+    /// and loses nothing. For a barrier behind which it does nothing but end its part of the
+    /// region, whose join waits for all. It knows of no work. The others may wait here as ever (B5,
+    /// P5).
     #[inline]
     pub fn leave(&self, id: usize) -> bool {
         let crowd = self.note(id).membership().crowd;
@@ -169,10 +185,15 @@ impl Barrier {
         let may_close = || id == 0 && pair.is_met(round);
         let soon = || is_over() || may_close();
         let met = soon() || patience::holds_soon(crowd, soon);
-        // Who has arrived may have left tasks behind: those come first, with all the rules of waiting.
+        // Who has arrived may have left tasks behind: those come first, with all the rules of
+        // waiting.
         if !(met && (is_over() || complete())) {
             let done = || is_over() || (may_close() && complete());
-            self.wait_at(self.point(id), || 1 - id, || if done() { Look::Ready } else { look_after(&mut help) });
+            self.wait_at(
+                self.point(id),
+                || 1 - id,
+                || if done() { Look::Ready } else { look_after(&mut help) },
+            );
         }
         if id == 0 && !is_over() {
             pair.close(round);
@@ -191,8 +212,8 @@ impl Barrier {
         self.point(1 - id).notify_all();
     }
 
-    /// Waits for all members, unless `gone` comes to hold first: then false, and this round never ends. Who makes `gone`
-    /// hold calls [`Barrier::stir`].
+    /// Waits for all members, unless `gone` comes to hold first: then false, and this round never
+    /// ends. Who makes `gone` hold calls [`Barrier::stir`].
     pub fn wait_unless(&self, id: usize, gone: impl Fn() -> bool) -> bool {
         if let Some(pair) = &self.pair {
             let round = pair.arrive(id, self.next_round(id), false);
@@ -206,7 +227,9 @@ impl Barrier {
         }
         let round = self.arrive(id);
         let awaited = Cell::new(usize::from(id == 0));
-        let is_over = || if id == 0 { self.all_arrived(&awaited, round) } else { self.is_released(id, round) };
+        let is_over = || {
+            if id == 0 { self.all_arrived(&awaited, round) } else { self.is_released(id, round) }
+        };
         if !patience::holds_soon(self.note(id).membership().crowd, is_over) {
             let point = if id == 0 { &self.gathering } else { &self.released };
             self.wait_at(point, || awaited.get(), || (is_over() || gone()).into());
@@ -220,8 +243,8 @@ impl Barrier {
         true
     }
 
-    /// Wakes members that sleep in the barrier: there is something to help with, or `complete` may hold now.
-    /// Cost when nobody sleeps: two loads.
+    /// Wakes members that sleep in the barrier: there is something to help with, or `complete` may
+    /// hold now. Cost when nobody sleeps: two loads.
     pub fn stir(&self) {
         self.gathering.notify_all();
         self.released.notify_all();
@@ -247,7 +270,8 @@ impl Barrier {
 
     /// True when all have arrived; `awaited` is the first one that had not, from 1.
     fn all_arrived(&self, awaited: &Cell<usize>, round: u64) -> bool {
-        let arrived = (awaited.get()..self.size()).take_while(|&id| self.has_arrived(id, round)).count();
+        let arrived =
+            (awaited.get()..self.size()).take_while(|&id| self.has_arrived(id, round)).count();
         awaited.set(awaited.get() + arrived);
         awaited.get() == self.size()
     }

@@ -1,53 +1,59 @@
-//! The berth of a virtual processor (VP): whoever wakes it puts it on a processor, until it runs; whoever binds it, and the VP
-//! while it makes children, keep those out.
+//! The berth of a virtual processor (VP): whoever wakes it puts it on a processor, until it runs;
+//! whoever binds it, and the VP while it makes children, keep those out.
 //!
-//! A sleeper may leave its bed by itself ([`sleeper`](crate::sleeper)), and who wakes it may do so late, or for nothing, since
-//! another one was first. So the VP may be running when it is put, and must not be left there: it would share that processor with
-//! whoever is there although others are idle, what it creates would inherit it, and a bound VP would lose its place.
+//! A sleeper may leave its bed by itself ([`sleeper`](crate::sleeper)), and who wakes it may do so
+//! late, or for nothing, since another one was first. So the VP may be running when it is put, and
+//! must not be left there: it would share that processor with whoever is there although others are
+//! idle, what it creates would inherit it, and a bound VP would lose its place.
 //!
 //! # Protocol
 //! One word, `state`, and whether the VP is `bound`.
-//! Who wakes it: P1 `FREE`, `FREED` or `PUT` -> `PUTTING`, or else does nothing; P2 when `bound`: -> `FREE`; P3 puts the VP;
-//! P4 `PUTTING` -> `PUT`. When P4 finds `RAN`: P5 it frees the VP, -> `FREED`. It then wakes the VP, and if that was awake: R1
-//! `PUT` -> `PUTTING`, or else does nothing; R2 as P2; R3 as P5.
-//! The VP before it runs work: S1 `PUT` -> `SETTLING`; S2 frees itself unless `bound`; S3 -> `FREE`. When it finds `PUTTING` ->
-//! `RAN`, and leaves the rest to P5. `FREED` -> `FREE`.
-//! Who binds it: B1 writes `bound`; B2 waits until the state is none of `PUTTING`, `RAN` and `SETTLING`; B3 binds it. Who unbinds
-//! it: B2, B3, B1. Several may do so at once: the last one has the last word ([`following`](crate::following)).
-//! Its creator does P3 and P4 of a VP that nobody can supply or bind yet, which is born in `PUTTING`. Who wants it elsewhere
-//! while it runs puts it there and frees it at once ([`Berth::pass_by`]): P1, P2, P3 and P5.
-//! The VP that makes children: H1 waits until nobody puts it, and settles (S1 to S3) if it was put; H2 -> `HELD`; makes them; H3
-//! `HELD` -> `FREE`.
+//! Who wakes it: P1 `FREE`, `FREED` or `PUT` -> `PUTTING`, or else does nothing; P2 when `bound`:
+//! -> `FREE`; P3 puts the VP;
+//! P4 `PUTTING` -> `PUT`. When P4 finds `RAN`: P5 it frees the VP, -> `FREED`. It then wakes the
+//! VP, and if that was awake: R1 `PUT` -> `PUTTING`, or else does nothing; R2 as P2; R3 as P5.
+//! The VP before it runs work: S1 `PUT` -> `SETTLING`; S2 frees itself unless `bound`; S3 ->
+//! `FREE`. When it finds `PUTTING` -> `RAN`, and leaves the rest to P5. `FREED` -> `FREE`.
+//! Who binds it: B1 writes `bound`; B2 waits until the state is none of `PUTTING`, `RAN` and
+//! `SETTLING`; B3 binds it. Who unbinds it: B2, B3, B1. Several may do so at once: the last one has
+//! the last word ([`following`](crate::following)). Its creator does P3 and P4 of a VP that nobody
+//! can supply or bind yet, which is born in `PUTTING`. Who wants it elsewhere while it runs puts it
+//! there and frees it at once ([`Berth::pass_by`]): P1, P2, P3 and P5. The VP that makes children:
+//! H1 waits until nobody puts it, and settles (S1 to S3) if it was put; H2 -> `HELD`; makes them;
+//!    H3 `HELD` -> `FREE`.
 //!
-//! Both waits are for system calls that somebody makes, and end after [`LONGEST`]: who makes them may have no processor (the
-//! waiter has a higher priority), may have been stopped by a debugger, may not exist in a child of `fork`, or may wait for the
-//! waiter, a handler of a signal, by a lock of the allocator. Then the VP may be put where it should not be, as without the wait.
+//! Both waits are for system calls that somebody makes, and end after [`LONGEST`]: who makes them
+//! may have no processor (the waiter has a higher priority), may have been stopped by a debugger,
+//! may not exist in a child of `fork`, or may wait for the waiter, a handler of a signal, by a lock
+//! of the allocator. Then the VP may be put where it should not be, as without the wait.
 //!
 //! # Invariants
 //! E-I1  Between H2 and H3 nobody puts the VP.
-//! E-I2  A VP that is not bound has the program's mask, or what the program bound it to by itself, when the state is `FREE` or
-//!       `FREED`.
+//! E-I2 A VP that is not bound has the program's mask, or what the program bound it to by itself,
+//!       when the state is `FREE` or `FREED`.
 //! E-I3  A VP that was bound before the last B3 is where B3 put it.
 //!
 //! # Races
-//! *It runs while it is put.* A is at P3; the VP leaves its bed, finds `PUTTING` at S1, says `RAN` and runs. A puts it on its
-//! home, and finds `RAN` at P4: it frees the VP. The VP makes a child in between: it waits at H1 for P5.
-//! *It is put while it runs.* A read that it sleeps, and is held up; the VP left its bed and settled, and runs. A puts it, and
-//! finds it awake when it wakes it: it frees the VP (R1). The VP makes a child in between: it finds `PUT` at H1. It made one
-//! before: A finds `HELD` at P1. Whether it was awake says an exchange of the VP's (`sleeper`, V1 and W5): if V1 was first, S1
-//! finds what P4 stored.
-//! *It is bound while it is put.* Either B2 sees `PUTTING` and waits, or P2 sees `bound`: each writes, fences, and reads.
-//! The same for S1 and S2, R1 and R2.
-//! *It is unbound while it makes a child.* `bound` falls behind B3: who finds it down has the mask of the program.
-//! *A handler of a signal on the VP's own thread, amid S2.* It finds `SETTLING` at H1, which nobody else will end: it does S2 itself,
-//! and who binds goes on waiting.
-//! *A child of `vfork`.* It shares the word, and was born with whatever mask the VP had; since the VP sleeps, the state says for as
-//! long as the child lives that this may be a home ([`Berth::was_put`]). That is what `FREED` is for.
+//! *It runs while it is put.* A is at P3; the VP leaves its bed, finds `PUTTING` at S1, says `RAN`
+//! and runs. A puts it on its home, and finds `RAN` at P4: it frees the VP. The VP makes a child in
+//! between: it waits at H1 for P5. *It is put while it runs.* A read that it sleeps, and is held
+//! up; the VP left its bed and settled, and runs. A puts it, and finds it awake when it wakes it:
+//! it frees the VP (R1). The VP makes a child in between: it finds `PUT` at H1. It made one before:
+//! A finds `HELD` at P1. Whether it was awake says an exchange of the VP's (`sleeper`, V1 and W5):
+//! if V1 was first, S1 finds what P4 stored. *It is bound while it is put.* Either B2 sees
+//! `PUTTING` and waits, or P2 sees `bound`: each writes, fences, and reads. The same for S1 and S2,
+//! R1 and R2. *It is unbound while it makes a child.* `bound` falls behind B3: who finds it down
+//! has the mask of the program. *A handler of a signal on the VP's own thread, amid S2.* It finds
+//! `SETTLING` at H1, which nobody else will end: it does S2 itself, and who binds goes on waiting.
+//! *A child of `vfork`.* It shares the word, and was born with whatever mask the VP had; since the
+//! VP sleeps, the state says for as long as the child lives that this may be a home
+//! ([`Berth::was_put`]). That is what `FREED` is for.
 //!
 //! # Orderings
-//! `state`: AcqRel exchanges and Acquire loads pair with each other: who sees that somebody is done sees what it did to the mask.
-//! The fences of P2, S2 and B2 pair with each other; B1 of who binds is Relaxed, ordered by them. B1 of who unbinds is Release,
-//! and pairs with the Acquire loads of `bound`.
+//! `state`: AcqRel exchanges and Acquire loads pair with each other: who sees that somebody is done
+//! sees what it did to the mask. The fences of P2, S2 and B2 pair with each other; B1 of who binds
+//! is Relaxed, ordered by them. B1 of who unbinds is Release, and pairs with the Acquire loads of
+//! `bound`.
 
 use platform::sync::atomic::{
     AtomicBool, AtomicU32,
@@ -95,25 +101,29 @@ pub(crate) struct Held<'a> {
 }
 
 impl Berth {
-    /// Of a VP that its creator is about to put somewhere ([`Berth::put_first`], [`Berth::free_first`]).
+    /// Of a VP that its creator is about to put somewhere ([`Berth::put_first`],
+    /// [`Berth::free_first`]).
     #[must_use]
     pub(crate) fn new() -> Self {
         Self { state: AtomicU32::new(PUTTING), bound: AtomicBool::new(false) }
     }
 
-    /// P3 and P4 of the creator, before anybody can supply or bind the VP. `put` puts it on its home.
+    /// P3 and P4 of the creator, before anybody can supply or bind the VP. `put` puts it on its
+    ///    home.
     pub(crate) fn put_first(&self, put: impl FnOnce()) {
         put();
         self.change_to(PUT);
     }
 
-    /// The same of one that has no home. `free` gives it the mask of the program, instead of that of its creator.
+    /// The same of one that has no home. `free` gives it the mask of the program, instead of that
+    /// of its creator.
     pub(crate) fn free_first(&self, free: impl FnOnce()) {
         free();
         self.change_to(FREED);
     }
 
-    /// P1 to P5. `put` puts the VP on its home; `free` gives it the mask of the program, if it is still there.
+    /// P1 to P5. `put` puts the VP on its home; `free` gives it the mask of the program, if it is
+    ///    still there.
     pub(crate) fn put(&self, put: impl FnOnce(), free: impl FnOnce()) {
         if self.begin_put([FREE, PUT, FREED]) {
             put();
@@ -154,7 +164,8 @@ impl Berth {
         !is_bound
     }
 
-    /// S1 to S3, on the VP. `free` gives it the mask of the program. Cost: one load of a line that is rarely written.
+    /// S1 to S3, on the VP. `free` gives it the mask of the program. Cost: one load of a line that
+    ///    is rarely written.
     #[inline]
     pub(crate) fn settle(&self, free: impl FnOnce()) {
         // ORDERING: Acquire - pairs with P4.
@@ -166,8 +177,9 @@ impl Berth {
     #[cold]
     fn settle_now(&self, free: impl FnOnce()) {
         // A failed exec left it held.
-        let is_over =
-            [(PUTTING, RAN), (FREED, FREE), (HELD, FREE)].into_iter().any(|(from, to)| self.exchange(from, to));
+        let is_over = [(PUTTING, RAN), (FREED, FREE), (HELD, FREE)]
+            .into_iter()
+            .any(|(from, to)| self.exchange(from, to));
         if !is_over && self.exchange(PUT, SETTLING) {
             self.free_unless_bound(free);
             self.change_to(FREE);
@@ -195,15 +207,17 @@ impl Berth {
 
     /// B2, B3 and B1. `go` gives the VP the mask of the program.
     pub(crate) fn unbind(&self, go: impl FnOnce()) {
-        // Nobody puts one that is bound, but somebody may since before that, if a wait was too long.
+        // Nobody puts one that is bound, but somebody may since before that, if a wait was too
+        // long.
         self.wait_while(|state| matches!(state, PUTTING | RAN | SETTLING));
         go();
         // ORDERING: Release - who sees that makes children with the mask of the program.
         self.bound.store(false, Release);
     }
 
-    /// H1 and H2, on the VP: nobody puts it until the answer is dropped. `free` gives it the mask of the program, if it is where it
-    /// was put. Makes system calls only, and may be called in handlers of signals.
+    /// H1 and H2, on the VP: nobody puts it until the answer is dropped. `free` gives it the mask
+    /// of the program, if it is where it was put. Makes system calls only, and may be called in
+    /// handlers of signals.
     pub(crate) fn hold(&self, free: impl Fn()) -> Held<'_> {
         let held = |is_mine| Held { berth: self, is_mine };
         loop {
@@ -282,7 +296,8 @@ impl Default for Berth {
 }
 
 impl Held<'_> {
-    /// For who becomes another program: nobody puts the VP any more. Should the exec fail, that ends when it next runs work.
+    /// For who becomes another program: nobody puts the VP any more. Should the exec fail, that
+    /// ends when it next runs work.
     pub(crate) fn for_good(mut self) {
         self.is_mine = false;
     }

@@ -1,17 +1,22 @@
-//! The broadcast channel of a group: the master's side and the virtual processors' side of global supply.
+//! The broadcast channel of a group: the master's side and the virtual processors' side of global
+//! supply.
 //!
 //! # Protocol
-//! 1. *Attach*, when members come or change: a region over the members' own lines in which each takes its place in the
-//!    master's ring, and each leader notes its flock's arrival lines. It is joined, so the last-seen values that leaders
-//!    and master take stand still meanwhile.
-//! 2. *Fork*: the master publishes one entry; members with a number below the region's size take part.
-//! 3. *Join*: a leader waits for its flock and arrives; the master waits for its own flock and for the leaders.
+//! 1. *Attach*, when members come or change: a region over the members' own lines in which each
+//!    takes its place in the master's ring, and each leader notes its flock's arrival lines. It is
+//!    joined, so the last-seen values that leaders and master take stand still meanwhile.
+//! 2. *Fork*: the master publishes one entry; members with a number below the region's size take
+//!    part.
+//! 3. *Join*: a leader waits for its flock and arrives; the master waits for its own flock and for
+//!    the leaders.
 //!
 //! # Invariants
-//! C1  A virtual processor follows one ring. Who reserved it (L1 of [`crate::local`]) attaches it; a master that gets it
-//!     back finds it at another ring and attaches it anew.
-//! C2  A ring lives as long as its master or anybody who follows it: one that lost its master stays silent for ever.
-//! C3  Leaders of a team are leaders in every larger one ([`supply::leaders`]), so a change of size attaches nobody.
+//! C1  A virtual processor follows one ring. Who reserved it (L1 of [`crate::local`]) attaches it;
+//!     a master that gets it back finds it at another ring and attaches it anew.
+//! C2  A ring lives as long as its master or anybody who follows it: one that lost its master stays
+//!     silent for ever.
+//! C3  Leaders of a team are leaders in every larger one ([`supply::leaders`]), so a change of size
+//!     attaches nobody.
 //!
 //! Several works may be open in the ring ([`crate::ring`]); `Team::run` opens one at a time.
 
@@ -69,7 +74,8 @@ pub(crate) struct Channel {
     ring: Arc<TeamRing>,
     /// Number of the next work.
     next: Cell<u64>,
-    /// Last arrival seen of each member (PJV); the first is member 1's. Kept for those in `awaited`.
+    /// Last arrival seen of each member (PJV); the first is member 1's. Kept for those in
+    /// `awaited`.
     last: Vec<LastSeen>,
     /// Members that the master waits for itself, ascending: its own flock and the leaders.
     awaited: Vec<usize>,
@@ -78,7 +84,12 @@ pub(crate) struct Channel {
 impl Channel {
     /// A channel that nobody follows yet.
     pub(crate) fn new() -> Self {
-        Self { ring: Arc::new(Ring::new()), next: Cell::new(1), last: Vec::new(), awaited: Vec::new() }
+        Self {
+            ring: Arc::new(Ring::new()),
+            next: Cell::new(1),
+            last: Vec::new(),
+            awaited: Vec::new(),
+        }
     }
 
     /// How many of `members`, from the first, follow this channel as it is.
@@ -91,8 +102,10 @@ impl Channel {
     pub(crate) fn attach(&mut self, local: &Local, members: &[&'static Vp], count: usize) {
         let leader_of = supply::leaders(members);
         self.last = members.iter().map(|vp| LastSeen::of(vp.arrival())).collect();
-        self.awaited = (1..leader_of.len()).filter(|&id| leader_of[id] == 0 || leader_of[id] == id).collect();
-        let invitation = Invitation { ring: &self.ring, next: self.next.get(), members, leader_of: &leader_of };
+        self.awaited =
+            (1..leader_of.len()).filter(|&id| leader_of[id] == 0 || leader_of[id] == id).collect();
+        let invitation =
+            Invitation { ring: &self.ring, next: self.next.get(), members, leader_of: &leader_of };
         let size = u32::try_from(count + 1).expect("teams stay below largest_team");
         let region = Region {
             work: accept,
@@ -103,11 +116,13 @@ impl Channel {
             level: 0,
             crowd: local.membership().crowd.saturating_mul(size),
         };
-        // SAFETY: - `accept` takes an invitation, which outlives the join inside, and does not unwind.
+        // SAFETY: - `accept` takes an invitation, which outlives the join inside, and does not
+        // unwind.
         unsafe { fork_join::run_on_lines(local, &members[..count], &region) };
     }
 
-    /// Step 2: publishes `region` to the members below its size. The caller then fences once and wakes who sleeps.
+    /// Step 2: publishes `region` to the members below its size. The caller then fences once and
+    /// wakes who sleeps.
     #[inline]
     pub(crate) fn publish(&self, region: &Region) {
         let number = self.next.get();
@@ -115,13 +130,28 @@ impl Channel {
         self.ring.publish(number, to_words(region));
     }
 
-    /// Step 3 for the master: waits for all members of the last work, and calls `attend` between its looks for one that is late.
+    /// Step 3 for the master: waits for all members of the last work, and calls `attend` between
+    /// its looks for one that is late.
     #[inline]
-    pub(crate) fn gather(&self, local: &Local, members: &[&'static Vp], crowd: u32, attend: Option<impl Fn()>) {
+    pub(crate) fn gather(
+        &self,
+        local: &Local,
+        members: &[&'static Vp],
+        crowd: u32,
+        attend: Option<impl Fn()>,
+    ) {
         let awaited = &self.awaited[..self.awaited.partition_point(|&id| id <= members.len())];
-        let has_arrived = |at: usize| self.last[awaited[at] - 1].is_passed(members[awaited[at] - 1].arrival());
+        let has_arrived =
+            |at: usize| self.last[awaited[at] - 1].is_passed(members[awaited[at] - 1].arrival());
         fork_join::gather(awaited.len(), crowd, has_arrived, |at, look| {
-            fork_join::wait_late_attending(members[awaited[at] - 1], local, crowd, members, look, &attend);
+            fork_join::wait_late_attending(
+                members[awaited[at] - 1],
+                local,
+                crowd,
+                members,
+                look,
+                &attend,
+            );
         });
         for &id in awaited {
             self.last[id - 1].record(members[id - 1].arrival());
@@ -140,7 +170,8 @@ struct Invitation<'a> {
 /// The work of the attach region.
 ///
 /// # Safety
-/// - `data` points to a live [`Invitation`], and this thread is the virtual processor of `member`, which is not 0.
+/// - `data` points to a live [`Invitation`], and this thread is the virtual processor of `member`,
+///   which is not 0.
 unsafe fn accept(data: *const (), member: Member) {
     // SAFETY: - caller's contract; the lifetime ends with the region.
     let invitation = unsafe { &*data.cast::<Invitation<'_>>() };
@@ -176,7 +207,8 @@ impl Attachment {
         Arc::as_ptr(&self.ring)
     }
 
-    /// The next work in which this virtual processor takes part. Cost when nothing is new: one load.
+    /// The next work in which this virtual processor takes part. Cost when nothing is new: one
+    /// load.
     #[inline]
     pub(crate) fn look(&mut self) -> Option<Region> {
         let id = self.id as usize;

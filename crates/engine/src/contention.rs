@@ -27,13 +27,13 @@ pub(crate) use crate::contention::strangers::{BUDGET, Strangers};
 /// Microseconds that only a lost processor explains: interrupts are shorter, time slices longer.
 pub(crate) const HOLE: u64 = 500;
 
-/// Longer than the time slices of some programs that take turns; short enough that a program is fast
-/// again in the moment after the other one ended. Threads that sleep more see others less: each time
-/// that they believe to be alone again costs them time slices, hence the growth.
+/// Longer than the time slices of some programs that take turns; short enough that a program is
+/// fast again in the moment after the other one ended. Threads that sleep more see others less:
+/// each time that they believe to be alone again costs them time slices, hence the growth.
 const LOAD: Rule = Rule { first: 100_000, most: 800_000, soon: Soon::First };
 
-/// A program beside a lasting load loses one time slice each second, and one beside a short load has
-/// whole teams again at once.
+/// A program beside a lasting load loses one time slice each second, and one beside a short load
+/// has whole teams again at once.
 const LEAVE: Rule = Rule { first: 50_000, most: 1_600_000, soon: Soon::Last };
 
 /// Does not grow: the first wait after it is looked at closely.
@@ -48,13 +48,13 @@ const FEW: usize = 8;
 /// Waits that are looked at closely after one that took long.
 const CLOSE: u32 = 8;
 
-/// One wait in so many is timed while nothing was seen. A prime: programs whose regions have the same
-/// few waits would else have the same ones timed in each.
+/// One wait in so many is timed while nothing was seen. A prime: programs whose regions have the
+/// same few waits would else have the same ones timed in each.
 const TIMED: u32 = 5;
 
 /// After close looks no thread begins others for so many times as long as they took.
 const SHARE: u64 = 32;
 
-/// The most microseconds that one look is taken to cost: a thread that lost its processor during one
-/// was away for longer.
+/// The most microseconds that one look is taken to cost: a thread that lost its processor during
+/// one was away for longer.
 const DEAR: u64 = 50;

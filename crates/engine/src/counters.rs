@@ -1,8 +1,9 @@
-//! Counters of what the engine does: a block for each thread, which that thread alone writes, summed on demand.
+//! Counters of what the engine does: a block for each thread, which that thread alone writes,
+//! summed on demand.
 //!
 //! # Orderings
-//! All relaxed: each word is a number on its own, with one writer at a time. A block changes its writer when a thread
-//! ends, under the list's lock.
+//! All relaxed: each word is a number on its own, with one writer at a time. A block changes its
+//! writer when a thread ends, under the list's lock.
 
 use crate::statistics::{SIZES, Statistics};
 use platform::clock::Ticks;
@@ -42,7 +43,8 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// The thread forked a region of `size` threads, at least 2. Cost: three instructions and a few for the size.
+    /// The thread forked a region of `size` threads, at least 2. Cost: three instructions and a few
+    /// for the size.
     #[inline]
     pub(crate) fn forked(&self, size: u32) {
         self.regions[Statistics::class_of(size)].add(1);

@@ -1,4 +1,5 @@
-//! The engine of this process: settings, team sizes, and the virtual processors that nobody uses now.
+//! The engine of this process: settings, team sizes, and the virtual processors that nobody uses
+//! now.
 //!
 //! A forked child has one of its own ([`crate::process`]): its parent's threads, locks and
 //! registration are not its own.
@@ -28,8 +29,8 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, MutexGuard, PoisonError};
 
-/// See the module head. On lines of its own: all threads that fork or wait read it, and what the allocator would put beside
-/// it somebody may be writing.
+/// See the module head. On lines of its own: all threads that fork or wait read it, and what the
+/// allocator would put beside it somebody may be writing.
 #[repr(align(128))]
 pub struct Engine {
     /// See [`local::end_of_thread`].
@@ -52,8 +53,8 @@ pub struct Engine {
     /// The affinity mask that the program was started with.
     mask: Once<CpuSet>,
     processors: Once<usize>,
-    /// The machine, and the places of the program's processors in it, where they differ; looked up at first use, and leaked:
-    /// forked children go on with them.
+    /// The machine, and the places of the program's processors in it, where they differ; looked up
+    /// at first use, and leaked: forked children go on with them.
     machine: Once<Option<&'static Topology>>,
     places: Once<Option<&'static nearness::Map>>,
     /// See [`Engine::changing_seats`].
@@ -100,7 +101,8 @@ fn create() -> &'static Engine {
     // While the process has one thread, if it has: later this costs milliseconds.
     platform::membarrier::prepare();
     platform::clock::Ticks::begin_measuring();
-    // Before there is anything that a child must not use. Threads that come here at once both have it called, which does no harm.
+    // Before there is anything that a child must not use. Threads that come here at once both have
+    // it called, which does no harm.
     if let Err(error) = platform::pthread::at_fork_child(after_fork) {
         say(format_args!("nanos: {error}; a forked child must not use parallel regions"));
     }
@@ -120,8 +122,9 @@ fn create() -> &'static Engine {
     }
 }
 
-/// The child of a fork has one thread and none of the parent's virtual processors: it starts with an empty engine and
-/// the parent's settings, and registers again when it first forks a region (D13).
+/// The child of a fork has one thread and none of the parent's virtual processors: it starts with
+/// an empty engine and the parent's settings, and registers again when it first forks a region
+/// (D13).
 extern "C" fn after_fork() {
     let Some(old) = existing() else { return };
     let fresh = Engine::new(old.end_of_thread);
@@ -135,8 +138,9 @@ extern "C" fn after_fork() {
     {
         let _ = fresh.sizer.set(*sizer);
     }
-    // The forking thread may be a bound virtual processor; the child is a program like its parent (D2, D4). What nobody has
-    // looked up yet, or another thread is amid looking up, the child looks up itself.
+    // The forking thread may be a bound virtual processor; the child is a program like its parent
+    // (D2, D4). What nobody has looked up yet, or another thread is amid looking up, the child
+    // looks up itself.
     if let Some(mask) = old.mask.get() {
         let _ = fresh.mask.set(mask.clone());
     }
@@ -268,10 +272,13 @@ impl Engine {
 
     /// The mask that the program was started with (or had when the engine first looked).
     pub fn mask(&self) -> &CpuSet {
-        self.mask.get_or_init(|| affinity::affinity(None).unwrap_or_else(|_| CpuSet::single(affinity::current_cpu())))
+        self.mask.get_or_init(|| {
+            affinity::affinity(None).unwrap_or_else(|_| CpuSet::single(affinity::current_cpu()))
+        })
     }
 
-    /// The original mask, if the engine binds its masters: their own masks say nothing about what the program has.
+    /// The original mask, if the engine binds its masters: their own masks say nothing about what
+    /// the program has.
     pub(crate) fn mask_of_bound(&self) -> Option<&CpuSet> {
         self.config.get().is_some_and(|config| config.bind).then(|| self.mask())
     }
@@ -289,12 +296,14 @@ impl Engine {
         *self.machine.get_or_init(|| placement::read_machine(self.mask()).map(leaked))
     }
 
-    /// The places of the program's processors; `None` where all are in one, or the system does not say.
+    /// The places of the program's processors; `None` where all are in one, or the system does not
+    /// say.
     pub(crate) fn places(&self) -> Option<&'static nearness::Map> {
         *self.places.get_or_init(|| nearness::Map::new(self.machine()?, self.mask()).map(leaked))
     }
 
-    /// Seats change hands one at a time: two masters that gave the same seat away at once would leave it with both.
+    /// Seats change hands one at a time: two masters that gave the same seat away at once would
+    /// leave it with both.
     pub(crate) fn changing_seats(&self) -> MutexGuard<'_, ()> {
         // It guards no data.
         self.seats.lock().unwrap_or_else(PoisonError::into_inner)
@@ -306,25 +315,29 @@ impl Engine {
         &self.load
     }
 
-    /// The most threads that a team may have: beyond this a wrong number would only take the machine down.
+    /// The most threads that a team may have: beyond this a wrong number would only take the
+    /// machine down.
     pub fn largest_team(&self) -> usize {
         (8 * self.processors()).clamp(CERTAIN, crate::work::LARGEST)
     }
 
-    /// What a region without a number of its own asks for: all processors, or more when the sizer offers more.
+    /// What a region without a number of its own asks for: all processors, or more when the sizer
+    /// offers more.
     pub(crate) fn wish(&self) -> usize {
         self.processors().max(self.sizer().limit())
     }
 
-    /// True when so many threads have a processor each: what regions may use now, and not more than there are, of which a number
-    /// that the program gave says nothing. Cost: a load or two beside the sizer's limit.
+    /// True when so many threads have a processor each: what regions may use now, and not more than
+    /// there are, of which a number that the program gave says nothing. Cost: a load or two beside
+    /// the sizer's limit.
     #[inline]
     pub(crate) fn has_room_for(&self, threads: usize) -> bool {
         let sizer = self.sizer();
         threads <= sizer.limit() && (sizer.knows_processors() || threads <= self.processors())
     }
 
-    /// True when all threads that the engine has ever started, and the outermost masters, have a processor each.
+    /// True when all threads that the engine has ever started, and the outermost masters, have a
+    /// processor each.
     pub(crate) fn has_processor_for_each(&self) -> bool {
         // ORDERING: Relaxed - a hint.
         self.created.load(Relaxed) + self.masters.load(Relaxed).max(1) <= self.processors()
@@ -333,7 +346,8 @@ impl Engine {
     /// Counts a new outermost master, the calling thread.
     pub(crate) fn enroll_master(&self) -> Arc<Share> {
         let share = self.shares.enroll(Some(affinity::current_tid()));
-        // ORDERING: Relaxed - a number on its own, here and in `dismiss_master` and `has_one_master`.
+        // ORDERING: Relaxed - a number on its own, here and in `dismiss_master` and
+        // `has_one_master`.
         self.masters.fetch_add(1, Relaxed);
         share
     }
@@ -373,8 +387,8 @@ impl Engine {
         self.unused.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A virtual processor without a master, for a team: an unused one, else a new one. It wakes on the processor of `home`,
-    /// or on its own.
+    /// A virtual processor without a master, for a team: an unused one, else a new one. It wakes on
+    /// the processor of `home`, or on its own.
     ///
     /// # Errors
     /// The system's, when it refuses a thread.
@@ -397,8 +411,8 @@ impl Engine {
         self.config().stack_size.unwrap_or(vp::STACK)
     }
 
-    /// Says once that the system refuses threads: `wanted` were, beside their master, and there are `got`. Not in the children of
-    /// forks, whose parents know how many they have.
+    /// Says once that the system refuses threads: `wanted` were, beside their master, and there are
+    /// `got`. Not in the children of forks, whose parents know how many they have.
     #[cold]
     pub(crate) fn say_refused(&self, wanted: usize, got: usize, error: &io::Error) {
         static SAID: AtomicBool = AtomicBool::new(false);

@@ -9,8 +9,8 @@ use crate::sizer::TeamSizer;
 use crate::team::Team;
 use crate::wait_point::{Look, WaitPoint};
 
-/// Installs a source of team sizes in the place of the one that the engine would find. False when one is in use already:
-/// call it before the first region.
+/// Installs a source of team sizes in the place of the one that the engine would find. False when
+/// one is in use already: call it before the first region.
 pub fn set_team_sizer(sizer: Box<dyn TeamSizer>) -> bool {
     engine().set_sizer(sizer)
 }
@@ -25,7 +25,8 @@ pub fn processors() -> usize {
     engine().processors()
 }
 
-/// The most threads that a team may have: 1024, or 8 for each processor if that is more; never above 32767.
+/// The most threads that a team may have: 1024, or 8 for each processor if that is more; never
+/// above 32767.
 pub fn largest_team() -> usize {
     engine().largest_team()
 }
@@ -36,24 +37,26 @@ pub fn team_limit() -> usize {
     engine().sizer().limit()
 }
 
-/// States that the program could use `wanted` processors, and returns how many threads a region of the caller may have
-/// now (M1, M2). With several outermost masters, what it returns is taken from the others until the caller's next
-/// region is joined (D6).
+/// States that the program could use `wanted` processors, and returns how many threads a region of
+/// the caller may have now (M1, M2). With several outermost masters, what it returns is taken from
+/// the others until the caller's next region is joined (D6).
 #[inline]
 pub fn grant_for(wanted: usize) -> usize {
     local().grant(wanted)
 }
 
-/// Says which region the calling thread forks next, by a number that is the same whenever it forks the same one (the address
-/// of its code): so the program's outer loop is found. To be called before [`grant_for`]. Cost: a store.
+/// Says which region the calling thread forks next, by a number that is the same whenever it forks
+/// the same one (the address of its code): so the program's outer loop is found. To be called
+/// before [`grant_for`]. Cost: a store.
 #[inline]
 pub fn identify_region(region: usize) {
     local().identify_region(region);
 }
 
-/// The virtual processors that the calling thread has for its teams, and those that they have for theirs, go on on new kernel
-/// threads: what the program keeps in thread-local storage there begins anew. Outside regions; inside one it does nothing. Not
-/// in the child of a fork, and where the system refuses threads.
+/// The virtual processors that the calling thread has for its teams, and those that they have for
+/// theirs, go on on new kernel threads: what the program keeps in thread-local storage there begins
+/// anew. Outside regions; inside one it does nothing. Not in the child of a fork, and where the
+/// system refuses threads.
 pub fn renew_threads() {
     let local = local();
     if local.is_outside_regions() {
@@ -72,29 +75,31 @@ pub fn reserve(size: usize) -> Team {
     Team::reserve(size)
 }
 
-/// Waits at `point` until `done` holds: spins as long as that can pay in the caller's situation, then sleeps. `done` may
-/// do work.
+/// Waits at `point` until `done` holds: spins as long as that can pay in the caller's situation,
+/// then sleeps. `done` may do work.
 pub fn wait(point: &WaitPoint, mut done: impl FnMut() -> bool) {
     wait_looking(point, || done().into());
 }
 
-/// Microseconds that the caller may spin now for another thread of its team, by the rules of all waits: 0 in a team that is
-/// larger than its processors. For waits on words that are not ours to wake, as locks in a program's memory.
+/// Microseconds that the caller may spin now for another thread of its team, by the rules of all
+/// waits: 0 in a team that is larger than its processors. For waits on words that are not ours to
+/// wake, as locks in a program's memory.
 pub fn spin_limit() -> u64 {
     let local = local();
     patience::limit(local, local.membership().crowd, Wait::Inside)
 }
 
-/// To be called between two pieces of work that the calling thread does for a region (chunks of a loop, tasks), where it holds
-/// nothing and nobody waits for just this thread: it follows what a manager granted meanwhile. Cost: four loads, and one
-/// that is thread-local; two loads without a manager.
+/// To be called between two pieces of work that the calling thread does for a region (chunks of a
+/// loop, tasks), where it holds nothing and nobody waits for just this thread: it follows what a
+/// manager granted meanwhile. Cost: four loads, and one that is thread-local; two loads without a
+/// manager.
 #[inline]
 pub fn between_pieces() {
     safe_point::between_pieces();
 }
 
-/// True where [`between_pieces`] has something to look for: a manager was found. The same from the program's first region on.
-/// Cost: two loads.
+/// True where [`between_pieces`] has something to look for: a manager was found. The same from the
+/// program's first region on. Cost: two loads.
 #[inline]
 pub fn is_to_follow() -> bool {
     engine().managed_already().is_some()

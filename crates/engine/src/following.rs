@@ -1,30 +1,34 @@
-//! Which grant a virtual processor (VP) was last put in its place by, where several threads may put it somewhere.
+//! Which grant a virtual processor (VP) was last put in its place by, where several threads may put
+//! it somewhere.
 //!
 //! # Protocol
-//! The VP itself, at a safe point: F1 compares the grant's epoch with the one that it follows; when it is another one: F2 stores
-//! the new one, F3 reads where that puts it, and goes there.
-//! Anybody else (the master of a sleeping VP excepted, for whom F1 to F3 hold): G1 puts the VP somewhere; G2 stores that
-//! nobody knows where it is, which is no epoch.
+//! The VP itself, at a safe point: F1 compares the grant's epoch with the one that it follows; when
+//! it is another one: F2 stores the new one, F3 reads where that puts it, and goes there.
+//! Anybody else (the master of a sleeping VP excepted, for whom F1 to F3 hold): G1 puts the VP
+//! somewhere; G2 stores that nobody knows where it is, which is no epoch.
 //!
 //! # Invariants
-//! V-I1  When everybody is done, the VP is where the grant in force puts it, or its next F1 says that it follows another one.
+//! V-I1 When everybody is done, the VP is where the grant in force puts it, or its next F1 says
+//! that it follows another one.
 //!
 //! # Races
-//! *Both at once.* A (the VP) stores epoch 4 (F2) and is about to bind itself; B (a thread that saw the manager die) unbinds it
-//! (G1) and stores (G2); A binds itself to what 4 said (F3). A's next F1 finds that nobody knows, and goes to its place once
-//! more. With G2 before G1, A could do F1 to F3 in between: B would have the last word on the place, and A on the epoch. And
-//! if G2 stored [`NONE`], the epoch of a program without a manager, A would stay where 4 said when the manager died.
-//! *A grant in between.* A stores 4, the manager publishes 5, A reads 5's place. The next F1 compares 4 with 5, and A goes to the
-//! same place again.
+//! *Both at once.* A (the VP) stores epoch 4 (F2) and is about to bind itself; B (a thread that saw
+//! the manager die) unbinds it (G1) and stores (G2); A binds itself to what 4 said (F3). A's next
+//! F1 finds that nobody knows, and goes to its place once more. With G2 before G1, A could do F1 to
+//! F3 in between: B would have the last word on the place, and A on the epoch. And if G2 stored
+//! [`NONE`], the epoch of a program without a manager, A would stay where 4 said when the manager
+//! died. *A grant in between.* A stores 4, the manager publishes 5, A reads 5's place. The next F1
+//! compares 4 with 5, and A goes to the same place again.
 //!
 //! # Helping
-//! A VP that was squeezed gets one helper in one epoch ([`Helped`]): the first who asks. It puts the VP on its own processor, as
-//! anybody else does (G1, G2), so that the VP finds its own place at its next F1. The mark is a swap: of two that read it first
-//! and wrote it then, both would give their processor away for one VP, and another squeezed one would go without.
+//! A VP that was squeezed gets one helper in one epoch ([`Helped`]): the first who asks. It puts
+//! the VP on its own processor, as anybody else does (G1, G2), so that the VP finds its own place
+//! at its next F1. The mark is a swap: of two that read it first and wrote it then, both would give
+//! their processor away for one VP, and another squeezed one would go without.
 //!
 //! # Orderings
-//! Relaxed, all: the kernel binds a thread under a lock of that thread, so that who binds it second sees (and in the order of
-//! `epoch` follows) what the first one stored before.
+//! Relaxed, all: the kernel binds a thread under a lock of that thread, so that who binds it second
+//! sees (and in the order of `epoch` follows) what the first one stored before.
 
 use platform::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
@@ -49,7 +53,8 @@ impl Following {
         Self(AtomicU32::new(UNKNOWN))
     }
 
-    /// F1: true when the VP was put where the grant of `epoch` puts it. Cost: a load of a line that is rarely written.
+    /// F1: true when the VP was put where the grant of `epoch` puts it. Cost: a load of a line that
+    ///     is rarely written.
     #[inline]
     pub(crate) fn is(&self, epoch: u32) -> bool {
         // ORDERING: Relaxed - see the module head.

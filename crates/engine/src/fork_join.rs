@@ -1,9 +1,11 @@
-//! Fork and join over several lines: supply, wake, and the wait of a master or leader for several arrivals.
+//! Fork and join over several lines: supply, wake, and the wait of a master or leader for several
+//! arrivals.
 //!
-//! Arrival words stand on lines of their own, each of which is a miss when its member has written it. A waiter that read
-//! one after the other, waiting at each, would pay for the misses in turn; [`gather`] reads the next [`AT_ONCE`] words
-//! before it judges the first one, so that their lines travel at the same time. (The published master looks at both ends
-//! of its structure at once, which is two in flight.)
+//! Arrival words stand on lines of their own, each of which is a miss when its member has written
+//! it. A waiter that read one after the other, waiting at each, would pay for the misses in turn;
+//! [`gather`] reads the next [`AT_ONCE`] words before it judges the first one, so that their lines
+//! travel at the same time. (The published master looks at both ends of its structure at once,
+//! which is two in flight.)
 
 use crate::engine_state::engine;
 use crate::local::Local;
@@ -20,9 +22,10 @@ use platform::membarrier;
 /// Arrival words that are read at each turn: about as many misses as a processor has in flight.
 const AT_ONCE: usize = 8;
 
-/// Waits until `has_arrived` holds for 0..`count`; a member of a team of `crowd` threads that have a processor each gets a
-/// few looks first, for which nothing is set up and after which nothing is to be cleared away. `wait_late` gets the first number for which it does not hold, and the
-/// look to wait with; it returns when that look said `Ready`.
+/// Waits until `has_arrived` holds for 0..`count`; a member of a team of `crowd` threads that have
+/// a processor each gets a few looks first, for which nothing is set up and after which nothing is
+/// to be cleared away. `wait_late` gets the first number for which it does not hold, and the look
+/// to wait with; it returns when that look said `Ready`.
 #[inline]
 pub fn gather(
     count: usize,
@@ -37,7 +40,8 @@ pub fn gather(
         }
         let end = (at + AT_ONCE).min(count);
         wait_late(at, &mut || {
-            // Backwards, so that the answer is the first one's; none of the loads depends on another.
+            // Backwards, so that the answer is the first one's; none of the loads depends on
+            // another.
             let mut arrived = false;
             for other in (at..end).rev() {
                 arrived = has_arrived(other);
@@ -50,7 +54,13 @@ pub fn gather(
 /// Waits for a member that is not done when the master is. Where that takes long, finds out why: a
 /// member that waits for the master's own processor gets it, one that has lost its processor is
 /// remembered ([`Presence`](crate::contention::Presence)).
-pub(crate) fn wait_late(vp: &Vp, local: &Local, crowd: u32, members: &[&'static Vp], look: &mut dyn FnMut() -> Look) {
+pub(crate) fn wait_late(
+    vp: &Vp,
+    local: &Local,
+    crowd: u32,
+    members: &[&'static Vp],
+    look: &mut dyn FnMut() -> Look,
+) {
     wait_late_at(vp.arrivals(), vp, local, crowd, members, look);
 }
 
@@ -92,7 +102,8 @@ pub fn wait_late_at(
         }
         let here = current_cpu();
         let shares = vp.is_on(here);
-        // Bound where the master happens to run now: one waits for the other's time slice. Deal anew.
+        // Bound where the master happens to run now: one waits for the other's time slice. Deal
+        // anew.
         if shares && let Some(managed) = engine().managed() {
             managed.sit_down(local);
             return Advice::Spin;
@@ -102,7 +113,9 @@ pub fn wait_late_at(
             return Advice::Spin;
         }
         watch = vp.tid().and_then(|tid| local.presence().watch(tid));
-        let is_here = || !vp.is_bound() && watch.as_ref().is_some_and(|watch| watch.processor() == Some(here));
+        let is_here = || {
+            !vp.is_bound() && watch.as_ref().is_some_and(|watch| watch.processor() == Some(here))
+        };
         if shares || is_here() { Advice::HandOver } else { Advice::Spin }
     };
     patience::wait(point, local, crowd, look_around, look);
@@ -115,7 +128,8 @@ pub fn wait_late_at(
     }
 }
 
-/// Wakes those of `members` that sleep, after their work was supplied. Cost when none does: a load for each.
+/// Wakes those of `members` that sleep, after their work was supplied. Cost when none does: a load
+/// for each.
 #[inline]
 pub(crate) fn wake(members: &[&'static Vp]) {
     membarrier::light();
@@ -135,8 +149,8 @@ fn wake_sleepers(members: &[&'static Vp]) {
 ///
 /// # Safety
 /// - The caller is the master of `members`, and joined their last work.
-/// - `region.work` may be called with `region.data` on all of them at once, and does not unwind; data and root live until
-///   [`gather_lines`] returned.
+/// - `region.work` may be called with `region.data` on all of them at once, and does not unwind;
+///   data and root live until [`gather_lines`] returned.
 #[inline]
 pub(crate) unsafe fn supply_lines(members: &[&'static Vp], region: &Region, recoverable: bool) {
     for (vp, id) in members.iter().zip(1..) {
@@ -145,9 +159,15 @@ pub(crate) unsafe fn supply_lines(members: &[&'static Vp], region: &Region, reco
     }
 }
 
-/// Waits for the arrivals of `members` in their own lines, and calls `attend` between its looks for one that is late.
+/// Waits for the arrivals of `members` in their own lines, and calls `attend` between its looks for
+/// one that is late.
 #[inline]
-pub(crate) fn gather_lines(local: &Local, members: &[&'static Vp], crowd: u32, attend: Option<impl Fn()>) {
+pub(crate) fn gather_lines(
+    local: &Local,
+    members: &[&'static Vp],
+    crowd: u32,
+    attend: Option<impl Fn()>,
+) {
     gather(
         members.len(),
         crowd,

@@ -1,8 +1,8 @@
 //! Children of a fork that go on where only their parent can.
 //!
-//! A child has one thread, the one that forked. What its parent's other threads hold, wait for or would do is not there: a
-//! child that needs it would wait for ever. Where there is somebody to tell, it is told by a panic; where there is nobody, it
-//! is ended here, with a word.
+//! A child has one thread, the one that forked. What its parent's other threads hold, wait for or
+//! would do is not there: a child that needs it would wait for ever. Where there is somebody to
+//! tell, it is told by a panic; where there is nobody, it is ended here, with a word.
 
 use crate::process::Born;
 use platform::lock::Once;
@@ -31,8 +31,9 @@ pub(crate) fn forget_in_library() {
     }
 }
 
-/// What other threads write until a region is joined. In a child that is forked inside the region they do not exist, and may have
-/// been amid a write when its copy was made: there it is leaked, neither taken nor dropped.
+/// What other threads write until a region is joined. In a child that is forked inside the region
+/// they do not exist, and may have been amid a write when its copy was made: there it is leaked,
+/// neither taken nor dropped.
 pub struct UntilJoin<T> {
     value: ManuallyDrop<T>,
     born: Born,
@@ -77,12 +78,14 @@ impl<T> Drop for UntilJoin<T> {
     }
 }
 
-/// Ends the process, the child of a fork, with a report of what it was forked in and of what it cannot have.
+/// Ends the process, the child of a fork, with a report of what it was forked in and of what it
+/// cannot have.
 #[cold]
 pub fn end_child(report: &str) -> ! {
     // SAFETY: - the descriptor is only borrowed: never closed. If nobody has it, the write fails.
     let mut stderr = ManuallyDrop::new(unsafe { File::from_raw_fd(2) });
-    // Past the lock of `std::io::stderr`, which a thread of the parent may have held. Nobody is left to be told of a failure.
+    // Past the lock of `std::io::stderr`, which a thread of the parent may have held. Nobody is
+    // left to be told of a failure.
     let _ = stderr.write_all(format!("nanos: {report}. The child ends\n").as_bytes());
     std::process::abort();
 }

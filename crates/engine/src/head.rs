@@ -28,7 +28,13 @@ pub enum Follows<'a> {
 
 impl<'a> Head<'a> {
     /// Group `index` of groups of `sizes`, whose sum is `total`.
-    pub fn new(sizes: &'a [usize], index: usize, total: usize, follows: Follows<'a>, crowd: u32) -> Self {
+    pub fn new(
+        sizes: &'a [usize],
+        index: usize,
+        total: usize,
+        follows: Follows<'a>,
+        crowd: u32,
+    ) -> Self {
         Self { sizes, index, total, follows, crowd }
     }
 
@@ -38,8 +44,9 @@ impl<'a> Head<'a> {
         self.sizes[self.index]
     }
 
-    /// Threads that a region of the group may have now that the program has `limit` processors. Groups shrink in
-    /// proportion, at least to their masters, and grow back to what they got. Cost unless they shrink: a few loads.
+    /// Threads that a region of the group may have now that the program has `limit` processors.
+    /// Groups shrink in proportion, at least to their masters, and grow back to what they got. Cost
+    /// unless they shrink: a few loads.
     #[inline]
     pub(crate) fn allowance(&self, limit: usize) -> usize {
         let now = match self.follows {

@@ -1,23 +1,28 @@
-//! What others inherit from a thread of the engine: the mask that the program was started with (D2), and usual turns.
+//! What others inherit from a thread of the engine: the mask that the program was started with
+//! (D2), and usual turns.
 //!
-//! A virtual processor may be bound to one processor, or put on one by who wakes it ([`berth`](crate::berth)), and the kernel
-//! hands a thread's mask on to whatever that thread creates.
+//! A virtual processor may be bound to one processor, or put on one by who wakes it
+//! ([`berth`](crate::berth)), and the kernel hands a thread's mask on to whatever that thread
+//! creates.
 //! - What it forks gets the program's mask by `pthread_atfork`.
-//! - What it starts otherwise the C library tells nobody of: programs by `posix_spawn`, `system`, `popen`, or `vfork` (or
-//!   `clone`) and exec, and threads. Who starts them does so in [`unbound`]. A library that stands in front of the C library
-//!   can do that for all programs at once, as the drop-in OpenMP library does: [`unbound`] around the spawning calls and
-//!   `pthread_create`, whose child is made inside the C library, and [`before_exec`] in front of the exec calls. Nobody has
-//!   to know of the `vfork`, which could not be wrapped, since it returns twice: its child sets itself right when it becomes
-//!   a program.
+//! - What it starts otherwise the C library tells nobody of: programs by `posix_spawn`, `system`,
+//!   `popen`, or `vfork` (or `clone`) and exec, and threads. Who starts them does so in
+//!   [`unbound`]. A library that stands in front of the C library can do that for all programs at
+//!   once, as the drop-in OpenMP library does: [`unbound`] around the spawning calls and
+//!   `pthread_create`, whose child is made inside the C library, and [`before_exec`] in front of
+//!   the exec calls. Nobody has to know of the `vfork`, which could not be wrapped, since it
+//!   returns twice: its child sets itself right when it becomes a program.
 //!
-//! Turns go the same way: a master that has long ones ([`stint`](crate::local)) gives them up before it starts anything.
+//! Turns go the same way: a master that has long ones ([`stint`](crate::local)) gives them up
+//! before it starts anything.
 //!
 //! # In a child of `vfork`
-//! It shares memory and thread-locals with the thread that forked it, which sleeps until the exec; other threads run. So it
-//! must not allocate nor lock, and what it writes its parent finds. [`before_exec`] reads a thread-local and words of the
-//! virtual processor, and tells by the kernel's number which of the two calls it. The child may have got a mask of its own from
-//! the program, which stays: what it has is inherited if it is what the parent has, or what that was bound to or put on (it may
-//! have been squeezed or freed since).
+//! It shares memory and thread-locals with the thread that forked it, which sleeps until the exec;
+//! other threads run. So it must not allocate nor lock, and what it writes its parent finds.
+//! [`before_exec`] reads a thread-local and words of the virtual processor, and tells by the
+//! kernel's number which of the two calls it. The child may have got a mask of its own from the
+//! program, which stays: what it has is inherited if it is what the parent has, or what that was
+//! bound to or put on (it may have been squeezed or freed since).
 
 use crate::berth::Held;
 use crate::engine_state::engine;
@@ -26,12 +31,13 @@ use crate::vp::Vp;
 use platform::affinity;
 use platform::mask::{self, Mask};
 
-/// Runs `body` with the affinity mask that the program was started with: for a member of a region that starts a program or a
-/// thread, which would else inherit the one processor that the member is bound to under a processor manager, or was put on when
-/// it was woken.
+/// Runs `body` with the affinity mask that the program was started with: for a member of a region
+/// that starts a program or a thread, which would else inherit the one processor that the member is
+/// bound to under a processor manager, or was put on when it was woken.
 ///
-/// Cost: nothing where the calling thread is none of this crate's; two exchanges where it is not bound; else three system calls. A
-/// child by `fork` alone needs no such thing, nor does anything where the drop-in OpenMP library is loaded before the C library.
+/// Cost: nothing where the calling thread is none of this crate's; two exchanges where it is not
+/// bound; else three system calls. A child by `fork` alone needs no such thing, nor does anything
+/// where the drop-in OpenMP library is loaded before the C library.
 ///
 /// ```
 /// // In a part of a region, or anywhere else:
@@ -46,19 +52,22 @@ pub fn unbound<R>(body: impl FnOnce() -> R) -> R {
     body()
 }
 
-/// True when what the calling thread starts might inherit a processor that this crate put it on, or the long turns of a master:
-/// who starts something had better do it in [`unbound`]. Cost: a thread-local load, and another one or two. May be called in
-/// signal handlers and in children of `vfork`.
+/// True when what the calling thread starts might inherit a processor that this crate put it on, or
+/// the long turns of a master: who starts something had better do it in [`unbound`]. Cost: a
+/// thread-local load, and another one or two. May be called in signal handlers and in children of
+/// `vfork`.
 pub fn needs_unbound() -> bool {
     // One that has its usual mask may be put somewhere at any time.
     local::existing().is_some_and(|local| local.vp().is_some() || local.has_long_turns())
 }
 
-/// To be called before the caller (a virtual processor's thread, or a child that it has by `vfork` or `clone`) becomes another
-/// program: gives it the mask that this program was started with, unless it has one of its own (module head). Should the exec
-/// fail, a thread has that mask until its next safe point.
+/// To be called before the caller (a virtual processor's thread, or a child that it has by `vfork`
+/// or `clone`) becomes another program: gives it the mask that this program was started with,
+/// unless it has one of its own (module head). Should the exec fail, a thread has that mask until
+/// its next safe point.
 ///
-/// Cost: as [`needs_unbound`], and up to four system calls where that says yes. May be called where that may be; sets errno.
+/// Cost: as [`needs_unbound`], and up to four system calls where that says yes. May be called where
+/// that may be; sets errno.
 pub fn before_exec() {
     if let Some(local) = local::existing().filter(|local| local.has_long_turns()) {
         if local.tid() == mask::current_task() {
@@ -80,19 +89,20 @@ pub fn before_exec() {
     }
 }
 
-/// Whether the virtual processor may have another mask than the program's: a manager squeezes also those that nobody in the
-/// program has bound.
+/// Whether the virtual processor may have another mask than the program's: a manager squeezes also
+/// those that nobody in the program has bound.
 fn may_be_bound(vp: &Vp) -> bool {
     vp.is_bound() || engine().managed_already().is_some()
 }
 
-/// Gives the caller the mask of the program. Refused where its processors went offline: what is started has what there is.
+/// Gives the caller the mask of the program. Refused where its processors went offline: what is
+/// started has what there is.
 fn take_programs_mask() {
     let _ = affinity::set_affinity(None, engine().mask());
 }
 
-/// Whether the caller, a child of the virtual processor's thread that shares its memory, has a mask that it was born with and
-/// that is not the program's.
+/// Whether the caller, a child of the virtual processor's thread that shares its memory, has a mask
+/// that it was born with and that is not the program's.
 fn is_inherited(vp: &Vp) -> bool {
     // A kernel that does not say: more processors than there are kernels for.
     let Ok(own) = Mask::of(None) else { return may_be_bound(vp) };
@@ -110,8 +120,9 @@ fn forget_place(vp: &Vp) {
     local().worked_under().set(0);
 }
 
-/// The calling virtual processor while what it starts has the program's mask: nobody puts it anywhere, and a manager does not
-/// squeeze it: who waits for a processor between its new mask and the start can be outside for longer than the grace.
+/// The calling virtual processor while what it starts has the program's mask: nobody puts it
+/// anywhere, and a manager does not squeeze it: who waits for a processor between its new mask and
+/// the start can be outside for longer than the grace.
 struct Unbound {
     local: &'static Local,
     vp: &'static Vp,
@@ -145,8 +156,8 @@ impl Drop for Unbound {
         if let Some(before) = &self.before {
             // Refused if the processor went offline: the thread then has all.
             let _ = before.take();
-            // A grant that came meanwhile, or the end of the manager: wherever the thread was put since then, nobody knows where
-            // it is now.
+            // A grant that came meanwhile, or the end of the manager: wherever the thread was put
+            // since then, nobody knows where it is now.
             forget_place(self.vp);
         }
         if let Some(managed) = engine().managed_already() {

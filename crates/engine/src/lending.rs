@@ -1,18 +1,22 @@
-//! What a master lends to the masters inside its region: the virtual processors that its current team does not use.
+//! What a master lends to the masters inside its region: the virtual processors that its current
+//! team does not use.
 //!
 //! # Protocol
-//! 1. `lend` (the lender, no region of it open): voids what was lent before by a new number, puts the rest on the list (G1).
-//! 2. `borrow` (a member that forks, while the lender's region is open): takes up to an equal share off the list (G2),
-//!    and keeps it for its next forks, beside the number (`generation`) under which it was lent (G3).
-//!    Members that are masters of more than that, of threads without a processor, enroll, and show each other when their regions
-//!    are open: where those threads sit depends on it (`local/beyond.rs`).
-//! 3. A member that finds another number than the one it keeps (G3) forgets what it borrowed under the old one.
-//! 4. A member notes how many processors the lender's region could use with all that it forks inside (G4): the lender asks for
-//!    more at a later fork, and has more to lend.
+//! 1. `lend` (the lender, no region of it open): voids what was lent before by a new number, puts
+//!    the rest on the list (G1).
+//! 2. `borrow` (a member that forks, while the lender's region is open): takes up to an equal share
+//!    off the list (G2), and keeps it for its next forks, beside the number (`generation`) under
+//!    which it was lent (G3). Members that are masters of more than that, of threads without a
+//!    processor, enroll, and show each other when their regions are open: where those threads sit
+//!    depends on it (`local/beyond.rs`).
+//! 3. A member that finds another number than the one it keeps (G3) forgets what it borrowed under
+//!    the old one.
+//! 4. A member notes how many processors the lender's region could use with all that it forks
+//!    inside (G4): the lender asks for more at a later fork, and has more to lend.
 //!
 //! # Invariants
-//! G-I1  A virtual processor is in the reach of one master at a time: the lender lends only what its own team does not
-//!       use, each entry of the list is taken once, and the lender takes back (1) only when all inner regions are joined.
+//! G-I1 A virtual processor is in the reach of one master at a time: the lender lends only what its
+//!       own team does not use, each entry of the list is taken once, and the lender takes back (1) only when all inner regions are joined.
 //!
 //! # Orderings
 //! | access | order | other end |
@@ -21,8 +25,8 @@
 //! | G4 `wanted` | Relaxed: a number on its own; who misses it finds it at the fork after the next | the lender's look |
 //! | what masters show | Relaxed: numbers on their own; who misses one sees it at the end of its region, or some regions later | the others' looks |
 //! | lists | under the lock | |
-//! A taken-back virtual processor's last region is joined by its borrower before the borrower arrives at the lender's
-//! join: the lender may supply it at once.
+//! A taken-back virtual processor's last region is joined by its borrower before the borrower
+//! arrives at the lender's join: the lender may supply it at once.
 //!
 //! # Papers
 //! P1 section 3.1.1 (F4: groups; any processor supplies any other).
@@ -56,8 +60,8 @@ struct Lending<T> {
     masters: Vec<Arc<Shown>>,
 }
 
-/// What a master that has more than what is lent to it shows the others of its kind: how often a region with that began or
-/// ended, odd while one is open. Writer: that master.
+/// What a master that has more than what is lent to it shows the others of its kind: how often a
+/// region with that began or ended, odd while one is open. Writer: that master.
 #[derive(Debug)]
 pub(crate) struct Shown(CachePadded<AtomicU32>);
 
@@ -134,8 +138,9 @@ impl<T: Copy> Lender<T> {
         self.surplus.store(u32::try_from(lending.free.len()).unwrap_or(u32::MAX), Relaxed);
     }
 
-    /// Step 1: lends `spare`, of which each of `members` may take an equal share, and takes back all that was lent. The
-    /// caller is the lender, and all regions inside its last one are joined. Cost: an uncontended lock.
+    /// Step 1: lends `spare`, of which each of `members` may take an equal share, and takes back
+    /// all that was lent. The caller is the lender, and all regions inside its last one are joined.
+    /// Cost: an uncontended lock.
     pub(crate) fn lend(&self, spare: &[T], members: usize) {
         let mut lending = self.lending();
         lending.free.clear();
@@ -143,13 +148,14 @@ impl<T: Copy> Lender<T> {
         lending.share = spare.len().div_ceil(members.max(1));
         lending.masters.clear();
         self.publish_masters(&lending);
-        // ORDERING: Relaxed (G1) - read by members of the region whose slots are supplied after this.
+        // ORDERING: Relaxed (G1) - read by members of the region whose slots are supplied after
+        // this.
         self.generation.store(new_generation(), Relaxed);
         self.publish_surplus(&lending);
     }
 
-    /// Step 2: up to `wanted`, for a member that borrowed `has` already, at most the equal share in all; neighbours, in
-    /// order. Cost when nothing is left: one load.
+    /// Step 2: up to `wanted`, for a member that borrowed `has` already, at most the equal share in
+    /// all; neighbours, in order. Cost when nothing is left: one load.
     pub(crate) fn borrow(&self, wanted: usize, has: usize) -> Vec<T> {
         // ORDERING: Relaxed (G2) - a hint; the lock decides.
         if self.surplus.load(Relaxed) == 0 {
@@ -162,7 +168,8 @@ impl<T: Copy> Lender<T> {
         group
     }
 
-    /// Enrolls a member that is the master of more than what it could borrow, until it drops what it gets.
+    /// Enrolls a member that is the master of more than what it could borrow, until it drops what
+    /// it gets.
     pub(crate) fn enroll(&self) -> Arc<Shown> {
         let own = Arc::new(Shown(CachePadded::new(AtomicU32::new(0))));
         let mut lending = self.lending();
@@ -177,14 +184,16 @@ impl<T: Copy> Lender<T> {
         self.masters.store(u32::try_from(lending.masters.len()).unwrap_or(u32::MAX), Relaxed);
     }
 
-    /// How many are enrolled, at most; some may have left since the last one came. Cost: one load, of the line of the number.
+    /// How many are enrolled, at most; some may have left since the last one came. Cost: one load,
+    /// of the line of the number.
     #[inline]
     pub(crate) fn masters(&self) -> u32 {
         // ORDERING: Relaxed - as above.
         self.masters.load(Relaxed)
     }
 
-    /// What the others than `own` show; `None` when another one looks just now. Cost where nobody else is enrolled: one load.
+    /// What the others than `own` show; `None` when another one looks just now. Cost where nobody
+    /// else is enrolled: one load.
     pub(crate) fn others(&self, own: &Arc<Shown>) -> Option<Others> {
         if self.masters() < 2 {
             return Some(Others::default());
@@ -203,7 +212,8 @@ impl<T: Copy> Lender<T> {
     /// Step 3: the number under which things are lent now. Cost: one load.
     #[inline]
     pub(crate) fn generation(&self) -> u64 {
-        // ORDERING: Relaxed (G3) - written before the slot of the region that the caller is in was supplied.
+        // ORDERING: Relaxed (G3) - written before the slot of the region that the caller is in was
+        // supplied.
         self.generation.load(Relaxed)
     }
 }

@@ -107,8 +107,8 @@ pub use crate::addresses::{AddressHasher, Addresses};
 pub use crate::barrier::Barrier;
 pub use crate::config::{Config, Supply, Waiting};
 pub use crate::facade::{
-    between_pieces, configure, grant_for, identify_region, is_managed, is_to_follow, largest_team, processors,
-    renew_threads, reserve, set_team_sizer, spin_limit, team_limit, wait, wait_looking,
+    between_pieces, configure, grant_for, identify_region, is_managed, is_to_follow, largest_team,
+    processors, renew_threads, reserve, set_team_sizer, spin_limit, team_limit, wait, wait_looking,
 };
 pub use crate::inheritance::{before_exec, needs_unbound, unbound};
 pub use crate::managed::{Managed, iteration};

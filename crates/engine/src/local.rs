@@ -1,27 +1,29 @@
-//! What the engine knows of the calling thread: where it stands in a region, and which virtual processors it reserved.
+//! What the engine knows of the calling thread: where it stands in a region, and which virtual
+//! processors it reserved.
 //!
 //! # Terms
-//! A *root* is a master that owns its virtual processors: an outermost one (a thread of the program, outside any region),
-//! which reserves virtual processors 1, 2, ... for as long as it lives, and thread i of whose teams is always virtual
-//! processor i (D3); or the master of an explicit group (`nanothreads::groups`), which gets neighbours from the root around
-//! until its region ends (`lead`). A master that is no root gets its group from what its root does not use now
-//! ([`crate::lending`]), and, when the team's size must be exact, from unused or new virtual processors (own). Groups are
-//! cached by depth: the next inner fork of the same size is a store.
+//! A *root* is a master that owns its virtual processors: an outermost one (a thread of the
+//! program, outside any region), which reserves virtual processors 1, 2, ... for as long as it
+//! lives, and thread i of whose teams is always virtual processor i (D3); or the master of an
+//! explicit group (`nanothreads::groups`), which gets neighbours from the root around until its
+//! region ends (`lead`). A master that is no root gets its group from what its root does not use
+//! now ([`crate::lending`]), and, when the team's size must be exact, from unused or new virtual
+//! processors (own). Groups are cached by depth: the next inner fork of the same size is a store.
 //!
 //! # Who touches what
 //! `Local`: its thread only. The lenders inside: see [`crate::lending`].
 //!
 //! # Invariants
-//! L1  A virtual processor is in the reach of one master at a time: a root, the masters that borrow from it, and those
-//!     to which it gave a group never use it at once. The root takes back what it lent or gave only at its next fork,
+//! L1  A virtual processor is in the reach of one master at a time: a root, the masters that borrow
+//!     from it, and those to which it gave a group never use it at once. The root takes back what it lent or gave only at its next fork,
 //!     when all inner regions are joined; borrowers see the new number before they use their cache again, and the
 //!     master of an explicit group drops what it got before it arrives.
-//! L2  Nobody holds a reference to a group of the thread while code of the program runs on it, a sizer's included: such
-//!     code forks deeper, and may move the groups. So all that a [`TeamSizer`](crate::TeamSizer) is asked for is asked
+//! L2  Nobody holds a reference to a group of the thread while code of the program runs on it, a
+//!     sizer's included: such code forks deeper, and may move the groups. So all that a [`TeamSizer`](crate::TeamSizer) is asked for is asked
 //!     before the group is touched (`with_group` checks it in debug builds). Slices of a group's members and its channel
 //!     live elsewhere and stay, because a group is changed by its own next fork only, which comes after the join.
-//! L3  While the sizer is asked ([`Local::ask`]), regions have one thread: it may be asked while a region of the thread is
-//!     not joined, or in the middle of a fork.
+//! L3  While the sizer is asked ([`Local::ask`]), regions have one thread: it may be asked while a
+//!     region of the thread is not joined, or in the middle of a fork.
 
 use crate::contention::Presence;
 use crate::counters::Counters;
@@ -70,8 +72,9 @@ pub(crate) enum Need {
     Available,
 }
 
-/// The calling thread's state; see the module head. On lines of its own: each fork writes it, and what the allocator would
-/// put beside it other threads may be reading in each region (a round trip each time).
+/// The calling thread's state; see the module head. On lines of its own: each fork writes it, and
+/// what the allocator would put beside it other threads may be reading in each region (a round trip
+/// each time).
 #[derive(Debug)]
 #[repr(align(128))]
 pub struct Local {
@@ -86,7 +89,8 @@ pub struct Local {
     /// Somebody holds a reference to a group (L2).
     #[cfg(debug_assertions)]
     holds_group: Cell<bool>,
-    /// The depth at which this thread is a root: 0 on threads of the program, none on a VP, until it leads a group.
+    /// The depth at which this thread is a root: 0 on threads of the program, none on a VP, until
+    /// it leads a group.
     root_depth: Cell<usize>,
     /// The explicit group that this thread leads at that depth; null: none.
     head: Cell<*const Head<'static>>,
@@ -118,9 +122,10 @@ thread_local! {
     static CURRENT: Cell<*const Local> = const { Cell::new(ptr::null()) };
 }
 
-/// Makes what gives a program thread's virtual processors back when it ends. Behind the destructors of thread-locals, for these
-/// may fork; should something later fork once more, it gets a fresh state, and this is called again. `None`: the C library has no
-/// key left, and the states of threads that end are leaked.
+/// Makes what gives a program thread's virtual processors back when it ends. Behind the destructors
+/// of thread-locals, for these may fork; should something later fork once more, it gets a fresh
+/// state, and this is called again. `None`: the C library has no key left, and the states of
+/// threads that end are leaked.
 pub(crate) fn end_of_thread() -> Option<EndOfThread> {
     EndOfThread::new(retire).ok()
 }
@@ -147,8 +152,8 @@ pub fn local() -> &'static Local {
     unsafe { &*local }
 }
 
-/// The virtual processor that the calling thread is. Makes no state for a thread that has none, so that it
-/// does not allocate.
+/// The virtual processor that the calling thread is. Makes no state for a thread that has none, so
+/// that it does not allocate.
 #[inline]
 pub(crate) fn own_vp() -> Option<&'static Vp> {
     existing()?.vp()
@@ -182,7 +187,8 @@ pub(crate) fn adopt(vp: &'static Vp) -> &'static Local {
     local
 }
 
-/// The calling thread, a virtual processor that ends, has no state any more; another one takes it over.
+/// The calling thread, a virtual processor that ends, has no state any more; another one takes it
+/// over.
 pub(crate) fn let_go() {
     CURRENT.set(ptr::null());
 }
@@ -192,8 +198,8 @@ pub(crate) fn take_over(local: &'static Local) {
     CURRENT.set(local);
 }
 
-/// The forking thread's reservations are the parent's: the child forgets them. What stood in the parent's memory stays
-/// allocated, since other threads of the parent may have been writing it.
+/// The forking thread's reservations are the parent's: the child forgets them. What stood in the
+/// parent's memory stays allocated, since other threads of the parent may have been writing it.
 /// True when the forking thread was a virtual processor.
 pub(crate) fn forget_after_fork() -> bool {
     let local = CURRENT.get();
@@ -253,8 +259,9 @@ impl Local {
         self.membership.get()
     }
 
-    /// Until the guard is dropped no nano-thread is switched away from on this thread, except such as were resumed
-    /// meanwhile: for frames that change thread state which has to be undone in LIFO order.
+    /// Until the guard is dropped no nano-thread is switched away from on this thread, except such
+    /// as were resumed meanwhile: for frames that change thread state which has to be undone in
+    /// LIFO order.
     #[inline]
     pub fn pin(&self) -> Pin<'_> {
         let outer = self.pins.get();
@@ -301,10 +308,15 @@ impl Local {
         self.tid.get()
     }
 
-    /// What to fork of a team of `granted` threads whose size nobody asked for: without those that were lost lately.
+    /// What to fork of a team of `granted` threads whose size nobody asked for: without those that
+    /// were lost lately.
     #[inline]
     pub fn present(&self, granted: usize) -> usize {
-        if self.presence.is_whole() || !self.is_outermost() { granted } else { self.presence.reduced(granted) }
+        if self.presence.is_whole() || !self.is_outermost() {
+            granted
+        } else {
+            self.presence.reduced(granted)
+        }
     }
 
     /// The virtual processor that this thread is; none on threads of the program.
@@ -335,7 +347,8 @@ impl Local {
         self.counters.get()
     }
 
-    /// The thread's number among those that have one; a thread that begins when this one has ended may have the same.
+    /// The thread's number among those that have one; a thread that begins when this one has ended
+    /// may have the same.
     #[inline]
     pub fn number(&self) -> usize {
         self.number.get().unwrap_or_else(|| self.take_number())
@@ -381,7 +394,8 @@ impl Local {
         self.head().map_or(Follows::Grant, Follows::Outer)
     }
 
-    /// What a region of the caller may have at most, by the sizer and by the explicit group that it leads.
+    /// What a region of the caller may have at most, by the sizer and by the explicit group that it
+    /// leads.
     #[inline]
     fn limit(&self) -> usize {
         let limit = engine().sizer().limit();
@@ -412,7 +426,8 @@ impl Local {
         self.is_to_be_renewed.take()
     }
 
-    /// The virtual processors that this master has for itself go on on other kernel threads. Outside its regions.
+    /// The virtual processors that this master has for itself go on on other kernel threads.
+    /// Outside its regions.
     pub(crate) fn renew_members(&self) {
         // SAFETY: - `Local` is touched by its thread only, and nothing is forked here.
         let groups = unsafe { &*self.groups.get() };
@@ -432,7 +447,8 @@ impl Local {
     #[inline]
     pub(crate) fn run(&self, membership: Membership, work: Work, data: *const ()) {
         let outer = self.membership.replace(membership);
-        // SAFETY: - `Team::run`'s contract: `work` may be called once for each member with this data.
+        // SAFETY: - `Team::run`'s contract: `work` may be called once for each member with this
+        // data.
         unsafe { work(data, Member { id: membership.id, size: membership.size }) };
         self.membership.set(outer);
     }
@@ -479,8 +495,9 @@ impl Local {
         }
     }
 
-    /// Asks the program's sizer: `question`, or `otherwise` when that is what is being done already (L3). Until it has
-    /// answered, regions of this thread have one thread, forks are one depth lower, and no nano-thread leaves its stack.
+    /// Asks the program's sizer: `question`, or `otherwise` when that is what is being done already
+    /// (L3). Until it has answered, regions of this thread have one thread, forks are one depth
+    /// lower, and no nano-thread leaves its stack.
     pub(crate) fn ask<R>(&self, otherwise: R, question: impl FnOnce() -> R) -> R {
         struct Asked<'a>(&'a Local, usize);
         impl Drop for Asked<'_> {
@@ -499,10 +516,11 @@ impl Local {
         question()
     }
 
-    /// True where regions have one thread, whatever is asked for: while the program's sizer is asked, and on a VP in work
-    /// that a stranger offered it.
+    /// True where regions have one thread, whatever is asked for: while the program's sizer is
+    /// asked, and on a VP in work that a stranger offered it.
     pub fn forks_alone(&self) -> bool {
-        let is_strangers = self.is_vp.get() && !self.is_root() && self.membership.get().root.is_null();
+        let is_strangers =
+            self.is_vp.get() && !self.is_root() && self.membership.get().root.is_null();
         self.asks.get() || is_strangers
     }
 
@@ -521,7 +539,8 @@ impl Local {
     fn with_group_at<R>(&self, depth: usize, body: impl FnOnce(&mut Group) -> R) -> R {
         #[cfg(debug_assertions)]
         debug_assert!(!self.holds_group.replace(true), "L2: a group is held already");
-        // SAFETY: - `Local` is touched by its thread only, and `body` touches no groups but the one that it gets (L2).
+        // SAFETY: - `Local` is touched by its thread only, and `body` touches no groups but the one
+        // that it gets (L2).
         let groups = unsafe { &mut *self.groups.get() };
         if depth >= groups.len() {
             groups.resize_with(depth + 1, Group::default);
@@ -541,19 +560,25 @@ impl Local {
         for mut group in self.groups.into_inner() {
             group.members.drain(..group.lent);
             // Their next master may have other processors, or none of its own.
-            group.members.iter().filter(|vp| vp.is_bound()).for_each(|vp| crate::managed::let_go(vp));
+            group
+                .members
+                .iter()
+                .filter(|vp| vp.is_bound())
+                .for_each(|vp| crate::managed::let_go(vp));
             engine().give_back(group.members);
         }
     }
 
-    /// In a child that was forked inside a region and leaves it: the regions around are its parent's as well, with all that is
-    /// lent in them. It has been outside since the fork (`forget_groups`), and stays there.
+    /// In a child that was forked inside a region and leaves it: the regions around are its
+    /// parent's as well, with all that is lent in them. It has been outside since the fork
+    /// (`forget_groups`), and stays there.
     #[cold]
     pub fn stay_outside(&self) {
         self.membership.set(Membership::OUTSIDE);
     }
 
-    /// In a child: keeps the panic of a part that has no line any more, for the region that it leaves next.
+    /// In a child: keeps the panic of a part that has no line any more, for the region that it
+    /// leaves next.
     #[cold]
     pub fn keep_panic(&self, payload: Payload) {
         self.panic.keep(payload);
@@ -572,7 +597,8 @@ impl Local {
         self.claim.forget();
         self.tid.set(current_tid());
         self.counters.set(engine().counters().take());
-        // Regions that were open in the parent cannot be joined here: their other members do not exist.
+        // Regions that were open in the parent cannot be joined here: their other members do not
+        // exist.
         self.depth.set(0);
         self.root_depth.set(0);
         self.head.set(ptr::null());

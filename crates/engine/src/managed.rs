@@ -1,30 +1,39 @@
-//! How a program follows a processor manager: who sits where, what it asks for and gives back, and whom its threads help.
+//! How a program follows a processor manager: who sits where, what it asks for and gives back, and
+//! whom its threads help.
 //!
 //! # Seats (`managed/seats.rs`)
-//! The manager speaks of virtual processors 0, 1, 2, ... of a program, and gives a processor to each of the first ones.
-//! *Seat* i is where it says that number i shall run. The master has seat 0; thread i of its teams has seat i (D3): a VP
-//! that was created under another number changes seats with who has it. A seat beyond the grant is everywhere in the grant.
-//! With several masters nobody knows whose thread i runs when: they share the number of processors ([`shares`](crate::shares), D6), and
-//! every VP may run on all that are granted. A place of its own for each would have to change with what each fork takes, and
-//! moving a thread that is awake costs more than most regions.
+//! The manager speaks of virtual processors 0, 1, 2, ... of a program, and gives a processor to
+//! each of the first ones. *Seat* i is where it says that number i shall run. The master has seat
+//! 0; thread i of its teams has seat i (D3): a VP that was created under another number changes
+//! seats with who has it. A seat beyond the grant is everywhere in the grant. With several masters
+//! nobody knows whose thread i runs when: they share the number of processors
+//! ([`shares`](crate::shares), D6), and every VP may run on all that are granted. A place of its
+//! own for each would have to change with what each fork takes, and moving a thread that is awake
+//! costs more than most regions.
 //!
 //! # Where a thread changes its place (D1)
-//! A new grant has a new epoch. Threads look for one at *safe points* only ([`safe_point`](crate::safe_point)): where they wait,
-//! between two pieces of work, and the master at each fork.
-//! - P1 The VP binds itself to its new place ([`Managed::at_safe_point`], [`Managed::between_pieces`]). A VP that was asked
-//!   thereby leaves the processor that was taken; in a team that is too large now it waits by yields.
-//! - P2 The master binds those that sleep, before it wakes them, which costs a tenth of what a running thread's migration
-//!   costs; and it moves itself to seat 0, by binding itself there and at once to its own mask again: it is never *kept*
-//!   anywhere (D2), and what it forks with another process inherits its mask.
-//! - P3 When the manager is gone the thread that noticed it (`nanos-watch`) gives all VPs their mask back: a region that is
-//!   out does not have to come to a safe point (D5).
+//! A new grant has a new epoch. Threads look for one at *safe points* only
+//! ([`safe_point`](crate::safe_point)): where they wait, between two pieces of work, and the master
+//! at each fork.
+//! - P1 The VP binds itself to its new place ([`Managed::at_safe_point`],
+//!   [`Managed::between_pieces`]). A VP that was asked thereby leaves the processor that was taken;
+//!   in a team that is too large now it waits by yields.
+//! - P2 The master binds those that sleep, before it wakes them, which costs a tenth of what a
+//!   running thread's migration costs; and it moves itself to seat 0, by binding itself there and
+//!   at once to its own mask again: it is never *kept* anywhere (D2), and what it forks with
+//!   another process inherits its mask.
+//! - P3 When the manager is gone the thread that noticed it (`nanos-watch`) gives all VPs their
+//!   mask back: a region that is out does not have to come to a safe point (D5).
 //!
-//! - P4 The master of a team that is larger than its grant goes back to seat 0 by itself, as in P2, when the kernel has taken it
-//!   elsewhere while it let the others have their turn: it is bound nowhere, and the kernel's balance of load takes who only waits to
-//!   where fewer wait. There sits a stranger, or another program's team, and has the processor for a time slice at each of
-//!   the master's turns; left there it stayed for some 30 ms, ten times a second (`cargo xtask real`, `hist` beside a hog: 1.42 times
-//!   one thread's time; 1.26 with P4 at every fork, too). Who is moved while it computes stays: members that wait for each other in the program's own
-//!   code are better off on two processors, whoever else is there (`cargo xtask flip flags`: 27 times as many rounds in a second).
+//! - P4 The master of a team that is larger than its grant goes back to seat 0 by itself, as in P2,
+//!   when the kernel has taken it elsewhere while it let the others have their turn: it is bound
+//!   nowhere, and the kernel's balance of load takes who only waits to where fewer wait. There sits
+//!   a stranger, or another program's team, and has the processor for a time slice at each of the
+//!   master's turns; left there it stayed for some 30 ms, ten times a second (`cargo xtask real`,
+//!   `hist` beside a hog: 1.42 times one thread's time; 1.26 with P4 at every fork, too). Who is
+//!   moved while it computes stays: members that wait for each other in the program's own code are
+//!   better off on two processors, whoever else is there (`cargo xtask flip flags`: 27 times as
+//!   many rounds in a second).
 //!
 //! P1 to P3 may meet on one VP: see [`following`](crate::following).
 //!
@@ -38,9 +47,10 @@
 //! See there.
 //!
 //! # Papers
-//! P2 sections 3.1 to 3.3 and 5.2, Figures 3 and 4 (M3, M5 to M7, M9, M10). There a VP that is asked suspends itself, and
-//! work that was preempted waits for a processor; here teams keep their threads (D15), so that a thread without a
-//! processor of its own shares those of its program, and whoever waits gives way to it.
+//! P2 sections 3.1 to 3.3 and 5.2, Figures 3 and 4 (M3, M5 to M7, M9, M10). There a VP that is
+//! asked suspends itself, and work that was preempted waits for a processor; here teams keep their
+//! threads (D15), so that a thread without a processor of its own shares those of its program, and
+//! whoever waits gives way to it.
 
 use crate::engine_state::{self, engine};
 use crate::following;
@@ -72,7 +82,8 @@ pub(crate) use seats::let_go;
 /// Regions between two looks whether the policy wants to know what processors bring.
 const UNASKED: u32 = 64;
 
-/// What the processor manager grants; mask and quota when the manager is gone (D5: the program runs on).
+/// What the processor manager grants; mask and quota when the manager is gone (D5: the program runs
+/// on).
 #[derive(Debug)]
 pub struct Managed {
     desk: Desk,
@@ -86,10 +97,12 @@ pub struct Managed {
     analyzer: Mutex<Analyzer>,
 }
 
-/// Says that an iteration of the program's outer loop begins, for measurements of how much the program gains from its
-/// processors ([`TeamSizer`]: those that a manager grants). Nobody has to call it: iterations are found in the sequence of
-/// regions, where that has a pattern. Who does calls it once in each iteration, outside regions, on the thread that forks them.
-/// Without a manager nothing happens. Cost: a few loads, and a clock reading while there is something to measure.
+/// Says that an iteration of the program's outer loop begins, for measurements of how much the
+/// program gains from its processors ([`TeamSizer`]: those that a manager grants). Nobody has to
+/// call it: iterations are found in the sequence of regions, where that has a pattern. Who does
+/// calls it once in each iteration, outside regions, on the thread that forks them. Without a
+/// manager nothing happens. Cost: a few loads, and a clock reading while there is something to
+/// measure.
 ///
 /// ```
 /// # unsafe fn nothing(_: *const (), _: nanothreads_engine::Member) {}
@@ -134,15 +147,17 @@ impl Managed {
         }
     }
 
-    /// The same in the domain of that manager, in which programs pass processors to each other: one that it has no work for
-    /// goes to another program directly, and one that comes is used before the next grant says so.
+    /// The same in the domain of that manager, in which programs pass processors to each other: one
+    /// that it has no work for goes to another program directly, and one that comes is used before
+    /// the next grant says so.
     #[must_use]
     pub fn in_domain(self, domain: Domain) -> Self {
         self.desk.join(domain, self.client().registrations());
         self
     }
 
-    /// That manager has a domain, and did not let the program in for this reason: one that did not answer in time is asked again.
+    /// That manager has a domain, and did not let the program in for this reason: one that did not
+    /// answer in time is asked again.
     pub(crate) fn outside_domain(self, error: &ConnectError) -> Self {
         self.desk.is_left_out(error);
         self
@@ -165,15 +180,16 @@ impl Managed {
         grant.shared && grant.processors == 1 && self.client().is_alive()
     }
 
-    /// A master forks the outermost region `region`, which could use `wanted` processors. Returns how many it may have at most,
-    /// whatever is granted. Cost in most cases: two loads and a store.
+    /// A master forks the outermost region `region`, which could use `wanted` processors. Returns
+    /// how many it may have at most, whatever is granted. Cost in most cases: two loads and a
+    /// store.
     #[inline]
     pub(crate) fn at_fork(&self, wanted: usize, region: usize) -> usize {
         if self.wishes.are_down() {
             self.wishes.rise(&self.desk, wanted);
         }
-        // ORDERING: Relaxed, all of `forks` and `rest` - hints: whether it forks, and for how long not to look. With several masters a
-        // count is lost.
+        // ORDERING: Relaxed, all of `forks` and `rest` - hints: whether it forks, and for how long
+        // not to look. With several masters a count is lost.
         self.forks.store(self.forks.load(Relaxed).wrapping_add(1), Relaxed);
         let rest = self.rest.load(Relaxed);
         if rest > 0 {
@@ -194,8 +210,8 @@ impl Managed {
         }
     }
 
-    /// Asks the analyzer, where there is something to analyze: one master, which has processors of its own, under a policy
-    /// that decides by what is reported.
+    /// Asks the analyzer, where there is something to analyze: one master, which has processors of
+    /// its own, under a policy that decides by what is reported.
     fn analyze(&self, ask: impl FnOnce(&mut Analyzer) -> Advice) -> usize {
         if !self.client().wants_reports() {
             // ORDERING: Relaxed - as in `at_fork`.
@@ -203,7 +219,10 @@ impl Managed {
             return usize::MAX;
         }
         let grant = self.client().grant();
-        if !self.client().is_alive() || grant.processors <= analyzer::BASE || !engine().has_one_master() {
+        if !self.client().is_alive()
+            || grant.processors <= analyzer::BASE
+            || !engine().has_one_master()
+        {
             return usize::MAX;
         }
         // Held by another master, which came this moment: nothing is measured then.
@@ -218,8 +237,8 @@ impl Managed {
         advice.most.map_or(usize::MAX, |most| most as usize)
     }
 
-    /// Where a thread waits: it follows a new grant, and helps who has no processor. `vp`: the calling thread, unless it is
-    /// the program's. Cost when nothing is new: a few loads.
+    /// Where a thread waits: it follows a new grant, and helps who has no processor. `vp`: the
+    /// calling thread, unless it is the program's. Cost when nothing is new: a few loads.
     #[inline]
     pub(crate) fn at_safe_point(&self, vp: Option<&'static Vp>) {
         if let Some(vp) = vp
@@ -247,7 +266,8 @@ impl Managed {
         self.client().set_vp_state(vp.seat(), VpState::Parked);
     }
 
-    /// It has found nothing for `idle` ticks. Returns after which time it should say so again, while it sleeps.
+    /// It has found nothing for `idle` ticks. Returns after which time it should say so again,
+    /// while it sleeps.
     #[cold]
     pub(crate) fn idles(&self, vp: &Vp, idle: u64) -> Option<Duration> {
         if !self.client().is_alive() {
@@ -306,7 +326,8 @@ impl TeamSizer for Managed {
         }
     }
 
-    /// The death of the manager is a change, too, what is in the air, and that the program has other masters than one (the seats).
+    /// The death of the manager is a change, too, what is in the air, and that the program has
+    /// other masters than one (the seats).
     #[inline]
     fn epoch(&self) -> u32 {
         if self.client().is_alive() {

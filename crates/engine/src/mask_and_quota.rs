@@ -8,8 +8,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-/// What the affinity mask and the cgroup quota allow; looked up again while the program runs. On a line of its own: threads
-/// that fork or wait read it.
+/// What the affinity mask and the cgroup quota allow; looked up again while the program runs. On a
+/// line of its own: threads that fork or wait read it.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(crate) struct MaskAndQuota {
@@ -60,7 +60,8 @@ impl MaskAndQuota {
         let [processes, groups] = self.roots.map(Path::new);
         // A cgroup tree that cannot be read limits nothing that we could know of.
         let limits = Limits::read_from(processes, groups).unwrap_or_default();
-        // ORDERING: Relaxed - numbers on their own; two threads that look at once store the same facts.
+        // ORDERING: Relaxed - numbers on their own; two threads that look at once store the same
+        // facts.
         self.limit.store(self.usable_now(&limits), Relaxed);
         if limits.quota.is_none() {
             return false;
@@ -80,8 +81,9 @@ impl MaskAndQuota {
         }
     }
 
-    /// Processors of the initial thread's mask, less what a quota forbids. The initial thread's, because the engine may
-    /// place the calling one for a moment. The original mask where the engine bound the initial thread itself.
+    /// Processors of the initial thread's mask, less what a quota forbids. The initial thread's,
+    /// because the engine may place the calling one for a moment. The original mask where the
+    /// engine bound the initial thread itself.
     fn usable_now(&self, limits: &Limits) -> usize {
         let own = Tid(std::process::id().cast_signed());
         let read = || affinity::affinity(Some(own)).or_else(|_| affinity::affinity(None));
@@ -123,7 +125,10 @@ mod tests {
     impl Group {
         fn new() -> Self {
             let own = Self(tempfile::tempdir().expect("a folder"));
-            own.write("proc/self/mountinfo", "30 24 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
+            own.write(
+                "proc/self/mountinfo",
+                "30 24 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n",
+            );
             own.write("proc/self/cgroup", "0::/a\n");
             own.write("groups/a/cpu.max", "100000 100000\n");
             own.throttled(4);
@@ -148,7 +153,8 @@ mod tests {
     #[test]
     fn a_throttled_period_is_evidence_of_others_and_an_old_one_is_none() {
         let group = Group::new();
-        let process = Process { mask_of_bound: || None, throttled: || NOTED.with(|noted| noted.set(true)) };
+        let process =
+            Process { mask_of_bound: || None, throttled: || NOTED.with(|noted| noted.set(true)) };
         let sizer = MaskAndQuota::below(group.roots(), process);
         assert_eq!(sizer.limit(), 1, "the quota pays for one");
         let mut now = monotonic_ns();

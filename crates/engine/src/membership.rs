@@ -1,4 +1,5 @@
-//! Where a thread stands in the innermost region that it works for, and what carries its result home.
+//! Where a thread stands in the innermost region that it works for, and what carries its result
+//! home.
 
 use crate::vp::Vp;
 use crate::work::{Region, Root, WorkDescriptor};
@@ -11,9 +12,10 @@ pub struct Membership {
     pub size: u32,
     /// Open regions around the thread, regions of one thread included.
     pub level: u32,
-    /// Threads of the program that run at the same time, as far as the thread can tell: its team, times the teams around
-    /// it (whose other members fork alike, most likely), and other masters' teams. More than there are processors: who
-    /// waits may wait for one that has none, and must not spin (D15).
+    /// Threads of the program that run at the same time, as far as the thread can tell: its team,
+    /// times the teams around it (whose other members fork alike, most likely), and other masters'
+    /// teams. More than there are processors: who waits may wait for one that has none, and must
+    /// not spin (D15).
     pub crowd: u32,
     /// The root of the region; null outside any region.
     pub root: *const Root,
@@ -22,7 +24,8 @@ pub struct Membership {
 }
 
 impl Membership {
-    pub const OUTSIDE: Self = Self { id: 0, size: 1, level: 0, crowd: 1, root: ptr::null(), carrier: None };
+    pub const OUTSIDE: Self =
+        Self { id: 0, size: 1, level: 0, crowd: 1, root: ptr::null(), carrier: None };
 }
 
 /// The line in which a member arrives.
@@ -42,7 +45,8 @@ impl Carrier {
     #[inline]
     pub unsafe fn put<V: Send>(self, value: V) {
         match self {
-            // SAFETY: - the member's work is not finished, and it copied the descriptor before it began.
+            // SAFETY: - the member's work is not finished, and it copied the descriptor before it
+            // began.
             Carrier::Line(vp) => unsafe { vp.put_on_line(value) },
             // SAFETY: - the member has not arrived.
             Carrier::Arrival(vp) => unsafe { vp.arrival().put(value) },
@@ -69,7 +73,14 @@ impl Region {
     /// The place of member `id`, whose result rides on `carrier`.
     #[inline]
     pub(crate) fn membership(&self, id: u32, carrier: Option<Carrier>) -> Membership {
-        Membership { id, size: self.size, level: self.level, crowd: self.crowd, root: self.root, carrier }
+        Membership {
+            id,
+            size: self.size,
+            level: self.level,
+            crowd: self.crowd,
+            root: self.root,
+            carrier,
+        }
     }
 }
 
@@ -78,6 +89,13 @@ impl WorkDescriptor {
     #[inline]
     pub(crate) fn membership(&self, carrier: Option<Carrier>) -> Membership {
         let Self { id, size, level, root, .. } = *self;
-        Membership { id: id.into(), size: size.into(), level: level.into(), crowd: self.crowd(), root, carrier }
+        Membership {
+            id: id.into(),
+            size: size.into(),
+            level: level.into(),
+            crowd: self.crowd(),
+            root,
+            carrier,
+        }
     }
 }

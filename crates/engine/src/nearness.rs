@@ -1,17 +1,21 @@
-//! Who is near whom in a team: the order in which a member without work looks at the others, and wakes them.
+//! Who is near whom in a team: the order in which a member without work looks at the others, and
+//! wakes them.
 //!
 //! # Order
-//! Members that share the last-level cache first, then those on the same memory node, then the rest; within each part by
-//! the distance of their numbers. Members are numbered along processors (F7: a team is a run of consecutive ones), so
-//! neighbours by number share a core, or a small cache. Where all processors of the program are in one cache, or the system
-//! does not say, the numbers alone decide, and nothing is computed or kept.
+//! Members that share the last-level cache first, then those on the same memory node, then the
+//! rest; within each part by the distance of their numbers. Members are numbered along processors
+//! (F7: a team is a run of consecutive ones), so neighbours by number share a core, or a small
+//! cache. Where all processors of the program are in one cache, or the system does not say, the
+//! numbers alone decide, and nothing is computed or kept.
 //!
-//! A member is where it is bound, else where it is woken ([`placement`](crate::placement)); the master, where it was when
-//! the region began. This is a hint: members that moved meanwhile cost time only.
+//! A member is where it is bound, else where it is woken ([`placement`](crate::placement)); the
+//! master, where it was when the region began. This is a hint: members that moved meanwhile cost
+//! time only.
 //!
 //! # Papers
-//! Min, Iancu and Yelick, Hierarchical work stealing on manycore clusters, PGAS 2011 (near victims first). Deviation: no
-//! random choice among equals; that each thief begins at its own neighbours spreads them.
+//! Min, Iancu and Yelick, Hierarchical work stealing on manycore clusters, PGAS 2011 (near victims
+//! first). Deviation: no random choice among equals; that each thief begins at its own neighbours
+//! spreads them.
 
 use crate::engine_state::engine;
 use crate::placement::Home;
@@ -54,7 +58,8 @@ pub(crate) struct Map {
 impl Map {
     /// `None` when those of `mask` that are online are all in one place.
     pub(crate) fn new(machine: &Topology, mask: &CpuSet) -> Option<Self> {
-        let place = |cpu: CpuId| machine.get(cpu).map(|cpu| Place { cache: cpu.llc, node: cpu.node });
+        let place =
+            |cpu: CpuId| machine.get(cpu).map(|cpu| Place { cache: cpu.llc, node: cpu.node });
         let cpus: Vec<CpuId> = mask.iter().collect();
         let mut known = cpus.iter().filter_map(|&cpu| place(cpu));
         let first = known.next()?;
@@ -69,8 +74,8 @@ impl Map {
         self.of_cpu.get(cpu.0 as usize).copied().flatten()
     }
 
-    /// Where `vp` is: where it is bound, or where it is woken by a caller on processor `here`. `None`: on several processors, or
-    /// on one that is offline.
+    /// Where `vp` is: where it is bound, or where it is woken by a caller on processor `here`.
+    /// `None`: on several processors, or on one that is offline.
     fn of_vp(&self, vp: &Vp, here: CpuId) -> Option<Place> {
         match vp.cpu() {
             Some(cpu) => self.at(cpu),
@@ -79,7 +84,8 @@ impl Map {
         }
     }
 
-    /// As [`Home::processor`] says it for a caller on `here`, without a walk over the mask for most.
+    /// As [`Home::processor`] says it for a caller on `here`, without a walk over the mask for
+    /// most.
     fn processor(&self, home: Home, here: CpuId) -> CpuId {
         let cpus = &self.cpus;
         match home {
@@ -96,9 +102,12 @@ impl Map {
     }
 }
 
-/// Where the members of a team are, the calling master first. `None` where all processors of the program are in one place.
-/// Cost: a load or two for each member; the first call reads the topology.
-pub(crate) fn places(slaves: &[&'static Vp]) -> Option<impl Iterator<Item = Option<Place>> + Clone> {
+/// Where the members of a team are, the calling master first. `None` where all processors of the
+/// program are in one place. Cost: a load or two for each member; the first call reads the
+/// topology.
+pub(crate) fn places(
+    slaves: &[&'static Vp],
+) -> Option<impl Iterator<Item = Option<Place>> + Clone> {
     let map = engine().places()?;
     let here = current_cpu();
     Some(iter::once(map.at(here)).chain(slaves.iter().map(move |vp| map.of_vp(vp, here))))
@@ -132,11 +141,13 @@ impl Nearness {
         }
     }
 
-    /// The members of a team of `size` but `own`, near ones first. Cost: nothing until the first one is asked for.
+    /// The members of a team of `size` but `own`, near ones first. Cost: nothing until the first
+    /// one is asked for.
     #[inline]
     pub fn others(&self, own: usize, size: usize) -> impl Iterator<Item = usize> {
         iter::once_with(move || {
-            let order = self.orders.get(own).map(|order| order.get_or_init(|| by_place(own, &self.places)));
+            let order =
+                self.orders.get(own).map(|order| order.get_or_init(|| by_place(own, &self.places)));
             let by_number = by_number(own, if order.is_some() { 0 } else { size });
             by_number.chain(order.into_iter().flatten().map(|&member| member as usize))
         })
@@ -148,11 +159,17 @@ impl Nearness {
 fn by_place(own: usize, places: &[Option<Place>]) -> Box<[u32]> {
     let mut order: Vec<usize> = by_number(own, places.len()).collect();
     // Stable. Who is nowhere for sure is far.
-    order.sort_by_key(|&member| places[own].zip(places[member]).map_or(2, |(own, other)| own.distance(other)));
-    order.into_iter().map(|member| u32::try_from(member).expect("teams have less than 2^32 members")).collect()
+    order.sort_by_key(|&member| {
+        places[own].zip(places[member]).map_or(2, |(own, other)| own.distance(other))
+    });
+    order
+        .into_iter()
+        .map(|member| u32::try_from(member).expect("teams have less than 2^32 members"))
+        .collect()
 }
 
-/// All members but `own` of a team of `size`, by the distance of their numbers; of two, the one above first.
+/// All members but `own` of a team of `size`, by the distance of their numbers; of two, the one
+/// above first.
 fn by_number(own: usize, size: usize) -> impl Iterator<Item = usize> {
     (1..size).flat_map(move |distance| {
         let above = own.checked_add(distance).filter(|&member| member < size);
@@ -167,16 +184,19 @@ mod tests {
     use proptest::prelude::*;
     use std::path::Path;
 
-    /// A tree like `/sys/devices/system`: of each processor, the first of those that it shares its cache with, and its node.
+    /// A tree like `/sys/devices/system`: of each processor, the first of those that it shares its
+    /// cache with, and its node.
     fn machine(cpus: &[(usize, usize)]) -> Topology {
         let folder = tempfile::tempdir().expect("the test has a folder");
         let write = |path: &str, text: String| {
             let path: &Path = &folder.path().join(path);
-            std::fs::create_dir_all(path.parent().expect("a file stands in a folder")).expect("it can be written");
+            std::fs::create_dir_all(path.parent().expect("a file stands in a folder"))
+                .expect("it can be written");
             std::fs::write(path, text + "\n").expect("it can be written");
         };
         let list = |wanted: &dyn Fn(usize) -> bool| {
-            let chosen: Vec<String> = (0..cpus.len()).filter(|&cpu| wanted(cpu)).map(|cpu| cpu.to_string()).collect();
+            let chosen: Vec<String> =
+                (0..cpus.len()).filter(|&cpu| wanted(cpu)).map(|cpu| cpu.to_string()).collect();
             chosen.join(",")
         };
         write("cpu/online", list(&|_| true));
@@ -186,7 +206,10 @@ mod tests {
             write(&format!("cpu/cpu{cpu}/topology/core_id"), cpu.to_string());
             write(&format!("cpu/cpu{cpu}/cache/index3/level"), "3".into());
             write(&format!("cpu/cpu{cpu}/cache/index3/type"), "Unified".into());
-            write(&format!("cpu/cpu{cpu}/cache/index3/shared_cpu_list"), list(&|other| cpus[other].0 == cache));
+            write(
+                &format!("cpu/cpu{cpu}/cache/index3/shared_cpu_list"),
+                list(&|other| cpus[other].0 == cache),
+            );
             write(&format!("node/node{node}/cpulist"), list(&|other| cpus[other].1 == node));
         }
         let nodes = cpus.iter().map(|&(_, node)| node).max().expect("a machine has processors");
@@ -262,7 +285,8 @@ mod tests {
         let map = Map::new(&machine, &machine.online()).expect("it has several places");
         let vp = engine().acquire(Some(Home::Behind(2))).expect("the system gives a thread");
         let place = |cpu| map.at(CpuId(cpu));
-        // Behind the caller's processor, round and round; beside the caller; and at another one's place.
+        // Behind the caller's processor, round and round; beside the caller; and at another one's
+        // place.
         assert_eq!([0, 1, 3].map(|here| map.of_vp(vp, CpuId(here))), [2, 3, 1].map(place));
         vp.lodge(Home::Beside);
         assert_eq!([0, 3].map(|here| map.of_vp(vp, CpuId(here))), [0, 3].map(place));

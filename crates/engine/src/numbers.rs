@@ -1,9 +1,11 @@
-//! Numbers of threads: small ones, by which a thread finds what is its own. That of a thread that has ended is given again.
+//! Numbers of threads: small ones, by which a thread finds what is its own. That of a thread that
+//! has ended is given again.
 //!
 //! # fork()
-//! A child has the number of the thread that forked it. Those of its parent's other threads are never given there: what
-//! belongs to them is as they left it (D13). So the count goes on in the child, while the list, whose lock another thread
-//! may hold when the process forks, is the engine's, and begins anew.
+//! A child has the number of the thread that forked it. Those of its parent's other threads are
+//! never given there: what belongs to them is as they left it (D13). So the count goes on in the
+//! child, while the list, whose lock another thread may hold when the process forks, is the
+//! engine's, and begins anew.
 
 use platform::lock::Mutex;
 use std::cmp::Reverse;

@@ -1,11 +1,13 @@
 //! Work for one virtual processor, offered by somebody who is not its master (F4).
 //!
-//! A virtual processor that has nothing to do for its master looks into its open ring ([`crate::open_ring`]), so an offer
-//! waits for the end of the region that the virtual processor is in, at most. It runs outside any region, and what it forks
-//! runs on this virtual processor alone: it may be anybody's slave next, so it must not wait for others' slaves.
+//! A virtual processor that has nothing to do for its master looks into its open ring
+//! ([`crate::open_ring`]), so an offer waits for the end of the region that the virtual processor
+//! is in, at most. It runs outside any region, and what it forks runs on this virtual processor
+//! alone: it may be anybody's slave next, so it must not wait for others' slaves.
 //!
-//! Who would use it: whatever has to happen once *on each thread* of the engine, no matter which thread of the program
-//! reserved it: settings and counters of a thread, its allocator's cache, its scheduling class. [`on_each_vp`] is that.
+//! Who would use it: whatever has to happen once *on each thread* of the engine, no matter which
+//! thread of the program reserved it: settings and counters of a thread, its allocator's cache, its
+//! scheduling class. [`on_each_vp`] is that.
 
 use crate::engine_state::engine;
 use crate::local::local;
@@ -34,7 +36,8 @@ impl fmt::Debug for VirtualProcessor {
 /// Why a virtual processor did not take an offer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// As many offers wait as may wait: try again when one of them is done ([`VirtualProcessor::offer_soon`] does).
+    /// As many offers wait as may wait: try again when one of them is done
+    /// ([`VirtualProcessor::offer_soon`] does).
     Full,
     /// The process is a fork's child, and the virtual processor stayed in the parent.
     Gone,
@@ -43,15 +46,20 @@ pub enum Refusal {
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Refusal::Full => "the virtual processor has as many offers as may wait; join one of them first",
-            Refusal::Gone => "the virtual processor stayed in the parent process; ask for this process's own",
+            Refusal::Full => {
+                "the virtual processor has as many offers as may wait; join one of them first"
+            }
+            Refusal::Gone => {
+                "the virtual processor stayed in the parent process; ask for this process's own"
+            }
         })
     }
 }
 
 impl std::error::Error for Refusal {}
 
-/// The virtual processors that the process has now, whoever reserved them. Their number never falls.
+/// The virtual processors that the process has now, whoever reserved them. Their number never
+/// falls.
 pub fn virtual_processors() -> Vec<VirtualProcessor> {
     engine().all().iter().map(|&vp| VirtualProcessor { vp, born: Born::now() }).collect()
 }
@@ -62,15 +70,17 @@ impl VirtualProcessor {
         self.vp.number()
     }
 
-    /// Has `work` called once with `data` on this virtual processor, when it has nothing to do for its master. Regions that
-    /// `work` forks have one thread. Cost: one compare-and-swap and one line; a wake if it sleeps.
+    /// Has `work` called once with `data` on this virtual processor, when it has nothing to do for
+    /// its master. Regions that `work` forks have one thread. Cost: one compare-and-swap and one
+    /// line; a wake if it sleeps.
     ///
     /// # Errors
     /// See [`Refusal`].
     ///
     /// # Safety
     /// - `work` may be called with `data` on another thread, and does not unwind.
-    /// - What `data` points to lives until the offer is done: it is dropped or joined, not forgotten.
+    /// - What `data` points to lives until the offer is done: it is dropped or joined, not
+    ///   forgotten.
     pub unsafe fn offer(&self, work: Work, data: *const ()) -> Result<Offer, Refusal> {
         if self.born.is_parents() {
             return Err(Refusal::Gone);
@@ -125,11 +135,13 @@ impl Drop for Offer {
     }
 }
 
-/// Runs `visit` once on each virtual processor of the process, whichever thread reserved it, with its number; returns how
-/// many there were when all are done. Virtual processors of other masters come to it after the region that they are in.
+/// Runs `visit` once on each virtual processor of the process, whichever thread reserved it, with
+/// its number; returns how many there were when all are done. Virtual processors of other masters
+/// come to it after the region that they are in.
 ///
-/// For what belongs to a thread: counters, signal masks, scheduling class, allocator caches. The calling thread is not a
-/// virtual processor and is not visited. Regions that a visit forks have one thread.
+/// For what belongs to a thread: counters, signal masks, scheduling class, allocator caches. The
+/// calling thread is not a virtual processor and is not visited. Regions that a visit forks have
+/// one thread.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicUsize, Ordering};
@@ -145,8 +157,8 @@ impl Drop for Offer {
 /// ```
 ///
 /// # Panics
-/// When called inside a region (its members would wait for each other), and with the payload of the first visit that
-/// panics, after all are done.
+/// When called inside a region (its members would wait for each other), and with the payload of the
+/// first visit that panics, after all are done.
 pub fn on_each_vp<F: Fn(usize) + Sync>(visit: F) -> usize {
     assert!(
         local().is_outside_regions(),
@@ -155,14 +167,18 @@ pub fn on_each_vp<F: Fn(usize) + Sync>(visit: F) -> usize {
     );
     let virtual_processors = virtual_processors();
     let panic = FirstPanic::default();
-    let visits: Vec<Visit<'_, F>> =
-        virtual_processors.iter().map(|vp| Visit { visit: &visit, number: vp.number(), panic: &panic }).collect();
+    let visits: Vec<Visit<'_, F>> = virtual_processors
+        .iter()
+        .map(|vp| Visit { visit: &visit, number: vp.number(), panic: &panic })
+        .collect();
     let offers: Vec<Offer> = virtual_processors
         .iter()
         .zip(&visits)
-        // SAFETY: - `call::<F>` takes a `Visit<F>`, does not unwind, and `F: Sync`.
-        //         - the visits outlive the offers, which are dropped, hence joined, below.
-        .map_while(|(vp, visit)| unsafe { vp.offer_soon(call::<F>, ptr::from_ref(visit).cast()) }.ok())
+        .map_while(|(vp, visit)| {
+            // SAFETY: - `call::<F>` takes a `Visit<F>`, does not unwind, and `F: Sync`.
+            //         - the visits outlive the offers, which are dropped, hence joined, below.
+            unsafe { vp.offer_soon(call::<F>, ptr::from_ref(visit).cast()) }.ok()
+        })
         .collect();
     let count = offers.len();
     drop(offers);

@@ -1,29 +1,30 @@
-//! The open ring of a virtual processor: a few lines through which anybody may supply it, beside its own master (F4: any
-//! processor can supply work to any other).
+//! The open ring of a virtual processor: a few lines through which anybody may supply it, beside
+//! its own master (F4: any processor can supply work to any other).
 //!
 //! # Protocol
-//! Ticket t is slot `t % SLOTS` in its round `t / SLOTS + 1`; each slot is a [`Slot`] whose master is the holder of the
-//! ticket.
-//! 1. `offer` (anybody): reads the next ticket, sees that the slot's former work is done (O1: credit), takes the ticket
-//!    by one compare-and-swap (O2), supplies the slot.
+//! Ticket t is slot `t % SLOTS` in its round `t / SLOTS + 1`; each slot is a [`Slot`] whose master
+//! is the holder of the ticket.
+//! 1. `offer` (anybody): reads the next ticket, sees that the slot's former work is done (O1:
+//!    credit), takes the ticket by one compare-and-swap (O2), supplies the slot.
 //! 2. `poll` (virtual processor): looks at the one slot that is next in turn.
 //! 3. `finish` (virtual processor); `is_done` (the holder of the ticket).
 //!
 //! # Invariants
-//! I1  A ticket is taken once (O2), and a slot's next ticket only after its last work is done (O1): so each slot has one
-//!     master at a time and at most one work, which is what [`Slot`] asks for.
-//! I2  Tickets are served in order. A holder that was preempted between O2 and the supply holds up those behind it, not
-//!     the virtual processor, which does its own master's work meanwhile.
+//! I1  A ticket is taken once (O2), and a slot's next ticket only after its last work is done (O1):
+//!     so each slot has one master at a time and at most one work, which is what [`Slot`] asks for.
+//! I2  Tickets are served in order. A holder that was preempted between O2 and the supply holds up
+//!     those behind it, not the virtual processor, which does its own master's work meanwhile.
 //!
 //! # Orderings
-//! O1 is the slot's Acquire of `done`: the former work was copied, and its number written, before this supply. O2 is
-//! relaxed: what it orders is only who has which ticket.
+//! O1 is the slot's Acquire of `done`: the former work was copied, and its number written, before
+//! this supply. O2 is relaxed: what it orders is only who has which ticket.
 //!
 //! # Why four slots
-//! A virtual processor's own master has one work open, so its line is a ring of one ([`crate::slot`]). Strangers do not
-//! know of each other: with one slot the second would wait for the first's work to be *done*; with four, four wait side by
-//! side. The ticket word is on a line of the suppliers; what the virtual processor polls is written only when there is
-//! work for it, so an open ring that nobody uses costs it one load of a line in its own cache.
+//! A virtual processor's own master has one work open, so its line is a ring of one
+//! ([`crate::slot`]). Strangers do not know of each other: with one slot the second would wait for
+//! the first's work to be *done*; with four, four wait side by side. The ticket word is on a line
+//! of the suppliers; what the virtual processor polls is written only when there is work for it, so
+//! an open ring that nobody uses costs it one load of a line in its own cache.
 //!
 //! # Papers
 //! P1 section 3.1.1 (F4, F5): the producer's index, there advanced under mutual exclusion by LL/SC.
@@ -50,11 +51,14 @@ pub(crate) struct OpenRing<W> {
 impl<W: Copy> OpenRing<W> {
     /// An empty ring; `idle` is never handed out.
     pub(crate) fn new(idle: W) -> Self {
-        Self { slots: std::array::from_fn(|_| Slot::new(idle)), tickets: CachePadded::new(AtomicU64::new(0)) }
+        Self {
+            slots: std::array::from_fn(|_| Slot::new(idle)),
+            tickets: CachePadded::new(AtomicU64::new(0)),
+        }
     }
 
-    /// Supplies `work` and returns its ticket; `None` when the ring is full. Cost: one compare-and-swap and stores to one
-    /// line.
+    /// Supplies `work` and returns its ticket; `None` when the ring is full. Cost: one
+    /// compare-and-swap and stores to one line.
     #[inline]
     pub(crate) fn offer(&self, work: W) -> Option<u64> {
         // ORDERING: Relaxed - the compare-and-swap decides, and it orders nothing but tickets.
@@ -68,8 +72,8 @@ impl<W: Copy> OpenRing<W> {
             // ORDERING: Relaxed (O2) - see the module head.
             match self.tickets.compare_exchange_weak(ticket, ticket + 1, Relaxed, Relaxed) {
                 Ok(_) => {
-                    // SAFETY: - I1: this thread is the slot's only master until the work is done, and O1 saw the former
-                    //           one done.
+                    // SAFETY: - I1: this thread is the slot's only master until the work is done,
+                    //           and O1 saw the former one done.
                     unsafe { slot.supply(work, false) };
                     return Some(ticket);
                 }
@@ -81,7 +85,8 @@ impl<W: Copy> OpenRing<W> {
     /// The work with `ticket`, if it is there.
     ///
     /// # Safety
-    /// - The caller is the ring's virtual processor, has finished all tickets before, and not yet this one.
+    /// - The caller is the ring's virtual processor, has finished all tickets before, and not yet
+    ///   this one.
     #[inline]
     pub(crate) unsafe fn poll(&self, ticket: u64) -> Option<W> {
         let (slot, round) = self.slot(ticket);
@@ -103,8 +108,8 @@ impl<W: Copy> OpenRing<W> {
     /// Reports `ticket` as done.
     ///
     /// # Safety
-    /// - The caller is the ring's virtual processor, got the work with `ticket` from [`Self::poll`], is done with it, and has not
-    ///   reported it yet.
+    /// - The caller is the ring's virtual processor, got the work with `ticket` from
+    ///   [`Self::poll`], is done with it, and has not reported it yet.
     #[inline]
     pub(crate) unsafe fn finish(&self, ticket: u64) {
         let (slot, round) = self.slot(ticket);
@@ -112,7 +117,8 @@ impl<W: Copy> OpenRing<W> {
         unsafe { slot.finish(round) };
     }
 
-    /// True when the work with `ticket` is done; what it wrote is visible. For any time after [`Self::offer`].
+    /// True when the work with `ticket` is done; what it wrote is visible. For any time after
+    /// [`Self::offer`].
     #[inline]
     pub(crate) fn is_done(&self, ticket: u64) -> bool {
         let (slot, round) = self.slot(ticket);

@@ -1,7 +1,9 @@
-//! Panics where nothing may unwind: which payload is kept, what becomes of the others, and where the process ends.
+//! Panics where nothing may unwind: which payload is kept, what becomes of the others, and where
+//! the process ends.
 //!
-//! A payload is the program's, and its destructor may panic, too. Members of a region must not unwind before the join, so
-//! no payload, and nothing else of the program's, is dropped there but by [`discard`].
+//! A payload is the program's, and its destructor may panic, too. Members of a region must not
+//! unwind before the join, so no payload, and nothing else of the program's, is dropped there but
+//! by [`discard`].
 
 use crate::process::Born;
 use platform::message::say;
@@ -18,8 +20,8 @@ use std::sync::atomic::{
 /// What a panic carries.
 pub type Payload = Box<dyn Any + Send>;
 
-/// Drops `value`. A panic of its destructor has been reported by the panic hook and goes no further: another one is on
-/// its way to the caller already.
+/// Drops `value`. A panic of its destructor has been reported by the panic hook and goes no
+/// further: another one is on its way to the caller already.
 pub fn discard<T>(value: T) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(value))) {
         // Its destructor may panic as well, and so on: it is leaked.
@@ -44,7 +46,8 @@ const NONE: usize = 0;
 /// A payload is kept. No process has this number.
 const KEPT: usize = 1;
 
-// SAFETY: - `payload` is touched by who has made itself the owner, until it says what is there; it is `Send` by itself.
+// SAFETY: - `payload` is touched by who has made itself the owner, until it says what is there; it
+// is `Send` by itself.
 unsafe impl Sync for FirstPanic {}
 
 impl fmt::Debug for FirstPanic {
@@ -64,9 +67,11 @@ impl FirstPanic {
     #[cold]
     pub fn keep(&self, payload: Payload) {
         let own = Born::now().number();
-        // ORDERING: Acquire - pairs with the Release in `take`: who takes is done with the place. Relaxed: nothing is read.
+        // ORDERING: Acquire - pairs with the Release in `take`: who takes is done with the place.
+        // Relaxed: nothing is read.
         let taken = self.owner.compare_exchange(NONE, own, Acquire, Relaxed);
-        // ORDERING: Relaxed - by a thread of the parent, whose writes this copy of the memory has or has not.
+        // ORDERING: Relaxed - by a thread of the parent, whose writes this copy of the memory has
+        // or has not.
         let is_ours = taken.is_ok()
             || taken.is_err_and(|other| {
                 !matches!(other, KEPT)
@@ -76,7 +81,8 @@ impl FirstPanic {
         if !is_ours {
             return discard(payload);
         }
-        // SAFETY: - this thread is the owner now. What a thread of the parent may have begun to write is no payload.
+        // SAFETY: - this thread is the owner now. What a thread of the parent may have begun to
+        // write is no payload.
         unsafe { (*self.payload.get()).write(payload) };
         // ORDERING: Release - pairs with the Acquire in `take`.
         self.owner.store(KEPT, Release);
@@ -120,8 +126,8 @@ impl Drop for FirstPanic {
     }
 }
 
-/// Ends the process when it is dropped: it stands where others use what the thread would unwind. Cost: none, where
-/// nothing unwinds.
+/// Ends the process when it is dropped: it stands where others use what the thread would unwind.
+/// Cost: none, where nothing unwinds.
 #[must_use = "it guards until it is dropped or left"]
 pub struct NoUnwinding;
 

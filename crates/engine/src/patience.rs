@@ -11,25 +11,28 @@
 //! | no manager, nobody was seen, `Waiting::Hot`, and there were never more threads than processors (else one that is hot may keep an inner team's thread from its processor) | [`HOT`] |
 //! | `Waiting::Active` | for ever, unless the team is too large; who has no work at all: [`SHORT`] where the manager says that processors are wanted elsewhere |
 //! | `Waiting::Passive` | not at all |
-//! The situation is looked at again while spinning, so that a lost processor ends the spinning at once.
+//! The situation is looked at again while spinning, so that a lost processor ends the spinning at
+//! once.
 //!
 //! # Handing over
-//! A thread that waits for another one on the same processor keeps just that one from coming. A team
-//! larger than its processors hands over at once, by a yield, and where strangers get what it yields by
-//! a sleep ([`Strangers`]). Elsewhere a wait that lasts longer than [`SHORT`], or would sleep, first
-//! looks around: a master asks where its late member is ([`Presence`](crate::contention::Presence)),
-//! and where both share a processor it offers it by `sched_yield` and then sleeps, instead of spinning
-//! through the member's time (M5, M14).
-//! Who waits in a barrier, a `join` or for nano-threads looks likewise whether whom it waits for, as far as it
-//! knows that, is ready on its own processor (`beside`): the member that is awaited next, the master that is to let it go, the thief
-//! of its half, the first few members of its scope. Such a look is due once in a millisecond: who just had one asks again, as
-//! long as it waits. Nobody's absence is noted there. In an overlap a slave, which waits for its
-//! master, spins as the table says, and so does a member of a join that has nothing to do.
+//! A thread that waits for another one on the same processor keeps just that one from coming. A
+//! team larger than its processors hands over at once, by a yield, and where strangers get what it
+//! yields by a sleep ([`Strangers`]). Elsewhere a wait that lasts longer than [`SHORT`], or would
+//! sleep, first looks around: a master asks where its late member is
+//! ([`Presence`](crate::contention::Presence)), and where both share a processor it offers it by
+//! `sched_yield` and then sleeps, instead of spinning through the member's time (M5, M14).
+//! Who waits in a barrier, a `join` or for nano-threads looks likewise whether whom it waits for,
+//! as far as it knows that, is ready on its own processor (`beside`): the member that is awaited
+//! next, the master that is to let it go, the thief of its half, the first few members of its
+//! scope. Such a look is due once in a millisecond: who just had one asks again, as long as it
+//! waits. Nobody's absence is noted there. In an overlap a slave, which waits for its master, spins
+//! as the table says, and so does a member of a join that has nothing to do.
 //!
 //! # Learning
-//! Each thread doubles its limit after a wait that spinning for [`LONG`] would have covered, whether it slept in it or
-//! not, and halves it after a longer one. On a quiet machine waits are short and threads stay awake; beside other
-//! programs a partner that lost its processor is away for milliseconds, and after a few such waits nobody spins for it.
+//! Each thread doubles its limit after a wait that spinning for [`LONG`] would have covered,
+//! whether it slept in it or not, and halves it after a longer one. On a quiet machine waits are
+//! short and threads stay awake; beside other programs a partner that lost its processor is away
+//! for milliseconds, and after a few such waits nobody spins for it.
 
 use crate::config::Waiting;
 use crate::contention::{BUDGET, HOLE, Strangers};
@@ -44,8 +47,8 @@ use platform::clock::Ticks;
 use std::cell::Cell;
 use std::thread;
 
-/// Microseconds of spinning in a team that nobody disturbs: serial parts of a millisecond are many, and each sleep behind one costs
-/// the next region a wake-up.
+/// Microseconds of spinning in a team that nobody disturbs: serial parts of a millisecond are many,
+/// and each sleep behind one costs the next region a wake-up.
 pub const HOT: u64 = 2000;
 /// The most microseconds that adaptive spinning grows to.
 pub const LONG: u64 = 190;
@@ -56,8 +59,8 @@ pub const SHORTEST: u64 = 5;
 const FIRST_LOOKS: usize = 16;
 /// Looks between two readings of the clock.
 const LOOKS_PER_READING: u32 = 32;
-/// The fewest times that a thread of a crowded team hands its processor over before it sleeps: each may be for a time
-/// slice.
+/// The fewest times that a thread of a crowded team hands its processor over before it sleeps: each
+/// may be for a time slice.
 const HAND_OVERS: u32 = 3;
 
 /// A thread's experience with spinning, for the case without a manager.
@@ -76,7 +79,11 @@ impl Patience {
     /// Learns from a wait of so many ticks.
     pub(crate) fn learn(&self, waited: u64) {
         let limit = self.limit.get();
-        self.limit.set(if waited <= Ticks::about_us(LONG) { (limit * 2).min(LONG) } else { (limit / 2).max(SHORTEST) });
+        self.limit.set(if waited <= Ticks::about_us(LONG) {
+            (limit * 2).min(LONG)
+        } else {
+            (limit / 2).max(SHORTEST)
+        });
     }
 }
 
@@ -85,8 +92,9 @@ pub fn may_spin(crowd: u32) -> bool {
     !is_crowded(crowd) && engine().config().waiting != Waiting::Passive
 }
 
-/// Waits for about as long as a cache line needs to come, where spinning is allowed at all: true when `look` came to hold.
-/// Nothing is set up for it and nothing has to be cleared away after it, which a short wait would feel.
+/// Waits for about as long as a cache line needs to come, where spinning is allowed at all: true
+/// when `look` came to hold. Nothing is set up for it and nothing has to be cleared away after it,
+/// which a short wait would feel.
 #[inline]
 pub(crate) fn holds_soon(crowd: u32, mut look: impl FnMut() -> bool) -> bool {
     may_spin(crowd)
@@ -96,8 +104,8 @@ pub(crate) fn holds_soon(crowd: u32, mut look: impl FnMut() -> bool) -> bool {
         })
 }
 
-/// What a thread finds that waits for any of `threads`: one that waits for the caller's own processor gets it. Cost: some 5 us
-/// for each of a few threads, once in a millisecond.
+/// What a thread finds that waits for any of `threads`: one that waits for the caller's own
+/// processor gets it. Cost: some 5 us for each of a few threads, once in a millisecond.
 #[cold]
 pub fn beside(local: &Local, crowd: u32, threads: impl Iterator<Item = Tid>) -> Advice {
     if is_crowded(crowd) {
@@ -203,9 +211,9 @@ pub fn wait<A: Into<Advice>>(
     wait_by(|look| point.sleep_until(look), local, (crowd, Wait::Inside), linger, look);
 }
 
-/// Waits until `look` says `Ready`, as one of so many threads: spins as the rules allow, calling `linger` once when that takes
-/// longer than [`SHORT`], or before it sleeps, and again while it says `Later`; then calls `sleep` with it, which sleeps until it
-/// does.
+/// Waits until `look` says `Ready`, as one of so many threads: spins as the rules allow, calling
+/// `linger` once when that takes longer than [`SHORT`], or before it sleeps, and again while it
+/// says `Later`; then calls `sleep` with it, which sleeps until it does.
 pub(crate) fn wait_by<A: Into<Advice>, L: FnMut() -> Look>(
     sleep: impl FnOnce(L),
     local: &Local,
@@ -214,7 +222,8 @@ pub(crate) fn wait_by<A: Into<Advice>, L: FnMut() -> Look>(
     mut look: L,
 ) {
     if is_crowded(crowd) {
-        // Not one look more: the thread that this one waits for most likely stands behind it in the kernel's queue (D15).
+        // Not one look more: the thread that this one waits for most likely stands behind it in the
+        // kernel's queue (D15).
         if look() != Look::Ready {
             wait_in_turn(sleep, local, linger, look);
         }
@@ -235,8 +244,9 @@ pub(crate) fn wait_by<A: Into<Advice>, L: FnMut() -> Look>(
     }
 }
 
-/// The wait of a thread of a crowded team: it hands its processor over, or sleeps at once where strangers would get it. How long
-/// others kept the processor says nothing about how long to spin where there is one for each.
+/// The wait of a thread of a crowded team: it hands its processor over, or sleeps at once where
+/// strangers would get it. How long others kept the processor says nothing about how long to spin
+/// where there is one for each.
 fn wait_in_turn<A: Into<Advice>, L: FnMut() -> Look>(
     sleep: impl FnOnce(L),
     local: &Local,
@@ -291,7 +301,8 @@ enum Spun {
 }
 
 impl Spell {
-    /// Spins as long as the rules allow it. Between two readings of the clock: a look, a pause, and a count.
+    /// Spins as long as the rules allow it. Between two readings of the clock: a look, a pause, and
+    /// a count.
     #[inline(always)]
     fn spin<A: Into<Advice>>(
         &mut self,
@@ -316,7 +327,8 @@ impl Spell {
             let spun = self.read_clock();
             let allowed = limit(local, crowd, wait);
             let is_over = spun >= Ticks::about_us(allowed);
-            let gives_way = (is_over || spun > Ticks::about_us(SHORT)) && self.gives_way(&mut linger);
+            let gives_way =
+                (is_over || spun > Ticks::about_us(SHORT)) && self.gives_way(&mut linger);
             if gives_way {
                 local.counters().handed_over();
             }
@@ -329,7 +341,8 @@ impl Spell {
         }
     }
 
-    /// Ticks since the first reading. A hole since the last one is evidence of others on this processor.
+    /// Ticks since the first reading. A hole since the last one is evidence of others on this
+    /// processor.
     fn read_clock(&mut self) -> u64 {
         let now = Ticks::now();
         if let Some(last) = self.last_reading.replace(now)
@@ -352,16 +365,18 @@ impl Spell {
     }
 }
 
-/// True where somebody else than whom this thread waits for gets what it yields. Programs that a manager lets take turns yield
-/// to each other.
+/// True where somebody else than whom this thread waits for gets what it yields. Programs that a
+/// manager lets take turns yield to each other.
 #[inline]
 fn yields_go_to_strangers(local: &Local) -> bool {
-    local.patience().strangers.take_turns() && !engine().managed_already().is_some_and(Managed::takes_turns)
+    local.patience().strangers.take_turns()
+        && !engine().managed_already().is_some_and(Managed::takes_turns)
 }
 
-/// Hands the processor over to whoever else wants it: in a crowded team most likely the sibling that this thread waits for,
-/// and a yield costs less than a sleep. Where nobody takes it a yield returns at once, and the thread goes on with it for
-/// `us` microseconds. True when the condition came to hold.
+/// Hands the processor over to whoever else wants it: in a crowded team most likely the sibling
+/// that this thread waits for, and a yield costs less than a sleep. Where nobody takes it a yield
+/// returns at once, and the thread goes on with it for `us` microseconds. True when the condition
+/// came to hold.
 fn hand_over(us: u64, look: &mut impl FnMut() -> Look) -> bool {
     thread::yield_now();
     let seen = look();
@@ -399,20 +414,36 @@ mod tests {
     const LEASES: [Lease; 3] = [Lease::Dedicated, Lease::Wanted, Lease::Unmanaged];
 
     /// What who waits so may spin, with others seen or not, and having learnt so much.
-    fn limit_of(waiting: Waiting, wait: Wait, lease: Lease, is_load_seen: bool, has_room: bool, learnt: u64) -> u64 {
-        let known = Knowledge { is_load_seen: || is_load_seen, has_processor_for_each: || has_room, learnt };
+    fn limit_of(
+        waiting: Waiting,
+        wait: Wait,
+        lease: Lease,
+        is_load_seen: bool,
+        has_room: bool,
+        learnt: u64,
+    ) -> u64 {
+        let known = Knowledge {
+            is_load_seen: || is_load_seen,
+            has_processor_for_each: || has_room,
+            learnt,
+        };
         allowed(waiting, wait, || lease, &known)
     }
 
-    /// The rules of D7, D15 and D16 once more, in the words of the documents: what is allowed in each of the 288 situations.
+    /// The rules of D7, D15 and D16 once more, in the words of the documents: what is allowed in
+    /// each of the 288 situations.
     #[test]
     fn each_situation_has_the_limit_that_the_table_says() {
-        for (waiting, lease) in WAITINGS.into_iter().flat_map(|waiting| LEASES.map(|lease| (waiting, lease))) {
-            for (wait, seen) in
-                [Wait::Inside, Wait::Idle].into_iter().flat_map(|wait| [true, false].map(|seen| (wait, seen)))
+        for (waiting, lease) in
+            WAITINGS.into_iter().flat_map(|waiting| LEASES.map(|lease| (waiting, lease)))
+        {
+            for (wait, seen) in [Wait::Inside, Wait::Idle]
+                .into_iter()
+                .flat_map(|wait| [true, false].map(|seen| (wait, seen)))
             {
-                for (room, learnt) in
-                    [true, false].into_iter().flat_map(|room| [SHORTEST, SHORT + 30, LONG].map(|learnt| (room, learnt)))
+                for (room, learnt) in [true, false]
+                    .into_iter()
+                    .flat_map(|room| [SHORTEST, SHORT + 30, LONG].map(|learnt| (room, learnt)))
                 {
                     let is_managed = lease != Lease::Unmanaged;
                     let expected = if waiting == Waiting::Passive {
@@ -431,7 +462,10 @@ mod tests {
                         learnt
                     };
                     let found = limit_of(waiting, wait, lease, seen, room, learnt);
-                    assert_eq!(found, expected, "{waiting:?} {wait:?} {lease:?}, seen: {seen}, room: {room}, {learnt}");
+                    assert_eq!(
+                        found, expected,
+                        "{waiting:?} {wait:?} {lease:?}, seen: {seen}, room: {room}, {learnt}"
+                    );
                 }
             }
         }
@@ -445,7 +479,11 @@ mod tests {
             learnt: LONG,
         };
         for lease in [Lease::Dedicated, Lease::Wanted] {
-            assert!(WAITINGS.map(|waiting| allowed(waiting, Wait::Inside, || lease, &known)).contains(&u64::MAX));
+            assert!(
+                WAITINGS
+                    .map(|waiting| allowed(waiting, Wait::Inside, || lease, &known))
+                    .contains(&u64::MAX)
+            );
         }
     }
 

@@ -1,13 +1,16 @@
 //! Which processor a virtual processor runs on: exact under a manager, a hint without one (D2).
 //!
-//! The master's own thread is never bound. Virtual processors therefore take the processors that the master is *not*
-//! on; when it moved onto one of theirs and both spin, `bind_to_grant` deals anew.
+//! The master's own thread is never bound. Virtual processors therefore take the processors that
+//! the master is *not* on; when it moved onto one of theirs and both spin, `bind_to_grant` deals
+//! anew.
 //!
-//! Threads of exact inner teams for which there is no processor sit beside their masters where several masters have such at the
-//! same time, and elsewhere where one has ([`Home::beyond`]): masters show each other when theirs work (`local/beyond.rs`).
+//! Threads of exact inner teams for which there is no processor sit beside their masters where
+//! several masters have such at the same time, and elsewhere where one has ([`Home::beyond`]):
+//! masters show each other when theirs work (`local/beyond.rs`).
 //!
-//! A soft placement stays, also where a virtual processor had to wait on its home: given up for a while after such waits it
-//! was packed on its master's processor instead, and an empty region beside other programs took 120 us instead of 1.
+//! A soft placement stays, also where a virtual processor had to wait on its home: given up for a
+//! while after such waits it was packed on its master's processor instead, and an empty region
+//! beside other programs took 120 us instead of 1.
 
 use crate::engine_state::engine;
 use crate::vp::Vp;
@@ -28,24 +31,32 @@ pub(crate) enum Home {
 }
 
 impl Home {
-    /// That of an inner team's thread number `index` beyond those that the program has processors for, where `lent` are the
-    /// team's others; `together`: other masters inside the same region have such threads at the same time.
+    /// That of an inner team's thread number `index` beyond those that the program has processors
+    /// for, where `lent` are the team's others; `together`: other masters inside the same region
+    /// have such threads at the same time.
     ///
-    /// Several masters: all processors have work. The team's are its master's and those of `lent`, which the first ones beyond share.
-    /// So teams of two inside a team that has all processors have one processor each: who waits there hands it to whom it
-    /// waits for, and two changes on each processor make a region, where teams whose members sit crosswise make twice as many.
+    /// Several masters: all processors have work. The team's are its master's and those of `lent`,
+    /// which the first ones beyond share. So teams of two inside a team that has all processors
+    /// have one processor each: who waits there hands it to whom it waits for, and two changes on
+    /// each processor make a region, where teams whose members sit crosswise make twice as many.
     ///
-    /// One master: what the others of the region around sit on may be idle, and the master's is not.
+    /// One master: what the others of the region around sit on may be idle, and the master's is
+    /// not.
     pub(crate) fn beyond(index: usize, lent: &[&'static Vp], together: bool) -> Option<Self> {
         if !together {
             return Some(Self::Behind(index + 1));
         }
-        if index == 0 { Some(Self::Beside) } else { lent.get(index - 1).map(|vp| Self::Of(vp.number())) }
+        if index == 0 {
+            Some(Self::Beside)
+        } else {
+            lent.get(index - 1).map(|vp| Self::Of(vp.number()))
+        }
     }
 
-    /// The processor, for the caller's virtual processors; `None` when the mask has one only. A number's is the one that stands
-    /// there in the program's mask, or, where the caller runs on that one, the first (which is the caller's in the numbering):
-    /// so each has a place of its own, and keeps it when the caller moves.
+    /// The processor, for the caller's virtual processors; `None` when the mask has one only. A
+    /// number's is the one that stands there in the program's mask, or, where the caller runs on
+    /// that one, the first (which is the caller's in the numbering): so each has a place of its
+    /// own, and keeps it when the caller moves.
     pub(crate) fn processor(self) -> Option<CpuId> {
         let (mask, here) = (engine().mask(), current_cpu());
         let count = mask.len();
@@ -84,7 +95,8 @@ impl Home {
     }
 }
 
-/// Binds a root's virtual processors to the granted processors, one each as far as they go; the others share all.
+/// Binds a root's virtual processors to the granted processors, one each as far as they go; the
+/// others share all.
 pub(crate) fn bind_to_grant(members: &[&'static Vp], granted: &CpuSet) {
     // A program that was started inside a narrower mask stays inside it.
     let (asked, granted) = (granted, &granted.intersection(engine().mask()));
@@ -129,8 +141,8 @@ pub(crate) fn unbind(members: &[&'static Vp]) {
     }
 }
 
-/// Binds a team, the calling master included, to one processor each: what a program asks for by `OMP_PROC_BIND` or
-/// [`Config::bind`](crate::config::Config::bind).
+/// Binds a team, the calling master included, to one processor each: what a program asks for by
+/// `OMP_PROC_BIND` or [`Config::bind`](crate::config::Config::bind).
 pub(crate) fn bind_team(members: &[&'static Vp]) {
     let mask = engine().mask();
     let mut homes = mask.iter().cycle();
@@ -143,7 +155,8 @@ pub(crate) fn bind_team(members: &[&'static Vp]) {
     }
 }
 
-/// Reads the machine; one place of all processors of `mask` where the system does not say more. See `Engine::machine`.
+/// Reads the machine; one place of all processors of `mask` where the system does not say more. See
+/// `Engine::machine`.
 pub(crate) fn read_machine(mask: &CpuSet) -> Option<Topology> {
     Topology::read().ok().or_else(|| Topology::flat(mask))
 }
@@ -167,8 +180,11 @@ mod tests {
         assert_eq!(places, [1, 2, 3].map(|places| Some(Home::Behind(places))));
         if engine().mask().len() > 1 {
             // The thread may be moved at any time: once in a while it is not.
-            let here =
-                || (0..1000).find_map(|_| Some(current_cpu()).filter(|cpu| Home::Beside.processor() == Some(*cpu)));
+            let here = || {
+                (0..1000).find_map(|_| {
+                    Some(current_cpu()).filter(|cpu| Home::Beside.processor() == Some(*cpu))
+                })
+            };
             assert!(here().is_some());
             let around = Home::Behind(engine().mask().len());
             assert!((0..1000).any(|_| around.processor() == Some(current_cpu())));

@@ -26,8 +26,10 @@ struct Process {
 /// The generation of a process that was not forked from one that had an engine.
 const FIRST: usize = 2;
 
-static PROCESS: CachePadded<Process> =
-    CachePadded::new(Process { engine: AtomicPtr::new(ptr::null_mut()), generation: AtomicUsize::new(FIRST) });
+static PROCESS: CachePadded<Process> = CachePadded::new(Process {
+    engine: AtomicPtr::new(ptr::null_mut()),
+    generation: AtomicUsize::new(FIRST),
+});
 
 /// Numbers that are never given twice.
 static NUMBERS: AtomicU64 = AtomicU64::new(1);
@@ -109,7 +111,9 @@ mod tests {
         let born = Born::now();
         assert!(!born.is_parents() && Born::NOWHERE.is_parents());
         // SAFETY: - the child and its child use what this test is about, and end.
-        let status = unsafe { ended(|| ended(|| u8::from(born.is_parents()) << 1) | u8::from(born.is_parents())) };
+        let status = unsafe {
+            ended(|| ended(|| u8::from(born.is_parents()) << 1) | u8::from(born.is_parents()))
+        };
         assert_eq!(status, 3, "1: in the child, 2: in its child");
         assert!(!born.is_parents() && !is_child());
     }

@@ -1,33 +1,43 @@
-//! Members of a region who are done with their part, and the master in its join, called back for what others make late.
+//! Members of a region who are done with their part, and the master in its join, called back for
+//! what others make late.
 //!
-//! Members leave a region by themselves; only the master waits for all. Where one that is still at work makes something that
-//! another one has to do (an OpenMP task that it then waits for in its own code), nobody would come. A runtime that lets members
-//! leave early runs its regions with a `Recall` ([`Team::run_with_recall`](crate::Team::run_with_recall)), and calls them back
-//! by it. A region in which nobody calls pays four stores and two loads.
+//! Members leave a region by themselves; only the master waits for all. Where one that is still at
+//! work makes something that another one has to do (an OpenMP task that it then waits for in its
+//! own code), nobody would come. A runtime that lets members leave early runs its regions with a
+//! `Recall` ([`Team::run_with_recall`](crate::Team::run_with_recall)), and calls them back by it. A
+//! region in which nobody calls pays four stores and two loads.
 //!
 //! # Protocol
-//! 1. Before the work is supplied the master notes its slaves (R1); after that, that all of it is supplied (R6).
-//! 2. The first member that calls (R2, a compare-and-swap) waits until all work is supplied (R7), and offers the help to each
-//!    slave's virtual processor. That takes it when its part is done, which comes first when it finds both (`Vp::look`): it
-//!    helps, and waits for more, until the region is over.
-//! 3. The master, while it waits for a member that is late, looks whether somebody called (R3), and helps between its looks.
-//! 4. When all have arrived it says that the region is over (R4, R5), and waits for the ends of the offers.
+//! 1. Before the work is supplied the master notes its slaves (R1); after that, that all of it is
+//!    supplied (R6).
+//! 2. The first member that calls (R2, a compare-and-swap) waits until all work is supplied (R7),
+//!    and offers the help to each slave's virtual processor. That takes it when its part is done,
+//!    which comes first when it finds both (`Vp::look`): it helps, and waits for more, until the
+//!    region is over.
+//! 3. The master, while it waits for a member that is late, looks whether somebody called (R3), and
+//!    helps between its looks.
+//! 4. When all have arrived it says that the region is over (R4, R5), and waits for the ends of the
+//!    offers.
 //!
 //! # Invariants
-//! I1  A caller is in its part, or helps. So the master does not pass step 4 while somebody calls, nor while somebody helps.
-//! I2  Of each slave's number there is one thread at work: the virtual processor takes an offer only when it has arrived.
+//! I1  A caller is in its part, or helps. So the master does not pass step 4 while somebody calls,
+//!     nor while somebody helps.
+//! I2  Of each slave's number there is one thread at work: the virtual processor takes an offer
+//!     only when it has arrived.
 //!
-//! - A: the master writes line 1 of 39, and the last one much later. B: slave 1 begins, and calls slave 39, whose line is empty:
-//!   without R6 and R7 that one would help until the region is over, which its own part would keep it from being.
-//! - A: slave 39 has looked at its line (nothing), and stands still; B: the master writes it, and somebody calls; A looks at the
-//!   offers. The caller had seen the line written, and A sees that by the offer: it looks at its line once more.
+//! - A: the master writes line 1 of 39, and the last one much later. B: slave 1 begins, and calls
+//!   slave 39, whose line is empty: without R6 and R7 that one would help until the region is over,
+//!   which its own part would keep it from being.
+//! - A: slave 39 has looked at its line (nothing), and stands still; B: the master writes it, and
+//!   somebody calls; A looks at the offers. The caller had seen the line written, and A sees that
+//!   by the offer: it looks at its line once more.
 //!
-//! I3  Calls are kept until the `Recall` is dropped: threads that are not of the team may still look at whom they would wake.
-//!     There are as many as regions in which somebody called.
+//! I3  Calls are kept until the `Recall` is dropped: threads that are not of the team may still
+//!     look at whom they would wake. There are as many as regions in which somebody called.
 //!
 //! # Limits
-//! A virtual processor whose open ring is full is not called. A member that gathers the arrivals of others
-//! ([`crate::channel`]) comes when those have arrived.
+//! A virtual processor whose open ring is full is not called. A member that gathers the arrivals of
+//! others ([`crate::channel`]) comes when those have arrived.
 
 use crate::forked;
 use crate::local::{Local, local};
@@ -130,13 +140,15 @@ impl Recall {
         }
     }
 
-    /// Has `help` called with `data` and each member's place on all members that are done with their part, again and again until
-    /// the region is over: it does what there is to do, and returns. Does nothing where somebody has called in this region.
-    /// What is made later is told by [`Recall::stir`].
+    /// Has `help` called with `data` and each member's place on all members that are done with
+    /// their part, again and again until the region is over: it does what there is to do, and
+    /// returns. Does nothing where somebody has called in this region. What is made later is told
+    /// by [`Recall::stir`].
     ///
     /// # Safety
     /// - The caller is in its part of a region that runs with this, or in `help`.
-    /// - `help` may be called with `data` until the region is joined, on all members at once, and does not unwind.
+    /// - `help` may be called with `data` until the region is joined, on all members at once, and
+    ///   does not unwind.
     pub unsafe fn call(&self, help: Work, data: *const ()) {
         // ORDERING: Relaxed - one call is enough, and R2 decides.
         if self.called.load(Relaxed).is_null() {
@@ -149,7 +161,8 @@ impl Recall {
     /// - As for [`Recall::call`].
     #[cold]
     unsafe fn call_all(&self, help: Work, data: *const ()) {
-        // SAFETY: - L2 of the master's state: the list stays as it is while the region is open, in which the caller is (R1).
+        // SAFETY: - L2 of the master's state: the list stays as it is while the region is open, in
+        // which the caller is (R1).
         let slaves = unsafe { &*self.slaves.get() };
         let own = local().membership();
         let call = |(vp, id): (&&'static Vp, u32)| {
@@ -157,8 +170,14 @@ impl Recall {
             Call { recall: self, vp, membership, help, data, ticket: AtomicU64::new(0) }
         };
         let slaves = slaves.iter().zip(1..).map(call).collect();
-        let called = Box::into_raw(Box::new(Called { help, data, slaves, earlier: Cell::new(ptr::null_mut()) }));
-        // ORDERING: AcqRel (R2) - what was just made; pairs with R3, with `stir`, and with another caller.
+        let called = Box::into_raw(Box::new(Called {
+            help,
+            data,
+            slaves,
+            earlier: Cell::new(ptr::null_mut()),
+        }));
+        // ORDERING: AcqRel (R2) - what was just made; pairs with R3, with `stir`, and with another
+        // caller.
         if self.called.compare_exchange(ptr::null_mut(), called, AcqRel, Acquire).is_err() {
             // SAFETY: - just leaked, and shown to nobody.
             drop(unsafe { Box::from_raw(called) });
@@ -179,7 +198,8 @@ impl Recall {
         }
     }
 
-    /// Wakes those who were called, and the master, after there is something new to do. Cost where nobody was: a load.
+    /// Wakes those who were called, and the master, after there is something new to do. Cost where
+    /// nobody was: a load.
     #[inline]
     pub fn stir(&self) {
         // ORDERING: Acquire - pairs with R2.

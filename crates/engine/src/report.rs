@@ -24,8 +24,10 @@ pub fn statistics() -> Statistics {
     Statistics { virtual_processors: engine.created() as u64, ..engine.counters().sum() }
 }
 
-/// What each virtual processor of the process is at, a line for each: whether it sleeps, and the numbers of its last work
-/// in its supply line (supplied, claimed, done: `supplied` above `done` is work that it has, or that waits for it), and how often it arrived from works that were broadcast. The numbers change while they are read. For reports of programs that hang.
+/// What each virtual processor of the process is at, a line for each: whether it sleeps, and the
+/// numbers of its last work in its supply line (supplied, claimed, done: `supplied` above `done` is
+/// work that it has, or that waits for it), and how often it arrived from works that were
+/// broadcast. The numbers change while they are read. For reports of programs that hang.
 ///
 /// ```
 /// # unsafe fn nothing(_: *const (), _: nanothreads_engine::Member) {}

@@ -1,29 +1,34 @@
-//! The broadcast ring of a team (global work descriptor, GWD): the master writes one line, all slaves read it.
+//! The broadcast ring of a team (global work descriptor, GWD): the master writes one line, all
+//! slaves read it.
 //!
 //! # Protocol
 //! Work number n stands in entry `n % ENTRIES`. Numbers begin at 1 and have no gaps.
-//! 1. `publish` (master): marks the entry as being written (B1), writes the words (B2), then the number (B3).
-//! 2. `Follower::look` (virtual processor): sees the number that it expects (B4), copies the words (B5), and checks that
-//!    the number still stands (B6).
+//! 1. `publish` (master): marks the entry as being written (B1), writes the words (B2), then the
+//!    number (B3).
+//! 2. `Follower::look` (virtual processor): sees the number that it expects (B4), copies the words
+//!    (B5), and checks that the number still stands (B6).
 //!
-//! Who takes part (decided by the words) is joined by the master before the entry is used again (I2), so it finds the
-//! number that it expects. Who does not take part may be away for any number of works: it then finds a greater number, and
-//! goes on with the oldest one that may still be open.
+//! Who takes part (decided by the words) is joined by the master before the entry is used again
+//! (I2), so it finds the number that it expects. Who does not take part may be away for any number
+//! of works: it then finds a greater number, and goes on with the oldest one that may still be
+//! open.
 //!
 //! # Invariants
 //! I1  One publisher.
-//! I2  Number n is published only when all that take part in number n - ENTRIES, and in those before it, have arrived: at
-//!     most ENTRIES works are open at once.
+//! I2  Number n is published only when all that take part in number n - ENTRIES, and in those
+//!     before it, have arrived: at most ENTRIES works are open at once.
 //!
 //! # Races
-//! *Torn read.* A (master) overwrites an entry that B, who does not take part in what stood there, is reading. If B copied
-//! any word of the new work (B5), then B's check (B6) sees A's mark or something later: B1 is before B2 by the Release
-//! fence, B5 before B6 by the Acquire fence. B then drops the copy and looks again.
-//! *Skipped work.* B is lapped: it expects n and finds n + ENTRIES. With several works open, B may take part in one between
-//! the two. B therefore goes on at n + 1, the oldest that I2 lets be open, and not behind the number that it found.
-//! *Sleep behind a skipped work.* A published n, in which B takes no part, and n + 1, in which it does, and found B awake.
-//! B, about to sleep, looks for the last time: a look that skipped n and said "nothing" would be a lost wake. A look
-//! therefore ends only where nothing stands, or at an entry being written, whose publisher has yet to look for sleepers.
+//! *Torn read.* A (master) overwrites an entry that B, who does not take part in what stood there,
+//! is reading. If B copied any word of the new work (B5), then B's check (B6) sees A's mark or
+//! something later: B1 is before B2 by the Release fence, B5 before B6 by the Acquire fence. B then
+//! drops the copy and looks again. *Skipped work.* B is lapped: it expects n and finds n + ENTRIES.
+//! With several works open, B may take part in one between the two. B therefore goes on at n + 1,
+//! the oldest that I2 lets be open, and not behind the number that it found. *Sleep behind a
+//! skipped work.* A published n, in which B takes no part, and n + 1, in which it does, and found B
+//! awake. B, about to sleep, looks for the last time: a look that skipped n and said "nothing"
+//! would be a lost wake. A look therefore ends only where nothing stands, or at an entry being
+//! written, whose publisher has yet to look for sleepers.
 //!
 //! # Orderings
 //! | access | order | other end |
@@ -34,10 +39,11 @@
 //! | B6 number again, behind an Acquire fence | Relaxed | B1 |
 //!
 //! # Papers
-//! P1 section 3.1.1 (F3, F5). Deviations: the published ring holds pointers, is cleared by the master and advanced under
-//! mutual exclusion. Here the descriptor stands in the entry behind a number (one dependent miss less, no clearing store);
-//! each team has a ring of its own with one publisher, so nothing is exclusive. Work for a virtual processor of somebody
-//! else goes through its open ring ([`crate::open_ring`]).
+//! P1 section 3.1.1 (F3, F5). Deviations: the published ring holds pointers, is cleared by the
+//! master and advanced under mutual exclusion. Here the descriptor stands in the entry behind a
+//! number (one dependent miss less, no clearing store); each team has a ring of its own with one
+//! publisher, so nothing is exclusive. Work for a virtual processor of somebody else goes through
+//! its open ring ([`crate::open_ring`]).
 
 use platform::sync::atomic::{
     AtomicPtr, AtomicU64,
@@ -75,8 +81,10 @@ impl<const WORDS: usize, const ENTRIES: usize> Default for Ring<WORDS, ENTRIES> 
 impl<const WORDS: usize, const ENTRIES: usize> Ring<WORDS, ENTRIES> {
     /// An empty ring.
     pub fn new() -> Self {
-        let entry =
-            |_| Entry { number: AtomicU64::new(0), words: std::array::from_fn(|_| AtomicPtr::new(ptr::null_mut())) };
+        let entry = |_| Entry {
+            number: AtomicU64::new(0),
+            words: std::array::from_fn(|_| AtomicPtr::new(ptr::null_mut())),
+        };
         Self { entries: std::array::from_fn(entry) }
     }
 
@@ -84,7 +92,8 @@ impl<const WORDS: usize, const ENTRIES: usize> Ring<WORDS, ENTRIES> {
         &self.entries[(number % ENTRIES as u64) as usize]
     }
 
-    /// Steps B1 to B3, by the one publisher, for numbers 1, 2, ... under I2. Cost: stores to one line.
+    /// Steps B1 to B3, by the one publisher, for numbers 1, 2, ... under I2. Cost: stores to one
+    /// line.
     #[inline]
     pub fn publish(&self, number: u64, words: [Word; WORDS]) {
         let entry = self.entry(number);
@@ -112,8 +121,8 @@ impl Follower {
         Self { next }
     }
 
-    /// The next work in which it `takes_part`, if that is there; what stands before it is skipped. Cost when nothing is new:
-    /// one load.
+    /// The next work in which it `takes_part`, if that is there; what stands before it is skipped.
+    /// Cost when nothing is new: one load.
     #[inline]
     pub fn look<const WORDS: usize, const ENTRIES: usize>(
         &mut self,
@@ -126,7 +135,8 @@ impl Follower {
             let seen = entry.number.load(Acquire);
             let number = seen & !BUSY;
             if number > self.next {
-                // Lapped: on with the oldest that may be open. `number` is a multiple of ENTRIES ahead: progress.
+                // Lapped: on with the oldest that may be open. `number` is a multiple of ENTRIES
+                // ahead: progress.
                 self.next = number - ENTRIES as u64 + 1;
                 continue;
             }
@@ -135,7 +145,8 @@ impl Follower {
             }
             // ORDERING: Relaxed (B5) - valid only if B6 finds the same number.
             let words = std::array::from_fn(|at| entry.words[at].load(Relaxed));
-            // ORDERING: Acquire fence (B6) - keeps B5 before the second look; pairs with the Release fence behind B1.
+            // ORDERING: Acquire fence (B6) - keeps B5 before the second look; pairs with the
+            // Release fence behind B1.
             fence(Acquire);
             if entry.number.load(Relaxed) != seen {
                 continue;

@@ -1,4 +1,5 @@
-//! Safe points: where a thread looks whether its program was granted other processors, and goes where that puts it (D1).
+//! Safe points: where a thread looks whether its program was granted other processors, and goes
+//! where that puts it (D1).
 //!
 //! | safe point | what the thread does there |
 //! |---|---|
@@ -8,10 +9,11 @@
 //! | between two tasks, and after a stolen half of a `join` | follows the grant |
 //! | a master at its fork | see [`managed`](crate::managed) |
 //!
-//! Nowhere else: in the program's own code the thread may hold a lock, or be what others spin for. Nobody stops there for good
-//! either: who has no processor of its own any more goes where the program's others are, and works there in turn with them.
-//! Halves of a join that their own member takes back are no safe points: a look would cost as much as the smallest of them. A
-//! thread that comes to no safe point is squeezed when the grace is over.
+//! Nowhere else: in the program's own code the thread may hold a lock, or be what others spin for.
+//! Nobody stops there for good either: who has no processor of its own any more goes where the
+//! program's others are, and works there in turn with them. Halves of a join that their own member
+//! takes back are no safe points: a look would cost as much as the smallest of them. A thread that
+//! comes to no safe point is squeezed when the grace is over.
 
 use crate::engine_state::engine;
 use crate::local::{Local, local};
@@ -25,8 +27,8 @@ pub(crate) fn while_waiting(local: &Local) {
     }
 }
 
-/// Hands the processor over to whoever else wants it, in a team that takes turns. True when the kernel took the calling thread to
-/// another one meanwhile.
+/// Hands the processor over to whoever else wants it, in a team that takes turns. True when the
+/// kernel took the calling thread to another one meanwhile.
 #[inline]
 pub(crate) fn hand_over(local: &Local) -> bool {
     let managed = engine().managed_already();
@@ -35,8 +37,8 @@ pub(crate) fn hand_over(local: &Local) -> bool {
     managed.is_some_and(|managed| managed.sits_down_again(local, sat))
 }
 
-/// The calling thread is done with one piece of work, and has not begun the next. Cost: without a manager two loads; with one
-/// four, of lines that rarely change, and a thread-local one.
+/// The calling thread is done with one piece of work, and has not begun the next. Cost: without a
+/// manager two loads; with one four, of lines that rarely change, and a thread-local one.
 #[inline]
 pub fn between_pieces() {
     // A child that was forked in a piece has not registered, and does not for this.

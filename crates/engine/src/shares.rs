@@ -2,37 +2,42 @@
 //!
 //! # Rules
 //! - Masters count as processors: each that runs *holds* one, inside regions and outside.
-//! - A fork takes from what all others do not hold, in one exchange: with n processors, of which the others hold k, it has at
-//!   most n - k threads, and at least the master itself. What it took beyond the master is free again after the join.
+//! - A fork takes from what all others do not hold, in one exchange: with n processors, of which
+//!   the others hold k, it has at most n - k threads, and at least the master itself. What it took
+//!   beyond the master is free again after the join.
 //! - A team of exact size is counted, not limited.
-//! - A master that sleeps (waits for threads that it started, for input, for the next job of a pool) holds nothing: who forks, or
-//!   falls asleep, looks at most every [`LOOK`] microseconds which of the others outside regions used their processor time since.
+//! - A master that sleeps (waits for threads that it started, for input, for the next job of a
+//!   pool) holds nothing: who forks, or falls asleep, looks at most every [`LOOK`] microseconds
+//!   which of the others outside regions used their processor time since.
 //!
 //! While one master lives nothing of this is done: its forks are loads.
 //!
 //! # Protocol
-//! `held` of a master, and `busy`, the sum: whoever changes a `held` does it by an exchange of that word, and adds what it changed
-//! to `busy` then. The owner: enrolls (1), forks (S1: 0, S2: what it took), joins (1), ends (0). Anybody who looks: S3 from 1 to 0 of
-//! one that sleeps, S4 from 0 to 1 of one that runs.
+//! `held` of a master, and `busy`, the sum: whoever changes a `held` does it by an exchange of that
+//! word, and adds what it changed to `busy` then. The owner: enrolls (1), forks (S1: 0, S2: what it
+//! took), joins (1), ends (0). Anybody who looks: S3 from 1 to 0 of one that sleeps, S4 from 0 to 1
+//! of one that runs.
 //!
 //! # Invariants
 //! S-I1  When nobody is amid something, `busy` is the sum of all `held`.
-//! S-I2  What the forks of masters that were counted took, and no exact team, is at most the program's processors, or the number of
-//!       these masters where that is more.
+//! S-I2 What the forks of masters that were counted took, and no exact team, is at most the
+//!       program's processors, or the number of these masters where that is more.
 //!
 //! # Races
-//! *A fork and a look.* A (a master that slept) forks: S1 finds 1. B has found it asleep, and exchanges 1 for 0 (S3): that fails,
-//! because A's 1 is gone. Or B was first: S1 finds 0, and A takes nothing off the sum, from which B has taken it.
-//! *A fork and a look that finds it awake.* Between A's S1 and S2 B exchanges 0 for 1 (S4) and adds 1; S2 finds that 1 and takes it off
-//! again. With stores in the place of the exchanges the sum would be wrong for ever.
-//! *The second master comes while the first one's region is out.* That region is not counted, its master is: until it forks again
-//! there may be more threads than processors.
+//! *A fork and a look.* A (a master that slept) forks: S1 finds 1. B has found it asleep, and
+//! exchanges 1 for 0 (S3): that fails, because A's 1 is gone. Or B was first: S1 finds 0, and A
+//! takes nothing off the sum, from which B has taken it. *A fork and a look that finds it awake.*
+//! Between A's S1 and S2 B exchanges 0 for 1 (S4) and adds 1; S2 finds that 1 and takes it off
+//! again. With stores in the place of the exchanges the sum would be wrong for ever. *The second
+//! master comes while the first one's region is out.* That region is not counted, its master is:
+//! until it forks again there may be more threads than processors.
 //!
 //! # Orderings
 //! Relaxed, all: the words deal processors; they publish nothing.
 //!
 //! # Papers
-//! P2 section 2.2 (M1: what is granted, less what the program has under way). There one master forks outermost regions.
+//! P2 section 2.2 (M1: what is granted, less what the program has under way). There one master
+//!    forks outermost regions.
 
 use platform::affinity::Tid;
 use platform::clock::monotonic_ns;
@@ -44,7 +49,8 @@ use std::sync::{Arc, PoisonError};
 
 /// Microseconds between two looks at who runs.
 pub(crate) const LOOK: u64 = 1_000;
-/// Who used less than this part of the time between two looks, and does not wait for a processor, sleeps.
+/// Who used less than this part of the time between two looks, and does not wait for a processor,
+/// sleeps.
 const PART: u64 = 8;
 
 /// What one master holds. On lines of its own: its master writes there at each fork.
@@ -130,8 +136,8 @@ impl Shares {
         self.set(share, 0);
     }
 
-    /// It forks, and could use `wanted` of `limit` processors. Returns how many it has now. Cost: three read-modify-writes, one of
-    /// them of a line that all masters write.
+    /// It forks, and could use `wanted` of `limit` processors. Returns how many it has now. Cost:
+    /// three read-modify-writes, one of them of a line that all masters write.
     pub(crate) fn take(&self, share: &Share, wanted: usize, limit: usize) -> usize {
         // ORDERING: Relaxed, all (S1, S2) - see the module head.
         let before = share.held.swap(0, Relaxed);
@@ -150,14 +156,16 @@ impl Shares {
         taken
     }
 
-    /// It holds `now` whatever there is: an exact team's size, or itself alone. Returns the sum over all masters.
+    /// It holds `now` whatever there is: an exact team's size, or itself alone. Returns the sum
+    /// over all masters.
     pub(crate) fn set(&self, share: &Share, now: usize) -> usize {
         // ORDERING: Relaxed, both - see the module head.
         let change = now.wrapping_sub(share.held.swap(now, Relaxed));
         self.busy.fetch_add(change, Relaxed).wrapping_add(change)
     }
 
-    /// S3, S4: somebody saw whether the master of `share` runs. One that is in a region of several threads stays counted.
+    /// S3, S4: somebody saw whether the master of `share` runs. One that is in a region of several
+    /// threads stays counted.
     pub(crate) fn saw(&self, share: &Share, runs: bool) {
         // ORDERING: Relaxed, all (S3, S4) - see the module head.
         let (from, to) = if runs { (0, 1) } else { (1, 0) };
@@ -167,21 +175,27 @@ impl Shares {
         }
     }
 
-    /// Looks which masters, but the one that looks, run, if nobody did lately. Cost: a reading of the clock; a system
-    /// call for each master in a look.
+    /// Looks which masters, but the one that looks, run, if nobody did lately. Cost: a reading of
+    /// the clock; a system call for each master in a look.
     pub(crate) fn look_around(&self, own: Option<&Share>) {
         let now = monotonic_ns();
-        // ORDERING: Relaxed, all - numbers for whoever looks next; of two who look at once one goes on.
+        // ORDERING: Relaxed, all - numbers for whoever looks next; of two who look at once one goes
+        // on.
         let last = self.looked.load(Relaxed);
-        if now.saturating_sub(last) < LOOK * 1_000 || self.looked.compare_exchange(last, now, Relaxed, Relaxed).is_err()
+        if now.saturating_sub(last) < LOOK * 1_000
+            || self.looked.compare_exchange(last, now, Relaxed, Relaxed).is_err()
         {
             return;
         }
         // Held while somebody comes or ends: at the next look.
         let Ok(all) = self.all.try_lock() else { return };
-        for share in all.iter().filter(|share| own.is_none_or(|own| !std::ptr::eq(&***share, own))) {
+        for share in all.iter().filter(|share| own.is_none_or(|own| !std::ptr::eq(&***share, own)))
+        {
             // One that has just ended leaves by itself.
-            let Some((tid, used)) = share.tid.and_then(|tid| Some((tid, processor_time(tid)?))) else { continue };
+            let Some((tid, used)) = share.tid.and_then(|tid| Some((tid, processor_time(tid)?)))
+            else {
+                continue;
+            };
             let (used, now) = (nanoseconds(used), monotonic_ns());
             let elapsed = now.saturating_sub(share.looked.load(Relaxed));
             if elapsed < LOOK * 1_000 {
@@ -190,7 +204,8 @@ impl Shares {
             share.looked.store(now, Relaxed);
             let ran = used.saturating_sub(share.used.swap(used, Relaxed));
             // Who had no processor may want one: the dearer look, once for who falls asleep.
-            let runs = ran >= elapsed / PART || (share.held() > 0 && processor_of_ready(tid).is_some());
+            let runs =
+                ran >= elapsed / PART || (share.held() > 0 && processor_of_ready(tid).is_some());
             self.saw(share, runs);
         }
     }

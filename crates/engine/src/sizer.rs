@@ -1,7 +1,9 @@
-//! Where the size of a team comes from: fixed, affinity mask and cgroup quota, or the processor manager.
+//! Where the size of a team comes from: fixed, affinity mask and cgroup quota, or the processor
+//! manager.
 //!
 //! # Papers
-//! P2 section 2.2 and P0 section 2: a region is limited by what the program has *now*, read at each fork (M1, M3).
+//! P2 section 2.2 and P0 section 2: a region is limited by what the program has *now*, read at each
+//!    fork (M1, M3).
 
 use std::any::Any;
 
@@ -20,17 +22,19 @@ pub enum Lease {
 
 /// A source of team sizes. `limit` is read at each fork: one or two loads, no system call.
 ///
-/// A forked child goes on with the sizer that its parent was given, as fork leaves it: plain numbers and atomics are what
-/// they were, but a lock may be held by a thread that does not exist in the child, and memory may not be mapped there. A
-/// sizer that is more than plain state says so by [`Self::survives_fork`].
+/// A forked child goes on with the sizer that its parent was given, as fork leaves it: plain
+/// numbers and atomics are what they were, but a lock may be held by a thread that does not exist
+/// in the child, and memory may not be mapped there. A sizer that is more than plain state says so
+/// by [`Self::survives_fork`].
 ///
-/// No method may panic: all of them are called where threads wait for each other too, which must not be unwound. A panic
-/// there ends the process, with a report.
+/// No method may panic: all of them are called where threads wait for each other too, which must
+/// not be unwound. A panic there ends the process, with a report.
 ///
-/// A method may use the engine, but it is called in the middle of things: whatever it forks runs on the calling thread
-/// alone, `nanothreads::Team::exact` of more threads is refused, and what the engine would have to ask of the sizer
-/// meanwhile it answers itself (one processor, nothing granted). It must not wait for what only the calling thread, or a
-/// region that this thread is in, will do.
+/// A method may use the engine, but it is called in the middle of things: whatever it forks runs on
+/// the calling thread alone, `nanothreads::Team::exact` of more threads is refused, and what the
+/// engine would have to ask of the sizer meanwhile it answers itself (one processor, nothing
+/// granted). It must not wait for what only the calling thread, or a region that this thread is in,
+/// will do.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -74,7 +78,8 @@ pub enum Lease {
 /// # assert_eq!(nanothreads_engine::TeamSizer::processors(&FirstTwo).map(|cpus| cpus.len()), Some(2));
 /// ```
 pub trait TeamSizer: Send + Sync {
-    /// Processors that a region may use now; 0 counts as 1, and what is above the largest team as that.
+    /// Processors that a region may use now; 0 counts as 1, and what is above the largest team as
+    /// that.
     fn limit(&self) -> usize;
 
     /// States how many processors the program could use.
@@ -101,13 +106,15 @@ pub trait TeamSizer: Send + Sync {
     /// Called now and then outside the hot path, for sources that have to look.
     fn refresh(&self) {}
 
-    /// False when a forked child must not touch this sizer any more: it then looks for a manager, else for mask and quota,
-    /// of its own. Called in the child, before all else: the one method that must not use the engine.
+    /// False when a forked child must not touch this sizer any more: it then looks for a manager,
+    /// else for mask and quota, of its own. Called in the child, before all else: the one method
+    /// that must not use the engine.
     fn survives_fork(&self) -> bool {
         true
     }
 
-    /// True for sizers of this crate, whose methods fork nothing: nobody else can name the argument.
+    /// True for sizers of this crate, whose methods fork nothing: nobody else can name the
+    /// argument.
     #[doc(hidden)]
     fn forks_nothing(&self, _: Seal) -> bool {
         false

@@ -1,33 +1,38 @@
 //! Where a virtual processor sleeps, and how one waker wakes many: as a tree.
 //!
 //! # Protocol
-//! Sleeper: W1 raises `asleep`; W2 heavy fence; W3 looks at its condition; W4 futex wait while `asleep` is up (for a short
-//! time only where the fence was not due, see [`platform::membarrier`]), and another look; again from W1 until a look
-//! finds the condition. W5 takes `asleep` down. If W5, or a later W1, finds it down, somebody woke the sleeper: W6, it visits those in `next`.
-//! Waker, after the conditions of all: K1 `light` fence; K2 reads each `asleep`; K3 hangs the third and all further
-//! sleepers into `next` of the earlier ones, two for each; K4 visits the first two. To *visit* somebody: V1 takes its
-//! `asleep` down; V2 if that was up: futex wake; V3 if it was down already: visits those in its `next` in its place.
+//! Sleeper: W1 raises `asleep`; W2 heavy fence; W3 looks at its condition; W4 futex wait while
+//! `asleep` is up (for a short time only where the fence was not due, see
+//! [`platform::membarrier`]), and another look; again from W1 until a look finds the condition. W5
+//! takes `asleep` down. If W5, or a later W1, finds it down, somebody woke the sleeper: W6, it
+//! visits those in `next`. Waker, after the conditions of all: K1 `light` fence; K2 reads each
+//! `asleep`; K3 hangs the third and all further sleepers into `next` of the earlier ones, two for
+//! each; K4 visits the first two. To *visit* somebody: V1 takes its `asleep` down; V2 if that was
+//! up: futex wake; V3 if it was down already: visits those in its `next` in its place.
 //!
-//! Before V1 the waker prepares the sleeper, for which it may do something else in between (it leaves by itself, or another
-//! one wakes it): where V1 finds it awake, the waker takes that back ([`Preparation`]).
+//! Before V1 the waker prepares the sleeper, for which it may do something else in between (it
+//! leaves by itself, or another one wakes it): where V1 finds it awake, the waker takes that back
+//! ([`Preparation`]).
 //!
-//! The waker makes two system calls, however many sleep; everybody is awake after log2(n) wakes in a row.
+//! The waker makes two system calls, however many sleep; everybody is awake after log2(n) wakes in
+//! a row.
 //!
 //! # Races
-//! *Lost wake.* As in [`wait_point`](crate::wait_point): the fences make "A misses W1 at K2 *and* B misses the condition
-//! at W3" impossible. One word does for both, because one thread sleeps here.
-//! *The parent leaves by itself.* A hangs C into B's `next`, because B's `asleep` is up at K2. B sees its condition at W3
-//! and leaves: it finds `asleep` up at W5, so nobody woke it, and it visits nobody. Whoever visits B finds it down (V1),
-//! and visits C in its place (V3). Every sleeper is visited by the waker or by somebody who was visited, and each visit
-//! ends in one of the two, so that no branch is forgotten.
-//! *It slept again meanwhile.* Then V1 finds it up and wakes it for nothing: its condition does not hold. It visits its
-//! children at once (W6 behind W1), not when it is done with sleeping, which may be never.
-//! *Two wakers.* A place in `next` is taken by a compare-and-swap from empty and emptied by a swap: a second waker that
-//! finds it taken visits the sleeper itself, and each is visited once.
+//! *Lost wake.* As in [`wait_point`](crate::wait_point): the fences make "A misses W1 at K2 *and* B
+//! misses the condition at W3" impossible. One word does for both, because one thread sleeps here.
+//! *The parent leaves by itself.* A hangs C into B's `next`, because B's `asleep` is up at K2. B
+//! sees its condition at W3 and leaves: it finds `asleep` up at W5, so nobody woke it, and it
+//! visits nobody. Whoever visits B finds it down (V1), and visits C in its place (V3). Every
+//! sleeper is visited by the waker or by somebody who was visited, and each visit ends in one of
+//! the two, so that no branch is forgotten. *It slept again meanwhile.* Then V1 finds it up and
+//! wakes it for nothing: its condition does not hold. It visits its children at once (W6 behind
+//! W1), not when it is done with sleeping, which may be never. *Two wakers.* A place in `next` is
+//! taken by a compare-and-swap from empty and emptied by a swap: a second waker that finds it taken
+//! visits the sleeper itself, and each is visited once.
 //!
 //! # Orderings
-//! `asleep`: V1 AcqRel with W1 and W5 AcqRel: who was woken sees the `next` of all that its waker hung. `next` itself:
-//! Relaxed, ordered by those. The condition has its own Release/Acquire pair.
+//! `asleep`: V1 AcqRel with W1 and W5 AcqRel: who was woken sees the `next` of all that its waker
+//! hung. `next` itself: Relaxed, ordered by those. The condition has its own Release/Acquire pair.
 
 use crate::wait_point::Look;
 use platform::futex::PrivateFutex;
@@ -47,7 +52,8 @@ const ASLEEP: u32 = 1;
 pub(crate) struct Preparation<T> {
     /// Before the wake.
     pub before: fn(&T),
-    /// Behind one of somebody who was awake: he may have run in between, and was prepared for nothing.
+    /// Behind one of somebody who was awake: he may have run in between, and was prepared for
+    /// nothing.
     pub in_vain: fn(&T),
 }
 
@@ -85,13 +91,14 @@ impl<T> Sleeper<T> {
         Self { asleep: PrivateFutex::new(AWAKE), next: [nobody(), nobody()], who }
     }
 
-    /// Sleeps until `look` says `Ready`, looking at least once before each sleep; then wakes those that its waker left to
-    /// it, with `prepare`. For the one thread that sleeps here.
+    /// Sleeps until `look` says `Ready`, looking at least once before each sleep; then wakes those
+    /// that its waker left to it, with `prepare`. For the one thread that sleeps here.
     pub(crate) fn sleep_until(&self, look: impl FnMut() -> Look, prepare: Preparation<T>) {
         self.sleep_with_alarm(look, || None, prepare);
     }
 
-    /// The same; `alarm`, asked before each sleep, says after which time to look again at the latest.
+    /// The same; `alarm`, asked before each sleep, says after which time to look again at the
+    /// latest.
     pub(crate) fn sleep_with_alarm(
         &self,
         mut look: impl FnMut() -> Look,
@@ -102,7 +109,8 @@ impl<T> Sleeper<T> {
         loop {
             // ORDERING: AcqRel (W1) - pairs with V1.
             if self.asleep.word().swap(ASLEEP, AcqRel) == AWAKE && !is_first {
-                // Not left until the condition holds: it may have been another's wake that was for nothing.
+                // Not left until the condition holds: it may have been another's wake that was for
+                // nothing.
                 self.visit_next(prepare);
             }
             is_first = false;
@@ -115,7 +123,8 @@ impl<T> Sleeper<T> {
             }
             let limit = [limit, alarm()].into_iter().flatten().min();
             let _ = self.asleep.wait(ASLEEP, limit);
-            // Most often somebody made the condition true: then there is no need to prepare another sleep.
+            // Most often somebody made the condition true: then there is no need to prepare another
+            // sleep.
             if look() == Look::Ready {
                 break;
             }
@@ -126,8 +135,8 @@ impl<T> Sleeper<T> {
         }
     }
 
-    /// True when the thread may sleep. To be asked after [`membarrier::light`] (K1), behind the store of its condition;
-    /// without the fence it is a hint.
+    /// True when the thread may sleep. To be asked after [`membarrier::light`] (K1), behind the
+    /// store of its condition; without the fence it is a hint.
     #[inline]
     pub(crate) fn may_sleep(&self) -> bool {
         // ORDERING: Relaxed (K2) - ordered behind the condition by the fence.
@@ -143,7 +152,8 @@ impl<T> Sleeper<T> {
         }
     }
 
-    /// V1 and V2; false when the thread was awake: then who hangs below it is the caller's to visit.
+    /// V1 and V2; false when the thread was awake: then who hangs below it is the caller's to
+    ///    visit.
     pub(crate) fn wake_if_asleep(&self) -> bool {
         // ORDERING: AcqRel (V1) - pairs with W1 and W5.
         let was_asleep = self.asleep.word().swap(AWAKE, AcqRel) == ASLEEP;
@@ -164,17 +174,20 @@ impl<T> Sleeper<T> {
         }
     }
 
-    /// K3: leaves `sleeper` to this one, which the caller then visits, or leaves to another; false when both places are
-    /// taken.
+    /// K3: leaves `sleeper` to this one, which the caller then visits, or leaves to another; false
+    /// when both places are taken.
     pub(crate) fn hang(&self, sleeper: &'static Self) -> bool {
         let sleeper = ptr::from_ref(sleeper).cast_mut();
         // ORDERING: Relaxed - see the module head.
-        self.next.iter().any(|place| place.compare_exchange(ptr::null_mut(), sleeper, Relaxed, Relaxed).is_ok())
+        self.next
+            .iter()
+            .any(|place| place.compare_exchange(ptr::null_mut(), sleeper, Relaxed, Relaxed).is_ok())
     }
 }
 
-/// Wakes all of `sleepers`: K3 and K4. Call it after their conditions were made true and [`membarrier::light`], with
-/// those that [`Sleeper::may_sleep`]. Each is prepared, by whoever wakes it, before it wakes.
+/// Wakes all of `sleepers`: K3 and K4. Call it after their conditions were made true and
+/// [`membarrier::light`], with those that [`Sleeper::may_sleep`]. Each is prepared, by whoever
+/// wakes it, before it wakes.
 #[cold]
 pub(crate) fn wake<T>(sleepers: &[&'static Sleeper<T>], prepare: Preparation<T>) {
     let (mine, rest) = sleepers.split_at(sleepers.len().min(2));
@@ -210,7 +223,8 @@ mod tests {
     #[test]
     fn who_is_awake_when_he_is_woken_was_prepared_in_vain() {
         let bed = leak(0);
-        let prepare = Preparation { before: count, in_vain: |times| _ = times.fetch_add(10, SeqCst) };
+        let prepare =
+            Preparation { before: count, in_vain: |times| _ = times.fetch_add(10, SeqCst) };
         bed.asleep.word().store(ASLEEP, SeqCst);
         bed.visit(prepare);
         assert_eq!(bed.who.load(SeqCst), 1);
@@ -228,7 +242,10 @@ mod tests {
                 let round = Arc::clone(&round);
                 std::thread::spawn(move || {
                     for expected in 1..=50 {
-                        sleeper.sleep_until(|| Look::from(round.load(SeqCst) >= expected), Preparation::only(count));
+                        sleeper.sleep_until(
+                            || Look::from(round.load(SeqCst) >= expected),
+                            Preparation::only(count),
+                        );
                     }
                 })
             })
@@ -240,7 +257,8 @@ mod tests {
         for number in 1..=50 {
             round.store(number, SeqCst);
             membarrier::light();
-            let asleep: Vec<_> = sleepers.iter().copied().filter(|sleeper| sleeper.may_sleep()).collect();
+            let asleep: Vec<_> =
+                sleepers.iter().copied().filter(|sleeper| sleeper.may_sleep()).collect();
             wake(&asleep, Preparation::only(count));
             std::thread::yield_now();
         }
@@ -255,11 +273,16 @@ mod tests {
         sleepers.iter().for_each(|sleeper| sleeper.asleep.word().store(ASLEEP, SeqCst));
         let count = Preparation::only(count);
         wake(&sleepers, count);
-        let visited = || sleepers.iter().map(|sleeper| sleeper.who.load(SeqCst)).collect::<Vec<_>>();
+        let visited =
+            || sleepers.iter().map(|sleeper| sleeper.who.load(SeqCst)).collect::<Vec<_>>();
         assert_eq!(visited(), [1, 1, 0, 0, 0, 0, 0]);
         // The first leaves: it finds that it was woken.
         sleepers[0].sleep_until(|| Look::Ready, count);
-        assert_eq!(visited(), [1, 1, 0, 0, 0, 0, 0], "it was taken down before this sleep: not its waker's");
+        assert_eq!(
+            visited(),
+            [1, 1, 0, 0, 0, 0, 0],
+            "it was taken down before this sleep: not its waker's"
+        );
         sleepers[0].visit_next(count);
         assert_eq!(visited(), [1, 1, 1, 1, 0, 0, 0]);
         // The second is visited again though it is awake: its branch is not forgotten.

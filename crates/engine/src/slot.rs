@@ -1,38 +1,44 @@
-//! The local work descriptor (LWD): one cache line through which a master gives a virtual processor its next work, and
-//! through which the virtual processor reports that it is done.
+//! The local work descriptor (LWD): one cache line through which a master gives a virtual processor
+//! its next work, and through which the virtual processor reports that it is done.
 //!
 //! # Protocol
-//! The descriptor stands *in* the line, behind a sequence number, and the arrival word stands in the same line: an
-//! empty region costs one line out and one line back, which is the least that two processors can do.
+//! The descriptor stands *in* the line, behind a sequence number, and the arrival word stands in
+//! the same line: an empty region costs one line out and one line back, which is the least that two
+//! processors can do.
 //! 1. `supply` (master): writes the descriptor, then the next number with Release (S1).
-//! 2. `poll` (virtual processor): sees a number that it has not seen with Acquire (S2), copies the descriptor.
+//! 2. `poll` (virtual processor): sees a number that it has not seen with Acquire (S2), copies the
+//!    descriptor.
 //! 3. `finish` (virtual processor): writes the number to `done` with Release (S3).
 //! 4. `is_done` (master): sees it with Acquire (S4), may supply again.
 //!
-//! Beside the descriptor may stand a *cargo*, which is not copied but used in place, by the virtual processor between 2 and 3 and
-//! by the master from 1 on.
+//! Beside the descriptor may stand a *cargo*, which is not copied but used in place, by the virtual
+//! processor between 2 and 3 and by the master from 1 on.
 //!
-//! A result of up to the size of both rides home on the line: between 2 and 3 the virtual processor may `put` it where
-//! they stood, if nobody reads them any more; after 4 the master may `take` it. A reduction of small values thus
-//! moves no line that an empty region would not move.
+//! A result of up to the size of both rides home on the line: between 2 and 3 the virtual processor
+//! may `put` it where they stood, if nobody reads them any more; after 4 the master may `take` it.
+//! A reduction of small values thus moves no line that an empty region would not move.
 //!
 //! # Taking work back
-//! A virtual processor that lost its processor, or is still being woken, would keep its master waiting for work that
-//! nobody has begun. Work that was supplied as *recoverable* (a bit beside the number) belongs to whoever first raises
-//! `claim` to its number: the virtual processor before it reads the descriptor (C1), or the master when it is done with
-//! its own part (C2). What the master took back it runs itself; it writes `done` (nobody else will), and may supply the
-//! next descriptor at once: the virtual processor finds out that it came too late, or sees the next number only.
+//! A virtual processor that lost its processor, or is still being woken, would keep its master
+//! waiting for work that nobody has begun. Work that was supplied as *recoverable* (a bit beside
+//! the number) belongs to whoever first raises `claim` to its number: the virtual processor before
+//! it reads the descriptor (C1), or the master when it is done with its own part (C2). What the
+//! master took back it runs itself; it writes `done` (nobody else will), and may supply the next
+//! descriptor at once: the virtual processor finds out that it came too late, or sees the next
+//! number only.
 //!
 //! # Invariants
-//! I1  A slot has one master at a time (whoever reserved the virtual processor), and at most one unjoined descriptor.
-//! I2  The descriptor is written by the master only while `done` is the last number: nobody reads it then. Its place is
-//!     written by who runs the work, after the descriptor was copied and before S3.
+//! I1  A slot has one master at a time (whoever reserved the virtual processor), and at most one
+//!     unjoined descriptor.
+//! I2  The descriptor is written by the master only while `done` is the last number: nobody reads
+//!     it then. Its place is written by who runs the work, after the descriptor was copied and before S3.
 //!
 //! # Races
-//! *Late start.* A (virtual processor) sees number n at S2 and loses its processor. B (master) takes n back (C2), runs it,
-//! and supplies n + 1 in the same line. A goes on: its claim of n finds n or more, so it reads nothing, and polls again.
-//! Had B taken n + 1 back as well, A would find n + 1: claims compare by order, not by equality.
-//! *Both at once.* One read-modify-write on one word comes first. The other one finds the number and stays away.
+//! *Late start.* A (virtual processor) sees number n at S2 and loses its processor. B (master)
+//! takes n back (C2), runs it, and supplies n + 1 in the same line. A goes on: its claim of n finds
+//! n or more, so it reads nothing, and polls again. Had B taken n + 1 back as well, A would find n
+//! + 1: claims compare by order, not by equality. *Both at once.* One read-modify-write on one word
+//!   comes first. The other one finds the number and stays away.
 //!
 //! # Orderings
 //! | access | order | other end |
@@ -40,14 +46,14 @@
 //! | S1 `seq` store | Release: the descriptor, and all that the master did before the fork | S2 Acquire |
 //! | S3 `done` store | Release: all that the work did, and the result in the line | S4 Acquire |
 //! | C1, C2 `claim` | Relaxed: who loses reads nothing that the other one wrote | each other |
-//! Without recoverable work there is no read-modify-write and no fence: each word has one writer (I1). Who sleeps
-//! instead of polling pays for it ([`WaitPoint`](crate::wait_point::WaitPoint)).
+//! Without recoverable work there is no read-modify-write and no fence: each word has one writer
+//! (I1). Who sleeps instead of polling pays for it ([`WaitPoint`](crate::wait_point::WaitPoint)).
 //!
 //! # Papers
-//! P1 section 3.1 (LWD, F4, F5). Deviations: the published ring holds pointers and is cleared by the master; here the
-//! descriptor is inline and a sequence number says what is new, which saves a dependent miss and the clearing store.
-//! The arrival in the same line replaces the DJS for small teams (F6). Taking back is what M5 (P2) asks for, for work
-//! that is not yet begun.
+//! P1 section 3.1 (LWD, F4, F5). Deviations: the published ring holds pointers and is cleared by
+//! the master; here the descriptor is inline and a sequence number says what is new, which saves a
+//! dependent miss and the clearing store. The arrival in the same line replaces the DJS for small
+//! teams (F6). Taking back is what M5 (P2) asks for, for work that is not yet begun.
 
 use platform::sync::HandCell;
 use platform::sync::atomic::{
@@ -58,8 +64,8 @@ use platform::sync::atomic::{
 /// Set beside the number of a descriptor that its master may take back.
 const RECOVERABLE: u64 = 1;
 
-/// One supply line of a virtual processor: descriptor `W` out, arrival back. A cargo `C` may travel with the descriptor, to be
-/// used where it stands.
+/// One supply line of a virtual processor: descriptor `W` out, arrival back. A cargo `C` may travel
+/// with the descriptor, to be used where it stands.
 #[derive(Debug)]
 #[repr(C, align(128))]
 pub struct Slot<W, C = ()> {
@@ -67,10 +73,11 @@ pub struct Slot<W, C = ()> {
     seq: AtomicU64,
     /// The descriptor and its cargo. Writer: the master (I2).
     load: HandCell<Load<W, C>>,
-    /// Number of the last descriptor that is finished or taken back. Writer: who claimed it; else the virtual processor.
+    /// Number of the last descriptor that is finished or taken back. Writer: who claimed it; else
+    /// the virtual processor.
     done: AtomicU64,
-    /// Number of the last recoverable descriptor that somebody claimed. Both write. Behind all that every region needs: on the
-    /// next line when that is full.
+    /// Number of the last recoverable descriptor that somebody claimed. Both write. Behind all that
+    /// every region needs: on the next line when that is full.
     claim: AtomicU64,
 }
 
@@ -134,8 +141,8 @@ impl<W: Copy, C: Copy> Slot<W, C> {
     /// - As there.
     #[inline]
     pub unsafe fn supply_with(&self, work: W, cargo: C, recoverable: bool) -> u64 {
-        // ORDERING: Relaxed - the master reads the number that it (or the master before it, whose release of the
-        // virtual processor happened before) wrote.
+        // ORDERING: Relaxed - the master reads the number that it (or the master before it, whose
+        // release of the virtual processor happened before) wrote.
         let next = (self.seq.load(Relaxed) >> 1) + 1;
         // SAFETY: - I1, I2: no other thread touches the descriptor until S1.
         unsafe { self.load.with_mut(|load| *load = Load { work, cargo }) };
@@ -144,12 +151,12 @@ impl<W: Copy, C: Copy> Slot<W, C> {
         next
     }
 
-    /// What there is behind descriptor `last`. Cost: one load of a line in the own cache, and a read-modify-write on it
-    /// when there is recoverable work.
+    /// What there is behind descriptor `last`. Cost: one load of a line in the own cache, and a
+    /// read-modify-write on it when there is recoverable work.
     ///
     /// # Safety
-    /// - The caller is the slot's virtual processor, has finished `last` or found it taken back, and has not seen a later
-    ///   number.
+    /// - The caller is the slot's virtual processor, has finished `last` or found it taken back,
+    ///   and has not seen a later number.
     #[inline]
     pub unsafe fn poll(&self, last: u64) -> Supplied<W> {
         // ORDERING: Acquire (S2) - pairs with S1.
@@ -161,43 +168,48 @@ impl<W: Copy, C: Copy> Slot<W, C> {
         if word & RECOVERABLE != 0 && !self.claim(number) {
             return Supplied::TakenBack(number);
         }
-        // SAFETY: - S2 saw S1; the master does not write again before S3, for it cannot take this work back (I2).
-        // The cargo is not touched: somebody may be using it already, in ways that allow no plain copy.
+        // SAFETY: - S2 saw S1; the master does not write again before S3, for it cannot take this
+        // work back (I2). The cargo is not touched: somebody may be using it already, in ways that
+        // allow no plain copy.
         Supplied::Work(number, unsafe { self.load.with(|load| (*load).work) })
     }
 
     /// Calls `body` with the last descriptor's cargo where it stands. Cost: none beyond the line's.
     ///
     /// # Safety
-    /// - The caller is the master, between supply and join or right after; or the virtual processor between `poll` and
-    ///   `finish`, before it `put` a result.
+    /// - The caller is the master, between supply and join or right after; or the virtual processor
+    ///   between `poll` and `finish`, before it `put` a result.
     #[inline]
     pub unsafe fn with_cargo<R>(&self, body: impl FnOnce(*const C) -> R) -> R {
-        // SAFETY: - I2: nobody writes the load meanwhile (caller's contract). No reference is made to it.
+        // SAFETY: - I2: nobody writes the load meanwhile (caller's contract). No reference is made
+        // to it.
         unsafe { self.load.with(|load| body(&raw const (*load).cargo)) }
     }
 
-    /// True when something was supplied behind descriptor `last`; [`Self::poll`] says what. Cost: one load of a line in the
-    /// own cache.
+    /// True when something was supplied behind descriptor `last`; [`Self::poll`] says what. Cost:
+    /// one load of a line in the own cache.
     #[inline]
     pub fn has_news(&self, last: u64) -> bool {
         // ORDERING: Relaxed - a hint; S2 reads the word again.
         self.seq.load(Relaxed) >> 1 != last
     }
 
-    /// Takes the last supplied descriptor back (C2); true when the master now has to run it, and may then supply the
-    /// next. False when the virtual processor has begun. Cost: one read-modify-write, of a line in the own cache if the
-    /// virtual processor is not there to poll it.
+    /// Takes the last supplied descriptor back (C2); true when the master now has to run it, and
+    /// may then supply the next. False when the virtual processor has begun. Cost: one
+    /// read-modify-write, of a line in the own cache if the virtual processor is not there to poll
+    /// it.
     ///
     /// # Safety
-    /// - The caller is the slot's only master (I1), supplied that descriptor as recoverable, and has not taken it back.
+    /// - The caller is the slot's only master (I1), supplied that descriptor as recoverable, and
+    ///   has not taken it back.
     #[inline]
     pub unsafe fn take_back(&self) -> bool {
         // ORDERING: Relaxed - the master's own number.
         let number = self.seq.load(Relaxed) >> 1;
         let won = self.claim(number);
         if won {
-            // ORDERING: Relaxed - read by the master only; the virtual processor does not write this number any more.
+            // ORDERING: Relaxed - read by the master only; the virtual processor does not write
+            // this number any more.
             self.done.store(number, Relaxed);
         }
         won
@@ -210,7 +222,8 @@ impl<W: Copy, C: Copy> Slot<W, C> {
         self.claim.fetch_max(number, Relaxed) < number
     }
 
-    /// Leaves a result where the descriptor stood. Cost: stores to a line that [`Self::finish`] writes anyway.
+    /// Leaves a result where the descriptor stood. Cost: stores to a line that [`Self::finish`]
+    /// writes anyway.
     ///
     /// ```compile_fail,E0277
     /// let slot = nanothreads_engine::slot::Slot::new([0_u64; 5]);
@@ -219,8 +232,8 @@ impl<W: Copy, C: Copy> Slot<W, C> {
     /// ```
     ///
     /// # Safety
-    /// - The caller runs the last descriptor's work: the virtual processor between `poll` and `finish`, or the master that
-    ///   took it back.
+    /// - The caller runs the last descriptor's work: the virtual processor between `poll` and
+    ///   `finish`, or the master that took it back.
     #[inline]
     pub unsafe fn put<V: Send>(&self, value: V) {
         assert!(Self::carries::<V>(), "the result is larger than the descriptor's place");
@@ -246,7 +259,8 @@ impl<W: Copy, C: Copy> Slot<W, C> {
         size_of::<V>() <= size_of::<Load<W, C>>() && align_of::<V>() <= align_of::<Load<W, C>>()
     }
 
-    /// True when the last supplied descriptor is finished or taken back. For the master. Cost: two loads of one line.
+    /// True when the last supplied descriptor is finished or taken back. For the master. Cost: two
+    /// loads of one line.
     #[inline]
     pub fn is_joined(&self) -> bool {
         // ORDERING: Relaxed - the master's own number.
@@ -266,15 +280,17 @@ impl<W: Copy, C: Copy> Slot<W, C> {
     /// ```
     ///
     /// # Safety
-    /// - The caller is the slot's virtual processor, got `number` from the last [`Self::poll`] that found work, and is done with
-    ///   it: whoever sees this may free what the work used, and write the descriptor's place (I2).
+    /// - The caller is the slot's virtual processor, got `number` from the last [`Self::poll`] that
+    ///   found work, and is done with it: whoever sees this may free what the work used, and write
+    ///   the descriptor's place (I2).
     #[inline]
     pub unsafe fn finish(&self, number: u64) {
         // ORDERING: Release (S3) - pairs with S4.
         self.done.store(number, Release);
     }
 
-    /// True when number `number`, or a later one, is finished; what its work wrote is visible. Cost: one load.
+    /// True when number `number`, or a later one, is finished; what its work wrote is visible.
+    /// Cost: one load.
     #[inline]
     pub fn is_done(&self, number: u64) -> bool {
         // ORDERING: Acquire (S4) - pairs with S3.
@@ -371,7 +387,9 @@ mod tests {
                 assert_eq!(slot.take::<Vec<u8>>(), [round; 3]);
             }
         }
-        assert!(Slot::<[u64; 5]>::carries::<Option<f64>>() && !Slot::<[u64; 5]>::carries::<[u64; 6]>());
+        assert!(
+            Slot::<[u64; 5]>::carries::<Option<f64>>() && !Slot::<[u64; 5]>::carries::<[u64; 6]>()
+        );
         assert!(!Slot::<[u64; 5]>::carries::<u128>(), "alignment counts, too");
     }
 }

@@ -1,8 +1,9 @@
 //! The process's source of team sizes, as the engine asks it.
 //!
-//! A [`TeamSizer`] may be code of the program, and the engine asks it wherever it has to know: in the middle of a fork, and
-//! while a master waits for members that work. So what such code forks has one thread ([`Local::ask`]), and what it answers
-//! is not trusted. Those of this crate fork nothing, and are called as they are.
+//! A [`TeamSizer`] may be code of the program, and the engine asks it wherever it has to know: in
+//! the middle of a fork, and while a master waits for members that work. So what such code forks
+//! has one thread ([`Local::ask`]), and what it answers is not trusted. Those of this crate fork
+//! nothing, and are called as they are.
 //!
 //! [`Local::ask`]: crate::local::Local::ask
 
@@ -49,7 +50,8 @@ impl Source {
         self.origin
     }
 
-    /// True when its limit is one of processors that are there: of the mask and quota as they are now, or granted.
+    /// True when its limit is one of processors that are there: of the mask and quota as they are
+    /// now, or granted.
     #[inline]
     pub(crate) fn knows_processors(&self) -> bool {
         self.origin != Origin::Settings || self.managed.is_some()
@@ -68,10 +70,15 @@ impl Source {
 
     #[inline]
     fn ask<R>(&self, otherwise: R, question: impl FnOnce(&dyn TeamSizer) -> R) -> R {
-        if self.is_plain { question(self.sizer) } else { local().ask(otherwise, || question(self.sizer)) }
+        if self.is_plain {
+            question(self.sizer)
+        } else {
+            local().ask(otherwise, || question(self.sizer))
+        }
     }
 
-    /// Processors that a region may use now: at least 1 and no more than any team can have, whatever the sizer says.
+    /// Processors that a region may use now: at least 1 and no more than any team can have,
+    /// whatever the sizer says.
     #[inline]
     pub(crate) fn limit(&self) -> usize {
         self.ask(1, |sizer| sizer.limit()).clamp(1, LARGEST)
@@ -105,11 +112,12 @@ impl Source {
     }
 }
 
-/// Time that a program spends at most on registering before it goes on without a manager; the watcher's thread then goes on trying.
+/// Time that a program spends at most on registering before it goes on without a manager; the
+/// watcher's thread then goes on trying.
 const REGISTRATION: Duration = Duration::from_millis(500);
 
-/// The manager of this program, if one answers, or has had no time to answer yet. The program's threads
-/// stay within `mask`.
+/// The manager of this program, if one answers, or has had no time to answer yet. The program's
+/// threads stay within `mask`.
 pub(crate) fn register(library: &str, processors: usize, mask: &CpuSet) -> Option<Managed> {
     let (path, explicit) = match find_socket() {
         SocketChoice::Off | SocketChoice::None => return None,
@@ -122,7 +130,8 @@ pub(crate) fn register(library: &str, processors: usize, mask: &CpuSet) -> Optio
         request: wanted,
         fixed_team: false,
         library: library.to_owned(),
-        // What its threads are bound within (`placement`): explicit places, taskset, a cpuset (D14).
+        // What its threads are bound within (`placement`): explicit places, taskset, a cpuset
+        // (D14).
         within: Some(mask.clone()),
     };
     match Client::connect(&path, &hello, REGISTRATION) {
@@ -131,9 +140,13 @@ pub(crate) fn register(library: &str, processors: usize, mask: &CpuSet) -> Optio
             // One that had no time for us takes us in later: mask and quota count until then.
             let later = error.may_pass().then(|| Client::expect(&path, &hello).ok()).flatten();
             let until = if later.is_some() { " until it answers" } else { "" };
-            // A manager that was named and does not answer is worth a line; one that merely might be there is not.
+            // A manager that was named and does not answer is worth a line; one that merely might
+            // be there is not.
             if explicit {
-                say(format_args!("nanos: {error}; running without a manager{until} (NANOS_CPUMGR={})", path.display()));
+                say(format_args!(
+                    "nanos: {error}; running without a manager{until} (NANOS_CPUMGR={})",
+                    path.display()
+                ));
             }
             later.map(Managed::new)
         }

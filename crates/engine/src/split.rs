@@ -1,8 +1,10 @@
-//! How many threads each of several groups gets: proportional shares by the largest remainder, at least one each.
+//! How many threads each of several groups gets: proportional shares by the largest remainder, at
+//! least one each.
 
-/// Divides `total` among groups in proportion to `weights`: group i's entry is its size. The sizes sum up to `total`, and
-/// each is at least 1. A group whose proportional share is below 1 gets 1; the others get their share of the rest,
-/// rounded down, and what is left goes to the largest remainders, the first groups first.
+/// Divides `total` among groups in proportion to `weights`: group i's entry is its size. The sizes
+/// sum up to `total`, and each is at least 1. A group whose proportional share is below 1 gets 1;
+/// the others get their share of the rest, rounded down, and what is left goes to the largest
+/// remainders, the first groups first.
 ///
 /// Scaling all weights changes nothing; weights that are all 0 count as equal.
 ///
@@ -18,9 +20,14 @@
 /// When `total` is less than the number of groups: somebody would get nothing.
 pub fn split(total: usize, weights: &[usize]) -> Vec<usize> {
     let count = weights.len();
-    assert!(total >= count, "{total} threads cannot be divided among {count} groups: one each is the least");
+    assert!(
+        total >= count,
+        "{total} threads cannot be divided among {count} groups: one each is the least"
+    );
     if weights.iter().all(|&weight| weight == 0) {
-        return (0..count).map(|index| total / count + usize::from(index < total % count)).collect();
+        return (0..count)
+            .map(|index| total / count + usize::from(index < total % count))
+            .collect();
     }
     // 0: not decided yet.
     let mut sizes = vec![0; count];
@@ -105,7 +112,8 @@ mod tests {
         fn who_gets_more_than_one_is_within_one_of_the_share_of_the_rest(weights in prop::collection::vec(1_usize..1000, 1..20), more in 0_usize..200) {
             let total = weights.len() + more;
             let sizes = split(total, &weights);
-            // Naive oracle: groups above 1 share what groups of 1 leave; floating point is exact enough for a bound of 1.
+            // Naive oracle: groups above 1 share what groups of 1 leave; floating point is exact
+            // enough for a bound of 1.
             let ones = sizes.iter().filter(|&&size| size == 1).count();
             let weight: usize = weights.iter().zip(&sizes).filter(|(_, size)| **size > 1).map(|(weight, _)| weight).sum();
             for (&own, &size) in weights.iter().zip(&sizes).filter(|(_, size)| **size > 1) {

@@ -9,18 +9,20 @@ pub(crate) const SIZES: usize = 12;
 /// What the engine of this process did since it began: a snapshot, made by
 /// [`statistics`](crate::statistics()).
 ///
-/// Threads count on their own, without a lock; a snapshot sums while they go on, so that numbers of the last microseconds
-/// may be missing in some fields and not in others.
+/// Threads count on their own, without a lock; a snapshot sums while they go on, so that numbers of
+/// the last microseconds may be missing in some fields and not in others.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Statistics {
-    /// Regions of more than one thread that were forked, by size: entry 0 counts teams of 2 threads, 1 of 3 and 4, 2 of 5
-    /// to 8, and so on by powers of two; the last one all that are larger.
+    /// Regions of more than one thread that were forked, by size: entry 0 counts teams of 2
+    /// threads, 1 of 3 and 4, 2 of 5 to 8, and so on by powers of two; the last one all that are
+    /// larger.
     pub regions: [u64; SIZES],
-    /// Waits (of idle virtual processors, joins, barriers) that were long enough to be timed: some 30 looks.
+    /// Waits (of idle virtual processors, joins, barriers) that were long enough to be timed: some
+    /// 30 looks.
     pub waits: u64,
-    /// Time in those waits, summed over all threads, spinning and asleep. Of the short ones of teams whose threads take turns on a
-    /// processor, a fifth is timed, and stands for all.
+    /// Time in those waits, summed over all threads, spinning and asleep. Of the short ones of
+    /// teams whose threads take turns on a processor, a fifth is timed, and stands for all.
     pub waited: Duration,
     /// How often a thread went to sleep in the kernel.
     pub parks: u64,
@@ -28,7 +30,8 @@ pub struct Statistics {
     pub wakes: u64,
     /// Nano-threads and halves of joins that ran on another member than the one that queued them.
     pub steals: u64,
-    /// How often a thread gave its processor to the one that it waited for, in a team that has processors for all.
+    /// How often a thread gave its processor to the one that it waited for, in a team that has
+    /// processors for all.
     pub hand_overs: u64,
     /// Long waits for a member that had begun its part and lost its processor to others.
     pub lost_members: u64,
@@ -52,7 +55,10 @@ impl Statistics {
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let mut regions = self.regions;
-        regions.iter_mut().zip(earlier.regions).for_each(|(now, then)| *now = now.saturating_sub(then));
+        regions
+            .iter_mut()
+            .zip(earlier.regions)
+            .for_each(|(now, then)| *now = now.saturating_sub(then));
         Self {
             regions,
             waits: self.waits.saturating_sub(earlier.waits),
@@ -99,9 +105,18 @@ mod tests {
 
     #[test]
     fn sizes_are_classed_by_powers_of_two() {
-        for (size, class) in
-            [(2, 0), (3, 1), (4, 1), (5, 2), (8, 2), (9, 3), (16, 3), (17, 4), (4096, 11), (u32::MAX, 11)]
-        {
+        for (size, class) in [
+            (2, 0),
+            (3, 1),
+            (4, 1),
+            (5, 2),
+            (8, 2),
+            (9, 3),
+            (16, 3),
+            (17, 4),
+            (4096, 11),
+            (u32::MAX, 11),
+        ] {
             assert_eq!(Statistics::class_of(size), class, "{size}");
         }
     }

@@ -1,19 +1,20 @@
 //! A team: the caller and its virtual processors, ready to run one region after another.
 //!
 //! # Fork and join
-//! 1. `reserve` makes sure that the virtual processors are there (a few loads when they are), and knows which way they are
-//!    supplied ([`crate::supply`]).
-//! 2. `run` writes a descriptor into the supply line of each, or one entry of the team's ring (neither is a
-//!    read-modify-write or a fence: [`crate::slot`], [`crate::ring`]), then looks once whether any of them sleeps, and
-//!    wakes those.
-//! 3. The caller runs its own part as member 0; in a recoverable region also the parts that nobody has begun, where the
-//!    machine is busy or somebody slept ([`crate::slot`]; such a region goes by lines whatever the team's supply, since its
-//!    members are woken one by one anyway). Then it waits for the arrivals ([`crate::arrival`]). What members bring to the
-//!    join rides on the lines in which they arrive.
+//! 1. `reserve` makes sure that the virtual processors are there (a few loads when they are), and
+//!    knows which way they are supplied ([`crate::supply`]).
+//! 2. `run` writes a descriptor into the supply line of each, or one entry of the team's ring
+//!    (neither is a read-modify-write or a fence: [`crate::slot`], [`crate::ring`]), then looks
+//!    once whether any of them sleeps, and wakes those.
+//! 3. The caller runs its own part as member 0; in a recoverable region also the parts that nobody
+//!    has begun, where the machine is busy or somebody slept ([`crate::slot`]; such a region goes
+//!    by lines whatever the team's supply, since its members are woken one by one anyway). Then it
+//!    waits for the arrivals ([`crate::arrival`]). What members bring to the join rides on the
+//!    lines in which they arrive.
 //!
 //! # Papers
-//! P1 section 3 (F1, F3, F4, F6), P0 section 2 (F10). All members are kernel threads: an OpenMP thread's identity is its
-//! thread-local storage (F2's decision).
+//! P1 section 3 (F1, F3, F4, F6), P0 section 2 (F10). All members are kernel threads: an OpenMP
+//! thread's identity is its thread-local storage (F2's decision).
 
 use crate::captures::Captures;
 use crate::config::Supply;
@@ -30,8 +31,8 @@ use std::cell::Cell;
 use std::marker::PhantomData;
 
 impl Member {
-    /// The calling thread's place in the innermost region that it works for; member 0 of 1 outside any region. Cost: a
-    /// few loads.
+    /// The calling thread's place in the innermost region that it works for; member 0 of 1 outside
+    /// any region. Cost: a few loads.
     ///
     /// ```
     /// use nanothreads_engine::Member;
@@ -48,15 +49,16 @@ impl Member {
 pub enum Concurrency {
     /// They do, each on its own thread: their work may wait for each other.
     Promised,
-    /// They may: what a member has not begun when the caller is done with its own part, the caller runs as if it were
-    /// that member. A region then never waits for a member that is only being woken, or lost its processor.
+    /// They may: what a member has not begun when the caller is done with its own part, the caller
+    /// runs as if it were that member. A region then never waits for a member that is only being
+    /// woken, or lost its processor.
     Offered,
 }
 
 /// A team of the calling thread; see the module head.
 ///
-/// It may run any number of regions, and be kept: a region that was reserved for, or run, in between, elsewhere on the thread
-/// or deeper, costs it the work of reserving once more.
+/// It may run any number of regions, and be kept: a region that was reserved for, or run, in
+/// between, elsewhere on the thread or deeper, costs it the work of reserving once more.
 #[derive(Debug)]
 pub struct Team {
     size: u32,
@@ -70,15 +72,16 @@ pub struct Team {
 }
 
 impl Team {
-    /// A team of `size` threads with the caller as member 0. It is smaller only when the system refuses threads, in work that
-    /// was offered to a virtual processor, or above
+    /// A team of `size` threads with the caller as member 0. It is smaller only when the system
+    /// refuses threads, in work that was offered to a virtual processor, or above
     /// [`largest_team`](crate::largest_team).
     #[inline]
     pub fn reserve(size: usize) -> Self {
         Self::reserve_as(size, Need::Exact)
     }
 
-    /// A team of at most `size` threads out of what the program has: inside a region never a new thread.
+    /// A team of at most `size` threads out of what the program has: inside a region never a new
+    /// thread.
     #[inline]
     pub fn reserve_available(size: usize) -> Self {
         Self::reserve_as(size, Need::Available)
@@ -111,8 +114,8 @@ impl Team {
         );
     }
 
-    /// The virtual processors of a team of more than one. Another one may have been reserved since, and what this one does
-    /// not use may be lent to masters inside: then it is made ready again.
+    /// The virtual processors of a team of more than one. Another one may have been reserved since,
+    /// and what this one does not use may be lent to masters inside: then it is made ready again.
     #[inline]
     fn members<'a>(&self, local: &'a Local) -> &'a [&'static Vp] {
         if let Some(members) = local.reserved(self.reservation, self.size()) {
@@ -122,7 +125,8 @@ impl Team {
         local.members(self.size())
     }
 
-    /// The same team, supplied as `supply` says whatever the configuration says. [`Supply::Auto`]: as configured.
+    /// The same team, supplied as `supply` says whatever the configuration says. [`Supply::Auto`]:
+    /// as configured.
     #[inline]
     #[must_use]
     pub fn supplied(self, supply: Supply) -> Self {
@@ -145,12 +149,13 @@ impl Team {
         self.size as usize
     }
 
-    /// Runs `work` on all members and returns when the last is done. Cost: one line out and one back for each virtual
-    /// processor that is awake.
+    /// Runs `work` on all members and returns when the last is done. Cost: one line out and one
+    /// back for each virtual processor that is awake.
     ///
     /// # Panics
-    /// Before anything is begun, when the team has to be made ready again, because others were reserved since or it is run
-    /// in another region than the one in which it was reserved, and cannot have its size there.
+    /// Before anything is begun, when the team has to be made ready again, because others were
+    /// reserved since or it is run in another region than the one in which it was reserved, and
+    /// cannot have its size there.
     ///
     /// # Safety
     /// - `work` may be called with `data` on `size` threads at once, and does not unwind.
@@ -160,7 +165,8 @@ impl Team {
         unsafe { self.run_in(Concurrency::Promised, work, data) };
     }
 
-    /// As [`Team::run`], where members that are done, and the caller while it waits for others, can be called back by `recall`.
+    /// As [`Team::run`], where members that are done, and the caller while it waits for others, can
+    /// be called back by `recall`.
     ///
     /// # Panics
     /// As [`Team::run`].
@@ -174,18 +180,24 @@ impl Team {
         unsafe { self.run_calling(Concurrency::Promised, work, data, None, recall) };
     }
 
-    /// As [`Team::run`], or with less than is promised there. Returns the members whose results can be taken, or `None` in a
-    /// child process that the region's body forked.
+    /// As [`Team::run`], or with less than is promised there. Returns the members whose results can
+    /// be taken, or `None` in a child process that the region's body forked.
     ///
     /// # Safety
     /// - As [`Team::run`].
     #[inline]
-    pub unsafe fn run_in(&self, concurrency: Concurrency, work: Work, data: *const ()) -> Option<Joined<'_>> {
+    pub unsafe fn run_in(
+        &self,
+        concurrency: Concurrency,
+        work: Work,
+        data: *const (),
+    ) -> Option<Joined<'_>> {
         // SAFETY: - caller's contract.
         unsafe { self.run_with(concurrency, work, data, None) }
     }
 
-    /// True when there is one slave, which gets its work by its line: what is carried has a place then.
+    /// True when there is one slave, which gets its work by its line: what is carried has a place
+    /// then.
     #[inline]
     pub fn has_one_line(&self) -> bool {
         self.size == 2 && !self.is_global
@@ -226,7 +238,14 @@ impl Team {
         let (size, level) = (self.size, outer.level + 1);
         if size == 1 {
             // Depth stays: what a team of one forks is as good as outermost.
-            let alone = Membership { id: 0, size, level, crowd: outer.crowd, root: outer.root, carrier: None };
+            let alone = Membership {
+                id: 0,
+                size,
+                level,
+                crowd: outer.crowd,
+                root: outer.root,
+                carrier: None,
+            };
             local.run(alone, work, data);
             local.settle();
             return Some(Joined { members: &[], is_global: false });
@@ -242,14 +261,16 @@ impl Team {
             }
         };
         let recoverable = concurrency == Concurrency::Offered && may_be_late(members);
-        let channel = if self.is_global && !recoverable { Some(local.channel(size as usize)) } else { None };
+        let channel =
+            if self.is_global && !recoverable { Some(local.channel(size as usize)) } else { None };
         let born = Born::now();
         calls.begin(members);
         // Until the join the others use what the caller would free.
         let guard = NoUnwinding::enter();
         match channel {
             Some(channel) => channel.publish(&region),
-            // SAFETY: - L1: this thread is the master of its group's members, and joined their last work below.
+            // SAFETY: - L1: this thread is the master of its group's members, and joined their last
+            // work below.
             //         - data and root outlive the join (caller's contract; root is this thread's or an outer master's).
             None => unsafe { fork_join::supply_lines(members, &region, recoverable) },
         }
@@ -262,7 +283,8 @@ impl Team {
             unsafe { run_what_nobody_began(local, members, &region, born) };
         }
         if born.is_parents() {
-            // The region's body forked, and this is the child: the other members are the parent's (D13).
+            // The region's body forked, and this is the child: the other members are the parent's
+            // (D13).
             guard.leave();
             calls.forget();
             local.stay_outside();
@@ -290,8 +312,8 @@ pub struct Carried<'a> {
     pub place: &'a Cell<*const ()>,
 }
 
-/// True when somebody may begin so late that the master had better do the work: then it pays a read-modify-write for
-/// each member to be able to (see [`crate::slot`]).
+/// True when somebody may begin so late that the master had better do the work: then it pays a
+/// read-modify-write for each member to be able to (see [`crate::slot`]).
 #[inline]
 fn may_be_late(members: &[&'static Vp]) -> bool {
     engine().load().is_seen() || members.iter().any(|vp| vp.may_sleep())
@@ -302,7 +324,12 @@ fn may_be_late(members: &[&'static Vp]) -> bool {
 ///
 /// # Safety
 /// - The caller is the members' master, and supplied `region` by their lines as recoverable.
-unsafe fn run_what_nobody_began(local: &Local, members: &[&'static Vp], region: &Region, born: Born) {
+unsafe fn run_what_nobody_began(
+    local: &Local,
+    members: &[&'static Vp],
+    region: &Region,
+    born: Born,
+) {
     for (&vp, id) in members.iter().zip(1..) {
         // SAFETY: - caller's contract.
         if !born.is_parents() && !vp.is_joined() && unsafe { vp.take_back() } {

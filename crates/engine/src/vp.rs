@@ -1,7 +1,7 @@
 //! A virtual processor (VP): one kernel thread that runs what its master supplies.
 //!
-//! Created at first use, asleep when it has nothing to do, never destroyed by a change of team size. Its memory is
-//! leaked on purpose: a master may look at it after the process began to exit.
+//! Created at first use, asleep when it has nothing to do, never destroyed by a change of team
+//! size. Its memory is leaked on purpose: a master may look at it after the process began to exit.
 
 use crate::arrival::Arrival;
 use crate::captures::Captures;
@@ -62,7 +62,8 @@ pub struct Vp {
     bed: CachePadded<Sleeper<Rare>>,
 }
 
-// SAFETY: - `attachment` is touched by the VP's own thread alone (`attachment()`); all else is `Sync` by itself.
+// SAFETY: - `attachment` is touched by the VP's own thread alone (`attachment()`); all else is
+// `Sync` by itself.
 unsafe impl Sync for Vp {}
 // SAFETY: - as above: what the attachment refers to may be used and dropped by any thread.
 unsafe impl Send for Vp {}
@@ -105,7 +106,11 @@ impl Vp {
     ///
     /// # Errors
     /// The system's, when it refuses a thread.
-    pub(crate) fn start(number: usize, stack: usize, home: Option<CpuId>) -> io::Result<&'static Vp> {
+    pub(crate) fn start(
+        number: usize,
+        stack: usize,
+        home: Option<CpuId>,
+    ) -> io::Result<&'static Vp> {
         let vp: &'static Vp = Box::leak(Box::new(Vp {
             slot: Line::with_room(IDLE, Captures::NONE),
             arrival: Arrival::new(),
@@ -127,7 +132,8 @@ impl Vp {
         match vp.start_thread(stack, None) {
             Ok(kernel) => vp.station().begin(kernel, home),
             Err(error) => {
-                // SAFETY: - the thread that would have used it was not created: we are the only owner of the leak.
+                // SAFETY: - the thread that would have used it was not created: we are the only
+                // owner of the leak.
                 drop(unsafe { Box::from_raw(std::ptr::from_ref(vp).cast_mut()) });
                 return Err(error);
             }
@@ -153,10 +159,13 @@ impl Vp {
             });
             return Ok(Kernel { thread: started?, end: None });
         }
-        let started = thread::Builder::new().name(self.name()).stack_size(stack).spawn(move || self.main(heir));
+        let started = thread::Builder::new()
+            .name(self.name())
+            .stack_size(stack)
+            .spawn(move || self.main(heir));
         started.map(|handle| {
-            // SAFETY: - `main` returns only when the station has another thread's handle (`Vp::hand_on`), and gives this one
-            //           to whoever waits for its end.
+            // SAFETY: - `main` returns only when the station has another thread's handle
+            //           (`Vp::hand_on`), and gives this one to whoever waits for its end.
             let thread = unsafe { Pthread::of(&handle) };
             Kernel { thread, end: Some(handle) }
         })
@@ -185,7 +194,12 @@ impl Vp {
                     progress.line = number;
                     progress.crowd = descriptor.crowd();
                     let carrier = Some(Carrier::Line(self));
-                    run_part(local, descriptor.membership(carrier), descriptor.work, self.data_of(&descriptor));
+                    run_part(
+                        local,
+                        descriptor.membership(carrier),
+                        descriptor.work,
+                        self.data_of(&descriptor),
+                    );
                     // SAFETY: - polled above by this thread, the slot's virtual processor, and run.
                     unsafe { self.slot.finish(number) };
                     self.rare().join.notify_all();
@@ -193,7 +207,8 @@ impl Vp {
                 Found::Broadcast(region) => {
                     progress.crowd = region.crowd;
                     self.run_broadcast(local, &region);
-                    // SAFETY: - this thread is the line's virtual processor; it ran its part, and gathered its flock.
+                    // SAFETY: - this thread is the line's virtual processor; it ran its part, and
+                    // gathered its flock.
                     unsafe { self.arrival.arrive() };
                     self.rare().join.notify_all();
                 }
@@ -211,7 +226,8 @@ impl Vp {
 
     /// The work that was offered is run.
     fn finish_offer(&self, progress: &mut Progress) {
-        // SAFETY: - polled by this thread, the ring's virtual processor, or the one that it takes the place of, and run.
+        // SAFETY: - polled by this thread, the ring's virtual processor, or the one that it takes
+        // the place of, and run.
         unsafe { self.open.finish(progress.ticket) };
         progress.ticket += 1;
         self.rare().offers.notify_all();
@@ -224,7 +240,8 @@ impl Vp {
         if descriptor.crowd & CARRIED != 0 {
             return place;
         }
-        // SAFETY: - the master put an address there, and nobody writes the line before this work is finished.
+        // SAFETY: - the master put an address there, and nobody writes the line before this work is
+        // finished.
         unsafe { *place.cast::<*const ()>() }
     }
 
@@ -258,13 +275,16 @@ impl Vp {
     }
 
     fn run_broadcast(&'static self, local: &Local, region: &Region) {
-        let attachment = || self.attachment().as_ref().expect("what was found was broadcast to somebody attached");
+        let attachment = || {
+            self.attachment().as_ref().expect("what was found was broadcast to somebody attached")
+        };
         run_part(local, attachment().membership(region, self), region.work, region.data);
         attachment().gather_flock(local, region.size, region.crowd);
     }
 
-    /// Waits for what comes next. While nothing is there, it only looks whether anything is: the less there is to do
-    /// between the arrival of a line and the start of its work, the shorter the region.
+    /// Waits for what comes next. While nothing is there, it only looks whether anything is: the
+    /// less there is to do between the arrival of a line and the start of its work, the shorter the
+    /// region.
     fn next_work(&self, local: &Local, progress: &mut Progress) -> Found {
         loop {
             if let Some(found) = self.look(progress) {
@@ -327,11 +347,12 @@ impl Vp {
         }
     }
 
-    /// One look at the own line, the team's ring and the open ring, in this order (F5). Cost when nothing is new: a load
-    /// for each, of a line in the own cache.
+    /// One look at the own line, the team's ring and the open ring, in this order (F5). Cost when
+    /// nothing is new: a load for each, of a line in the own cache.
     #[inline]
     fn look(&self, progress: &mut Progress) -> Option<Found> {
-        // SAFETY: - this thread is the slot's virtual processor and has finished `line`, or found it taken back.
+        // SAFETY: - this thread is the slot's virtual processor and has finished `line`, or found
+        // it taken back.
         match unsafe { self.slot.poll(progress.line) } {
             Supplied::Work(number, descriptor) => return Some(Found::Line(number, descriptor)),
             Supplied::TakenBack(number) => progress.line = number,
@@ -340,10 +361,12 @@ impl Vp {
         if let Some(region) = self.attachment().as_mut().and_then(Attachment::look) {
             return Some(Found::Broadcast(region));
         }
-        // SAFETY: - this thread is the ring's virtual processor and has finished the tickets before.
+        // SAFETY: - this thread is the ring's virtual processor and has finished the tickets
+        // before.
         let offered = unsafe { self.open.poll(progress.ticket) }?;
-        // What whoever offered it had seen supplied may have come since the looks above, and goes first: the offer may last
-        // until that is done ([`crate::recall`], I2). It stays in its ring until it is finished.
+        // What whoever offered it had seen supplied may have come since the looks above, and goes
+        // first: the offer may last until that is done ([`crate::recall`], I2). It stays in its
+        // ring until it is finished.
         if self.slot.has_news(progress.line) {
             return self.look(progress);
         }
@@ -357,8 +380,8 @@ impl Vp {
     #[expect(clippy::mut_from_ref, reason = "thread-owned state; see the safety comment")]
     #[inline]
     fn attachment(&self) -> &mut Option<Attachment> {
-        // SAFETY: - called by the VP's own thread alone: from its main loop, and from the work of an attach region
-        //           (`follow`), which runs while the main loop holds no reference.
+        // SAFETY: - called by the VP's own thread alone: from its main loop, and from the work of
+        //           an attach region (`follow`), which runs while the main loop holds no reference.
         unsafe { &mut *self.attachment.get() }
     }
 
@@ -371,7 +394,8 @@ impl Vp {
 
     /// True when the VP takes broadcasts from `ring`. For its master.
     pub(crate) fn follows(&self, ring: *const TeamRing) -> bool {
-        // ORDERING: Relaxed - written in a region that this master, or one whose regions it joined, has joined.
+        // ORDERING: Relaxed - written in a region that this master, or one whose regions it joined,
+        // has joined.
         ptr::eq(self.rare().follows.load(Relaxed), ring)
     }
 
@@ -388,12 +412,18 @@ impl Vp {
     /// - The captures are the work's data if the descriptor says [`CARRIED`], else their address.
     /// - What they point to lives until the join.
     #[inline]
-    pub(crate) unsafe fn supply(&self, descriptor: WorkDescriptor, captures: Captures, recoverable: bool) {
+    pub(crate) unsafe fn supply(
+        &self,
+        descriptor: WorkDescriptor,
+        captures: Captures,
+        recoverable: bool,
+    ) {
         // SAFETY: - caller's contract.
         unsafe { self.slot.supply_with(descriptor, captures, recoverable) };
     }
 
-    /// Takes the last supplied work back, if the VP has not begun it: then the master has to run it.
+    /// Takes the last supplied work back, if the VP has not begun it: then the master has to run
+    /// it.
     ///
     /// # Safety
     /// - The caller is this VP's only master, and supplied that work as recoverable.
@@ -434,8 +464,8 @@ impl Vp {
         &self.rare().join
     }
 
-    /// Offers work of somebody who is not this VP's master. Returns its ticket, or `None` when too much waits already.
-    /// Wakes the VP if it sleeps, but does not place it: that is its master's.
+    /// Offers work of somebody who is not this VP's master. Returns its ticket, or `None` when too
+    /// much waits already. Wakes the VP if it sleeps, but does not place it: that is its master's.
     pub(crate) fn offer(&self, offered: Offered) -> Option<u64> {
         let ticket = self.open.offer(offered)?;
         membarrier::light();
@@ -476,7 +506,8 @@ impl Vp {
     }
 }
 
-/// Runs `work` on a virtual processor. One that is none afterwards is the child of a fork that `work` did.
+/// Runs `work` on a virtual processor. One that is none afterwards is the child of a fork that
+/// `work` did.
 #[inline]
 fn run_part(local: &Local, membership: Membership, work: Work, data: *const ()) {
     local.run(membership, work, data);
@@ -504,7 +535,8 @@ impl fmt::Display for Vp {
 
 impl Rare {
     /// What whoever wakes the VP does.
-    pub(crate) const WAKE: Preparation<Self> = Preparation { before: Self::before_wake, in_vain: Self::was_awake };
+    pub(crate) const WAKE: Preparation<Self> =
+        Preparation { before: Self::before_wake, in_vain: Self::was_awake };
 
     fn before_wake(&self) {
         local::local().counters().woke();

@@ -1,38 +1,47 @@
-//! How many processors the program asks for from moment to moment, and what it gives back (D7, M2, M6).
+//! How many processors the program asks for from moment to moment, and what it gives back (D7, M2,
+//! M6).
 //!
 //! # Rules
 //! A VP that looks in vain before it sleeps *lowers* the program's wish:
-//! - W1 Where another program wants processors, it gives its own back ([`Asks::release`]) after [`SHORT`] without work: the
-//!   manager passes it on at once, or, in a domain, the program itself does (`managed/air.rs`).
-//! - W2 Where nobody does, the VP of seat 1 takes the request down to the masters after [`SERIAL`] without work: a program that
-//!   comes later finds processors that nobody uses. They stay in the grant until somebody comes ([`Asks::request_for_now`]).
+//! - W1 Where another program wants processors, it gives its own back ([`Asks::release`]) after
+//!   [`SHORT`] without work: the manager passes it on at once, or, in a domain, the program itself
+//!   does (`managed/air.rs`).
+//! - W2 Where nobody does, the VP of seat 1 takes the request down to the masters after [`SERIAL`]
+//!   without work: a program that comes later finds processors that nobody uses. They stay in the
+//!   grant until somebody comes ([`Asks::request_for_now`]).
 //!
-//! - W3 Where another program wants processors, the VP of seat 1 takes the request down after [`SERIAL`] as well, and looks again each
-//!   [`AGAIN`] whether the master has forked since: one that forked a region of one thread, for which nobody was woken, asked for all
-//!   again, and nobody would give back what comes for that.
+//! - W3 Where another program wants processors, the VP of seat 1 takes the request down after
+//!   [`SERIAL`] as well, and looks again each [`AGAIN`] whether the master has forked since: one
+//!   that forked a region of one thread, for which nobody was woken, asked for all again, and
+//!   nobody would give back what comes for that.
 //!
-//! - W4 With several masters nobody has a processor of its own to give. Any VP takes the request down to what the masters hold now
-//!   ([`shares`](crate::shares)), after [`SERIAL`] in which nobody forked; where somebody did it looks again each [`AGAIN`].
+//! - W4 With several masters nobody has a processor of its own to give. Any VP takes the request
+//!   down to what the masters hold now ([`shares`](crate::shares)), after [`SERIAL`] in which
+//!   nobody forked; where somebody did it looks again each [`AGAIN`].
 //!
-//! Who spins as long before it sleeps lowers at once. Who does not (passive waiting, a team that is too large) is told for how
-//! long to sleep ([`Wishes::lower`]'s answer), and lowers when it comes back by the clock: once in an idle phase.
+//! Who spins as long before it sleeps lowers at once. Who does not (passive waiting, a team that is
+//! too large) is told for how long to sleep ([`Wishes::lower`]'s answer), and lowers when it comes
+//! back by the clock: once in an idle phase.
 //!
-//! The master's next fork (or a VP that finds work after all) lets it *rise*: it asks for all again, and where somebody came and
-//! went meanwhile the fork waits until it has as many as before, at most [`ANSWER`].
+//! The master's next fork (or a VP that finds work after all) lets it *rise*: it asks for all
+//! again, and where somebody came and went meanwhile the fork waits until it has as many as before,
+//! at most [`ANSWER`].
 //!
 //! # Invariants
-//! - W-I1 When nobody is amid something, what was asked last is what the state says: lowering, rising and asking change the state
-//!   and speak to the manager under one lock.
+//! - W-I1 When nobody is amid something, what was asked last is what the state says: lowering,
+//!   rising and asking change the state and speak to the manager under one lock.
 //! - W-I2 When a VP has found work after it lowered, the wish is not down by its doing.
 //!
 //! # Races
-//! A (a VP) lowers while B (the master) forks and does not see it: the region's work is in A's line before B looks whether A
-//! sleeps, and A looks at its line after it has lowered, so that A finds the work, and rises itself. *Two requests.* A lowers to
-//! 1 while B rises to 2: without the lock around the request A's 1 could arrive behind B's 2, and the state would say that
-//! nothing fell: nobody would ever ask for 2 again.
+//! A (a VP) lowers while B (the master) forks and does not see it: the region's work is in A's line
+//! before B looks whether A sleeps, and A looks at its line after it has lowered, so that A finds
+//! the work, and rises itself. *Two requests.* A lowers to 1 while B rises to 2: without the lock
+//! around the request A's 1 could arrive behind B's 2, and the state would say that nothing fell:
+//! nobody would ever ask for 2 again.
 //!
 //! # Orderings
-//! `down`: Relaxed. B's look may miss it; A's own look comes after it in program order. The numbers are under the lock.
+//! `down`: Relaxed. B's look may miss it; A's own look comes after it in program order. The numbers
+//! are under the lock.
 
 use crate::sizer::Lease;
 use crate::wait_point::SHORT;
@@ -46,8 +55,8 @@ use std::sync::PoisonError;
 pub(crate) const SERIAL: u64 = 1_000;
 /// Microseconds between two looks for one, where others want processors.
 pub(crate) const AGAIN: u64 = 100_000;
-/// The most microseconds that a fork waits for processors that it gave up: what a manager with nothing else to do takes, a few
-/// times over.
+/// The most microseconds that a fork waits for processors that it gave up: what a manager with
+/// nothing else to do takes, a few times over.
 pub(crate) const ANSWER: u64 = 200;
 
 /// What is said to the manager.
@@ -112,7 +121,8 @@ impl Wishes {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// True when the wish is lower than what the masters want. Cost: a load of a line that is written when that changes.
+    /// True when the wish is lower than what the masters want. Cost: a load of a line that is
+    /// written when that changes.
     #[inline]
     pub(crate) fn are_down(&self) -> bool {
         // ORDERING: Relaxed - see the module head.
@@ -127,9 +137,17 @@ impl Wishes {
         manager.request(state.wanted);
     }
 
-    /// W1 to W3: the VP of `seat` has found no work for `idle` microseconds, and the master has forked `forks` regions. Returns the
-    /// microseconds after which it should say so again; `None`: no more in this idle phase.
-    pub(crate) fn lower(&self, manager: &impl Asks, seat: usize, lease: Lease, idle: u64, forks: u32) -> Option<u64> {
+    /// W1 to W3: the VP of `seat` has found no work for `idle` microseconds, and the master has
+    /// forked `forks` regions. Returns the microseconds after which it should say so again; `None`:
+    /// no more in this idle phase.
+    pub(crate) fn lower(
+        &self,
+        manager: &impl Asks,
+        seat: usize,
+        lease: Lease,
+        idle: u64,
+        forks: u32,
+    ) -> Option<u64> {
         match lease {
             Lease::Wanted => self.lower_for_others(manager, seat, idle, forks),
             Lease::Dedicated if seat == 1 && idle < SERIAL => Some(SERIAL - idle),
@@ -143,7 +161,13 @@ impl Wishes {
     }
 
     /// W1, W3.
-    fn lower_for_others(&self, manager: &impl Asks, seat: usize, idle: u64, forks: u32) -> Option<u64> {
+    fn lower_for_others(
+        &self,
+        manager: &impl Asks,
+        seat: usize,
+        idle: u64,
+        forks: u32,
+    ) -> Option<u64> {
         // Only what is its own: a seat beyond the grant has nothing to give.
         let own = manager.cpu_of(seat);
         if own.is_none() && seat != 1 {
@@ -173,8 +197,8 @@ impl Wishes {
         Some(AGAIN)
     }
 
-    /// W4: a VP has found no work for `idle` microseconds, the masters hold `busy` processors, and have forked `forks` regions. Returns
-    /// as [`Wishes::lower`].
+    /// W4: a VP has found no work for `idle` microseconds, the masters hold `busy` processors, and
+    /// have forked `forks` regions. Returns as [`Wishes::lower`].
     pub(crate) fn lower_beside_others(
         &self,
         manager: &impl Asks,
@@ -275,7 +299,11 @@ mod tests {
         let (wishes, notes) = (Wishes::new(), Notes::default());
         wishes.ask(&notes, 4);
         assert_eq!(wishes.lower(&notes, 2, Lease::Dedicated, 5 * SERIAL, 1), None);
-        assert_eq!(wishes.lower(&notes, 1, Lease::Dedicated, SERIAL - 300, 1), Some(300), "to be asked again");
+        assert_eq!(
+            wishes.lower(&notes, 1, Lease::Dedicated, SERIAL - 300, 1),
+            Some(300),
+            "to be asked again"
+        );
         assert!(!wishes.are_down());
         assert_eq!(notes.take(), ["request 4"]);
         assert_eq!(wishes.lower(&notes, 1, Lease::Dedicated, SERIAL, 1), None);
@@ -283,7 +311,11 @@ mod tests {
         wishes.rise(&notes, 2);
         assert!(!wishes.are_down());
         wishes.rise(&notes, 2);
-        assert_eq!(notes.take(), ["request 1 for now", "request 4", "wait for 2"], "it waits for what it can use");
+        assert_eq!(
+            notes.take(),
+            ["request 1 for now", "request 4", "wait for 2"],
+            "it waits for what it can use"
+        );
     }
 
     #[test]
@@ -312,18 +344,27 @@ mod tests {
         assert_eq!(wishes.lower(&notes, 1, Lease::Wanted, 0, 1), Some(SHORT));
         assert_eq!(wishes.lower(&notes, 7, Lease::Wanted, 0, 1), None);
         assert!(!wishes.are_down(), "a seat beyond the grant gives nothing");
-        assert_eq!(wishes.lower(&notes, 1, Lease::Wanted, SHORT, 1), Some(SERIAL - SHORT), "a look whether that lasts");
+        assert_eq!(
+            wishes.lower(&notes, 1, Lease::Wanted, SHORT, 1),
+            Some(SERIAL - SHORT),
+            "a look whether that lasts"
+        );
         assert!(wishes.are_down());
         wishes.rise(&notes, 2);
         assert_eq!(notes.take(), ["release 1", "resume"], "nothing to wait for: somebody has it");
     }
 
     #[test]
-    fn a_serial_phase_is_found_also_where_others_want_processors_and_again_after_a_fork_of_one_thread() {
+    fn a_serial_phase_is_found_also_where_others_want_processors_and_again_after_a_fork_of_one_thread()
+     {
         let (wishes, notes) = (Wishes::new(), Notes::default());
         wishes.ask(&notes, 2);
         assert_eq!(wishes.lower(&notes, 1, Lease::Wanted, SHORT, 5), Some(SERIAL - SHORT));
-        assert_eq!(wishes.lower(&notes, 1, Lease::Wanted, SERIAL, 9), Some(AGAIN), "it has forked since");
+        assert_eq!(
+            wishes.lower(&notes, 1, Lease::Wanted, SERIAL, 9),
+            Some(AGAIN),
+            "it has forked since"
+        );
         notes.take();
         assert_eq!(wishes.lower(&notes, 1, Lease::Wanted, SERIAL + AGAIN, 9), Some(AGAIN));
         assert_eq!(notes.take(), ["release 1", "request 1 for now"]);
@@ -339,13 +380,28 @@ mod tests {
     fn several_masters_ask_for_what_they_hold_when_nobody_forks() {
         let (wishes, notes) = (Wishes::new(), Notes::default());
         wishes.ask(&notes, 8);
-        assert_eq!(wishes.lower_beside_others(&notes, Lease::Wanted, SHORT, 5, 2), Some(SERIAL - SHORT));
-        assert_eq!(wishes.lower_beside_others(&notes, Lease::Wanted, SERIAL, 9, 2), Some(AGAIN), "somebody forked");
-        let lower = |lease, busy| wishes.lower_beside_others(&notes, lease, SERIAL + AGAIN, 9, busy);
-        assert_eq!([lower(Lease::Wanted, 2), lower(Lease::Wanted, 3)], [Some(AGAIN); 2], "one of them may sleep soon");
+        assert_eq!(
+            wishes.lower_beside_others(&notes, Lease::Wanted, SHORT, 5, 2),
+            Some(SERIAL - SHORT)
+        );
+        assert_eq!(
+            wishes.lower_beside_others(&notes, Lease::Wanted, SERIAL, 9, 2),
+            Some(AGAIN),
+            "somebody forked"
+        );
+        let lower =
+            |lease, busy| wishes.lower_beside_others(&notes, lease, SERIAL + AGAIN, 9, busy);
+        assert_eq!(
+            [lower(Lease::Wanted, 2), lower(Lease::Wanted, 3)],
+            [Some(AGAIN); 2],
+            "one of them may sleep soon"
+        );
         assert_eq!([lower(Lease::Wanted, 0), lower(Lease::Wanted, 0)], [None; 2]);
         wishes.rise(&notes, 8);
-        assert_eq!(notes.take(), ["request 8", "request 2 for now", "request 1 for now", "request 8", "wait for 0"]);
+        assert_eq!(
+            notes.take(),
+            ["request 8", "request 2 for now", "request 1 for now", "request 8", "wait for 0"]
+        );
         assert_eq!(lower(Lease::Dedicated, 8), Some(AGAIN), "all are in use");
         assert!(!wishes.are_down() && notes.take().is_empty());
     }

@@ -28,7 +28,8 @@ pub type Work = unsafe fn(data: *const (), member: Member);
 pub(crate) struct Region {
     pub(crate) work: Work,
     pub(crate) data: *const (),
-    /// The data themselves, if they are to stand in the line of the only slave; `data` is that place then.
+    /// The data themselves, if they are to stand in the line of the only slave; `data` is that
+    /// place then.
     pub(crate) carried: Option<Captures>,
     pub(crate) root: *const Root,
     pub(crate) size: u32,
@@ -45,7 +46,8 @@ impl Region {
         // Teams have at most `LARGEST` threads.
         let (id, size) = (id as u16, self.size as u16);
         let level = self.level.min(u16::MAX.into()) as u16;
-        let crowd = self.crowd.min((CARRIED - 1).into()) as u16 | if carried.is_some() { CARRIED } else { 0 };
+        let crowd = self.crowd.min((CARRIED - 1).into()) as u16
+            | if carried.is_some() { CARRIED } else { 0 };
         WorkDescriptor { work, root, id, size, level, crowd }
     }
 
@@ -56,7 +58,8 @@ impl Region {
     }
 }
 
-/// The work of one member of a region, as it stands in the supply line; the work's data, or their address, are its cargo.
+/// The work of one member of a region, as it stands in the supply line; the work's data, or their
+/// address, are its cargo.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct WorkDescriptor {
@@ -67,8 +70,9 @@ pub struct WorkDescriptor {
     pub size: u16,
     /// Regions around, saturating.
     pub level: u16,
-    /// Threads that run at the same time as this one for the same root: see [`Membership::crowd`](crate::membership::Membership). Saturating, with
-    /// [`CARRIED`] beside it.
+    /// Threads that run at the same time as this one for the same root: see
+    /// [`Membership::crowd`](crate::membership::Membership). Saturating, with [`CARRIED`] beside
+    /// it.
     pub crowd: u16,
 }
 
@@ -86,8 +90,8 @@ impl WorkDescriptor {
     }
 }
 
-// SAFETY: - the pointers are handed through a slot to the thread that the fork runs on; `Team::run` keeps what they
-//           point to alive until the join.
+// SAFETY: - the pointers are handed through a slot to the thread that the fork runs on; `Team::run`
+//           keeps what they point to alive until the join.
 unsafe impl Send for WorkDescriptor {}
 
 /// What stands in a slot before the first supply; never called.
@@ -114,5 +118,6 @@ pub(crate) struct Offered {
     pub(crate) data: *const (),
 }
 
-// SAFETY: - the pointer is handed to the thread that the work runs on; its owner keeps what it points to alive until it is done.
+// SAFETY: - the pointer is handed to the thread that the work runs on; its owner keeps what it
+// points to alive until it is done.
 unsafe impl Send for Offered {}

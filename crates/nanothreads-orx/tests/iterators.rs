@@ -1,4 +1,5 @@
-//! orx-parallel's iterators on the engine: results as the standard library's, no thread but the engine's, panics.
+//! orx-parallel's iterators on the engine: results as the standard library's, no thread but the
+//! engine's, panics.
 
 use nanothreads::{Team, groups};
 use nanothreads_orx::runner;
@@ -11,7 +12,9 @@ use std::thread;
 
 fn four() {
     static ONCE: Once = Once::new();
-    ONCE.call_once(|| nanothreads::builder().threads(4).install().expect("nothing was forked before"));
+    ONCE.call_once(|| {
+        nanothreads::builder().threads(4).install().expect("nothing was forked before")
+    });
 }
 
 #[test]
@@ -33,8 +36,11 @@ fn results_are_those_of_the_standard_library() {
 #[test]
 fn work_runs_on_the_engines_threads_only() {
     four();
-    let own: HashSet<_> =
-        Team::exact(4).expect("the system gives threads").map(|_| thread::current().id()).into_iter().collect();
+    let own: HashSet<_> = Team::exact(4)
+        .expect("the system gives threads")
+        .map(|_| thread::current().id())
+        .into_iter()
+        .collect();
     let seen = Mutex::new(HashSet::new());
     (0..10_000_usize).into_par().runner(runner()).for_each(|_| {
         seen.lock().expect("nothing panics").insert(thread::current().id());
@@ -45,8 +51,9 @@ fn work_runs_on_the_engines_threads_only() {
 #[test]
 fn computations_stay_in_the_group_around_them() {
     four();
-    let sums =
-        groups().equal(2).map(|group| -> usize { (0..1000 * (group.index() + 1)).into_par().runner(runner()).sum() });
+    let sums = groups().equal(2).map(|group| -> usize {
+        (0..1000 * (group.index() + 1)).into_par().runner(runner()).sum()
+    });
     assert_eq!(sums, [499_500, 1_999_000]);
 }
 
@@ -54,7 +61,9 @@ fn computations_stay_in_the_group_around_them() {
 fn a_panic_reaches_the_caller_and_the_engine_goes_on() {
     four();
     for _ in 0..20 {
-        let run = || (0..1000_usize).into_par().runner(runner()).for_each(|n| assert!(n != 500, "planted"));
+        let run = || {
+            (0..1000_usize).into_par().runner(runner()).for_each(|n| assert!(n != 500, "planted"))
+        };
         assert!(catch_unwind(AssertUnwindSafe(run)).is_err());
         let count = AtomicUsize::new(0);
         (0..100_usize).into_par().runner(runner()).for_each(|_| {

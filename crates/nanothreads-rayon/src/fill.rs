@@ -1,9 +1,10 @@
 //! Collects items into a vector, each written by its member to the place where it will stand.
 //!
 //! # Invariants
-//! F1  Pieces cover the items without a gap or an overlap: piece by piece, a vector's spare places belong to one writer.
-//! F2  The vector's length changes only when every place up to it was written: what an iterator that yields too few
-//!     items, or panics, has written is dropped where it stands.
+//! F1  Pieces cover the items without a gap or an overlap: piece by piece, a vector's spare places
+//!     belong to one writer.
+//! F2  The vector's length changes only when every place up to it was written: what an iterator
+//!     that yields too few items, or panics, has written is dropped where it stands.
 
 use crate::pieces::{PlacedWork, in_placed_pieces};
 use rayon::iter::IndexedParallelIterator;
@@ -20,7 +21,8 @@ pub(crate) fn append<I: IndexedParallelIterator>(iterator: I, items: &mut Vec<I:
     let count: usize = written.iter().map(|piece| piece.count).sum();
     assert_eq!(count, length, "an indexed iterator yields as many items as it has");
     written.into_iter().for_each(forget);
-    // SAFETY: - F1, F2: all pieces are full, and together they are the `length` places behind the last item.
+    // SAFETY: - F1, F2: all pieces are full, and together they are the `length` places behind the
+    // last item.
     unsafe { items.set_len(items.len() + length) };
 }
 
@@ -31,13 +33,19 @@ struct Places<'a, T> {
     borrowed: PhantomData<&'a mut [MaybeUninit<T>]>,
 }
 
-// SAFETY: - each place is written by the thread that runs the piece which it belongs to (F1): items move to other threads.
+// SAFETY: - each place is written by the thread that runs the piece which it belongs to (F1): items
+// move to other threads.
 unsafe impl<T: Send> Sync for Places<'_, T> {}
 
 impl<'a, T: Send> PlacedWork<T> for Places<'a, T> {
     type Output = Written<'a, T>;
 
-    fn run_at(&self, begin: usize, length: usize, items: impl Iterator<Item = T>) -> Written<'a, T> {
+    fn run_at(
+        &self,
+        begin: usize,
+        length: usize,
+        items: impl Iterator<Item = T>,
+    ) -> Written<'a, T> {
         assert!(begin + length <= self.length, "pieces lie within the items");
         // SAFETY: - in bounds, by the line above.
         let first = unsafe { self.first.add(begin) };
@@ -65,7 +73,10 @@ unsafe impl<T: Send> Send for Written<'_, T> {}
 
 impl<T> Drop for Written<'_, T> {
     fn drop(&mut self) {
-        // SAFETY: - the first `count` places of the piece were written, and nobody else drops them (F2).
-        unsafe { std::ptr::slice_from_raw_parts_mut(self.first.cast::<T>(), self.count).drop_in_place() };
+        // SAFETY: - the first `count` places of the piece were written, and nobody else drops them
+        // (F2).
+        unsafe {
+            std::ptr::slice_from_raw_parts_mut(self.first.cast::<T>(), self.count).drop_in_place()
+        };
     }
 }

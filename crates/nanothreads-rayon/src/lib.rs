@@ -37,9 +37,10 @@ impl<I: IndexedParallelIterator> OnEngine for I {}
 
 /// An iterator that runs on the engine; made by [`OnEngine::on_engine`].
 ///
-/// The items are cut into pieces of neighbours, some four for each thread of the team that the caller has now, and no
-/// smaller or larger than `with_min_len` and `with_max_len` say. A panic reaches the caller with its payload when all
-/// members are done; pieces not begun by then are skipped.
+/// The items are cut into pieces of neighbours, some four for each thread of the team that the
+/// caller has now, and no smaller or larger than `with_min_len` and `with_max_len` say. A panic
+/// reaches the caller with its payload when all members are done; pieces not begun by then are
+/// skipped.
 #[derive(Clone)]
 #[must_use = "an iterator does nothing until it is consumed"]
 pub struct EngineIter<I> {
@@ -103,8 +104,8 @@ impl<I: IndexedParallelIterator> EngineIter<I> {
         self.fold(|| (), |(), item| body(item));
     }
 
-    /// Folds each piece, beginning with what `begin` gives; returns the pieces' values, in order. For whatever the other
-    /// methods do not do.
+    /// Folds each piece, beginning with what `begin` gives; returns the pieces' values, in order.
+    /// For whatever the other methods do not do.
     ///
     /// ```
     /// use nanothreads_rayon::OnEngine;
@@ -112,12 +113,20 @@ impl<I: IndexedParallelIterator> EngineIter<I> {
     /// let even = (0..1_000).into_par_iter().on_engine().fold(|| 0, |count, i| count + usize::from(i % 2 == 0));
     /// assert_eq!(even.into_iter().sum::<usize>(), 500);
     /// ```
-    pub fn fold<A: Send>(self, begin: impl Fn() -> A + Sync, fold: impl Fn(A, I::Item) -> A + Sync) -> Vec<A> {
+    pub fn fold<A: Send>(
+        self,
+        begin: impl Fn() -> A + Sync,
+        fold: impl Fn(A, I::Item) -> A + Sync,
+    ) -> Vec<A> {
         in_pieces(self.iterator, &Fold { begin, fold })
     }
 
-    /// Combines all items, in their order; `combine` must be associative. `None` when there is no item.
-    pub fn reduce_with(self, combine: impl Fn(I::Item, I::Item) -> I::Item + Sync) -> Option<I::Item> {
+    /// Combines all items, in their order; `combine` must be associative. `None` when there is no
+    /// item.
+    pub fn reduce_with(
+        self,
+        combine: impl Fn(I::Item, I::Item) -> I::Item + Sync,
+    ) -> Option<I::Item> {
         let join = |sum: Option<I::Item>, item| match sum {
             Some(sum) => Some(combine(sum, item)),
             None => Some(item),
@@ -161,12 +170,18 @@ impl<I: IndexedParallelIterator> EngineIter<I> {
     }
 
     /// The least item by `compare`, of several equal ones the first.
-    pub fn min_by(self, compare: impl Fn(&I::Item, &I::Item) -> Ordering + Sync) -> Option<I::Item> {
+    pub fn min_by(
+        self,
+        compare: impl Fn(&I::Item, &I::Item) -> Ordering + Sync,
+    ) -> Option<I::Item> {
         self.reduce_with(|a, b| if compare(&a, &b).is_gt() { b } else { a })
     }
 
     /// The greatest item by `compare`, of several equal ones the last.
-    pub fn max_by(self, compare: impl Fn(&I::Item, &I::Item) -> Ordering + Sync) -> Option<I::Item> {
+    pub fn max_by(
+        self,
+        compare: impl Fn(&I::Item, &I::Item) -> Ordering + Sync,
+    ) -> Option<I::Item> {
         self.reduce_with(|a, b| if compare(&a, &b).is_gt() { a } else { b })
     }
 
@@ -174,7 +189,8 @@ impl<I: IndexedParallelIterator> EngineIter<I> {
     pub fn any(self, is_wanted: impl Fn(I::Item) -> bool + Sync) -> bool {
         let found = AtomicBool::new(false);
         self.for_each(|item| {
-            // ORDERING: Relaxed, here and below - a hint to stop; its last value is read after the join.
+            // ORDERING: Relaxed, here and below - a hint to stop; its last value is read after the
+            // join.
             if !found.load(Relaxed) && is_wanted(item) {
                 found.store(true, Relaxed);
             }
@@ -193,7 +209,10 @@ impl<I: IndexedParallelIterator> EngineIter<I> {
     }
 
     /// All that `map` gives for the items, in their order.
-    pub fn flat_map<R: Send, M: IntoIterator<Item = R>>(self, map: impl Fn(I::Item) -> M + Sync) -> Vec<R> {
+    pub fn flat_map<R: Send, M: IntoIterator<Item = R>>(
+        self,
+        map: impl Fn(I::Item) -> M + Sync,
+    ) -> Vec<R> {
         let pieces = self.fold(Vec::new, |mut all, item| {
             all.extend(map(item));
             all
@@ -201,8 +220,8 @@ impl<I: IndexedParallelIterator> EngineIter<I> {
         pieces.concat_all()
     }
 
-    /// All items, in their order: written where they will stand, by all members. For other collections see
-    /// [`EngineIter::collect_into`].
+    /// All items, in their order: written where they will stand, by all members. For other
+    /// collections see [`EngineIter::collect_into`].
     pub fn collect<C: From<Vec<I::Item>>>(self) -> C {
         let mut items = Vec::new();
         self.collect_into(&mut items);

@@ -13,11 +13,15 @@ pub(crate) trait Work<T>: Sync {
     fn run(&self, items: impl Iterator<Item = T>) -> Self::Output;
 }
 
-/// Pieces for each thread: a member that began late, or whose items take longer, leaves some to others.
+/// Pieces for each thread: a member that began late, or whose items take longer, leaves some to
+/// others.
 const PIECES_PER_THREAD: usize = 4;
 
 /// Runs `work` on each piece of `iterator`; returns what it gives, in order. One piece at least.
-pub(crate) fn in_pieces<I: IndexedParallelIterator, W: Work<I::Item>>(iterator: I, work: &W) -> Vec<W::Output> {
+pub(crate) fn in_pieces<I: IndexedParallelIterator, W: Work<I::Item>>(
+    iterator: I,
+    work: &W,
+) -> Vec<W::Output> {
     let length = iterator.len();
     iterator.with_producer(Cut { length, run: &Each(work) })
 }
@@ -58,12 +62,14 @@ impl<T: Send, W: PlacedWork<T>> ProducerCallback<T> for Cut<'_, W> {
     type Output = Vec<W::Output>;
 
     fn callback<P: Producer<Item = T>>(self, producer: P) -> Vec<W::Output> {
-        let count = count(self.length, producer.min_len(), producer.max_len(), || Team::available().size());
+        let count =
+            count(self.length, producer.min_len(), producer.max_len(), || Team::available().size());
         if count == 1 {
             return vec![self.run.run_at(0, self.length, producer.into_iter())];
         }
         let pieces = cut(producer, self.length, count);
-        let results: Vec<Mutex<Option<W::Output>>> = pieces.iter().map(|_| Mutex::new(None)).collect();
+        let results: Vec<Mutex<Option<W::Output>>> =
+            pieces.iter().map(|_| Mutex::new(None)).collect();
         par_for(0..count).schedule(Schedule::PURE).run(|number| {
             let Piece { begin, length, producer } = &pieces[number];
             let producer = producer.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -71,7 +77,9 @@ impl<T: Send, W: PlacedWork<T>> ProducerCallback<T> for Cut<'_, W> {
             let result = self.run.run_at(*begin, *length, producer.into_iter());
             *results[number].lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
         });
-        let taken = results.into_iter().map(|result| result.into_inner().unwrap_or_else(PoisonError::into_inner));
+        let taken = results
+            .into_iter()
+            .map(|result| result.into_inner().unwrap_or_else(PoisonError::into_inner));
         taken.map(|result| result.expect("the loop ran each piece")).collect()
     }
 }

@@ -1,4 +1,5 @@
-//! Indexed rayon iterators on the engine: results as the standard library's, no thread of rayon, panics that drop all.
+//! Indexed rayon iterators on the engine: results as the standard library's, no thread of rayon,
+//! panics that drop all.
 
 use nanothreads::{Team, groups};
 use nanothreads_rayon::OnEngine;
@@ -11,7 +12,9 @@ use std::thread;
 
 fn four() {
     static ONCE: Once = Once::new();
-    ONCE.call_once(|| nanothreads::builder().threads(4).install().expect("nothing was forked before"));
+    ONCE.call_once(|| {
+        nanothreads::builder().threads(4).install().expect("nothing was forked before")
+    });
 }
 
 #[test]
@@ -25,9 +28,10 @@ fn results_are_those_of_the_standard_library() {
         let turned: VecDeque<_> = a.par_iter().enumerate().rev().on_engine().collect();
         assert_eq!(turned, a.iter().enumerate().rev().collect::<VecDeque<_>>());
         assert_eq!(a.par_iter().on_engine().sum::<u64>(), a.iter().sum::<u64>());
-        assert_eq!(b.par_iter().map(|n| n % 3 + 1).on_engine().product::<u128_wrapping::Wrapping>().0, {
-            b.iter().fold(1_u128, |product, n| product.wrapping_mul(u128::from(n % 3 + 1)))
-        });
+        assert_eq!(
+            b.par_iter().map(|n| n % 3 + 1).on_engine().product::<u128_wrapping::Wrapping>().0,
+            { b.iter().fold(1_u128, |product, n| product.wrapping_mul(u128::from(n % 3 + 1))) }
+        );
         assert_eq!(b.par_iter().on_engine().min(), b.iter().min());
         assert_eq!(
             b.par_iter().enumerate().on_engine().max_by(|x, y| x.1.cmp(y.1)),
@@ -47,7 +51,11 @@ fn results_are_those_of_the_standard_library() {
         assert_eq!(kept, a.iter().copied().filter(|n| n % 7 == 0).collect::<Vec<_>>());
         let twice = a.par_iter().on_engine().flat_map(|&n| [n, n]);
         assert_eq!(twice, a.iter().flat_map(|&n| [n, n]).collect::<Vec<_>>());
-        let words = a.par_chunks(10).map(<[u64]>::len).on_engine().fold(Vec::new, |mut all, n| (all.push(n), all).1);
+        let words = a
+            .par_chunks(10)
+            .map(<[u64]>::len)
+            .on_engine()
+            .fold(Vec::new, |mut all, n| (all.push(n), all).1);
         assert_eq!(words.concat(), a.chunks(10).map(<[u64]>::len).collect::<Vec<_>>());
     }
 }
@@ -86,8 +94,11 @@ fn items_are_moved_out_of_and_into_vectors() {
 #[test]
 fn items_are_worked_on_by_the_engines_threads_only() {
     four();
-    let own: HashSet<_> =
-        Team::exact(4).expect("the system gives threads").map(|_| thread::current().id()).into_iter().collect();
+    let own: HashSet<_> = Team::exact(4)
+        .expect("the system gives threads")
+        .map(|_| thread::current().id())
+        .into_iter()
+        .collect();
     let seen = Mutex::new(HashSet::new());
     for _ in 0..20 {
         (0..1000_usize).into_par_iter().rev().on_engine().for_each(|_| {
@@ -101,7 +112,8 @@ fn items_are_worked_on_by_the_engines_threads_only() {
 fn iterators_stay_in_the_group_around_them() {
     four();
     let inside = groups().equal(2).map(|_| {
-        let own: HashSet<_> = Team::available().map(|_| thread::current().id()).into_iter().collect();
+        let own: HashSet<_> =
+            Team::available().map(|_| thread::current().id()).into_iter().collect();
         let seen = Mutex::new(HashSet::new());
         (0..500_usize).into_par_iter().on_engine().for_each(|_| {
             seen.lock().expect("nothing panics").insert(thread::current().id());
@@ -127,7 +139,9 @@ fn a_panic_drops_what_was_collected_and_the_engine_goes_on() {
         Counted(Arc::clone(&alive))
     };
     for bad in [0, 1, 499, 999] {
-        let collect = || (0..1000).into_par_iter().map(|n| make(n, bad)).on_engine().collect::<Vec<_>>().len();
+        let collect = || {
+            (0..1000).into_par_iter().map(|n| make(n, bad)).on_engine().collect::<Vec<_>>().len()
+        };
         let payload = catch_unwind(AssertUnwindSafe(collect)).expect_err("the panic is passed on");
         assert!(payload.downcast_ref::<&str>().is_some_and(|text| text.contains("planted")));
         assert_eq!(alive.load(Relaxed), 0, "bad item {bad}");
@@ -141,8 +155,10 @@ fn a_panic_drops_what_was_collected_and_the_engine_goes_on() {
 #[test]
 fn lengths_of_pieces_are_respected() {
     four();
-    let fine = (0..1000).into_par_iter().with_max_len(10).on_engine().fold(|| 0, |count, _| count + 1);
+    let fine =
+        (0..1000).into_par_iter().with_max_len(10).on_engine().fold(|| 0, |count, _| count + 1);
     assert!(fine.iter().all(|&count| count <= 10) && fine.iter().sum::<usize>() == 1000);
-    let coarse = (0..1000).into_par_iter().with_min_len(300).on_engine().fold(|| 0, |count, _| count + 1);
+    let coarse =
+        (0..1000).into_par_iter().with_min_len(300).on_engine().fold(|| 0, |count, _| count + 1);
     assert!(coarse.iter().all(|&count| count >= 300) && coarse.iter().sum::<usize>() == 1000);
 }

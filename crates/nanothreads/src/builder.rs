@@ -6,9 +6,9 @@ use engine::engine_state::engine;
 use engine::sizer::{Fixed, TeamSizer};
 use std::fmt;
 
-/// Why settings were refused. Nothing was changed then, but for one race: where another thread uses the engine for the first
-/// time, or installs other settings, at the same moment, [`BuildError::InUse`] may leave the team sizes of these settings
-/// with the rest of those.
+/// Why settings were refused. Nothing was changed then, but for one race: where another thread uses
+/// the engine for the first time, or installs other settings, at the same moment,
+/// [`BuildError::InUse`] may leave the team sizes of these settings with the rest of those.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
@@ -52,8 +52,8 @@ const MOST_STACK: usize = 1 << 40;
 
 /// Settings of the engine of this process; made by [`builder`].
 ///
-/// Team sizes can be set for each [`Team`](crate::Team) as well; everything else belongs to the threads, which all teams
-/// share.
+/// Team sizes can be set for each [`Team`](crate::Team) as well; everything else belongs to the
+/// threads, which all teams share.
 #[must_use = "settings do nothing until they are installed"]
 pub struct Builder {
     config: Config,
@@ -65,12 +65,16 @@ impl fmt::Debug for Builder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { config, sizer, threads } = self;
         let mut text = f.debug_struct("Builder");
-        text.field("config", config).field("has_sizer", &sizer.is_some()).field("threads", threads).finish()
+        text.field("config", config)
+            .field("has_sizer", &sizer.is_some())
+            .field("threads", threads)
+            .finish()
     }
 }
 
-/// The default settings, to be changed and installed before the first region. A program that installs none follows the
-/// processor manager if there is one, else its affinity mask and cgroup quota.
+/// The default settings, to be changed and installed before the first region. A program that
+/// installs none follows the processor manager if there is one, else its affinity mask and cgroup
+/// quota.
 ///
 /// ```
 /// use nanothreads::{Waiting, builder};
@@ -86,10 +90,10 @@ pub fn builder() -> Builder {
 }
 
 impl Builder {
-    /// Regions have at most `threads` threads, whatever the machine has: no manager is asked, and mask and quota do not
-    /// count. At most [`largest_team`](engine::largest_team). Where these are more than the processors of mask and quota,
-    /// who waits hands its processor over at once. For following them with a limit, see
-    /// [`Team::at_most`](crate::Team::at_most).
+    /// Regions have at most `threads` threads, whatever the machine has: no manager is asked, and
+    /// mask and quota do not count. At most [`largest_team`](engine::largest_team). Where these are
+    /// more than the processors of mask and quota, who waits hands its processor over at once. For
+    /// following them with a limit, see [`Team::at_most`](crate::Team::at_most).
     pub fn threads(self, threads: usize) -> Self {
         Self { threads: Some(threads), ..self }
     }
@@ -99,7 +103,8 @@ impl Builder {
         Self { sizer: Some(Box::new(sizer)), ..self }
     }
 
-    /// Binds each virtual processor to one processor, also without a manager. Default: placed softly.
+    /// Binds each virtual processor to one processor, also without a manager. Default: placed
+    /// softly.
     pub fn bind(mut self, bind: bool) -> Self {
         self.config.bind = bind;
         self
@@ -117,7 +122,8 @@ impl Builder {
         self
     }
 
-    /// Stack of each virtual processor in bytes, from 64 KiB to 1 TiB. Default: 8 MiB of address space.
+    /// Stack of each virtual processor in bytes, from 64 KiB to 1 TiB. Default: 8 MiB of address
+    /// space.
     pub fn stack_size(mut self, bytes: usize) -> Self {
         self.config.stack_size = Some(bytes);
         self
@@ -150,7 +156,9 @@ impl Builder {
         let largest = engine().largest_team();
         let sizer = match (sizer, threads) {
             (_, Some(0)) => return Err(BuildError::NoThreads),
-            (_, Some(asked)) if asked > largest => return Err(BuildError::TooManyThreads { asked, largest }),
+            (_, Some(asked)) if asked > largest => {
+                return Err(BuildError::TooManyThreads { asked, largest });
+            }
             (Some(sizer), _) => Some(sizer),
             (None, Some(threads)) => Some(Box::new(Fixed::new(threads)) as Box<dyn TeamSizer>),
             (None, None) => None,
@@ -159,7 +167,8 @@ impl Builder {
         if engine().has_sizer() || engine().is_configured() {
             return Err(BuildError::InUse);
         }
-        // The sizer first: who looks for one meanwhile fixes the configuration on the way, and then this one is refused.
+        // The sizer first: who looks for one meanwhile fixes the configuration on the way, and then
+        // this one is refused.
         if sizer.is_none_or(|sizer| engine().set_sizer(sizer)) && engine().configure(config) {
             Ok(())
         } else {

@@ -1,24 +1,26 @@
-//! Explicit groups: a team is divided into groups of neighbours, each with a master that forks on its own group.
+//! Explicit groups: a team is divided into groups of neighbours, each with a master that forks on
+//! its own group.
 //!
 //! # Protocol
-//! The caller, a master with P threads, divides them: group i gets `sizes[i]` consecutive ones, of which the first is the
-//! group's master; group 0's is the caller.
-//! 1. The caller forks a region whose members are the masters alone. The other virtual processors stay idle where they
-//!    are: no line moves for them.
-//! 2. Each master leads its group: its forks get the group's virtual processors, any number of times
-//!    and at any depth. An inner fork is what an outermost one is: a store for each slave.
-//! 3. A master whose body has ended leaves the group's virtual processors idle, and arrives. Nobody else gets them before
-//!    the caller's join: what comes after finds its data in the same caches.
+//! The caller, a master with P threads, divides them: group i gets `sizes[i]` consecutive ones, of
+//! which the first is the group's master; group 0's is the caller.
+//! 1. The caller forks a region whose members are the masters alone. The other virtual processors
+//!    stay idle where they are: no line moves for them.
+//! 2. Each master leads its group: its forks get the group's virtual processors, any number of
+//!    times and at any depth. An inner fork is what an outermost one is: a store for each slave.
+//! 3. A master whose body has ended leaves the group's virtual processors idle, and arrives. Nobody
+//!    else gets them before the caller's join: what comes after finds its data in the same caches.
 //!
 //! # Races
-//! *Two masters of one virtual processor.* A (the caller) supplies it before and after the groups, B (the group's master)
-//! in between. B joins its last region on it, then arrives at A's join with Release; A sees that with Acquire before it
-//! supplies again, and B saw A's last number with the Acquire of its own descriptor. So the numbers in the supply line
-//! continue, and there is one supplier at a time (L1). Model: `lending/model.rs` of the engine.
+//! *Two masters of one virtual processor.* A (the caller) supplies it before and after the groups,
+//! B (the group's master) in between. B joins its last region on it, then arrives at A's join with
+//! Release; A sees that with Acquire before it supplies again, and B saw A's last number with the
+//! Acquire of its own descriptor. So the numbers in the supply line continue, and there is one
+//! supplier at a time (L1). Model: `lending/model.rs` of the engine.
 //!
 //! # Papers
-//! P1 sections 3.1.1 and 5.1 (F4, F7: 16 processors as four groups have the masters 0, 4, 8, 12). Deviation: groups of
-//! proportional size, which shrink when the grant does.
+//! P1 sections 3.1.1 and 5.1 (F4, F7: 16 processors as four groups have the masters 0, 4, 8, 12).
+//! Deviation: groups of proportional size, which shrink when the grant does.
 
 mod domains;
 
@@ -53,11 +55,13 @@ enum Shape<'w> {
     Domain(Domain),
 }
 
-/// Divides the processors that the caller has into groups of neighbours, which work on different things at the same
-/// time, each with all of its group: one for each last-level cache, unless told otherwise.
+/// Divides the processors that the caller has into groups of neighbours, which work on different
+/// things at the same time, each with all of its group: one for each last-level cache, unless told
+/// otherwise.
 ///
-/// Each group has a master, on which the body runs. Whatever the body forks (loops, [`join`](fn@crate::join),
-/// [`scope`](crate::scope()), [`broadcast`](crate::broadcast), groups again) runs on its group, and nowhere else.
+/// Each group has a master, on which the body runs. Whatever the body forks (loops,
+/// [`join`](fn@crate::join), [`scope`](crate::scope()), [`broadcast`](crate::broadcast), groups
+/// again) runs on its group, and nowhere else.
 ///
 /// ```
 /// use nanothreads::{groups, par_for};
@@ -78,14 +82,15 @@ impl<'w> Groups<'w> {
         Groups { shape: Shape::Equal(count) }
     }
 
-    /// A group for each weight, in proportion: shares are rounded by the largest remainder, and each is at
-    /// least 1.
+    /// A group for each weight, in proportion: shares are rounded by the largest remainder, and
+    /// each is at least 1.
     pub fn weights(self, weights: &[usize]) -> Groups<'_> {
         Groups { shape: Shape::Weights(Cow::Borrowed(weights)) }
     }
 
-    /// A group for each last-level cache that the program has processors of, as large as it has. Where threads are bound
-    /// ([`Builder::bind`](crate::Builder::bind), or a manager's grant), a group's threads are those of its cache.
+    /// A group for each last-level cache that the program has processors of, as large as it has.
+    /// Where threads are bound ([`Builder::bind`](crate::Builder::bind), or a manager's grant), a
+    /// group's threads are those of its cache.
     pub fn by_cache<'any>(self) -> Groups<'any> {
         Groups { shape: Shape::Domain(Domain::Cache) }
     }
@@ -107,19 +112,22 @@ impl<'w> Groups<'w> {
 
     /// Runs `body` once for each group, on its master, and returns when all are done.
     ///
-    /// With fewer processors than groups, groups of one thread each run one after another on those that there are: no
-    /// body may wait for another one. When the program's grant shrinks while groups are open, the next regions inside
-    /// shrink in proportion. Cost: as a region of as many threads as there are groups, and short
-    /// allocations: five for two groups of one thread each, eight for two of several.
+    /// With fewer processors than groups, groups of one thread each run one after another on those
+    /// that there are: no body may wait for another one. When the program's grant shrinks while
+    /// groups are open, the next regions inside shrink in proportion. Cost: as a region of as many
+    /// threads as there are groups, and short allocations: five for two groups of one thread each,
+    /// eight for two of several.
     ///
     /// # Panics
-    /// With the payload of the first body that panics, when all are done; groups not begun by then are skipped.
+    /// With the payload of the first body that panics, when all are done; groups not begun by then
+    /// are skipped.
     pub fn run<F: Fn(Group) + Sync>(self, body: F) {
         self.fork(|_| (), |group, ()| body(group));
     }
 
-    /// As [`Groups::run`], and returns what the bodies return, in the order of the groups. A child that the caller forks in `body`,
-    /// and that goes on behind it, gets only what it returns itself: the other groups are its parent's.
+    /// As [`Groups::run`], and returns what the bodies return, in the order of the groups. A child
+    /// that the caller forks in `body`, and that goes on behind it, gets only what it returns
+    /// itself: the other groups are its parent's.
     ///
     /// # Panics
     /// As [`Groups::run`].
@@ -135,7 +143,8 @@ impl<'w> Groups<'w> {
         crate::loops::per_member::values(results)
     }
 
-    /// Runs `body` for each group on what `share` makes for their number, which is returned afterwards.
+    /// Runs `body` for each group on what `share` makes for their number, which is returned
+    /// afterwards.
     fn fork<S: Sync>(self, share: impl FnOnce(usize) -> S, body: impl Fn(Group, &S) + Sync) -> S {
         let weights = match self.shape {
             Shape::Equal(count) => {
@@ -148,7 +157,9 @@ impl<'w> Groups<'w> {
                 let team = reserve();
                 if let Some((sizes, slaves)) = domain.arrange(local().members(team.size())) {
                     let shared = share(sizes.len());
-                    fork_parts(Concurrency::Promised, sizes.len(), sizes, &slaves, |group| body(group, &shared));
+                    fork_parts(Concurrency::Promised, sizes.len(), sizes, &slaves, |group| {
+                        body(group, &shared)
+                    });
                     return shared;
                 }
                 Cow::Owned(domain.weights())
@@ -185,8 +196,8 @@ impl Group {
         self.size
     }
 
-    /// Which members of the divided team the group consists of. The first one is the master. Groups by cache or memory
-    /// node count members in the order of these, where threads are bound.
+    /// Which members of the divided team the group consists of. The first one is the master. Groups
+    /// by cache or memory node count members in the order of these, where threads are bound.
     pub fn members(&self) -> Range<usize> {
         self.first..self.first + self.size
     }
@@ -225,8 +236,8 @@ fn reserve() -> Team {
     Team::reserve_available(local.grant(local.wish()))
 }
 
-/// Runs `body` for `count` groups on parts of `sizes`, of which the first begins with the caller, and the others are
-/// what `slaves`, members 1.. of the reserved team, are in this order.
+/// Runs `body` for `count` groups on parts of `sizes`, of which the first begins with the caller,
+/// and the others are what `slaves`, members 1.. of the reserved team, are in this order.
 fn fork_parts<F: Fn(Group) + Sync>(
     concurrency: Concurrency,
     count: usize,
@@ -236,30 +247,46 @@ fn fork_parts<F: Fn(Group) + Sync>(
 ) {
     let local = local();
     let total = slaves.len() + 1;
-    let firsts: Vec<usize> = sizes.iter().scan(0, |end, size| Some(std::mem::replace(end, *end + size))).collect();
+    let firsts: Vec<usize> =
+        sizes.iter().scan(0, |end, size| Some(std::mem::replace(end, *end + size))).collect();
     let crowd = local.crowd_of(narrow(total));
     let masters: Vec<&'static Vp> = firsts[1..].iter().map(|first| slaves[first - 1]).collect();
-    let parts = Parts { sizes: &sizes, firsts: &firsts, total, follows: local.followed(), crowd, slaves, count };
+    let parts = Parts {
+        sizes: &sizes,
+        firsts: &firsts,
+        total,
+        follows: local.followed(),
+        crowd,
+        slaves,
+        count,
+    };
     let next = AtomicUsize::new(0);
     let masters_alone = [sizes.len()];
     let head = Head::new(&masters_alone, 0, masters_alone[0], Follows::Nothing, crowd);
     deeper(local, || {
-        // SAFETY: - L1: the caller reserved `masters` and forks nothing else before the leading ends; `run_team_in` joins.
+        // SAFETY: - L1: the caller reserved `masters` and forks nothing else before the leading
+        // ends; `run_team_in` joins.
         let _led = unsafe { local.lead(&head, &masters) };
         let team = Team::reserve_available(masters_alone[0]);
         region::run_team_in(concurrency, &team, |member| parts.run_one(member, &next, &body));
     });
 }
 
-/// Runs `body` with the caller's `size` threads, the first of its team, as its group: regions inside have at most so
-/// many. With `follows_grant` fewer when the program has fewer.
-pub(crate) fn within<R>(local: &Local, size: usize, follows_grant: bool, body: impl FnOnce() -> R) -> R {
+/// Runs `body` with the caller's `size` threads, the first of its team, as its group: regions
+/// inside have at most so many. With `follows_grant` fewer when the program has fewer.
+pub(crate) fn within<R>(
+    local: &Local,
+    size: usize,
+    follows_grant: bool,
+    body: impl FnOnce() -> R,
+) -> R {
     let follows = if follows_grant { local.followed() } else { Follows::Nothing };
     let crowd = local.crowd_of(narrow(size));
     let sizes = [size];
     let head = Head::new(&sizes, 0, size, follows, crowd);
     deeper(local, || {
-        // SAFETY: - L1: the caller reserved its members, and has them again when the leading has ended.
+        // SAFETY: - L1: the caller reserved its members, and has them again when the leading has
+        // ended.
         let _led = unsafe { local.lead(&head, local.outer_members(size)) };
         let _outside = join::outside();
         body()
@@ -312,7 +339,8 @@ impl Parts<'_> {
             if self.count == self.sizes.len() {
                 return body(group(place));
             }
-            // More groups than threads: each takes the next one. After a panic nothing is left to take.
+            // More groups than threads: each takes the next one. After a panic nothing is left to
+            // take.
             let skip = OnUnwind(|| next.store(self.count, Relaxed));
             loop {
                 // ORDERING: Relaxed - deals numbers; data travels by fork and join.
@@ -324,8 +352,8 @@ impl Parts<'_> {
             }
             std::mem::forget(skip);
         };
-        // SAFETY: - L1: these are this group's places in the divided team, and the groups are disjoint; the caller of
-        //           `divide` supplies them again after the join alone.
+        // SAFETY: - L1: these are this group's places in the divided team, and the groups are
+        //           disjoint; the caller of `divide` supplies them again after the join alone.
         //         - all regions that the body forks are joined when it ends.
         let _led = unsafe { local().lead(&head, &self.slaves[first..first + size - 1]) };
         let _outside = join::outside();

@@ -1,32 +1,38 @@
 //! Two closures at once: `join`, which recursive programs call at each level.
 //!
 //! # How
-//! The outermost join of a thread forks a region. Member 0, the caller, runs the first half; the second half stands in the
-//! descriptor of the region, for the member that comes first, or for member 0 if nobody has come when it gets there. Inside,
-//! a join pushes its second half to its member's [`deque`], runs the first, and takes the second back, unless somebody stole
-//! it (`crew`). When as many halves of the member are open as anybody wants, a join is two calls: thieves take the oldest,
-//! which is the largest, and the next join of that member offers more again. So the upper levels of a recursion are open to
-//! others at any time, and all levels below cost three loads, a comparison and a branch ([`deque`] says how many are open).
+//! The outermost join of a thread forks a region. Member 0, the caller, runs the first half; the
+//! second half stands in the descriptor of the region, for the member that comes first, or for
+//! member 0 if nobody has come when it gets there. Inside, a join pushes its second half to its
+//! member's [`deque`], runs the first, and takes the second back, unless somebody stole it
+//! (`crew`). When as many halves of the member are open as anybody wants, a join is two calls:
+//! thieves take the oldest, which is the largest, and the next join of that member offers more
+//! again. So the upper levels of a recursion are open to others at any time, and all levels below
+//! cost three loads, a comparison and a branch ([`deque`] says how many are open).
 //!
 //! # Where a join is two calls
 //! With one processor; in a region whose inner teams have one member; inside such a join.
 //!
 //! # Groups and installed teams
-//! Inside a join, too, what runs in a group, a section or [`Team::install`](crate::Team::install) has that one's threads and
-//! no others (`outside`): its first join is an outermost one. A loop or a team that a member of a join forks is no such
-//! limit: joins of its caller are offered to the members of the join around it.
+//! Inside a join, too, what runs in a group, a section or [`Team::install`](crate::Team::install)
+//! has that one's threads and no others (`outside`): its first join is an outermost one. A loop or
+//! a team that a member of a join forks is no such limit: joins of its caller are offered to the
+//! members of the join around it.
 //!
 //! # Panics
-//! A half is on its joiner's stack, so unwinding stops at each join until the half is taken back or done.
+//! A half is on its joiner's stack, so unwinding stops at each join until the half is taken back or
+//! done.
 //!
 //! # fork()
-//! In a child that was forked inside a join (D13) the halves that nobody had stolen are the child's, and it runs them. What
-//! another thread had begun is the parent's: the child's join panics when it gets there. A child of a thief has nobody to
-//! go back to when its half is done: it is ended with a report, like a child of any other slave.
+//! In a child that was forked inside a join (D13) the halves that nobody had stolen are the
+//! child's, and it runs them. What another thread had begun is the parent's: the child's join
+//! panics when it gets there. A child of a thief has nobody to go back to when its half is done: it
+//! is ended with a report, like a child of any other slave.
 //!
 //! # Papers
-//! Mohr, Kranz and Halstead, Lazy task creation, TPDS 1991: open the oldest, largest ones only; there by a heartbeat or a
-//! thief's request in later systems, here by a bound on open ones, which thefts raise and halves that come back lower.
+//! Mohr, Kranz and Halstead, Lazy task creation, TPDS 1991: open the oldest, largest ones only;
+//! there by a heartbeat or a thief's request in later systems, here by a bound on open ones, which
+//! thefts raise and halves that come back lower.
 
 mod crew;
 pub(crate) mod deque;
@@ -46,8 +52,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr;
 use std::thread;
 
-/// Runs `a` and `b`, at the same time when a processor is free, and returns both results. Made for recursion: below the
-/// upper levels it costs two calls and about 1 ns.
+/// Runs `a` and `b`, at the same time when a processor is free, and returns both results. Made for
+/// recursion: below the upper levels it costs two calls and about 1 ns.
 ///
 /// ```
 /// fn sum(numbers: &[u64]) -> u64 {
@@ -64,7 +70,8 @@ use std::thread;
 /// A caller whose `b` runs elsewhere runs parts of `b` meanwhile, and nothing else.
 ///
 /// # Panics
-/// With the payload of `a` or, if only that one panics, of `b`. `b` has ended by then, or was not started and is dropped.
+/// With the payload of `a` or, if only that one panics, of `b`. `b` has ended by then, or was not
+/// started and is dropped.
 #[inline]
 pub fn join<A, B, RA, RB>(a: A, b: B) -> (RA, RB)
 where
@@ -80,7 +87,8 @@ where
     join_open(a, b)
 }
 
-/// A join whose second half others may take. Out of line: recursion without it needs no stack for it.
+/// A join whose second half others may take. Out of line: recursion without it needs no stack for
+/// it.
 #[cold]
 #[inline(never)]
 fn join_open<A, B, RA, RB>(a: A, b: B) -> (RA, RB)
@@ -106,7 +114,8 @@ where
     // The deque is LIFO, and the frame is found by who stands on this thread.
     let _pin = local().pin();
     let second = Half::new(b, seat.index());
-    // SAFETY: - the half is on this frame, which stays until it is taken back or done (below); `join` found room.
+    // SAFETY: - the half is on this frame, which stays until it is taken back or done (below);
+    // `join` found room.
     unsafe { seat.offer(second.frame()) };
     // The caller gets the panic before it sees what the closure captured.
     let first = catch_unwind(AssertUnwindSafe(a));
@@ -121,7 +130,10 @@ where
 }
 
 /// A second half that nobody else began: runs it, or drops it when the first one panicked.
-fn run_second<RA, RB>(b: impl FnOnce() -> RB, first: &thread::Result<RA>) -> Option<thread::Result<RB>> {
+fn run_second<RA, RB>(
+    b: impl FnOnce() -> RB,
+    first: &thread::Result<RA>,
+) -> Option<thread::Result<RB>> {
     let run = AssertUnwindSafe(|| if first.is_ok() { Some(b()) } else { None });
     match catch_unwind(run) {
         Ok(value) => value.map(Ok),
@@ -145,7 +157,8 @@ fn wait_for<B: FnOnce() -> RB, RB>(seat: Seat, second: &Half<B, RB>) -> Option<t
     Some(unsafe { second.result() })
 }
 
-/// What a join returns, or the panic that goes on. `second` is `None` only when it was not started because `first` panicked.
+/// What a join returns, or the panic that goes on. `second` is `None` only when it was not started
+/// because `first` panicked.
 fn both<RA, RB>(first: thread::Result<RA>, second: Option<thread::Result<RB>>) -> (RA, RB) {
     match (first, second) {
         (Ok(first), Some(Ok(second))) => (first, second),
@@ -192,9 +205,11 @@ where
         first: UnsafeCell::new(Some(a)),
         results: UnsafeCell::new(None),
     };
-    // SAFETY: - `call` gets the region, which outlives the join; of it members other than 0 touch the crew and the second
-    //           half, which are `Sync`; it does not unwind.
-    unsafe { team.run_in(Concurrency::Offered, call::<A, B, RA, RB>, ptr::from_ref(&region).cast()) };
+    // SAFETY: - `call` gets the region, which outlives the join; of it members other than 0 touch
+    //           the crew and the second half, which are `Sync`; it does not unwind.
+    unsafe {
+        team.run_in(Concurrency::Offered, call::<A, B, RA, RB>, ptr::from_ref(&region).cast())
+    };
     if let Some(crew) = region.crew {
         crew.give_back();
     }
@@ -255,8 +270,8 @@ fn second_of_outermost<B: FnOnce() -> RB, RA, RB>(
     result
 }
 
-/// The joins of the calling thread are outside of those around it until the guard is dropped: what comes now has other
-/// threads than they have.
+/// The joins of the calling thread are outside of those around it until the guard is dropped: what
+/// comes now has other threads than they have.
 pub(crate) fn outside() -> here::Guard {
     here::leave()
 }
@@ -300,7 +315,8 @@ mod here {
         if deque.is_null() {
             return false;
         }
-        // SAFETY: - a static, or that of the crew whose member the calling thread is: it is live until `Guard` is dropped.
+        // SAFETY: - a static, or that of the crew whose member the calling thread is: it is live
+        // until `Guard` is dropped.
         unsafe { &*deque }.is_full()
     }
 
@@ -356,7 +372,8 @@ mod here {
     }
 
     /// In a forked child: the thread is in no join of its own.
-    /// Joins that are open are the parent's: their halves are found by the frames that offered them.
+    /// Joins that are open are the parent's: their halves are found by the frames that offered
+    /// them.
     fn forget_after_fork() {
         set(OUTSIDE_PLACE);
     }

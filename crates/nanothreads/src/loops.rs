@@ -12,9 +12,10 @@
 //! | protocols | [`ranges`] (affinity), [`turns`] (ordered), [`stages`] (pipelines, doacross) |
 //!
 //! # Rules
-//! The team is what the program has when the loop begins, at most one member for each iteration. A panic of the body
-//! reaches the caller with its payload when all members are done; nothing new is begun meanwhile, and no virtual
-//! processor is lost. Who has to wait for another member spins as long as that can pay, then sleeps.
+//! The team is what the program has when the loop begins, at most one member for each iteration. A
+//! panic of the body reaches the caller with its payload when all members are done; nothing new is
+//! begun meanwhile, and no virtual processor is lost. Who has to wait for another member spins as
+//! long as that can pay, then sleeps.
 
 mod cancel;
 mod collapse;
@@ -87,8 +88,9 @@ impl ParFor {
         Self { schedule: Some(schedule), ..self }
     }
 
-    /// Runs `body` once for each number of the range, on all processors that the program has now. Iterations must not wait for
-    /// each other: any number of them may run one after the other on the same thread.
+    /// Runs `body` once for each number of the range, on all processors that the program has now.
+    /// Iterations must not wait for each other: any number of them may run one after the other on
+    /// the same thread.
     ///
     /// # Panics
     /// With the payload of the first iteration that panics; chunks not started by then are skipped.
@@ -135,9 +137,13 @@ fn run_static(range: Range<usize>, body: impl Fn(Range<usize>) + Sync) {
     });
 }
 
-/// Under [`Schedule::Auto`] the caller runs the beginning of the range alone, so that a loop that is over in no time
-/// needs no team. Returns what is left.
-fn run_ahead(range: Range<usize>, schedule: Schedule, mut body: impl FnMut(Range<usize>)) -> Range<usize> {
+/// Under [`Schedule::Auto`] the caller runs the beginning of the range alone, so that a loop that
+/// is over in no time needs no team. Returns what is left.
+fn run_ahead(
+    range: Range<usize>,
+    schedule: Schedule,
+    mut body: impl FnMut(Range<usize>),
+) -> Range<usize> {
     if schedule != Schedule::Auto {
         return range;
     }

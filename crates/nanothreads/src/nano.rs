@@ -1,18 +1,21 @@
 //! Nano-threads: tasks with stacks of their own, which depend on each other.
 //!
 //! # Vocabulary
-//! - A *nano-thread* is what a task becomes when it runs: a closure which may wait for others and leaves its processor to
-//!   them meanwhile. It is called on a stack that others used before it (a *carrier*), and keeps that when it waits.
-//! - Its *inputs* are what must happen before it goes on ([`inputs`]); its *successors* are those for which it is such an
-//!   input ([`successors`]).
-//! - Its *home* is the member of the team that started it. Only unstarted nano-threads are stolen: a started one may hold
-//!   what must not leave its thread (an `Rc`, a borrow of thread-local storage), and stays.
+//! - A *nano-thread* is what a task becomes when it runs: a closure which may wait for others and
+//!   leaves its processor to them meanwhile. It is called on a stack that others used before it (a
+//!   *carrier*), and keeps that when it waits.
+//! - Its *inputs* are what must happen before it goes on ([`inputs`]); its *successors* are those
+//!   for which it is such an input ([`successors`]).
+//! - Its *home* is the member of the team that started it. Only unstarted nano-threads are stolen:
+//!   a started one may hold what must not leave its thread (an `Rc`, a borrow of thread-local
+//!   storage), and stays.
 //!
-//! The API is [`scope`](crate::scope()) and the handle [`Scope`](crate::Scope); descriptions are [`task::Task`]s.
+//! The API is [`scope`](crate::scope()) and the handle [`Scope`](crate::Scope); descriptions are
+//! [`task::Task`]s.
 //!
 //! # Papers
-//! P1 section 2 and P0 section 2 (F2, F8): upper levels of a parallel program are nano-threads, the deepest one uses work
-//! descriptors ([`par_for`](crate::par_for()), [`join`](fn@crate::join)).
+//! P1 section 2 and P0 section 2 (F2, F8): upper levels of a parallel program are nano-threads, the
+//! deepest one uses work descriptors ([`par_for`](crate::par_for()), [`join`](fn@crate::join)).
 
 pub(crate) mod cell;
 pub(crate) mod completion;

@@ -1,25 +1,29 @@
-//! Several regions of one master at once: it forks the next one before it has joined the last (F3, F6).
+//! Several regions of one master at once: it forks the next one before it has joined the last (F3,
+//! F6).
 //!
 //! # Protocol
-//! [`overlap`](crate::Team::overlap) forks one region, whose slaves serve: they take *constructs* from the master in the order
-//! in which it forks them, run their parts, and report each. The constructs are supplied as any work is
-//! ([`constructs`]): to each slave's own ring of lines (LWD), or to one ring for all (GWD).
-//! 1. `fork` (master) supplies a construct and goes on. At most [`OPEN`] are open: it first completes the oldest otherwise.
+//! [`overlap`](crate::Team::overlap) forks one region, whose slaves serve: they take *constructs*
+//! from the master in the order in which it forks them, run their parts, and report each. The
+//! constructs are supplied as any work is ([`constructs`]): to each slave's own ring of lines
+//! (LWD), or to one ring for all (GWD).
+//! 1. `fork` (master) supplies a construct and goes on. At most [`OPEN`] are open: it first
+//!    completes the oldest otherwise.
 //! 2. A slave runs constructs in their order, and sleeps while there is none.
-//! 3. To *complete* the oldest construct the master runs its own part of it, then waits for the slaves'. `join` completes all
-//!    up to its own, the end of the overlap all that are left.
+//! 3. To *complete* the oldest construct the master runs its own part of it, then waits for the
+//!    slaves'. `join` completes all up to its own, the end of the overlap all that are left.
 //! 4. The last construct tells the slaves to leave, and their region is joined like any other.
 //!
 //! # Invariants
-//! P1  Constructs are completed in their order: when a member of one waits for another member, the master is not stuck in
-//!     a younger one.
-//! P2  A construct's closure lives until the construct is completed: the overlap owns it, whatever becomes of the handle.
-//!     What it borrows lives longer than the overlap, which completes all, also while it unwinds.
-//! P3  A panic is the overlap's until its construct is joined: a handle that is dropped, or forgotten, loses none.
+//! P1  Constructs are completed in their order: when a member of one waits for another member, the
+//!     master is not stuck in a younger one.
+//! P2  A construct's closure lives until the construct is completed: the overlap owns it, whatever
+//!     becomes of the handle. What it borrows lives longer than the overlap, which completes all, also while it unwinds.
+//! P3  A panic is the overlap's until its construct is joined: a handle that is dropped, or
+//!     forgotten, loses none.
 //!
 //! # Papers
-//! P1 sections 3.1.1 and 3.2: several parallel constructs may be open at once, on both structures; DJS and PJV stand with
-//! the master. Deviation: no more than the rings have places.
+//! P1 sections 3.1.1 and 3.2: several parallel constructs may be open at once, on both structures;
+//! DJS and PJV stand with the master. Deviation: no more than the rings have places.
 
 pub(crate) mod constructs;
 
@@ -80,7 +84,10 @@ pub struct Overlap<'scope, 'env: 'scope> {
 
 impl fmt::Debug for Overlap<'_, '_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Overlap").field("size", &self.member.size).field("open", &self.open.borrow().len()).finish()
+        f.debug_struct("Overlap")
+            .field("size", &self.member.size)
+            .field("open", &self.open.borrow().len())
+            .finish()
     }
 }
 
@@ -108,8 +115,8 @@ impl fmt::Debug for Pending<'_> {
 struct Panics {
     /// The first panic of a construct that nobody joins by itself.
     first: FirstPanic,
-    /// Those of the constructs, by number, that had a handle when they were completed: whether it was forgotten shows when the
-    /// overlap ends.
+    /// Those of the constructs, by number, that had a handle when they were completed: whether it
+    /// was forgotten shows when the overlap ends.
     unclaimed: RefCell<Vec<(u64, Payload)>>,
 }
 
@@ -179,14 +186,17 @@ impl<'scope> Overlap<'scope, '_> {
         self.member.size as usize
     }
 
-    /// Has `body` called once on each member of the team, and goes on: the slaves begin at once, the caller runs its own
-    /// part (member 0) when the construct is joined. Members run constructs in the order of the forks; those of one
-    /// construct may wait for each other, and a construct must not wait for a younger one.
+    /// Has `body` called once on each member of the team, and goes on: the slaves begin at once,
+    /// the caller runs its own part (member 0) when the construct is joined. Members run constructs
+    /// in the order of the forks; those of one construct may wait for each other, and a construct
+    /// must not wait for a younger one.
     ///
-    /// When four are open, the oldest is completed first. Cost: an allocation, and the line or lines of a fork.
+    /// When four are open, the oldest is completed first. Cost: an allocation, and the line or
+    /// lines of a fork.
     ///
     /// # Panics
-    /// In a forked child of the process that entered the overlap: the members that were to run `body` exist there only.
+    /// In a forked child of the process that entered the overlap: the members that were to run
+    /// `body` exist there only.
     pub fn fork<F: Fn(Member) + Sync + 'scope>(&'scope self, body: F) -> Pending<'scope> {
         self.assert_own();
         while self.open.borrow().len() >= OPEN {
@@ -196,17 +206,22 @@ impl<'scope> Overlap<'scope, '_> {
         let part = Part::new(call::<F>, Rc::as_ptr(&construct).cast());
         let construct: Rc<dyn Construct + 'scope> = construct;
         // SAFETY: - only the lifetime changes: P2.
-        let construct = unsafe { std::mem::transmute::<Rc<dyn Construct + 'scope>, Rc<dyn Construct>>(construct) };
+        let construct = unsafe {
+            std::mem::transmute::<Rc<dyn Construct + 'scope>, Rc<dyn Construct>>(construct)
+        };
         self.open.borrow_mut().push_back(Rc::clone(&construct));
-        // SAFETY: - P2: the body lives until all members have reported; `F: Sync` may be called on many threads; `call` does
-        //           not unwind. There is room.
+        // SAFETY: - P2: the body lives until all members have reported; `F: Sync` may be called on
+        //           many threads; `call` does not unwind. There is room.
         let number = unsafe { self.leader.borrow_mut().supply(&self.host().constructs, part) };
         self.host().news.notify_all();
         Pending {
             construct: Some(construct),
             overlap: ptr::from_ref(self).cast(),
-            // SAFETY: - called with this overlap, by `Pending`, which does not outlive `'scope`.
-            complete: |overlap, number| unsafe { &*overlap.cast::<Overlap<'_, '_>>() }.complete(number),
+            complete: |overlap, number| {
+                // SAFETY: - called with this overlap, by `Pending`, which does not outlive
+                //           `'scope`.
+                unsafe { &*overlap.cast::<Overlap<'_, '_>>() }.complete(number)
+            },
             panics: &self.panics,
             number,
         }
@@ -272,7 +287,16 @@ impl<'scope> Overlap<'scope, '_> {
             leader.slaves(),
             crowd,
             |slave| leader.has_arrived(&host.constructs, slave),
-            |slave, look| fork_join::wait_late_at(&host.arrivals, self.slaves[slave], local, crowd, self.slaves, look),
+            |slave, look| {
+                fork_join::wait_late_at(
+                    &host.arrivals,
+                    self.slaves[slave],
+                    local,
+                    crowd,
+                    self.slaves,
+                    look,
+                )
+            },
         );
         guard.leave();
     }
@@ -298,8 +322,8 @@ impl<'scope> Overlap<'scope, '_> {
 }
 
 impl Pending<'_> {
-    /// Runs the caller's part, and returns when all members are done with theirs: what they wrote is visible. Completes
-    /// all constructs that were forked before as well.
+    /// Runs the caller's part, and returns when all members are done with theirs: what they wrote
+    /// is visible. Completes all constructs that were forked before as well.
     ///
     /// # Panics
     /// With the payload of the construct's first member that panicked, when all are done.
@@ -372,8 +396,8 @@ where
         born: Born::now(),
     };
     let run = Run { host, body: UnsafeCell::new(Some(body)), result: UnsafeCell::new(None) };
-    // SAFETY: - `call_host` gets the run, which outlives the join; slaves touch the host alone, which is `Sync`; it does not
-    //           unwind.
+    // SAFETY: - `call_host` gets the run, which outlives the join; slaves touch the host alone,
+    //           which is `Sync`; it does not unwind.
     unsafe { team.run_in(Concurrency::Promised, call_host::<B, R>, ptr::from_ref(&run).cast()) };
     match run.result.into_inner().expect("member 0 left the result") {
         Ok(value) => value,
@@ -409,7 +433,8 @@ where
     };
     // The caller gets the panic before it sees what the closure captured.
     let result = catch_unwind(AssertUnwindSafe(|| body(&overlap)));
-    // A child that is forked in the master's part of what is left is told so, by the one panic that there is here.
+    // A child that is forked in the master's part of what is left is told so, by the one panic that
+    // there is here.
     let told = catch_unwind(AssertUnwindSafe(|| overlap.end())).err();
     if told.is_some() {
         overlap.end();

@@ -6,12 +6,13 @@ use places::Places;
 use std::cell::RefMut;
 use std::fmt;
 
-/// A value for each virtual processor and each other thread that uses it, made by `make` at its first use there (a thread
-/// that begins after another one has ended may go on with that one's value). After the region its owner reads, changes
-/// or takes them all. A thread has its value also in thread-local destructors.
+/// A value for each virtual processor and each other thread that uses it, made by `make` at its
+/// first use there (a thread that begins after another one has ended may go on with that one's
+/// value). After the region its owner reads, changes or takes them all. A thread has its value also
+/// in thread-local destructors.
 ///
-/// Access takes no lock and shares no cache line: each value has lines of its own, and while a closure of
-/// [`PerVp::with`] runs nobody else can reach it.
+/// Access takes no lock and shares no cache line: each value has lines of its own, and while a
+/// closure of [`PerVp::with`] runs nobody else can reach it.
 ///
 /// ```
 /// use nanothreads::{PerVp, par_for};
@@ -59,20 +60,25 @@ impl<T: Send, F: Fn() -> T> PerVp<T, F> {
         Self { places: Places::new(), make }
     }
 
-    /// Runs `body` with the calling thread's value. Cost: a few loads; the first time on a thread one allocation.
+    /// Runs `body` with the calling thread's value. Cost: a few loads; the first time on a thread
+    /// one allocation.
     ///
     /// # Panics
-    /// When a `with` of the same storage is open on this thread: `body` calls it again, or a nano-thread waits inside
-    /// its `body` and another one runs on its virtual processor meanwhile. [`PerVp::try_with`] tells instead.
+    /// When a `with` of the same storage is open on this thread: `body` calls it again, or a
+    /// nano-thread waits inside its `body` and another one runs on its virtual processor meanwhile.
+    /// [`PerVp::try_with`] tells instead.
     #[inline]
     pub fn with<R>(&self, body: impl FnOnce(&mut T) -> R) -> R {
         match self.try_with(body) {
             Some(result) => result,
-            None => panic!("PerVp::with inside another one of the same storage, on the same thread"),
+            None => {
+                panic!("PerVp::with inside another one of the same storage, on the same thread")
+            }
         }
     }
 
-    /// As [`PerVp::with`]; `None`, without a call of `body`, when the value is in use on this thread.
+    /// As [`PerVp::with`]; `None`, without a call of `body`, when the value is in use on this
+    /// thread.
     ///
     /// ```
     /// let buffers = nanothreads::PerVp::new(String::new);
@@ -86,7 +92,8 @@ impl<T: Send, F: Fn() -> T> PerVp<T, F> {
         let place = match self.places.own() {
             Some(place) => place,
             None => {
-                // Outside the storage: `make` may call this again, or let other nano-threads run that do.
+                // Outside the storage: `make` may call this again, or let other nano-threads run
+                // that do.
                 let value = (self.make)();
                 self.places.keep(value)
             }
@@ -97,8 +104,8 @@ impl<T: Send, F: Fn() -> T> PerVp<T, F> {
 }
 
 impl<T: Send, F> PerVp<T, F> {
-    /// The values that were made, in no particular order. In a child of `fork` without those that other threads of its parent
-    /// were using when it was forked: they may be half written.
+    /// The values that were made, in no particular order. In a child of `fork` without those that
+    /// other threads of its parent were using when it was forked: they may be half written.
     ///
     /// ```
     /// let mut counts = nanothreads::PerVp::new(|| 0);
@@ -161,7 +168,9 @@ mod tests {
         for _ in 0..500 {
             let values = std::sync::Arc::clone(&values);
             // Not a scoped thread: the join of that one does not wait for the thread's end.
-            std::thread::spawn(move || values.with(|own| *own += 1)).join().expect("the thread does not panic");
+            std::thread::spawn(move || values.with(|own| *own += 1))
+                .join()
+                .expect("the thread does not panic");
         }
         let mut values = std::sync::Arc::into_inner(values).expect("the threads have ended");
         assert!(
@@ -180,7 +189,10 @@ mod tests {
             assert_eq!(values.try_with(|_| ()), None);
             let inner = catch_unwind(AssertUnwindSafe(|| values.with(|_| ())));
             assert!(
-                inner.expect_err("refused").downcast_ref::<&str>().is_some_and(|text| text.contains("PerVp::with"))
+                inner
+                    .expect_err("refused")
+                    .downcast_ref::<&str>()
+                    .is_some_and(|text| text.contains("PerVp::with"))
             );
         });
         let panicking = catch_unwind(AssertUnwindSafe(|| {

@@ -11,7 +11,8 @@ use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 
-/// On lines of its own: the slaves fetch as few as the captures fill, and none that the master writes meanwhile.
+/// On lines of its own: the slaves fetch as few as the captures fill, and none that the master
+/// writes meanwhile.
 #[repr(C, align(64))]
 struct Region<F> {
     body: F,
@@ -19,17 +20,18 @@ struct Region<F> {
     panic: FirstPanic,
 }
 
-/// A team of at most `wanted` members, for [`run_team`]: its size is known before the region begins.
-/// One less for a while after a member was seen to have no processor (`contention` of the engine).
+/// A team of at most `wanted` members, for [`run_team`]: its size is known before the region
+/// begins. One less for a while after a member was seen to have no processor (`contention` of the
+/// engine).
 #[inline]
 pub(crate) fn reserve(wanted: usize) -> Team {
     let local = local();
     Team::reserve_available(local.present(local.grant(wanted)))
 }
 
-/// Runs `body` for the members of `team` and returns when all are done. The caller is one of them, and runs those that
-/// have not begun when it is done with its own part: bodies must not wait for each other. A panic of any member reaches the
-/// caller after that.
+/// Runs `body` for the members of `team` and returns when all are done. The caller is one of them,
+/// and runs those that have not begun when it is done with its own part: bodies must not wait for
+/// each other. A panic of any member reaches the caller after that.
 pub(crate) fn run_team<F: Fn(Member) + Sync>(team: &Team, body: F) {
     run_team_in(Concurrency::Offered, team, body);
 }
@@ -54,15 +56,24 @@ struct Home<F> {
 
 /// The region of a closure that fits into the line of the team's only slave.
 fn run_on_line<F: Fn(Member) + Sync>(concurrency: Concurrency, team: &Team, body: F) {
-    let home = Home::<F> { place: Cell::new(ptr::null()), panic: FirstPanic::default(), body: PhantomData };
-    // Whoever panics before the closure is supplied (a kept team that cannot be had any more) leaks it.
-    let carried = Carried { work: call_there::<F>, captures: Captures::of(body), place: &home.place };
-    // SAFETY: - `call_there::<F>` gets the place of the closure, and `call_home::<F>` the master's view of it, which outlive the
-    //           join: nobody supplies the slave before this function has returned; `F: Sync` may be called on many threads at once;
+    let home = Home::<F> {
+        place: Cell::new(ptr::null()),
+        panic: FirstPanic::default(),
+        body: PhantomData,
+    };
+    // Whoever panics before the closure is supplied (a kept team that cannot be had any more) leaks
+    // it.
+    let carried =
+        Carried { work: call_there::<F>, captures: Captures::of(body), place: &home.place };
+    // SAFETY: - `call_there::<F>` gets the place of the closure, and `call_home::<F>` the master's
+    //           view of it, which outlive the join: nobody supplies the slave before this function has returned; `F: Sync` may be called on many threads at once;
     //           neither unwinds.
     //         - the caller looked that there is one line.
-    let joined = unsafe { team.run_with(concurrency, call_home::<F>, ptr::from_ref(&home).cast(), Some(carried)) };
-    // SAFETY: - the closure was moved there, and nobody calls it any more. In a child that it forked this is the child's copy.
+    let joined = unsafe {
+        team.run_with(concurrency, call_home::<F>, ptr::from_ref(&home).cast(), Some(carried))
+    };
+    // SAFETY: - the closure was moved there, and nobody calls it any more. In a child that it
+    // forked this is the child's copy.
     let body = unsafe { home.place.get().cast::<F>().read() };
     // In a child that was forked inside, the other thread's panic is the parent's.
     let payload = match joined {
@@ -77,7 +88,8 @@ fn run_on_line<F: Fn(Member) + Sync>(concurrency: Concurrency, team: &Team, body
 }
 
 /// # Safety
-/// - `data` points to an `F`, in the line of the virtual processor that the member's result would ride on.
+/// - `data` points to an `F`, in the line of the virtual processor that the member's result would
+///   ride on.
 unsafe fn call_there<F: Fn(Member) + Sync>(data: *const (), member: Member) {
     // SAFETY: - caller's contract.
     if let Some(payload) = call_body(unsafe { &*data.cast::<F>() }, member) {
@@ -109,8 +121,8 @@ fn call_body<F: Fn(Member)>(body: &F, member: Member) -> Option<Payload> {
 
 fn run_on_stack<F: Fn(Member) + Sync>(concurrency: Concurrency, team: &Team, body: F) {
     let region = Region { body, panic: FirstPanic::default() };
-    // SAFETY: - `call::<F>` gets the region, which outlives the join; `F: Sync` may be called on many threads at once;
-    //           `call` does not unwind.
+    // SAFETY: - `call::<F>` gets the region, which outlives the join; `F: Sync` may be called on
+    //           many threads at once; `call` does not unwind.
     unsafe { team.run_in(concurrency, call::<F>, ptr::from_ref(&region).cast()) };
     region.panic.pass_on();
 }
@@ -127,9 +139,9 @@ unsafe fn call<F: Fn(Member) + Sync>(data: *const (), member: Member) {
 
 /// Runs `body` once on each thread of a team of all processors that the program has now.
 ///
-/// The team's size is whatever is granted at this moment: ask [`Member::size`], not the machine. Inside a region it is
-/// what is reserved for inner regions, often one thread. Cost: between one cache-line round trip
-/// (far processors) and two (near ones, where the instructions count).
+/// The team's size is whatever is granted at this moment: ask [`Member::size`], not the machine.
+/// Inside a region it is what is reserved for inner regions, often one thread. Cost: between one
+/// cache-line round trip (far processors) and two (near ones, where the instructions count).
 ///
 /// ```
 /// use std::sync::atomic::{AtomicU32, Ordering};

@@ -1,7 +1,9 @@
-//! Scopes: nano-threads that borrow from the caller and may create more; the scope ends when all have.
+//! Scopes: nano-threads that borrow from the caller and may create more; the scope ends when all
+//! have.
 //!
-//! A scope forks a region on all processors that the program has now. Member 0, the caller, runs the scope's body on its
-//! own stack; the other members, and the caller whenever it waits, run nano-threads ([`crate::nano`]).
+//! A scope forks a region on all processors that the program has now. Member 0, the caller, runs
+//! the scope's body on its own stack; the other members, and the caller whenever it waits, run
+//! nano-threads ([`crate::nano`]).
 
 use crate::nano::body::Body;
 use crate::nano::depend::Table;
@@ -23,10 +25,11 @@ use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::thread;
 
-/// Where nano-threads are created: the handle of a scope's body, of a nano-thread, or of a group. What is created with it
-/// is its child.
+/// Where nano-threads are created: the handle of a scope's body, of a nano-thread, or of a group.
+/// What is created with it is its child.
 ///
-/// A handle stays on its thread (it is neither `Send` nor `Sync`): [`Scope::spawner`] makes one that travels.
+/// A handle stays on its thread (it is neither `Send` nor `Sync`): [`Scope::spawner`] makes one
+/// that travels.
 ///
 /// ```compile_fail,E0277
 /// nanothreads::scope(|s| {
@@ -35,25 +38,31 @@ use std::thread;
 /// ```
 ///
 /// # While a nano-thread waits
-/// A nano-thread that calls [`wait`](Self::wait), [`yield_now`](Self::yield_now), [`suspend`](Self::suspend) or
-/// [`group`](Self::group) leaves its kernel thread to other nano-threads of the scope, and goes on later on the same one. So
-/// those of one kernel thread go on and end in any order, and share what belongs to that thread:
-/// - **A thread-local that is set for the time of a call** must not be held across these four. The crate `scoped_tls` does
-///   that, and so does every guard that puts the old value back: they count on calls of one thread to end in the reverse
-///   order of their beginning. Here one nano-thread gets what another one has set; with `scoped_tls` that is a reference to
-///   what may be gone: *use after free*, although every function of it is safe, here and there, and neither side can notice.
-///   Set such a thread-local anew inside each piece of work between two waits.
-/// - **A lock**, or a `RefCell` borrow of thread-local storage, must not be held across them either, if other nano-threads want
-///   it: one of the same kernel thread would wait for ever, or panic.
-/// - **`std::thread::panicking`**: one that waits while it unwinds (in a destructor) leaves it true for all that run meanwhile
-///   on its kernel thread. A `Mutex` that they unlock may be poisoned though nobody panicked with it, or not be poisoned though
-///   somebody did. (With rayon's waits it is the same.)
-/// - **Memory**: who waits keeps its stack, and each stack is two mappings, of which Linux allows a process
-///   `vm.max_map_count`, 65530 by default: about 32,000 nano-threads can wait at once. (The engine says so on stderr, once.)
-///   Tasks beyond run on their member's own stack, and keep what they have of it while they wait: who is below them cannot go
-///   on before they have ended. Programs with so many at once may deadlock, or overflow that stack. Remedies: a larger
-///   `vm.max_map_count` (`sysctl`), or fewer at once: spawn them in portions, or say what a task waits for by
-///   [`depends_on`](crate::Task::depends_on), for one that has not begun needs no stack.
+/// A nano-thread that calls [`wait`](Self::wait), [`yield_now`](Self::yield_now),
+/// [`suspend`](Self::suspend) or [`group`](Self::group) leaves its kernel thread to other
+/// nano-threads of the scope, and goes on later on the same one. So those of one kernel thread go
+/// on and end in any order, and share what belongs to that thread:
+/// - **A thread-local that is set for the time of a call** must not be held across these four. The
+///   crate `scoped_tls` does that, and so does every guard that puts the old value back: they count
+///   on calls of one thread to end in the reverse order of their beginning. Here one nano-thread
+///   gets what another one has set; with `scoped_tls` that is a reference to what may be gone: *use
+///   after free*, although every function of it is safe, here and there, and neither side can
+///   notice. Set such a thread-local anew inside each piece of work between two waits.
+/// - **A lock**, or a `RefCell` borrow of thread-local storage, must not be held across them
+///   either, if other nano-threads want it: one of the same kernel thread would wait for ever, or
+///   panic.
+/// - **`std::thread::panicking`**: one that waits while it unwinds (in a destructor) leaves it true
+///   for all that run meanwhile on its kernel thread. A `Mutex` that they unlock may be poisoned
+///   though nobody panicked with it, or not be poisoned though somebody did. (With rayon's waits it
+///   is the same.)
+/// - **Memory**: who waits keeps its stack, and each stack is two mappings, of which Linux allows a
+///   process `vm.max_map_count`, 65530 by default: about 32,000 nano-threads can wait at once. (The
+///   engine says so on stderr, once.) Tasks beyond run on their member's own stack, and keep what
+///   they have of it while they wait: who is below them cannot go on before they have ended.
+///   Programs with so many at once may deadlock, or overflow that stack. Remedies: a larger
+///   `vm.max_map_count` (`sysctl`), or fewer at once: spawn them in portions, or say what a task
+///   waits for by [`depends_on`](crate::Task::depends_on), for one that has not begun needs no
+///   stack.
 pub struct Scope<'scope> {
     node: *const Node,
     scheduler: NonNull<Scheduler>,
@@ -74,8 +83,8 @@ impl fmt::Debug for Scope<'_> {
     }
 }
 
-/// Runs `body` on the caller, and the tasks that it spawns on all processors that the program has now; returns when all
-/// of them, and those that they spawned, are done.
+/// Runs `body` on the caller, and the tasks that it spawns on all processors that the program has
+/// now; returns when all of them, and those that they spawned, are done.
 ///
 /// ```
 /// let mut numbers = [1, 2, 3, 4];
@@ -89,20 +98,20 @@ impl fmt::Debug for Scope<'_> {
 /// });
 /// assert_eq!(numbers, [10, 2, 30, 40]);
 /// ```
-/// Inside a region the scope has the processors that are reserved for inner regions, often one; [`Scope::group`] uses all
-/// those of the scope around.
+/// Inside a region the scope has the processors that are reserved for inner regions, often one;
+/// [`Scope::group`] uses all those of the scope around.
 ///
-/// A scope also waits for each [`Spawner`](crate::Spawner) and [`Completion`](crate::Completion) that was made in it. So do
-/// not return one from `body`, or keep it in a place that outlives the scope: the scope would wait for what only its own
-/// end could drop, for ever.
+/// A scope also waits for each [`Spawner`](crate::Spawner) and [`Completion`](crate::Completion)
+/// that was made in it. So do not return one from `body`, or keep it in a place that outlives the
+/// scope: the scope would wait for what only its own end could drop, for ever.
 ///
-/// What tasks must not hold while they wait (locks, scoped thread-locals), and how many can wait at once (about 32,000):
-/// [while a nano-thread waits](Scope#while-a-nano-thread-waits). Cost: a region; with tasks some allocations (4 for 10 plain
-/// tasks, 13 for 200).
+/// What tasks must not hold while they wait (locks, scoped thread-locals), and how many can wait at
+/// once (about 32,000): [while a nano-thread waits](Scope#while-a-nano-thread-waits). Cost: a
+/// region; with tasks some allocations (4 for 10 plain tasks, 13 for 200).
 ///
-/// A child that is forked inside a task, or inside the body while there are tasks, may use scopes of its own, but the tasks
-/// are its parent's: it must not add to them, and is ended with a report when it waits for them, or leaves its task, also the
-/// last one (D13).
+/// A child that is forked inside a task, or inside the body while there are tasks, may use scopes
+/// of its own, but the tasks are its parent's: it must not add to them, and is ended with a report
+/// when it waits for them, or leaves its task, also the last one (D13).
 ///
 /// # Panics
 /// With the payload of the body or the first task that panics, after all tasks are done.
@@ -111,11 +120,16 @@ where
     B: FnOnce(&Scope<'scope>) -> R,
 {
     let team = region::reserve(local().wish());
-    // Shared with completions and spawners on foreign threads, which may still be waking us when all is done.
+    // Shared with completions and spawners on foreign threads, which may still be waking us when
+    // all is done.
     let scheduler = Scheduler::take(local().members(team.size()));
-    let run = Run { scheduler: &scheduler, body: UnsafeCell::new(Some(body)), result: UnsafeCell::new(None) };
-    // SAFETY: - `call` gets the run, which outlives the join, and shares only the scheduler among members; it does not
-    //           unwind.
+    let run = Run {
+        scheduler: &scheduler,
+        body: UnsafeCell::new(Some(body)),
+        result: UnsafeCell::new(None),
+    };
+    // SAFETY: - `call` gets the run, which outlives the join, and shares only the scheduler among
+    //           members; it does not unwind.
     unsafe { team.run_in(Concurrency::Offered, call::<B, R>, ptr::from_ref(&run).cast()) };
     let result = run.result.into_inner().expect("member 0 left the result");
     Scheduler::give_back(scheduler);
@@ -166,11 +180,18 @@ where
     guard.leave();
 }
 
-/// Runs `body` with a handle of `node`, then waits for its children. A panic of the body goes before those of children.
+/// Runs `body` with a handle of `node`, then waits for its children. A panic of the body goes
+/// before those of children.
 ///
 /// # Safety
-/// - `node` is running, and its owner's, which runs on `seat`, the caller's; `is_carried` as in [`Scope::new`].
-pub(crate) unsafe fn run_and_join<'scope, B, R>(node: &Node, seat: Seat, is_carried: bool, body: B) -> thread::Result<R>
+/// - `node` is running, and its owner's, which runs on `seat`, the caller's; `is_carried` as in
+///   [`Scope::new`].
+pub(crate) unsafe fn run_and_join<'scope, B, R>(
+    node: &Node,
+    seat: Seat,
+    is_carried: bool,
+    body: B,
+) -> thread::Result<R>
 where
     B: FnOnce(&Scope<'scope>) -> R,
 {
@@ -192,8 +213,8 @@ where
     }
 }
 
-/// Calls the closure of a nano-thread that was started just now by `seat`'s member, and is current there. `is_carried`: on
-/// a carrier; on the stack of somebody else it keeps that while it waits.
+/// Calls the closure of a nano-thread that was started just now by `seat`'s member, and is current
+/// there. `is_carried`: on a carrier; on the stack of somebody else it keeps that while it waits.
 #[inline]
 pub(crate) fn run_nano(nano: NanoPtr, seat: Seat, is_carried: bool) {
     // SAFETY: - it was started by the calling thread, and does not end before this returns.
@@ -209,8 +230,8 @@ pub(crate) fn run_nano(nano: NanoPtr, seat: Seat, is_carried: bool) {
 
 impl<'scope> Scope<'scope> {
     /// # Safety
-    /// - `node` is running, outlives the handle, and `seat` is that of its home, the caller's. It belongs to what is current
-    ///   there, which is on a carrier if `is_carried`.
+    /// - `node` is running, outlives the handle, and `seat` is that of its home, the caller's. It
+    ///   belongs to what is current there, which is on a carrier if `is_carried`.
     unsafe fn new(node: *const Node, seat: Seat, is_carried: bool) -> Self {
         Self {
             node,
@@ -223,9 +244,9 @@ impl<'scope> Scope<'scope> {
         }
     }
 
-    /// Adds a task. It may run on any member of the scope's team, also before this call returns. Cost: one push
-    /// to a lock-free queue; for 64 tasks one atomic add and, at most, one lock; an allocation when the closure captures more
-    /// than 48 bytes.
+    /// Adds a task. It may run on any member of the scope's team, also before this call returns.
+    /// Cost: one push to a lock-free queue; for 64 tasks one atomic add and, at most, one lock; an
+    /// allocation when the closure captures more than 48 bytes.
     ///
     /// What a task captures travels to another thread:
     /// ```compile_fail,E0277
@@ -246,13 +267,15 @@ impl<'scope> Scope<'scope> {
         self.node().share_for_child();
         let seat = self.seat();
         let memory = (seat.shelf(), &self.scheduler().store);
-        let (scheduler, creator, number) = (self.scheduler.as_ptr(), self.creator(), seat.next_number());
+        let (scheduler, creator, number) =
+            (self.scheduler.as_ptr(), self.creator(), seat.next_number());
         // SAFETY: - the node's owner waits for the task, and `'scope` outlives the owner's wait.
         let fill = |body: &mut Body| unsafe { body.fill(call_of(task)) };
         seat.enqueue_plain(NanoPtr::pooled(memory, self.node, scheduler, creator, number, fill));
     }
 
-    /// Describes a task that needs more than a closure: dependences, a priority, a name, the size of its stack.
+    /// Describes a task that needs more than a closure: dependences, a priority, a name, the size
+    /// of its stack.
     ///
     /// ```
     /// use std::sync::Mutex;
@@ -267,9 +290,10 @@ impl<'scope> Scope<'scope> {
         Task::new(self)
     }
 
-    /// Waits for all children of this handle, and their children. Meanwhile the processor runs other nano-threads of the
-    /// scope: a nano-thread leaves its stack and is resumed on the same thread. What must not be held meanwhile (locks, scoped
-    /// thread-locals), and how many can wait: [while a nano-thread waits](Self#while-a-nano-thread-waits).
+    /// Waits for all children of this handle, and their children. Meanwhile the processor runs
+    /// other nano-threads of the scope: a nano-thread leaves its stack and is resumed on the same
+    /// thread. What must not be held meanwhile (locks, scoped thread-locals), and how many can
+    /// wait: [while a nano-thread waits](Self#while-a-nano-thread-waits).
     ///
     /// ```
     /// let mut sum = 0;
@@ -286,8 +310,8 @@ impl<'scope> Scope<'scope> {
     /// ```
     ///
     /// # Panics
-    /// With the payload of the first child that panicked since the last wait, after all are done. At once where another
-    /// nano-thread than the handle's calls it.
+    /// With the payload of the first child that panicked since the last wait, after all are done.
+    /// At once where another nano-thread than the handle's calls it.
     pub fn wait(&self) {
         if let Some(payload) = self.join() {
             resume_unwind(payload);
@@ -312,8 +336,8 @@ impl<'scope> Scope<'scope> {
         self.assert_current();
         let node = self.node();
         let leave = |waiter: Option<NanoPtr>| match waiter {
-            // SAFETY: - it runs now, and this is its stack. Only this thread resumes it, so it does not matter when the last
-            //           child tells it.
+            // SAFETY: - it runs now, and this is its stack. Only this thread resumes it, so it does
+            //           not matter when the last child tells it.
             Some(waiter) => unsafe { waiter.get().suspend() },
             None => {
                 // The children use what the caller would free.
@@ -330,13 +354,24 @@ impl<'scope> Scope<'scope> {
     }
 
     /// A new task, which holds a share of the handle's node.
-    pub(crate) fn create<F: FnOnce(&Scope<'scope>) + Send + 'scope>(&self, task: F, traits: Traits) -> Arc<Nano> {
+    pub(crate) fn create<F: FnOnce(&Scope<'scope>) + Send + 'scope>(
+        &self,
+        task: F,
+        traits: Traits,
+    ) -> Arc<Nano> {
         self.assert_running();
         self.node().share_for_child();
         let seat = self.seat();
         // SAFETY: - the node's owner waits for the task, and `'scope` outlives the owner's wait.
         let body = unsafe { body_of(task) };
-        Nano::new(self.node, self.scheduler.as_ptr(), body, Some(traits), self.creator(), seat.next_number())
+        Nano::new(
+            self.node,
+            self.scheduler.as_ptr(),
+            body,
+            Some(traits),
+            self.creator(),
+            seat.next_number(),
+        )
     }
 
     fn creator(&self) -> u32 {
@@ -358,8 +393,8 @@ impl<'scope> Scope<'scope> {
         unsafe { self.scheduler().seat(self.member) }
     }
 
-    /// The nano-thread that the caller is, if its stack may be left now. Not on a kernel thread's own stack, and not while
-    /// a region that it forked is open on this kernel thread.
+    /// The nano-thread that the caller is, if its stack may be left now. Not on a kernel thread's
+    /// own stack, and not while a region that it forked is open on this kernel thread.
     pub(crate) fn switchable(&self) -> Option<NanoPtr> {
         self.owner.filter(|&strand| self.is_carried && self.seat().can_switch_from(strand))
     }
@@ -368,7 +403,8 @@ impl<'scope> Scope<'scope> {
         self.is_carried
     }
 
-    /// Panics if the owner waits: safe code cannot get here then, unless it smuggled a handle to another nano-thread.
+    /// Panics if the owner waits: safe code cannot get here then, unless it smuggled a handle to
+    /// another nano-thread.
     #[inline]
     pub(crate) fn assert_running(&self) {
         if self.node().phase() != Phase::Running {
@@ -376,8 +412,8 @@ impl<'scope> Scope<'scope> {
         }
     }
 
-    /// Panics if the caller is not the owner: likewise. Another nano-thread's wait would give up the owner's shares, and so would
-    /// the owner's end.
+    /// Panics if the caller is not the owner: likewise. Another nano-thread's wait would give up
+    /// the owner's shares, and so would the owner's end.
     #[inline]
     pub(crate) fn assert_current(&self) {
         if self.node().phase() != Phase::Running || self.seat().current() != self.owner {
@@ -405,7 +441,9 @@ pub(crate) unsafe fn body_of<'scope, F: FnOnce(&Scope<'scope>) + Send + 'scope>(
 }
 
 /// What a body calls with a pointer to the handle.
-fn call_of<'scope, F: FnOnce(&Scope<'scope>) + Send + 'scope>(task: F) -> impl FnOnce(*const ()) + Send + 'scope {
+fn call_of<'scope, F: FnOnce(&Scope<'scope>) + Send + 'scope>(
+    task: F,
+) -> impl FnOnce(*const ()) + Send + 'scope {
     move |handle: *const ()| {
         // SAFETY: - `run_nano` passes the nano-thread's own handle.
         task(unsafe { &*handle.cast::<Scope<'scope>>() });

@@ -1,21 +1,26 @@
 //! Teams that the program keeps: a number of threads, and what their members do together.
 //!
 //! # Protocol
-//! A region of a kept team is a region like any other; its members also share a [`Meeting`], which the handle keeps from
-//! region to region:
+//! A region of a kept team is a region like any other; its members also share a [`Meeting`], which
+//! the handle keeps from region to region:
 //! 1. `barrier`: [`Barrier`], whose rounds go on from one region to the next.
-//! 2. `single`: the first member that exchanges the number of singles begun for the next one runs it.
-//! 3. `ordered`: a token ([`Turns`]) that goes round from member to member; made anew for each region that uses it.
-//!    A member whose section panicked, and that catches that, hands the token on when it next waits here or ends its body.
-//! 4. `single_for_all`: a `single` between two barriers. When its body panics nothing is handed over, and who runs it comes to
-//!    both barriers before it unwinds: the others find nothing, and panic as well.
-//! 5. A member that panics raises the flag and wakes all who wait at 1 and 3; those leave their bodies by unwinding. The
-//!    meeting is then thrown away: its rounds are not those of all members.
-//! 6. A child that the body forked leaves the meeting alone: other threads of its parent had arrived at some of its rounds, or
-//!    were at work on it.
+//! 2. `single`: the first member that exchanges the number of singles begun for the next one runs
+//!    it.
+//! 3. `ordered`: a token ([`Turns`]) that goes round from member to member; made anew for each
+//!    region that uses it. A member whose section panicked, and that catches that, hands the token
+//!    on when it next waits here or ends its body.
+//! 4. `single_for_all`: a `single` between two barriers. When its body panics nothing is handed
+//!    over, and who runs it comes to both barriers before it unwinds: the others find nothing, and
+//!    panic as well.
+//! 5. A member that panics raises the flag and wakes all who wait at 1 and 3; those leave their
+//!    bodies by unwinding. The meeting is then thrown away: its rounds are not those of all
+//!    members.
+//! 6. A child that the body forked leaves the meeting alone: other threads of its parent had
+//!    arrived at some of its rounds, or were at work on it.
 //!
 //! # Papers
-//! The constructs are those of P0 section 2 (`barrier`, `single`, `master`), on the engine's own barrier.
+//! The constructs are those of P0 section 2 (`barrier`, `single`, `master`), on the engine's own
+//! barrier.
 
 use crate::groups::within;
 use crate::loops::per_member::Carried;
@@ -58,8 +63,9 @@ pub enum TeamError {
         /// [`largest_team`](engine::largest_team).
         largest: usize,
     },
-    /// More than one thread where regions have one: in a method of a [`TeamSizer`](crate::TeamSizer), or in work that was
-    /// offered to a virtual processor ([`on_each_vp`](crate::on_each_vp)).
+    /// More than one thread where regions have one: in a method of a
+    /// [`TeamSizer`](crate::TeamSizer), or in work that was offered to a virtual processor
+    /// ([`on_each_vp`](crate::on_each_vp)).
     #[error(
         "a team of {asked} threads in a method of a TeamSizer, or in work that was offered to a virtual processor: regions \
          there have one thread"
@@ -68,7 +74,8 @@ pub enum TeamError {
         /// What was asked for.
         asked: usize,
     },
-    /// The system refused threads: too many of them, or no room for their stacks. What it said stands on stderr, once.
+    /// The system refused threads: too many of them, or no room for their stacks. What it said
+    /// stands on stderr, once.
     #[error(
         "a team of {asked} threads: the system refuses more than {got}; smaller stacks (builder().stack_size, OMP_STACKSIZE) \
          or larger limits (ulimit -v, ulimit -u, the cgroup's pids.max) avoid that"
@@ -90,7 +97,8 @@ impl TeamError {
 
 /// A team that the program keeps, to run many regions on it.
 ///
-/// Its virtual processors belong to the thread that runs the regions; thread i of a thread's teams is always the same.
+/// Its virtual processors belong to the thread that runs the regions; thread i of a thread's teams
+/// is always the same.
 ///
 /// ```
 /// use nanothreads::{Team, par_for};
@@ -112,7 +120,8 @@ impl TeamError {
 /// # Ok::<(), nanothreads::TeamError>(())
 /// ```
 ///
-/// On lines of its own: each region writes it, and what stands beside it in the program's memory its members may be reading.
+/// On lines of its own: each region writes it, and what stands beside it in the program's memory
+/// its members may be reading.
 #[repr(align(128))]
 pub struct Team {
     /// `None`: as many as the program has.
@@ -125,16 +134,21 @@ pub struct Team {
 
 impl fmt::Debug for Team {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Team").field("size", &self.size).field("is_exact", &self.is_exact).finish_non_exhaustive()
+        f.debug_struct("Team")
+            .field("size", &self.size)
+            .field("is_exact", &self.is_exact)
+            .finish_non_exhaustive()
     }
 }
 
 impl Team {
-    /// A team of exactly `size` threads, the caller included, however many processors there are. With more threads than
-    /// processors those that wait hand over instead of spinning. Cost: the threads that the caller does not have yet.
+    /// A team of exactly `size` threads, the caller included, however many processors there are.
+    /// With more threads than processors those that wait hand over instead of spinning. Cost: the
+    /// threads that the caller does not have yet.
     ///
     /// # Errors
-    /// When `size` is 0 or above [`largest_team`](engine::largest_team), or the system refuses threads.
+    /// When `size` is 0 or above [`largest_team`](engine::largest_team), or the system refuses
+    /// threads.
     pub fn exact(size: usize) -> Result<Self, TeamError> {
         let asked = NonZeroUsize::new(size).ok_or(TeamError::Empty)?;
         let largest = engine::largest_team();
@@ -145,10 +159,16 @@ impl Team {
         if got < size {
             return Err(TeamError::missing(size, got));
         }
-        Ok(Self { size: Some(asked), is_exact: true, supply: Supply::Auto, meeting: Cell::new(None) })
+        Ok(Self {
+            size: Some(asked),
+            is_exact: true,
+            supply: Supply::Auto,
+            meeting: Cell::new(None),
+        })
     }
 
-    /// A team of at most `size` threads: fewer when the program has fewer processors as a region begins.
+    /// A team of at most `size` threads: fewer when the program has fewer processors as a region
+    /// begins.
     ///
     /// ```
     /// let pair = nanothreads::Team::at_most(2)?;
@@ -161,7 +181,12 @@ impl Team {
     /// When `size` is 0.
     pub fn at_most(size: usize) -> Result<Self, TeamError> {
         let size = NonZeroUsize::new(size).ok_or(TeamError::Empty)?;
-        Ok(Self { size: Some(size), is_exact: false, supply: Supply::Auto, meeting: Cell::new(None) })
+        Ok(Self {
+            size: Some(size),
+            is_exact: false,
+            supply: Supply::Auto,
+            meeting: Cell::new(None),
+        })
     }
 
     /// A team of all processors that the program has when a region begins.
@@ -169,7 +194,8 @@ impl Team {
         Self { size: None, is_exact: false, supply: Supply::Auto, meeting: Cell::new(None) }
     }
 
-    /// How the work of [`Team::run`] reaches the members; [`Supply::Auto`] unless this says otherwise.
+    /// How the work of [`Team::run`] reaches the members; [`Supply::Auto`] unless this says
+    /// otherwise.
     #[must_use]
     pub fn supplied(self, supply: Supply) -> Self {
         Self { supply, ..self }
@@ -199,13 +225,14 @@ impl Team {
         team.supplied(self.supply)
     }
 
-    /// Runs `body` once on each member, and returns when all are done. Cost: between one cache-line round trip
-    /// (far processors) and two (near ones, where the instructions count).
+    /// Runs `body` once on each member, and returns when all are done. Cost: between one cache-line
+    /// round trip (far processors) and two (near ones, where the instructions count).
     ///
     /// # Panics
-    /// With the payload of the first member that panics, when all are done. Members that wait for a panicking one at a
-    /// [`barrier`](TeamMember::barrier) or for their turn leave their bodies by unwinding. Also when the team is exact,
-    /// the calling thread has not run it before, and the system refuses threads.
+    /// With the payload of the first member that panics, when all are done. Members that wait for a
+    /// panicking one at a [`barrier`](TeamMember::barrier) or for their turn leave their bodies by
+    /// unwinding. Also when the team is exact, the calling thread has not run it before, and the
+    /// system refuses threads.
     pub fn run<F: Fn(&TeamMember<'_>) + Sync>(&self, body: F) {
         self.run_on(&self.reserve(), body);
     }
@@ -230,8 +257,9 @@ impl Team {
         }));
     }
 
-    /// As [`Team::run`], and returns what the members return, in their order. A child that member 0 forks in `body`, and that goes
-    /// on behind it, gets only what member 0 returns: the other members are its parent's.
+    /// As [`Team::run`], and returns what the members return, in their order. A child that member 0
+    /// forks in `body`, and that goes on behind it, gets only what member 0 returns: the other
+    /// members are its parent's.
     ///
     /// # Panics
     /// As [`Team::run`].
@@ -246,10 +274,12 @@ impl Team {
         crate::loops::per_member::values(results)
     }
 
-    /// Runs `body` on the caller, which may fork several regions on the team before it joins any of them.
+    /// Runs `body` on the caller, which may fork several regions on the team before it joins any of
+    /// them.
     ///
-    /// [`Overlap::fork`] lets the slaves begin and returns at once; the caller does something else, forks again, and joins
-    /// when it needs the results. What is not joined when `body` ends is joined then.
+    /// [`Overlap::fork`] lets the slaves begin and returns at once; the caller does something else,
+    /// forks again, and joins when it needs the results. What is not joined when `body` ends is
+    /// joined then.
     ///
     /// ```
     /// use nanothreads::Team;
@@ -275,18 +305,23 @@ impl Team {
     /// Cost: one region, and for each fork what a fork costs.
     ///
     /// # Panics
-    /// With the payload of `body`, else of the first member of a construct that nobody joined by [`Pending::join`]; after all
-    /// are done.
+    /// With the payload of `body`, else of the first member of a construct that nobody joined by
+    /// [`Pending::join`]; after all are done.
     ///
     /// [`Pending::join`]: crate::Pending::join
-    pub fn overlap<'env, R>(&self, body: impl for<'scope> FnOnce(&'scope Overlap<'scope, 'env>) -> R) -> R {
+    pub fn overlap<'env, R>(
+        &self,
+        body: impl for<'scope> FnOnce(&'scope Overlap<'scope, 'env>) -> R,
+    ) -> R {
         overlap::run(&self.reserve(), body)
     }
 
-    /// Runs `body` on the caller; whatever it forks (loops, joins, scopes, groups) has this team's threads at most.
+    /// Runs `body` on the caller; whatever it forks (loops, joins, scopes, groups) has this team's
+    /// threads at most.
     ///
-    /// The tasks of a scope *around* this call have the processors of that scope: also those that `body` spawns there, and
-    /// those that run on this thread because `body` waits for them or yields.
+    /// The tasks of a scope *around* this call have the processors of that scope: also those that
+    /// `body` spawns there, and those that run on this thread because `body` waits for them or
+    /// yields.
     ///
     /// ```
     /// use nanothreads::{Team, join, par_for};
@@ -336,8 +371,8 @@ impl Meeting {
         }
     }
 
-    /// Runs `body` as `member`. The panic of a single that was run elsewhere ends here: it is for who caught it, and the caller
-    /// gets the one of the single itself.
+    /// Runs `body` as `member`. The panic of a single that was run elsewhere ends here: it is for
+    /// who caught it, and the caller gets the one of the single itself.
     fn attend(&self, member: Member, body: &impl Fn(&TeamMember<'_>)) {
         let own = TeamMember {
             member,
@@ -358,7 +393,8 @@ impl Meeting {
         }
     }
 
-    /// For the next region, after a join. Writes only what was used: the members have these lines in their caches.
+    /// For the next region, after a join. Writes only what was used: the members have these lines
+    /// in their caches.
     ///
     /// # Panics
     /// When a member ended because a single had panicked on another one, which caught that.
@@ -415,7 +451,10 @@ enum Section {
 
 impl fmt::Debug for TeamMember<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TeamMember").field("id", &self.id()).field("size", &self.size()).finish_non_exhaustive()
+        f.debug_struct("TeamMember")
+            .field("id", &self.id())
+            .field("size", &self.size())
+            .finish_non_exhaustive()
     }
 }
 
@@ -430,7 +469,8 @@ impl TeamMember<'_> {
         self.member.size as usize
     }
 
-    /// The member's block of `range`, when each gets one of equal length: the division of [`Schedule::Static`].
+    /// The member's block of `range`, when each gets one of equal length: the division of
+    /// [`Schedule::Static`].
     ///
     /// ```
     /// let blocks = nanothreads::Team::exact(3)?.map(|member| member.block(0..10));
@@ -444,8 +484,8 @@ impl TeamMember<'_> {
         range.start + block.start..range.start + block.end
     }
 
-    /// Waits until all members are here (example: [`Team`]); what they wrote before is seen by all. Every member has to come to each barrier.
-    /// Cost: about 1.5 cache-line round trips.
+    /// Waits until all members are here (example: [`Team`]); what they wrote before is seen by all.
+    /// Every member has to come to each barrier. Cost: about 1.5 cache-line round trips.
     pub fn barrier(&self) {
         if !self.meets() {
             abandon();
@@ -460,19 +500,22 @@ impl TeamMember<'_> {
         barrier.wait_unless(self.id(), || stop.is_raised())
     }
 
-    /// Runs `body` on the first member that comes here (example: [`Team`]), and returns its result there; the others go on at once with
-    /// `None`. Every member has to come to each `single` (the i-th one of each member is the same). Cost: one
-    /// compare-and-swap on one member, a load on others.
+    /// Runs `body` on the first member that comes here (example: [`Team`]), and returns its result
+    /// there; the others go on at once with `None`. Every member has to come to each `single` (the
+    /// i-th one of each member is the same). Cost: one compare-and-swap on one member, a load on
+    /// others.
     pub fn single<R>(&self, body: impl FnOnce() -> R) -> Option<R> {
         let number = self.singles.replace(self.singles.get() + 1);
         let begun = &self.meeting.singles;
-        // ORDERING: Relaxed - deals the single; what it writes is seen behind a barrier or the join.
-        let is_first =
-            begun.load(Relaxed) == number && begun.compare_exchange(number, number + 1, Relaxed, Relaxed).is_ok();
+        // ORDERING: Relaxed - deals the single; what it writes is seen behind a barrier or the
+        // join.
+        let is_first = begun.load(Relaxed) == number
+            && begun.compare_exchange(number, number + 1, Relaxed, Relaxed).is_ok();
         is_first.then(body)
     }
 
-    /// As [`TeamMember::single`], and all members wait for it and get (clones of) its result. Cost: two barriers.
+    /// As [`TeamMember::single`], and all members wait for it and get (clones of) its result. Cost:
+    /// two barriers.
     ///
     /// ```
     /// let team = nanothreads::Team::available();
@@ -481,8 +524,8 @@ impl TeamMember<'_> {
     /// ```
     ///
     /// # Panics
-    /// With the payload of `body` where it ran, or of the result's `clone`. When `body` panics, the other members panic as well,
-    /// with a text that says so.
+    /// With the payload of `body` where it ran, or of the result's `clone`. When `body` panics, the
+    /// other members panic as well, with a text that says so.
     pub fn single_for_all<T: Clone + Send + 'static>(&self, body: impl FnOnce() -> T) -> T {
         let handed = || self.meeting.handed.lock().unwrap_or_else(PoisonError::into_inner);
         let hand_over = || {
@@ -500,7 +543,10 @@ impl TeamMember<'_> {
         let clone = || {
             let handed = handed();
             handed.as_ref().map(|value| {
-                value.downcast_ref().cloned().expect("every member comes to each `single_for_all`, with the same type")
+                value
+                    .downcast_ref()
+                    .cloned()
+                    .expect("every member comes to each `single_for_all`, with the same type")
             })
         };
         let value: Result<Option<T>, Payload> = catch_unwind(AssertUnwindSafe(clone));
@@ -530,8 +576,8 @@ impl TeamMember<'_> {
         (self.id() == 0).then(body)
     }
 
-    /// Runs `body` on all members, one after the other, in the order of their numbers. Every member has to come to each
-    /// `ordered`. Cost: one cache line from member to member.
+    /// Runs `body` on all members, one after the other, in the order of their numbers. Every member
+    /// has to come to each `ordered`. Cost: one cache line from member to member.
     ///
     /// ```
     /// let line = std::sync::Mutex::new(String::new());
@@ -542,7 +588,8 @@ impl TeamMember<'_> {
     /// # Ok::<(), nanothreads::TeamError>(())
     /// ```
     ///
-    /// A member that catches the panic of its section has its turn until its next `ordered` or `barrier`, or the end of its body.
+    /// A member that catches the panic of its section has its turn until its next `ordered` or
+    /// `barrier`, or the end of its body.
     ///
     /// # Panics
     /// With the payload of `body`; and when it is called inside a section of the same member.
@@ -571,7 +618,8 @@ impl TeamMember<'_> {
         result
     }
 
-    /// Ends the turn of a section that panicked, if the member goes on all the same. (Where it does not, nobody gets a turn.)
+    /// Ends the turn of a section that panicked, if the member goes on all the same. (Where it does
+    /// not, nobody gets a turn.)
     #[inline]
     fn hand_on_turn(&self) {
         if self.section.get() == Section::Owed {

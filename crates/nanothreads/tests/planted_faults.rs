@@ -1,8 +1,9 @@
-//! Faults planted on purpose, one a test, which a sanitizer must report: `cargo xtask san` runs each in a process of its
-//! own and fails when nothing is reported. Nothing of this is compiled without a sanitizer.
+//! Faults planted on purpose, one a test, which a sanitizer must report: `cargo xtask san` runs
+//! each in a process of its own and fails when nothing is reported. Nothing of this is compiled
+//! without a sanitizer.
 //!
-//! They go through the engine, so that a report shows that the sanitizer follows what the engine does: its threads, its
-//! stacks, its orderings.
+//! They go through the engine, so that a report shows that the sanitizer follows what the engine
+//! does: its threads, its stacks, its orderings.
 #![cfg(any(tsan, asan))]
 
 use std::cell::UnsafeCell;
@@ -63,12 +64,14 @@ mod races {
     #[ignore = "a planted race"]
     fn nano_threads_without_a_dependence() {
         four();
-        let (value, begun) = (Bare(UnsafeCell::new(0)), [AtomicBool::new(false), AtomicBool::new(false)]);
+        let (value, begun) =
+            (Bare(UnsafeCell::new(0)), [AtomicBool::new(false), AtomicBool::new(false)]);
         scope(|s| {
             for me in 0..2 {
                 let (value, begun) = (&value, &begun);
                 s.spawn(move |_| {
-                    // Neither goes on, nor leaves its thread, before both have begun: they are on two threads.
+                    // Neither goes on, nor leaves its thread, before both have begun: they are on
+                    // two threads.
                     begun[me].store(true, Relaxed);
                     while !begun[1 - me].load(Relaxed) {
                         std::thread::yield_now();

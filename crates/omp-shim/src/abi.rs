@@ -1,12 +1,16 @@
-//! The C entry points: check, convert, call. Names, signatures and flag bits are those of libgomp (gcc 12).
+//! The C entry points: check, convert, call. Names, signatures and flag bits are those of libgomp
+//! (gcc 12).
 //!
 //! # Safety of the entry points
-//! Each is called by compiled code or by a C or Fortran program with the arguments that its signature in C asks for; what
-//! a pointer must point to is what OpenMP says of that argument.
+//! Each is called by compiled code or by a C or Fortran program with the arguments that its
+//! signature in C asks for; what a pointer must point to is what OpenMP says of that argument.
 //!
 //! `front` alone has nothing of OpenMP: calls of the C library that this one stands in front of.
 
-#![expect(clippy::missing_safety_doc, reason = "the contract of all entry points stands in the module head")]
+#![expect(
+    clippy::missing_safety_doc,
+    reason = "the contract of all entry points stands in the module head"
+)]
 
 mod c;
 mod fortran;

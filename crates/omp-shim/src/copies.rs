@@ -1,18 +1,21 @@
 //! Several copies of this library in one process (D12): the first one's engine serves all of them.
 //!
-//! A program may have the drop-in library and, in itself or in a plugin, the static one; or the drop-in library under two
-//! paths, which the loader takes for two libraries. Each copy would have threads of its own and register with the manager as
-//! if it were a program. So a copy that finds an older one takes its teams from there: constructs, tasks and control
-//! variables stay its own, threads and grants are the first one's.
+//! A program may have the drop-in library and, in itself or in a plugin, the static one; or the
+//! drop-in library under two paths, which the loader takes for two libraries. Each copy would have
+//! threads of its own and register with the manager as if it were a program. So a copy that finds
+//! an older one takes its teams from there: constructs, tasks and control variables stay its own,
+//! threads and grants are the first one's.
 //!
 //! # How copies find each other
-//! Each carries an ELF note that says where its [`Table`] stands. The loader lists the modules in the order in which they
-//! were loaded, also those that `dlopen` keeps local; so all copies agree on the first, without a word in shared memory that
-//! they would have to agree on before, and without a race. Copies in another namespace (`dlmopen`) are not listed. A copy
-//! whose table has another version is not called: then this one runs its regions on the calling thread, and says so once.
+//! Each carries an ELF note that says where its [`Table`] stands. The loader lists the modules in
+//! the order in which they were loaded, also those that `dlopen` keeps local; so all copies agree
+//! on the first, without a word in shared memory that they would have to agree on before, and
+//! without a race. Copies in another namespace (`dlmopen`) are not listed. A copy whose table has
+//! another version is not called: then this one runs its regions on the calling thread, and says so
+//! once.
 //!
-//! The first copy cannot be unloaded: the drop-in library is linked so, and glibc keeps a module as long as threads have
-//! destructors in it, as the virtual processors have.
+//! The first copy cannot be unloaded: the drop-in library is linked so, and glibc keeps a module as
+//! long as threads have destructors in it, as the virtual processors have.
 
 use crate::message;
 use engine::{self, Member, Recall, Work};
@@ -39,7 +42,11 @@ struct Table {
     /// Size, whether it must have that size, where its real size goes; returns the team.
     reserve: unsafe extern "C" fn(usize, bool, *mut usize) -> *mut c_void,
     /// A team from `reserve`, once; what each member calls, and with what.
-    run: unsafe extern "C" fn(*mut c_void, unsafe extern "C" fn(*const c_void, u32, u32), *const c_void),
+    run: unsafe extern "C" fn(
+        *mut c_void,
+        unsafe extern "C" fn(*const c_void, u32, u32),
+        *const c_void,
+    ),
     needs_unbound: extern "C" fn() -> bool,
     before_exec: extern "C" fn(),
     /// What is called, and with what.
@@ -88,7 +95,8 @@ extern "C" fn table_patience() -> u64 {
 /// # Safety
 /// - `size_got` is a place for a number.
 unsafe extern "C" fn table_reserve(size: usize, exact: bool, size_got: *mut usize) -> *mut c_void {
-    let team = if exact { engine::Team::reserve(size) } else { engine::Team::reserve_available(size) };
+    let team =
+        if exact { engine::Team::reserve(size) } else { engine::Team::reserve_available(size) };
     // SAFETY: - caller's contract.
     unsafe { size_got.write(team.size()) };
     Box::into_raw(Box::new(team)).cast()
@@ -111,7 +119,8 @@ unsafe extern "C" fn table_run(
     // SAFETY: - caller's contract.
     let team = unsafe { Box::from_raw(team.cast::<engine::Team>()) };
     let foreign = Foreign { work, data };
-    // SAFETY: - `run_foreign` takes a `Foreign`, which lives until the region is joined; the caller's contract for the work.
+    // SAFETY: - `run_foreign` takes a `Foreign`, which lives until the region is joined; the
+    // caller's contract for the work.
     unsafe { team.run(run_foreign, ptr::from_ref(&foreign).cast()) };
 }
 
@@ -195,7 +204,8 @@ impl Host {
     /// Looks for older copies. Says so when one is there that cannot be called.
     pub(crate) fn find() -> Self {
         let mut first: *const u32 = ptr::null();
-        // SAFETY: - `look_for_note` takes a place for a pointer, and keeps nothing of what it is shown.
+        // SAFETY: - `look_for_note` takes a place for a pointer, and keeps nothing of what it is
+        // shown.
         unsafe { libc::dl_iterate_phdr(Some(look_for_note), (&raw mut first).cast()) };
         if first.is_null() || ptr::eq(first, (&raw const NOTE).cast()) {
             return Self::Own;
@@ -203,7 +213,8 @@ impl Host {
         // SAFETY: - a note of ours: behind header and name stands the distance to the table.
         let place = unsafe { first.add(5) };
         // SAFETY: - as above.
-        let table = unsafe { place.cast::<u8>().offset(place.cast::<i32>().read() as isize) }.cast::<Older>();
+        let table = unsafe { place.cast::<u8>().offset(place.cast::<i32>().read() as isize) }
+            .cast::<Older>();
         // SAFETY: - all versions of the table begin with their version.
         let version = unsafe { table.cast::<u32>().read() };
         if version != VERSION {
@@ -234,8 +245,8 @@ impl Host {
         }
     }
 
-    /// True when the calling thread is a member of a team of several threads, whoever forked it: this copy, another one,
-    /// or a program that uses the engine itself.
+    /// True when the calling thread is a member of a team of several threads, whoever forked it:
+    /// this copy, another one, or a program that uses the engine itself.
     #[inline]
     pub(crate) fn is_in_team(self) -> bool {
         match self {
@@ -260,14 +271,16 @@ impl Host {
         matches!(self, Self::Own)
     }
 
-    /// The threads of the caller's teams end, and others take their places. Not those of an older copy.
+    /// The threads of the caller's teams end, and others take their places. Not those of an older
+    /// copy.
     pub(crate) fn renew_threads(self) {
         if let Self::Own = self {
             engine::renew_threads();
         }
     }
 
-    /// Says which region the calling thread forks next. An older copy of this library has its own, and is not told.
+    /// Says which region the calling thread forks next. An older copy of this library has its own,
+    /// and is not told.
     #[inline]
     pub(crate) fn identify_region(self, region: usize) {
         if let Self::Own = self {
@@ -293,8 +306,8 @@ impl Host {
         }
     }
 
-    /// Whether what the calling thread starts might inherit a processor that the engine put it on: it had better be started in
-    /// [`Host::unbound`].
+    /// Whether what the calling thread starts might inherit a processor that the engine put it on:
+    /// it had better be started in [`Host::unbound`].
     pub(crate) fn needs_unbound(self) -> bool {
         match self {
             Self::Own => engine::needs_unbound(),
@@ -303,7 +316,8 @@ impl Host {
         }
     }
 
-    /// The caller becomes another program, which is to have the mask of this one. May be a child of `vfork`.
+    /// The caller becomes another program, which is to have the mask of this one. May be a child of
+    /// `vfork`.
     pub(crate) fn before_exec(self) {
         match self {
             Self::Own => engine::before_exec(),
@@ -373,8 +387,8 @@ impl Team {
         }
     }
 
-    /// Runs a region: `work` on each member. Those that left are called back by `recall`, if they are this copy's
-    /// ([`Host::can_recall`]).
+    /// Runs a region: `work` on each member. Those that left are called back by `recall`, if they
+    /// are this copy's ([`Host::can_recall`]).
     ///
     /// # Safety
     /// - `work` takes `data`, may run on many threads at once, and does not unwind.
@@ -386,7 +400,8 @@ impl Team {
             Self::Own(team) => unsafe { team.run_with_recall(work, data, recall) },
             Self::Older { older, team, .. } => {
                 let call = Call { work, data };
-                // SAFETY: - reserved there, by this thread, and run once; `call` lives until the region is joined.
+                // SAFETY: - reserved there, by this thread, and run once; `call` lives until the
+                // region is joined.
                 unsafe { (older.0.run)(team, call_back, ptr::from_ref(&call).cast()) };
             }
             // SAFETY: - caller's contract.
@@ -399,7 +414,11 @@ impl Team {
 ///
 /// # Safety
 /// - `info` describes a module, `found` is a place for the note's address.
-unsafe extern "C" fn look_for_note(info: *mut libc::dl_phdr_info, _size: usize, found: *mut c_void) -> i32 {
+unsafe extern "C" fn look_for_note(
+    info: *mut libc::dl_phdr_info,
+    _size: usize,
+    found: *mut c_void,
+) -> i32 {
     // SAFETY: - caller's contract.
     let info = unsafe { &*info };
     if info.dlpi_phdr.is_null() {
@@ -415,13 +434,17 @@ unsafe extern "C" fn look_for_note(info: *mut libc::dl_phdr_info, _size: usize, 
         })
     };
     // Ours are aligned to 4; notes of other alignments are laid out otherwise.
-    for notes in segments.iter().filter(|segment| segment.p_type == libc::PT_NOTE && segment.p_align == 4) {
+    for notes in
+        segments.iter().filter(|segment| segment.p_type == libc::PT_NOTE && segment.p_align == 4)
+    {
         if !is_mapped(notes) {
             continue;
         }
         let begin = (info.dlpi_addr + notes.p_vaddr) as usize;
         // SAFETY: - a segment of words that is mapped, for reading, as all notes are.
-        let words = unsafe { slice::from_raw_parts(ptr::with_exposed_provenance(begin), notes.p_memsz as usize / 4) };
+        let words = unsafe {
+            slice::from_raw_parts(ptr::with_exposed_provenance(begin), notes.p_memsz as usize / 4)
+        };
         if let Some(note) = our_note(words) {
             // SAFETY: - caller's contract.
             unsafe { found.cast::<*const u32>().write(note.as_ptr()) };
@@ -437,7 +460,11 @@ fn our_note(mut notes: &[u32]) -> Option<&[u32]> {
         let (name, data) = ((*name_size as usize).div_ceil(4), (*data_size as usize).div_ceil(4));
         let whole = name.checked_add(data).filter(|whole| *whole <= rest.len())?;
         let is_named = *name_size as usize == NAME.len()
-            && rest[..name].iter().flat_map(|word| word.to_ne_bytes()).zip(NAME).all(|(a, b)| a == *b);
+            && rest[..name]
+                .iter()
+                .flat_map(|word| word.to_ne_bytes())
+                .zip(NAME)
+                .all(|(a, b)| a == *b);
         if is_named && *kind == TYPE && *data_size == 4 {
             return Some(notes);
         }

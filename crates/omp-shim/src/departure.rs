@@ -1,18 +1,20 @@
 //! The end of a process whose main thread has left by `pthread_exit`.
 //!
-//! The C library ends such a process with its last thread. Virtual processors sleep until somebody needs them, and would be
-//! there for ever. So, once the main thread has left, a thread of this library looks now and then whether anybody else is
-//! there, and then ends the process as its last thread would have: with status 0, and the handlers of `atexit`.
+//! The C library ends such a process with its last thread. Virtual processors sleep until somebody
+//! needs them, and would be there for ever. So, once the main thread has left, a thread of this
+//! library looks now and then whether anybody else is there, and then ends the process as its last
+//! thread would have: with status 0, and the handlers of `atexit`.
 //!
 //! # Who is anybody else
-//! Every thread but virtual processors, the engine's watcher of the manager, and the one that looks. Threads have the names of
-//! those that started them, so one that a virtual processor started may be called as those are: they are counted. With
-//! more threads of that name than virtual processors of this copy (or another copy's), the process is left as it is.
-//! A thread that ends during a look may have started another one that the look has missed: then it says nothing.
+//! Every thread but virtual processors, the engine's watcher of the manager, and the one that
+//! looks. Threads have the names of those that started them, so one that a virtual processor
+//! started may be called as those are: they are counted. With more threads of that name than
+//! virtual processors of this copy (or another copy's), the process is left as it is. A thread that
+//! ends during a look may have started another one that the look has missed: then it says nothing.
 //!
 //! # When it begins
-//! When a thread ends that had come to OpenMP: the main one, or another one and the main one is gone. Not seen is a main
-//! thread that never came to OpenMP and leaves after all threads that did.
+//! When a thread ends that had come to OpenMP: the main one, or another one and the main one is
+//! gone. Not seen is a main thread that never came to OpenMP and leaves after all threads that did.
 
 use platform::affinity::current_tid;
 use platform::file;
@@ -61,8 +63,8 @@ fn task(tid: u32) -> PathBuf {
     Path::new(TASKS).join(tid.to_string())
 }
 
-/// Starts the thread that looks, once in a process (a child of a fork is another one). Where the system refuses it, the
-/// process stays.
+/// Starts the thread that looks, once in a process (a child of a fork is another one). Where the
+/// system refuses it, the process stays.
 fn begin(process: u32) {
     static BEGUN: AtomicU32 = AtomicU32::new(0);
     // ORDERING: Relaxed, both - a number on its own, which the new thread's start orders.
@@ -91,7 +93,8 @@ fn look_until_deserted(process: u32) -> ! {
     std::process::exit(0)
 }
 
-/// True when nobody but the library is there (module head). Cost: some 10 us and 10 us for each thread of the library.
+/// True when nobody but the library is there (module head). Cost: some 10 us and 10 us for each
+/// thread of the library.
 fn is_deserted(process: u32) -> bool {
     let Ok(tasks) = file::names(TASKS) else { return false };
     let own = current_tid().0.cast_unsigned();
@@ -122,7 +125,9 @@ fn has_ended(task: &Path) -> bool {
     match file::text(task.join("stat")) {
         // The name, which may have blanks and parentheses in it, stands in parentheses.
         Ok(stat) => stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['Z', 'X'])),
-        Err(error) => error.kind() == ErrorKind::NotFound || error.raw_os_error() == Some(libc::ESRCH),
+        Err(error) => {
+            error.kind() == ErrorKind::NotFound || error.raw_os_error() == Some(libc::ESRCH)
+        }
     }
 }
 

@@ -77,7 +77,8 @@ fn value(frame: &Frame, field: char) -> String {
         'H' => host(),
         'P' => std::process::id().to_string(),
         'i' => current_tid().0.to_string(),
-        'A' => affinity::affinity(None).map_or_else(|error| format!("({error})"), |mask| mask.to_string()),
+        'A' => affinity::affinity(None)
+            .map_or_else(|error| format!("({error})"), |mask| mask.to_string()),
         _ => "undefined".to_owned(),
     }
 }
@@ -111,7 +112,8 @@ fn expand(format: &str, value: impl Fn(char) -> String) -> String {
             None => break,
             Some('{') => {
                 let name: String = rest.by_ref().take_while(|c| *c != '}').collect();
-                let field = FIELDS.iter().find(|(_, long)| *long == name).map_or('?', |(short, _)| *short);
+                let field =
+                    FIELDS.iter().find(|(_, long)| *long == name).map_or('?', |(short, _)| *short);
                 value(field)
             }
             Some(field) => value(field),
@@ -162,10 +164,12 @@ fn environment_text(verbose: bool) -> String {
 fn standard_rows() -> Vec<(&'static str, String)> {
     let env = &settings().environment;
     let icvs = settings().initial();
-    let threads = if env.num_threads.is_empty() { vec![icvs.num_threads] } else { env.num_threads.clone() };
+    let threads =
+        if env.num_threads.is_empty() { vec![icvs.num_threads] } else { env.num_threads.clone() };
     let bind = if env.proc_bind.is_empty() { vec![icvs.bind] } else { env.proc_bind.clone() };
     let places = places::list().iter().map(|place| place_text(&place.to_string()));
-    let allocator = ALLOCATORS.get(icvs.allocator.wrapping_sub(1)).copied().unwrap_or("made by the program");
+    let allocator =
+        ALLOCATORS.get(icvs.allocator.wrapping_sub(1)).copied().unwrap_or("made by the program");
     vec![
         ("_OPENMP", "201511".to_owned()),
         ("OMP_DYNAMIC", truth(icvs.dynamic)),
@@ -207,11 +211,15 @@ fn truth(on: bool) -> String {
 
 /// A place as `OMP_PLACES` takes it (`{0:4,6}`), from a list of the kernel's form (`0-3,6`).
 fn place_text(processors: &str) -> String {
-    let interval =
-        |part: &str| match part.split_once('-').map(|(first, last)| (first.parse::<u32>(), last.parse::<u32>())) {
-            Some((Ok(first), Ok(last))) => format!("{first}:{}", last.saturating_sub(first).saturating_add(1)),
-            _ => part.to_owned(),
-        };
+    let interval = |part: &str| match part
+        .split_once('-')
+        .map(|(first, last)| (first.parse::<u32>(), last.parse::<u32>()))
+    {
+        Some((Ok(first), Ok(last))) => {
+            format!("{first}:{}", last.saturating_sub(first).saturating_add(1))
+        }
+        _ => part.to_owned(),
+    };
     format!("{{{}}}", join(processors.split(',').map(interval)))
 }
 
@@ -226,8 +234,10 @@ fn schedule_text(schedule: &Schedule) -> String {
         Kind::Guided => ("GUIDED", 1),
         Kind::Auto => ("AUTO", 0),
     };
-    let modifier = if schedule.monotonic && schedule.kind != Kind::Static { "MONOTONIC:" } else { "" };
-    let chunk = if schedule.chunk == default { String::new() } else { format!(",{}", schedule.chunk) };
+    let modifier =
+        if schedule.monotonic && schedule.kind != Kind::Static { "MONOTONIC:" } else { "" };
+    let chunk =
+        if schedule.chunk == default { String::new() } else { format!(",{}", schedule.chunk) };
     format!("{modifier}{name}{chunk}")
 }
 
@@ -293,7 +303,13 @@ mod tests {
     #[test]
     fn schedules_are_shown_as_they_are_given() {
         assert_eq!(schedule_text(&Schedule::DEFAULT), "DYNAMIC");
-        assert_eq!(schedule_text(&Schedule { kind: Kind::Guided, chunk: 7, monotonic: true }), "MONOTONIC:GUIDED,7");
-        assert_eq!(schedule_text(&Schedule { kind: Kind::Static, chunk: 0, monotonic: true }), "STATIC");
+        assert_eq!(
+            schedule_text(&Schedule { kind: Kind::Guided, chunk: 7, monotonic: true }),
+            "MONOTONIC:GUIDED,7"
+        );
+        assert_eq!(
+            schedule_text(&Schedule { kind: Kind::Static, chunk: 0, monotonic: true }),
+            "STATIC"
+        );
     }
 }

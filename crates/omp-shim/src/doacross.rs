@@ -1,15 +1,17 @@
 //! Cross-iteration dependences: `ordered(n)` loops with `depend(source)` and `depend(sink: ...)`.
 //!
-//! The outer loop is dealt out; an iteration vector stands for (outer iteration, position in the inner loops). One thread runs
-//! the vectors of one *piece* of the outer loop in order, so one number for each piece says how far it is: vectors done so far.
-//! Pieces are the chunks of the schedule where these are all of one size, the threads' blocks where it has no size, and single
-//! iterations where the sizes differ (`guided`): memory goes by pieces, 8 bytes each. Who waits for a vector of its own chunk
-//! has done it already, and looks at nothing.
+//! The outer loop is dealt out; an iteration vector stands for (outer iteration, position in the
+//! inner loops). One thread runs the vectors of one *piece* of the outer loop in order, so one
+//! number for each piece says how far it is: vectors done so far. Pieces are the chunks of the
+//! schedule where these are all of one size, the threads' blocks where it has no size, and single
+//! iterations where the sizes differ (`guided`): memory goes by pieces, 8 bytes each. Who waits for
+//! a vector of its own chunk has done it already, and looks at nothing.
 //!
 //! # Lines
-//! Who waits for a piece looks at its counter again and again, and is most often about to post one of the next. Were they in one
-//! line, it would be in both caches when either writes; so counters that are written one after the other are in different lines,
-//! each of which goes from who writes to who waits and back.
+//! Who waits for a piece looks at its counter again and again, and is most often about to post one
+//! of the next. Were they in one line, it would be in both caches when either writes; so counters
+//! that are written one after the other are in different lines, each of which goes from who writes
+//! to who waits and back.
 
 use crate::engine;
 use crate::frame::Frame;
@@ -45,7 +47,8 @@ const BLOCK: usize = if cfg!(loom) { 1 } else { 16 };
 enum Pieces {
     /// Into pieces of this size, the last one excepted.
     Of(u64),
-    /// The first `longer` ones have this size, all others one less ([`crate::schedule::static_block`]).
+    /// The first `longer` ones have this size, all others one less
+    /// ([`crate::schedule::static_block`]).
     Blocks { longer: u64, size: u64 },
 }
 
@@ -87,9 +90,11 @@ impl Pieces {
 }
 
 impl Doacross {
-    /// A nest with these trip counts, the outer loop first, which a team of `threads` shares by `schedule`.
+    /// A nest with these trip counts, the outer loop first, which a team of `threads` shares by
+    /// `schedule`.
     pub(crate) fn new(counts: &[u64], schedule: Schedule, threads: u32) -> Self {
-        let (outer, inner) = counts.split_first().map_or((0, &[][..]), |(outer, inner)| (*outer, inner));
+        let (outer, inner) =
+            counts.split_first().map_or((0, &[][..]), |(outer, inner)| (*outer, inner));
         let pieces = Pieces::new(outer, schedule, u64::from(threads));
         let blocks = pieces.count(outer).div_ceil(COLUMNS).div_ceil(BLOCK as u64) * COLUMNS;
         Self {
@@ -101,7 +106,8 @@ impl Doacross {
         }
     }
 
-    /// The counter of the piece, and the value that it has once the vector with index `at(k)` for loop k is done.
+    /// The counter of the piece, and the value that it has once the vector with index `at(k)` for
+    /// loop k is done.
     #[inline]
     fn locate(&self, at: impl Fn(usize) -> u64) -> Option<(&AtomicU64, u64)> {
         let (iteration, columns) = (at(0), COLUMNS as usize);
@@ -115,11 +121,13 @@ impl Doacross {
         Some((counter, before.wrapping_add(1)))
     }
 
-    /// Vectors of the piece before the one with index `at(k)` for loop k, whose outer iteration is `number` there.
+    /// Vectors of the piece before the one with index `at(k)` for loop k, whose outer iteration is
+    /// `number` there.
     #[inline(never)]
     fn position(&self, number: u64, at: impl Fn(usize) -> u64) -> u64 {
-        let inside =
-            (1..).zip(&self.inner).fold(0, |sum: u64, (k, count)| sum.wrapping_mul(*count).wrapping_add(at(k)));
+        let inside = (1..)
+            .zip(&self.inner)
+            .fold(0, |sum: u64, (k, count)| sum.wrapping_mul(*count).wrapping_add(at(k)));
         number.wrapping_mul(self.vectors).wrapping_add(inside)
     }
 }
@@ -130,8 +138,8 @@ fn current(frame: &Frame) -> Option<&Doacross> {
     worksharing::current(frame)?.shared().doacross.as_ref()
 }
 
-/// The iteration with index `at(k)` for loop k, which is asked for the loops of the current nest, is done as far as others wait
-/// for it.
+/// The iteration with index `at(k)` for loop k, which is asked for the loops of the current nest,
+/// is done as far as others wait for it.
 #[inline]
 pub(crate) fn post(frame: &Frame, at: impl Fn(usize) -> u64) {
     if let Some((counter, value)) = current(frame).and_then(|doacross| doacross.locate(at)) {
@@ -164,7 +172,8 @@ fn is_done(counter: &AtomicU64, value: u64) -> bool {
 #[inline(never)]
 fn wait_for(frame: &Frame, counter: &AtomicU64, value: u64) {
     if frame.size == 1 {
-        // All that comes before has been done. gcc 12 passes a vector that is outside for some sinks of unsigned loops.
+        // All that comes before has been done. gcc 12 passes a vector that is outside for some
+        // sinks of unsigned loops.
         return;
     }
     let team = frame.team();
@@ -185,8 +194,12 @@ mod tests {
         let mut last = 0;
         for j in 0..4 {
             for k in 0..5 {
-                let (counter, value) = nest.locate(|level| [2, j, k][level]).expect("inside the nest");
-                assert!(std::ptr::eq(counter, nest.locate(|level| [2, 0, 0][level]).expect("inside the nest").0));
+                let (counter, value) =
+                    nest.locate(|level| [2, j, k][level]).expect("inside the nest");
+                assert!(std::ptr::eq(
+                    counter,
+                    nest.locate(|level| [2, 0, 0][level]).expect("inside the nest").0
+                ));
                 assert_eq!(value, last + 1);
                 last = value;
             }
@@ -215,28 +228,48 @@ mod tests {
 
     #[test]
     fn iterations_of_one_chunk_have_one_counter_that_grows_through_it() {
-        let schedules = [(Kind::Static, 0), (Kind::Auto, 0), (Kind::Static, 1), (Kind::Static, 7), (Kind::Dynamic, 7)];
+        let schedules = [
+            (Kind::Static, 0),
+            (Kind::Auto, 0),
+            (Kind::Static, 1),
+            (Kind::Static, 7),
+            (Kind::Dynamic, 7),
+        ];
         let cases = schedules.into_iter().flat_map(|schedule| {
             let trips = [1, 2, 5, 63, 64, 65, 1000];
-            [1, 2, 3, 64].into_iter().flat_map(move |threads| trips.map(|trips| (schedule, threads, trips)))
+            [1, 2, 3, 64]
+                .into_iter()
+                .flat_map(move |threads| trips.map(|trips| (schedule, threads, trips)))
         });
         for ((kind, chunk), threads, trips) in cases {
             let nest = Doacross::new(&[trips, 3], Schedule::new(kind, chunk), threads);
             let mut counters = std::collections::BTreeSet::new();
-            let shares = (0..u64::from(threads))
-                .flat_map(|id| (0..).map_while(move |round| static_share(trips, chunk, u64::from(threads), id, round)));
+            let shares = (0..u64::from(threads)).flat_map(|id| {
+                (0..).map_while(move |round| {
+                    static_share(trips, chunk, u64::from(threads), id, round)
+                })
+            });
             for share in shares {
                 let of = |j, k| nest.locate(|level| [j, k][level]).expect("inside the nest");
                 let counter = of(share.start, 0).0;
                 let seen: Vec<u64> = share
                     .flat_map(|j| (0..3).map(move |k| (j, k)))
                     .map(|(j, k)| {
-                        assert!(std::ptr::eq(of(j, k).0, counter), "{kind:?} {chunk} {threads} {trips}: {j}");
+                        assert!(
+                            std::ptr::eq(of(j, k).0, counter),
+                            "{kind:?} {chunk} {threads} {trips}: {j}"
+                        );
                         of(j, k).1
                     })
                     .collect();
-                assert!(seen.is_sorted() && seen[0] == 1 && seen.windows(2).all(|two| two[0] < two[1]), "{seen:?}");
-                assert!(counters.insert(std::ptr::from_ref(counter).addr()), "two chunks with one counter");
+                assert!(
+                    seen.is_sorted() && seen[0] == 1 && seen.windows(2).all(|two| two[0] < two[1]),
+                    "{seen:?}"
+                );
+                assert!(
+                    counters.insert(std::ptr::from_ref(counter).addr()),
+                    "two chunks with one counter"
+                );
             }
             assert_eq!(counters.len() as u64, nest.pieces.count(trips));
         }
@@ -244,7 +277,9 @@ mod tests {
 
     #[test]
     fn memory_goes_by_chunks_not_by_iterations() {
-        let bytes = |kind, chunk| size_of_val(&*Doacross::new(&[20_000_000], Schedule::new(kind, chunk), 2).done);
+        let bytes = |kind, chunk| {
+            size_of_val(&*Doacross::new(&[20_000_000], Schedule::new(kind, chunk), 2).done)
+        };
         assert_eq!(bytes(Kind::Static, 0), COLUMNS as usize * 128);
         assert!(bytes(Kind::Dynamic, 1000) < 200_000);
     }

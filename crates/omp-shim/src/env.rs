@@ -1,5 +1,5 @@
-//! The environment variables: read once, when the library is loaded. A wrong value brings a line on stderr and the
-//! default.
+//! The environment variables: read once, when the library is loaded. A wrong value brings a line on
+//! stderr and the default.
 
 mod parse;
 
@@ -24,8 +24,8 @@ pub(crate) enum Bind {
 }
 
 impl Bind {
-    /// The policy of a region whose task has `variable` and whose proc_bind clause has the number `clause` (0 = none).
-    /// Without binding there is nothing that a clause could change.
+    /// The policy of a region whose task has `variable` and whose proc_bind clause has the number
+    /// `clause` (0 = none). Without binding there is nothing that a clause could change.
     pub(crate) fn of_region(variable: Self, clause: u8) -> Self {
         match (variable, clause) {
             (Self::False, _) => Self::False,
@@ -143,7 +143,9 @@ impl Environment {
         let cpu_affinity = r.read("GOMP_CPU_AFFINITY", parse::cpu_affinity);
         let environment = Self {
             num_threads: r
-                .read("OMP_NUM_THREADS", |text| list(text, positive, "a comma-separated list of positive integers"))
+                .read("OMP_NUM_THREADS", |text| {
+                    list(text, positive, "a comma-separated list of positive integers")
+                })
                 .unwrap_or_default(),
             schedule: r.read("OMP_SCHEDULE", schedule).unwrap_or(Schedule::DEFAULT),
             dynamic: r.read("OMP_DYNAMIC", boolean),
@@ -163,7 +165,9 @@ impl Environment {
             max_task_priority: r.read("OMP_MAX_TASK_PRIORITY", number).unwrap_or(0),
             default_device: r.read("OMP_DEFAULT_DEVICE", number).unwrap_or(0),
             num_teams: r.read("OMP_NUM_TEAMS", positive).unwrap_or(0),
-            teams_thread_limit: r.read("OMP_TEAMS_THREAD_LIMIT", |text| limit(text, positive)).unwrap_or(0),
+            teams_thread_limit: r
+                .read("OMP_TEAMS_THREAD_LIMIT", |text| limit(text, positive))
+                .unwrap_or(0),
             allocator: r.read("OMP_ALLOCATOR", allocator).unwrap_or(1),
             target_offload: r.read("OMP_TARGET_OFFLOAD", offload).unwrap_or(Offload::Default),
             spin_count: r.read("GOMP_SPINCOUNT", parse::spin_count),
@@ -182,8 +186,9 @@ impl Environment {
 }
 
 fn schedule(text: &str) -> Result<Schedule, Fault> {
-    let fault =
-        Fault { wanted: "[monotonic:|nonmonotonic:]static|dynamic|guided|auto[,chunk] with a chunk of at least 0" };
+    let fault = Fault {
+        wanted: "[monotonic:|nonmonotonic:]static|dynamic|guided|auto[,chunk] with a chunk of at least 0",
+    };
     let (modifier, rest) = match text.split_once(':') {
         Some((modifier, rest)) => (Some(modifier.trim().to_ascii_lowercase()), rest),
         None => (None, text),
@@ -208,7 +213,9 @@ fn schedule(text: &str) -> Result<Schedule, Fault> {
     let chunk = match chunk {
         None => None,
         // The chunk is an `int` for `omp_get_schedule`.
-        Some(chunk) => Some(chunk.parse::<u32>().ok().filter(|c| *c <= i32::MAX as u32).ok_or(fault)?),
+        Some(chunk) => {
+            Some(chunk.parse::<u32>().ok().filter(|c| *c <= i32::MAX as u32).ok_or(fault)?)
+        }
     };
     let chunk = match (kind, chunk) {
         (Kind::Static | Kind::Auto, chunk) => chunk.unwrap_or(0),
@@ -255,9 +262,13 @@ fn display_env(text: &str) -> Result<DisplayEnv, Fault> {
 fn allocator(text: &str) -> Result<usize, Fault> {
     // Memory spaces name the allocator of default traits in them, which here is the predefined one.
     let text = text.to_ascii_lowercase();
-    let name = text.strip_suffix("_mem_space").map_or_else(|| text.clone(), |stem| format!("{stem}_mem_alloc"));
+    let name = text
+        .strip_suffix("_mem_space")
+        .map_or_else(|| text.clone(), |stem| format!("{stem}_mem_alloc"));
     let number = ALLOCATORS.iter().zip(1..).find(|(known, _)| **known == name);
-    number.map(|(_, number)| number).ok_or(Fault { wanted: "a predefined allocator, such as omp_default_mem_alloc" })
+    number
+        .map(|(_, number)| number)
+        .ok_or(Fault { wanted: "a predefined allocator, such as omp_default_mem_alloc" })
 }
 
 fn offload(text: &str) -> Result<Offload, Fault> {
@@ -283,7 +294,9 @@ mod tests {
     use super::*;
 
     fn read(pairs: &[(&str, &str)]) -> (Environment, Vec<String>) {
-        Environment::read(&|name| pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned()))
+        Environment::read(&|name| {
+            pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
+        })
     }
 
     #[test]
@@ -312,7 +325,10 @@ mod tests {
         ]);
         assert_eq!(complaints, Vec::<String>::new());
         assert_eq!(environment.num_threads, [4, 3, 2]);
-        assert_eq!(environment.schedule, Schedule { kind: Kind::Guided, chunk: 7, monotonic: true });
+        assert_eq!(
+            environment.schedule,
+            Schedule { kind: Kind::Guided, chunk: 7, monotonic: true }
+        );
         assert_eq!(environment.dynamic, Some(true));
         assert_eq!(environment.stack_size, Some(2 << 20));
         assert_eq!(environment.wait_policy, Waiting::Active);
@@ -379,7 +395,10 @@ mod tests {
         let (environment, complaints) = read(&all.map(|name| (name, "4294967296")));
         assert_eq!(complaints, Vec::<String>::new());
         let largest = i32::MAX.cast_unsigned();
-        assert_eq!((environment.max_active_levels, environment.thread_limit), (Some(largest), Some(largest)));
+        assert_eq!(
+            (environment.max_active_levels, environment.thread_limit),
+            (Some(largest), Some(largest))
+        );
         assert_eq!(environment.teams_thread_limit, largest);
         for wrong in ["4294967296x", "-4294967296", "0000000000"] {
             assert_eq!(read(&[("OMP_THREAD_LIMIT", wrong)]).1.len(), 1, "{wrong}");
@@ -389,7 +408,10 @@ mod tests {
     #[test]
     fn a_schedule_without_a_chunk_gets_the_default_of_its_kind() {
         let read_schedule = |text| read(&[("OMP_SCHEDULE", text)]).0.schedule;
-        assert_eq!(read_schedule("static"), Schedule { kind: Kind::Static, chunk: 0, monotonic: true });
+        assert_eq!(
+            read_schedule("static"),
+            Schedule { kind: Kind::Static, chunk: 0, monotonic: true }
+        );
         assert_eq!(read_schedule("dynamic"), Schedule::DEFAULT);
         assert_eq!(read_schedule("guided,0"), Schedule::new(Kind::Guided, 1));
         assert_eq!(read_schedule("auto"), Schedule::new(Kind::Auto, 0));

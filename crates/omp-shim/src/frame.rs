@@ -1,10 +1,13 @@
-//! A thread's place in a region: its number, its team, the task it runs, and how far it is in worksharing.
+//! A thread's place in a region: its number, its team, the task it runs, and how far it is in
+//! worksharing.
 //!
-//! A frame lives on the stack of the thread that runs as that member, from the fork to the join; the frame of an
-//! initial task lives in [`crate::root`]. [`crate::tls`] points to the innermost one.
+//! A frame lives on the stack of the thread that runs as that member, from the fork to the join;
+//! the frame of an initial task lives in [`crate::root`]. [`crate::tls`] points to the innermost
+//! one.
 //!
 //! # Who touches what
-//! All cells: the frame's thread only. Other threads read `id`, `size`, `team` (fixed) and the atomics of `implicit`.
+//! All cells: the frame's thread only. Other threads read `id`, `size`, `team` (fixed) and the
+//! atomics of `implicit`.
 
 use crate::icv::Icvs;
 use crate::legacy::Open;
@@ -27,7 +30,8 @@ pub(crate) struct Frame {
     /// The task that the thread runs now: `implicit` or an explicit one.
     task: Cell<*const Task>,
     implicit: Task,
-    /// Worksharing constructs that the thread has met in this region, counted on from region to region.
+    /// Worksharing constructs that the thread has met in this region, counted on from region to
+    /// region.
     pub(crate) constructs: Cell<u64>,
     /// `single` constructs, counted likewise.
     pub(crate) singles: Cell<u32>,
@@ -36,11 +40,11 @@ pub(crate) struct Frame {
     pub(crate) vain_looks: Cell<u32>,
     /// Tasks that it has completed for others and not told them yet.
     pub(crate) tally: Tally,
-    /// Tasks that the thread may create before it looks whether there are enough; below 0: tasks that it runs itself
-    /// before it looks again.
+    /// Tasks that the thread may create before it looks whether there are enough; below 0: tasks
+    /// that it runs itself before it looks again.
     pub(crate) task_room: Cell<i32>,
-    /// The program was told how many threads its next region of default size has (`omp_get_max_threads`), and may have
-    /// dealt its work out by that number: the region has it.
+    /// The program was told how many threads its next region of default size has
+    /// (`omp_get_max_threads`), and may have dealt its work out by that number: the region has it.
     pub(crate) promised: Cell<bool>,
     /// Where the region's body returns.
     pub(crate) returns: Return,
@@ -81,14 +85,16 @@ impl Frame {
     /// The team.
     #[inline]
     pub(crate) fn team(&self) -> &Team {
-        // SAFETY: - the team outlives its regions (`Team::close` comes after the join), and initial ones their thread.
+        // SAFETY: - the team outlives its regions (`Team::close` comes after the join), and initial
+        // ones their thread.
         unsafe { &*self.team }
     }
 
     /// The task that the thread runs now.
     #[inline]
     pub(crate) fn task(&self) -> &Task {
-        // SAFETY: - set by `settle` and by whoever runs an explicit task, who keeps it alive meanwhile.
+        // SAFETY: - set by `settle` and by whoever runs an explicit task, who keeps it alive
+        // meanwhile.
         unsafe { &*self.task.get() }
     }
 
@@ -108,8 +114,8 @@ impl Frame {
     #[expect(clippy::mut_from_ref, reason = "thread-owned state; see the safety comment")]
     #[inline]
     pub(crate) fn progress(&self) -> &mut Progress {
-        // SAFETY: - frames are touched by their own thread only, and no caller keeps the reference over a call into
-        //           user code or into another function that takes it.
+        // SAFETY: - frames are touched by their own thread only, and no caller keeps the reference
+        //           over a call into user code or into another function that takes it.
         unsafe { &mut *self.progress.get() }
     }
 
@@ -128,11 +134,13 @@ impl Frame {
     }
 }
 
-/// `enter` with the calling thread's frame, as with [`current`], at the end of a function of few instructions: a thread's first
-/// call goes another way, so that all others save no registers and move no stack pointer.
+/// `enter` with the calling thread's frame, as with [`current`], at the end of a function of few
+/// instructions: a thread's first call goes another way, so that all others save no registers and
+/// move no stack pointer.
 #[inline(always)]
 pub(crate) fn with_current<A, R>(argument: A, enter: fn(&Frame, A) -> R) -> R {
-    // SAFETY: - the word points to the innermost frame that is entered and not left, which is alive until this call ends.
+    // SAFETY: - the word points to the innermost frame that is entered and not left, which is alive
+    // until this call ends.
     match unsafe { tls::get().as_ref() } {
         Some(frame) => enter(frame, argument),
         None => with_new(argument, enter),
@@ -152,7 +160,8 @@ pub(crate) fn current<'a>() -> &'a Frame {
     if frame.is_null() {
         return root::create();
     }
-    // SAFETY: - the word points to the innermost frame that is entered and not left, which is alive.
+    // SAFETY: - the word points to the innermost frame that is entered and not left, which is
+    // alive.
     //         - the lifetime is bounded by the callers: entry points, which end before the frame is left.
     unsafe { &*frame }
 }

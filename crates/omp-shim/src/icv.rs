@@ -48,12 +48,13 @@ pub(crate) struct Settings {
 
 static SETTINGS: Once<Settings> = Once::new();
 
-/// The settings of the process. The first call (when the library is loaded) reads the environment and says what is
-/// wrong with it.
+/// The settings of the process. The first call (when the library is loaded) reads the environment
+/// and says what is wrong with it.
 pub(crate) fn settings() -> &'static Settings {
     SETTINGS.get_or_init(|| {
-        let (mut environment, complaints) =
-            Environment::read(&|name| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned()));
+        let (mut environment, complaints) = Environment::read(&|name| {
+            std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
+        });
         for complaint in complaints {
             message::warn(&complaint);
         }
@@ -101,8 +102,11 @@ impl Settings {
             max_active_levels: levels,
             default_device: i32::try_from(env.default_device).unwrap_or(i32::MAX),
             allocator: env.allocator,
-            // D4: under a manager teams of default size follow the grant, unless the user said otherwise.
-            dynamic: env.dynamic.unwrap_or_else(|| env.adapt != Adapt::Off && self.host.is_managed()),
+            // D4: under a manager teams of default size follow the grant, unless the user said
+            //     otherwise.
+            dynamic: env
+                .dynamic
+                .unwrap_or_else(|| env.adapt != Adapt::Off && self.host.is_managed()),
             bind,
         }
     }

@@ -1,5 +1,5 @@
-//! Leagues: `teams` on the host, and target regions, which always run here. The teams of a league run one after another,
-//! each in a fresh initial task.
+//! Leagues: `teams` on the host, and target regions, which always run here. The teams of a league
+//! run one after another, each in a fresh initial task.
 
 use crate::env::Offload;
 use crate::frame::Frame;
@@ -22,7 +22,10 @@ fn limits() -> &'static Limits {
     static LIMITS: Once<Limits> = Once::new();
     LIMITS.get_or_init(|| {
         let env = &settings().environment;
-        Limits { teams: AtomicU32::new(env.num_teams), threads: AtomicU32::new(env.teams_thread_limit) }
+        Limits {
+            teams: AtomicU32::new(env.num_teams),
+            threads: AtomicU32::new(env.teams_thread_limit),
+        }
     })
 }
 
@@ -51,7 +54,8 @@ pub(crate) fn set_thread_limit(threads: i32) {
     }
 }
 
-/// Threads that each team may have: what the construct says, else the control variable, else what the task has.
+/// Threads that each team may have: what the construct says, else the control variable, else what
+/// the task has.
 fn limit_for(frame: &Frame, asked: u32) -> u32 {
     let own = frame.icvs().thread_limit;
     match (asked, thread_limit()) {
@@ -71,7 +75,8 @@ pub(crate) fn teams(frame: &Frame, body: Body, data: *mut c_void, teams: u32, th
     }
 }
 
-/// `teams` inside a target region: the compiled code loops over the teams. True = run the body (again).
+/// `teams` inside a target region: the compiled code loops over the teams. True = run the body
+/// (again).
 pub(crate) fn next_team(frame: &Frame, most: u32, threads: u32, first: bool) -> bool {
     let team = frame.team();
     if first {
@@ -89,8 +94,8 @@ pub(crate) fn next_team(frame: &Frame, most: u32, threads: u32, first: bool) -> 
     more
 }
 
-/// Ends the program when it demands devices (`OMP_TARGET_OFFLOAD=MANDATORY`) and names one, which is not there. `device` is the
-/// number that compiled code passes.
+/// Ends the program when it demands devices (`OMP_TARGET_OFFLOAD=MANDATORY`) and names one, which
+/// is not there. `device` is the number that compiled code passes.
 pub(crate) fn require(frame: &Frame, device: i32) {
     /// That of the task.
     const DEFAULT: i32 = -1;
@@ -105,15 +110,17 @@ pub(crate) fn require(frame: &Frame, device: i32) {
 /// The same for a device that is not the host.
 pub(crate) fn must_have(device: i32) {
     if settings().environment.target_offload == Offload::Mandatory {
-        message::fatal(&format!("OMP_TARGET_OFFLOAD is set to MANDATORY, but there is no device {device}"));
+        message::fatal(&format!(
+            "OMP_TARGET_OFFLOAD is set to MANDATORY, but there is no device {device}"
+        ));
     }
 }
 
 /// The host's device number: the number of devices.
 pub(crate) const HOST: i32 = 0;
 
-/// Runs a target region here, as the device's initial task: with the control variables that the environment gives.
-/// `threads` is its thread_limit clause, or 0.
+/// Runs a target region here, as the device's initial task: with the control variables that the
+/// environment gives. `threads` is its thread_limit clause, or 0.
 pub(crate) fn target(body: Body, data: *mut c_void, threads: u32) {
     let mut icvs = settings().initial();
     if threads > 0 {

@@ -1,13 +1,17 @@
-//! Regions in two calls, as gcc before 4.9 made them: the caller runs the body itself between start and end.
+//! Regions in two calls, as gcc before 4.9 made them: the caller runs the body itself between start
+//! and end.
 //!
-//! The engine runs a region in one call, so a proxy thread is the engine's master here: it sleeps in the place of member 0
-//! while the caller works as member 0 of ours. Slow (a thread for each region), and only for old programs. Its caller waits
-//! by the rules of a thread outside teams: it does not hand its processor over where the team is larger than the machine.
+//! The engine runs a region in one call, so a proxy thread is the engine's master here: it sleeps
+//! in the place of member 0 while the caller works as member 0 of ours. Slow (a thread for each
+//! region), and only for old programs. Its caller waits by the rules of a thread outside teams: it
+//! does not hand its processor over where the team is larger than the machine.
 //!
 //! # Protocol
 //! 1. The caller starts the proxy, which reserves the team, says its size (L1), and sleeps.
-//! 2. The caller sees the size (L2), opens the team, lets the proxy go (L3, L4), and runs its own part.
-//! 3. The proxy runs the region; its own part is to sleep until the caller has ended its part (L5, L6).
+//! 2. The caller sees the size (L2), opens the team, lets the proxy go (L3, L4), and runs its own
+//!    part.
+//! 3. The proxy runs the region; its own part is to sleep until the caller has ended its part (L5,
+//!    L6).
 //! 4. The caller joins the proxy, which has joined the others.
 
 use crate::frame::{self, Frame};
@@ -53,7 +57,12 @@ struct Go(*const Shared);
 unsafe impl Send for Go {}
 
 /// `GOMP_parallel_start`.
-pub(crate) fn start(body: Body, data: *mut c_void, asked: u32, prepare: impl FnOnce(&Frame, &Team)) {
+pub(crate) fn start(
+    body: Body,
+    data: *mut c_void,
+    asked: u32,
+    prepare: impl FnOnce(&Frame, &Team),
+) {
     let parent = frame::current();
     let icvs = parent.icvs();
     settings().host.identify_region(body as usize);
@@ -72,7 +81,8 @@ pub(crate) fn start(body: Body, data: *mut c_void, asked: u32, prepare: impl FnO
     size.settle(parent, team, got);
     prepare(parent, team);
     let frame = Frame::new(team, 0, team.member_icvs());
-    let open = Box::into_raw(Box::new(Open { frame, outer: ptr::from_ref(parent), size, shared, proxy }));
+    let open =
+        Box::into_raw(Box::new(Open { frame, outer: ptr::from_ref(parent), size, shared, proxy }));
     // SAFETY: - just leaked; `end` takes it back.
     let Open { frame, shared, .. } = unsafe { &*open };
     frame.opened.set(open);
@@ -84,7 +94,8 @@ pub(crate) fn start(body: Body, data: *mut c_void, asked: u32, prepare: impl FnO
     region::begin(frame);
 }
 
-/// Starts a proxy that reserves a team of `size` and waits for the region; returns the size that it got.
+/// Starts a proxy that reserves a team of `size` and waits for the region; returns the size that it
+/// got.
 fn reserve(size: Size, shared: &Shared) -> (u32, Option<JoinHandle<()>>) {
     let go = Go(shared);
     let main = move || {
@@ -100,7 +111,9 @@ fn reserve(size: Size, shared: &Shared) -> (u32, Option<JoinHandle<()>>) {
         // SAFETY: - `proxy` takes a `Shared`, which outlives the region (above).
         unsafe { team.run(proxy, place.cast(), shared.team.recall()) };
     };
-    let Ok(thread) = thread::Builder::new().name("nanos-proxy".into()).spawn(main) else { return (1, None) };
+    let Ok(thread) = thread::Builder::new().name("nanos-proxy".into()).spawn(main) else {
+        return (1, None);
+    };
     // ORDERING: Acquire (L2) - pairs with L1.
     shared.caller.sleep_until(|| (shared.size.load(Acquire) != 0).into());
     (shared.size.load(Acquire), Some(thread))
@@ -140,7 +153,8 @@ pub(crate) fn end() -> bool {
         // The proxy does not panic: the library aborts instead.
         let _ = proxy.join();
     }
-    // SAFETY: - the frame in which the region was started, on this thread: it is not left before the region is ended.
+    // SAFETY: - the frame in which the region was started, on this thread: it is not left before
+    // the region is ended.
     open.size.give_back(unsafe { &*open.outer });
     true
 }

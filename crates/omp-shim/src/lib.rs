@@ -1,12 +1,15 @@
 //! OpenMP runtime ABIs on the nanothreads engine: drop-in libgomp.so.1 and a static library.
 //!
-//! Compiled OpenMP programs call the `extern "C"` functions in `abi`; what these mean is in the other modules, which know
-//! no ABI. There is no Rust API: use the `nanothreads` crate.
+//! Compiled OpenMP programs call the `extern "C"` functions in `abi`; what these mean is in the
+//! other modules, which know no ABI. There is no Rust API: use the `nanothreads` crate.
 //!
 //! # Map
-//! Other copies of this library: `copies`. Main threads that leave before their process: `departure`. What members start, and calls about the calling thread alone: `abi::front`. Control variables: `env` (the environment), `icv`. Memory of the library's own: `nursery`. A thread's place: `tls` -> `frame` -> `team`; initial tasks:
-//! `root`. Fork and join: `region`. Loops and sections: `schedule` (arithmetic), `worksharing` (constructs in flight),
-//! `doacross`. Barriers, single, cancellation: `sync`. Locks: `lock`. Tasks: `task` and below.
+//! Other copies of this library: `copies`. Main threads that leave before their process:
+//! `departure`. What members start, and calls about the calling thread alone: `abi::front`. Control
+//! variables: `env` (the environment), `icv`. Memory of the library's own: `nursery`. A thread's
+//! place: `tls` -> `frame` -> `team`; initial tasks: `root`. Fork and join: `region`. Loops and
+//! sections: `schedule` (arithmetic), `worksharing` (constructs in flight), `doacross`. Barriers,
+//! single, cancellation: `sync`. Locks: `lock`. Tasks: `task` and below.
 
 // Loom's models compile the files of the protocols themselves: `tests/loom_*.rs`.
 #![cfg(not(loom))]

@@ -1,10 +1,11 @@
-//! Mutual exclusion on words in the program's memory: simple locks, nestable locks, named critical regions.
+//! Mutual exclusion on words in the program's memory: simple locks, nestable locks, named critical
+//! regions.
 //!
 //! # Protocol of a simple lock
-//! 0 = free, 1 = taken, 2 = taken and somebody may sleep. Taking a free lock and freeing one without sleepers cost one
-//! read-modify-write each. A waiter spins while the word says 1, as long as the engine's rules let it and for at most
-//! [`SPIN`], then sets it to 2 and sleeps. It looks less and less often: each look takes the line from the holder, who
-//! writes it twice.
+//! 0 = free, 1 = taken, 2 = taken and somebody may sleep. Taking a free lock and freeing one
+//! without sleepers cost one read-modify-write each. A waiter spins while the word says 1, as long
+//! as the engine's rules let it and for at most [`SPIN`], then sets it to 2 and sleeps. It looks
+//! less and less often: each look takes the line from the holder, who writes it twice.
 //!
 //! # Orderings
 //! Taking is Acquire, freeing is Release: what one holder did is seen by the next.
@@ -24,7 +25,8 @@ const FREE: u32 = 0;
 const TAKEN: u32 = 1;
 const CONTENDED: u32 = 2;
 
-/// Microseconds that a waiter spins at most: to sleep and to be woken takes its processor, and the holder's, about as long.
+/// Microseconds that a waiter spins at most: to sleep and to be woken takes its processor, and the
+/// holder's, about as long.
 const SPIN: u64 = 50;
 /// Pauses between two looks, at most: about 0.4 us, and never more than it has waited.
 const MOST_PAUSES: u32 = 16;
@@ -125,8 +127,8 @@ impl SimpleLock {
     }
 }
 
-/// A lock that its owner may take again (`omp_nest_lock_t`, 16 bytes). Owners are numbers that are not 0: addresses of
-/// tasks, or thread ids for the old version.
+/// A lock that its owner may take again (`omp_nest_lock_t`, 16 bytes). Owners are numbers that are
+/// not 0: addresses of tasks, or thread ids for the old version.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub(crate) struct NestLock {
@@ -185,7 +187,8 @@ impl NestLock {
         self.own(owner);
     }
 
-    /// Takes the lock (again) if that is possible at once; returns how often it is taken then, or 0.
+    /// Takes the lock (again) if that is possible at once; returns how often it is taken then, or
+    /// 0.
     #[inline]
     pub(crate) fn try_take(&self, owner: usize) -> i32 {
         // ORDERING: Relaxed - see `own`.
@@ -227,7 +230,9 @@ pub(crate) struct OldNestLock {
 }
 
 #[cfg(not(loom))]
-const _: () = assert!(size_of::<SimpleLock>() == 4 && size_of::<NestLock>() == 16 && size_of::<OldNestLock>() == 8);
+const _: () = assert!(
+    size_of::<SimpleLock>() == 4 && size_of::<NestLock>() == 16 && size_of::<OldNestLock>() == 8
+);
 
 /// The two low bits of `OldNestLock::word` are a simple lock; the rest counts.
 const OLD_DEPTH: u32 = 4;
@@ -241,7 +246,8 @@ impl OldNestLock {
         self.word.word().store(FREE, Relaxed);
     }
 
-    /// Takes the lock (again) if that is possible at once; returns how often it is taken then, or 0.
+    /// Takes the lock (again) if that is possible at once; returns how often it is taken then, or
+    /// 0.
     pub(crate) fn try_take(&self, thread: i32) -> i32 {
         let word = self.word.word();
         // ORDERING: Relaxed - only the owner itself can read its own id.
@@ -269,7 +275,8 @@ impl OldNestLock {
             }
             let contended = (seen & !OLD_STATE) | CONTENDED;
             // ORDERING: Relaxed - `try_take` acquires.
-            if seen == contended || word.compare_exchange(seen, contended, Relaxed, Relaxed).is_ok() {
+            if seen == contended || word.compare_exchange(seen, contended, Relaxed, Relaxed).is_ok()
+            {
                 let _ = self.word.wait(contended, None);
             }
         }

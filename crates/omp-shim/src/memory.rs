@@ -1,7 +1,8 @@
-//! Allocators: the predefined ones and those that programs make from traits. There is one kind of memory here, so a
-//! memory space is a name.
+//! Allocators: the predefined ones and those that programs make from traits. There is one kind of
+//! memory here, so a memory space is a name.
 //!
-//! A [`Header`] stands before each block, so that a block can be freed without knowing its allocator.
+//! A [`Header`] stands before each block, so that a block can be freed without knowing its
+//! allocator.
 
 use crate::message;
 use std::ffi::c_void;
@@ -74,8 +75,12 @@ pub(crate) fn create(space: usize, traits: &[Trait]) -> usize {
 }
 
 fn from_traits(traits: &[Trait]) -> Option<Allocator> {
-    let mut allocator =
-        Allocator { alignment: 1, pool_size: usize::MAX, used: AtomicUsize::new(0), fallback: Fallback::DefaultSpace };
+    let mut allocator = Allocator {
+        alignment: 1,
+        pool_size: usize::MAX,
+        used: AtomicUsize::new(0),
+        fallback: Fallback::DefaultSpace,
+    };
     let (mut fallback, mut other) = (FB_DEFAULT, NULL);
     for &Trait { key, value } in traits {
         let is_default = value == ATV_DEFAULT;
@@ -146,11 +151,14 @@ impl Allocator {
     fn reserve(&self, size: usize) -> bool {
         // ORDERING: Relaxed - a count of bytes; the memory itself comes from malloc.
         self.used
-            .fetch_update(Relaxed, Relaxed, |used| used.checked_add(size).filter(|used| *used <= self.pool_size))
+            .fetch_update(Relaxed, Relaxed, |used| {
+                used.checked_add(size).filter(|used| *used <= self.pool_size)
+            })
             .is_ok()
     }
 
-    /// Counts a block of `old` bytes as one of `new` bytes; false when the pool is too small for that.
+    /// Counts a block of `old` bytes as one of `new` bytes; false when the pool is too small for
+    /// that.
     fn resize(&self, old: usize, new: usize) -> bool {
         if new > old {
             return self.reserve(new - old);
@@ -165,7 +173,8 @@ impl Allocator {
     }
 }
 
-/// Memory of `size` bytes, aligned to `alignment` and to what the allocator asks for. Null for 0 bytes.
+/// Memory of `size` bytes, aligned to `alignment` and to what the allocator asks for. Null for 0
+/// bytes.
 pub(crate) fn allocate(alignment: usize, size: usize, handle: usize, zeroed: bool) -> *mut c_void {
     if size == 0 {
         return ptr::null_mut();
@@ -185,7 +194,9 @@ pub(crate) fn allocate(alignment: usize, size: usize, handle: usize, zeroed: boo
             Fallback::Null => return ptr::null_mut(),
             Fallback::DefaultSpace => DEFAULT,
             Fallback::Allocator(other) => other,
-            Fallback::Abort => message::fatal(&format!("out of memory: an allocator could not give {size} bytes")),
+            Fallback::Abort => {
+                message::fatal(&format!("out of memory: an allocator could not give {size} bytes"))
+            }
         };
     }
 }
@@ -211,7 +222,8 @@ fn take(alignment: usize, size: usize, handle: usize, zeroed: bool) -> *mut c_vo
     }
     let least = made(handle).map_or(1, |allocator| allocator.alignment);
     let alignment = alignment.max(least).max(align_of::<Header>());
-    let total = size.checked_add(size_of::<Header>()).and_then(|total| total.checked_add(alignment));
+    let total =
+        size.checked_add(size_of::<Header>()).and_then(|total| total.checked_add(alignment));
     let Some(total) = total else {
         return ptr::null_mut();
     };
@@ -222,7 +234,8 @@ fn take(alignment: usize, size: usize, handle: usize, zeroed: bool) -> *mut c_vo
     }
     let start = (memory.addr() + size_of::<Header>()).next_multiple_of(alignment);
     let block = memory.with_addr(start);
-    // SAFETY: - `start` lies at least a header and at most a header and the alignment behind `memory`.
+    // SAFETY: - `start` lies at least a header and at most a header and the alignment behind
+    // `memory`.
     unsafe { block.cast::<Header>().sub(1).write(Header { memory, size, allocator: handle }) };
     block
 }
@@ -248,7 +261,12 @@ pub(crate) unsafe fn free(block: *mut c_void) {
 ///
 /// # Safety
 /// - As for [`free`].
-pub(crate) unsafe fn reallocate(block: *mut c_void, size: usize, handle: usize, default: usize) -> *mut c_void {
+pub(crate) unsafe fn reallocate(
+    block: *mut c_void,
+    size: usize,
+    handle: usize,
+    default: usize,
+) -> *mut c_void {
     if block.is_null() {
         return allocate(1, size, if handle == NULL { default } else { handle }, false);
     }
@@ -303,7 +321,11 @@ mod tests {
             assert_eq!(block.addr() % least, 0);
             // SAFETY: ten zeroed bytes that belong to us.
             unsafe {
-                assert!(std::slice::from_raw_parts(block.cast::<u8>(), 10).iter().all(|byte| *byte == 0));
+                assert!(
+                    std::slice::from_raw_parts(block.cast::<u8>(), 10)
+                        .iter()
+                        .all(|byte| *byte == 0)
+                );
                 free(block);
             }
         }

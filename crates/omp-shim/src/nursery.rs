@@ -1,22 +1,27 @@
-//! Where the first things that the library allocates are: in memory of its own, not in the program's heap.
+//! Where the first things that the library allocates are: in memory of its own, not in the
+//! program's heap.
 //!
 //! # Why
-//! Setting an engine up takes some five hundred allocations of 100 KB in all, most of which are gone at once (control groups, the
-//! machine's topology, settings). In the program's heap they leave holes, and what the program allocates next for ever goes into
-//! those instead of to the heap's end. glibc gives the free end of a heap back to the kernel whenever it is longer than a
-//! threshold: a program that computes in memory which it frees and takes again then takes it from the kernel each time. numpy's
-//! `eigh` (500 x 500, eight times) has 10,900 page faults when it is lucky, and else 23,500 and a tenth more time. Of nine
-//! environments that differ in the length of a variable or a seed of Python's, two were lucky with the original library, none
-//! with this one before, and five since.
+//! Setting an engine up takes some five hundred allocations of 100 KB in all, most of which are
+//! gone at once (control groups, the machine's topology, settings). In the program's heap they
+//! leave holes, and what the program allocates next for ever goes into those instead of to the
+//! heap's end. glibc gives the free end of a heap back to the kernel whenever it is longer than a
+//! threshold: a program that computes in memory which it frees and takes again then takes it from
+//! the kernel each time. numpy's `eigh` (500 x 500, eight times) has 10,900 page faults when it is
+//! lucky, and else 23,500 and a tenth more time. Of nine environments that differ in the length of
+//! a variable or a seed of Python's, two were lucky with the original library, none with this one
+//! before, and five since.
 //!
 //! # Rule
-//! A region of [`ROOM`] bytes is handed out from its beginning to its end. Whoever gives back the last piece that was handed out
-//! makes room for the next one, as most of what is needed for a moment does; what is given back otherwise is not used again. When the
-//! region is used up, the system's allocator has the rest.
+//! A region of [`ROOM`] bytes is handed out from its beginning to its end. Whoever gives back the
+//! last piece that was handed out makes room for the next one, as most of what is needed for a
+//! moment does; what is given back otherwise is not used again. When the region is used up, the
+//! system's allocator has the rest.
 //!
 //! # Races
-//! `end` is changed by compare-and-swap only, and a piece belongs to whoever moved `end` behind it. A giver that finds `end` right
-//! behind its piece is the only one that may give that piece back, so that nobody else moves `end` to before it.
+//! `end` is changed by compare-and-swap only, and a piece belongs to whoever moved `end` behind it.
+//! A giver that finds `end` right behind its piece is the only one that may give that piece back,
+//! so that nobody else moves `end` to before it.
 //!
 //! # Orderings
 //! `end`: Acquire and Release, so that who gets a piece sees that its last owner has done with it.
@@ -29,7 +34,8 @@ use std::sync::atomic::{
     Ordering::{AcqRel, Relaxed},
 };
 
-/// Bytes of the library's region: twice what a set-up takes, and more. Pages that nobody touched are none.
+/// Bytes of the library's region: twice what a set-up takes, and more. Pages that nobody touched
+/// are none.
 pub(crate) const ROOM: usize = 256 << 10;
 /// The region's alignment. A layout that asks for more is the system's.
 const PAGE: usize = 4096;
@@ -82,12 +88,14 @@ impl<const ROOM: usize> Nursery<ROOM> {
     fn resize(&self, offset: usize, old: usize, new: usize) -> bool {
         let behind = offset.checked_add(new).filter(|behind| *behind <= ROOM);
         // ORDERING: AcqRel - see the module head.
-        behind.is_some_and(|behind| self.end.compare_exchange(offset + old, behind, AcqRel, Relaxed).is_ok())
+        behind.is_some_and(|behind| {
+            self.end.compare_exchange(offset + old, behind, AcqRel, Relaxed).is_ok()
+        })
     }
 }
 
-// SAFETY: - each piece is handed out to one owner, aligned, and of the size that was asked for; what is not of the region is the
-//           system's, which is told of what it handed out only.
+// SAFETY: - each piece is handed out to one owner, aligned, and of the size that was asked for;
+//           what is not of the region is the system's, which is told of what it handed out only.
 unsafe impl<const ROOM: usize> GlobalAlloc for Nursery<ROOM> {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         match self.take(layout) {
@@ -102,7 +110,8 @@ unsafe impl<const ROOM: usize> GlobalAlloc for Nursery<ROOM> {
             // SAFETY: - caller's contract.
             return unsafe { System.alloc_zeroed(layout) };
         };
-        // SAFETY: - the piece is as long as that, and the caller's alone. It may have been somebody's before.
+        // SAFETY: - the piece is as long as that, and the caller's alone. It may have been
+        // somebody's before.
         unsafe { piece.write_bytes(0, layout.size()) };
         piece
     }
@@ -178,7 +187,8 @@ mod tests {
         unsafe {
             let small = NURSERY.alloc(layout(60, 1));
             small.write_bytes(5, 60);
-            let (large, wide) = (NURSERY.alloc_zeroed(layout(5, 1)), NURSERY.alloc(layout(1, 2 * PAGE)));
+            let (large, wide) =
+                (NURSERY.alloc_zeroed(layout(5, 1)), NURSERY.alloc(layout(1, 2 * PAGE)));
             assert_eq!((NURSERY.offset_of(large), NURSERY.offset_of(wide)), (None, None));
             let moved = NURSERY.realloc(small, layout(60, 1), 65);
             assert_eq!((NURSERY.offset_of(moved), moved.add(59).read()), (None, 5));
@@ -201,11 +211,13 @@ mod tests {
                         let size = 1 + (round * 7 + usize::from(mark)) % 40;
                         // SAFETY: - as above.
                         unsafe {
-                            let (kept, brief) = (NURSERY.alloc(layout(size, 8)), NURSERY.alloc(layout(size, 1)));
+                            let (kept, brief) =
+                                (NURSERY.alloc(layout(size, 8)), NURSERY.alloc(layout(size, 1)));
                             kept.write_bytes(mark, size);
                             brief.write_bytes(mark, size);
                             thread::yield_now();
-                            let is_whole = |piece: *mut u8| (0..size).all(|at| piece.add(at).read() == mark);
+                            let is_whole =
+                                |piece: *mut u8| (0..size).all(|at| piece.add(at).read() == mark);
                             assert!(is_whole(kept) && is_whole(brief));
                             NURSERY.dealloc(brief, layout(size, 1));
                             if round % 2 == 0 {

@@ -1,7 +1,8 @@
 //! `omp_pause_resource`: what the runtime keeps between regions goes back to the system.
 //!
-//! The threads of the caller's teams end, and others take their places, so that threadprivate data of all but the calling thread
-//! begin anew, as the standard says. In a forked child, and on an older copy's engine, they stay: their stacks are given back.
+//! The threads of the caller's teams end, and others take their places, so that threadprivate data
+//! of all but the calling thread begin anew, as the standard says. In a forked child, and on an
+//! older copy's engine, they stay: their stacks are given back.
 
 use crate::frame::Frame;
 use crate::icv::settings;
@@ -30,8 +31,8 @@ pub(crate) fn give_back(frame: &Frame) -> bool {
     true
 }
 
-/// Gives the unused part of the calling thread's stack back. The initial thread's stack grows on demand: its limits are not
-/// the memory that it has, and it is left alone.
+/// Gives the unused part of the calling thread's stack back. The initial thread's stack grows on
+/// demand: its limits are not the memory that it has, and it is left alone.
 ///
 /// # Safety
 /// - None.
@@ -46,14 +47,17 @@ unsafe fn trim_stack(_data: *const (), member: Member) {
         return;
     }
     // SAFETY: - initialised above; places for an address and a size.
-    let known = unsafe { libc::pthread_attr_getstack(attributes.as_ptr(), &raw mut low, &raw mut size) } == 0;
+    let known =
+        unsafe { libc::pthread_attr_getstack(attributes.as_ptr(), &raw mut low, &raw mut size) }
+            == 0;
     // SAFETY: - initialised above, used no more.
     unsafe { libc::pthread_attr_destroy(attributes.as_mut_ptr()) };
     let here = (&raw const low).addr();
     let end = here.saturating_sub(KEPT) & !0xffff;
     let begin = (low.addr() + 0xffff) & !0xffff;
     if known && size > 0 && (begin..low.addr() + size).contains(&end) {
-        // SAFETY: - pages of the thread's own stack, well below all that its frames use. A failure costs nothing but memory.
+        // SAFETY: - pages of the thread's own stack, well below all that its frames use. A failure
+        // costs nothing but memory.
         unsafe { libc::madvise(low.with_addr(begin), end - begin, libc::MADV_DONTNEED) };
     }
 }

@@ -1,10 +1,12 @@
-//! Places: sets of processors, as `OMP_PLACES` names them, and which place a thread is said to be in.
+//! Places: sets of processors, as `OMP_PLACES` names them, and which place a thread is said to be
+//! in.
 //!
 //! # What places do (D14)
-//! Queries answer what follows from the control variables; `omp_display_affinity` shows the truth. Explicit places are a
-//! fence: [`Fence::put_up`] narrows the initial thread's mask to the processors that they name before the engine looks at
-//! it, so that the engine binds within, and says so when it registers: a manager grants processors inside only, as long as
-//! it manages some of them. Where in the fence a thread runs, the engine and the manager decide.
+//! Queries answer what follows from the control variables; `omp_display_affinity` shows the truth.
+//! Explicit places are a fence: [`Fence::put_up`] narrows the initial thread's mask to the
+//! processors that they name before the engine looks at it, so that the engine binds within, and
+//! says so when it registers: a manager grants processors inside only, as long as it manages some
+//! of them. Where in the fence a thread runs, the engine and the manager decide.
 
 use crate::env::{Bind, Environment};
 use crate::frame::Frame;
@@ -51,7 +53,8 @@ const LIMIT: usize = 1 << 16;
 impl Request {
     /// Reads the value of `OMP_PLACES`.
     pub(crate) fn parse(text: &str) -> Option<Self> {
-        let text: String = text.chars().filter(|c| !c.is_whitespace()).collect::<String>().to_ascii_lowercase();
+        let text: String =
+            text.chars().filter(|c| !c.is_whitespace()).collect::<String>().to_ascii_lowercase();
         if text.starts_with(|c: char| c.is_ascii_alphabetic()) {
             return Self::parse_abstract(&text);
         }
@@ -121,13 +124,14 @@ pub(crate) fn list() -> &'static [CpuSet] {
 #[derive(Debug)]
 pub(crate) struct Fence {
     places: Vec<CpuSet>,
-    /// Processors that the program had before, quota counted: what `omp_get_num_procs` answers (D4).
+    /// Processors that the program had before, quota counted: what `omp_get_num_procs` answers
+    /// (D4).
     pub(crate) processors: usize,
 }
 
 impl Fence {
-    /// Keeps the program in its explicit places, if it has some. Places that are all elsewhere are as good as not given:
-    /// they go out of `environment`.
+    /// Keeps the program in its explicit places, if it has some. Places that are all elsewhere are
+    /// as good as not given: they go out of `environment`.
     pub(crate) fn put_up(environment: &mut Environment) -> Option<Self> {
         let is_explicit = match (&environment.places, &environment.cpu_affinity) {
             (Some(places), _) => matches!(Request::parse(places), Some(Request::Explicit(_))),
@@ -144,8 +148,8 @@ impl Fence {
             return None;
         }
         let processors = usable_processors(&before, &Limits::read().unwrap_or_default());
-        // The caller is the initial thread, but for a library that is loaded late. A thread that cannot be bound stays where
-        // it is, as without places.
+        // The caller is the initial thread, but for a library that is loaded late. A thread that
+        // cannot be bound stays where it is, as without places.
         let initial = Tid(std::process::id().cast_signed());
         let _ = affinity::set_affinity(Some(initial), &inside);
         let _ = affinity::set_affinity(None, &inside);
@@ -197,7 +201,9 @@ impl Request {
         match self {
             Self::Explicit(places) => places
                 .iter()
-                .map(|place| CpuSet::from_iter(place.iter().map(|cpu| CpuId(*cpu))).intersection(mask))
+                .map(|place| {
+                    CpuSet::from_iter(place.iter().map(|cpu| CpuId(*cpu))).intersection(mask)
+                })
                 .filter(|place| !place.is_empty())
                 .collect(),
             Self::Abstract { unit, count } => {
@@ -259,7 +265,8 @@ fn standing_of(frame: &Frame, places: usize) -> Standing {
     }
 }
 
-/// The standing of thread `id` of `size` in a region of a thread that stands at `parent` (OpenMP 5.1, 2.6.2).
+/// The standing of thread `id` of `size` in a region of a thread that stands at `parent` (OpenMP
+/// 5.1, 2.6.2).
 fn assign(bind: Bind, parent: &Standing, size: usize, id: usize) -> Standing {
     let partition = parent.partition.clone();
     let (first, count) = (partition.start, partition.len());
@@ -267,7 +274,8 @@ fn assign(bind: Bind, parent: &Standing, size: usize, id: usize) -> Standing {
     match bind {
         Bind::Primary => parent.clone(),
         Bind::Spread if size <= count => {
-            // The partition is cut into `size` pieces; the primary thread keeps the one that it is in.
+            // The partition is cut into `size` pieces; the primary thread keeps the one that it is
+            // in.
             let cut = |piece: usize| first + piece * count / size;
             let home = (0..size).find(|piece| cut(piece + 1) > parent.place).unwrap_or(0);
             let piece = (home + id) % size;
@@ -310,14 +318,19 @@ impl Cursor<'_> {
         if !self.eat(':') {
             return Some((1, 1));
         }
-        let length = usize::try_from(self.number()?).ok().filter(|length| (1..=LIMIT).contains(length))?;
+        let length =
+            usize::try_from(self.number()?).ok().filter(|length| (1..=LIMIT).contains(length))?;
         let stride = if self.eat(':') { self.number()? } else { 1 };
         Some((length, stride))
     }
 
     /// `place[:length[:stride]]`, where a place is `{...}` or one processor.
     fn place_interval(&mut self) -> Option<Vec<Vec<u32>>> {
-        let place = if self.eat('{') { self.resources()? } else { vec![u32::try_from(self.number()?).ok()?] };
+        let place = if self.eat('{') {
+            self.resources()?
+        } else {
+            vec![u32::try_from(self.number()?).ok()?]
+        };
         let (length, stride) = self.repetition()?;
         (0..length).map(|step| shifted(&place, step, stride)).collect()
     }
@@ -373,14 +386,21 @@ mod tests {
 
     #[test]
     fn abstract_names_take_a_count() {
-        assert_eq!(Request::parse("Cores (4)"), Some(Request::Abstract { unit: Unit::Cores, count: Some(4) }));
-        assert_eq!(Request::parse("threads"), Some(Request::Abstract { unit: Unit::Threads, count: None }));
+        assert_eq!(
+            Request::parse("Cores (4)"),
+            Some(Request::Abstract { unit: Unit::Cores, count: Some(4) })
+        );
+        assert_eq!(
+            Request::parse("threads"),
+            Some(Request::Abstract { unit: Unit::Threads, count: None })
+        );
     }
 
     #[test]
     fn close_fills_places_in_order_and_spread_leaves_gaps() {
         let parent = Standing { place: 0, partition: 0..8 };
-        let close: Vec<usize> = (0..4).map(|id| assign(Bind::Close, &parent, 4, id).place).collect();
+        let close: Vec<usize> =
+            (0..4).map(|id| assign(Bind::Close, &parent, 4, id).place).collect();
         assert_eq!(close, [0, 1, 2, 3]);
         let spread: Vec<Standing> = (0..4).map(|id| assign(Bind::Spread, &parent, 4, id)).collect();
         assert_eq!(spread.iter().map(|s| s.place).collect::<Vec<_>>(), [0, 2, 4, 6]);

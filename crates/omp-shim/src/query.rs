@@ -33,7 +33,8 @@ pub(crate) fn set_num_threads(frame: &Frame, threads: i32) {
     frame.change_icvs(|icvs| icvs.num_threads = u32::try_from(threads).unwrap_or(1).max(1));
 }
 
-/// Threads that a region without num_threads would get, were it not for grants (D4); the thread's next one does get them.
+/// Threads that a region without num_threads would get, were it not for grants (D4); the thread's
+/// next one does get them.
 pub(crate) fn max_threads(frame: &Frame) -> i32 {
     frame.promised.set(true);
     int(frame.icvs().num_threads)
@@ -64,7 +65,8 @@ pub(crate) fn set_max_active_levels(frame: &Frame, levels: i32) {
     }
 }
 
-/// `omp_set_schedule`; kinds that do not exist are ignored. The top bit of the kind is the modifier.
+/// `omp_set_schedule`; kinds that do not exist are ignored. The top bit of the kind is the
+/// modifier.
 pub(crate) fn set_schedule(frame: &Frame, kind: u32, chunk: i32) {
     let Some(known) = Kind::from_number(kind & !MONOTONIC) else { return };
     let chunk = match (known, u64::try_from(chunk).unwrap_or(0)) {
@@ -72,7 +74,9 @@ pub(crate) fn set_schedule(frame: &Frame, kind: u32, chunk: i32) {
         (Kind::Auto, _) => frame.icvs().schedule.chunk,
         (_, chunk) => chunk.max(1),
     };
-    frame.change_icvs(|icvs| icvs.schedule = Schedule { kind: known, chunk, monotonic: kind & MONOTONIC != 0 });
+    frame.change_icvs(|icvs| {
+        icvs.schedule = Schedule { kind: known, chunk, monotonic: kind & MONOTONIC != 0 }
+    });
 }
 
 /// The bit of `omp_sched_monotonic`.

@@ -32,14 +32,16 @@ pub(crate) struct Size {
     pub(crate) threads: u32,
     /// The program relies on that number.
     pub(crate) is_exact: bool,
-    /// D4: it would have more than its one thread on a machine that nobody else uses, and counts as active.
+    /// D4: it would have more than its one thread on a machine that nobody else uses, and counts as
+    ///     active.
     is_shrunk: bool,
     /// What was taken from the thread limit of the contention group.
     taken: u32,
 }
 
 impl Size {
-    /// The size of the region that `frame` begins. To be given back ([`Size::give_back`]) behind the region's end.
+    /// The size of the region that `frame` begins. To be given back ([`Size::give_back`]) behind
+    /// the region's end.
     #[inline]
     pub(crate) fn of(frame: &Frame, icvs: &Icvs, asked: u32) -> Self {
         let (size, need) = team_size(frame, icvs, asked);
@@ -69,9 +71,15 @@ impl Size {
     }
 }
 
-/// Runs `body(data)` on a team. `prepare` may lay out the region's first construct. Returns after the join with the size
-/// of the team.
-pub(crate) fn parallel(frame: &Frame, body: Body, data: *mut c_void, ask: Ask, prepare: impl FnOnce(&Team)) -> u32 {
+/// Runs `body(data)` on a team. `prepare` may lay out the region's first construct. Returns after
+/// the join with the size of the team.
+pub(crate) fn parallel(
+    frame: &Frame,
+    body: Body,
+    data: *mut c_void,
+    ask: Ask,
+    prepare: impl FnOnce(&Team),
+) -> u32 {
     let icvs = frame.icvs();
     settings().host.identify_region(body as usize);
     let size = Size::of(frame, &icvs, ask.threads);
@@ -82,7 +90,8 @@ pub(crate) fn parallel(frame: &Frame, body: Body, data: *mut c_void, ask: Ask, p
         team.open(frame, got, body, data, &icvs, ask.bind);
         size.settle(frame, team, got);
         prepare(team);
-        // SAFETY: - `member` takes the team, which lives until `close`; it does not unwind (the library aborts on panic).
+        // SAFETY: - `member` takes the team, which lives until `close`; it does not unwind (the
+        // library aborts on panic).
         //         - the team has one region at a time.
         unsafe { reserved.run(member, ptr::from_ref(team).cast(), team.recall()) };
         if display_affinity && team.is_news() {
@@ -115,7 +124,8 @@ pub(crate) unsafe fn member(data: *const (), member: Member) {
     tls::set(before);
 }
 
-/// What a member does before the region's body: it enters the construct that was laid out ahead, if one was.
+/// What a member does before the region's body: it enters the construct that was laid out ahead, if
+/// one was.
 #[inline]
 pub(crate) fn begin(frame: &Frame) {
     let team = frame.team();
@@ -131,7 +141,8 @@ pub(crate) fn begin(frame: &Frame) {
 #[inline]
 pub(crate) fn finish(frame: &Frame) {
     if frame.team().is_laid_out() {
-        // Compiled code deals out a `parallel for schedule(auto)` itself, and does not say that it is over.
+        // Compiled code deals out a `parallel for schedule(auto)` itself, and does not say that it
+        // is over.
         worksharing::leave(frame);
     }
     if frame.team().is_calm() {
@@ -151,8 +162,8 @@ enum Need {
     Available,
 }
 
-/// The size of the team that `asked` (0 = nothing) leads to (D4). A team of default size shrinks with the grant, unless the
-/// program asked for its size since the thread's last such region.
+/// The size of the team that `asked` (0 = nothing) leads to (D4). A team of default size shrinks
+/// with the grant, unless the program asked for its size since the thread's last such region.
 #[inline]
 fn team_size(frame: &Frame, icvs: &Icvs, asked: u32) -> (u32, Need) {
     let wanted = if asked == 0 { icvs.num_threads } else { asked };
@@ -168,10 +179,12 @@ fn team_size(frame: &Frame, icvs: &Icvs, asked: u32) -> (u32, Need) {
         wanted
     };
     let shrinks = match asked {
-        // Who has just asked for the number may have divided its work by it: OpenBLAS does, and hangs in a smaller team,
-        // whose members wait for each other's parts (D15).
+        // Who has just asked for the number may have divided its work by it: OpenBLAS does, and
+        // hangs in a smaller team, whose members wait for each other's parts (D15).
         0 => icvs.dynamic && !is_promised,
-        _ => outermost && settings().environment.adapt == Adapt::All && settings().host.is_managed(),
+        _ => {
+            outermost && settings().environment.adapt == Adapt::All && settings().host.is_managed()
+        }
     };
     match (shrinks, outermost) {
         (false, _) => (wanted, Need::Exact),
@@ -186,15 +199,17 @@ fn is_active(frame: &Frame, icvs: &Icvs, asked: u32) -> bool {
     wanted > 1 && icvs.thread_limit > 1 && active_level(frame) < icvs.max_active_levels
 }
 
-/// Active levels around the caller. A thread that is outside all regions of this copy of the library, but in a team of
-/// another copy (or of a program that uses the engine itself), is at the first one: its processors are taken (D12).
+/// Active levels around the caller. A thread that is outside all regions of this copy of the
+/// library, but in a team of another copy (or of a program that uses the engine itself), is at the
+/// first one: its processors are taken (D12).
 #[inline]
 fn active_level(frame: &Frame) -> u32 {
     let team = frame.team();
     team.active_level() + u32::from(team.is_of_thread() && settings().host.is_in_team())
 }
 
-/// `size` within the thread limit of the contention group; the second value is what was taken from the limit.
+/// `size` within the thread limit of the contention group; the second value is what was taken from
+/// the limit.
 fn within_thread_limit(frame: &Frame, icvs: &Icvs, size: u32) -> (u32, u32) {
     if icvs.thread_limit == NO_LIMIT || size == 1 {
         return (size, 0);

@@ -1,4 +1,5 @@
-//! Initial tasks: what a program thread has before and outside any region. Made at its first call, freed at its end.
+//! Initial tasks: what a program thread has before and outside any region. Made at its first call,
+//! freed at its end.
 
 use crate::departure;
 use crate::frame::Frame;

@@ -1,8 +1,10 @@
-//! Loop schedules: how the iterations of a loop are cut into chunks. Arithmetic only, on iteration numbers `0..trips`.
+//! Loop schedules: how the iterations of a loop are cut into chunks. Arithmetic only, on iteration
+//! numbers `0..trips`.
 //!
-//! A loop of C `long`s and one of `unsigned long long`s become the same [`Space`]: start and step are added in
-//! wrapping 64-bit arithmetic, which is right for both. The last chunk ends at the bound that the program gave, not
-//! at the next multiple of the step, which might not be representable.
+//! A loop of C `long`s and one of `unsigned long long`s become the same [`Space`]: start and step
+//! are added in wrapping 64-bit arithmetic, which is right for both. The last chunk ends at the
+//! bound that the program gave, not at the next multiple of the step, which might not be
+//! representable.
 
 use platform::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::ops::Range;
@@ -78,10 +80,17 @@ impl Space {
         } else {
             0
         };
-        Self::counted(start.cast_unsigned(), end.cast_unsigned(), step.cast_unsigned(), distance, step.unsigned_abs())
+        Self::counted(
+            start.cast_unsigned(),
+            end.cast_unsigned(),
+            step.cast_unsigned(),
+            distance,
+            step.unsigned_abs(),
+        )
     }
 
-    /// The same for unsigned bounds; `up` tells the direction, and a step downwards is the two's complement.
+    /// The same for unsigned bounds; `up` tells the direction, and a step downwards is the two's
+    /// complement.
     pub(crate) fn unsigned(up: bool, start: u64, end: u64, step: u64) -> Self {
         let distance = if up { end.saturating_sub(start) } else { start.saturating_sub(end) };
         let magnitude = if up { step } else { step.wrapping_neg() };
@@ -108,8 +117,8 @@ impl Space {
     }
 }
 
-/// The block of thread `id` of `threads` when `trips` iterations are dealt out in one block each: the first ones get
-/// one more. Compilers rely on this very split.
+/// The block of thread `id` of `threads` when `trips` iterations are dealt out in one block each:
+/// the first ones get one more. Compilers rely on this very split.
 pub(crate) fn static_block(trips: u64, threads: u64, id: u64) -> Range<u64> {
     let (each, more) = (trips / threads, trips % threads);
     let start = each * id + id.min(more);
@@ -117,14 +126,26 @@ pub(crate) fn static_block(trips: u64, threads: u64, id: u64) -> Range<u64> {
 }
 
 /// Chunk number `round` of thread `id` when chunks go round robin; `None` when the loop is used up.
-pub(crate) fn static_chunk(trips: u64, chunk: u64, threads: u64, id: u64, round: u64) -> Option<Range<u64>> {
+pub(crate) fn static_chunk(
+    trips: u64,
+    chunk: u64,
+    threads: u64,
+    id: u64,
+    round: u64,
+) -> Option<Range<u64>> {
     let number = round.checked_mul(threads)?.checked_add(id)?;
     let start = number.checked_mul(chunk)?;
     (start < trips).then(|| start..start.saturating_add(chunk).min(trips))
 }
 
 /// What `thread` of `threads` gets in its `round`th turn of a static schedule.
-pub(crate) fn static_share(trips: u64, chunk: u64, threads: u64, id: u64, round: u64) -> Option<Range<u64>> {
+pub(crate) fn static_share(
+    trips: u64,
+    chunk: u64,
+    threads: u64,
+    id: u64,
+    round: u64,
+) -> Option<Range<u64>> {
     if chunk > 0 {
         return static_chunk(trips, chunk, threads, id, round);
     }
@@ -132,29 +153,40 @@ pub(crate) fn static_share(trips: u64, chunk: u64, threads: u64, id: u64, round:
     (round == 0 && !block.is_empty()).then_some(block)
 }
 
-/// True when `threads` may each take one chunk more than there is, and the shared counter does not wrap: then
-/// [`take_dynamic`] needs not look first.
+/// True when `threads` may each take one chunk more than there is, and the shared counter does not
+/// wrap: then [`take_dynamic`] needs not look first.
 #[inline]
 pub(crate) fn may_overshoot(trips: u64, chunk: u64, threads: u64) -> bool {
     chunk.checked_mul(threads).and_then(|over| over.checked_add(trips)).is_some()
 }
 
-/// Takes the next chunk of a dynamic schedule. `overshoots`: what [`may_overshoot`] says; then a caller that got `None` does
-/// not come again. Cost: one read-modify-write of the shared counter, which brings its line once. (A look before it would
-/// bring the line twice: first to be read, then to be written.)
+/// Takes the next chunk of a dynamic schedule. `overshoots`: what [`may_overshoot`] says; then a
+/// caller that got `None` does not come again. Cost: one read-modify-write of the shared counter,
+/// which brings its line once. (A look before it would bring the line twice: first to be read, then
+/// to be written.)
 #[inline]
-pub(crate) fn take_dynamic(next: &AtomicU64, trips: u64, chunk: u64, overshoots: bool) -> Option<Range<u64>> {
+pub(crate) fn take_dynamic(
+    next: &AtomicU64,
+    trips: u64,
+    chunk: u64,
+    overshoots: bool,
+) -> Option<Range<u64>> {
     if !overshoots {
         return take(next, trips, |_| chunk);
     }
-    // ORDERING: Relaxed, here and in `take` - the counter only deals out numbers; the data of the iterations is ordered by the
-    // fork and the barrier.
+    // ORDERING: Relaxed, here and in `take` - the counter only deals out numbers; the data of the
+    // iterations is ordered by the fork and the barrier.
     let start = next.fetch_add(chunk, Relaxed);
     (start < trips).then(|| start..(start + chunk).min(trips))
 }
 
 /// Takes the next chunk of a guided schedule: an equal share of what is left, at least `chunk`.
-pub(crate) fn take_guided(next: &AtomicU64, trips: u64, chunk: u64, threads: u64) -> Option<Range<u64>> {
+pub(crate) fn take_guided(
+    next: &AtomicU64,
+    trips: u64,
+    chunk: u64,
+    threads: u64,
+) -> Option<Range<u64>> {
     take(next, trips, |left| left.div_ceil(threads).max(chunk))
 }
 
@@ -206,7 +238,9 @@ mod tests {
         match kind {
             Kind::Static | Kind::Auto => {
                 for id in 0..threads {
-                    all.extend((0..).map_while(|round| static_share(trips, chunk, threads, id, round)));
+                    all.extend(
+                        (0..).map_while(|round| static_share(trips, chunk, threads, id, round)),
+                    );
                 }
                 all.sort_by_key(|range| range.start);
             }
@@ -214,7 +248,9 @@ mod tests {
                 let overshoots = may_overshoot(trips, chunk, threads);
                 all.extend(std::iter::from_fn(|| take_dynamic(&next, trips, chunk, overshoots)));
             }
-            Kind::Guided => all.extend(std::iter::from_fn(|| take_guided(&next, trips, chunk, threads))),
+            Kind::Guided => {
+                all.extend(std::iter::from_fn(|| take_guided(&next, trips, chunk, threads)))
+            }
         }
         all
     }
@@ -264,7 +300,8 @@ mod tests {
         }
     }
 
-    /// By the words of the standard: what is left, divided by the threads, but not less than the chunk.
+    /// By the words of the standard: what is left, divided by the threads, but not less than the
+    /// chunk.
     fn guided_by_hand(trips: u64, chunk: u64, threads: u64) -> Vec<Range<u64>> {
         let (mut chunks, mut start) = (Vec::new(), 0);
         while start < trips {
@@ -280,9 +317,15 @@ mod tests {
     #[test]
     fn guided_chunks_are_equal_shares_of_what_is_left() {
         assert_eq!(chunks_of(Kind::Guided, 10, 2, 2), [0..5, 5..8, 8..10]);
-        for (trips, chunk, threads) in [(1, 1, 1), (10, 1, 3), (1000, 1, 4), (1000, 7, 4), (999, 50, 64), (5, 9, 2)] {
+        for (trips, chunk, threads) in
+            [(1, 1, 1), (10, 1, 3), (1000, 1, 4), (1000, 7, 4), (999, 50, 64), (5, 9, 2)]
+        {
             let found = chunks_of(Kind::Guided, trips, chunk, threads);
-            assert_eq!(found, guided_by_hand(trips, chunk, threads), "{trips} trips, chunk {chunk}, {threads} threads");
+            assert_eq!(
+                found,
+                guided_by_hand(trips, chunk, threads),
+                "{trips} trips, chunk {chunk}, {threads} threads"
+            );
         }
     }
 

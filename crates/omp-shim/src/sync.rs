@@ -10,12 +10,16 @@ use std::ffi::c_void;
 use std::ptr;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-/// The barrier that returns at `place`: the region's last one need not be waited for by all (see [`tail`]).
+/// The barrier that returns at `place`: the region's last one need not be waited for by all (see
+/// [`tail`]).
 #[inline]
 pub(crate) fn barrier_before(frame: &Frame, place: Place) {
     let team = frame.team();
-    let may_leave =
-        frame.id != 0 && tail::is_last(frame, place) && team.is_calm() && !has_work(team) && !task::were_any();
+    let may_leave = frame.id != 0
+        && tail::is_last(frame, place)
+        && team.is_calm()
+        && !has_work(team)
+        && !task::were_any();
     if !(may_leave && team.barrier().leave(frame.id as usize)) {
         barrier(frame);
     }
@@ -102,11 +106,13 @@ pub(crate) fn single(frame: &Frame) -> bool {
     }
     let taken = &frame.team().singles;
     let take = || taken.compare_exchange(number, number.wrapping_add(1), Relaxed, Relaxed).is_ok();
-    // A look brings the line once more for who then takes it; with many who do not, it spares the others that many turns.
+    // A look brings the line once more for who then takes it; with many who do not, it spares the
+    // others that many turns.
     (frame.size == 2 || taken.load(Relaxed) == number) && take()
 }
 
-/// Begins `single copyprivate`: null for the member that runs it, else, after it has ended, what it hands round.
+/// Begins `single copyprivate`: null for the member that runs it, else, after it has ended, what it
+/// hands round.
 pub(crate) fn single_copy_start(frame: &Frame) -> *mut c_void {
     if single(frame) {
         return ptr::null_mut();
@@ -178,7 +184,9 @@ pub(crate) fn is_cancelled(frame: &Frame, what: Construct) -> bool {
     match what {
         Construct::Worksharing => team.construct_cancelled.load(Acquire) || region(),
         // Cancelling the region cancels its tasks, too.
-        Construct::Taskgroup => frame.task().group().is_some_and(task::Group::is_cancelled) || region(),
+        Construct::Taskgroup => {
+            frame.task().group().is_some_and(task::Group::is_cancelled) || region()
+        }
         Construct::Parallel => region(),
     }
 }

@@ -1,31 +1,38 @@
 //! The last barrier of a region, where the compiler made it the tail of the region's body.
 //!
-//! A body that ends with a barrier jumps to it instead of calling it, and the barrier returns to who called the body: this library.
-//! Behind such a barrier a member does nothing but end its part of the region, and the join waits for all members anyway. So in a team
-//! that takes turns on its processors a member other than 0 arrives there and does not wait
-//! ([`Barrier::leave`](engine::barrier::Barrier::leave)), which spares it a turn and the others one.
+//! A body that ends with a barrier jumps to it instead of calling it, and the barrier returns to
+//! who called the body: this library. Behind such a barrier a member does nothing but end its part
+//! of the region, and the join waits for all members anyway. So in a team that takes turns on its
+//! processors a member other than 0 arrives there and does not wait
+//! ([`Barrier::leave`](engine::barrier::Barrier::leave)), which spares it a turn and the others
+//! one.
 //!
-//! gcc leaves such a barrier behind a loop with a `lastprivate` variable that is a construct of its own in the region, as those of
-//! Cython are: 7,900 of the 9,500 regions of scikit-learn's HistGradientBoosting end with one (34,800 changes of the processor
-//! without this, 19,000 with it, with two threads on one processor).
+//! gcc leaves such a barrier behind a loop with a `lastprivate` variable that is a construct of its
+//! own in the region, as those of Cython are: 7,900 of the 9,500 regions of scikit-learn's
+//! HistGradientBoosting end with one (34,800 changes of the processor without this, 19,000 with it,
+//! with two threads on one processor).
 //!
 //! # How it is told
-//! [`call`] notes where on the stack the return address of the body stands. The entry points of barriers look where their own
-//! stands ([`entry_of_a_barrier`](crate::tail::entry_of_a_barrier)). The same place means that everything of the body has been popped, so that
-//! nothing of it is to come. Whatever the body calls, and calls back from there, stands below that place.
-//! Where the processor is not an x86-64 no barrier is the last.
+//! [`call`] notes where on the stack the return address of the body stands. The entry points of
+//! barriers look where their own stands ([`entry_of_a_barrier`](crate::tail::entry_of_a_barrier)).
+//! The same place means that everything of the body has been popped, so that nothing of it is to
+//! come. Whatever the body calls, and calls back from there, stands below that place. Where the
+//! processor is not an x86-64 no barrier is the last.
 //!
 //! # Rules
 //! - T1 Member 0 waits: it is who gathers and closes rounds.
-//! - T2 So do all members of regions that may have tasks ([`Team::is_calm`]), and of all regions of a program that has had any; and those
-//!   that know of a cancelled construct: the barrier has work then. Only the first region with tasks of a program that has run
-//!   the same body without them may find that members have left: who made the tasks runs them.
-//! - T3 So do all members of teams that have a processor each: there a member that waits may still help, and the wait costs little.
-//! - T4 The arrival is as ever. Members that are not at their tail, because they took another branch to a barrier of their own, see it
-//!   and go on, as they do on other runtimes.
+//! - T2 So do all members of regions that may have tasks ([`Team::is_calm`]), and of all regions of
+//!   a program that has had any; and those that know of a cancelled construct: the barrier has work
+//!   then. Only the first region with tasks of a program that has run the same body without them
+//!   may find that members have left: who made the tasks runs them.
+//! - T3 So do all members of teams that have a processor each: there a member that waits may still
+//!   help, and the wait costs little.
+//! - T4 The arrival is as ever. Members that are not at their tail, because they took another
+//!   branch to a barrier of their own, see it and go on, as they do on other runtimes.
 //!
 //! # Source
-//! OpenMP 5.1 section 2.11.8 (the implicit barrier behind a worksharing construct) and section 2.6 (that at the end of a region).
+//! OpenMP 5.1 section 2.11.8 (the implicit barrier behind a worksharing construct) and section 2.6
+//! (that at the end of a region).
 
 use crate::frame::Frame;
 use crate::team::Body;
@@ -53,8 +60,8 @@ impl Return {
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 pub(crate) unsafe fn call(body: Body, data: *mut c_void, returns: &Return) {
-    // SAFETY: - caller's contract for the call, which is one of the C ABI: the stack is aligned where inline assembly may use it, and
-    //           all that a function may change is said to be changed.
+    // SAFETY: - caller's contract for the call, which is one of the C ABI: the stack is aligned
+    //           where inline assembly may use it, and all that a function may change is said to be changed.
     //         - the place is written to a cell of this thread.
     unsafe {
         std::arch::asm!(

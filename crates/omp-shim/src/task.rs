@@ -1,17 +1,19 @@
 //! Tasks: creation, execution, completion, and the waits for them.
 //!
 //! # Life of an explicit task
-//! T1 created: counted with its parent, its group and the team. T2 its predecessors are done: it stands in a queue.
-//! T3 its body runs, on one thread from start to end. T4 body and event (if detached) are done: `complete` releases the
-//! successors, then counts it off with group, parent and, last, the team. T5 its memory goes when nobody refers to it.
+//! T1 created: counted with its parent, its group and the team. T2 its predecessors are done: it
+//!    stands in a queue.
+//! T3 its body runs, on one thread from start to end. T4 body and event (if detached) are done:
+//! `complete` releases the successors, then counts it off with group, parent and, last, the team.
+//! T5 its memory goes when nobody refers to it.
 //!
 //! # Invariants
-//! I1  A task's memory lives until it is complete, all its children have told it that they are, and their memory is gone:
-//!     ancestors can be walked.
-//! I2  Frames of implicit tasks live until the team's count of tasks is 0, which is the last thing that a completing
-//!     task touches.
-//! I3  Whoever waits for children or a group runs only descendants of its own task. Two waits can then never block each
-//!     other: a thread that waits for task C and blocks task B, which is no descendant, in its queue got B there (by
+//! I1  A task's memory lives until it is complete, all its children have told it that they are, and
+//!     their memory is gone: ancestors can be walked.
+//! I2  Frames of implicit tasks live until the team's count of tasks is 0, which is the last thing
+//!     that a completing task touches.
+//! I3  Whoever waits for children or a group runs only descendants of its own task. Two waits can
+//!     then never block each other: a thread that waits for task C and blocks task B, which is no descendant, in its queue got B there (by
 //!     creating it, or by stealing it at a barrier) before it began the task whose child C is. So C is younger than B,
 //!     and in a cycle of such waits each task would be younger than itself. What an event releases, whoever fulfills it,
 //!     stands in the queue that nobody owns.
@@ -34,7 +36,9 @@ pub(crate) use completion::Tally;
 pub(crate) use depend::{Access, Dependence};
 pub(crate) use group::{Group, close_group, new_group, open_group};
 pub(crate) use queue::{Queues, were_any};
-pub(crate) use wait::{finish_all, run_any, run_own, wait_for_children, wait_for_predecessors, yield_now};
+pub(crate) use wait::{
+    finish_all, run_any, run_own, wait_for_children, wait_for_predecessors, yield_now,
+};
 
 use crate::frame::Frame;
 use crate::icv::{Icvs, settings};
@@ -100,7 +104,8 @@ pub(crate) struct Explicit {
 const BODY_DONE: u8 = 1;
 /// `omp_fulfill_event` was called.
 const FULFILLED: u8 = 2;
-/// The task was cancelled before it started, and is complete: its memory stays for a late `omp_fulfill_event`.
+/// The task was cancelled before it started, and is complete: its memory stays for a late
+/// `omp_fulfill_event`.
 const DISCARDED: u8 = 4;
 
 /// What to create.
@@ -123,7 +128,8 @@ pub(crate) struct Request<'a> {
     pub(crate) dependences: &'a [Dependence],
     /// Where the event handle goes.
     pub(crate) event: Option<NonNull<*mut c_void>>,
-    /// A taskloop's task: its bounds, which its own argument block begins with. The next one gets the same `data`.
+    /// A taskloop's task: its bounds, which its own argument block begins with. The next one gets
+    /// the same `data`.
     pub(crate) bounds: Option<[u64; 2]>,
 }
 
@@ -131,18 +137,24 @@ impl Request<'_> {
     /// Makes a task's own argument block.
     ///
     /// # Safety
-    /// - `block` is fresh memory of the layout `self.block`, and `self.data` is what the compiled code passed.
+    /// - `block` is fresh memory of the layout `self.block`, and `self.data` is what the compiled
+    ///   code passed.
     unsafe fn fill(&self, block: *mut c_void) {
         match self.copy {
             // SAFETY: - the compiled code's own copy constructor for its block.
             Some(copy) => unsafe { copy(block, self.data) },
             // SAFETY: - the compiled code's block has this size; `block` is fresh.
             None => unsafe {
-                ptr::copy_nonoverlapping(self.data.cast::<u8>(), block.cast::<u8>(), self.block.size());
+                ptr::copy_nonoverlapping(
+                    self.data.cast::<u8>(),
+                    block.cast::<u8>(),
+                    self.block.size(),
+                );
             },
         }
         if let Some(bounds) = self.bounds {
-            // SAFETY: - the block of a taskloop begins with two words; the copy constructor does not know them.
+            // SAFETY: - the block of a taskloop begins with two words; the copy constructor does
+            // not know them.
             unsafe { block.cast::<[u64; 2]>().write(bounds) };
         }
     }
@@ -182,7 +194,8 @@ impl Task {
         }
     }
 
-    /// A number that no other task has while this one runs: its address, or the one that it had at first.
+    /// A number that no other task has while this one runs: its address, or the one that it had at
+    /// first.
     pub(crate) fn identity(&self) -> usize {
         if self.origin != 0 { self.origin } else { ptr::from_ref(self).addr() }
     }
@@ -201,7 +214,8 @@ impl Task {
     fn descends_from(&self, ancestor: &Task) -> bool {
         let mut task = self;
         while task.depth > ancestor.depth {
-            // SAFETY: - I1: ancestors of a task that is not complete are alive; depth > 0 has a parent.
+            // SAFETY: - I1: ancestors of a task that is not complete are alive; depth > 0 has a
+            // parent.
             task = unsafe { &*task.parent };
         }
         ptr::eq(task, ancestor)
@@ -219,7 +233,8 @@ impl Task {
         if self.table.get().is_null() {
             self.table.set(Box::into_raw(Box::default()));
         }
-        // SAFETY: - just made or made before; the thread that runs the task uses it for one creation at a time.
+        // SAFETY: - just made or made before; the thread that runs the task uses it for one
+        // creation at a time.
         unsafe { &mut *self.table.get() }
     }
 
@@ -261,8 +276,9 @@ pub(crate) fn create(frame: &Frame, request: &Request<'_>) {
     }
 }
 
-/// Runs a task at once although it may be deferred, because there are enough. Waits for its predecessors, too, so that a
-/// chain does not grow without end; unless one of them may wait for an event that the creator itself will fulfill.
+/// Runs a task at once although it may be deferred, because there are enough. Waits for its
+/// predecessors, too, so that a chain does not grow without end; unless one of them may wait for an
+/// event that the creator itself will fulfill.
 fn create_in_full_team(frame: &Frame, request: &Request<'_>) {
     if !is_ready(frame, request.dependences) {
         if frame.team().tasks.awaits_events() {
@@ -286,7 +302,8 @@ fn submit(frame: &Frame, task: &Explicit, dependences: &[Dependence]) {
     }
 }
 
-/// Creates a task that is complete only when its event is fulfilled; the creator of an included one waits for that.
+/// Creates a task that is complete only when its event is fulfilled; the creator of an included one
+/// waits for that.
 fn create_detached(frame: &Frame, request: &Request<'_>, included: bool) {
     frame.team().tasks.count_detached();
     let task = allocate(frame, request);
@@ -302,7 +319,9 @@ fn create_detached(frame: &Frame, request: &Request<'_>, included: bool) {
 /// True when nothing that is not done comes before a child with these dependences.
 fn is_ready(frame: &Frame, dependences: &[Dependence]) -> bool {
     let task = frame.task();
-    dependences.is_empty() || task.table.get().is_null() || depend::is_ready(task.table(), dependences)
+    dependences.is_empty()
+        || task.table.get().is_null()
+        || depend::is_ready(task.table(), dependences)
 }
 
 /// What the task's `priority` clause comes to.
@@ -321,8 +340,8 @@ fn execute(frame: &Frame, task: &Explicit) {
     }
 }
 
-/// As [`execute`], for who has nothing else to do: what its end means for parent, group and team is told later, together
-/// with that of others ([`Tally`]).
+/// As [`execute`], for who has nothing else to do: what its end means for parent, group and team is
+/// told later, together with that of others ([`Tally`]).
 fn execute_helping(frame: &Frame, task: &Explicit) {
     frame.tally.tell_before(frame, task);
     if run(frame, task) {
@@ -334,8 +353,8 @@ fn execute_helping(frame: &Frame, task: &Explicit) {
     }
 }
 
-/// Runs a task's body (T3), unless its group is cancelled and there are no objects that only the body destroys; true when the task
-/// is to be completed now: no event is to come.
+/// Runs a task's body (T3), unless its group is cancelled and there are no objects that only the
+/// body destroys; true when the task is to be completed now: no event is to come.
 fn run(frame: &Frame, task: &Explicit) -> bool {
     // SAFETY: - the group counts this task, so it is still open.
     if !task.has_objects && is_cancelled(frame.team(), unsafe { task.counted_by.as_ref() }) {
@@ -353,7 +372,8 @@ fn run(frame: &Frame, task: &Explicit) -> bool {
     unsafe { (task.body)(task.data) };
     resume(frame, before);
     task.task.drop_table();
-    // ORDERING: AcqRel - either this thread or the fulfilling one sees both bits, and completes the task.
+    // ORDERING: AcqRel - either this thread or the fulfilling one sees both bits, and completes the
+    // task.
     !task.detached || task.event.fetch_or(BODY_DONE, AcqRel) & FULFILLED != 0
 }
 

@@ -1,8 +1,9 @@
-//! A team: what the members of a region share. Cached by the thread that forks, so that a fork allocates nothing.
+//! A team: what the members of a region share. Cached by the thread that forks, so that a fork
+//! allocates nothing.
 //!
 //! # Who touches what
-//! Cells: written by the primary thread between regions (`open`, `close`), read by members inside; the engine's fork
-//! and join order the two. Atomics and parts with their own protocol: everybody.
+//! Cells: written by the primary thread between regions (`open`, `close`), read by members inside;
+//! the engine's fork and join order the two. Atomics and parts with their own protocol: everybody.
 
 mod barriers;
 mod calmness;
@@ -26,12 +27,14 @@ pub(crate) type Body = unsafe extern "C" fn(*mut c_void);
 
 /// See the module head.
 pub(crate) struct Team {
-    /// What the region is. The same from fork to fork in most programs, so it stays in the members' caches.
+    /// What the region is. The same from fork to fork in most programs, so it stays in the members'
+    /// caches.
     orders: CachePadded<Orders>,
     /// What the members have met in earlier regions.
     counts: CachePadded<Counts>,
-    /// What the constructs of `counts` become when the region is over. Not beside them: member 0 writes it at the end of each
-    /// region that had any, and others read those when they begin. Writer: member 0, whose end others may not have begun yet.
+    /// What the constructs of `counts` become when the region is over. Not beside them: member 0
+    /// writes it at the end of each region that had any, and others read those when they begin.
+    /// Writer: member 0, whose end others may not have begun yet.
     met: CachePadded<Steady<(u64, u32)>>,
     calmness: Calmness,
     barriers: Barriers,
@@ -89,7 +92,8 @@ struct Counts {
     singles: Steady<u32>,
 }
 
-/// A cell that is written only when its value changes, so that its line stays in the readers' caches.
+/// A cell that is written only when its value changes, so that its line stays in the readers'
+/// caches.
 struct Steady<T>(Cell<T>);
 
 impl<T: Copy + PartialEq> Steady<T> {
@@ -110,8 +114,8 @@ impl<T: Copy + PartialEq> Steady<T> {
     }
 }
 
-// SAFETY: - cells are written only between regions, by the thread that the team belongs to (module head); `met` is
-//           written by that thread inside one, and read by nobody else.
+// SAFETY: - cells are written only between regions, by the thread that the team belongs to (module
+//           head); `met` is written by that thread inside one, and read by nobody else.
 //         - the raw pointers in them are only followed inside the region that they were set for.
 unsafe impl Sync for Team {}
 
@@ -126,7 +130,8 @@ pub(crate) struct League {
     counter: *const Team,
 }
 
-/// What belongs to one member over all regions of the team. Each on a line of its own: it is written at every inner fork.
+/// What belongs to one member over all regions of the team. Each on a line of its own: it is
+/// written at every inner fork.
 #[derive(Default)]
 struct Member {
     /// Teams that the member forked last: of several threads, and of one.
@@ -140,8 +145,9 @@ impl Drop for Team {
 }
 
 impl Team {
-    /// A new one. Made in its place on the heap, field by field: all of it is 11 KB, and who makes one may have a stack of 16 (the
-    /// least that a thread can have), or be a thousand regions deep.
+    /// A new one. Made in its place on the heap, field by field: all of it is 11 KB, and who makes
+    /// one may have a stack of 16 (the least that a thread can have), or be a thousand regions
+    /// deep.
     #[cold]
     #[inline(never)]
     fn boxed(icvs: Icvs) -> Box<Self> {
@@ -167,8 +173,10 @@ impl Team {
         //           noticed by the compiler.
         unsafe {
             (&raw mut (*this).orders).write(CachePadded::new(orders));
-            (&raw mut (*this).counts)
-                .write(CachePadded::new(Counts { constructs: Steady::new(0), singles: Steady::new(0) }));
+            (&raw mut (*this).counts).write(CachePadded::new(Counts {
+                constructs: Steady::new(0),
+                singles: Steady::new(0),
+            }));
             (&raw mut (*this).met).write(CachePadded::new(Steady::new((0, 0))));
             (&raw mut (*this).calmness).write(Calmness::default());
             (&raw mut (*this).barriers).write(Barriers::default());
@@ -236,7 +244,8 @@ impl Team {
         self.orders.level.get()
     }
 
-    /// Enclosing parallel regions of more than one thread, and those that have one only because of the load.
+    /// Enclosing parallel regions of more than one thread, and those that have one only because of
+    /// the load.
     #[inline]
     pub(crate) fn active_level(&self) -> u32 {
         self.orders.active_level.get()
@@ -348,11 +357,13 @@ impl Team {
         &self.recall
     }
 
-    /// There is a task in a region of several threads: members that left it early come back, and run `help` on this team.
+    /// There is a task in a region of several threads: members that left it early come back, and
+    /// run `help` on this team.
     #[inline]
     pub(crate) fn call_back(&self, help: Work) {
         if self.orders.calm.get() {
-            // SAFETY: - a member creates a task in the region that this is the team of; the team lives until it is joined.
+            // SAFETY: - a member creates a task in the region that this is the team of; the team
+            // lives until it is joined.
             unsafe { self.recall.call(help, ptr::from_ref(self).cast()) };
         }
     }
@@ -367,8 +378,14 @@ impl Team {
     }
 
     /// Runs `use_team` with the cached team of member `id` for a region of `size` threads.
-    pub(crate) fn with_child<R>(&self, id: u32, size: usize, use_team: impl FnOnce(&Team) -> R) -> R {
-        // SAFETY: - the vector does not move during a region, and cell `id` is touched by member `id` only.
+    pub(crate) fn with_child<R>(
+        &self,
+        id: u32,
+        size: usize,
+        use_team: impl FnOnce(&Team) -> R,
+    ) -> R {
+        // SAFETY: - the vector does not move during a region, and cell `id` is touched by member
+        // `id` only.
         let member = unsafe { &(&*self.members.get())[id as usize] };
         let cell = &member.children[usize::from(size == 1)];
         // A task that the member runs inside its own region may fork again: the cell is empty then.
@@ -383,7 +400,8 @@ impl Team {
         // SAFETY: - as in `with_child`.
         let member = unsafe { &(&*self.members.get())[id as usize] };
         let team = member.children[0].take();
-        let threads = team.as_ref().map_or(1, |team| u32::try_from(team.barriers.largest()).unwrap_or(1));
+        let threads =
+            team.as_ref().map_or(1, |team| u32::try_from(team.barriers.largest()).unwrap_or(1));
         member.children[0].set(team);
         threads
     }
@@ -395,8 +413,17 @@ impl Team {
         member.children.iter().for_each(|child| drop(child.take()));
     }
 
-    /// Prepares a region of `size` threads, forked by `parent`. `bind` is the number of its proc_bind clause, or 0.
-    pub(crate) fn open(&self, parent: &Frame, size: u32, body: Body, data: *mut c_void, icvs: &Icvs, bind: u8) {
+    /// Prepares a region of `size` threads, forked by `parent`. `bind` is the number of its
+    /// proc_bind clause, or 0.
+    pub(crate) fn open(
+        &self,
+        parent: &Frame,
+        size: u32,
+        body: Body,
+        data: *mut c_void,
+        icvs: &Icvs,
+        bind: u8,
+    ) {
         let outer = parent.team();
         let level = outer.level() + 1;
         self.make_room(size as usize);
@@ -420,8 +447,8 @@ impl Team {
         self.orders.calm.set(size == 1 || is_calm());
     }
 
-    /// The region that was just prepared is active though it has one thread: it would have more on a machine that nobody
-    /// else uses. Called between `open` and the fork.
+    /// The region that was just prepared is active though it has one thread: it would have more on
+    /// a machine that nobody else uses. Called between `open` and the fork.
     pub(crate) fn count_as_active(&self, parent: &Frame) {
         self.orders.active_level.set(parent.team().active_level() + 1);
     }
@@ -489,7 +516,8 @@ impl Team {
 
     fn thread_counter(&self) -> &AtomicU32 {
         let counter = self.orders.league.get().counter;
-        // SAFETY: - null (this is the initial team) or the initial team, whose thread waits for this region.
+        // SAFETY: - null (this is the initial team) or the initial team, whose thread waits for
+        // this region.
         match unsafe { counter.as_ref() } {
             Some(initial) => &initial.threads,
             None => &self.threads,

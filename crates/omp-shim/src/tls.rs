@@ -1,8 +1,9 @@
-//! One thread-local word: the frame of the region that the calling thread works in. Null on a thread that never came
-//! here.
+//! One thread-local word: the frame of the region that the calling thread works in. Null on a
+//! thread that never came here.
 //!
-//! On x86-64 the word is addressed in the initial-exec model (two loads, no call): a shared library pays 2-3 ns more for
-//! each access in the default model. It costs 8 bytes of the loader's static reserve, so late `dlopen` works.
+//! On x86-64 the word is addressed in the initial-exec model (two loads, no call): a shared library
+//! pays 2-3 ns more for each access in the default model. It costs 8 bytes of the loader's static
+//! reserve, so late `dlopen` works.
 
 use crate::frame::Frame;
 
@@ -26,7 +27,8 @@ mod word {
     #[inline(always)]
     pub(super) fn get() -> *const Frame {
         let frame: *const Frame;
-        // SAFETY: - reads the thread's own 8-byte word, defined above, through its initial-exec offset.
+        // SAFETY: - reads the thread's own 8-byte word, defined above, through its initial-exec
+        // offset.
         unsafe {
             asm!(
                 "mov {frame}, qword ptr [rip + nanos_omp_frame@GOTTPOFF]",
@@ -40,7 +42,8 @@ mod word {
 
     #[inline(always)]
     pub(super) fn set(frame: *const Frame) {
-        // SAFETY: - writes the thread's own 8-byte word, defined above, through its initial-exec offset.
+        // SAFETY: - writes the thread's own 8-byte word, defined above, through its initial-exec
+        // offset.
         unsafe {
             asm!(
                 "mov {offset}, qword ptr [rip + nanos_omp_frame@GOTTPOFF]",

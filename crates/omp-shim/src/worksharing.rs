@@ -1,27 +1,34 @@
-//! Worksharing constructs in flight: a ring, so that members may run ahead of each other past `nowait`.
+//! Worksharing constructs in flight: a ring, so that members may run ahead of each other past
+//! `nowait`.
 //!
 //! # Protocol
-//! Construct number k of a region uses slot k mod [`RING`]. Its `state` goes free(k) -> claimed(k) -> ready(k) ->
-//! free(k + RING).
+//! Construct number k of a region uses slot k mod [`RING`]. Its `state` goes free(k) -> claimed(k)
+//! -> ready(k) -> free(k + RING).
 //! 1. The first member that comes claims it (C1), writes the plan, and publishes it (C2).
 //! 2. The others see ready(k) (C3) and read the plan.
-//! 3. Each member leaves once (C4); the last one clears the slot and frees it for number k + RING (C5).
+//! 3. Each member leaves once (C4); the last one clears the slot and frees it for number k + RING
+//!    (C5).
 //!
 //! A member that is a whole ring ahead waits for C5.
 //!
 //! # Ordered regions
-//! Their turn goes from chunk to chunk: whoever has done chunk c writes where the next one begins (O1) into the word that is
-//! the next chunk's, and who runs that looks there (O2). Nobody polls a word that it passed on itself; with equal chunks and two
-//! or four members each word is written by one of them and polled by another. With one word for all, who has just passed the
-//! turn on polls the line that the next one is to write: 150 ns more of an iteration between processors far from each other.
+//! Their turn goes from chunk to chunk: whoever has done chunk c writes where the next one begins
+//! (O1) into the word that is the next chunk's, and who runs that looks there (O2). Nobody polls a
+//! word that it passed on itself; with equal chunks and two or four members each word is written by
+//! one of them and polled by another. With one word for all, who has just passed the turn on polls
+//! the line that the next one is to write: 150 ns more of an iteration between processors far from
+//! each other.
 //!
 //! # Orderings
-//! C1 Acquire: the slot's cleared state, from C5 Release. C2 Release with C3 Acquire: the plan. C4 AcqRel: whoever
-//! clears the slot does so after all others stopped looking at it. O1 Release with O2 Acquire: what was done in order.
+//! C1 Acquire: the slot's cleared state, from C5 Release. C2 Release with C3 Acquire: the plan. C4
+//! AcqRel: whoever clears the slot does so after all others stopped looking at it. O1 Release with
+//! O2 Acquire: what was done in order.
 
 use crate::engine;
 use crate::frame::Frame;
-use crate::schedule::{Kind, Schedule, Space, may_overshoot, static_share, take_dynamic, take_guided};
+use crate::schedule::{
+    Kind, Schedule, Space, may_overshoot, static_share, take_dynamic, take_guided,
+};
 use crate::team::Team;
 use platform::sync::atomic::{
     AtomicU32, AtomicU64,
@@ -68,7 +75,10 @@ impl Plan {
 
     /// `count` sections, numbered from 1.
     pub(crate) fn sections(count: u32) -> Self {
-        Self::new(Space::unsigned(true, 1, u64::from(count) + 1, 1), Schedule::new(Kind::Dynamic, 1))
+        Self::new(
+            Space::unsigned(true, 1, u64::from(count) + 1, 1),
+            Schedule::new(Kind::Dynamic, 1),
+        )
     }
 }
 
@@ -95,8 +105,8 @@ impl Shared {
     }
 }
 
-/// Whose turn it is in a loop with ordered regions: the first iteration whose region is still to come, in the word that is its
-/// chunk's, and in no other (module head).
+/// Whose turn it is in a loop with ordered regions: the first iteration whose region is still to
+/// come, in the word that is its chunk's, and in no other (module head).
 #[derive(Debug, Default)]
 struct Turns([CachePadded<AtomicU64>; TURNS]);
 
@@ -104,8 +114,8 @@ struct Turns([CachePadded<AtomicU64>; TURNS]);
 const TURNS: usize = 4;
 
 impl Turns {
-    /// The word of the chunk that begins with iteration `start`, where chunks have `chunk` iterations (0: other sizes). That of
-    /// the next chunk is another one.
+    /// The word of the chunk that begins with iteration `start`, where chunks have `chunk`
+    /// iterations (0: other sizes). That of the next chunk is another one.
     #[inline]
     fn of(&self, start: u64, chunk: u64) -> &AtomicU64 {
         &self.0[(start >> chunk.max(1).ilog2()) as usize % TURNS]
@@ -118,8 +128,9 @@ impl Turns {
     }
 }
 
-/// What members write on demand. In one line, which a member has when it leaves: it has just seen that nothing is left to take.
-/// Beside the plan, which all of them have read, `left` would take a line of its own from everybody.
+/// What members write on demand. In one line, which a member has when it leaves: it has just seen
+/// that nothing is left to take. Beside the plan, which all of them have read, `left` would take a
+/// line of its own from everybody.
 #[derive(Debug, Default)]
 struct Dealing {
     /// First iteration that nobody took yet.
@@ -138,8 +149,8 @@ pub(crate) struct Construct {
     turns: Turns,
 }
 
-// SAFETY: - `plan` and `shared` are written by the claimer between C1 and C2 and by the last one between C4 and C5,
-//           and only read in between.
+// SAFETY: - `plan` and `shared` are written by the claimer between C1 and C2 and by the last one
+//           between C4 and C5, and only read in between.
 //         - the raw pointer in `shared` is handed to the compiled code that gave it.
 unsafe impl Sync for Construct {}
 
@@ -166,8 +177,8 @@ impl Construct {
 pub(crate) struct Ring([Construct; RING as usize]);
 
 impl Ring {
-    /// Makes a ring at `place` whose next construct is number 0: one construct after the other, since all of them are too much for
-    /// a small stack.
+    /// Makes a ring at `place` whose next construct is number 0: one construct after the other,
+    /// since all of them are too much for a small stack.
     ///
     /// # Safety
     /// - `place` is valid for writes and aligned; what is there is not dropped.
@@ -208,11 +219,13 @@ pub(crate) struct Progress {
     is_used_up: bool,
     /// In a dynamic schedule: chunks are taken without a look whether any is left.
     overshoots: bool,
-    /// In the plainest kind of loop on demand: the counter that chunks are taken from, until it is used up. Else null.
+    /// In the plainest kind of loop on demand: the counter that chunks are taken from, until it is
+    /// used up. Else null.
     quick: *const AtomicU64,
     /// The chunk that the thread runs now; empty before the first.
     chunk: Range<u64>,
-    /// In a loop with ordered regions: it is not known yet that those of all iterations before `chunk` are over.
+    /// In a loop with ordered regions: it is not known yet that those of all iterations before
+    /// `chunk` are over.
     awaits_turn: bool,
 }
 
@@ -235,7 +248,8 @@ impl Progress {
     }
 }
 
-/// True where the iteration is of the chunk that the thread runs now. (False also where the thread keeps no record of it.)
+/// True where the iteration is of the chunk that the thread runs now. (False also where the thread
+/// keeps no record of it.)
 #[inline]
 pub(crate) fn runs(frame: &Frame, iteration: u64) -> bool {
     frame.progress().chunk.contains(&iteration)
@@ -333,8 +347,8 @@ pub(crate) fn current(frame: &Frame) -> Option<&Construct> {
 
 /// Takes the thread's next chunk; half-open bounds of the loop variable.
 ///
-/// Few instructions in the case of most loops: while the line of the counter is on its way the processor goes on, into
-/// the chunk that it will most likely get, as far as it can look ahead.
+/// Few instructions in the case of most loops: while the line of the counter is on its way the
+/// processor goes on, into the chunk that it will most likely get, as far as it can look ahead.
 #[inline(always)]
 pub(crate) fn next(frame: &Frame) -> Option<(u64, u64)> {
     let progress = frame.progress();
@@ -389,8 +403,9 @@ fn next_by_plan(frame: &Frame) -> Option<(u64, u64)> {
     }
 }
 
-/// The thread has done its last chunk of a loop that is dealt out, and has not taken the next one: there it follows what a
-/// manager granted meanwhile. Where it has a fixed share the compiler's code takes it at once, most often without a call.
+/// The thread has done its last chunk of a loop that is dealt out, and has not taken the next one:
+/// there it follows what a manager granted meanwhile. Where it has a fixed share the compiler's
+/// code takes it at once, most often without a call.
 #[inline]
 fn between_chunks(frame: &Frame) {
     if frame.size > 1 {
@@ -472,7 +487,8 @@ mod tests {
         }
     }
 
-    /// A turn that was passed on in the loop before, in the same slot of the ring, is nobody's in the next loop.
+    /// A turn that was passed on in the loop before, in the same slot of the ring, is nobody's in
+    /// the next loop.
     #[test]
     fn a_loop_begins_with_the_turn_of_its_first_iteration_alone() {
         let turns = Turns::default();

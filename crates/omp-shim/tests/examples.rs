@@ -1,8 +1,13 @@
-//! The programs of `examples/omp`, built by their own makefile for both routes: the drop-in library and the static one.
+//! The programs of `examples/omp`, built by their own makefile for both routes: the drop-in library
+//! and the static one.
 //!
-//! The libraries are made by `cargo xtask shim`. Where they, make or a compiler are missing, the tests say so and end.
+//! The libraries are made by `cargo xtask shim`. Where they, make or a compiler are missing, the
+//! tests say so and end.
 
-#![expect(clippy::unwrap_used, reason = "a step of a test that fails is a failed test, in the helpers, too")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a step of a test that fails is a failed test, in the helpers, too"
+)]
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -22,10 +27,15 @@ enum Route {
 }
 
 fn exists(tool: &str) -> bool {
-    Command::new(tool).arg("--version").stdin(Stdio::null()).output().is_ok_and(|output| output.status.success())
+    Command::new(tool)
+        .arg("--version")
+        .stdin(Stdio::null())
+        .output()
+        .is_ok_and(|output| output.status.success())
 }
 
-/// The folder of the libraries, or a printed reason why there is none. `NANOS_TEST_SHIM` may name another one.
+/// The folder of the libraries, or a printed reason why there is none. `NANOS_TEST_SHIM` may name
+/// another one.
 fn shim() -> Option<PathBuf> {
     let shipped = || Some(Path::new(env!("CARGO_TARGET_TMPDIR")).parent()?.join("shim"));
     let folder = std::env::var_os("NANOS_TEST_SHIM").map(PathBuf::from).or_else(shipped)?;
@@ -43,15 +53,24 @@ fn shim() -> Option<PathBuf> {
 /// What the program says, without its time and its number of threads.
 fn result_of(mut command: Command, threads: u32) -> String {
     for (name, _) in std::env::vars_os() {
-        if name.to_str().is_some_and(|name| ["OMP_", "GOMP_", "NANOS_"].iter().any(|start| name.starts_with(start))) {
+        if name.to_str().is_some_and(|name| {
+            ["OMP_", "GOMP_", "NANOS_"].iter().any(|start| name.starts_with(start))
+        }) {
             command.env_remove(name);
         }
     }
-    command.env("OMP_NUM_THREADS", threads.to_string()).env("NANOS_CPUMGR", "off").stdin(Stdio::null());
+    command
+        .env("OMP_NUM_THREADS", threads.to_string())
+        .env("NANOS_CPUMGR", "off")
+        .stdin(Stdio::null());
     let output = command.output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && errors.is_empty(), "{command:?}: {}\n{text}{errors}", output.status);
+    assert!(
+        output.status.success() && errors.is_empty(),
+        "{command:?}: {}\n{text}{errors}",
+        output.status
+    );
     assert!(text.contains("\"correct\":true}"), "{command:?}: {text}");
     assert!(!text.contains(":."), "no number for JSON: {command:?}: {text}");
     assert!(text.contains(&format!("\"threads\":{threads},")), "{command:?}: {text}");
@@ -77,7 +96,11 @@ fn run_all(route: Route) {
             make.arg(format!("SHIM={}", shim.display())).arg(target).stdin(Stdio::null());
             let output = make.output().unwrap();
             let said = String::from_utf8_lossy(&output.stderr);
-            assert!(output.status.success(), "{make:?}: {said}{}", String::from_utf8_lossy(&output.stdout));
+            assert!(
+                output.status.success(),
+                "{make:?}: {said}{}",
+                String::from_utf8_lossy(&output.stdout)
+            );
             assert!(!said.contains("warning"), "{make:?}: {said}");
             let mut command = Command::new(target);
             command.args(arguments).env_remove("LD_LIBRARY_PATH");
@@ -117,17 +140,28 @@ fn pkg_config_says_how_to_link_the_static_library() {
         return platform::skip!("no pkg-config or no cc here");
     }
     let ask = |what: &str| {
-        let output =
-            Command::new("pkg-config").args([what, "nanos_omp"]).env("PKG_CONFIG_PATH", &shim).output().unwrap();
+        let output = Command::new("pkg-config")
+            .args([what, "nanos_omp"])
+            .env("PKG_CONFIG_PATH", &shim)
+            .output()
+            .unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()
     };
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/omp/lu.c");
     // Also as a static position-independent program, which has no loader to bring a library.
     for extra in [&[][..], &["-static-pie", "-fPIE"]] {
-        let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{}-pkg{}", std::process::id(), extra.len()));
+        let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!(
+            "{}-pkg{}",
+            std::process::id(),
+            extra.len()
+        ));
         let mut link = Command::new("cc");
-        link.args(ask("--cflags").split_whitespace()).args(extra).arg(&source).arg("-o").arg(&program);
+        link.args(ask("--cflags").split_whitespace())
+            .args(extra)
+            .arg(&source)
+            .arg("-o")
+            .arg(&program);
         let output = link.args(ask("--libs").split_whitespace()).output().unwrap();
         assert!(output.status.success(), "{link:?}: {}", String::from_utf8_lossy(&output.stderr));
         let mut listing = Command::new("ldd");

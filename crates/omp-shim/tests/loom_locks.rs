@@ -1,5 +1,6 @@
 //! Models of the locks in a program's memory, on the shipped source.
-//! `RUSTFLAGS="--cfg loom" cargo test --profile bench -p omp-shim --test loom_locks`. Each ordering has a twin in which it is lost.
+//! `RUSTFLAGS="--cfg loom" cargo test --profile bench -p omp-shim --test loom_locks`. Each ordering
+//! has a twin in which it is lost.
 #![cfg(loom)]
 
 // Loom takes the file itself: the crate is a library for C, and shows no Rust name.
@@ -95,7 +96,9 @@ fn freed_without_a_wake(guarded: &Guarded<SimpleLock>, _: usize) {
 
 #[test]
 fn a_holder_that_wakes_nobody_is_caught() {
-    is_refuted("a_holder_that_wakes_nobody_is_caught", DEADLOCK, || three(2, 0, freed_without_a_wake));
+    is_refuted("a_holder_that_wakes_nobody_is_caught", DEADLOCK, || {
+        three(2, 0, freed_without_a_wake)
+    });
 }
 
 fn nested(guarded: &Guarded<NestLock>, owner: usize) {

@@ -1,6 +1,6 @@
 //! Models of the counts of tasks and of their dependences, on the shipped source.
-//! `RUSTFLAGS="--cfg loom" cargo test --profile bench -p omp-shim --test loom_tasks`. Each ordering that loom can judge has a
-//! twin in which it is lost.
+//! `RUSTFLAGS="--cfg loom" cargo test --profile bench -p omp-shim --test loom_tasks`. Each ordering
+//! that loom can judge has a twin in which it is lost.
 #![cfg(loom)]
 
 // Loom takes the files themselves: the crate is a library for C, and shows no Rust name.
@@ -88,7 +88,8 @@ impl<const COUNT: usize> Tasks<COUNT> {
         Arc::new(Self(std::array::from_fn(|_| Explicit::new())))
     }
 
-    /// Runs task `number`, ends it, and runs what it lets go: the last one, which has seen the results of all.
+    /// Runs task `number`, ends it, and runs what it lets go: the last one, which has seen the
+    /// results of all.
     fn run(&self, number: usize) {
         self.0[number].run();
         self.0[number].node.finish(|next| self.run_last(next));
@@ -101,7 +102,10 @@ impl<const COUNT: usize> Tasks<COUNT> {
     }
 
     fn check_and_run_last(&self) {
-        assert!(self.0[..COUNT - 1].iter().all(|task| task.result() == 1), "a predecessor has not run");
+        assert!(
+            self.0[..COUNT - 1].iter().all(|task| task.result() == 1),
+            "a predecessor has not run"
+        );
         self.0[COUNT - 1].run();
     }
 }
@@ -109,7 +113,8 @@ impl<const COUNT: usize> Tasks<COUNT> {
 const WRITE: [Dependence; 1] = [Dependence { address: 8, access: Access::Write }];
 const READ: [Dependence; 1] = [Dependence { address: 8, access: Access::Read }];
 
-/// One writer and a reader after it, which is created while the writer may run. Who finds it ready runs it, once.
+/// One writer and a reader after it, which is created while the writer may run. Who finds it ready
+/// runs it, once.
 fn one_predecessor() {
     let (tasks, mut table) = (Tasks::<2>::new(), Table::default());
     assert!(depend::register(&mut table, &tasks.0[0], &WRITE), "it waits for nobody");
@@ -132,7 +137,10 @@ fn a_task_that_is_created_while_its_predecessor_ends_runs_once_and_after_it() {
 /// Two readers that run at once, and a writer after both, created meanwhile.
 fn two_predecessors() {
     let (tasks, mut table) = (Tasks::<3>::new(), Table::default());
-    assert!(depend::register(&mut table, &tasks.0[0], &READ) && depend::register(&mut table, &tasks.0[1], &READ));
+    assert!(
+        depend::register(&mut table, &tasks.0[0], &READ)
+            && depend::register(&mut table, &tasks.0[1], &READ)
+    );
     let others = [0, 1].map(|number| {
         let tasks = Arc::clone(&tasks);
         thread::spawn(move || tasks.run(number))
@@ -169,7 +177,10 @@ fn whoever_waits_when_a_task_ends_is_let_go() {
             }
         }
         other.join().unwrap();
-        assert!(tasks.0[1..].iter().all(|reader| reader.result() == 1), "a reader was forgotten, or ran twice");
+        assert!(
+            tasks.0[1..].iter().all(|reader| reader.result() == 1),
+            "a reader was forgotten, or ran twice"
+        );
     });
 }
 
@@ -198,7 +209,11 @@ fn a_task_that_is_said_to_be_done_has_done_its_work() {
 #[test]
 fn the_orderings_of_dependences_are_needed() {
     let file = "src/task/depend.rs";
-    is_needed("a_task_that_is_said_to_be_done_has_done_its_work", file, &[("D1", RACE), ("D4", RACE)]);
+    is_needed(
+        "a_task_that_is_said_to_be_done_has_done_its_work",
+        file,
+        &[("D1", RACE), ("D4", RACE)],
+    );
     let created = "a_task_that_is_created_while_its_predecessor_ends_runs_once_and_after_it";
     is_needed(created, file, &[("D2 and D1", RACE), ("D3", RACE)]);
     is_needed("a_task_runs_once_and_after_both_of_its_predecessors", file, &[("D5", RACE)]);
@@ -236,8 +251,8 @@ unsafe impl Sync for Region {}
 // SAFETY: - counts and a number.
 unsafe impl Send for Region {}
 
-/// Member 0 created a task; the other one (a member, or a stranger for completions) runs it, and the child that it creates. Member 0
-/// asks, by `asks`, whether all are complete.
+/// Member 0 created a task; the other one (a member, or a stranger for completions) runs it, and
+/// the child that it creates. Member 0 asks, by `asks`, whether all are complete.
 fn parent_and_child(completes_as: Option<u32>, asks: fn(&Counts) -> bool) {
     let region = Arc::new(Region::default());
     // SAFETY: - nobody else looks yet.

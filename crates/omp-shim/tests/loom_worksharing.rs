@@ -1,6 +1,7 @@
-//! Models of worksharing constructs in flight, their ordered regions and their cross-iteration dependences, on the shipped
-//! source. `RUSTFLAGS="--cfg loom" cargo test --profile bench -p omp-shim --test loom_worksharing`. Each ordering that loom can
-//! judge has a twin in which it is lost.
+//! Models of worksharing constructs in flight, their ordered regions and their cross-iteration
+//! dependences, on the shipped source.
+//! `RUSTFLAGS="--cfg loom" cargo test --profile bench -p omp-shim --test loom_worksharing`. Each
+//! ordering that loom can judge has a twin in which it is lost.
 #![cfg(loom)]
 
 // Loom takes the files themselves: the crate is a library for C, and shows no Rust name.
@@ -85,7 +86,13 @@ mod frame {
 
     impl Frame {
         pub(crate) fn new(team: Arc<Team>, id: u32, size: u32) -> Self {
-            Self { id, size, constructs: Cell::new(0), team, progress: UnsafeCell::new(Progress::NONE) }
+            Self {
+                id,
+                size,
+                constructs: Cell::new(0),
+                team,
+                progress: UnsafeCell::new(Progress::NONE),
+            }
         }
 
         pub(crate) fn team(&self) -> &Team {
@@ -143,8 +150,9 @@ fn iterations(count: u64) -> Space {
 
 const SINGLE: Schedule = Schedule::new(Kind::Dynamic, 1);
 
-/// As many constructs without a barrier as there are slots, and one more, which is in the first one's slot. Each has an iteration more
-/// than the one before: who reads another construct's plan, or its counter, finds another number.
+/// As many constructs without a barrier as there are slots, and one more, which is in the first
+/// one's slot. Each has an iteration more than the one before: who reads another construct's plan,
+/// or its counter, finds another number.
 fn constructs_in_a_row(frame: &Frame, cells: &Cells) {
     for number in 0..3 {
         enter(frame, || Plan::new(iterations(1), SINGLE), |_| ());
@@ -185,7 +193,11 @@ fn who_enters_a_construct_sees_what_the_first_member_made() {
 #[test]
 fn the_orderings_of_constructs_are_needed() {
     let file = "src/worksharing.rs";
-    is_needed("who_enters_a_construct_sees_what_the_first_member_made", file, &[("C2", RACE), ("C3", RACE)]);
+    is_needed(
+        "who_enters_a_construct_sees_what_the_first_member_made",
+        file,
+        &[("C2", RACE), ("C3", RACE)],
+    );
     let ahead = "members_that_run_ahead_by_a_whole_ring_find_each_construct_as_it_was_laid_out";
     is_needed(ahead, file, &[("C4", RACE), ("C5", RACE), ("C1 and C3", RACE)]);
 }

@@ -1,8 +1,13 @@
-//! C programs, compiled by gcc against its own OpenMP, run on the drop-in library; and what that library exports.
+//! C programs, compiled by gcc against its own OpenMP, run on the drop-in library; and what that
+//! library exports.
 //!
-//! The library is made by `cargo xtask shim`. Where it, gcc or nm is missing, the tests say so and end.
+//! The library is made by `cargo xtask shim`. Where it, gcc or nm is missing, the tests say so and
+//! end.
 
-#![expect(clippy::unwrap_used, reason = "a step of a test that fails is a failed test, in the helpers, too")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a step of a test that fails is a failed test, in the helpers, too"
+)]
 
 mod drop_in;
 
@@ -36,7 +41,10 @@ fn regions_behave_the_same_bound_and_waiting_actively_or_passively() {
 #[test]
 fn the_smallest_stacks_are_enough_and_thousands_of_regions_fit_into_each_other() {
     run("stacks", &[("OMP_STACKSIZE", "16K")]);
-    run("stacks", &[("OMP_STACKSIZE", "16K"), ("OMP_WAIT_POLICY", "passive"), ("OMP_PROC_BIND", "true")]);
+    run(
+        "stacks",
+        &[("OMP_STACKSIZE", "16K"), ("OMP_WAIT_POLICY", "passive"), ("OMP_PROC_BIND", "true")],
+    );
 }
 
 #[test]
@@ -126,9 +134,12 @@ fn who_sleeps_at_a_barrier_is_woken_by_cancel_parallel() {
     // An active thread would not sleep.
     for policy in [None, Some("passive")] {
         let mut command = clean(&program, Some(&shim));
-        command.env("OMP_CANCELLATION", "true").envs(policy.map(|policy| ("OMP_WAIT_POLICY", policy)));
+        command
+            .env("OMP_CANCELLATION", "true")
+            .envs(policy.map(|policy| ("OMP_WAIT_POLICY", policy)));
         let output = finish(command);
-        let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        let (out, err) =
+            (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         if output.status.code() == Some(3) {
             platform::skip!("this kernel does not say in which call a thread sleeps");
             break;
@@ -193,14 +204,19 @@ fn a_program_whose_library_alone_has_openmp_runs_behind_the_c_library() {
     let plugin = compile("plugin", &["-shared", "-fPIC"]);
     let program = fresh("by_library");
     let mut gcc = Command::new("gcc");
-    gcc.args(["-O1", "-Wall", "-Wextra"]).arg(sources().join("by_library.c")).arg(&plugin).arg("-o").arg(&program);
+    gcc.args(["-O1", "-Wall", "-Wextra"])
+        .arg(sources().join("by_library.c"))
+        .arg(&plugin)
+        .arg("-o")
+        .arg(&program);
     must_succeed(gcc.arg("-ldl"));
     must_be_ok(clean(&program, Some(&shim)));
     std::fs::remove_file(program).unwrap();
     std::fs::remove_file(plugin).unwrap();
 }
 
-/// The sanitizers' libraries know threads by the call that makes them: theirs, whether it is in a library or in the program.
+/// The sanitizers' libraries know threads by the call that makes them: theirs, whether it is in a
+/// library or in the program.
 #[test]
 fn programs_that_are_built_with_a_sanitizer_run() {
     let Some(shim) = shim() else { return };
@@ -219,7 +235,13 @@ fn programs_that_are_built_with_a_sanitizer_run() {
         // Clang's calls of its own OpenMP library would be others.
         let openmp = if compiler == "gcc" { "-fopenmp" } else { "-fopenmp=libgomp" };
         let mut build = Command::new(compiler);
-        build.arg("-O1").arg(openmp).args(options).arg(sources().join("sanitized.c")).arg("-o").arg(&program);
+        build
+            .arg("-O1")
+            .arg(openmp)
+            .args(options)
+            .arg(sources().join("sanitized.c"))
+            .arg("-o")
+            .arg(&program);
         if !build.stdin(Stdio::null()).output().is_ok_and(|output| output.status.success()) {
             println!("skipped: {compiler} {} does not link here", options.join(" "));
             continue;
@@ -230,7 +252,8 @@ fn programs_that_are_built_with_a_sanitizer_run() {
             println!("skipped: {compiler} {} does not run here", options.join(" "));
         } else {
             let mut run = clean(&program, Some(&shim));
-            // The library is no instrumented code: ThreadSanitizer does not see how its threads hand memory over.
+            // The library is no instrumented code: ThreadSanitizer does not see how its threads
+            // hand memory over.
             run.env("TSAN_OPTIONS", "ignore_noninstrumented_modules=1");
             must_be_ok(run);
         }
@@ -238,13 +261,16 @@ fn programs_that_are_built_with_a_sanitizer_run() {
     }
 }
 
-/// The library's thread-local data stands in the loader's reserve for libraries that come late (1664 bytes unless
-/// `GLIBC_TUNABLES` says otherwise), as the original's does, which takes 136 bytes of it.
+/// The library's thread-local data stands in the loader's reserve for libraries that come late
+/// (1664 bytes unless `GLIBC_TUNABLES` says otherwise), as the original's does, which takes 136
+/// bytes of it.
 #[test]
 fn the_library_can_be_loaded_late_while_192_bytes_of_the_loaders_reserve_are_left() {
     let Some(shim) = shim() else { return };
-    let (plugin, data) =
-        (compile("plugin", &["-shared", "-fPIC"]), compile("thread_data", &["-shared", "-fPIC", "-fno-openmp"]));
+    let (plugin, data) = (
+        compile("plugin", &["-shared", "-fPIC"]),
+        compile("thread_data", &["-shared", "-fPIC", "-fno-openmp"]),
+    );
     let program = compile("reserve", &["-fno-openmp", "-ldl"]);
     let copies: Vec<PathBuf> = (0..60).map(|_| fresh("thread_data")).collect();
     for copy in &copies {
@@ -254,12 +280,17 @@ fn the_library_can_be_loaded_late_while_192_bytes_of_the_loaders_reserve_are_lef
         let mut command = clean(&program, Some(&shim));
         command.args([left.as_ref(), plugin.as_os_str()]).args(&copies);
         let output = finish(command);
-        let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        let (out, err) =
+            (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         if output.status.code() == Some(3) {
             platform::skip!("this loader's reserve is not what is tested ({out})");
             break;
         }
-        assert!(output.status.success() && out == expected, "{left} pieces left: {}\n{out}{err}", output.status);
+        assert!(
+            output.status.success() && out == expected,
+            "{left} pieces left: {}\n{out}{err}",
+            output.status
+        );
     }
     for file in copies.iter().chain([&plugin, &data, &program]) {
         std::fs::remove_file(file).unwrap();
@@ -310,7 +341,10 @@ fn a_plugin_with_the_static_library_inside_can_be_loaded_late_and_unloaded() {
     let Some(shim) = shim() else { return };
     let archive = shim.join("libnanos_omp.a");
     // Its symbols must not be taken from elsewhere, nor given to others.
-    let plugin = compile("plugin", &["-shared", "-fPIC", archive.to_str().unwrap(), "-lm", "-Wl,--exclude-libs,ALL"]);
+    let plugin = compile(
+        "plugin",
+        &["-shared", "-fPIC", archive.to_str().unwrap(), "-lm", "-Wl,--exclude-libs,ALL"],
+    );
     let program = fresh("late-static");
     let mut gcc = Command::new("gcc");
     gcc.arg(sources().join("late.c")).arg("-o").arg(&program).args(["-ldl", "-lpthread"]);
@@ -329,20 +363,26 @@ fn beside_another_version_of_itself_the_library_runs_serially_and_says_so_once()
     let mut command = clean(&program, Some(&shim));
     command.env("OMP_NUM_THREADS", "3").env("LD_PRELOAD", &other);
     let output = finish(command);
-    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let (out, err) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success() && out.contains("threads=3 members=1 "), "{out}{err}");
-    assert_eq!(err.lines().filter(|line| line.contains("another version of this library")).count(), 1, "{err}");
+    assert_eq!(
+        err.lines().filter(|line| line.contains("another version of this library")).count(),
+        1,
+        "{err}"
+    );
     std::fs::remove_file(program).unwrap();
     std::fs::remove_file(other).unwrap();
 }
 
-/// What `cpumgr run --preload` makes of a shell script: each of its commands loads the library, needed or not.
+/// What `cpumgr run --preload` makes of a shell script: each of its commands loads the library,
+/// needed or not.
 #[test]
 fn who_inherits_the_preload_and_needs_none_of_it_is_what_it_was() {
     let Some(shim) = shim() else { return };
-    // Of the last command: its threads, its descriptors, where it may run, and what it is blocked from.
-    let state =
-        "grep -E '^(Threads|Cpus_allowed_list|Sig(Blk|Ign|Cgt)|Seccomp):' /proc/self/status; ls /proc/self/fd; exit 7";
+    // Of the last command: its threads, its descriptors, where it may run, and what it is blocked
+    // from.
+    let state = "grep -E '^(Threads|Cpus_allowed_list|Sig(Blk|Ign|Cgt)|Seccomp):' /proc/self/status; ls /proc/self/fd; exit 7";
     let run = |preload: Option<&Path>, script: &str| {
         let mut command = clean("sh", None);
         // A manager to look for: whoever used the library would say that there is none.
@@ -360,8 +400,16 @@ fn who_inherits_the_preload_and_needs_none_of_it_is_what_it_was() {
 
 #[test]
 fn a_program_ends_well_while_threads_wait() {
-    for way in ["return", "exit", "_exit", "thread", "region", "main leaves", "main leaves last", "main leaves unseen"]
-    {
+    for way in [
+        "return",
+        "exit",
+        "_exit",
+        "thread",
+        "region",
+        "main leaves",
+        "main leaves last",
+        "main leaves unseen",
+    ] {
         let Some(shim) = shim() else { return };
         let program = compile("ending", &["-lpthread"]);
         let mut command = clean(&program, Some(&shim));
@@ -431,7 +479,10 @@ fn wrong_variables_are_named_and_the_program_runs_with_the_default() {
     ] {
         let (out, err) = settings(&program, &shim, &[(name, value)]);
         assert_eq!(out, default, "{name}={value}");
-        assert!(err.contains("libgomp: ") && err.contains(name) && err.contains(value), "{name}={value}: {err}");
+        assert!(
+            err.contains("libgomp: ") && err.contains(name) && err.contains(value),
+            "{name}={value}: {err}"
+        );
     }
     std::fs::remove_file(program).unwrap();
 }
@@ -440,8 +491,12 @@ fn wrong_variables_are_named_and_the_program_runs_with_the_default() {
 fn a_team_that_cannot_be_had_runs_with_what_there_is_and_says_so() {
     let Some(shim) = shim() else { return };
     let program = compile("settings", &[]);
-    let (out, err) = settings(&program, &shim, &[("OMP_NUM_THREADS", "1000000"), ("OMP_STACKSIZE", "64k")]);
-    assert!(out.starts_with("threads=1000000 members=") && !out.contains("members=1000000"), "{out}");
+    let (out, err) =
+        settings(&program, &shim, &[("OMP_NUM_THREADS", "1000000"), ("OMP_STACKSIZE", "64k")]);
+    assert!(
+        out.starts_with("threads=1000000 members=") && !out.contains("members=1000000"),
+        "{out}"
+    );
     assert!(err.contains("a team of 1000000 threads was asked for and has "), "{err}");
     std::fs::remove_file(program).unwrap();
 }
@@ -450,7 +505,8 @@ fn a_team_that_cannot_be_had_runs_with_what_there_is_and_says_so() {
 fn display_env_shows_every_variable_when_the_library_is_loaded() {
     let Some(shim) = shim() else { return };
     let program = compile("settings", &[]);
-    let (_, err) = settings(&program, &shim, &[("OMP_DISPLAY_ENV", "verbose"), ("OMP_NUM_THREADS", "3")]);
+    let (_, err) =
+        settings(&program, &shim, &[("OMP_DISPLAY_ENV", "verbose"), ("OMP_NUM_THREADS", "3")]);
     for line in ["OMP_NUM_THREADS = '3'", "OMP_SCHEDULE = 'DYNAMIC'", "NANOS_ADAPT = 'default'"] {
         assert!(err.contains(line), "{line} is missing: {err}");
     }
@@ -462,9 +518,12 @@ fn explicit_places_keep_the_program_and_what_it_shows_of_the_machine() {
     let Some(shim) = shim() else { return };
     let program = compile("fenced", &[]);
     let mask = platform::affinity::affinity(None).unwrap();
-    let (Some(first), count) = (mask.first(), mask.len()) else { panic!("a thread without processors") };
-    let said =
-        |variables: &[(&str, &str)]| settings(&program, &shim, &[&[("OMP_NUM_THREADS", "2")], variables].concat());
+    let (Some(first), count) = (mask.first(), mask.len()) else {
+        panic!("a thread without processors")
+    };
+    let said = |variables: &[(&str, &str)]| {
+        settings(&program, &shim, &[&[("OMP_NUM_THREADS", "2")], variables].concat())
+    };
     let all = format!("procs={count} within={count}\n");
     assert_eq!(said(&[]).0, all);
     assert_eq!(said(&[("OMP_PLACES", "threads")]).0, all);
@@ -496,9 +555,11 @@ fn the_readme_lists_the_variables_that_display_env_shows() {
     std::fs::remove_file(program).unwrap();
 }
 
-/// Dynamic symbols with their versions, sorted; `@@` is the default version. Version nodes themselves are left out.
+/// Dynamic symbols with their versions, sorted; `@@` is the default version. Version nodes
+/// themselves are left out.
 fn exported(library: &Path) -> Vec<String> {
-    let output = must_succeed(Command::new("nm").args(["--dynamic", "--defined-only"]).arg(library));
+    let output =
+        must_succeed(Command::new("nm").args(["--dynamic", "--defined-only"]).arg(library));
     let text = String::from_utf8(output.stdout).unwrap();
     let mut names: Vec<String> = text
         .lines()
@@ -512,8 +573,8 @@ fn exported(library: &Path) -> Vec<String> {
     names
 }
 
-/// Calls of the C library that the shared library stands in front of (`src/abi/front.rs`), in no version node: else programs
-/// that ask for the C library's version would pass it by.
+/// Calls of the C library that the shared library stands in front of (`src/abi/front.rs`), in no
+/// version node: else programs that ask for the C library's version would pass it by.
 const IN_FRONT: [&str; 13] = [
     "execl",
     "execle",
@@ -536,29 +597,41 @@ fn the_shared_library_exports_exactly_the_golden_set() {
     if !exists("nm") {
         return platform::skip!("no nm here");
     }
-    let golden =
-        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/libgomp.symbols")).unwrap();
+    let golden = std::fs::read_to_string(
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/libgomp.symbols"),
+    )
+    .unwrap();
     let expected: Vec<&str> = golden.lines().chain(IN_FRONT).collect();
     let found = exported(&shim.join("libgomp.so.1"));
-    let missing: Vec<_> = expected.iter().filter(|name| !found.iter().any(|f| f == *name)).collect();
+    let missing: Vec<_> =
+        expected.iter().filter(|name| !found.iter().any(|f| f == *name)).collect();
     let extra: Vec<_> = found.iter().filter(|name| !expected.contains(&name.as_str())).collect();
-    assert!(missing.is_empty() && extra.is_empty(), "missing: {missing:?}; not in the golden file: {extra:?}");
+    assert!(
+        missing.is_empty() && extra.is_empty(),
+        "missing: {missing:?}; not in the golden file: {extra:?}"
+    );
 }
 
-/// The instructions of function `name` in the library, as objdump shows them. By its addresses: objdump knows only one name
-/// of a function that has several.
+/// The instructions of function `name` in the library, as objdump shows them. By its addresses:
+/// objdump knows only one name of a function that has several.
 fn instructions(library: &Path, name: &str) -> String {
-    let symbols = must_succeed(Command::new("nm").args(["--dynamic", "--defined-only", "--print-size"]).arg(library));
+    let symbols = must_succeed(
+        Command::new("nm").args(["--dynamic", "--defined-only", "--print-size"]).arg(library),
+    );
     let symbols = String::from_utf8(symbols.stdout).unwrap();
-    let place = symbols.lines().find_map(|line| match line.split_whitespace().collect::<Vec<_>>()[..] {
-        [start, size, _, symbol] if symbol.split('@').next() == Some(name) => {
-            Some((u64::from_str_radix(start, 16).unwrap(), u64::from_str_radix(size, 16).unwrap()))
-        }
-        _ => None,
-    });
+    let place =
+        symbols.lines().find_map(|line| match line.split_whitespace().collect::<Vec<_>>()[..] {
+            [start, size, _, symbol] if symbol.split('@').next() == Some(name) => Some((
+                u64::from_str_radix(start, 16).unwrap(),
+                u64::from_str_radix(size, 16).unwrap(),
+            )),
+            _ => None,
+        });
     let (start, size) = place.unwrap_or_else(|| panic!("{name} is not exported"));
     let range = [format!("--start-address={start}"), format!("--stop-address={}", start + size)];
-    let output = must_succeed(Command::new("objdump").args(["-d", "--no-show-raw-insn"]).args(range).arg(library));
+    let output = must_succeed(
+        Command::new("objdump").args(["-d", "--no-show-raw-insn"]).args(range).arg(library),
+    );
     String::from_utf8(output.stdout).unwrap()
 }
 
@@ -569,9 +642,12 @@ fn hot_calls_find_their_thread_without_a_call() {
         return platform::skip!("no objdump here, or another kind of processor");
     }
     let library = shim.join("libgomp.so.1");
-    for name in
-        ["omp_get_thread_num", "omp_get_num_threads", "GOMP_loop_dynamic_next", "GOMP_loop_nonmonotonic_dynamic_next"]
-    {
+    for name in [
+        "omp_get_thread_num",
+        "omp_get_num_threads",
+        "GOMP_loop_dynamic_next",
+        "GOMP_loop_nonmonotonic_dynamic_next",
+    ] {
         let text = instructions(&library, name);
         assert!(text.contains("%fs:"), "{name} reads no thread-local word:\n{text}");
         assert!(!text.contains("__tls_get_addr"), "{name} calls the loader for its word:\n{text}");
@@ -585,27 +661,41 @@ fn the_static_library_shows_openmp_names_only_and_links_beside_another_rust_libr
         return platform::skip!("no nm or no rustc here");
     }
     let archive = shim.join("libnanos_omp.a");
-    let output = must_succeed(Command::new("nm").args(["--extern-only", "--defined-only"]).arg(&archive));
+    let output =
+        must_succeed(Command::new("nm").args(["--extern-only", "--defined-only"]).arg(&archive));
     let text = String::from_utf8(output.stdout).unwrap();
     let names: Vec<&str> = text.lines().filter_map(|line| line.split_whitespace().nth(2)).collect();
     assert!(names.contains(&"GOMP_parallel") && names.contains(&"omp_set_lock_"), "{names:?}");
-    let strangers: Vec<_> =
-        names.iter().filter(|name| !name.starts_with("omp_") && !name.starts_with("GOMP_")).collect();
+    let strangers: Vec<_> = names
+        .iter()
+        .filter(|name| !name.starts_with("omp_") && !name.starts_with("GOMP_"))
+        .collect();
     assert!(strangers.is_empty(), "{strangers:?}");
 
     let (other, object, program) = (fresh("libother.a"), fresh("plugin.o"), fresh("static"));
     let source = fresh("other.rs");
     std::fs::write(&source, OTHER).unwrap();
     must_succeed(
-        Command::new("rustc").args(["--edition", "2024", "--crate-type", "staticlib", "-o"]).arg(&other).arg(&source),
+        Command::new("rustc")
+            .args(["--edition", "2024", "--crate-type", "staticlib", "-o"])
+            .arg(&other)
+            .arg(&source),
     );
     must_succeed(
-        Command::new("gcc").args(["-O1", "-fopenmp", "-c"]).arg(sources().join("plugin.c")).arg("-o").arg(&object),
+        Command::new("gcc")
+            .args(["-O1", "-fopenmp", "-c"])
+            .arg(sources().join("plugin.c"))
+            .arg("-o")
+            .arg(&object),
     );
     let main = fresh("main.c");
     std::fs::write(&main, MAIN).unwrap();
     let mut link = Command::new("gcc");
-    link.arg(&main).arg(&object).arg(&archive).arg(&other).arg("-o").arg(&program).args(["-lpthread", "-ldl", "-lm"]);
+    link.arg(&main).arg(&object).arg(&archive).arg(&other).arg("-o").arg(&program).args([
+        "-lpthread",
+        "-ldl",
+        "-lm",
+    ]);
     must_succeed(&mut link);
     must_be_ok(clean(&program, None));
     for file in [other, object, program, source, main] {

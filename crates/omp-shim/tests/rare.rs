@@ -1,10 +1,13 @@
-//! Programs that use what is rarely used, of C, C++ and Fortran: on the drop-in library they do and say what they do and say
-//! on the compiler's own.
+//! Programs that use what is rarely used, of C, C++ and Fortran: on the drop-in library they do and
+//! say what they do and say on the compiler's own.
 //!
-//! Their output is the same in every run, so that the original is the oracle. Where a compiler, the original or
-//! the drop-in library is missing, the tests say so and end.
+//! Their output is the same in every run, so that the original is the oracle. Where a compiler, the
+//! original or the drop-in library is missing, the tests say so and end.
 
-#![expect(clippy::unwrap_used, reason = "a step of a test that fails is a failed test, in the helpers, too")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a step of a test that fails is a failed test, in the helpers, too"
+)]
 
 mod drop_in;
 
@@ -34,7 +37,11 @@ fn agree_under(file: &str, environments: &[&[(&str, &str)]]) {
             (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
         });
         let [original, ours] = said;
-        assert!(original.0.is_some(), "{file} under {variables:?}: the original crashes; it said {}", original.1);
+        assert!(
+            original.0.is_some(),
+            "{file} under {variables:?}: the original crashes; it said {}",
+            original.1
+        );
         assert_eq!(ours, original, "{file} under {variables:?}: ours, then the original");
     }
     std::fs::remove_file(program).unwrap();
@@ -53,7 +60,10 @@ fn cancelled_groups_loops_and_regions() {
 fn objects_of_cancelled_tasks_are_destroyed() {
     agree_under(
         "cancelled_objects.cc",
-        &[&[("OMP_CANCELLATION", "true")], &[("OMP_CANCELLATION", "true"), ("OMP_NUM_THREADS", "3")]],
+        &[
+            &[("OMP_CANCELLATION", "true")],
+            &[("OMP_CANCELLATION", "true"), ("OMP_NUM_THREADS", "3")],
+        ],
     );
 }
 
@@ -155,7 +165,14 @@ fn who_demands_devices_is_ended_where_one_is_missing() {
     let asks = [("WAY", "region")];
     agree_under(
         "offload.c",
-        &[&asks, &demands("host"), &demands("region"), &demands("default"), &demands("data"), &demands("memory")],
+        &[
+            &asks,
+            &demands("host"),
+            &demands("region"),
+            &demands("default"),
+            &demands("data"),
+            &demands("memory"),
+        ],
     );
 }
 
@@ -166,7 +183,10 @@ fn formats_of_fortran_with_blanks() {
 
 #[test]
 fn constructs_in_flight_in_nested_and_outside_all_regions() {
-    agree_under("mixtures.c", &[&[], &[("OMP_CANCELLATION", "true"), ("OMP_MAX_ACTIVE_LEVELS", "3")]]);
+    agree_under(
+        "mixtures.c",
+        &[&[], &[("OMP_CANCELLATION", "true"), ("OMP_MAX_ACTIVE_LEVELS", "3")]],
+    );
 }
 
 #[test]
@@ -203,8 +223,12 @@ fn places_of_odd_intervals() {
         .into_iter()
         .collect();
     let mixed = [("OMP_PLACES", "{0},{1}"), ("OMP_PROC_BIND", "spread,spread")];
-    let all: Vec<&[(&str, &str)]> =
-        environments.iter().chain(&bound).map(|pairs| &pairs[..]).chain([&[][..], &mixed]).collect();
+    let all: Vec<&[(&str, &str)]> = environments
+        .iter()
+        .chain(&bound)
+        .map(|pairs| &pairs[..])
+        .chain([&[][..], &mixed])
+        .collect();
     agree_under("places.c", &all);
 }
 

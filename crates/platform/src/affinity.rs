@@ -1,4 +1,5 @@
-//! Sets of processors and the affinity masks of threads, for machines of any size (no 1024-processor limit).
+//! Sets of processors and the affinity masks of threads, for machines of any size (no
+//! 1024-processor limit).
 
 use std::fmt;
 
@@ -52,8 +53,8 @@ pub struct CpuSet {
 const WORD_BITS: u32 = u64::BITS;
 
 impl CpuSet {
-    /// Processor numbers are below this: eight times what any kernel supports (`CONFIG_NR_CPUS` <= 8192), and small
-    /// enough that a wrong number cannot take the memory.
+    /// Processor numbers are below this: eight times what any kernel supports (`CONFIG_NR_CPUS` <=
+    /// 8192), and small enough that a wrong number cannot take the memory.
     pub const LIMIT: u32 = 1 << 16;
 
     /// The empty set.
@@ -86,7 +87,11 @@ impl CpuSet {
     pub fn from_words(words: &[u64]) -> Self {
         let mut set = Self { words: words.to_vec() };
         set.trim();
-        assert!(set.words.len() <= (Self::LIMIT / WORD_BITS) as usize, "processor number above {}", Self::LIMIT);
+        assert!(
+            set.words.len() <= (Self::LIMIT / WORD_BITS) as usize,
+            "processor number above {}",
+            Self::LIMIT
+        );
         set
     }
 
@@ -95,8 +100,8 @@ impl CpuSet {
         &self.words
     }
 
-    /// Reads the kernel's list format: `0-3,8`, and groups as `0-31:2/8` (the first 2 of each 8). An empty text is the
-    /// empty set; blanks around items are ignored.
+    /// Reads the kernel's list format: `0-3,8`, and groups as `0-31:2/8` (the first 2 of each 8).
+    /// An empty text is the empty set; blanks around items are ignored.
     ///
     /// # Errors
     /// Names the item that is not a number, range or group, or is out of bounds.
@@ -184,7 +189,8 @@ impl CpuSet {
     /// The processors of either set.
     #[must_use]
     pub fn union(&self, other: &Self) -> Self {
-        let (longer, shorter) = if self.words.len() < other.words.len() { (other, self) } else { (self, other) };
+        let (longer, shorter) =
+            if self.words.len() < other.words.len() { (other, self) } else { (self, other) };
         let mut set = longer.clone();
         set.words.iter_mut().zip(&shorter.words).for_each(|(word, more)| *word |= more);
         set
@@ -396,9 +402,15 @@ pub fn affinity(tid: Option<Tid>) -> SysResult<CpuSet> {
     let mut words = vec![0_u64; 16];
     loop {
         // The raw call, because the C library's one hides how much the kernel wrote.
-        // SAFETY: - the pointer and the length in bytes describe `words`, which lives through the call.
+        // SAFETY: - the pointer and the length in bytes describe `words`, which lives through the
+        // call.
         let result = unsafe {
-            libc::syscall(libc::SYS_sched_getaffinity, raw(tid), size_of_val(words.as_slice()), words.as_mut_ptr())
+            libc::syscall(
+                libc::SYS_sched_getaffinity,
+                raw(tid),
+                size_of_val(words.as_slice()),
+                words.as_mut_ptr(),
+            )
         };
         match check(CALL, result) {
             Ok(bytes) => {
@@ -407,7 +419,9 @@ pub fn affinity(tid: Option<Tid>) -> SysResult<CpuSet> {
                 return Ok(CpuSet::from_words(&words));
             }
             // The kernel has more processors than the buffer has bits.
-            Err(error) if error.is(libc::EINVAL) && words.len() < (CpuSet::LIMIT / WORD_BITS) as usize => {
+            Err(error)
+                if error.is(libc::EINVAL) && words.len() < (CpuSet::LIMIT / WORD_BITS) as usize =>
+            {
                 words.resize(words.len() * 2, 0);
             }
             Err(error) => return Err(error),
@@ -415,8 +429,9 @@ pub fn affinity(tid: Option<Tid>) -> SysResult<CpuSet> {
     }
 }
 
-/// Restricts a thread to `cpus`; `None` is the caller. Processors that are offline or outside the thread's cpuset are
-/// left out by the kernel. Costs about 2 us for a sleeping thread, 30 us for a running one.
+/// Restricts a thread to `cpus`; `None` is the caller. Processors that are offline or outside the
+/// thread's cpuset are left out by the kernel. Costs about 2 us for a sleeping thread, 30 us for a
+/// running one.
 ///
 /// # Errors
 /// - `EINVAL`: no processor of `cpus` is online and in the thread's cpuset (an empty set never is).
@@ -425,12 +440,16 @@ pub fn affinity(tid: Option<Tid>) -> SysResult<CpuSet> {
 pub fn set_affinity(tid: Option<Tid>, cpus: &CpuSet) -> SysResult<()> {
     let _kept = Kept::now();
     let words = cpus.words();
-    // SAFETY: - the pointer and the length in bytes describe the words of `cpus`, which lives through the call.
-    let result = unsafe { libc::syscall(libc::SYS_sched_setaffinity, raw(tid), size_of_val(words), words.as_ptr()) };
+    // SAFETY: - the pointer and the length in bytes describe the words of `cpus`, which lives
+    // through the call.
+    let result = unsafe {
+        libc::syscall(libc::SYS_sched_setaffinity, raw(tid), size_of_val(words), words.as_ptr())
+    };
     check("sched_setaffinity", result).map(drop)
 }
 
-/// The kernel's number; 0 is the caller. A `Tid` that is not positive names no thread, and must not mean the caller.
+/// The kernel's number; 0 is the caller. A `Tid` that is not positive names no thread, and must not
+/// mean the caller.
 pub(crate) fn raw(tid: Option<Tid>) -> libc::pid_t {
     match tid {
         None => 0,

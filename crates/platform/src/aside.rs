@@ -1,8 +1,9 @@
-//! What the library does aside, between the program's own calls: it shows neither in `errno` nor as a place where the program's
-//! thread may be cancelled.
+//! What the library does aside, between the program's own calls: it shows neither in `errno` nor as
+//! a place where the program's thread may be cancelled.
 //!
-//! A region or barrier may stand between a program's failing call and its look at `errno`, and looks at files now and then. It is
-//! no cancellation point in the original, and a thread that is unwound out of a look would leave the engine amid it.
+//! A region or barrier may stand between a program's failing call and its look at `errno`, and
+//! looks at files now and then. It is no cancellation point in the original, and a thread that is
+//! unwound out of a look would leave the engine amid it.
 
 use std::marker::PhantomData;
 
@@ -13,8 +14,8 @@ unsafe extern "C" {
 /// The C library's number, with glibc and musl.
 const PTHREAD_CANCEL_DISABLE: libc::c_int = 1;
 
-/// Sets the calling thread's `errno` back to what it is now when dropped. For system calls made directly, and what else cannot be
-/// cancelled. Costs two loads and a store.
+/// Sets the calling thread's `errno` back to what it is now when dropped. For system calls made
+/// directly, and what else cannot be cancelled. Costs two loads and a store.
 ///
 /// ```
 /// # use nanothreads_platform as platform;
@@ -46,8 +47,9 @@ impl Drop for Kept {
     }
 }
 
-/// The same, and until it is dropped the calling thread is not cancelled: for what opens, reads, writes or closes. A cancellation
-/// that comes meanwhile acts at the thread's next point, as one that comes while it computes. Costs two exchanges of a word of its own.
+/// The same, and until it is dropped the calling thread is not cancelled: for what opens, reads,
+/// writes or closes. A cancellation that comes meanwhile acts at the thread's next point, as one
+/// that comes while it computes. Costs two exchanges of a word of its own.
 #[derive(Debug)]
 #[must_use = "what is dropped at once keeps nothing"]
 pub struct Aside {

@@ -1,18 +1,20 @@
-//! What control groups leave to this process: a quota of processor time, and a set of processors. Versions 1 and 2 and
-//! systems that run both.
+//! What control groups leave to this process: a quota of processor time, and a set of processors.
+//! Versions 1 and 2 and systems that run both.
 //!
 //! # Rules
-//! 1. Where a hierarchy is mounted comes from `/proc/self/mountinfo`, where we are in it from `/proc/self/cgroup`. The
-//!    mount may show only a part of the hierarchy (containers): our path is taken relative to that part.
-//! 2. Each group above ours limits us too: the quota is the least of them. What lies above the visible part cannot be
-//!    read.
-//! 3. A group without the files of a controller does not limit. A file that is there and is not understood is an error.
+//! 1. Where a hierarchy is mounted comes from `/proc/self/mountinfo`, where we are in it from
+//!    `/proc/self/cgroup`. The mount may show only a part of the hierarchy (containers): our path
+//!    is taken relative to that part.
+//! 2. Each group above ours limits us too: the quota is the least of them. What lies above the
+//!    visible part cannot be read.
+//! 3. A group without the files of a controller does not limit. A file that is there and is not
+//!    understood is an error.
 //!
 //! How often a quota stopped the process: [`throttled_periods`].
 //!
 //! # Not here
-//! The affinity mask: `affinity`. Shares and weights: they say what happens under contention, not how many processors
-//! there are.
+//! The affinity mask: `affinity`. Shares and weights: they say what happens under contention, not
+//! how many processors there are.
 
 use std::ffi::OsStr;
 use std::io::ErrorKind;
@@ -29,7 +31,8 @@ pub use throttling::{throttled_periods, throttled_periods_in};
 /// What the control groups of this process allow.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Limits {
-    /// Processors' worth of time in each period; `None` is no limit. The least over all groups above ours.
+    /// Processors' worth of time in each period; `None` is no limit. The least over all groups
+    /// above ours.
     pub quota: Option<f64>,
     /// The processors that the process may run on; `None` when no control group says so.
     pub cpuset: Option<CpuSet>,
@@ -60,7 +63,8 @@ pub enum CgroupError {
 }
 
 impl Limits {
-    /// Reads the limits of this process. Some ten small files: do it now and then, not in a hot path.
+    /// Reads the limits of this process. Some ten small files: do it now and then, not in a hot
+    /// path.
     ///
     /// # Errors
     /// When a file is unreadable or garbage.
@@ -68,15 +72,17 @@ impl Limits {
         Self::read_from(Path::new("/proc"), Path::new(MOUNTED_AT))
     }
 
-    /// Reads trees of the same form as `/proc` and `/sys/fs/cgroup`: mount points below `/sys/fs/cgroup` are looked
-    /// for below `cgroup_root` instead. No control groups at all is no limits.
+    /// Reads trees of the same form as `/proc` and `/sys/fs/cgroup`: mount points below
+    /// `/sys/fs/cgroup` are looked for below `cgroup_root` instead. No control groups at all is no
+    /// limits.
     ///
     /// # Errors
     /// When a file that is there is unreadable or garbage.
     pub fn read_from(proc_root: &Path, cgroup_root: &Path) -> Result<Self, CgroupError> {
         let mounts_file = proc_root.join("self/mountinfo");
         let places_file = proc_root.join("self/cgroup");
-        let (Some(mounts), Some(places)) = (read_bytes(&mounts_file)?, read_bytes(&places_file)?) else {
+        let (Some(mounts), Some(places)) = (read_bytes(&mounts_file)?, read_bytes(&places_file)?)
+        else {
             return Ok(Self::default());
         };
         let places = parse_places(&places).map_err(|error| error.at(&places_file))?;
@@ -110,9 +116,9 @@ impl Limits {
     }
 }
 
-/// How many processors a team of spinning threads may use: those of `mask` and the cpuset, and not more than the quota
-/// pays for. A fraction of a processor is not used, because a team with one thread too many is throttled in the middle
-/// of a barrier. At least 1.
+/// How many processors a team of spinning threads may use: those of `mask` and the cpuset, and not
+/// more than the quota pays for. A fraction of a processor is not used, because a team with one
+/// thread too many is throttled in the middle of a barrier. At least 1.
 pub fn usable_processors(mask: &CpuSet, limits: &Limits) -> usize {
     let present = match &limits.cpuset {
         Some(cpuset) => mask.intersection(cpuset).len(),
@@ -150,8 +156,8 @@ impl Mount {
         }
     }
 
-    /// A group's path below what the mount shows. `None` for one that it does not show; groups above the root of our
-    /// cgroup namespace ("/..") never are.
+    /// A group's path below what the mount shows. `None` for one that it does not show; groups
+    /// above the root of our cgroup namespace ("/..") never are.
     fn path_below<'a>(&self, group: &'a Path) -> Option<&'a Path> {
         let below = group.strip_prefix(&self.root).ok()?;
         below.components().all(|part| matches!(part, Component::Normal(_))).then_some(below)
@@ -167,19 +173,21 @@ struct Place {
 }
 
 impl Place {
-    /// The mount through which we see most of our groups. A hierarchy may be mounted several times, also with parts of
-    /// it in which we are not (the groups of containers, seen from outside).
+    /// The mount through which we see most of our groups. A hierarchy may be mounted several times,
+    /// also with parts of it in which we are not (the groups of containers, seen from outside).
     fn nearest_mount<'a>(&self, mounts: &'a [Mount]) -> Option<&'a Mount> {
         let of_hierarchy = || mounts.iter().filter(|mount| self.belongs_to(mount));
         let holds_us = |mount: &&Mount| mount.path_below(&self.path).is_some();
-        let widest = of_hierarchy().filter(holds_us).min_by_key(|mount| mount.root.components().count());
+        let widest =
+            of_hierarchy().filter(holds_us).min_by_key(|mount| mount.root.components().count());
         widest.or_else(|| of_hierarchy().next_back())
     }
 
     fn belongs_to(&self, mount: &Mount) -> bool {
         match &mount.kind {
             Kind::V1 { options } => {
-                !self.controllers.is_empty() && self.controllers.iter().all(|name| options.contains(name))
+                !self.controllers.is_empty()
+                    && self.controllers.iter().all(|name| options.contains(name))
             }
             Kind::V2 => self.controllers.is_empty(),
         }
@@ -223,7 +231,8 @@ impl Hierarchy {
             for name in names {
                 let path = group.join(name);
                 let Some(text) = read_text(&path)? else { continue };
-                let set = CpuSet::parse_list(&text).map_err(|error| garbage(&path, &text, error.to_string()))?;
+                let set = CpuSet::parse_list(&text)
+                    .map_err(|error| garbage(&path, &text, error.to_string()))?;
                 // Empty is "not set": a process cannot run on no processor.
                 if !set.is_empty() {
                     return Ok(Some(set));
@@ -237,7 +246,13 @@ impl Hierarchy {
 fn quota_v2(group: &Path) -> Result<Option<f64>, CgroupError> {
     let path = group.join("cpu.max");
     let Some(text) = read_text(&path)? else { return Ok(None) };
-    let bad = || garbage(&path, &text, "expected \"max PERIOD\" or \"QUOTA PERIOD\" in microseconds".to_owned());
+    let bad = || {
+        garbage(
+            &path,
+            &text,
+            "expected \"max PERIOD\" or \"QUOTA PERIOD\" in microseconds".to_owned(),
+        )
+    };
     let (quota, period) = text.split_once(' ').ok_or_else(bad)?;
     let period = micros(period).ok_or_else(bad)?;
     if quota == "max" {
@@ -258,7 +273,11 @@ fn quota_v1(group: &Path) -> Result<Option<f64>, CgroupError> {
         return Err(garbage(&quota_file, &quota, format!("{expected}, or -1")));
     };
     let Some(period) = read_text(&period_file)? else {
-        return Err(garbage(&quota_file, &quota.to_string(), format!("{} is missing", period_file.display())));
+        return Err(garbage(
+            &quota_file,
+            &quota.to_string(),
+            format!("{} is missing", period_file.display()),
+        ));
     };
     let Some(period) = micros(&period) else {
         return Err(garbage(&period_file, &period, expected));
@@ -293,11 +312,14 @@ impl Misread {
 fn parse_places(text: &[u8]) -> Result<Vec<Place>, Misread> {
     let place = |line| {
         let mut fields = <[u8]>::splitn(line, 3, |byte| *byte == b':');
-        let (Some(_), Some(controllers), Some(path)) = (fields.next(), fields.next(), fields.next()) else {
+        let (Some(_), Some(controllers), Some(path)) =
+            (fields.next(), fields.next(), fields.next())
+        else {
             return Err(Misread::new(line, "expected \"number:controllers:path\""));
         };
         let controllers = String::from_utf8_lossy(controllers);
-        let controllers = controllers.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect();
+        let controllers =
+            controllers.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect();
         Ok(Place { controllers, path: OsStr::from_bytes(path).into() })
     };
     lines(text).map(place).collect()
@@ -307,13 +329,15 @@ fn parse_mounts(text: &[u8]) -> Result<Vec<Mount>, Misread> {
     lines(text).filter_map(|line| parse_mount(line).transpose()).collect()
 }
 
-/// A line of mountinfo, as proc(5) has it: number, parent, device, root, point, options, optional fields, `-`, type,
-/// source, options of the file system. `None` for what is no control group.
+/// A line of mountinfo, as proc(5) has it: number, parent, device, root, point, options, optional
+/// fields, `-`, type, source, options of the file system. `None` for what is no control group.
 fn parse_mount(line: &[u8]) -> Result<Option<Mount>, Misread> {
     let bad = || Misread::new(line, "expected a line of mountinfo as in proc(5)");
     let fields: Vec<&[u8]> = line.split(|byte| *byte == b' ').collect();
     let dash = fields.iter().position(|field| *field == b"-").ok_or_else(bad)?;
-    let (Some(root), Some(point), Some(kind)) = (fields.get(3), fields.get(4), fields.get(dash + 1)) else {
+    let (Some(root), Some(point), Some(kind)) =
+        (fields.get(3), fields.get(4), fields.get(dash + 1))
+    else {
         return Err(bad());
     };
     let kind = match *kind {
@@ -350,7 +374,12 @@ fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
 fn read_bytes(path: &Path) -> Result<Option<Vec<u8>>, CgroupError> {
     match file::read(path) {
         Ok(bytes) => Ok(Some(bytes)),
-        Err(error) if error.kind() == ErrorKind::NotFound || error.raw_os_error() == Some(libc::ENODEV) => Ok(None),
+        Err(error)
+            if error.kind() == ErrorKind::NotFound
+                || error.raw_os_error() == Some(libc::ENODEV) =>
+        {
+            Ok(None)
+        }
         Err(source) => Err(CgroupError::Unreadable { path: path.to_owned(), source }),
     }
 }
@@ -360,5 +389,9 @@ fn read_text(path: &Path) -> Result<Option<String>, CgroupError> {
 }
 
 fn garbage(path: &Path, content: &str, reason: String) -> CgroupError {
-    CgroupError::Garbage { path: path.to_owned(), content: content.chars().take(80).collect(), reason }
+    CgroupError::Garbage {
+        path: path.to_owned(),
+        content: content.chars().take(80).collect(),
+        reason,
+    }
 }

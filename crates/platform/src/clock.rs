@@ -1,8 +1,9 @@
 //! Time: the monotonic clock, and a tick counter that is cheap enough to be read in a spin loop.
 //!
-//! Ticks are the processor's time-stamp counter where it runs at one rate on all processors: the processor says it is
-//! invariant *and* the kernel itself keeps time by it (on machines with several unsynchronised sockets the first is
-//! true and the second is not). Elsewhere ticks are nanoseconds of the monotonic clock.
+//! Ticks are the processor's time-stamp counter where it runs at one rate on all processors: the
+//! processor says it is invariant *and* the kernel itself keeps time by it (on machines with
+//! several unsynchronised sockets the first is true and the second is not). Elsewhere ticks are
+//! nanoseconds of the monotonic clock.
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
@@ -16,7 +17,8 @@ pub fn monotonic_ns() -> u64 {
     time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
 }
 
-/// How long all threads of the process ran so far, in nanoseconds. A system call: about 0.3 us, and more with many threads.
+/// How long all threads of the process ran so far, in nanoseconds. A system call: about 0.3 us, and
+/// more with many threads.
 pub fn process_ns() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: - `time` lives through the call.
@@ -53,10 +55,11 @@ const TSC: u8 = 1;
 const MONOTONIC: u8 = 2;
 
 static SOURCE: AtomicU8 = AtomicU8::new(UNKNOWN);
-/// 0 until it is known. Not a lock: a process may fork while another thread measures, and the child must not wait for
-/// a thread that it does not have.
+/// 0 until it is known. Not a lock: a process may fork while another thread measures, and the child
+/// must not wait for a thread that it does not have.
 static PER_US: AtomicU64 = AtomicU64::new(0);
-/// Where the measurement began: ticks, and nanoseconds of the monotonic clock. 0 until it did; nanoseconds come last.
+/// Where the measurement began: ticks, and nanoseconds of the monotonic clock. 0 until it did;
+/// nanoseconds come last.
 static BEGIN_TICKS: AtomicU64 = AtomicU64::new(0);
 static BEGIN_NS: AtomicU64 = AtomicU64::new(0);
 /// The shortest measurement: reading both clocks is off by some 30 ns.
@@ -65,10 +68,12 @@ const SPAN_NS: u64 = 2_000_000;
 const GUESS_PER_US: u64 = 2500;
 
 impl Ticks {
-    /// The present moment; 10 ns with the time-stamp counter. Not ordered with memory accesses around it.
+    /// The present moment; 10 ns with the time-stamp counter. Not ordered with memory accesses
+    /// around it.
     #[inline]
     pub fn now() -> Self {
-        // ORDERING: Relaxed - a fact about the machine; a thread that still reads UNKNOWN finds out the same.
+        // ORDERING: Relaxed - a fact about the machine; a thread that still reads UNKNOWN finds out
+        // the same.
         match SOURCE.load(Ordering::Relaxed) {
             TSC => Self(time_stamp()),
             MONOTONIC => Self(monotonic_ns()),
@@ -99,12 +104,14 @@ impl Ticks {
         source
     }
 
-    /// Begins to measure the counter, so that [`Ticks::per_us`] and [`Ticks::about_us`] know it later without waiting.
+    /// Begins to measure the counter, so that [`Ticks::per_us`] and [`Ticks::about_us`] know it
+    /// later without waiting.
     pub fn begin_measuring() {
         if BEGIN_NS.load(Ordering::Relaxed) == 0 && Self::source() == TickSource::TimeStampCounter {
             let (ticks, ns) = reading();
-            // ORDERING: Relaxed and Release - who sees the nanoseconds sees ticks. Two threads that begin at the same
-            // time may mix their readings, which are then microseconds apart in a measurement of milliseconds.
+            // ORDERING: Relaxed and Release - who sees the nanoseconds sees ticks. Two threads that
+            // begin at the same time may mix their readings, which are then microseconds apart in a
+            // measurement of milliseconds.
             BEGIN_TICKS.store(ticks, Ordering::Relaxed);
             BEGIN_NS.store(ns, Ordering::Release);
         }
@@ -124,7 +131,8 @@ impl Ticks {
     /// Ticks in a microsecond, if the counter was measured for long enough.
     #[inline]
     fn measured_per_us() -> Option<u64> {
-        // ORDERING: Relaxed - a fact about the machine; threads that measure at the same time find the same.
+        // ORDERING: Relaxed - a fact about the machine; threads that measure at the same time find
+        // the same.
         match PER_US.load(Ordering::Relaxed) {
             0 => Self::measure(),
             known => Some(known),
@@ -156,8 +164,8 @@ impl Ticks {
         us.saturating_mul(Self::per_us())
     }
 
-    /// A length of time in ticks; a guess in the first milliseconds, while the counter is being measured. Never waits:
-    /// for spin loops.
+    /// A length of time in ticks; a guess in the first milliseconds, while the counter is being
+    /// measured. Never waits: for spin loops.
     #[inline]
     pub fn about_us(us: u64) -> u64 {
         us.saturating_mul(Self::measured_per_us().unwrap_or(GUESS_PER_US))
@@ -192,8 +200,8 @@ impl Ticks {
     }
 }
 
-/// Both clocks at one moment. Read in pairs, of which the tightest is taken, so that a preemption between two reads does
-/// not count: the error is some 30 ns.
+/// Both clocks at one moment. Read in pairs, of which the tightest is taken, so that a preemption
+/// between two reads does not count: the error is some 30 ns.
 fn reading() -> (u64, u64) {
     let pair = || {
         let before = time_stamp();
@@ -208,26 +216,35 @@ fn reading() -> (u64, u64) {
 impl TickSource {
     /// The counter only when processor and kernel both vouch for it.
     fn choose(is_invariant: bool, kernel_clock: Option<&str>) -> Self {
-        if is_invariant && kernel_clock == Some("tsc") { Self::TimeStampCounter } else { Self::Monotonic }
+        if is_invariant && kernel_clock == Some("tsc") {
+            Self::TimeStampCounter
+        } else {
+            Self::Monotonic
+        }
     }
 }
 
 /// What the kernel keeps time by. `None` where it does not say: no `/sys`, or a masked one.
 fn kernel_clock() -> Option<String> {
-    let text = crate::file::text("/sys/devices/system/clocksource/clocksource0/current_clocksource").ok()?;
+    let text =
+        crate::file::text("/sys/devices/system/clocksource/clocksource0/current_clocksource")
+            .ok()?;
     Some(text.trim().to_owned())
 }
 
 #[cfg(target_arch = "x86_64")]
 #[inline]
 fn time_stamp() -> u64 {
-    // SAFETY: - every x86-64 processor has rdtsc; a process that forbade it to itself (PR_SET_TSC) gets a SIGSEGV, not
-    //           a wrong value.
+    // SAFETY: - every x86-64 processor has rdtsc; a process that forbade it to itself (PR_SET_TSC)
+    //           gets a SIGSEGV, not a wrong value.
     unsafe { std::arch::x86_64::_rdtsc() }
 }
 
 #[cfg(target_arch = "x86_64")]
-#[allow(unused_unsafe, reason = "`__cpuid` is unsafe in our oldest supported compiler and safe in later ones")]
+#[allow(
+    unused_unsafe,
+    reason = "`__cpuid` is unsafe in our oldest supported compiler and safe in later ones"
+)]
 fn is_invariant() -> bool {
     use std::arch::x86_64::__cpuid;
     const POWER_LEAF: u32 = 0x8000_0007;
@@ -262,7 +279,11 @@ mod tests {
         for (is_invariant, kernel) in
             [(false, Some("tsc")), (true, Some("hpet")), (true, Some("kvm-clock")), (true, None)]
         {
-            assert_eq!(TickSource::choose(is_invariant, kernel), TickSource::Monotonic, "{kernel:?}");
+            assert_eq!(
+                TickSource::choose(is_invariant, kernel),
+                TickSource::Monotonic,
+                "{kernel:?}"
+            );
         }
     }
 
@@ -279,7 +300,8 @@ mod tests {
             let (ticks, ns) = reading();
             (ticks - begin_ticks) * 1000 / (ns - begin_ns)
         };
-        // A preemption between the readings of one pair spoils it, though not often: the best of some counts.
+        // A preemption between the readings of one pair spoils it, though not often: the best of
+        // some counts.
         let apart = (0..5).map(|_| Ticks::per_us().abs_diff(again())).min().expect("five turns");
         assert!(apart * 100 <= Ticks::per_us(), "{apart} of {} ticks", Ticks::per_us());
     }

@@ -12,9 +12,9 @@ const FIRST: RawFd = 3;
 /// `fcntl` of Linux 6.10 (`F_LINUX_SPECIFIC_BASE + 3`): whether two numbers are the same open file.
 const F_DUPFD_QUERY: libc::c_int = 1027;
 
-/// Whether two numbers stand for the same open file: one is a copy of the other. One system call, some 100 ns, and unlike
-/// device and inode it tells files of one inode apart (all event counters are one). `None`: the kernel does not tell
-/// (before Linux 6.10).
+/// Whether two numbers stand for the same open file: one is a copy of the other. One system call,
+/// some 100 ns, and unlike device and inode it tells files of one inode apart (all event counters
+/// are one). `None`: the kernel does not tell (before Linux 6.10).
 ///
 /// # Errors
 /// `EBADF`: one of them is closed, which a program may do behind our back.
@@ -28,9 +28,9 @@ pub fn is_same_file(one: impl AsFd, other: impl AsFd) -> SysResult<Option<bool>>
     }
 }
 
-/// The same open file at a number that is no standard stream's; close-on-exec. For every descriptor that is kept: the kernel
-/// gives the lowest free number, and a program that was started without standard output would print into our socket. No system
-/// call, unless a stream is closed.
+/// The same open file at a number that is no standard stream's; close-on-exec. For every descriptor
+/// that is kept: the kernel gives the lowest free number, and a program that was started without
+/// standard output would print into our socket. No system call, unless a stream is closed.
 ///
 /// # Errors
 /// `EMFILE`: descriptors are used up.
@@ -50,7 +50,10 @@ pub fn above_streams(fd: OwnedFd) -> SysResult<OwnedFd> {
 pub fn copy(fd: impl AsFd) -> SysResult<OwnedFd> {
     const CALL: &str = "fcntl(F_DUPFD_CLOEXEC)";
     let copy = fd.as_fd().try_clone_to_owned();
-    crate::fault::or(CALL, copy.map_err(|error| SysError::new(CALL, error.raw_os_error().unwrap_or(0))))
+    crate::fault::or(
+        CALL,
+        copy.map_err(|error| SysError::new(CALL, error.raw_os_error().unwrap_or(0))),
+    )
 }
 
 #[cfg(all(test, not(loom)))]

@@ -82,7 +82,8 @@ pub(crate) fn named<T>(call: &'static str, result: nix::Result<T>) -> SysResult<
     fault::or(call, result.map_err(|errno| SysError::new(call, errno as i32)))
 }
 
-/// Repeats `attempt` while signals interrupt it. For calls that may be begun anew, and have no time limit of their own.
+/// Repeats `attempt` while signals interrupt it. For calls that may be begun anew, and have no time
+/// limit of their own.
 pub(crate) fn uninterrupted<T>(mut attempt: impl FnMut() -> SysResult<T>) -> SysResult<T> {
     loop {
         match attempt() {
@@ -128,7 +129,11 @@ mod tests {
         let mut turns = 0;
         let outcome = uninterrupted(|| {
             turns += 1;
-            if turns < 3 { Err(SysError::new("x", libc::EINTR)) } else { Err::<(), _>(SysError::new("x", libc::EIO)) }
+            if turns < 3 {
+                Err(SysError::new("x", libc::EINTR))
+            } else {
+                Err::<(), _>(SysError::new("x", libc::EIO))
+            }
         });
         assert_eq!((outcome, turns), (Err(SysError::new("x", libc::EIO)), 3));
     }

@@ -8,8 +8,8 @@ use crate::aside::Aside;
 use crate::descriptor::above_streams;
 use crate::error::{SysError, SysResult, named, uninterrupted};
 
-/// An eventfd. It becomes readable when rung and stays so until [`Doorbell::clear`]; many rings are one. Both sides
-/// may be any process that holds the descriptor.
+/// An eventfd. It becomes readable when rung and stays so until [`Doorbell::clear`]; many rings are
+/// one. Both sides may be any process that holds the descriptor.
 #[derive(Debug)]
 pub struct Doorbell(OwnedFd);
 
@@ -20,17 +20,21 @@ impl Doorbell {
     /// `EMFILE`, `ENFILE`: descriptors are used up.
     pub fn new() -> SysResult<Self> {
         let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
-        named("eventfd2", EventFd::from_flags(flags)).and_then(|event| above_streams(event.into())).map(Self)
+        named("eventfd2", EventFd::from_flags(flags))
+            .and_then(|event| above_streams(event.into()))
+            .map(Self)
     }
 
-    /// Takes a descriptor that came from another process. That it is an eventfd is not checked: on anything else
-    /// [`Doorbell::ring`] fails or writes eight bytes that nobody asked for, so take it from a trusted process only.
+    /// Takes a descriptor that came from another process. That it is an eventfd is not checked: on
+    /// anything else [`Doorbell::ring`] fails or writes eight bytes that nobody asked for, so take
+    /// it from a trusted process only.
     pub fn from_fd(fd: OwnedFd) -> Self {
         Self(fd)
     }
 
-    /// Rings. One system call. Never waits, since [`Doorbell::new`] makes it so; whoever fears that the program has
-    /// closed the descriptor, and that the number is something else by now, compares [`event_id`] first.
+    /// Rings. One system call. Never waits, since [`Doorbell::new`] makes it so; whoever fears that
+    /// the program has closed the descriptor, and that the number is something else by now,
+    /// compares [`event_id`] first.
     ///
     /// # Errors
     /// `EBADF`, `EINVAL`, `EPIPE`: the descriptor is no eventfd.
@@ -41,7 +45,8 @@ impl Doorbell {
     /// Takes all rings away; true when there were any.
     ///
     /// # Errors
-    /// `EBADF`, `EINVAL`: the descriptor is no eventfd. `EBADMSG`: it is something else that can be read.
+    /// `EBADF`, `EINVAL`: the descriptor is no eventfd. `EBADMSG`: it is something else that can be
+    /// read.
     pub fn clear(&self) -> SysResult<bool> {
         const CALL: &str = "read(eventfd)";
         let mut count = [0; size_of::<u64>()];
@@ -72,16 +77,19 @@ impl From<Doorbell> for OwnedFd {
 /// As there.
 pub fn ring(fd: impl AsFd) -> SysResult<()> {
     let _aside = Aside::begin();
-    match uninterrupted(|| named("write(eventfd)", nix::unistd::write(fd.as_fd(), &1_u64.to_ne_bytes()))) {
+    match uninterrupted(|| {
+        named("write(eventfd)", nix::unistd::write(fd.as_fd(), &1_u64.to_ne_bytes()))
+    }) {
         // The counter is full: rung already.
         Err(error) if error.is(libc::EAGAIN) => Ok(()),
         outcome => outcome.map(drop),
     }
 }
 
-/// The kernel's number of the event counter behind a descriptor: all eventfds of a machine are one anonymous inode, so
-/// that `fstat` cannot tell them apart. Unique while the counter is open anywhere. `None`: no eventfd, or a kernel
-/// before 5.2, or no `/proc`, or no free descriptor to read it by. Three system calls.
+/// The kernel's number of the event counter behind a descriptor: all eventfds of a machine are one
+/// anonymous inode, so that `fstat` cannot tell them apart. Unique while the counter is open
+/// anywhere. `None`: no eventfd, or a kernel before 5.2, or no `/proc`, or no free descriptor to
+/// read it by. Three system calls.
 pub fn event_id(fd: impl AsFd) -> Option<u64> {
     // Not /proc/self: that is the first thread, which may have ended before the others.
     let path = format!("/proc/thread-self/fdinfo/{}", fd.as_fd().as_raw_fd());

@@ -1,8 +1,10 @@
-//! System calls that fail when a test wants them to. Without feature `faults` there is nothing here.
+//! System calls that fail when a test wants them to. Without feature `faults` there is nothing
+//! here.
 //!
-//! `NANOS_FAULT=CALL=ERRNO@N` lets the N-th call of that name (as [`SysError::call`](crate::SysError::call) says it)
-//! fail with that number: `NANOS_FAULT=epoll_ctl=12@3`. The call itself was made: what it did stays done, what it gave
-//! is dropped.
+//! `NANOS_FAULT=CALL=ERRNO@N` lets the N-th call of that name (as
+//! [`SysError::call`](crate::SysError::call) says it) fail with that number:
+//! `NANOS_FAULT=epoll_ctl=12@3`. The call itself was made: what it did stays done, what it gave is
+//! dropped.
 
 use crate::error::SysResult;
 
@@ -32,16 +34,23 @@ mod wanted {
     fn parse(text: &str) -> Option<Fault> {
         let (call, rest) = text.rsplit_once('=')?;
         let (errno, turn) = rest.split_once('@')?;
-        Some(Fault { call: call.into(), errno: errno.parse().ok()?, left: AtomicU64::new(turn.parse().ok()?) })
+        Some(Fault {
+            call: call.into(),
+            errno: errno.parse().ok()?,
+            left: AtomicU64::new(turn.parse().ok()?),
+        })
     }
 
     /// The number with which this call fails, if it is its turn.
     pub(super) fn strike(call: &str) -> Option<i32> {
         static FAULT: Once<Option<Fault>> = Once::new();
-        let fault = FAULT.get_or_init(|| std::env::var("NANOS_FAULT").ok().and_then(|text| parse(&text)));
+        let fault =
+            FAULT.get_or_init(|| std::env::var("NANOS_FAULT").ok().and_then(|text| parse(&text)));
         let fault = fault.as_ref().filter(|fault| fault.call == call)?;
         // ORDERING: Relaxed - a counter of its own; whichever thread counts to zero fails.
-        let before = fault.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
+        let before = fault
+            .left
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
         let strikes = before == Ok(1);
         if strikes {
             crate::message::say(format_args!("NANOS_FAULT strikes {call}"));

@@ -1,12 +1,13 @@
 //! Messages with descriptors between processes: `SOCK_SEQPACKET` sockets in the file system.
 //!
-//! One `send` is one `recv`: the kernel keeps message boundaries. Whatever does not fit is an error, never a shortened
-//! message, and descriptors that ride on a refused message are closed, so that a hostile sender cannot fill our
-//! descriptor table.
+//! One `send` is one `recv`: the kernel keeps message boundaries. Whatever does not fit is an
+//! error, never a shortened message, and descriptors that ride on a refused message are closed, so
+//! that a hostile sender cannot fill our descriptor table.
 //!
-//! A server that wants no descriptors from its clients must not close any either: `close` calls into the file's driver,
-//! and that of a FUSE file waits for whoever serves the file system. So it calls [`refuse_descriptors`] on its listener, and
-//! receives with [`recv_without_descriptors`], which leaves the kernel no room to hand one out.
+//! A server that wants no descriptors from its clients must not close any either: `close` calls
+//! into the file's driver, and that of a FUSE file waits for whoever serves the file system. So it
+//! calls [`refuse_descriptors`] on its listener, and receives with [`recv_without_descriptors`],
+//! which leaves the kernel no room to hand one out.
 
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
@@ -23,15 +24,16 @@ use crate::process::wait_readable;
 /// The most descriptors that one message carries.
 pub const MAX_DESCRIPTORS: usize = 16;
 
-/// Connections that wait for [`accept`] where one user may connect; the kernel lowers it to `net.core.somaxconn`.
+/// Connections that wait for [`accept`] where one user may connect; the kernel lowers it to
+/// `net.core.somaxconn`.
 const BACKLOG: i32 = 4096;
-/// The same where others may, too. The queue is one for all users: what floods it keeps others waiting for as long as it takes
-/// to empty it.
+/// The same where others may, too. The queue is one for all users: what floods it keeps others
+/// waiting for as long as it takes to empty it.
 const SHARED_BACKLOG: i32 = 256;
 
-/// Listens at `path`, which gets exactly `mode`. A socket file that a dead listener left there is replaced; of two
-/// processes that do so at the same moment the first one loses its name, so servers that may start twice take a lock
-/// first.
+/// Listens at `path`, which gets exactly `mode`. A socket file that a dead listener left there is
+/// replaced; of two processes that do so at the same moment the first one loses its name, so
+/// servers that may start twice take a lock first.
 ///
 /// # Errors
 /// - `EADDRINUSE`: somebody listens there, or the file is no socket.
@@ -40,7 +42,8 @@ const SHARED_BACKLOG: i32 = 256;
 pub fn listen(path: &Path, mode: u32) -> SysResult<OwnedFd> {
     let address = address(path)?;
     let listener = new_socket(SockFlag::SOCK_CLOEXEC)?;
-    // The kernel makes the file with the socket's own mode (less the umask): it is never open to more than `mode`.
+    // The kernel makes the file with the socket's own mode (less the umask): it is never open to
+    // more than `mode`.
     // SAFETY: - the descriptor is open; fchmod touches no memory.
     check_int("fchmod", unsafe { libc::fchmod(listener.as_raw_fd(), mode) })?;
     match named("bind", socket::bind(listener.as_raw_fd(), &address)) {
@@ -66,7 +69,8 @@ fn is_abandoned(path: &Path, address: &UnixAddr) -> SysResult<bool> {
         return Ok(false);
     }
     let probe = new_socket(SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK)?;
-    // A listener with a full backlog gives EAGAIN and one of another type EPROTOTYPE: only a refusal means death.
+    // A listener with a full backlog gives EAGAIN and one of another type EPROTOTYPE: only a
+    // refusal means death.
     let outcome = named("connect", socket::connect(probe.as_raw_fd(), address));
     Ok(matches!(outcome, Err(error) if error.is(libc::ECONNREFUSED)))
 }
@@ -100,7 +104,9 @@ pub fn connect(path: &Path, timeout: Duration) -> SysResult<OwnedFd> {
         set_send_timeout(connection.as_fd(), deadline.rest())?;
         match named("connect", socket::connect(connection.as_raw_fd(), &address)) {
             Err(error) if error.is(libc::EINTR) => {}
-            Err(error) if error.is(libc::EAGAIN) => return Err(SysError::new("connect", libc::ETIMEDOUT)),
+            Err(error) if error.is(libc::EAGAIN) => {
+                return Err(SysError::new("connect", libc::ETIMEDOUT));
+            }
             outcome => {
                 outcome?;
                 set_send_timeout(connection.as_fd(), None)?;
@@ -115,12 +121,14 @@ pub fn connect(path: &Path, timeout: Duration) -> SysResult<OwnedFd> {
 /// # Errors
 /// `EMFILE`, `ENFILE`: descriptors are used up.
 pub fn pair() -> SysResult<(OwnedFd, OwnedFd)> {
-    let made = socket::socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC);
+    let made =
+        socket::socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC);
     let (left, right) = named("socketpair", made)?;
     Ok((above_streams(left)?, above_streams(right)?))
 }
 
-/// Makes a descriptor's calls return `EAGAIN` instead of waiting: for a server, whom no client may stop.
+/// Makes a descriptor's calls return `EAGAIN` instead of waiting: for a server, whom no client may
+/// stop.
 ///
 /// # Errors
 /// `EBADF` only.
@@ -131,14 +139,15 @@ pub fn set_nonblocking(fd: impl AsFd) -> SysResult<()> {
     named("fcntl(F_SETFL)", fcntl(&fd, FcntlArg::F_SETFL(flags))).map(drop)
 }
 
-/// Sends one message, whole. Waits while the receiver's queue is full, unless the socket is non-blocking.
+/// Sends one message, whole. Waits while the receiver's queue is full, unless the socket is
+/// non-blocking.
 ///
 /// # Errors
 /// - `EPIPE`, `ECONNRESET`: the other end is closed (no SIGPIPE is raised).
 /// - `EAGAIN`: the socket is non-blocking, and the queue is full.
 /// - `EMSGSIZE`: the message is larger than the socket's buffer.
-/// - `EINVAL`: the message is empty (the receiver could not tell it from the end), or carries more than
-///   [`MAX_DESCRIPTORS`].
+/// - `EINVAL`: the message is empty (the receiver could not tell it from the end), or carries more
+///   than [`MAX_DESCRIPTORS`].
 pub fn send(fd: impl AsFd, message: &[u8], descriptors: &[BorrowedFd<'_>]) -> SysResult<()> {
     if message.is_empty() || descriptors.len() > MAX_DESCRIPTORS {
         return Err(SysError::new("sendmsg", libc::EINVAL));
@@ -148,22 +157,27 @@ pub fn send(fd: impl AsFd, message: &[u8], descriptors: &[BorrowedFd<'_>]) -> Sy
     let rights = if raw.is_empty() { &rights[..0] } else { &rights[..] };
     let parts = [std::io::IoSlice::new(message)];
     let flags = socket::MsgFlags::MSG_NOSIGNAL;
-    let sent =
-        uninterrupted(|| named("sendmsg", socket::sendmsg::<()>(fd.as_fd().as_raw_fd(), &parts, rights, flags, None)))?;
+    let sent = uninterrupted(|| {
+        named("sendmsg", socket::sendmsg::<()>(fd.as_fd().as_raw_fd(), &parts, rights, flags, None))
+    })?;
     debug_assert_eq!(sent, message.len(), "a packet is sent whole or not at all");
     Ok(())
 }
 
-/// Receives one message: its length and the descriptors with it (close-on-exec, no standard stream's numbers). Length 0 is the end: the other side
-/// has closed. `None` waits for ever.
+/// Receives one message: its length and the descriptors with it (close-on-exec, no standard
+/// stream's numbers). Length 0 is the end: the other side has closed. `None` waits for ever.
 ///
 /// # Errors
 /// - `ETIMEDOUT`: nothing came in time.
-/// - `EMSGSIZE`: the message is larger than `buffer`, or carries more than [`MAX_DESCRIPTORS`]; it is gone, its
-///   descriptors are closed.
+/// - `EMSGSIZE`: the message is larger than `buffer`, or carries more than [`MAX_DESCRIPTORS`]; it
+///   is gone, its descriptors are closed.
 /// - `EMFILE`: no room for its descriptors in our table; it is gone too.
 /// - `ECONNRESET`: the other side closed with messages of ours unread.
-pub fn recv(fd: impl AsFd, buffer: &mut [u8], timeout: Option<Duration>) -> SysResult<(usize, Vec<OwnedFd>)> {
+pub fn recv(
+    fd: impl AsFd,
+    buffer: &mut [u8],
+    timeout: Option<Duration>,
+) -> SysResult<(usize, Vec<OwnedFd>)> {
     let fd = fd.as_fd();
     let deadline = Deadline::after(timeout);
     loop {
@@ -187,9 +201,10 @@ pub struct Bare {
     pub had_descriptors: bool,
 }
 
-/// Receives one message, if there is one, and none of the descriptors with it: none is installed in this process, hence none is
-/// closed by it. The kernel drops its own references; the last reference to a file is freed on this thread then, unless
-/// [`refuse_descriptors`] kept it from being sent.
+/// Receives one message, if there is one, and none of the descriptors with it: none is installed in
+/// this process, hence none is closed by it. The kernel drops its own references; the last
+/// reference to a file is freed on this thread then, unless [`refuse_descriptors`] kept it from
+/// being sent.
 ///
 /// # Errors
 /// - `EAGAIN`: nothing is there.
@@ -203,8 +218,8 @@ pub fn recv_without_descriptors(fd: impl AsFd, buffer: &mut [u8]) -> SysResult<B
     header.msg_iov = &raw mut part;
     header.msg_iovlen = 1;
     let length = uninterrupted(|| {
-        // SAFETY: - `header` points to `part` (hence to `buffer`), which lives through the call, with its true length; it
-        //           has no control space, and says so.
+        // SAFETY: - `header` points to `part` (hence to `buffer`), which lives through the call,
+        //           with its true length; it has no control space, and says so.
         let length = unsafe { libc::recvmsg(fd.as_raw_fd(), &raw mut header, libc::MSG_DONTWAIT) };
         if length < 0 { Err(SysError::last("recvmsg")) } else { Ok(length.unsigned_abs()) }
     })?;
@@ -219,8 +234,8 @@ pub fn recv_without_descriptors(fd: impl AsFd, buffer: &mut [u8]) -> SysResult<B
 /// `SO_PASSRIGHTS`, since Linux 6.16.
 const SO_PASSRIGHTS: libc::c_int = 83;
 
-/// Whoever sends descriptors to this socket, or to one that it accepts from now on, hears `EPERM`. False: the kernel knows
-/// nothing of this (before Linux 6.16), and they arrive.
+/// Whoever sends descriptors to this socket, or to one that it accepts from now on, hears `EPERM`.
+/// False: the kernel knows nothing of this (before Linux 6.16), and they arrive.
 ///
 /// # Errors
 /// `EBADF`, `ENOTSOCK`, `EOPNOTSUPP`: it is no socket of this kind.
@@ -233,7 +248,9 @@ pub fn refuse_descriptors(fd: impl AsFd) -> SysResult<bool> {
     let length = libc::socklen_t::try_from(size_of::<libc::c_int>()).expect("4 is a length");
     let fd = fd.as_fd().as_raw_fd();
     // SAFETY: - the kernel reads `length` bytes of `no`, which lives through the call.
-    let set = unsafe { libc::setsockopt(fd, libc::SOL_SOCKET, SO_PASSRIGHTS, (&raw const no).cast(), length) };
+    let set = unsafe {
+        libc::setsockopt(fd, libc::SOL_SOCKET, SO_PASSRIGHTS, (&raw const no).cast(), length)
+    };
     match check_int("setsockopt(SO_PASSRIGHTS)", set) {
         Ok(_) => Ok(true),
         Err(error) if error.is(libc::ENOPROTOOPT) => Ok(false),
@@ -253,8 +270,8 @@ const CONTROL_SPACE: usize =
     // SAFETY: - CMSG_SPACE is arithmetic on its argument.
     unsafe { libc::CMSG_SPACE((MAX_DESCRIPTORS * size_of::<RawFd>()) as u32) as usize };
 
-/// One `recvmsg`. Written with libc because the typed wrapper reports a cut control message without giving out the
-/// descriptors that did arrive: they would stay open for ever.
+/// One `recvmsg`. Written with libc because the typed wrapper reports a cut control message without
+/// giving out the descriptors that did arrive: they would stay open for ever.
 fn recv_ready(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> SysResult<(usize, Vec<OwnedFd>)> {
     let mut part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
     let mut control = MaybeUninit::<Control>::zeroed();
@@ -266,8 +283,8 @@ fn recv_ready(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> SysResult<(usize, Vec<Ow
     header.msg_controllen = size_of::<Control>() as _;
     let flags = libc::MSG_DONTWAIT | libc::MSG_CMSG_CLOEXEC;
     let len = uninterrupted(|| {
-        // SAFETY: - `header` points to `part` (hence to `buffer`) and `control`, which live through the call, with
-        //           their true lengths.
+        // SAFETY: - `header` points to `part` (hence to `buffer`) and `control`, which live through
+        //           the call, with their true lengths.
         let len = unsafe { libc::recvmsg(fd.as_raw_fd(), &raw mut header, flags) };
         if len < 0 { Err(SysError::last("recvmsg")) } else { Ok(len.unsigned_abs()) }
     })?;
@@ -278,7 +295,8 @@ fn recv_ready(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> SysResult<(usize, Vec<Ow
     }
     if header.msg_flags & libc::MSG_CTRUNC != 0 {
         // The kernel stops handing out descriptors when our space ends, or when our table is full.
-        let errno = if descriptors.len() == MAX_DESCRIPTORS { libc::EMSGSIZE } else { libc::EMFILE };
+        let errno =
+            if descriptors.len() == MAX_DESCRIPTORS { libc::EMSGSIZE } else { libc::EMFILE };
         return Err(SysError::new("recvmsg", errno));
     }
     let (len, descriptors) = fault::or("recvmsg", Ok((len, descriptors)))?;
@@ -291,7 +309,8 @@ fn take_descriptors(header: &libc::msghdr) -> Vec<OwnedFd> {
     // SAFETY: - `header` was filled by recvmsg and its control space is still there.
     let mut message = unsafe { libc::CMSG_FIRSTHDR(header) };
     while !message.is_null() {
-        // SAFETY: - CMSG_FIRSTHDR and CMSG_NXTHDR return null or a whole header within the control space.
+        // SAFETY: - CMSG_FIRSTHDR and CMSG_NXTHDR return null or a whole header within the control
+        // space.
         let head = unsafe { *message };
         if head.cmsg_level == libc::SOL_SOCKET && head.cmsg_type == libc::SCM_RIGHTS {
             // SAFETY: - `message` points to a header within the control space.
@@ -299,9 +318,11 @@ fn take_descriptors(header: &libc::msghdr) -> Vec<OwnedFd> {
             // SAFETY: - CMSG_LEN is arithmetic on its argument.
             let bytes = head.cmsg_len as usize - unsafe { libc::CMSG_LEN(0) } as usize;
             for index in 0..bytes / size_of::<RawFd>() {
-                // SAFETY: - the kernel wrote `bytes` bytes of descriptors there; they need not be aligned.
+                // SAFETY: - the kernel wrote `bytes` bytes of descriptors there; they need not be
+                // aligned.
                 let raw = unsafe { data.cast::<RawFd>().add(index).read_unaligned() };
-                // SAFETY: - the kernel has just opened this descriptor for us, and nobody else knows it.
+                // SAFETY: - the kernel has just opened this descriptor for us, and nobody else
+                // knows it.
                 taken.push(unsafe { OwnedFd::from_raw_fd(raw) });
             }
         }
@@ -313,7 +334,8 @@ fn take_descriptors(header: &libc::msghdr) -> Vec<OwnedFd> {
 
 fn new_socket(flags: SockFlag) -> SysResult<OwnedFd> {
     // Moved before it is connected: what the program writes meanwhile goes nowhere.
-    named("socket", socket::socket(AddressFamily::Unix, SockType::SeqPacket, flags, None)).and_then(above_streams)
+    named("socket", socket::socket(AddressFamily::Unix, SockType::SeqPacket, flags, None))
+        .and_then(above_streams)
 }
 
 fn address(path: &Path) -> SysResult<UnixAddr> {
@@ -328,7 +350,8 @@ fn address(path: &Path) -> SysResult<UnixAddr> {
 fn set_send_timeout(fd: BorrowedFd<'_>, limit: Option<Duration>) -> SysResult<()> {
     use nix::sys::time::{TimeVal, TimeValLike};
     // 0 means no limit to the kernel: a time that is over asks for the least wait instead.
-    let micros = limit.map_or(0, |limit| i64::try_from(limit.as_micros()).unwrap_or(i64::MAX).max(1));
+    let micros =
+        limit.map_or(0, |limit| i64::try_from(limit.as_micros()).unwrap_or(i64::MAX).max(1));
     let value = TimeVal::microseconds(micros.min(i64::from(u32::MAX) * 1_000_000));
     named("setsockopt(SO_SNDTIMEO)", socket::setsockopt(&fd, socket::sockopt::SendTimeout, &value))
 }

@@ -1,5 +1,6 @@
-//! Small files that the library reads by itself, mostly the kernel's: all of them aside ([`Aside`]), which is why nothing else in the
-//! library's crates opens one (`clippy.toml` names what it must not call).
+//! Small files that the library reads by itself, mostly the kernel's: all of them aside
+//! ([`Aside`]), which is why nothing else in the library's crates opens one (`clippy.toml` names
+//! what it must not call).
 
 use std::ffi::OsString;
 use std::fs::{self, File, Metadata};
@@ -23,7 +24,8 @@ pub fn read(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
 /// # Errors
 /// As [`read()`], and `InvalidData` when it is no UTF-8.
 pub fn text(path: impl AsRef<Path>) -> io::Result<String> {
-    String::from_utf8(read(path)?).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+    String::from_utf8(read(path)?)
+        .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
 }
 
 /// The beginning of a file, as much of it as `place` takes, without memory of its own.

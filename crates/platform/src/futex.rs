@@ -1,5 +1,5 @@
-//! Futex words: private to the process, or shared with other processes. Two types, because a wait on one kind and a
-//! wake on the other never meet in the kernel.
+//! Futex words: private to the process, or shared with other processes. Two types, because a wait
+//! on one kind and a wake on the other never meet in the kernel.
 
 use crate::sync::atomic::AtomicU32;
 use std::time::Duration;
@@ -57,8 +57,8 @@ macro_rules! futex_type {
                 kernel::wait(&self.word, expected, timeout, $flag)
             }
 
-            /// Sleeps while the word holds `expected`. Models have no time: any timeout is over at once, some turns of
-            /// others later.
+            /// Sleeps while the word holds `expected`. Models have no time: any timeout is over at
+            /// once, some turns of others later.
             #[cfg(loom)]
             pub fn wait(&self, expected: u32, timeout: Option<Duration>) -> FutexWait {
                 if timeout.is_some() {
@@ -68,7 +68,8 @@ macro_rules! futex_type {
                 self.queue.wait(&self.word, expected)
             }
 
-            /// Wakes at most `count` sleepers; returns how many there were. Costs a system call even without sleepers.
+            /// Wakes at most `count` sleepers; returns how many there were. Costs a system call
+            /// even without sleepers.
             #[cfg(not(loom))]
             pub fn wake(&self, count: u32) -> u32 {
                 kernel::wake(&self.word, count, $flag)
@@ -103,7 +104,12 @@ mod kernel {
     use std::sync::atomic::AtomicU32;
     use std::time::Duration;
 
-    pub(super) fn wait(word: &AtomicU32, expected: u32, timeout: Option<Duration>, flag: libc::c_int) -> FutexWait {
+    pub(super) fn wait(
+        word: &AtomicU32,
+        expected: u32,
+        timeout: Option<Duration>,
+        flag: libc::c_int,
+    ) -> FutexWait {
         let limit = timeout.map(|t| libc::timespec {
             tv_sec: libc::time_t::try_from(t.as_secs()).unwrap_or(libc::time_t::MAX),
             tv_nsec: libc::c_long::from(t.subsec_nanos() as i32),
@@ -113,8 +119,15 @@ mod kernel {
         let _kept = Kept::now();
         // SAFETY: - `word` is a live, aligned 32-bit word for the whole call (borrowed).
         //         - `limit_ptr` is null or points to `limit`, which outlives the call.
-        let result =
-            unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAIT | flag, expected, limit_ptr) };
+        let result = unsafe {
+            libc::syscall(
+                libc::SYS_futex,
+                word.as_ptr(),
+                libc::FUTEX_WAIT | flag,
+                expected,
+                limit_ptr,
+            )
+        };
         if result == 0 {
             return FutexWait::Woken;
         }
@@ -122,20 +135,23 @@ mod kernel {
             libc::EAGAIN => FutexWait::Changed,
             libc::ETIMEDOUT => FutexWait::TimedOut,
             libc::EINTR => FutexWait::Interrupted,
-            // EFAULT, EINVAL: the word is borrowed and the timeout is well formed, so this is a broken kernel.
+            // EFAULT, EINVAL: the word is borrowed and the timeout is well formed, so this is a
+            // broken kernel.
             other => panic!("futex wait refused with errno {other}"),
         }
     }
 
     pub(super) fn wake(word: &AtomicU32, count: u32, flag: libc::c_int) -> u32 {
         // SAFETY: - `word` is a live, aligned 32-bit word; a wake does not touch its value.
-        let result = unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE | flag, count) };
+        let result = unsafe {
+            libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE | flag, count)
+        };
         u32::try_from(result).unwrap_or(0)
     }
 }
 
-/// The kernel's side in a model: the word is compared and the sleeper queued in one step, as under the kernel's lock.
-/// Loom then reports a sleeper that nobody wakes as a deadlock.
+/// The kernel's side in a model: the word is compared and the sleeper queued in one step, as under
+/// the kernel's lock. Loom then reports a sleeper that nobody wakes as a deadlock.
 #[cfg(loom)]
 mod kernel {
     use super::FutexWait;

@@ -1,4 +1,5 @@
-//! How busy processors are, and how long processes ran: for who manages a machine that it has not for itself.
+//! How busy processors are, and how long processes ran: for who manages a machine that it has not
+//! for itself.
 
 use crate::affinity::CpuId;
 use crate::file;
@@ -8,9 +9,10 @@ use crate::{SysError, SysResult};
 /// The kernel's unit of time in `/proc/stat`: hundredths of a second, whatever its clock ticks at.
 const USER_TICK_NS: u64 = 10_000_000;
 
-/// How long each processor ran programs of normal or higher priority since the machine started, in nanoseconds, by
-/// processor; offline ones are not named. What it ran at lower priority (`nice`) is not in it, nor are interrupts, nor what
-/// a hypervisor took. The kernel counts in ticks: an error of 10 ms.
+/// How long each processor ran programs of normal or higher priority since the machine started, in
+/// nanoseconds, by processor; offline ones are not named. What it ran at lower priority (`nice`) is
+/// not in it, nor are interrupts, nor what a hypervisor took. The kernel counts in ticks: an error
+/// of 10 ms.
 ///
 /// One read of `/proc/stat`: 7 us here, more where there are many interrupt lines.
 ///
@@ -18,26 +20,32 @@ const USER_TICK_NS: u64 = 10_000_000;
 /// What the kernel says; `EBADMSG` when the file is not as documented in proc(5).
 pub fn busy() -> SysResult<Vec<(CpuId, u64)>> {
     const CALL: &str = "read(/proc/stat)";
-    let failed = |error: std::io::Error| SysError::new(CALL, error.raw_os_error().unwrap_or(libc::EIO));
+    let failed =
+        |error: std::io::Error| SysError::new(CALL, error.raw_os_error().unwrap_or(libc::EIO));
     let text = file::text("/proc/stat").map_err(failed)?;
     parse_busy(&text).ok_or(SysError::new(CALL, libc::EBADMSG))
 }
 
-/// Lines `cpuN user nice system ...`; the line `cpu` before them is their sum, what follows is something else.
+/// Lines `cpuN user nice system ...`; the line `cpu` before them is their sum, what follows is
+/// something else.
 fn parse_busy(text: &str) -> Option<Vec<(CpuId, u64)>> {
     let lines = text.lines().skip(1).map_while(|line| line.strip_prefix("cpu"));
     let busy = lines.map(|line| {
         let mut fields = line.split_ascii_whitespace();
         let id = fields.next()?.parse().ok()?;
-        let (user, _nice, system): (u64, u64, u64) =
-            (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
+        let (user, _nice, system): (u64, u64, u64) = (
+            fields.next()?.parse().ok()?,
+            fields.next()?.parse().ok()?,
+            fields.next()?.parse().ok()?,
+        );
         Some((CpuId(id), user.saturating_add(system).saturating_mul(USER_TICK_NS)))
     });
     let busy: Option<Vec<_>> = busy.collect();
     busy.filter(|busy| !busy.is_empty())
 }
 
-/// How long all threads of a process ran, those that ended too, in nanoseconds: precise, and one system call.
+/// How long all threads of a process ran, those that ended too, in nanoseconds: precise, and one
+/// system call.
 ///
 /// # Errors
 /// `ESRCH` when it has ended.
@@ -64,7 +72,8 @@ mod tests {
 
     #[test]
     fn lines_of_processors_are_read_and_others_are_not() {
-        let text = "cpu  9 9 9 9\ncpu0 100 5 20 7 0 1 2 0 0 0\ncpu3 1 0 0 0\nintr 5 6 7\ncpu9 8 8 8\n";
+        let text =
+            "cpu  9 9 9 9\ncpu0 100 5 20 7 0 1 2 0 0 0\ncpu3 1 0 0 0\nintr 5 6 7\ncpu9 8 8 8\n";
         assert_eq!(parse_busy(text), Some(vec![(CpuId(0), 1_200_000_000), (CpuId(3), 10_000_000)]));
         assert_eq!(parse_busy("cpu  1 2 3\nintr 4\n"), None);
         assert_eq!(parse_busy("cpu  1 2 3\ncpu0 1 x 3\n"), None);
@@ -80,7 +89,10 @@ mod tests {
         }
         // The kernel counts ticks: an emulated processor misses some.
         while busy() <= machine {
-            assert!(ran(current_pid()).unwrap() < before + 3_000_000_000, "a processor that computes is busy");
+            assert!(
+                ran(current_pid()).unwrap() < before + 3_000_000_000,
+                "a processor that computes is busy"
+            );
         }
     }
 

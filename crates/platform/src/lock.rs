@@ -1,13 +1,16 @@
-//! Locks of the library in somebody's process: the standard library's, whose waits do not change the program's `errno`.
+//! Locks of the library in somebody's process: the standard library's, whose waits do not change
+//! the program's `errno`.
 //!
-//! A thread that finds a lock taken asks the kernel to sleep while the lock's word is what it saw; when the lock was
-//! released meanwhile, the kernel answers `EAGAIN`, and the standard library leaves that in `errno`. A region may stand
-//! between a program's failing call and its look at `errno`.
+//! A thread that finds a lock taken asks the kernel to sleep while the lock's word is what it saw;
+//! when the lock was released meanwhile, the kernel answers `EAGAIN`, and the standard library
+//! leaves that in `errno`. A region may stand between a program's failing call and its look at
+//! `errno`.
 
 use crate::aside::Kept;
 use std::sync::{self, LockResult, MutexGuard, OnceLock, PoisonError, TryLockError};
 
-/// As [`std::sync::Mutex`], whose cost it has where nobody waits; the thread's `errno` stays what it was.
+/// As [`std::sync::Mutex`], whose cost it has where nobody waits; the thread's `errno` stays what
+/// it was.
 #[derive(Debug, Default)]
 pub struct Mutex<T>(sync::Mutex<T>);
 
@@ -40,7 +43,8 @@ impl<T> Mutex<T> {
     /// Does not wait.
     ///
     /// # Errors
-    /// Another thread has it; or one panicked while it had the lock, which the error gives all the same.
+    /// Another thread has it; or one panicked while it had the lock, which the error gives all the
+    /// same.
     pub fn try_lock(&self) -> Result<MutexGuard<'_, T>, TryLockError<MutexGuard<'_, T>>> {
         self.0.try_lock()
     }

@@ -1,5 +1,5 @@
-//! The affinity mask of a thread, in a place of fixed size: for signal handlers and children of `vfork`, which must not
-//! allocate. Everybody else has [`affinity`](crate::affinity).
+//! The affinity mask of a thread, in a place of fixed size: for signal handlers and children of
+//! `vfork`, which must not allocate. Everybody else has [`affinity`](crate::affinity).
 
 use crate::affinity::{CpuId, Tid, raw};
 use crate::aside::Kept;
@@ -7,7 +7,8 @@ use crate::error::{SysResult, check};
 
 const WORDS: usize = 128;
 
-/// Which processors a thread may use, among the first 8192: no kernel supports more (`CONFIG_NR_CPUS`).
+/// Which processors a thread may use, among the first 8192: no kernel supports more
+/// (`CONFIG_NR_CPUS`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mask([u64; WORDS]);
 
@@ -19,10 +20,18 @@ impl Mask {
     pub fn of(tid: Option<Tid>) -> SysResult<Self> {
         let _kept = Kept::now();
         let mut words = [0; WORDS];
-        // The raw call: the C library's one is no more than that, and not in every C library safe in a signal handler.
-        // SAFETY: - the pointer and the length in bytes describe `words`, which lives through the call.
-        let result =
-            unsafe { libc::syscall(libc::SYS_sched_getaffinity, raw(tid), size_of_val(&words), words.as_mut_ptr()) };
+        // The raw call: the C library's one is no more than that, and not in every C library safe
+        // in a signal handler.
+        // SAFETY: - the pointer and the length in bytes describe `words`, which lives through the
+        // call.
+        let result = unsafe {
+            libc::syscall(
+                libc::SYS_sched_getaffinity,
+                raw(tid),
+                size_of_val(&words),
+                words.as_mut_ptr(),
+            )
+        };
         check("sched_getaffinity", result)?;
         Ok(Self(words))
     }
@@ -33,8 +42,11 @@ impl Mask {
     /// `EINVAL`: none of its processors is online and in the caller's cpuset.
     pub fn take(&self) -> SysResult<()> {
         let _kept = Kept::now();
-        // SAFETY: - the pointer and the length in bytes describe the words, which live through the call.
-        let result = unsafe { libc::syscall(libc::SYS_sched_setaffinity, 0, size_of_val(&self.0), self.0.as_ptr()) };
+        // SAFETY: - the pointer and the length in bytes describe the words, which live through the
+        // call.
+        let result = unsafe {
+            libc::syscall(libc::SYS_sched_setaffinity, 0, size_of_val(&self.0), self.0.as_ptr())
+        };
         check("sched_setaffinity", result).map(drop)
     }
 
@@ -46,8 +58,8 @@ impl Mask {
     }
 }
 
-/// The number of the task that calls. The kernel is asked each time: a child of `vfork` finds in the C library's memory
-/// what that knows of its parent.
+/// The number of the task that calls. The kernel is asked each time: a child of `vfork` finds in
+/// the C library's memory what that knows of its parent.
 pub fn current_task() -> Tid {
     // SAFETY: - gettid takes nothing and cannot fail.
     let tid = unsafe { libc::syscall(libc::SYS_gettid) };
@@ -67,7 +79,11 @@ mod tests {
             assert_eq!(mask.is_only(only), whole.len() == 1);
             set_affinity(None, &CpuSet::single(only)).unwrap();
             let bound = Mask::of(Some(current_tid())).unwrap();
-            assert!(bound.is_only(only) && !bound.is_only(CpuId(only.0 + 64)) && !bound.is_only(CpuId(1 << 20)));
+            assert!(
+                bound.is_only(only)
+                    && !bound.is_only(CpuId(only.0 + 64))
+                    && !bound.is_only(CpuId(1 << 20))
+            );
             assert_eq!(bound == mask, whole.len() == 1);
             mask.take().unwrap();
             assert_eq!(affinity(None).unwrap(), whole);

@@ -1,28 +1,32 @@
 //! The fence pair of which only the rare side pays: `membarrier` for sleepers, nothing for wakers.
 //!
 //! # Protocol
-//! A waker writes its condition, calls [`light`], reads the sleeper's word. A sleeper writes its word, calls [`heavy`],
-//! reads the condition. At least one of both sees the other's write, as with two sequentially consistent fences (the
-//! store-buffering litmus). `light` is a compiler fence, because `heavy` makes the kernel run a full fence on every
-//! processor that runs a thread of this process.
+//! A waker writes its condition, calls [`light`], reads the sleeper's word. A sleeper writes its
+//! word, calls [`heavy`], reads the condition. At least one of both sees the other's write, as with
+//! two sequentially consistent fences (the store-buffering litmus). `light` is a compiler fence,
+//! because `heavy` makes the kernel run a full fence on every processor that runs a thread of this
+//! process.
 //!
 //! # When the kernel refuses
-//! Without `MEMBARRIER_CMD_PRIVATE_EXPEDITED` (old kernels, seccomp) both sides use a sequentially consistent fence.
-//! The choice is made once, before anybody can sleep: by [`prepare`], or by the first call of either side.
+//! Without `MEMBARRIER_CMD_PRIVATE_EXPEDITED` (old kernels, seccomp) both sides use a sequentially
+//! consistent fence. The choice is made once, before anybody can sleep: by [`prepare`], or by the
+//! first call of either side.
 //!
 //! # At most one in a millisecond
-//! `heavy` interrupts every processor that runs one of our threads, busy or not: threads that fall asleep every few
-//! microseconds would slow those that work. [`heavy_if_due`] therefore lets each thread have one in [`INTERVAL`]. A sleeper
-//! that comes earlier has only its own processor's fence, which does not order the waker's store before the waker's load:
-//! a wake may be missed, if the waker makes its condition true in the same few nanoseconds in which the sleeper looks at
-//! it. No wake is *lost*, because such a sleeper must not sleep longer than the rest of its interval: it comes back by the
-//! clock, looks again, and then its barrier is due. So a wake can be late by [`INTERVAL`] at most, once in some ten
-//! thousand sleeps, and only for threads that sleep more than once in it. A sleeper that sleeps longer pays one timer.
+//! `heavy` interrupts every processor that runs one of our threads, busy or not: threads that fall
+//! asleep every few microseconds would slow those that work. [`heavy_if_due`] therefore lets each
+//! thread have one in [`INTERVAL`]. A sleeper that comes earlier has only its own processor's
+//! fence, which does not order the waker's store before the waker's load: a wake may be missed, if
+//! the waker makes its condition true in the same few nanoseconds in which the sleeper looks at it.
+//! No wake is *lost*, because such a sleeper must not sleep longer than the rest of its interval:
+//! it comes back by the clock, looks again, and then its barrier is due. So a wake can be late by
+//! [`INTERVAL`] at most, once in some ten thousand sleeps, and only for threads that sleep more
+//! than once in it. A sleeper that sleeps longer pays one timer.
 //!
-//! Registering costs a microsecond in a process of one thread, and 10 to 20 ms in one of several, because the kernel then
-//! waits for all processors. A process that already has several threads therefore uses the fences (5 ns a fork).
-//! Under loom both are always fences, since loom has no notion of another thread's barrier; and each thread's barriers are
-//! due every other time.
+//! Registering costs a microsecond in a process of one thread, and 10 to 20 ms in one of several,
+//! because the kernel then waits for all processors. A process that already has several threads
+//! therefore uses the fences (5 ns a fork). Under loom both are always fences, since loom has no
+//! notion of another thread's barrier; and each thread's barriers are due every other time.
 
 use std::time::Duration;
 
@@ -65,8 +69,8 @@ mod kernel {
     fn register() -> u8 {
         let asymmetric = is_alone() && membarrier(CMD_REGISTER_PRIVATE_EXPEDITED);
         let mode = if asymmetric { ASYMMETRIC } else { SYMMETRIC };
-        // ORDERING: Relaxed - a fact on its own. Threads that race here may find different answers: the first one holds,
-        // for both sides must do the same.
+        // ORDERING: Relaxed - a fact on its own. Threads that race here may find different answers:
+        // the first one holds, for both sides must do the same.
         match MODE.compare_exchange(UNKNOWN, mode, Ordering::Relaxed, Ordering::Relaxed) {
             Ok(_) => mode,
             Err(first) => first,
@@ -87,7 +91,8 @@ mod kernel {
         mode();
     }
 
-    /// The waker's side: between its store of the condition and its load of the sleeper's word. Cost: one load.
+    /// The waker's side: between its store of the condition and its load of the sleeper's word.
+    /// Cost: one load.
     #[inline]
     pub fn light() {
         if mode() == ASYMMETRIC {
@@ -97,8 +102,8 @@ mod kernel {
         }
     }
 
-    /// The sleeper's side: between its store of its word and its last look at the condition. Cost: about 0.4 us, and an
-    /// interrupt for each processor that runs a thread of the process.
+    /// The sleeper's side: between its store of its word and its last look at the condition. Cost:
+    /// about 0.4 us, and an interrupt for each processor that runs a thread of the process.
     pub fn heavy() {
         fence(Ordering::SeqCst);
         if mode() == ASYMMETRIC {
@@ -106,8 +111,9 @@ mod kernel {
         }
     }
 
-    /// As [`heavy`], at most once in [`INTERVAL`] for each thread. `None`: it was done. Otherwise the caller must not
-    /// sleep longer than the returned time, and then call this again before its next sleep.
+    /// As [`heavy`], at most once in [`INTERVAL`] for each thread. `None`: it was done. Otherwise
+    /// the caller must not sleep longer than the returned time, and then call this again before its
+    /// next sleep.
     #[must_use]
     pub fn heavy_if_due() -> Option<Duration> {
         fence(Ordering::SeqCst);
@@ -126,8 +132,9 @@ mod kernel {
 
     fn interrupt_siblings() {
         if !membarrier(CMD_PRIVATE_EXPEDITED) {
-            // Registered processes are never refused; a seccomp filter installed later may. Wakers that already
-            // trust us cannot be told, so sleeping would risk a lost wake: say so and stop.
+            // Registered processes are never refused; a seccomp filter installed later may. Wakers
+            // that already trust us cannot be told, so sleeping would risk a lost wake: say so and
+            // stop.
             crate::message::say(format_args!(
                 "nanos: the kernel withdrew membarrier (seccomp filter installed after start?); cannot sleep safely"
             ));
@@ -164,7 +171,8 @@ mod kernel {
         fence(Ordering::SeqCst);
     }
 
-    /// The sleeper's side when it is due, at each thread's first call, third, and so on; nothing in between.
+    /// The sleeper's side when it is due, at each thread's first call, third, and so on; nothing in
+    /// between.
     #[must_use]
     #[track_caller]
     pub fn heavy_if_due() -> Option<Duration> {

@@ -1,7 +1,8 @@
 //! What the library says on stderr: whole lines, and nothing happens when they cannot be written.
 //!
-//! A closed or full stderr must not stop a program, and the engine speaks where a panic would leave other threads waiting.
-//! `eprintln!` panics there. No lock is taken either: a child may be forked while a thread of its parent speaks.
+//! A closed or full stderr must not stop a program, and the engine speaks where a panic would leave
+//! other threads waiting. `eprintln!` panics there. No lock is taken either: a child may be forked
+//! while a thread of its parent speaks.
 
 use crate::aside::Aside;
 use std::fmt;

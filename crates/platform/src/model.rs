@@ -1,12 +1,15 @@
-//! How loom models are explored, and how their twins are refuted, each by the message that it names. For tests.
+//! How loom models are explored, and how their twins are refuted, each by the message that it
+//! names. For tests.
 //!
-//! There are two kinds of twins. One is a model with a bug of its own ([`is_refuted`]). The other is a sound model in which
-//! accesses of the shipped code order nothing ([`is_needed`]): they are found by the tag in their `// ORDERING:` comment. Both
-//! run in a process of their own, because loom's objects panic again while a failed model is unwound.
+//! There are two kinds of twins. One is a model with a bug of its own ([`is_refuted`]). The other
+//! is a sound model in which accesses of the shipped code order nothing ([`is_needed`]): they are
+//! found by the tag in their `// ORDERING:` comment. Both run in a process of their own, because
+//! loom's objects panic again while a failed model is unwound.
 //!
 //! # What loom cannot show
-//! It runs stores in the order of the program, so a missing Release is found only where somebody could read what was
-//! written before it too early; and nothing comes between a store and a fence that follows it at once.
+//! It runs stores in the order of the program, so a missing Release is found only where somebody
+//! could read what was written before it too early; and nothing comes between a store and a fence
+//! that follows it at once.
 
 use crate::sync::weakened::{Weakened, weaken};
 use loom::model::Builder;
@@ -38,7 +41,8 @@ pub fn explore(body: impl Fn() + Sync + Send + 'static) {
     explore_within(3, body);
 }
 
-/// Explores all executions of `body` with up to `preemptions`: fewer than three for a model that is too large.
+/// Explores all executions of `body` with up to `preemptions`: fewer than three for a model that is
+/// too large.
 pub fn explore_within(preemptions: usize, body: impl Fn() + Sync + Send + 'static) {
     static PLANT: Once = Once::new();
     PLANT.call_once(|| {
@@ -52,7 +56,8 @@ pub fn explore_within(preemptions: usize, body: impl Fn() + Sync + Send + 'stati
     builder.check(body);
 }
 
-/// Asserts that loom finds the bug planted in `body`, the model of test `name`, and that what it says first contains `says`.
+/// Asserts that loom finds the bug planted in `body`, the model of test `name`, and that what it
+/// says first contains `says`.
 ///
 /// # Panics
 /// When it does not.
@@ -64,8 +69,9 @@ pub fn is_refuted(name: &str, says: &str, body: impl Fn() + Sync + Send + 'stati
     assert_fails(name, says, (PLANTED, "1"));
 }
 
-/// Asserts that the sound model of test `name` fails once the accesses in `file` of the tested crate that one of `tags` names
-/// order nothing, one tag after the other (`"A and B"`: two at once, each of which would be enough), and that what it says first contains what stands beside the tag.
+/// Asserts that the sound model of test `name` fails once the accesses in `file` of the tested
+/// crate that one of `tags` names order nothing, one tag after the other (`"A and B"`: two at once,
+/// each of which would be enough), and that what it says first contains what stands beside the tag.
 ///
 /// # Panics
 /// When it does not.
@@ -75,7 +81,8 @@ pub fn is_needed(name: &str, file: &str, tags: &[(&str, &str)]) {
     }
 }
 
-/// Runs test `name` in a process of its own with `variable` set: it has to fail, and its first panic to contain `says`.
+/// Runs test `name` in a process of its own with `variable` set: it has to fail, and its first
+/// panic to contain `says`.
 fn assert_fails(name: &str, says: &str, (variable, value): (&str, &str)) {
     let this = || Command::new(env::current_exe().expect("the path of this test"));
     // In its module.
@@ -87,7 +94,8 @@ fn assert_fails(name: &str, says: &str, (variable, value): (&str, &str)) {
     let mut twin = this();
     twin.args([path, "--exact", "--nocapture"]).env(variable, value).env("RUST_BACKTRACE", "0");
     let output = twin.output().expect("this test can be run again");
-    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned()
+        + &String::from_utf8_lossy(&output.stderr);
     let twin = format!("{name} ({variable} = {value})");
     assert!(text.contains("running 1 test"), "{twin} was not run:\n{text}");
     assert!(!output.status.success(), "loom did not find the bug planted in {twin}");
@@ -102,7 +110,10 @@ fn accesses(file: &str, tag: &str) -> Weakened {
     let lines: Vec<&str> = text.lines().map(str::trim).collect();
     let begins = |line: &&str| line.starts_with("// ORDERING");
     let names = |line: &str, tag: &str| {
-        let what = line.strip_prefix("// ORDERING").and_then(|rest| rest.split(" - ").next()).unwrap_or_default();
+        let what = line
+            .strip_prefix("// ORDERING")
+            .and_then(|rest| rest.split(" - ").next())
+            .unwrap_or_default();
         what.contains(&format!("({tag})")) && what.contains(": ")
     };
     for tag in tag.split(TOGETHER) {
@@ -110,11 +121,15 @@ fn accesses(file: &str, tag: &str) -> Weakened {
     }
     let is_meant = |line: &str| tag.split(TOGETHER).any(|tag| names(line, tag));
     let behind = |comment: usize| {
-        let first = (comment..lines.len()).find(|&at| !lines[at].starts_with("//")).expect("code behind the comment");
-        let last = lines[first..].iter().take(LINES).take_while(|line| !begins(line)).count() + first;
+        let first = (comment..lines.len())
+            .find(|&at| !lines[at].starts_with("//"))
+            .expect("code behind the comment");
+        let last =
+            lines[first..].iter().take(LINES).take_while(|line| !begins(line)).count() + first;
         (number(first + 1), number(last))
     };
-    let lines: Vec<(u32, u32)> = (0..lines.len()).filter(|&at| is_meant(lines[at])).map(behind).collect();
+    let lines: Vec<(u32, u32)> =
+        (0..lines.len()).filter(|&at| is_meant(lines[at])).map(behind).collect();
     // Of a crate beside this one, too: places in the source begin at the workspace.
     Weakened { file: file.trim_start_matches("../").to_owned(), lines }
 }

@@ -1,12 +1,14 @@
-//! Page faults of the program itself: a report before it dies of one, and the signal stacks that the report runs on.
+//! Page faults of the program itself: a report before it dies of one, and the signal stacks that
+//! the report runs on.
 //!
 //! # Protocol
-//! The handler of SIGSEGV and SIGBUS asks the reporter about the faulting address. If it knows it, the fault happens again
-//! with the default action, so that the core shows the place. Any other fault goes to the handler that was there before.
+//! The handler of SIGSEGV and SIGBUS asks the reporter about the faulting address. If it knows it,
+//! the fault happens again with the default action, so that the core shows the place. Any other
+//! fault goes to the handler that was there before.
 //!
 //! # In the handler
-//! Only loads of atomics, `sigaction`, `raise`, and what the reporter does: no allocation, no lock, no thread-local storage
-//! (which may be allocated at first use).
+//! Only loads of atomics, `sigaction`, `raise`, and what the reporter does: no allocation, no lock,
+//! no thread-local storage (which may be allocated at first use).
 
 use std::mem;
 use std::ptr::{self, NonNull};
@@ -29,13 +31,15 @@ const SIGNALS: [libc::c_int; 2] = [libc::SIGSEGV, libc::SIGBUS];
 /// The reporter, as a function pointer; null before `install`.
 static REPORTER: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
 
-/// Has `reporter` asked about each fault from now on, for the life of the process. Only the first call does anything; a
-/// signal that the system does not let us handle keeps its action.
+/// Has `reporter` asked about each fault from now on, for the life of the process. Only the first
+/// call does anything; a signal that the system does not let us handle keeps its action.
 ///
 /// # Safety
-/// - `reporter` does only what a signal handler may: no allocation, no lock, no thread-local storage, no unwinding.
+/// - `reporter` does only what a signal handler may: no allocation, no lock, no thread-local
+///   storage, no unwinding.
 pub unsafe fn install(reporter: Reporter) {
-    // No lock: a child may be forked while a thread of its parent is here. It goes without the rest of this.
+    // No lock: a child may be forked while a thread of its parent is here. It goes without the rest
+    // of this.
     static BEGUN: AtomicBool = AtomicBool::new(false);
     // ORDERING: Relaxed - the exchange alone decides.
     if !BEGUN.swap(true, Relaxed) {
@@ -48,19 +52,25 @@ pub unsafe fn install(reporter: Reporter) {
             if unsafe { libc::sigaction(signal, ptr::null(), &mut old) } != 0 {
                 continue;
             }
-            // ORDERING: Release - pairs with the handler's Acquire. Leaked: a handler is for the life of the process.
+            // ORDERING: Release - pairs with the handler's Acquire. Leaked: a handler is for the
+            // life of the process.
             previous.store(Box::into_raw(Box::new(old)), Release);
             // SAFETY: - as above.
             let mut new: libc::sigaction = unsafe { mem::zeroed() };
             new.sa_sigaction = on_fault as *const () as usize;
             new.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
-            // SAFETY: - `on_fault` has the signature that SA_SIGINFO asks for, and does only what a handler may.
+            // SAFETY: - `on_fault` has the signature that SA_SIGINFO asks for, and does only what a
+            // handler may.
             unsafe { libc::sigaction(signal, &new, ptr::null_mut()) };
         }
     }
 }
 
-extern "C" fn on_fault(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+extern "C" fn on_fault(
+    signal: libc::c_int,
+    info: *mut libc::siginfo_t,
+    context: *mut libc::c_void,
+) {
     // SAFETY: - the kernel passes a valid siginfo.
     let code = unsafe { (*info).si_code };
     // A positive code comes from the kernel: then the address is that of the fault.
@@ -97,7 +107,8 @@ extern "C" fn on_fault(signal: libc::c_int, info: *mut libc::siginfo_t, context:
     }
 }
 
-/// Sets the signal's action back, so that the fault, which happens again on return, has its default effect.
+/// Sets the signal's action back, so that the fault, which happens again on return, has its default
+/// effect.
 fn fall_back_to(signal: libc::c_int, action: Option<&libc::sigaction>, code: libc::c_int) {
     // SAFETY: - sigaction is plain data, for which zeros are valid and mean the default action.
     let default: libc::sigaction = unsafe { mem::zeroed() };
@@ -110,13 +121,15 @@ fn fall_back_to(signal: libc::c_int, action: Option<&libc::sigaction>, code: lib
     }
 }
 
-/// Writes `text` to the standard error output, as a reporter may: one call, no buffer. What cannot be written is lost.
+/// Writes `text` to the standard error output, as a reporter may: one call, no buffer. What cannot
+/// be written is lost.
 pub fn write_to_stderr(text: &[u8]) {
     // SAFETY: - pointer and length describe initialised bytes.
     unsafe { libc::write(libc::STDERR_FILENO, text.as_ptr().cast(), text.len()) };
 }
 
-/// An alternate signal stack of the calling thread, for threads that have none. It stays on its thread.
+/// An alternate signal stack of the calling thread, for threads that have none. It stays on its
+/// thread.
 #[derive(Debug)]
 pub struct AlternateStack {
     memory: NonNull<libc::c_void>,
@@ -126,18 +139,21 @@ impl AlternateStack {
     /// Its bytes: a reporter needs about two kilobytes beside the kernel's frame.
     const SIZE: NonZeroUsize = NonZeroUsize::new(64 << 10).expect("not 0");
 
-    /// Gives the calling thread an alternate stack; `None` when it has one, or the system refuses (then an overflow of its
-    /// stack ends the program without a report).
+    /// Gives the calling thread an alternate stack; `None` when it has one, or the system refuses
+    /// (then an overflow of its stack ends the program without a report).
     pub fn for_this_thread() -> Option<Self> {
         if current()?.ss_flags & libc::SS_DISABLE == 0 {
             return None;
         }
-        let (rights, flags) =
-            (ProtFlags::PROT_READ | ProtFlags::PROT_WRITE, MapFlags::MAP_PRIVATE | MapFlags::MAP_NORESERVE);
+        let (rights, flags) = (
+            ProtFlags::PROT_READ | ProtFlags::PROT_WRITE,
+            MapFlags::MAP_PRIVATE | MapFlags::MAP_NORESERVE,
+        );
         // SAFETY: - a fresh mapping of no file touches nothing that exists.
         let memory = unsafe { mman::mmap_anonymous(None, Self::SIZE, rights, flags) }.ok()?;
         let this = Self { memory };
-        let stack = libc::stack_t { ss_sp: memory.as_ptr(), ss_flags: 0, ss_size: Self::SIZE.get() };
+        let stack =
+            libc::stack_t { ss_sp: memory.as_ptr(), ss_flags: 0, ss_size: Self::SIZE.get() };
         // SAFETY: - the memory is ours until `drop` has taken it out of use.
         (unsafe { libc::sigaltstack(&stack, ptr::null_mut()) } == 0).then_some(this)
     }
@@ -146,8 +162,10 @@ impl AlternateStack {
 impl Drop for AlternateStack {
     fn drop(&mut self) {
         if current().is_some_and(|stack| stack.ss_sp == self.memory.as_ptr()) {
-            let none = libc::stack_t { ss_sp: ptr::null_mut(), ss_flags: libc::SS_DISABLE, ss_size: 0 };
-            // SAFETY: - takes the stack out of use; the thread is not on it, since it runs destructors.
+            let none =
+                libc::stack_t { ss_sp: ptr::null_mut(), ss_flags: libc::SS_DISABLE, ss_size: 0 };
+            // SAFETY: - takes the stack out of use; the thread is not on it, since it runs
+            // destructors.
             unsafe { libc::sigaltstack(&none, ptr::null_mut()) };
         }
         // SAFETY: - our mapping, which the kernel does not use any more.
@@ -171,8 +189,10 @@ mod tests {
     #[test]
     fn a_thread_gets_one_alternate_stack_and_loses_it_again() {
         std::thread::spawn(|| {
-            // The standard library may have given it one already; not so where a sanitizer owns the signal.
-            let none = libc::stack_t { ss_sp: ptr::null_mut(), ss_flags: libc::SS_DISABLE, ss_size: 0 };
+            // The standard library may have given it one already; not so where a sanitizer owns the
+            // signal.
+            let none =
+                libc::stack_t { ss_sp: ptr::null_mut(), ss_flags: libc::SS_DISABLE, ss_size: 0 };
             // SAFETY: - takes the thread's alternate stack out of use, which nobody is on.
             assert_eq!(unsafe { libc::sigaltstack(&none, ptr::null_mut()) }, 0);
             let stack = AlternateStack::for_this_thread().expect("it has none");

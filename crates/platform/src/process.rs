@@ -1,11 +1,13 @@
-//! Other processes: descriptors that name them for ever, who is at the other end of a socket, and waiting for events.
+//! Other processes: descriptors that name them for ever, who is at the other end of a socket, and
+//! waiting for events.
 //!
 //! # Who is at the other end
-//! [`peer`] climbs down a ladder: `SO_PEERPIDFD` (Linux 6.5) names exactly the process that connected. Without it the
-//! number from the peer's credentials is opened by `pidfd_open`, and the process behind it is accepted only when it has
-//! the same start time before and after opening, runs as the user of the credentials, lives, and the connection still
-//! stands. What remains open on that rung: a process that died after handing its connection to another one, and whose
-//! number went to a third process of the same user.
+//! [`peer`] climbs down a ladder: `SO_PEERPIDFD` (Linux 6.5) names exactly the process that
+//! connected. Without it the number from the peer's credentials is opened by `pidfd_open`, and the
+//! process behind it is accepted only when it has the same start time before and after opening,
+//! runs as the user of the credentials, lives, and the connection still stands. What remains open
+//! on that rung: a process that died after handing its connection to another one, and whose number
+//! went to a third process of the same user.
 
 use std::fmt;
 use std::io;
@@ -57,7 +59,8 @@ pub struct PeerProcess {
 pub enum PeerRung {
     /// `SO_PEERPIDFD`: the kernel named the process itself.
     Exact,
-    /// Credentials, `pidfd_open`, and start time and user compared before and after (kernels before 6.5).
+    /// Credentials, `pidfd_open`, and start time and user compared before and after (kernels before
+    /// 6.5).
     Rechecked,
 }
 
@@ -75,11 +78,12 @@ pub fn current_pid() -> Pid {
     Pid(nix::unistd::getpid().as_raw())
 }
 
-/// A descriptor of a process; it stays with that process when the number is used again, and becomes readable when the
-/// process ends.
+/// A descriptor of a process; it stays with that process when the number is used again, and becomes
+/// readable when the process ends.
 ///
 /// # Errors
-/// `ESRCH` when there is no such process; `EINVAL` when the number is not positive or names a thread that leads none.
+/// `ESRCH` when there is no such process; `EINVAL` when the number is not positive or names a
+/// thread that leads none.
 pub fn pidfd_open(pid: Pid) -> SysResult<OwnedFd> {
     open_pidfd(pid.0, 0)
 }
@@ -103,7 +107,8 @@ fn open_pidfd(id: libc::pid_t, flags: libc::c_uint) -> SysResult<OwnedFd> {
 /// Sends a signal to the process of a descriptor; signal 0 only asks whether that would be allowed.
 ///
 /// # Errors
-/// `ESRCH` when it has ended; `EPERM` when it is another user's; `EINVAL` for a number that is no signal.
+/// `ESRCH` when it has ended; `EPERM` when it is another user's; `EINVAL` for a number that is no
+/// signal.
 pub fn pidfd_send_signal(pidfd: impl AsFd, signal: i32) -> SysResult<()> {
     let info = std::ptr::null::<libc::siginfo_t>();
     let fd = pidfd.as_fd().as_raw_fd();
@@ -117,8 +122,10 @@ pub fn pidfd_send_signal(pidfd: impl AsFd, signal: i32) -> SysResult<()> {
 /// # Errors
 /// `ENOTCONN` when the socket has no peer; `ENOTSOCK` when it is none.
 pub fn peer_credentials(socket: impl AsFd) -> SysResult<Peer> {
-    let peer = named("getsockopt(SO_PEERCRED)", getsockopt(&socket.as_fd(), sockopt::PeerCredentials))?;
-    // A socket that never had a peer shows number 0 or -1; so does one in a PID namespace that ours cannot see.
+    let peer =
+        named("getsockopt(SO_PEERCRED)", getsockopt(&socket.as_fd(), sockopt::PeerCredentials))?;
+    // A socket that never had a peer shows number 0 or -1; so does one in a PID namespace that ours
+    // cannot see.
     if peer.pid() <= 0 {
         return Err(SysError::new("getsockopt(SO_PEERCRED)", libc::ENOTCONN));
     }
@@ -128,11 +135,14 @@ pub fn peer_credentials(socket: impl AsFd) -> SysResult<Peer> {
 /// The process at the other end, by the best rung that this kernel has.
 ///
 /// # Errors
-/// `ESRCH` when it has ended, or when its number belongs to another process by now; else as [`peer_credentials`].
+/// `ESRCH` when it has ended, or when its number belongs to another process by now; else as
+/// [`peer_credentials`].
 pub fn peer(socket: impl AsFd) -> SysResult<PeerProcess> {
     let socket = socket.as_fd();
     match peer_pidfd_exact(socket) {
-        Ok(pidfd) => Ok(PeerProcess { peer: peer_credentials(socket)?, pidfd, rung: PeerRung::Exact }),
+        Ok(pidfd) => {
+            Ok(PeerProcess { peer: peer_credentials(socket)?, pidfd, rung: PeerRung::Exact })
+        }
         Err(error) if error.is(libc::ENOPROTOOPT) => peer_by_recheck(socket),
         Err(error) => Err(error),
     }
@@ -152,7 +162,13 @@ fn peer_pidfd_exact(socket: BorrowedFd<'_>) -> SysResult<OwnedFd> {
     let mut len = size_of::<RawFd>() as libc::socklen_t;
     // SAFETY: - `fd` and `len` live through the call, and `len` is the size of `fd`.
     let result = unsafe {
-        libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_PEERPIDFD, (&raw mut fd).cast(), &raw mut len)
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERPIDFD,
+            (&raw mut fd).cast(),
+            &raw mut len,
+        )
     };
     match check_int(CALL, result) {
         // SAFETY: - the kernel has just made the descriptor, and nobody else knows it.
@@ -164,7 +180,8 @@ fn peer_pidfd_exact(socket: BorrowedFd<'_>) -> SysResult<OwnedFd> {
     }
 }
 
-/// The second rung, for kernels without `SO_PEERPIDFD`. Public so that it can be tested where the first one is there.
+/// The second rung, for kernels without `SO_PEERPIDFD`. Public so that it can be tested where the
+/// first one is there.
 ///
 /// # Errors
 /// Those of [`peer`].
@@ -173,7 +190,8 @@ pub fn peer_by_recheck(socket: impl AsFd) -> SysResult<PeerProcess> {
     let peer = peer_credentials(&socket)?;
     let before = Identity::of(peer.pid)?;
     let pidfd = pidfd_open(peer.pid)?;
-    // From here on the descriptor is bound to a process. It is the one of `before` when nothing changed.
+    // From here on the descriptor is bound to a process. It is the one of `before` when nothing
+    // changed.
     let after = Identity::of(peer.pid)?;
     let stands = !is_hung_up(socket.as_fd())?;
     if !after.confirms(&before, &peer) || !stands || has_ended(&pidfd)? {
@@ -204,10 +222,12 @@ impl Identity {
     }
 }
 
-/// When a process started, in clock ticks since the machine did: together with the number it names one process.
+/// When a process started, in clock ticks since the machine did: together with the number it names
+/// one process.
 ///
 /// # Errors
-/// `ESRCH` when there is no such process; `EBADMSG` when `/proc/PID/stat` is not as documented in proc(5).
+/// `ESRCH` when there is no such process; `EBADMSG` when `/proc/PID/stat` is not as documented in
+/// proc(5).
 pub fn start_time(pid: Pid) -> SysResult<u64> {
     const CALL: &str = "read(/proc/PID/stat)";
     let stat = read_proc(pid, "stat", CALL)?;
@@ -215,31 +235,37 @@ pub fn start_time(pid: Pid) -> SysResult<u64> {
 }
 
 fn read_proc(pid: Pid, file: &str, call: &'static str) -> SysResult<Vec<u8>> {
-    let text = file::read(format!("/proc/{pid}/{file}")).map_err(|error: io::Error| match error.raw_os_error() {
-        Some(libc::ENOENT) | None => SysError::new(call, libc::ESRCH),
-        Some(errno) => SysError::new(call, errno),
+    let text = file::read(format!("/proc/{pid}/{file}")).map_err(|error: io::Error| {
+        match error.raw_os_error() {
+            Some(libc::ENOENT) | None => SysError::new(call, libc::ESRCH),
+            Some(errno) => SysError::new(call, errno),
+        }
     });
     fault::or(call, text)
 }
 
-/// Whether a process is one of the kernel's own threads: no program, and what it is bound to is inherited by those that come
-/// after it.
+/// Whether a process is one of the kernel's own threads: no program, and what it is bound to is
+/// inherited by those that come after it.
 ///
 /// # Errors
 /// As [`start_time`].
 pub fn is_kernel_thread(pid: Pid) -> SysResult<bool> {
     const CALL: &str = "read(/proc/PID/stat)";
-    let flags = parse_flags(&read_proc(pid, "stat", CALL)?).ok_or(SysError::new(CALL, libc::EBADMSG))?;
+    let flags =
+        parse_flags(&read_proc(pid, "stat", CALL)?).ok_or(SysError::new(CALL, libc::EBADMSG))?;
     Ok(flags & PF_KTHREAD != 0)
 }
 
-/// Whether a process is in a PID namespace below the caller's: the numbers that it knows processes by are not the caller's.
+/// Whether a process is in a PID namespace below the caller's: the numbers that it knows processes
+/// by are not the caller's.
 ///
 /// # Errors
 /// As [`start_time`], of `/proc/PID/status`.
 pub fn numbers_differ(pid: Pid) -> SysResult<bool> {
     const CALL: &str = "read(/proc/PID/status)";
-    parse_levels(&read_proc(pid, "status", CALL)?).map(|levels| levels > 1).ok_or(SysError::new(CALL, libc::EBADMSG))
+    parse_levels(&read_proc(pid, "status", CALL)?)
+        .map(|levels| levels > 1)
+        .ok_or(SysError::new(CALL, libc::EBADMSG))
 }
 
 /// The kernel's flag of its own threads; it stands in field 9 of `/proc/PID/stat`.
@@ -251,27 +277,29 @@ fn parse_flags(stat: &[u8]) -> Option<u32> {
     rest.split_ascii_whitespace().nth(6)?.parse().ok()
 }
 
-/// Field 22. Field 2 is the program's name in parentheses, and may itself hold blanks and parentheses.
+/// Field 22. Field 2 is the program's name in parentheses, and may itself hold blanks and
+/// parentheses.
 fn parse_start_time(stat: &[u8]) -> Option<u64> {
     let name_end = stat.iter().rposition(|byte| *byte == b')')?;
     let rest = std::str::from_utf8(stat.get(name_end + 1..)?).ok()?;
     rest.split_ascii_whitespace().nth(19)?.parse().ok()
 }
 
-/// The second number of the line `Uid:`. The program's name, on the first line, cannot hold a line end: the kernel
-/// escapes it.
+/// The second number of the line `Uid:`. The program's name, on the first line, cannot hold a line
+/// end: the kernel escapes it.
 fn parse_effective_uid(status: &[u8]) -> Option<u32> {
     let line = status.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(b"Uid:"))?;
     std::str::from_utf8(line).ok()?.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
-/// How many numbers the line `NSpid:` holds: one for each PID namespace from the reader's down to the process's own. A kernel
-/// without such namespaces has no such line.
+/// How many numbers the line `NSpid:` holds: one for each PID namespace from the reader's down to
+/// the process's own. A kernel without such namespaces has no such line.
 fn parse_levels(status: &[u8]) -> Option<usize> {
     let mut lines = status.split(|byte| *byte == b'\n');
     match lines.find_map(|line| line.strip_prefix(b"NSpid:")) {
         None => Some(1),
-        Some(numbers) => Some(std::str::from_utf8(numbers).ok()?.split_ascii_whitespace().count()).filter(|it| *it > 0),
+        Some(numbers) => Some(std::str::from_utf8(numbers).ok()?.split_ascii_whitespace().count())
+            .filter(|it| *it > 0),
     }
 }
 
@@ -293,8 +321,9 @@ pub fn is_hung_up(socket: impl AsFd) -> SysResult<bool> {
     Ok(entries[0].revents & (libc::POLLHUP | libc::POLLRDHUP | libc::POLLERR) != 0)
 }
 
-/// Waits until at least one of the descriptors has something to read or its other end is closed; returns their
-/// indices. Empty: the time was over. `None` waits for ever. A signal does not end the wait.
+/// Waits until at least one of the descriptors has something to read or its other end is closed;
+/// returns their indices. Empty: the time was over. `None` waits for ever. A signal does not end
+/// the wait.
 ///
 /// # Errors
 /// `EBADF` when a descriptor is closed; `EINVAL` for more of them than `RLIMIT_NOFILE`.
@@ -307,8 +336,8 @@ pub fn wait_readable(fds: &[BorrowedFd<'_>], timeout: Option<Duration>) -> SysRe
     Ok((0..entries.len()).filter(|index| entries[*index].revents != 0).collect())
 }
 
-/// True when a write of up to `PIPE_BUF` bytes (4096) would not wait now; also when it would fail, since the other side has gone.
-/// Others that write to the same pipe may come in between.
+/// True when a write of up to `PIPE_BUF` bytes (4096) would not wait now; also when it would fail,
+/// since the other side has gone. Others that write to the same pipe may come in between.
 ///
 /// # Errors
 /// `EBADF`: no descriptor. `ENOMEM`.
@@ -329,13 +358,16 @@ fn poll(entries: &mut [libc::pollfd], timeout: Option<Duration>) -> SysResult<()
     // A time that the clock cannot hold is no limit.
     let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
     loop {
-        let rest = deadline.map(|end| end.saturating_duration_since(Instant::now())).map(|rest| libc::timespec {
-            tv_sec: libc::time_t::try_from(rest.as_secs()).unwrap_or(libc::time_t::MAX),
-            tv_nsec: libc::c_long::from(rest.subsec_nanos().cast_signed()),
+        let rest = deadline.map(|end| end.saturating_duration_since(Instant::now())).map(|rest| {
+            libc::timespec {
+                tv_sec: libc::time_t::try_from(rest.as_secs()).unwrap_or(libc::time_t::MAX),
+                tv_nsec: libc::c_long::from(rest.subsec_nanos().cast_signed()),
+            }
         });
         let limit = rest.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
         let count = entries.len() as libc::nfds_t;
-        // SAFETY: - `entries` and `rest` live through the call; the count is that of `entries`; no signal mask.
+        // SAFETY: - `entries` and `rest` live through the call; the count is that of `entries`; no
+        // signal mask.
         let result = unsafe { libc::ppoll(entries.as_mut_ptr(), count, limit, std::ptr::null()) };
         match check_int("ppoll", result) {
             Err(error) if error.is(libc::EINTR) => {}
@@ -366,14 +398,21 @@ mod tests {
 
     #[test]
     fn a_stat_file_that_is_cut_or_not_numeric_has_no_start_time() {
-        for stat in ["", "42", "42 (a)", "42 (a) S 1 2 3", "42 (a) S 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 x"] {
+        for stat in [
+            "",
+            "42",
+            "42 (a)",
+            "42 (a) S 1 2 3",
+            "42 (a) S 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 x",
+        ] {
             assert_eq!(parse_start_time(stat.as_bytes()), None, "{stat:?}");
         }
     }
 
     #[test]
     fn the_flags_tell_the_kernels_own_threads_from_processes() {
-        let flags = |flags: &str| parse_flags(format!("2 (a) b) S 0 0 0 0 -1 {flags} 0").as_bytes());
+        let flags =
+            |flags: &str| parse_flags(format!("2 (a) b) S 0 0 0 0 -1 {flags} 0").as_bytes());
         assert_eq!((flags("2129984"), flags("4194560")), (Some(0x0020_8040), Some(0x0040_0100)));
         assert_eq!((flags("x"), parse_flags(b"2 (a) S 0 0")), (None, None));
         assert_eq!(is_kernel_thread(current_pid()), Ok(false));
@@ -408,7 +447,9 @@ mod tests {
         let (left, _right) = crate::fdpass::pair().unwrap();
         match peer_pidfd_exact(left.as_fd()) {
             Ok(pidfd) => assert!(!has_ended(pidfd).unwrap()),
-            Err(error) if error.is(libc::ENOPROTOOPT) => crate::skip!("this kernel has no SO_PEERPIDFD"),
+            Err(error) if error.is(libc::ENOPROTOOPT) => {
+                crate::skip!("this kernel has no SO_PEERPIDFD")
+            }
             Err(error) => panic!("{error}"),
         }
     }

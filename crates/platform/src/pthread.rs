@@ -1,4 +1,5 @@
-//! Threads of this process by the C library's handle, which is known before the thread runs for the first time.
+//! Threads of this process by the C library's handle, which is known before the thread runs for the
+//! first time.
 
 use crate::affinity::CpuSet;
 use crate::error::{SysError, SysResult};
@@ -6,8 +7,9 @@ use std::mem::MaybeUninit;
 use std::os::unix::thread::JoinHandleExt;
 use std::thread::JoinHandle;
 
-/// A thread, for as long as its handle is valid: until it was joined, or has ended and is detached. Copies are no more than
-/// copies of the handle: whoever keeps one must know that the thread is still there.
+/// A thread, for as long as its handle is valid: until it was joined, or has ended and is detached.
+/// Copies are no more than copies of the handle: whoever keeps one must know that the thread is
+/// still there.
 #[derive(Clone, Copy, Debug)]
 pub struct Pthread(libc::pthread_t);
 
@@ -15,22 +17,27 @@ impl Pthread {
     /// The thread behind `handle`.
     ///
     /// # Safety
-    /// - No copy of the answer is used when the thread may have ended: the C library frees the handle of one that was joined or
-    ///   detached, and takes that of one that was not joined yet for the calling thread's.
+    /// - No copy of the answer is used when the thread may have ended: the C library frees the
+    ///   handle of one that was joined or detached, and takes that of one that was not joined yet
+    ///   for the calling thread's.
     pub unsafe fn of<T>(handle: &JoinHandle<T>) -> Self {
         Self(handle.as_pthread_t())
     }
 
-    /// Starts a thread that runs `life` on `of`, with a stack of `stack` bytes or the least that the system allows, without
-    /// `std::thread`.
+    /// Starts a thread that runs `life` on `of`, with a stack of `stack` bytes or the least that
+    /// the system allows, without `std::thread`.
     ///
-    /// Each thread of the standard library takes a lock when it starts and when it ends, to report stack overflows; the child
-    /// of a fork may find it taken by a thread that it does not have. So this is what a child starts threads by. An overflow of
-    /// such a thread is a plain SIGSEGV.
+    /// Each thread of the standard library takes a lock when it starts and when it ends, to report
+    /// stack overflows; the child of a fork may find it taken by a thread that it does not have. So
+    /// this is what a child starts threads by. An overflow of such a thread is a plain SIGSEGV.
     ///
     /// # Errors
     /// `EAGAIN`: the system refuses a thread; `EINVAL`: no stack can be so large.
-    pub fn start<T: Sync>(stack: usize, of: &'static T, life: fn(&'static T) -> !) -> SysResult<Self> {
+    pub fn start<T: Sync>(
+        stack: usize,
+        of: &'static T,
+        life: fn(&'static T) -> !,
+    ) -> SysResult<Self> {
         struct Begin<T: 'static> {
             of: &'static T,
             life: fn(&'static T) -> !,
@@ -41,7 +48,8 @@ impl Pthread {
             life(of)
         }
         // What is no multiple of a page is refused by some C libraries.
-        let stack = stack.max(libc::PTHREAD_STACK_MIN).checked_next_multiple_of(4096).unwrap_or(usize::MAX);
+        let stack =
+            stack.max(libc::PTHREAD_STACK_MIN).checked_next_multiple_of(4096).unwrap_or(usize::MAX);
         let mut attributes = MaybeUninit::uninit();
         // SAFETY: - written by the call before they are read.
         fails("pthread_attr_init", unsafe { libc::pthread_attr_init(attributes.as_mut_ptr()) })?;
@@ -52,7 +60,12 @@ impl Pthread {
         let started = unsafe {
             let sized = libc::pthread_attr_setstacksize(attributes.as_mut_ptr(), stack);
             let started = fails("pthread_attr_setstacksize", sized).and_then(|()| {
-                let errno = libc::pthread_create(handle.as_mut_ptr(), attributes.as_ptr(), run::<T>, begin.cast());
+                let errno = libc::pthread_create(
+                    handle.as_mut_ptr(),
+                    attributes.as_ptr(),
+                    run::<T>,
+                    begin.cast(),
+                );
                 fails("pthread_create", errno)
             });
             libc::pthread_attr_destroy(attributes.as_mut_ptr());
@@ -63,7 +76,8 @@ impl Pthread {
             drop(unsafe { Box::from_raw(begin) });
             return Err(error);
         }
-        // SAFETY: - written by the call that succeeded. The thread never ends: its function does not return.
+        // SAFETY: - written by the call that succeeded. The thread never ends: its function does
+        // not return.
         Ok(Self(unsafe { handle.assume_init() }))
     }
 
@@ -78,18 +92,25 @@ impl Pthread {
             // SAFETY: - the handle is live (constructor's contract).
             //         - pointer and length describe `words`; the C library zeroes what the kernel does not write.
             let errno = unsafe {
-                libc::pthread_getaffinity_np(self.0, size_of_val(words.as_slice()), words.as_mut_ptr().cast())
+                libc::pthread_getaffinity_np(
+                    self.0,
+                    size_of_val(words.as_slice()),
+                    words.as_mut_ptr().cast(),
+                )
             };
             match errno {
                 0 => return Ok(CpuSet::from_words(&words)),
                 // The kernel has more processors than the buffer has bits.
-                libc::EINVAL if words.len() < (CpuSet::LIMIT / u64::BITS) as usize => words.resize(words.len() * 2, 0),
+                libc::EINVAL if words.len() < (CpuSet::LIMIT / u64::BITS) as usize => {
+                    words.resize(words.len() * 2, 0)
+                }
                 errno => return Err(SysError::new(CALL, errno)),
             }
         }
     }
 
-    /// Restricts the thread to `cpus`. Costs about 2 us for a sleeping thread, 30 us for a running one.
+    /// Restricts the thread to `cpus`. Costs about 2 us for a sleeping thread, 30 us for a running
+    /// one.
     ///
     /// # Errors
     /// `EINVAL`: no processor of `cpus` is online and in the thread's cpuset.
@@ -97,7 +118,9 @@ impl Pthread {
         let words = cpus.words();
         // SAFETY: - the handle is live (constructor's contract).
         //         - pointer and length describe the words of `cpus`, which lives through the call.
-        let errno = unsafe { libc::pthread_setaffinity_np(self.0, size_of_val(words), words.as_ptr().cast()) };
+        let errno = unsafe {
+            libc::pthread_setaffinity_np(self.0, size_of_val(words), words.as_ptr().cast())
+        };
         fails("pthread_setaffinity_np", errno)
     }
 }
@@ -115,30 +138,34 @@ fn fails(call: &'static str, errno: libc::c_int) -> SysResult<()> {
     if errno == 0 { Ok(()) } else { Err(SysError::new(call, errno)) }
 }
 
-/// Has `child` called in the child of each later `fork()`, in the only thread that it has. Handlers stay for the life of
-/// the process.
+/// Has `child` called in the child of each later `fork()`, in the only thread that it has. Handlers
+/// stay for the life of the process.
 ///
 /// # Errors
 /// `ENOMEM`.
 pub fn at_fork_child(child: extern "C" fn()) -> SysResult<()> {
-    // SAFETY: - `child` is a function of the program, which is never unloaded (the library is linked with nodelete).
+    // SAFETY: - `child` is a function of the program, which is never unloaded (the library is
+    // linked with nodelete).
     let errno = unsafe { pthread_atfork(None, None, Some(child)) };
     fails("pthread_atfork", errno)
 }
 
-/// A word of each thread, with what is called for it when the thread ends: later than the destructors of Rust's
-/// thread-locals, and again for words that such calls set (a few times). Not called where the whole process ends.
+/// A word of each thread, with what is called for it when the thread ends: later than the
+/// destructors of Rust's thread-locals, and again for words that such calls set (a few times). Not
+/// called where the whole process ends.
 #[derive(Clone, Copy, Debug)]
 pub struct EndOfThread(libc::pthread_key_t);
 
 impl EndOfThread {
-    /// Has `end` called with the word of each thread that [`Self::set`] one. A key stays until it is discarded.
+    /// Has `end` called with the word of each thread that [`Self::set`] one. A key stays until it
+    /// is discarded.
     ///
     /// # Errors
     /// `EAGAIN`: the process has no key left. `ENOMEM`.
     pub fn new(end: unsafe extern "C" fn(*mut libc::c_void)) -> SysResult<Self> {
         let mut key = 0;
-        // SAFETY: - `key` outlives the call; `end` is a function of the program, which is never unloaded.
+        // SAFETY: - `key` outlives the call; `end` is a function of the program, which is never
+        // unloaded.
         let errno = unsafe { libc::pthread_key_create(&raw mut key, Some(end)) };
         if errno == 0 { Ok(Self(key)) } else { Err(SysError::new("pthread_key_create", errno)) }
     }
@@ -156,10 +183,12 @@ impl EndOfThread {
     /// `ENOMEM`.
     ///
     /// # Safety
-    /// - The key's function may be called with `word` when this thread ends, unless another word was set meanwhile.
+    /// - The key's function may be called with `word` when this thread ends, unless another word
+    ///   was set meanwhile.
     pub unsafe fn set<T>(self, word: *mut T) -> SysResult<()> {
         // SAFETY: - the key lives as long as the process; caller's contract.
-        let errno = unsafe { libc::pthread_setspecific(self.0, word.cast::<libc::c_void>().cast_const()) };
+        let errno =
+            unsafe { libc::pthread_setspecific(self.0, word.cast::<libc::c_void>().cast_const()) };
         fails("pthread_setspecific", errno)
     }
 }
@@ -207,7 +236,10 @@ mod tests {
             let (mut attributes, mut size) = (MaybeUninit::uninit(), 0);
             // SAFETY: - written by the first call before the others read them.
             unsafe {
-                assert_eq!(libc::pthread_getattr_np(libc::pthread_self(), attributes.as_mut_ptr()), 0);
+                assert_eq!(
+                    libc::pthread_getattr_np(libc::pthread_self(), attributes.as_mut_ptr()),
+                    0
+                );
                 assert_eq!(libc::pthread_attr_getstacksize(attributes.as_ptr(), &raw mut size), 0);
                 libc::pthread_attr_destroy(attributes.as_mut_ptr());
             }

@@ -1,16 +1,18 @@
-//! What the kernel's scheduler says of a thread of this process: how long it ran, how long it waited for a processor, and where
-//! it is; and how long the calling thread's turns are.
+//! What the kernel's scheduler says of a thread of this process: how long it ran, how long it
+//! waited for a processor, and where it is; and how long the calling thread's turns are.
 //!
-//! What it waited, and where it is, stands in small files of `/proc`, opened at each look (some 5 us): a descriptor that is kept
-//! would be some other file once the program closed all that it does not know. For looks in waits that are long already.
+//! What it waited, and where it is, stands in small files of `/proc`, opened at each look (some 5
+//! us): a descriptor that is kept would be some other file once the program closed all that it does
+//! not know. For looks in waits that are long already.
 
 use crate::affinity::{CpuId, Tid};
 use crate::error::{SysResult, check};
 use crate::file;
 use std::time::Duration;
 
-/// How long the thread has waited for a processor in its life, while it was ready to run; up to the last time that it
-/// got one. `None` where the kernel does not count (`CONFIG_SCHED_INFO`), or the thread has ended.
+/// How long the thread has waited for a processor in its life, while it was ready to run; up to the
+/// last time that it got one. `None` where the kernel does not count (`CONFIG_SCHED_INFO`), or the
+/// thread has ended.
 ///
 /// ```
 /// # use nanothreads_platform as platform;
@@ -24,7 +26,8 @@ pub fn run_delay(tid: Tid) -> Option<Duration> {
     parse_run_delay(&read(tid, "schedstat")?)
 }
 
-/// How long the thread has had a processor in its life; `None` when it has ended. Cost: a system call.
+/// How long the thread has had a processor in its life; `None` when it has ended. Cost: a system
+/// call.
 ///
 /// ```
 /// # use nanothreads_platform as platform;
@@ -34,7 +37,8 @@ pub fn run_delay(tid: Tid) -> Option<Duration> {
 /// assert!(processor_time(current_tid()) > Some(before));
 /// ```
 pub fn processor_time(tid: Tid) -> Option<Duration> {
-    // What the kernel calls the clock of a thread's scheduled time; the C library's function wants a thread that is known to live.
+    // What the kernel calls the clock of a thread's scheduled time; the C library's function wants
+    // a thread that is known to live.
     let clock = !tid.0 << 3 | 0b110;
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: - `time` is ours; a number that is no clock is an error.
@@ -51,15 +55,18 @@ pub fn processor_of_ready(tid: Tid) -> Option<CpuId> {
 /// How a thread gets its turns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turns {
-    /// In short pieces, and before all threads of the usual policies while it is in a hurry ([`Haste::hurry`]).
+    /// In short pieces, and before all threads of the usual policies while it is in a hurry
+    /// ([`Haste::hurry`]).
     Either,
-    /// Before all threads of the usual policies, as long as it has something to do: `SCHED_FIFO`, the lowest priority. What the
-    /// thread starts has the usual turns. The kernel leaves such a thread on the processor where it ran last, instead of
-    /// bringing it to who woke it: with an idle processor that has to be woken between them, a wake takes some 20 us longer.
+    /// Before all threads of the usual policies, as long as it has something to do: `SCHED_FIFO`,
+    /// the lowest priority. What the thread starts has the usual turns. The kernel leaves such a
+    /// thread on the processor where it ran last, instead of bringing it to who woke it: with an
+    /// idle processor that has to be woken between them, a wake takes some 20 us longer.
     First,
-    /// The same share as before in shorter turns. Such a thread does not wait for the end of a longer turn of somebody else
-    /// (2.8 ms, and up to the next tick) when it becomes ready, unless it has had more than its share. Needs no privilege;
-    /// kernels before 6.12 take no notice of it.
+    /// The same share as before in shorter turns. Such a thread does not wait for the end of a
+    /// longer turn of somebody else (2.8 ms, and up to the next tick) when it becomes ready, unless
+    /// it has had more than its share. Needs no privilege; kernels before 6.12 take no notice of
+    /// it.
     Short,
     /// As it was: the thread has a policy that somebody chose.
     Unchanged,
@@ -74,15 +81,17 @@ pub struct Haste {
 }
 
 impl Haste {
-    /// Gives the calling thread turns in pieces of `slice`, 100 us to 100 ms, where the kernel has such; and gives it its turns
-    /// first, where that is allowed (`CAP_SYS_NICE`, `RLIMIT_RTPRIO`): in a hurry, or always, where there are no short turns.
+    /// Gives the calling thread turns in pieces of `slice`, 100 us to 100 ms, where the kernel has
+    /// such; and gives it its turns first, where that is allowed (`CAP_SYS_NICE`, `RLIMIT_RTPRIO`):
+    /// in a hurry, or always, where there are no short turns.
     ///
     /// # Errors
     /// What a sandbox says.
     pub fn begin(slice: Duration) -> SysResult<Self> {
         let now = attributes()?;
         let slice = u64::try_from(slice.as_nanos()).unwrap_or(u64::MAX);
-        let short = libc::sched_attr { sched_runtime: slice, sched_deadline: 0, sched_period: 0, ..now };
+        let short =
+            libc::sched_attr { sched_runtime: slice, sched_deadline: 0, sched_period: 0, ..now };
         let mut haste = Self { turns: Turns::Unchanged, short, is_first: false };
         if !has_usual_policy(&now) {
             return Ok(haste);
@@ -104,7 +113,8 @@ impl Haste {
         self.turns
     }
 
-    /// Whether the calling thread, which began this, is in a hurry from now on. A system call when that changes something.
+    /// Whether the calling thread, which began this, is in a hurry from now on. A system call when
+    /// that changes something.
     ///
     /// # Errors
     /// `EPERM`, when the permission was taken away: nothing has changed.
@@ -116,7 +126,8 @@ impl Haste {
     }
 
     fn put(&mut self, first: bool) -> SysResult<()> {
-        // What says that children have usual turns may be taken away by the privileged only, and stays.
+        // What says that children have usual turns may be taken away by the privileged only, and
+        // stays.
         let flags = RESET_ON_FORK;
         set(if first {
             let (policy, priority) = (libc::SCHED_FIFO.cast_unsigned(), 1);
@@ -136,8 +147,9 @@ impl Haste {
     }
 }
 
-/// Turns of the calling thread that are longer than usual, its share of the processor unchanged: who takes turns with others
-/// that use the caches as much as it does finds its data gone less often.
+/// Turns of the calling thread that are longer than usual, its share of the processor unchanged:
+/// who takes turns with others that use the caches as much as it does finds its data gone less
+/// often.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LongTurns {
     before: u64,
@@ -145,9 +157,10 @@ pub struct LongTurns {
 }
 
 impl LongTurns {
-    /// Begins turns in pieces of `slice`, 100 us to 100 ms. `None`: they are as long already, the thread has a policy that somebody
-    /// chose, or the kernel has no turns of a thread's own (before 6.12). Needs no privilege. What the thread starts meanwhile
-    /// inherits them. Cost: three system calls.
+    /// Begins turns in pieces of `slice`, 100 us to 100 ms. `None`: they are as long already, the
+    /// thread has a policy that somebody chose, or the kernel has no turns of a thread's own
+    /// (before 6.12). Needs no privilege. What the thread starts meanwhile inherits them. Cost:
+    /// three system calls.
     ///
     /// # Errors
     /// What a sandbox says: nothing has changed.
@@ -162,8 +175,8 @@ impl LongTurns {
         Ok(is_taken.then_some(Self { before: now.sched_runtime, slice }))
     }
 
-    /// Turns as they were before, unless somebody changed them meanwhile: on the same thread, or on one that inherited them. Calls
-    /// nothing but the kernel. Cost: two system calls.
+    /// Turns as they were before, unless somebody changed them meanwhile: on the same thread, or on
+    /// one that inherited them. Calls nothing but the kernel. Cost: two system calls.
     ///
     /// # Errors
     /// As [`LongTurns::begin`].
@@ -216,7 +229,8 @@ fn parse_run_delay(text: &str) -> Option<Duration> {
     delay.parse().ok().map(Duration::from_nanos)
 }
 
-/// Field 3 is the state, field 39 the processor. Field 2 is the name in parentheses, and may hold anything.
+/// Field 3 is the state, field 39 the processor. Field 2 is the name in parentheses, and may hold
+/// anything.
 fn parse_ready(text: &str) -> Option<CpuId> {
     let mut fields = text[text.rfind(')')? + 1..].split_ascii_whitespace();
     if fields.next()? != "R" {
@@ -254,13 +268,15 @@ mod tests {
         .unwrap();
     }
 
-    /// What one of many turns takes that two threads of one processor have by yields, in the best of
-    /// some rounds: yields, and microseconds.
+    /// What one of many turns takes that two threads of one processor have by yields, in the best
+    /// of some rounds: yields, and microseconds.
     fn turn() -> (f64, f64) {
         use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
         const TURNS: u32 = 100;
         const ROUNDS: u32 = 5;
-        let here = CpuSet::single(affinity(None).expect("this thread's mask").first().expect("it runs somewhere"));
+        let here = CpuSet::single(
+            affinity(None).expect("this thread's mask").first().expect("it runs somewhere"),
+        );
         let turn = AtomicU32::new(0);
         let take = |own: u32| {
             set_affinity(None, &here).expect("a processor of the mask");
@@ -276,20 +292,23 @@ mod tests {
                 let us = begin.elapsed().as_secs_f64() * 1e6;
                 (f64::from(count) / f64::from(TURNS), us / f64::from(TURNS))
             });
-            rounds.fold((f64::INFINITY, f64::INFINITY), |best, round| (best.0.min(round.0), best.1.min(round.1)))
+            rounds.fold((f64::INFINITY, f64::INFINITY), |best, round| {
+                (best.0.min(round.0), best.1.min(round.1))
+            })
         };
         std::thread::scope(|scope| {
             let other = scope.spawn(|| take(1));
             let own = scope.spawn(|| take(0)).join().expect("it ended");
             let other = other.join().expect("so did this one");
-            // Each yields while it is the other one's turn: of the two counts the larger one says what a turn takes.
+            // Each yields while it is the other one's turn: of the two counts the larger one says
+            // what a turn takes.
             (own.0.max(other.0), own.1.min(other.1))
         })
     }
 
-    /// The engine's teams on too few processors rest on it. Counted, because a turn lasts as long as
-    /// others on the processor want: a thread that yields in vain does so thousands of times in a time
-    /// slice. Prints the time that the documents quote.
+    /// The engine's teams on too few processors rest on it. Counted, because a turn lasts as long
+    /// as others on the processor want: a thread that yields in vain does so thousands of times in
+    /// a time slice. Prints the time that the documents quote.
     #[test]
     fn threads_of_one_processor_pass_it_to_each_other_by_yields() {
         let (yields, us) = turn();
@@ -316,7 +335,10 @@ mod tests {
                     Turns::Either if hurries => assert_eq!(own(), libc::SCHED_FIFO),
                     Turns::Either => {
                         assert_eq!(own(), before);
-                        assert_eq!(u128::from(attributes().unwrap().sched_runtime), slice.as_nanos());
+                        assert_eq!(
+                            u128::from(attributes().unwrap().sched_runtime),
+                            slice.as_nanos()
+                        );
                     }
                     Turns::Short | Turns::Unchanged => assert_eq!(own(), before),
                 }
@@ -354,7 +376,11 @@ mod tests {
             nice(5);
             turns.end().unwrap();
             nice(5);
-            set(libc::sched_attr { sched_policy: libc::SCHED_IDLE.cast_unsigned(), ..attributes().unwrap() }).unwrap();
+            set(libc::sched_attr {
+                sched_policy: libc::SCHED_IDLE.cast_unsigned(),
+                ..attributes().unwrap()
+            })
+            .unwrap();
             assert_eq!(LongTurns::begin(long).unwrap(), None, "somebody chose that policy");
         })
         .join()
@@ -413,8 +439,7 @@ mod tests {
 
     #[test]
     fn names_of_threads_do_not_confuse() {
-        let rest =
-            "R 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32 33 34 35 7 0";
+        let rest = "R 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32 33 34 35 7 0";
         assert_eq!(parse_ready(&format!("12 (a) S) b) {rest}")), Some(CpuId(7)));
         assert_eq!(parse_ready(&format!("12 (a) {}", rest.replacen('R', "S", 1))), None);
         assert_eq!(parse_run_delay("10 2000 3\n"), Some(Duration::from_nanos(2000)));

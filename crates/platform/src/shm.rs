@@ -1,13 +1,13 @@
 //! Shared memory between processes that do not trust each other: sealed memfds and their mappings.
 //!
 //! # Invariants
-//! M1  a [`SharedMemory`] can neither shrink nor grow: the kernel holds `F_SEAL_SHRINK` and `F_SEAL_GROW` for it, and
-//!     nobody can take seals away. Without this the other process could truncate it, and our next load would be a
+//! M1  a [`SharedMemory`] can neither shrink nor grow: the kernel holds `F_SEAL_SHRINK` and
+//!     `F_SEAL_GROW` for it, and nobody can take seals away. Without this the other process could truncate it, and our next load would be a
 //!     SIGBUS.
 //! M2  a [`Mapping`] lies within the file at the time of mapping, and by M1 for ever.
 //! # Not here
-//! What the memory means: everything another process may write is hostile input. The layout's owner reads it through
-//! atomics only, and copies and checks each value once.
+//! What the memory means: everything another process may write is hostile input. The layout's owner
+//! reads it through atomics only, and copies and checks each value once.
 
 use std::ffi::CStr;
 use std::num::NonZeroUsize;
@@ -58,13 +58,14 @@ pub enum ForeignMemoryError {
 }
 
 impl SharedMemory {
-    /// The largest memory that [`SharedMemory::create`] makes. The kernel would not refuse more than the machine has: it
-    /// would kill processes to make room. What programs share are some pages.
+    /// The largest memory that [`SharedMemory::create`] makes. The kernel would not refuse more
+    /// than the machine has: it would kill processes to make room. What programs share are some
+    /// pages.
     pub const MAX_SIZE: usize = 1 << 30;
 
-    /// Creates zeroed memory of exactly `size` bytes. All pages are there from the start, so that a machine without
-    /// memory is noticed here instead of by a SIGBUS later. Other users cannot open it (mode 0600). `name` shows in
-    /// `/proc/PID/maps` only.
+    /// Creates zeroed memory of exactly `size` bytes. All pages are there from the start, so that a
+    /// machine without memory is noticed here instead of by a SIGBUS later. Other users cannot open
+    /// it (mode 0600). `name` shows in `/proc/PID/maps` only.
     ///
     /// # Errors
     /// - `EINVAL`: `size` is 0, or the name is longer than 249 bytes or holds a zero byte.
@@ -82,16 +83,20 @@ impl SharedMemory {
         let length = libc::off_t::try_from(size).map_err(|_| too_big)?;
         let name = std::ffi::CString::new(name).map_err(|_| invalid())?;
         let memory = Self { fd: create_memfd(&name).and_then(above_streams)?, size };
-        // Before any seal or mapping: the default mode of a memfd lets other users reopen it for writing through /proc.
+        // Before any seal or mapping: the default mode of a memfd lets other users reopen it for
+        // writing through /proc.
         named("fchmod", stat::fchmod(&memory.fd, Mode::S_IRUSR | Mode::S_IWUSR))?;
-        uninterrupted(|| named("fallocate", fcntl::fallocate(&memory.fd, FallocateFlags::empty(), 0, length)))?;
+        uninterrupted(|| {
+            named("fallocate", fcntl::fallocate(&memory.fd, FallocateFlags::empty(), 0, length))
+        })?;
         let seals = REQUIRED_SEALS | SealFlag::F_SEAL_SEAL;
         named("fcntl(F_ADD_SEALS)", fcntl::fcntl(&memory.fd, FcntlArg::F_ADD_SEALS(seals)))?;
         Ok(memory)
     }
 
-    /// Takes a descriptor that came from another process, after checking M1. Compare [`SharedMemory::size`] with what
-    /// the protocol asks for, or use [`SharedMemory::from_fd_of_size`].
+    /// Takes a descriptor that came from another process, after checking M1. Compare
+    /// [`SharedMemory::size`] with what the protocol asks for, or use
+    /// [`SharedMemory::from_fd_of_size`].
     ///
     /// # Errors
     /// When it is not a memfd, is not sealed, or is empty.
@@ -99,7 +104,9 @@ impl SharedMemory {
         // Seals first: a size that is read before the seals are known could still change.
         let seals = named("fcntl(F_GET_SEALS)", fcntl::fcntl(&fd, FcntlArg::F_GET_SEALS))?;
         let seals = SealFlag::from_bits_retain(seals);
-        for (seal, missing) in [(SealFlag::F_SEAL_SHRINK, "shrinking"), (SealFlag::F_SEAL_GROW, "growing")] {
+        for (seal, missing) in
+            [(SealFlag::F_SEAL_SHRINK, "shrinking"), (SealFlag::F_SEAL_GROW, "growing")]
+        {
             if !seals.contains(seal) {
                 return Err(ForeignMemoryError::NotSealed { missing });
             }
@@ -123,16 +130,19 @@ impl SharedMemory {
         Ok(memory)
     }
 
-    /// A second descriptor that cannot write, for a process that must not: not by `write`, not by a mapping, not by
-    /// `mprotect`. Since the mode is 0600, another user cannot turn it into a writable one; the same user can.
+    /// A second descriptor that cannot write, for a process that must not: not by `write`, not by a
+    /// mapping, not by `mprotect`. Since the mode is 0600, another user cannot turn it into a
+    /// writable one; the same user can.
     ///
     /// # Errors
     /// `ENOENT` without `/proc`; `EMFILE` when descriptors are used up.
     pub fn reopen_read_only(&self) -> SysResult<OwnedFd> {
         let path = format!("/proc/self/fd/{}", self.fd.as_raw_fd());
         let flags = OFlag::O_RDONLY | OFlag::O_CLOEXEC;
-        uninterrupted(|| named("open(/proc/self/fd)", fcntl::open(path.as_str(), flags, Mode::empty())))
-            .and_then(above_streams)
+        uninterrupted(|| {
+            named("open(/proc/self/fd)", fcntl::open(path.as_str(), flags, Mode::empty()))
+        })
+        .and_then(above_streams)
     }
 
     /// The size in bytes, fixed for ever (M1).
@@ -171,8 +181,8 @@ impl From<SharedMemory> for OwnedFd {
 
 fn create_memfd(name: &CStr) -> SysResult<OwnedFd> {
     let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
-    // Never executable. Kernels before 6.3 do not know the flag; some later ones refuse a memfd without it
-    // (sysctl vm.memfd_noexec).
+    // Never executable. Kernels before 6.3 do not know the flag; some later ones refuse a memfd
+    // without it (sysctl vm.memfd_noexec).
     let no_exec = MFdFlags::from_bits_retain(libc::MFD_NOEXEC_SEAL);
     match named("memfd_create", memfd_create(name, flags | no_exec)) {
         Err(error) if error.is(libc::EINVAL) => named("memfd_create", memfd_create(name, flags)),
@@ -194,7 +204,8 @@ pub struct Mapping {
 
 // SAFETY: - a mapping belongs to the process, not to a thread; `munmap` may be called from any.
 unsafe impl Send for Mapping {}
-// SAFETY: - through `&Mapping` one gets only a raw pointer and a length; whoever dereferences it answers for the accesses.
+// SAFETY: - through `&Mapping` one gets only a raw pointer and a length; whoever dereferences it
+// answers for the accesses.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
@@ -227,67 +238,80 @@ impl Mapping {
         Ok(Self { start: named("mmap", start)?.cast(), len: size })
     }
 
-    /// The first byte, page-aligned. Valid for [`Mapping::len`] bytes while the mapping lives; writable only after
-    /// `map_read_write`. Other processes may write the memory at any time: access it by atomics.
+    /// The first byte, page-aligned. Valid for [`Mapping::len`] bytes while the mapping lives;
+    /// writable only after `map_read_write`. Other processes may write the memory at any time:
+    /// access it by atomics.
     pub const fn as_ptr(&self) -> *mut u8 {
         self.start.as_ptr()
     }
 
     /// The length in bytes.
-    #[expect(clippy::len_without_is_empty, reason = "a mapping is never empty: the constructors refuse size 0")]
+    #[expect(
+        clippy::len_without_is_empty,
+        reason = "a mapping is never empty: the constructors refuse size 0"
+    )]
     pub const fn len(&self) -> usize {
         self.len
     }
 
-    /// Puts another mapping of the same length at this one's place: whoever holds a pointer into this one goes on with
-    /// the other's memory, at once and without a gap (the kernel holds the address space's lock meanwhile). What was
-    /// asked of the other one (`dont_fork`) stays.
+    /// Puts another mapping of the same length at this one's place: whoever holds a pointer into
+    /// this one goes on with the other's memory, at once and without a gap (the kernel holds the
+    /// address space's lock meanwhile). What was asked of the other one (`dont_fork`) stays.
     ///
     /// # Errors
-    /// `EINVAL` when the lengths differ. `ENOMEM` when the kernel is out of memory: then this mapping is zeroes that
-    /// nobody shares.
+    /// `EINVAL` when the lengths differ. `ENOMEM` when the kernel is out of memory: then this
+    /// mapping is zeroes that nobody shares.
     pub fn replace(&self, by: Self) -> SysResult<()> {
         const CALL: &str = "mremap";
         if by.len != self.len {
             return Err(SysError::new(CALL, libc::EINVAL));
         }
         let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
-        // SAFETY: - both ranges are whole mappings of the same length, and do not overlap (both live).
+        // SAFETY: - both ranges are whole mappings of the same length, and do not overlap (both
+        // live).
         //         - users of `self.as_ptr()` access the memory by atomics and expect foreign writes; what they find
         //           changes, that it is there does not.
-        let moved = unsafe { libc::mremap(by.as_ptr().cast(), by.len, by.len, flags, self.as_ptr()) };
+        let moved =
+            unsafe { libc::mremap(by.as_ptr().cast(), by.len, by.len, flags, self.as_ptr()) };
         if moved != libc::MAP_FAILED {
             // Its range is ours now.
             std::mem::forget(by);
             return Ok(());
         }
         let error = SysError::last(CALL);
-        // The kernel may have taken the old range away before it failed, and somebody may read there.
+        // The kernel may have taken the old range away before it failed, and somebody may read
+        // there.
         // SAFETY: - replaces exactly this mapping's range.
         let filled = unsafe {
             let protection = libc::PROT_READ | libc::PROT_WRITE;
             let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
             libc::mmap(self.as_ptr().cast(), self.len, protection, flags, -1, 0)
         };
-        assert_ne!(filled, libc::MAP_FAILED, "the address space has no room for what it held a moment ago");
+        assert_ne!(
+            filled,
+            libc::MAP_FAILED,
+            "the address space has no room for what it held a moment ago"
+        );
         Err(error)
     }
 
-    /// Keeps the mapping out of children that `fork` makes: an access there is a SIGSEGV instead of a write in the
-    /// parent's name.
+    /// Keeps the mapping out of children that `fork` makes: an access there is a SIGSEGV instead of
+    /// a write in the parent's name.
     ///
     /// # Errors
     /// `ENOMEM` when the kernel cannot split its records of the address space.
     pub fn dont_fork(&self) -> SysResult<()> {
         // SAFETY: - the range is this mapping; DONTFORK changes nothing in this process.
-        let result = unsafe { mman::madvise(self.start.cast(), self.len, MmapAdvise::MADV_DONTFORK) };
+        let result =
+            unsafe { mman::madvise(self.start.cast(), self.len, MmapAdvise::MADV_DONTFORK) };
         named("madvise(MADV_DONTFORK)", result)
     }
 }
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: - the range was mapped by `map` and is unmapped once, here; users of `as_ptr` hold the mapping.
+        // SAFETY: - the range was mapped by `map` and is unmapped once, here; users of `as_ptr`
+        // hold the mapping.
         let result = unsafe { mman::munmap(self.start.cast(), self.len) };
         debug_assert!(result.is_ok(), "munmap of a whole mapping cannot fail: {result:?}");
     }

@@ -6,8 +6,8 @@ use std::ffi::c_void;
 use std::num::NonZeroUsize;
 use std::ptr::NonNull;
 
-/// Private memory of its own, whose lowest bytes fault when they are touched; unmapped when dropped. Memory is committed by
-/// the page, as it is touched: the size is address space.
+/// Private memory of its own, whose lowest bytes fault when they are touched; unmapped when
+/// dropped. Memory is committed by the page, as it is touched: the size is address space.
 #[derive(Debug)]
 pub struct GuardedMapping {
     low: NonNull<c_void>,
@@ -19,11 +19,12 @@ pub struct GuardedMapping {
 unsafe impl Send for GuardedMapping {}
 
 impl GuardedMapping {
-    /// Maps at least `size` usable bytes above a guard of at least `guard` bytes, both rounded up to whole pages. Cost: two
-    /// system calls, and a page fault for each page when it is touched.
+    /// Maps at least `size` usable bytes above a guard of at least `guard` bytes, both rounded up
+    /// to whole pages. Cost: two system calls, and a page fault for each page when it is touched.
     ///
     /// # Errors
-    /// - `ENOMEM`: there is no such space, or the process has as many mappings as it may (`vm.max_map_count`).
+    /// - `ENOMEM`: there is no such space, or the process has as many mappings as it may
+    ///   (`vm.max_map_count`).
     /// - `EINVAL`: `size` and `guard` are 0.
     pub fn new(size: usize, guard: usize) -> SysResult<Self> {
         let page = page_size();
@@ -34,9 +35,12 @@ impl GuardedMapping {
         let length = NonZeroUsize::new(length).ok_or(SysError::new("mmap", libc::EINVAL))?;
         let flags = MapFlags::MAP_PRIVATE | MapFlags::MAP_NORESERVE | MapFlags::MAP_STACK;
         // SAFETY: - a fresh mapping of no file touches nothing that exists.
-        let low = named("mmap", unsafe { mman::mmap_anonymous(None, length, ProtFlags::PROT_NONE, flags) })?;
+        let low = named("mmap", unsafe {
+            mman::mmap_anonymous(None, length, ProtFlags::PROT_NONE, flags)
+        })?;
         let this = Self { low, length, guard };
-        // SAFETY: - the range lies in the mapping above (`guard` is at most `length`), which nobody else knows.
+        // SAFETY: - the range lies in the mapping above (`guard` is at most `length`), which nobody
+        // else knows.
         let opened = unsafe {
             let usable = NonNull::new_unchecked(low.as_ptr().byte_add(guard));
             mman::mprotect(usable, size, ProtFlags::PROT_READ | ProtFlags::PROT_WRITE)
@@ -45,8 +49,8 @@ impl GuardedMapping {
         Ok(this)
     }
 
-    /// The lowest address, the guard's; whoever makes pointers of it may reach all of the mapping (its provenance is
-    /// exposed). Page-aligned, and not 0.
+    /// The lowest address, the guard's; whoever makes pointers of it may reach all of the mapping
+    /// (its provenance is exposed). Page-aligned, and not 0.
     pub fn low(&self) -> NonZeroUsize {
         self.low.as_ptr().expose_provenance();
         self.low.addr()
@@ -70,8 +74,8 @@ impl GuardedMapping {
 
 impl Drop for GuardedMapping {
     fn drop(&mut self) {
-        // SAFETY: - our mapping; who made pointers into it has put them away (what lives in the mapping borrows it, or is
-        //           the owner's to end first, like the stack of a coroutine).
+        // SAFETY: - our mapping; who made pointers into it has put them away (what lives in the
+        //           mapping borrows it, or is the owner's to end first, like the stack of a coroutine).
         let result = unsafe { mman::munmap(self.low, self.length.get()) };
         debug_assert_eq!(result, Ok(()), "munmap of a whole mapping");
     }
@@ -93,8 +97,8 @@ mod tests {
         maps.lines().find_map(|line| {
             let (range, rest) = line.split_once(' ')?;
             let (first, end) = range.split_once('-')?;
-            let within =
-                usize::from_str_radix(first, 16).ok()? <= low && high <= usize::from_str_radix(end, 16).ok()?;
+            let within = usize::from_str_radix(first, 16).ok()? <= low
+                && high <= usize::from_str_radix(end, 16).ok()?;
             within.then(|| rest[..4].to_owned())
         })
     }

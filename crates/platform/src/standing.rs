@@ -1,4 +1,5 @@
-//! What a process is to the scheduler: its scheduling policy and its niceness, which children inherit.
+//! What a process is to the scheduler: its scheduling policy and its niceness, which children
+//! inherit.
 
 use crate::error::check_int;
 use crate::{SysError, SysResult};
@@ -10,7 +11,9 @@ use crate::{SysError, SysResult};
 pub fn use_usual_policy() -> SysResult<()> {
     let parameters = libc::sched_param { sched_priority: 0 };
     // SAFETY: - the parameters live through the call; 0 is the calling thread.
-    check_int("sched_setscheduler", unsafe { libc::sched_setscheduler(0, libc::SCHED_OTHER, &raw const parameters) })?;
+    check_int("sched_setscheduler", unsafe {
+        libc::sched_setscheduler(0, libc::SCHED_OTHER, &raw const parameters)
+    })?;
     Ok(())
 }
 
@@ -20,7 +23,8 @@ pub fn use_usual_policy() -> SysResult<()> {
 /// What the kernel says.
 pub fn has_usual_policy() -> SysResult<bool> {
     // SAFETY: - the call takes a number; 0 is the calling thread.
-    check_int("sched_getscheduler", unsafe { libc::sched_getscheduler(0) }).map(|policy| policy == libc::SCHED_OTHER)
+    check_int("sched_getscheduler", unsafe { libc::sched_getscheduler(0) })
+        .map(|policy| policy == libc::SCHED_OTHER)
 }
 
 /// The niceness of the calling thread: -20, which others make way for, to 19.
@@ -28,7 +32,8 @@ pub fn has_usual_policy() -> SysResult<bool> {
 /// # Errors
 /// What the kernel says.
 pub fn niceness() -> SysResult<i32> {
-    // The C library's call returns what may be an error or a niceness; the kernel's returns 1 to 40.
+    // The C library's call returns what may be an error or a niceness; the kernel's returns 1 to
+    // 40.
     // SAFETY: - the call takes numbers; 0 is the calling thread.
     let found = unsafe { libc::syscall(libc::SYS_getpriority, libc::PRIO_PROCESS, 0) };
     match i32::try_from(found) {

@@ -1,5 +1,5 @@
-//! The loom switch: every protocol of ours takes its atomics, cells and threads from here, so that loom can drive the
-//! shipped types (`RUSTFLAGS="--cfg loom"`).
+//! The loom switch: every protocol of ours takes its atomics, cells and threads from here, so that
+//! loom can drive the shipped types (`RUSTFLAGS="--cfg loom"`).
 
 pub use crossbeam_utils::CachePadded;
 
@@ -18,11 +18,13 @@ pub use {
 pub mod atomic {
     #[cfg(loom)]
     pub use super::weakened::{
-        AtomicBool, AtomicI32, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+        AtomicBool, AtomicI32, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering,
+        fence,
     };
     #[cfg(not(loom))]
     pub use std::sync::atomic::{
-        AtomicBool, AtomicI32, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+        AtomicBool, AtomicI32, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering,
+        fence,
     };
 }
 
@@ -43,9 +45,13 @@ pub fn pause() {
     loom::thread::yield_now();
 }
 
-/// A cell whose accesses loom checks for races: plain memory that a protocol hands from thread to thread.
+/// A cell whose accesses loom checks for races: plain memory that a protocol hands from thread to
+/// thread.
 #[derive(Debug, Default)]
-pub struct HandCell<T>(#[cfg(not(loom))] std::cell::UnsafeCell<T>, #[cfg(loom)] loom::cell::UnsafeCell<T>);
+pub struct HandCell<T>(
+    #[cfg(not(loom))] std::cell::UnsafeCell<T>,
+    #[cfg(loom)] loom::cell::UnsafeCell<T>,
+);
 
 impl<T> HandCell<T> {
     /// A cell that holds `value`.
@@ -63,7 +69,8 @@ impl<T> HandCell<T> {
     /// Reads through a shared pointer.
     ///
     /// # Safety
-    /// - No other thread writes the cell during the call: the caller's protocol orders the accesses.
+    /// - No other thread writes the cell during the call: the caller's protocol orders the
+    ///   accesses.
     #[inline]
     pub unsafe fn with<R>(&self, read: impl FnOnce(*const T) -> R) -> R {
         #[cfg(not(loom))]
@@ -76,7 +83,8 @@ impl<T> HandCell<T> {
     /// Writes through an exclusive pointer.
     ///
     /// # Safety
-    /// - No other thread reads or writes the cell during the call: the caller's protocol orders the accesses.
+    /// - No other thread reads or writes the cell during the call: the caller's protocol orders the
+    ///   accesses.
     #[inline]
     pub unsafe fn with_mut<R>(&self, write: impl FnOnce(*mut T) -> R) -> R {
         #[cfg(not(loom))]

@@ -1,8 +1,8 @@
 //! The machine's processors: packages, cores, hardware threads, last-level caches, memory nodes.
 //!
-//! All numbers but the operating system's (`CpuId`, node) are dense: packages, cores and last-level caches count from 0
-//! in the order of their lowest processor, over the whole machine. (The kernel's own core numbers repeat in each
-//! package and have holes.)
+//! All numbers but the operating system's (`CpuId`, node) are dense: packages, cores and last-level
+//! caches count from 0 in the order of their lowest processor, over the whole machine. (The
+//! kernel's own core numbers repeat in each package and have holes.)
 //!
 //! # Not here
 //! Processors of unequal speed.
@@ -85,8 +85,8 @@ impl Topology {
         Self::read_from(Path::new("/sys/devices/system"))
     }
 
-    /// Asks hwloc about the machine that we run on, for packages, cores and caches; nodes and distances are read as by
-    /// [`Topology::read`]. What this process may not use is missing.
+    /// Asks hwloc about the machine that we run on, for packages, cores and caches; nodes and
+    /// distances are read as by [`Topology::read`]. What this process may not use is missing.
     ///
     /// # Errors
     /// As `read`, and when hwloc knows nothing.
@@ -95,9 +95,9 @@ impl Topology {
         hwloc::read()
     }
 
-    /// Reads a tree of the same form as `/sys/devices/system`. What is missing degrades: without cache folders a
-    /// package has one last-level cache; without node folders all is node 0; without a topology folder a processor is a
-    /// core of package 0.
+    /// Reads a tree of the same form as `/sys/devices/system`. What is missing degrades: without
+    /// cache folders a package has one last-level cache; without node folders all is node 0;
+    /// without a topology folder a processor is a core of package 0.
     ///
     /// # Errors
     /// When a file that is there is unreadable or garbage, or no processor is found.
@@ -105,12 +105,16 @@ impl Topology {
         sysfs::read(root)
     }
 
-    /// A machine of which nothing but the processors is known: each a core, one package, one cache, node 0. For
-    /// systems without `/sys`. `None` when `cpus` is empty.
+    /// A machine of which nothing but the processors is known: each a core, one package, one cache,
+    /// node 0. For systems without `/sys`. `None` when `cpus` is empty.
     pub fn flat(cpus: &CpuSet) -> Option<Self> {
         let flat = |(index, id)| Cpu { id, package: 0, core: index, smt_index: 0, llc: 0, node: 0 };
         let known: Vec<Cpu> = (0..).zip(cpus.iter()).map(flat).collect();
-        (!known.is_empty()).then(|| Self { cpus: known, possible: cpus.clone(), distances: Vec::new() })
+        (!known.is_empty()).then(|| Self {
+            cpus: known,
+            possible: cpus.clone(),
+            distances: Vec::new(),
+        })
     }
 
     /// The processors, ascending by number; never empty.
@@ -118,8 +122,8 @@ impl Topology {
         &self.cpus
     }
 
-    /// What the firmware says of distances between memory nodes, as from, to, distance (10 within a node); also of nodes
-    /// without processors. Empty where it says nothing.
+    /// What the firmware says of distances between memory nodes, as from, to, distance (10 within a
+    /// node); also of nodes without processors. Empty where it says nothing.
     pub fn distances(&self) -> impl Iterator<Item = (u32, u32, u32)> + '_ {
         self.distances.iter().copied()
     }

@@ -1,5 +1,6 @@
-//! The fence pair as programs have it: the choice is made while the process has one thread. (Without the test harness, which
-//! starts threads before it runs a test, so that both sides would use fences.)
+//! The fence pair as programs have it: the choice is made while the process has one thread.
+//! (Without the test harness, which starts threads before it runs a test, so that both sides would
+//! use fences.)
 //!
 //! What loom cannot judge, because it has fences on both sides.
 
@@ -13,7 +14,9 @@ fn main() {
 
 #[cfg(not(loom))]
 mod alone {
-    use nanothreads_platform::membarrier::{INTERVAL, heavy, heavy_if_due, is_asymmetric, light, prepare};
+    use nanothreads_platform::membarrier::{
+        INTERVAL, heavy, heavy_if_due, is_asymmetric, light, prepare,
+    };
     use std::hint::spin_loop;
     use std::os::unix::process::ExitStatusExt;
     use std::process::Command;
@@ -33,7 +36,9 @@ mod alone {
         }
         match std::env::var(CHILD).as_deref() {
             Ok("heavy") => without_the_call(heavy),
-            Ok(_) => without_the_call(|| assert_eq!(heavy_if_due(), None, "a thread's first one is due")),
+            Ok(_) => {
+                without_the_call(|| assert_eq!(heavy_if_due(), None, "a thread's first one is due"))
+            }
             Err(_) => {}
         }
         a_sleeper_s_barrier_is_a_call_of_the_kernel();
@@ -41,7 +46,8 @@ mod alone {
         at_least_one_of_waker_and_sleeper_sees_the_other_s_write();
     }
 
-    /// Takes the call from this process, and issues a barrier: that it cannot be had must be noticed.
+    /// Takes the call from this process, and issues a barrier: that it cannot be had must be
+    /// noticed.
     fn without_the_call(barrier: impl FnOnce()) -> ! {
         if let Err(error) = refuse_membarrier() {
             println!("cannot filter: {error}");
@@ -68,7 +74,9 @@ mod alone {
         // SAFETY: - takes numbers only.
         let own = unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) };
         // SAFETY: - the program and its steps outlive the call.
-        let set = unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program) };
+        let set = unsafe {
+            libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program)
+        };
         if own == 0 && set == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
     }
 
@@ -76,7 +84,8 @@ mod alone {
         for barrier in ["heavy", "heavy_if_due"] {
             let own = std::env::current_exe().expect("the path of this test");
             let output = Command::new(own).env(CHILD, barrier).output().expect("it runs again");
-            let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+            let (out, err) =
+                (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
             if out.starts_with("cannot filter") {
                 nanothreads_platform::skip!("{out}");
                 continue;
@@ -100,8 +109,8 @@ mod alone {
         assert!(barriers <= took.as_millis() + 1, "{barriers} barriers in {took:?}");
     }
 
-    /// The store-buffering litmus, whose forbidden outcome two processors show some hundred times in so many rounds where one
-    /// side has no fence.
+    /// The store-buffering litmus, whose forbidden outcome two processors show some hundred times
+    /// in so many rounds where one side has no fence.
     fn at_least_one_of_waker_and_sleeper_sees_the_other_s_write() {
         const ROUNDS: u32 = 30_000;
         let (condition, word, ready) = (Apart::default(), Apart::default(), Apart::default());
@@ -126,7 +135,8 @@ mod alone {
             let sleeper = side(heavy, &word, &condition);
             (waker.join().expect("it does not panic"), sleeper)
         });
-        let lost = woken.iter().zip(&looked).filter(|(waker, sleeper)| !**waker && !**sleeper).count();
+        let lost =
+            woken.iter().zip(&looked).filter(|(waker, sleeper)| !**waker && !**sleeper).count();
         assert_eq!(lost, 0, "neither saw the other, of {ROUNDS} rounds");
     }
 

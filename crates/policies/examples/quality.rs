@@ -1,14 +1,17 @@
-//! All policies against each other on random workloads: `cargo run --release -p nanothreads-policies --example quality`.
+//! All policies against each other on random workloads:
+//! `cargo run --release -p nanothreads-policies --example quality`.
 //!
-//! 100 workloads by a fixed rule: 8 to 64 processors, 2 to 12 copies of 1 to 4 programs with serial phases, changing
-//! requests, speedup curves from poor to linear, arrivals over some seconds. Each row: response time and makespan relative
-//! to the default policy on the same workload (geometric means), mean slowdown against the machine alone, fairness, how
-//! often a policy is the best, and what it moves.
+//! 100 workloads by a fixed rule: 8 to 64 processors, 2 to 12 copies of 1 to 4 programs with serial
+//! phases, changing requests, speedup curves from poor to linear, arrivals over some seconds. Each
+//! row: response time and makespan relative to the default policy on the same workload (geometric
+//! means), mean slowdown against the machine alone, fairness, how often a policy is the best, and
+//! what it moves.
 
 use std::collections::BTreeMap;
 
 use policies::sim::{
-    Curve, Job, MachineSpec, Options, Outcome, Pattern, Phase, Program, SimError, Span, Workload, simulate,
+    Curve, Job, MachineSpec, Options, Outcome, Pattern, Phase, Program, SimError, Span, Workload,
+    simulate,
 };
 use policies::{DEFAULT_POLICY, Needs, Registry};
 
@@ -35,7 +38,10 @@ fn program(dice: &mut Dice, processors: u32) -> Program {
     let work = Span::from_ms(u64::from(dice.between(200, 2_000)));
     let parallel = Phase::parallel(work, dice.between(5, 500));
     let (phases, pattern) = match dice.below(4) {
-        0 => (vec![Phase::serial(Span::from_ms(u64::from(dice.between(5, 100)))), parallel], Pattern::Alternate),
+        0 => (
+            vec![Phase::serial(Span::from_ms(u64::from(dice.between(5, 100)))), parallel],
+            Pattern::Alternate,
+        ),
         1 => (vec![parallel], Pattern::Diamond),
         _ => (vec![parallel], Pattern::Constant),
     };
@@ -68,8 +74,11 @@ fn workload(seed: u64) -> Workload {
         ..Job::new(name, dice.between(2, 3), dice.between(1, 2))
     });
     let jobs = jobs.collect();
-    let machine =
-        MachineSpec { per_cache: Some(8), per_node: Some(processors.min(16)), ..MachineSpec::flat(processors) };
+    let machine = MachineSpec {
+        per_cache: Some(8),
+        per_node: Some(processors.min(16)),
+        ..MachineSpec::flat(processors)
+    };
     Workload::new(machine, programs, jobs)
 }
 
@@ -87,15 +96,18 @@ struct Sums {
 fn main() -> Result<(), SimError> {
     let registry = Registry::with_builtin_for(Needs::EVERYTHING);
     let names = registry.names();
-    let mut sums: BTreeMap<&str, Sums> = names.iter().map(|name| (*name, Sums::default())).collect();
+    let mut sums: BTreeMap<&str, Sums> =
+        names.iter().map(|name| (*name, Sums::default())).collect();
     for seed in 0..WORKLOADS {
         let workload = workload(seed);
         let outcomes: Vec<Outcome> = names
             .iter()
             .map(|name| simulate(&workload, &registry, &Options::policy(name)))
             .collect::<Result<_, SimError>>()?;
-        let usual = names.iter().position(|name| *name == DEFAULT_POLICY).expect("the default is a policy");
-        let (usual_response, usual_makespan) = (outcomes[usual].response(), outcomes[usual].makespan() as f64);
+        let usual =
+            names.iter().position(|name| *name == DEFAULT_POLICY).expect("the default is a policy");
+        let (usual_response, usual_makespan) =
+            (outcomes[usual].response(), outcomes[usual].makespan() as f64);
         let best = outcomes.iter().map(Outcome::response).fold(f64::INFINITY, f64::min);
         for (name, outcome) in names.iter().zip(&outcomes) {
             let sum = sums.get_mut(name).expect("there is a sum for each policy");
@@ -108,7 +120,9 @@ fn main() -> Result<(), SimError> {
             sum.reallocations += outcome.reallocations;
         }
     }
-    println!("policy    response  makespan  slowdown  fairness  best of {WORKLOADS}  reallocations  migrations");
+    println!(
+        "policy    response  makespan  slowdown  fairness  best of {WORKLOADS}  reallocations  migrations"
+    );
     let each = WORKLOADS as f64;
     for (name, sum) in &sums {
         println!(

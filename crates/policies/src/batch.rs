@@ -1,16 +1,17 @@
 //! `batch`: first come, first served, each application with its whole request until it leaves.
 //!
 //! # Rule
-//! Applications start in order of arrival as long as their whole requests fit; the first that does not fit waits, and
-//! all behind it. With `backfill` those behind it start if they fit.
+//! Applications start in order of arrival as long as their whole requests fit; the first that does
+//! not fit waits, and all behind it. With `backfill` those behind it start if they fit.
 //!
 //! # Decisions
-//! - Who runs keeps what it has. It gives back what it no longer asks for; when it asks for more than it has, it comes
-//!   before those who have not started, and takes what there is.
+//! - Who runs keeps what it has. It gives back what it no longer asks for; when it asks for more
+//!   than it has, it comes before those who have not started, and takes what there is.
 //! - A request beyond the machine counts as the whole machine.
-//! - With `backfill` a large request may wait for ever behind small ones: the lengths of programs are not known.
-//! - Where masters always run, those who wait have their masters on the processors kept for that; if these were in use,
-//!   the application that started last gives them up.
+//! - With `backfill` a large request may wait for ever behind small ones: the lengths of programs
+//!   are not known.
+//! - Where masters always run, those who wait have their masters on the processors kept for that;
+//!   if these were in use, the application that started last gives them up.
 //! - Without processors for all that ran (the machine shrank), who started last waits again.
 //! - Minima and weights play no part.
 
@@ -44,7 +45,8 @@ impl Batch {
     /// Its name in the registry.
     pub const NAME: &'static str = "batch";
     /// What it does, in a line.
-    pub const DESCRIPTION: &'static str = "first come, first served, with whole requests; backfilling is an option";
+    pub const DESCRIPTION: &'static str =
+        "first come, first served, with whole requests; backfilling is an option";
 
     /// The policy with the default parameters.
     #[must_use]
@@ -61,9 +63,11 @@ impl Batch {
         Ok(Self { parameters, ..Self::default() })
     }
 
-    /// Who runs on so many processors, in order of start: place in the snapshot and processors, none of them 0.
+    /// Who runs on so many processors, in order of start: place in the snapshot and processors,
+    /// none of them 0.
     fn fill(&self, snapshot: &Snapshot<'_>, processors: u32) -> Vec<(usize, u32)> {
-        let at: BTreeMap<AppId, usize> = snapshot.apps.iter().enumerate().map(|(i, app)| (app.id, i)).collect();
+        let at: BTreeMap<AppId, usize> =
+            snapshot.apps.iter().enumerate().map(|(i, app)| (app.id, i)).collect();
         let mut left = processors;
         let mut parts = Vec::new();
         let mut runs = vec![false; snapshot.apps.len()];
@@ -122,7 +126,8 @@ impl Policy for Batch {
 
     /// As in a decision, who waits starts with its whole request or not at all.
     fn release(&mut self, snapshot: &Snapshot<'_>, last: &Decision) -> Decision {
-        let held: BTreeMap<AppId, Allocation> = last.allocations.iter().map(|a| (a.app, *a)).collect();
+        let held: BTreeMap<AppId, Allocation> =
+            last.allocations.iter().map(|a| (a.app, *a)).collect();
         let listed: BTreeMap<AppId, usize> =
             last.work_list.iter().enumerate().map(|(place, app)| (*app, place)).collect();
         let mut after: Vec<Allocation> = Vec::new();
@@ -133,7 +138,8 @@ impl Policy for Batch {
         let own = after.iter().filter(|a| !a.shared).map(|a| u64::from(a.processors)).sum();
         let mut free = u64::from(snapshot.processors).saturating_sub(own);
         let mut sharing = after.iter().filter(|a| a.shared).count();
-        let mut order: Vec<usize> = (0..after.len()).filter(|&i| listed.contains_key(&after[i].app)).collect();
+        let mut order: Vec<usize> =
+            (0..after.len()).filter(|&i| listed.contains_key(&after[i].app)).collect();
         order.sort_by_key(|&i| listed[&after[i].app]);
 
         let most = turn::capacity(snapshot, self.parameters.masters);
@@ -144,7 +150,8 @@ impl Policy for Batch {
             let others = sharing - usize::from(after[i].shared);
             let kept = if others > 0 { snapshot.processors - most } else { 0 };
             let room = u32::try_from(free.saturating_sub(kept.into())).unwrap_or(u32::MAX);
-            let wanted = if runs { view.wants() - after[i].processors } else { view.wants().min(most) };
+            let wanted =
+                if runs { view.wants() - after[i].processors } else { view.wants().min(most) };
             if wanted == 0 {
                 continue;
             }
@@ -152,7 +159,10 @@ impl Policy for Batch {
                 let taken = wanted.min(room);
                 free -= u64::from(taken);
                 sharing = others;
-                after[i] = Allocation::own(view.id, if runs { after[i].processors + taken } else { taken });
+                after[i] = Allocation::own(
+                    view.id,
+                    if runs { after[i].processors + taken } else { taken },
+                );
             } else if !self.parameters.backfill {
                 break;
             }

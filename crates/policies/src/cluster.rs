@@ -1,17 +1,19 @@
 //! `cluster`: processors in groups of a fixed size.
 //!
 //! # Rule
-//! In order of arrival everybody gets one cluster (or its request, if that is less) while a whole cluster is left;
-//! further rounds hand out further clusters. When less than a cluster is left, or everybody has what it wants of whole
-//! clusters, the rest goes out by two and then by one, so that no processor idles that anybody wants; who has nothing
-//! (or its master only) comes first there, and in the work-list.
+//! In order of arrival everybody gets one cluster (or its request, if that is less) while a whole
+//! cluster is left; further rounds hand out further clusters. When less than a cluster is left, or
+//! everybody has what it wants of whole clusters, the rest goes out by two and then by one, so that
+//! no processor idles that anybody wants; who has nothing (or its master only) comes first there,
+//! and in the work-list.
 //!
 //! # Decisions
 //! - Minima and weights play no part.
-//! - Of a cluster an application takes what it asks for; the rest of the cluster is not lost but counts as left.
-//! - With `master_always` everybody has its one processor first, and a cluster completes it. More applications than
-//!   processors: then all masters share all processors in turn; without it the clusters go out in order of arrival, and
-//!   who has nothing heads the work-list.
+//! - Of a cluster an application takes what it asks for; the rest of the cluster is not lost but
+//!   counts as left.
+//! - With `master_always` everybody has its one processor first, and a cluster completes it. More
+//!   applications than processors: then all masters share all processors in turn; without it the
+//!   clusters go out in order of arrival, and who has nothing heads the work-list.
 //! - That a cluster lies under one cache is the business of [`placement`](crate::placement).
 
 use std::collections::BTreeSet;
@@ -40,7 +42,8 @@ impl Cluster {
     /// Its name in the registry.
     pub const NAME: &'static str = "cluster";
     /// What it does, in a line.
-    pub const DESCRIPTION: &'static str = "processors in clusters of a fixed size, in order of arrival";
+    pub const DESCRIPTION: &'static str =
+        "processors in clusters of a fixed size, in order of arrival";
 
     /// The policy with the default parameters.
     #[must_use]
@@ -72,7 +75,8 @@ impl Policy for Cluster {
             hand_out(snapshot, self.parameters.size)
         };
         let first = u32::from(snapshot.master_always);
-        let served: BTreeSet<AppId> = allocations.iter().filter(|a| a.processors > first).map(|a| a.app).collect();
+        let served: BTreeSet<AppId> =
+            allocations.iter().filter(|a| a.processors > first).map(|a| a.app).collect();
         let mut decision = Decision::everybody_waits(snapshot, allocations);
         decision.work_list.sort_by_key(|app| served.contains(app));
         decision.cluster = self.parameters.size;

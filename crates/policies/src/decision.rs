@@ -4,11 +4,13 @@
 //! These hold for every decision of every policy; [`Decision::check`] tests them.
 //! D1  Allocations name each application of the snapshot once, in order of arrival.
 //! D2  No application has more than it wants.
-//! D3  Processors of their own add up to at most P. While masters share, at least one processor is left for them.
-//! D4  A shared allocation is exactly one processor, and only exists with `master_always`; with it every application
-//!     has at least one processor, its own or a shared one (as long as the machine has any).
+//! D3  Processors of their own add up to at most P. While masters share, at least one processor is
+//!     left for them.
+//! D4  A shared allocation is exactly one processor, and only exists with `master_always`; with it
+//!     every application has at least one processor, its own or a shared one (as long as the machine has any).
 //!     D3 and D4 do not hold for an [`unbound`](Decision::unbound) decision.
-//! D5  The work-list names applications of the snapshot, each at most once, that could use more than they have.
+//! D5  The work-list names applications of the snapshot, each at most once, that could use more
+//!     than they have.
 //!
 //! # Not here
 //! Which processors: [`placement`](crate::placement).
@@ -58,14 +60,16 @@ impl Allocation {
 pub struct Decision {
     /// One for each application of the snapshot, in order of arrival (D1).
     pub allocations: Vec<Allocation>,
-    /// Who gets a processor that is released before the next decision, first in the list first (D5).
+    /// Who gets a processor that is released before the next decision, first in the list first
+    /// (D5).
     pub work_list: Vec<AppId>,
     /// A new turn begins: masters that share processors move on by one place.
     pub rotate: bool,
     /// Ask again at this time, if no other cause comes earlier (policies with quanta of their own).
     pub next: Option<Nanos>,
-    /// Nobody is bound to processors: the operating system shares them out, and allocations may add up to more than
-    /// there are. Only policies that say so in [`Policy::needs`](crate::Policy::needs) answer this.
+    /// Nobody is bound to processors: the operating system shares them out, and allocations may add
+    /// up to more than there are. Only policies that say so in
+    /// [`Policy::needs`](crate::Policy::needs) answer this.
     pub unbound: bool,
     /// Processors come in clusters of so many that lie near each other; 0 and 1: one by one.
     pub cluster: u32,
@@ -90,18 +94,25 @@ impl Clone for Decision {
 impl Decision {
     /// A decision from its parts. A turn begins when the quantum ended and masters share.
     #[must_use]
-    pub fn new(snapshot: &Snapshot<'_>, allocations: Vec<Allocation>, work_list: Vec<AppId>) -> Self {
+    pub fn new(
+        snapshot: &Snapshot<'_>,
+        allocations: Vec<Allocation>,
+        work_list: Vec<AppId>,
+    ) -> Self {
         let rotate = snapshot.cause == Cause::Quantum && allocations.iter().any(|a| a.shared);
         Self { allocations, work_list, rotate, next: None, unbound: false, cluster: 0 }
     }
 
-    /// A decision in which everybody who wants more stands in the work-list: those without a processor first, then
-    /// the others, each in order of arrival. `allocations` are in order of arrival. O(n).
+    /// A decision in which everybody who wants more stands in the work-list: those without a
+    /// processor first, then the others, each in order of arrival. `allocations` are in order of
+    /// arrival. O(n).
     #[must_use]
     pub fn everybody_waits(snapshot: &Snapshot<'_>, allocations: Vec<Allocation>) -> Self {
         let waiting = |with_none: bool| {
             let pairs = allocations.iter().zip(snapshot.apps);
-            pairs.filter(move |(a, view)| a.wants_more(view) && (a.processors == 0) == with_none).map(|(a, _)| a.app)
+            pairs
+                .filter(move |(a, view)| a.wants_more(view) && (a.processors == 0) == with_none)
+                .map(|(a, _)| a.app)
         };
         let work_list = waiting(true).chain(waiting(false)).collect();
         Self::new(snapshot, allocations, work_list)
@@ -122,13 +133,16 @@ impl Decision {
         u32::try_from(left - left.min(masters)).expect("it is at most `processors`, a u32")
     }
 
-    /// What this decision becomes when processors are released before the next one: applications that want less or
-    /// have left give back, and the work-list takes what is then unallocated. O(n log n).
+    /// What this decision becomes when processors are released before the next one: applications
+    /// that want less or have left give back, and the work-list takes what is then unallocated. O(n
+    /// log n).
     ///
-    /// Nobody outside the work-list gets more than it has: for newcomers and raised requests ask the policy.
+    /// Nobody outside the work-list gets more than it has: for newcomers and raised requests ask
+    /// the policy.
     #[must_use]
     pub fn after_release(&self, snapshot: &Snapshot<'_>) -> Self {
-        let held: BTreeMap<AppId, Allocation> = self.allocations.iter().map(|a| (a.app, *a)).collect();
+        let held: BTreeMap<AppId, Allocation> =
+            self.allocations.iter().map(|a| (a.app, *a)).collect();
         let mut at = BTreeMap::new();
         let mut allocations = Vec::with_capacity(snapshot.apps.len());
         for (i, view) in snapshot.apps.iter().enumerate() {
@@ -138,14 +152,16 @@ impl Decision {
             at.insert(view.id, i);
         }
         let (next, unbound, cluster) = (self.next, self.unbound, self.cluster);
-        let mut after = Self { allocations, work_list: Vec::new(), rotate: false, next, unbound, cluster };
+        let mut after =
+            Self { allocations, work_list: Vec::new(), rotate: false, next, unbound, cluster };
         let mut free = after.unallocated(snapshot.processors);
         for app in &self.work_list {
             // Who left the machine also leaves the work-list.
             let Some(&i) = at.get(app) else { continue };
             let allocation = &mut after.allocations[i];
             if allocation.shared && free > 0 {
-                // As long as anything is free no master shares in fact, and the place that it leaves is its own now.
+                // As long as anything is free no master shares in fact, and the place that it
+                // leaves is its own now.
                 allocation.shared = false;
             }
             if !allocation.shared {
@@ -160,7 +176,8 @@ impl Decision {
         after
     }
 
-    /// Says whether the decision obeys D1-D5 for this snapshot. O(n) for a work-list in order of arrival, at worst O(n) for each place in it.
+    /// Says whether the decision obeys D1-D5 for this snapshot. O(n) for a work-list in order of
+    /// arrival, at worst O(n) for each place in it.
     ///
     /// A manager checks the decisions of policies that it does not know.
     ///
@@ -169,7 +186,10 @@ impl Decision {
     pub fn check(&self, snapshot: &Snapshot<'_>) -> Result<(), BrokenRule> {
         let named = self.allocations.iter().map(|a| a.app);
         if !named.eq(snapshot.apps.iter().map(|view| view.id)) {
-            return Err(BrokenRule::List { allocations: self.allocations.len(), apps: snapshot.apps.len() });
+            return Err(BrokenRule::List {
+                allocations: self.allocations.len(),
+                apps: snapshot.apps.len(),
+            });
         }
         for (allocation, view) in self.allocations.iter().zip(snapshot.apps) {
             let Allocation { app, processors, shared } = *allocation;
@@ -179,7 +199,8 @@ impl Decision {
             if shared && (processors != 1 || !snapshot.master_always) {
                 return Err(BrokenRule::Shared { app, processors });
             }
-            if snapshot.master_always && snapshot.processors > 0 && processors == 0 && !self.unbound {
+            if snapshot.master_always && snapshot.processors > 0 && processors == 0 && !self.unbound
+            {
                 return Err(BrokenRule::NoMaster { app });
             }
         }
@@ -187,8 +208,10 @@ impl Decision {
         if own + masters.min(1) > u64::from(snapshot.processors) && !self.unbound {
             return Err(BrokenRule::Sum { own, masters, processors: snapshot.processors });
         }
-        let mut seen = vec![false; if self.work_list.is_empty() { 0 } else { self.allocations.len() }];
-        // Work-lists are in order of arrival but for a few places: each search begins where the last one ended.
+        let mut seen =
+            vec![false; if self.work_list.is_empty() { 0 } else { self.allocations.len() }];
+        // Work-lists are in order of arrival but for a few places: each search begins where the
+        // last one ended.
         let mut at = 0;
         for &app in &self.work_list {
             let (before, after) = self.allocations.split_at(at);
@@ -215,7 +238,9 @@ impl Decision {
 #[non_exhaustive]
 pub enum BrokenRule {
     /// D1.
-    #[error("{allocations} allocations do not name the {apps} applications once each in order of arrival")]
+    #[error(
+        "{allocations} allocations do not name the {apps} applications once each in order of arrival"
+    )]
     List {
         /// Allocations in the decision.
         allocations: usize,
@@ -233,7 +258,9 @@ pub enum BrokenRule {
         wants: u32,
     },
     /// D3.
-    #[error("{own} processors of their own and {masters} sharing masters do not fit on {processors} processors")]
+    #[error(
+        "{own} processors of their own and {masters} sharing masters do not fit on {processors} processors"
+    )]
     Sum {
         /// Sum of the allocations that are not shared.
         own: u64,
@@ -243,7 +270,9 @@ pub enum BrokenRule {
         processors: u32,
     },
     /// D4.
-    #[error("{app} shares {processors} processors; a shared allocation is one, and needs master_always")]
+    #[error(
+        "{app} shares {processors} processors; a shared allocation is one, and needs master_always"
+    )]
     Shared {
         /// The application.
         app: AppId,

@@ -1,15 +1,19 @@
-//! `dss`, dynamic space sharing: processors in proportion to weight and request, nobody without one.
+//! `dss`, dynamic space sharing: processors in proportion to weight and request, nobody without
+//! one.
 //!
 //! # Rule
-//! When all that is wanted fits, everybody has it. Otherwise everybody has 1, then, in order of arrival, up to its
-//! minimum; what remains is shared in proportion to weight x request, nobody beyond what it wants, surplus shared
-//! again; whole numbers by largest remainder, ties by arrival. All processors that anybody can use are used.
+//! When all that is wanted fits, everybody has it. Otherwise everybody has 1, then, in order of
+//! arrival, up to its minimum; what remains is shared in proportion to weight x request, nobody
+//! beyond what it wants, surplus shared again; whole numbers by largest remainder, ties by arrival.
+//! All processors that anybody can use are used.
 //!
 //! # Decisions
-//! - The proportion counts the whole request, also the part above the application's maximum, as the rule is written.
-//! - More applications than processors is not foreseen by the rule. As in `equip`: with `master_always` all masters
-//!   share all processors evenly, in turn; without it the first P in order of arrival have one each and the others
-//!   wait until one of them leaves (`dss-ts` gives them turns).
+//! - The proportion counts the whole request, also the part above the application's maximum, as the
+//!   rule is written.
+//! - More applications than processors is not foreseen by the rule. As in `equip`: with
+//!   `master_always` all masters share all processors evenly, in turn; without it the first P in
+//!   order of arrival have one each and the others wait until one of them leaves (`dss-ts` gives
+//!   them turns).
 
 use crate::crowd;
 use crate::decision::{Allocation, Decision};
@@ -71,7 +75,8 @@ fn fits(apps: &[AppView], processors: u32) -> bool {
 /// The same for any applications, in order of arrival, that have these processors for themselves.
 pub(crate) fn divide(apps: &[AppView], processors: u32) -> Vec<u32> {
     debug_assert!(apps.len() as u64 <= u64::from(processors));
-    // When all fits the order of steps does not matter, but minima and proportions must not be asked.
+    // When all fits the order of steps does not matter, but minima and proportions must not be
+    // asked.
     if fits(apps, processors) {
         return apps.iter().map(AppView::wants).collect();
     }
@@ -85,7 +90,10 @@ pub(crate) fn divide(apps: &[AppView], processors: u32) -> Vec<u32> {
     let claims: Vec<_> = parts
         .iter()
         .zip(apps)
-        .map(|(part, app)| Claim { key: share::key(app.weight, app.request), room: app.wants() - part })
+        .map(|(part, app)| Claim {
+            key: share::key(app.weight, app.request),
+            room: app.wants() - part,
+        })
         .collect();
     for (part, more) in parts.iter_mut().zip(share::divide(rest, &claims)) {
         *part += more;

@@ -1,13 +1,16 @@
-//! `dss-ts`, dynamic space sharing with time sharing: `dss` while everybody can have a processor, turns otherwise.
+//! `dss-ts`, dynamic space sharing with time sharing: `dss` while everybody can have a processor,
+//! turns otherwise.
 //!
 //! # More applications than processors
-//! With `master_always` all masters share all processors evenly; placement moves them on at each quantum. Without it
-//! applications queue for turns of one quantum on a processor of their own: the first P of the queue have a turn, and
-//! at the end of a quantum those who had one go to the end of the queue. Hence
+//! With `master_always` all masters share all processors evenly; placement moves them on at each
+//! quantum. Without it applications queue for turns of one quantum on a processor of their own: the
+//! first P of the queue have a turn, and at the end of a quantum those who had one go to the end of
+//! the queue. Hence
 //! T1  with the same n applications for n quanta, each of them has exactly P turns;
-//! T2  nobody waits for more than ceil(n / P) - 1 quanta between turns; newcomers join at the end and delay nobody who
-//!     waits already;
-//! T3  an event in mid-quantum passes nobody's turn on: only processors whose holders left go to the next in the queue.
+//! T2  nobody waits for more than ceil(n / P) - 1 quanta between turns; newcomers join at the end
+//!     and delay nobody who waits already;
+//! T3  an event in mid-quantum passes nobody's turn on: only processors whose holders left go to
+//!     the next in the queue.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -30,7 +33,8 @@ impl DssTs {
     /// Its name in the registry.
     pub const NAME: &'static str = "dss-ts";
     /// What it does, in a line.
-    pub const DESCRIPTION: &'static str = "dss, and turns when there are more applications than processors (default)";
+    pub const DESCRIPTION: &'static str =
+        "dss, and turns when there are more applications than processors (default)";
 
     /// The policy. It has no parameters of its own; the length of a turn is the manager's quantum.
     #[must_use]
@@ -38,7 +42,8 @@ impl DssTs {
         Self::default()
     }
 
-    /// Those who had a turn go to the end when the quantum is over; who left goes out; who came joins at the end.
+    /// Those who had a turn go to the end when the quantum is over; who left goes out; who came
+    /// joins at the end.
     fn advance(&mut self, snapshot: &Snapshot<'_>) {
         if snapshot.cause == Cause::Quantum {
             self.queue.rotate_left(self.holders);
@@ -50,7 +55,8 @@ impl DssTs {
         let present: BTreeSet<AppId> = snapshot.apps.iter().map(|app| app.id).collect();
         self.queue.retain(|app| present.contains(app));
         let known: BTreeSet<AppId> = self.queue.iter().copied().collect();
-        self.queue.extend(snapshot.apps.iter().map(|app| app.id).filter(|app| !known.contains(app)));
+        self.queue
+            .extend(snapshot.apps.iter().map(|app| app.id).filter(|app| !known.contains(app)));
     }
 }
 
@@ -72,13 +78,18 @@ impl Policy for DssTs {
         }
         if snapshot.master_always {
             self.holders = 0;
-            return Decision::everybody_waits(snapshot, crowd::one_each(snapshot, 0..snapshot.apps.len()));
+            return Decision::everybody_waits(
+                snapshot,
+                crowd::one_each(snapshot, 0..snapshot.apps.len()),
+            );
         }
         self.holders = (snapshot.processors as usize).min(self.queue.len());
-        let at: BTreeMap<AppId, usize> = snapshot.apps.iter().enumerate().map(|(i, app)| (app.id, i)).collect();
+        let at: BTreeMap<AppId, usize> =
+            snapshot.apps.iter().enumerate().map(|(i, app)| (app.id, i)).collect();
         let order: Vec<usize> = self.queue.iter().map(|app| at[app]).collect();
         let allocations = crowd::one_each(snapshot, order.iter().copied());
-        // A processor that falls free gives the next in the queue its turn early; holders who want more come last.
+        // A processor that falls free gives the next in the queue its turn early; holders who want
+        // more come last.
         let (having, waiting) = order.split_at(self.holders);
         let wanting = having.iter().filter(|&&i| allocations[i].wants_more(&snapshot.apps[i]));
         let work_list = waiting.iter().chain(wanting).map(|&i| snapshot.apps[i].id).collect();

@@ -2,10 +2,11 @@
 //!
 //! # Decisions
 //! - Minima and weights play no part: shares are equal.
-//! - What an application does not take of its share stays unallocated at a decision. The first release in mid-quantum
-//!   hands it out through the work-list, together with what was released.
-//! - More applications than processors: with `master_always` all masters share all processors evenly, in turn; without
-//!   it the first P in order of arrival have one each and the others wait until one of them leaves.
+//! - What an application does not take of its share stays unallocated at a decision. The first
+//!   release in mid-quantum hands it out through the work-list, together with what was released.
+//! - More applications than processors: with `master_always` all masters share all processors
+//!   evenly, in turn; without it the first P in order of arrival have one each and the others wait
+//!   until one of them leaves.
 
 use crate::crowd;
 use crate::decision::{Allocation, Decision};
@@ -20,7 +21,8 @@ impl Equip {
     /// Its name in the registry.
     pub const NAME: &'static str = "equip";
     /// What it does, in a line.
-    pub const DESCRIPTION: &'static str = "equal shares; what an application does not take of its share is lent out";
+    pub const DESCRIPTION: &'static str =
+        "equal shares; what an application does not take of its share is lent out";
 
     /// The policy. It has no parameters.
     #[must_use]
@@ -42,9 +44,14 @@ impl Policy for Equip {
         let allocations = if snapshot.is_crowded() {
             crowd::one_each(snapshot, 0..snapshot.apps.len())
         } else {
-            // At least 1, because there are not more applications than processors. No application: no division.
+            // At least 1, because there are not more applications than processors. No application:
+            // no division.
             let share = snapshot.processors.checked_div(snapshot.apps.len() as u32).unwrap_or(0);
-            snapshot.apps.iter().map(|app| Allocation::own(app.id, app.wants().min(share))).collect()
+            snapshot
+                .apps
+                .iter()
+                .map(|app| Allocation::own(app.id, app.wants().min(share)))
+                .collect()
         };
         Decision::everybody_waits(snapshot, allocations)
     }

@@ -1,26 +1,31 @@
-//! `gang`: the Ousterhout matrix. Rows of applications that fit together with their whole requests, a row per quantum.
+//! `gang`: the Ousterhout matrix. Rows of applications that fit together with their whole requests,
+//! a row per quantum.
 //!
 //! # Rule
-//! An application goes into the first row, from the running one on, in which its whole request is left, or opens a new
-//! row. At the end of a quantum the next row runs.
+//! An application goes into the first row, from the running one on, in which its whole request is
+//! left, or opens a new row. At the end of a quantum the next row runs.
 //!
 //! # Decisions
 //! - A request beyond the machine counts as the whole machine.
-//! - When applications, requests or processors change, the matrix is packed again in the order of who has waited longest
-//!   for a turn. So applications move up into rows with room and empty rows go. In mid-quantum those who have the turn
-//!   come first in its row; who does not fit there any more stands in the other rows where its place in the order is,
-//!   and not before others who have waited longer.
-//! - Where masters always run, rows share what is left beside the processors kept for masters outside their turn.
-//! - Minima and weights play no part. The work-list: who is in other rows, in the order of turns, then who was cut.
+//! - When applications, requests or processors change, the matrix is packed again in the order of
+//!   who has waited longest for a turn. So applications move up into rows with room and empty rows
+//!   go. In mid-quantum those who have the turn come first in its row; who does not fit there any
+//!   more stands in the other rows where its place in the order is, and not before others who have
+//!   waited longer.
+//! - Where masters always run, rows share what is left beside the processors kept for masters
+//!   outside their turn.
+//! - Minima and weights play no part. The work-list: who is in other rows, in the order of turns,
+//!   then who was cut.
 //!
 //! # Nobody starves
-//! Invariant: the first of the ring, who has waited longest, leads the first row, unless the first of the ring left in
-//! this quantum. When packed again at the end of a quantum it comes first, and in mid-quantum it has the turn already;
-//! when not packed again, the next row is led by the first application of the ring's order that is in no earlier row,
-//! which is the first of the ring after those of the earlier rows went to its end. So in each quantum an application
-//! either runs, or one that stood before it in the ring goes behind it or leaves; nobody comes in before it. Hence,
-//! however requests change, nobody waits for more than n - 1 quanta for its turn, n being the number of applications
-//! when it came or had its last turn.
+//! Invariant: the first of the ring, who has waited longest, leads the first row, unless the first
+//! of the ring left in this quantum. When packed again at the end of a quantum it comes first, and
+//! in mid-quantum it has the turn already; when not packed again, the next row is led by the first
+//! application of the ring's order that is in no earlier row, which is the first of the ring after
+//! those of the earlier rows went to its end. So in each quantum an application either runs, or one
+//! that stood before it in the ring goes behind it or leaves; nobody comes in before it. Hence,
+//! however requests change, nobody waits for more than n - 1 quanta for its turn, n being the
+//! number of applications when it came or had its last turn.
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 
@@ -34,7 +39,8 @@ use crate::turn;
 parameters! {
     /// Parameters of `gang`.
     pub struct GangParameters {
-        /// Processors kept for the masters of applications outside their turn, where masters always run.
+        /// Processors kept for the masters of applications outside their turn, where masters always
+        /// run.
         "masters" masters: u32 = 1, 1 => 1024;
     }
 }
@@ -47,7 +53,8 @@ pub struct Gang {
     ring: Ring,
     /// The running row first.
     rows: VecDeque<Vec<AppId>>,
-    /// What the rows were packed for: processors for a row, and who wants how many, in order of arrival.
+    /// What the rows were packed for: processors for a row, and who wants how many, in order of
+    /// arrival.
     packed: Option<(u32, Vec<(AppId, u32)>)>,
 }
 
@@ -55,7 +62,8 @@ impl Gang {
     /// Its name in the registry.
     pub const NAME: &'static str = "gang";
     /// What it does, in a line.
-    pub const DESCRIPTION: &'static str = "the Ousterhout matrix: whole requests, a row of applications per quantum";
+    pub const DESCRIPTION: &'static str =
+        "the Ousterhout matrix: whole requests, a row of applications per quantum";
 
     /// The policy with the default parameters.
     #[must_use]
@@ -72,8 +80,8 @@ impl Gang {
         Ok(Self { parameters, ..Self::default() })
     }
 
-    /// Rows of at most so many processors for applications in this order; in the first row those come first who have
-    /// the turn.
+    /// Rows of at most so many processors for applications in this order; in the first row those
+    /// come first who have the turn.
     fn pack(
         snapshot: &Snapshot<'_>,
         order: &[usize],
@@ -124,15 +132,21 @@ impl Policy for Gang {
         let order = self.ring.renew(snapshot);
         let wanted: u64 = snapshot.apps.iter().map(|app| u64::from(app.wants())).sum();
         let one_row = wanted <= u64::from(snapshot.processors) || order.len() == 1;
-        let processors = if one_row { snapshot.processors } else { turn::capacity(snapshot, self.parameters.masters) };
+        let processors = if one_row {
+            snapshot.processors
+        } else {
+            turn::capacity(snapshot, self.parameters.masters)
+        };
         if processors == 0 {
             (self.rows, self.packed) = (VecDeque::new(), None);
             return turn::decision(snapshot, &[], order);
         }
         let wants = || snapshot.apps.iter().map(|app| (app.id, app.wants()));
-        let as_before = |packed: &(u32, Vec<_>)| packed.0 == processors && packed.1.iter().copied().eq(wants());
+        let as_before =
+            |packed: &(u32, Vec<_>)| packed.0 == processors && packed.1.iter().copied().eq(wants());
         if !self.packed.as_ref().is_some_and(as_before) {
-            let mut has_turn: BTreeSet<AppId> = self.rows.front().into_iter().flatten().copied().collect();
+            let mut has_turn: BTreeSet<AppId> =
+                self.rows.front().into_iter().flatten().copied().collect();
             if quantum_ended {
                 has_turn.clear();
             }
@@ -142,7 +156,8 @@ impl Policy for Gang {
         let at: HashMap<AppId, usize> = order.iter().map(|&i| (snapshot.apps[i].id, i)).collect();
         let mut rows = self.rows.iter().map(|row| row.iter().map(|app| at[app]));
         let running: Vec<usize> = rows.next().into_iter().flatten().collect();
-        let parts: Vec<_> = running.iter().map(|&i| (i, snapshot.apps[i].wants().min(processors))).collect();
+        let parts: Vec<_> =
+            running.iter().map(|&i| (i, snapshot.apps[i].wants().min(processors))).collect();
         turn::decision(snapshot, &parts, rows.flatten().chain(running.iter().copied()))
     }
 }

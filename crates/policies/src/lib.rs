@@ -1,8 +1,8 @@
 //! Processor allocation policies and placement: pure state machines, no clock, no input or output.
 //!
-//! A manager describes the moment ([`Snapshot`]), a [`Policy`] answers how many processors each application has
-//! ([`Decision`]), and [`Placement`] says which ones. Time, events and the machine come in as arguments, so that the
-//! same objects run in the manager and in a simulator.
+//! A manager describes the moment ([`Snapshot`]), a [`Policy`] answers how many processors each
+//! application has ([`Decision`]), and [`Placement`] says which ones. Time, events and the machine
+//! come in as arguments, so that the same objects run in the manager and in a simulator.
 //!
 //! ```
 //! use policies::{AppId, AppView, Cause, DEFAULT_POLICY, Machine, MachineCpu, Placement, Registry, Snapshot};
@@ -28,24 +28,28 @@
 //! ```
 //!
 //! # How a manager uses it
-//! 1. At each quantum and event: [`Snapshot`] (its applications in order of arrival), [`Policy::decide`]. Under a policy that
-//!    [is timeless](Policy::is_timeless) the end of a quantum changes nothing but turns of masters that share.
+//! 1. At each quantum and event: [`Snapshot`] (its applications in order of arrival),
+//!    [`Policy::decide`]. Under a policy that [is timeless](Policy::is_timeless) the end of a
+//!    quantum changes nothing but turns of masters that share.
 //! 2. A processor is released in mid-quantum: [`Policy::release`] with the last decision.
-//! 3. For each decision that takes effect, once: [`Placement::place`]. Turns of sharing masters pass by
-//!    [`Decision::rotate`], which is set at the end of a quantum only, so that events cut nobody's turn short.
+//! 3. For each decision that takes effect, once: [`Placement::place`]. Turns of sharing masters
+//!    pass by [`Decision::rotate`], which is set at the end of a quantum only, so that events cut
+//!    nobody's turn short.
 //! 4. Another policy takes over by being asked next; nothing else changes.
-//! 5. A manager that holds programs back asks [`Policy::admission`] first. What else a policy needs, and a manager may
-//!    not offer, stands in [`Needs`]; [`Registry::with_builtin_for`] hands out only what can run.
+//! 5. A manager that holds programs back asks [`Policy::admission`] first. What else a policy
+//!    needs, and a manager may not offer, stands in [`Needs`]; [`Registry::with_builtin_for`] hands
+//!    out only what can run.
 //!
-//! [`Snapshot::check`] names values that should not have come in, [`Decision::check`] rules that a foreign policy
-//! breaks.
+//! [`Snapshot::check`] names values that should not have come in, [`Decision::check`] rules that a
+//! foreign policy breaks.
 //!
 //! # Cost
-//! A decision is O(n log n) (`cluster` O(n + P), `gang` also looks at each row for each application when something
-//! changed), a placement O((n + P) log P), for n applications on P processors; a placement also looks
-//! at every cache once for each cache from which an application takes new processors, and walks over all processors for each
-//! one that goes to an application that stays inside a set ([`Placement::confine`]). `examples/cost.rs` measures
-//! both: together below 1 ms for 512 applications on 1024 processors.
+//! A decision is O(n log n) (`cluster` O(n + P), `gang` also looks at each row for each application
+//! when something changed), a placement O((n + P) log P), for n applications on P processors; a
+//! placement also looks at every cache once for each cache from which an application takes new
+//! processors, and walks over all processors for each one that goes to an application that stays
+//! inside a set ([`Placement::confine`]). `examples/cost.rs` measures both: together below 1 ms for
+//! 512 applications on 1024 processors.
 
 #![forbid(unsafe_code)]
 
@@ -90,6 +94,8 @@ pub use policy::{Needs, Policy};
 pub use registry::{DEFAULT_POLICY, RegisterError, Registry, UnknownPolicy};
 pub use rr::{RoundRobin, RoundRobinParameters};
 pub use sliding::{SswDss, SwDss, WindowParameters};
-pub use snapshot::{AppId, AppView, Cause, InvalidSnapshot, MAX_WEIGHT, MIN_WEIGHT, Nanos, Snapshot, Speedup};
+pub use snapshot::{
+    AppId, AppView, Cause, InvalidSnapshot, MAX_WEIGHT, MIN_WEIGHT, Nanos, Snapshot, Speedup,
+};
 pub use speedups::{Refused, Sample, SpeedupParameters, Speedups};
 pub use vtq::{VtqDss, VtqParameters};

@@ -1,8 +1,8 @@
 //! `none`: no policy. Everybody has what it asks for and nothing is bound, as without a manager.
 //!
 //! The baseline of experiments: the operating system shares out the processors. The decision is
-//! [`unbound`](crate::Decision::unbound), and only a manager or simulator that offers that can run it
-//! ([`Needs`]).
+//! [`unbound`](crate::Decision::unbound), and only a manager or simulator that offers that can run
+//! it ([`Needs`]).
 
 use crate::decision::{Allocation, Decision};
 use crate::policy::{Needs, Policy};
@@ -40,7 +40,8 @@ impl Policy for NoPolicy {
     }
 
     fn decide(&mut self, snapshot: &Snapshot<'_>) -> Decision {
-        let allocations = snapshot.apps.iter().map(|app| Allocation::own(app.id, app.wants())).collect();
+        let allocations =
+            snapshot.apps.iter().map(|app| Allocation::own(app.id, app.wants())).collect();
         let mut decision = Decision::new(snapshot, allocations, Vec::new());
         decision.unbound = true;
         decision

@@ -1,12 +1,15 @@
-//! Parameters of policies: typed, documented, validated, serialisable, and changed while applications run.
+//! Parameters of policies: typed, documented, validated, serialisable, and changed while
+//! applications run.
 //!
-//! Each policy that has parameters has a struct of them ([`ClusterParameters`](crate::ClusterParameters), ...), which
-//! reads and writes itself as a map from key to [`Value`]. Whoever knows a policy by name only uses
-//! [`Policy::parameters`] and [`Policy::configure`].
+//! Each policy that has parameters has a struct of them
+//! ([`ClusterParameters`](crate::ClusterParameters), ...), which reads and writes itself as a map
+//! from key to [`Value`]. Whoever knows a policy by name only uses [`Policy::parameters`] and
+//! [`Policy::configure`].
 //!
 //! # Invariants
 //! V1  A value that a policy holds is within its range: every way in checks it.
-//! V2  A key left out has its default value; an unknown key is an error, so that a misspelt one does not pass.
+//! V2  A key left out has its default value; an unknown key is an error, so that a misspelt one
+//!     does not pass.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -53,8 +56,10 @@ impl fmt::Display for Value {
             Self::Whole(number) => write!(f, "{number}"),
             Self::Number(number) => write!(f, "{number}"),
             Self::Time(time) => {
-                let (unit, length) =
-                    UNITS[PRINTED..].iter().find(|(_, length)| time.is_multiple_of(*length)).unwrap_or(&("ns", 1));
+                let (unit, length) = UNITS[PRINTED..]
+                    .iter()
+                    .find(|(_, length)| time.is_multiple_of(*length))
+                    .unwrap_or(&("ns", 1));
                 write!(f, "{}{unit}", time / length)
             }
         }
@@ -116,7 +121,8 @@ impl de::Visitor<'_> for AnyValue {
     }
 
     fn visit_i64<E>(self, number: i64) -> Result<Value, E> {
-        // As in text: a number below 0 is no whole number of anything, and out of the range of what it is for.
+        // As in text: a number below 0 is no whole number of anything, and out of the range of what
+        // it is for.
         Ok(u64::try_from(number).map_or(Value::Number(number as f64), Value::Whole))
     }
 
@@ -132,7 +138,9 @@ impl de::Visitor<'_> for AnyValue {
 
 /// A text that is no value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} is no value; write true, false, a number, or a time as 100ms (units: h, min, s, ms, us, ns)")]
+#[error(
+    "{text:?} is no value; write true, false, a number, or a time as 100ms (units: h, min, s, ms, us, ns)"
+)]
 pub struct ValueError {
     /// The text.
     pub text: String,
@@ -206,7 +214,10 @@ impl ParameterError {
     /// The error of a policy with these parameters that has none called `key`.
     #[must_use]
     pub fn unknown(key: &str, parameters: &[Parameter]) -> Self {
-        Self::Unknown { key: key.to_owned(), known: parameters.iter().map(|parameter| parameter.key).collect() }
+        Self::Unknown {
+            key: key.to_owned(),
+            known: parameters.iter().map(|parameter| parameter.key).collect(),
+        }
     }
 }
 
@@ -279,15 +290,23 @@ impl Kind for Nanos {
 }
 
 /// The value as this type, if it is in the range.
-pub(crate) fn within<T: Kind>(key: &'static str, value: &Value, lowest: T, highest: T) -> Result<T, ParameterError> {
-    T::from_value(value).filter(|new| (lowest..=highest).contains(new)).ok_or_else(|| ParameterError::Value {
-        key,
-        value: *value,
-        allowed: allowed(lowest.value(), highest.value()),
+pub(crate) fn within<T: Kind>(
+    key: &'static str,
+    value: &Value,
+    lowest: T,
+    highest: T,
+) -> Result<T, ParameterError> {
+    T::from_value(value).filter(|new| (lowest..=highest).contains(new)).ok_or_else(|| {
+        ParameterError::Value {
+            key,
+            value: *value,
+            allowed: allowed(lowest.value(), highest.value()),
+        }
     })
 }
 
-/// Defines the struct of a policy's parameters: one line each of key, field, type, default and range.
+/// Defines the struct of a policy's parameters: one line each of key, field, type, default and
+/// range.
 macro_rules! parameters {
     (
         $(#[$outer:meta])*
@@ -368,7 +387,8 @@ macro_rules! parameters {
 }
 pub(crate) use parameters;
 
-/// The methods of [`Policy`] about parameters, for a policy that keeps them in a field `parameters`.
+/// The methods of [`Policy`] about parameters, for a policy that keeps them in a field
+/// `parameters`.
 macro_rules! configurable {
     () => {
         fn parameters(&self) -> Vec<crate::parameter::Parameter> {

@@ -1,31 +1,38 @@
-//! `pdpa`, performance-driven processor allocation: as many processors as an application uses efficiently.
+//! `pdpa`, performance-driven processor allocation: as many processors as an application uses
+//! efficiently.
 //!
 //! # Rule
-//! Each application begins with a base number of processors and reports the speedup on them. While it is efficient it
-//! gets a step more, while it is not a step less, until its allocation is found; see [`diagram`]. A found allocation
-//! stays, also while its own request or those of others swing. When processors become free, a step more is tried.
+//! Each application begins with a base number of processors and reports the speedup on them. While
+//! it is efficient it gets a step more, while it is not a step less, until its allocation is found;
+//! see [`diagram`]. A found allocation stays, also while its own request or those of others swing.
+//! When processors become free, a step more is tried.
 //!
 //! # Decisions
-//! - Efficiency is speedup / processors; equal to the minimum is good. That the speedup on the base is the base unless
-//!   it was measured on one processor, is the reporter's business.
-//! - A report counts once, when it was made on the present allocation, after it was given, and while the application
-//!   asks for at least that many. Speedups that are no positive number are no reports.
-//! - Processors of an application whose request dipped stay reserved for it: nobody else gets them, so that it has
-//!   them back at once.
-//! - What is free goes to applications that have less than their base, in order of arrival; then to steps, most
-//!   efficient first; then, unless somebody waits for admission who may come and has room, to tests.
-//! - A test takes one of three tries; an application has three again when another one leaves, processors are added, or
-//!   its own request exceeds all earlier ones. Who went back a step tries again only when more is free than then.
-//! - Where masters always run and nothing is free, newcomers have one processor of the largest allocations, which
-//!   return when processors become free. More applications than processors: all masters share all processors.
+//! - Efficiency is speedup / processors; equal to the minimum is good. That the speedup on the base
+//!   is the base unless it was measured on one processor, is the reporter's business.
+//! - A report counts once, when it was made on the present allocation, after it was given, and
+//!   while the application asks for at least that many. Speedups that are no positive number are no
+//!   reports.
+//! - Processors of an application whose request dipped stay reserved for it: nobody else gets them,
+//!   so that it has them back at once.
+//! - What is free goes to applications that have less than their base, in order of arrival; then to
+//!   steps, most efficient first; then, unless somebody waits for admission who may come and has
+//!   room, to tests.
+//! - A test takes one of three tries; an application has three again when another one leaves,
+//!   processors are added, or its own request exceeds all earlier ones. Who went back a step tries
+//!   again only when more is free than then.
+//! - Where masters always run and nothing is free, newcomers have one processor of the largest
+//!   allocations, which return when processors become free. More applications than processors: all
+//!   masters share all processors.
 //! - Minima and weights play no part.
 //!
 //! # Level
-//! [`Policy::admission`] admits up to `level` applications. Beyond that it admits one at a time, while all that run
-//! have found their allocation and a base is free, up to `max-level`; the level falls again when an application that
-//! was efficient found nothing free, and to `level` when that is changed. Who has waited for `max-wait` is admitted in
-//! any case. Whoever has done nothing for [`SILENCE`] (it does not report, or has not registered) is taken as it is: it
-//! keeps nobody from idle processors.
+//! [`Policy::admission`] admits up to `level` applications. Beyond that it admits one at a time,
+//! while all that run have found their allocation and a base is free, up to `max-level`; the level
+//! falls again when an application that was efficient found nothing free, and to `level` when that
+//! is changed. Who has waited for `max-wait` is admitted in any case. Whoever has done nothing for
+//! [`SILENCE`] (it does not report, or has not registered) is taken as it is: it keeps nobody from
+//! idle processors.
 
 mod diagram;
 
@@ -43,8 +50,9 @@ use diagram::{Step, Verdict, react};
 
 /// How many steps an application tries when processors become free.
 const TRIES: u32 = 3;
-/// Whose allocation has not moved for so long, and who has not reported meanwhile, is not waited for. The runtime of this
-/// project reports earlier, once its program has come to its loop: a base of half a second is measured after 5 s.
+/// Whose allocation has not moved for so long, and who has not reported meanwhile, is not waited
+/// for. The runtime of this project reports earlier, once its program has come to its loop: a base
+/// of half a second is measured after 5 s.
 const SILENCE: Nanos = 10_000_000_000;
 
 parameters! {
@@ -60,7 +68,8 @@ parameters! {
         "high-efficiency" high_efficiency: f64 = 0.0, 0.0 => 1.0;
         /// So many applications are admitted in any case.
         "level" level: u32 = 4, 1 => 65_536;
-        /// No more applications than this are admitted to idle processors (or `level`, if that is more).
+        /// No more applications than this are admitted to idle processors (or `level`, if that is
+        /// more).
         "max-level" max_level: u32 = 1024, 1 => 65_536;
         /// Who has waited for so long is admitted in any case.
         "max-wait" max_wait: Nanos = 60_000_000_000, 0 => 86_400_000_000_000;
@@ -112,14 +121,21 @@ impl Search {
     /// The speedup of a report that counts.
     fn report(&self, app: &AppView) -> Option<(f64, Nanos)> {
         let report = app.speedup?;
-        let on_this = report.processors == self.target && self.served == self.target && self.target > 0;
+        let on_this =
+            report.processors == self.target && self.served == self.target && self.target > 0;
         let fresh = report.at > self.since && self.reported.is_none_or(|last| report.at > last);
         let sound = report.speedup.is_finite() && report.speedup > 0.0;
-        (on_this && fresh && sound && app.wants() >= self.target).then_some((report.speedup, report.at))
+        (on_this && fresh && sound && app.wants() >= self.target)
+            .then_some((report.speedup, report.at))
     }
 
     /// Follows a report. True when it wishes for a step more.
-    fn follow(&mut self, app: &AppView, (speedup, at): (f64, Nanos), parameters: &PdpaParameters) -> Step {
+    fn follow(
+        &mut self,
+        app: &AppView,
+        (speedup, at): (f64, Nanos),
+        parameters: &PdpaParameters,
+    ) -> Step {
         self.reported = Some(at);
         self.efficiency = speedup / f64::from(self.target);
         let efficient = self.efficiency >= parameters.min_efficiency;
@@ -170,7 +186,8 @@ impl Pdpa {
     /// Its name in the registry.
     pub const NAME: &'static str = "pdpa";
     /// What it does, in a line.
-    pub const DESCRIPTION: &'static str = "as many processors as applications use efficiently, by reported speedups";
+    pub const DESCRIPTION: &'static str =
+        "as many processors as applications use efficiently, by reported speedups";
 
     /// The policy with the default parameters.
     #[must_use]
@@ -217,14 +234,23 @@ impl Pdpa {
     /// What is not reserved.
     fn free(&self, searches: &[Search]) -> u32 {
         let reserved: u64 = searches.iter().map(|search| u64::from(search.target)).sum();
-        u32::try_from(u64::from(self.processors).saturating_sub(reserved)).expect("it is at most `processors`")
+        u32::try_from(u64::from(self.processors).saturating_sub(reserved))
+            .expect("it is at most `processors`")
     }
 
     /// Hands out what is free; see the rule. `up` wish for a step, `back` have just gone back one.
-    fn hand_out(&mut self, snapshot: &Snapshot<'_>, searches: &mut [Search], up: &[usize], back: &[usize]) {
+    fn hand_out(
+        &mut self,
+        snapshot: &Snapshot<'_>,
+        searches: &mut [Search],
+        up: &[usize],
+        back: &[usize],
+    ) {
         let mut free = self.free(searches);
         for phase in [PdpaState::NoReference, PdpaState::Testing] {
-            for (search, app) in searches.iter_mut().zip(snapshot.apps).filter(|(search, _)| search.state == phase) {
+            for (search, app) in
+                searches.iter_mut().zip(snapshot.apps).filter(|(search, _)| search.state == phase)
+            {
                 let more = free.min(search.bound(app, &self.parameters) - search.target);
                 free -= more;
                 search.target += more;
@@ -251,7 +277,8 @@ impl Pdpa {
             testers.sort_by(|&i, &j| searches[j].efficiency.total_cmp(&searches[i].efficiency));
             for i in testers {
                 let search = &mut searches[i];
-                let more = free.min(self.parameters.step).min(snapshot.apps[i].wants() - search.target);
+                let more =
+                    free.min(self.parameters.step).min(snapshot.apps[i].wants() - search.target);
                 if more > 0 {
                     (search.state, search.good) = (PdpaState::Testing, search.target);
                     search.target += more;
@@ -269,13 +296,20 @@ impl Pdpa {
     }
 
     /// Steps of those who were efficient, most efficient first; who finds nothing free is stable.
-    fn step_up(&mut self, snapshot: &Snapshot<'_>, searches: &mut [Search], up: &[usize], free: &mut u32) {
+    fn step_up(
+        &mut self,
+        snapshot: &Snapshot<'_>,
+        searches: &mut [Search],
+        up: &[usize],
+        free: &mut u32,
+    ) {
         let mut up = up.to_vec();
         up.sort_by(|&i, &j| searches[j].efficiency.total_cmp(&searches[i].efficiency));
         let mut in_vain = false;
         for i in up {
             let search = &mut searches[i];
-            let more = (*free).min(self.parameters.step).min(snapshot.apps[i].wants() - search.target);
+            let more =
+                (*free).min(self.parameters.step).min(snapshot.apps[i].wants() - search.target);
             *free -= more;
             search.target += more;
             if more == 0 {
@@ -303,8 +337,8 @@ impl Pdpa {
         self.level
     }
 
-    /// When everybody who is still searching will have been silent for too long; 0 when nobody searches. Learns of who
-    /// has not registered.
+    /// When everybody who is still searching will have been silent for too long; 0 when nobody
+    /// searches. Learns of who has not registered.
     fn settled_at(&mut self, snapshot: &Snapshot<'_>) -> Nanos {
         let mut unregistered = BTreeMap::new();
         let mut settled_at = 0;
@@ -330,8 +364,9 @@ impl Pdpa {
             return crowd::one_each(snapshot, 0..snapshot.apps.len());
         }
         let pairs = searches.iter().zip(snapshot.apps);
-        let claims: Vec<Claim> =
-            pairs.map(|(search, app)| Claim { key: 1, room: search.target.min(app.wants()) }).collect();
+        let claims: Vec<Claim> = pairs
+            .map(|(search, app)| Claim { key: 1, room: search.target.min(app.wants()) })
+            .collect();
         // When they fit these are the rooms; otherwise the largest are cut to one level.
         let parts = share::divide(snapshot.processors.into(), &claims);
         snapshot.apps.iter().zip(parts).map(|(app, part)| Allocation::own(app.id, part)).collect()
@@ -377,7 +412,8 @@ impl Policy for Pdpa {
         let wishes = |state: PdpaState| {
             let all = list.iter().zip(snapshot.apps).zip(given);
             all.filter(move |((search, app), allocation)| {
-                let below = allocation.shared || allocation.processors < search.bound(app, parameters);
+                let below =
+                    allocation.shared || allocation.processors < search.bound(app, parameters);
                 search.state == state && below && allocation.wants_more(app)
             })
         };
@@ -390,10 +426,11 @@ impl Policy for Pdpa {
         decision
     }
 
-    /// Only who is admitted below its base, or tests, takes what is released, and no more than that; what is reserved
-    /// for an application whose request dipped is not released.
+    /// Only who is admitted below its base, or tests, takes what is released, and no more than
+    /// that; what is reserved for an application whose request dipped is not released.
     fn release(&mut self, snapshot: &Snapshot<'_>, last: &Decision) -> Decision {
-        let held: BTreeMap<AppId, Allocation> = last.allocations.iter().map(|a| (a.app, *a)).collect();
+        let held: BTreeMap<AppId, Allocation> =
+            last.allocations.iter().map(|a| (a.app, *a)).collect();
         let mut allocations = Vec::with_capacity(snapshot.apps.len());
         let mut at = BTreeMap::new();
         let mut reserved = 0_u64;
@@ -410,12 +447,14 @@ impl Policy for Pdpa {
         for app in &last.work_list {
             let Some(&i) = at.get(app) else { continue };
             let (view, allocation) = (&snapshot.apps[i], &mut allocations[i]);
-            let bound = self.searches.get(app).map_or(0, |search| search.bound(view, &self.parameters));
+            let bound =
+                self.searches.get(app).map_or(0, |search| search.bound(view, &self.parameters));
             if !allocation.shared {
                 let room = u64::from(bound.min(view.wants()).saturating_sub(allocation.processors));
                 let taken = room.min(free);
                 free -= taken;
-                allocation.processors += u32::try_from(taken).expect("it is at most what it wants, a u32");
+                allocation.processors +=
+                    u32::try_from(taken).expect("it is at most what it wants, a u32");
             }
             if allocation.wants_more(view) {
                 work_list.push(*app);
@@ -450,7 +489,8 @@ impl Policy for Pdpa {
             if now >= level && patient {
                 break;
             }
-            // The next one waits until this one has found its allocation, unless the level allows it.
+            // The next one waits until this one has found its allocation, unless the level allows
+            // it.
             settled_at = snapshot.now.saturating_add(SILENCE);
             reserved += u64::from(base(waiting.request));
             admit += 1;

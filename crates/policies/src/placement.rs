@@ -1,41 +1,48 @@
-//! Which processors: turns the numbers of a decision into sets of processors, moving as little as possible.
+//! Which processors: turns the numbers of a decision into sets of processors, moving as little as
+//! possible.
 //!
 //! # Rule
-//! An application's virtual processor i runs on the i-th processor of its list, so a list is only cut or extended at
-//! its end. In this order, each step for all applications (in order of arrival) before the next one:
-//! 1. what an application holds it keeps, as far as its number goes; for a processor that left the machine comes one
-//!    that would be cut off at the end;
-//! 2. a virtual processor returns to the processor on which it ran last, if no other application ran there since;
+//! An application's virtual processor i runs on the i-th processor of its list, so a list is only
+//! cut or extended at its end. In this order, each step for all applications (in order of arrival)
+//! before the next one:
+//! 1. what an application holds it keeps, as far as its number goes; for a processor that left the
+//!    machine comes one that would be cut off at the end;
+//! 2. a virtual processor returns to the processor on which it ran last, if no other application
+//!    ran there since;
 //! 3. an application takes processors on which it was the last to run;
 //! 4. a virtual processor returns to the processor on which it ran last;
-//! 5. the rest comes from what is free, [near](crate::placement::Smt) to what the application has: `free`; under a policy
-//!    that hands out clusters ([`Decision::cluster`]) a cluster at a time, each within one cache, else one node, if any
-//!    has so many free.
+//! 5. the rest comes from what is free, [near](crate::placement::Smt) to what the application has:
+//!    `free`; under a policy that hands out clusters ([`Decision::cluster`]) a cluster at a time,
+//!    each within one cache, else one node, if any has so many free.
 //!
-//! Steps 1 to 4 are the two levels of affinity: processor to application, then to virtual processor.
+//! Steps 1 to 4 are the two levels of affinity: processor to application, then to virtual
+//! processor.
 //!
-//! Masters that share a processor stand in a circle, cut into as many runs of equal length (to within one) as there
-//! are processors for them; each run shares one processor. At each turn the circle moves on by one place: one master
-//! per run changes its processor, and in as many turns as there are masters each of them has been in every place, so
-//! that all of them get the same.
+//! Masters that share a processor stand in a circle, cut into as many runs of equal length (to
+//! within one) as there are processors for them; each run shares one processor. At each turn the
+//! circle moves on by one place: one master per run changes its processor, and in as many turns as
+//! there are masters each of them has been in every place, so that all of them get the same.
 //!
 //! # Applications that stay inside a set of processors
-//! What [`Placement::confine`] says holds in every step; in step 5 those applications come first. Then `confined` makes
-//! room for what they lack, at the expense of applications that may run elsewhere, and shares out evenly what several of
-//! them can only have together. Masters of theirs that share do not stand in the circle: each has a seat for one as far as
-//! its part of what is shared goes. Who has nothing after all that is a guest on the least used processor of its set.
+//! What [`Placement::confine`] says holds in every step; in step 5 those applications come first.
+//! Then `confined` makes room for what they lack, at the expense of applications that may run
+//! elsewhere, and shares out evenly what several of them can only have together. Masters of theirs
+//! that share do not stand in the circle: each has a seat for one as far as its part of what is
+//! shared goes. Who has nothing after all that is a guest on the least used processor of its set.
 //!
 //! # Invariants
 //! P1  A processor of its own belongs to one application, and no shared one does, but for guests.
-//! P2  Everybody has as many processors as the decision says, unless the machine has fewer than the decision shares
-//!     out, then those who came last go short, or its set has fewer left; nobody else goes short for that.
-//! P3  An application whose number does not fall keeps all that it holds, and one whose number falls to k keeps k of
-//!     it (apart from processors that left the machine, and those that somebody needs who can be nowhere else). Nothing
+//! P2  Everybody has as many processors as the decision says, unless the machine has fewer than the
+//!     decision shares out, then those who came last go short, or its set has fewer left; nobody else goes short for that.
+//! P3  An application whose number does not fall keeps all that it holds, and one whose number
+//!     falls to k keeps k of it (apart from processors that left the machine, and those that somebody needs who can be nowhere else). Nothing
 //!     moves when nothing changes, but for turns.
-//! P4  In a circle of S masters each place on a shared processor is held by each master once in S turns.
-//! P5  An unbound decision places nobody: everybody has all processors, and what ran where is forgotten.
-//! P6  Nobody has a processor outside its set, and everybody whose number is not 0 has one (as long as the machine has
-//!     one in its set).
+//! P4  In a circle of S masters each place on a shared processor is held by each master once in S
+//!     turns.
+//! P5  An unbound decision places nobody: everybody has all processors, and what ran where is
+//!     forgotten.
+//! P6  Nobody has a processor outside its set, and everybody whose number is not 0 has one (as long
+//!     as the machine has one in its set).
 
 mod at_home;
 mod circle;
@@ -53,8 +60,8 @@ use circle::Circle;
 use confined::Rooms;
 use free::Free;
 
-/// One logical processor. `core`, `llc` and `node` are any numbers that are equal for processors that share a core, a
-/// last-level cache, a memory node.
+/// One logical processor. `core`, `llc` and `node` are any numbers that are equal for processors
+/// that share a core, a last-level cache, a memory node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MachineCpu {
     /// The operating system's number.
@@ -81,7 +88,8 @@ impl Distances {
         self.0.entry(from).or_default().insert(to, distance);
     }
 
-    /// The distance from one node to another; where nothing is known, 10 within a node and 20 beyond.
+    /// The distance from one node to another; where nothing is known, 10 within a node and 20
+    /// beyond.
     #[must_use]
     pub fn between(&self, from: u32, to: u32) -> u32 {
         let known = self.0.get(&from).and_then(|row| row.get(&to)).copied();
@@ -89,8 +97,9 @@ impl Distances {
     }
 }
 
-/// The managed processors that are online: exactly the P of [`Snapshot::processors`](crate::Snapshot::processors).
-/// Under a quota below the number of processors the manager chooses P of them; sharing masters use all that are here.
+/// The managed processors that are online: exactly the P of
+/// [`Snapshot::processors`](crate::Snapshot::processors). Under a quota below the number of
+/// processors the manager chooses P of them; sharing masters use all that are here.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
     /// In any order; an id that comes twice counts once.
@@ -119,7 +128,8 @@ pub enum Smt {
     Pack,
 }
 
-/// What ran where: the memory of the placement. Its maps are looked up, never listed: a placement follows from its inputs.
+/// What ran where: the memory of the placement. Its maps are looked up, never listed: a placement
+/// follows from its inputs.
 #[derive(Debug, Clone, Default)]
 #[cfg_attr(test, derive(PartialEq))]
 pub struct Placement {
@@ -199,8 +209,8 @@ impl Placement {
         self.smt = smt;
     }
 
-    /// An application gave these processors back: they are the ones that it loses when its number falls. To be called
-    /// before the [`Placement::place`] of the decision that follows.
+    /// An application gave these processors back: they are the ones that it loses when its number
+    /// falls. To be called before the [`Placement::place`] of the decision that follows.
     pub fn give_back(&mut self, app: AppId, cpus: &[u32]) {
         if let Some(home) = self.homes.get_mut(&app) {
             let held = &mut home.slots[..home.held];
@@ -209,9 +219,11 @@ impl Placement {
         }
     }
 
-    /// A newcomer held these processors before (under another manager): it gets them if nobody else holds them.
+    /// A newcomer held these processors before (under another manager): it gets them if nobody else
+    /// holds them.
     pub fn remember_newcomer(&mut self, app: AppId, cpus: &[u32]) {
-        let taken = |cpu: &u32| self.homes.values().any(|home| home.slots[..home.held].contains(cpu));
+        let taken =
+            |cpu: &u32| self.homes.values().any(|home| home.slots[..home.held].contains(cpu));
         let mut slots: Vec<u32> = Vec::new();
         for cpu in cpus {
             if !taken(cpu) && !slots.contains(cpu) {
@@ -221,8 +233,9 @@ impl Placement {
         self.homes.insert(app, Home { held: slots.len(), slots });
     }
 
-    /// A newcomer, whom the next decision names, never gets a processor that is not one of these, until it leaves. A set of
-    /// which the machine has none is no bound: the application is somewhere else anyway.
+    /// A newcomer, whom the next decision names, never gets a processor that is not one of these,
+    /// until it leaves. A set of which the machine has none is no bound: the application is
+    /// somewhere else anyway.
     pub fn confine(&mut self, app: AppId, cpus: &[u32]) {
         self.within.insert(app, cpus.iter().copied().collect());
     }
@@ -239,35 +252,43 @@ impl Placement {
         self.within.get(&app).is_none_or(|within| within.contains(&cpu))
     }
 
-    /// Whether the decision of the last placement, made again and with a turn if it has one, moves anybody. False is certain;
-    /// where applications stay inside sets of processors it is always true.
+    /// Whether the decision of the last placement, made again and with a turn if it has one, moves
+    /// anybody. False is certain; where applications stay inside sets of processors it is always
+    /// true.
     #[must_use]
     pub fn is_moved_by_turns(&self) -> bool {
         !self.within.is_empty() || self.circle.turns(false)
     }
 
-    /// Applications that were to have processors of their own by the last decision, and have one of somebody else's,
-    /// because their set has no more.
+    /// Applications that were to have processors of their own by the last decision, and have one of
+    /// somebody else's, because their set has no more.
     #[must_use]
     pub fn guests(&self) -> &BTreeSet<AppId> {
         &self.guests
     }
 
-    /// The processors of each application, in the order of the decision; processor i is for virtual processor i.
+    /// The processors of each application, in the order of the decision; processor i is for virtual
+    /// processor i.
     ///
-    /// Call it once for each decision that takes effect: [`Decision::rotate`] says when a turn begins. History of
-    /// applications that the decision does not name is forgotten.
+    /// Call it once for each decision that takes effect: [`Decision::rotate`] says when a turn
+    /// begins. History of applications that the decision does not name is forgotten.
     ///
-    /// A decision that shares out more than the machine has is served in order of arrival as far as it goes (P2); a
-    /// shared master for which no processor is left gets none.
+    /// A decision that shares out more than the machine has is served in order of arrival as far as
+    /// it goes (P2); a shared master for which no processor is left gets none.
     pub fn place(&mut self, machine: &Machine, decision: &Decision) -> Vec<(AppId, Vec<u32>)> {
         let mut placed = Vec::with_capacity(decision.allocations.len());
         self.place_each(machine, decision, |app, cpus| placed.push((app, cpus.to_vec())));
         placed
     }
 
-    /// The same, handed out one by one: `put` is called once for each application, in the order of the decision.
-    pub fn place_each(&mut self, machine: &Machine, decision: &Decision, mut put: impl FnMut(AppId, &[u32])) {
+    /// The same, handed out one by one: `put` is called once for each application, in the order of
+    /// the decision.
+    pub fn place_each(
+        &mut self,
+        machine: &Machine,
+        decision: &Decision,
+        mut put: impl FnMut(AppId, &[u32]),
+    ) {
         if !self.place_at_home(machine, decision, &mut put) {
             for (app, cpus) in self.place_in_steps(machine, decision) {
                 put(app, &cpus);
@@ -284,23 +305,31 @@ impl Placement {
             *self = Self { within: std::mem::take(&mut self.within), ..Self::with_smt(self.smt) };
             self.forget(decision);
             let ids: Vec<u32> = cpus.iter().map(|cpu| cpu.id).collect();
-            return decision.allocations.iter().map(|allocation| (allocation.app, ids.clone())).collect();
+            return decision
+                .allocations
+                .iter()
+                .map(|allocation| (allocation.app, ids.clone()))
+                .collect();
         }
 
         self.forget(decision);
         let mut free = Free::new(&cpus, &machine.distances, self.smt);
         let rooms = Rooms::new(&self.within, &cpus);
         let sharers = decision.allocations.iter().filter(|a| a.shared).map(|a| a.app);
-        let (pinned, masters): (Vec<AppId>, Vec<AppId>) = sharers.partition(|app| rooms.of(*app).is_some());
+        let (pinned, masters): (Vec<AppId>, Vec<AppId>) =
+            sharers.partition(|app| rooms.of(*app).is_some());
         let mut seats = seats(cpus.len(), decision, &rooms);
         let taken: usize = seats.iter().map(|seat| seat.slots.len()).sum();
         // The circle has its part of what is shared, rounded up.
         let shared = cpus.len().saturating_sub(taken);
         let of_circle = (shared * masters.len()).div_ceil((masters.len() + pinned.len()).max(1));
-        seats.extend(pinned.iter().take(shared - of_circle).map(|app| Seat { app: *app, slots: vec![None] }));
+        seats.extend(
+            pinned.iter().take(shared - of_circle).map(|app| Seat { app: *app, slots: vec![None] }),
+        );
         self.fill(&mut seats, &cpus, decision, &rooms, &mut free);
 
-        let came_from = |app: &AppId| self.homes.get(app).and_then(|home| home.slots.first()).copied();
+        let came_from =
+            |app: &AppId| self.homes.get(app).and_then(|home| home.slots.first()).copied();
         let shared_before = self.circle.renew(&masters, came_from, &mut free);
         if shared_before && decision.rotate {
             self.circle.turn(!pinned.is_empty());
@@ -308,11 +337,14 @@ impl Placement {
         let shared = self.circle.places();
         self.remember(&cpus, &seats, &shared);
 
-        let own = |seat: &Seat| (seat.app, seat.slots.iter().flatten().map(|&at| cpus[at].id).collect::<Vec<u32>>());
+        let own = |seat: &Seat| {
+            (seat.app, seat.slots.iter().flatten().map(|&at| cpus[at].id).collect::<Vec<u32>>())
+        };
         let mut lists: BTreeMap<AppId, Vec<u32>> = seats.iter().map(own).collect();
         lists.extend(shared.into_iter().map(|(app, id)| (app, vec![id])));
         self.put_up(decision, &cpus, &rooms, &mut lists);
-        let placed = decision.allocations.iter().map(|a| (a.app, lists.remove(&a.app).unwrap_or_default()));
+        let placed =
+            decision.allocations.iter().map(|a| (a.app, lists.remove(&a.app).unwrap_or_default()));
         placed.collect()
     }
 
@@ -331,7 +363,8 @@ impl Placement {
         lists.values().flatten().for_each(|id| *users.entry(*id).or_default() += 1);
         for allocation in decision.allocations.iter().filter(|a| a.processors > 0) {
             let app = allocation.app;
-            let Some(room) = rooms.of(app).filter(|_| lists.get(&app).is_none_or(Vec::is_empty)) else {
+            let Some(room) = rooms.of(app).filter(|_| lists.get(&app).is_none_or(Vec::is_empty))
+            else {
                 continue;
             };
             let home = self.homes.entry(app).or_default();
@@ -368,7 +401,14 @@ impl Placement {
     }
 
     /// Steps 1 to 5.
-    fn fill(&self, seats: &mut [Seat], cpus: &[MachineCpu], decision: &Decision, rooms: &Rooms, free: &mut Free<'_>) {
+    fn fill(
+        &self,
+        seats: &mut [Seat],
+        cpus: &[MachineCpu],
+        decision: &Decision,
+        rooms: &Rooms,
+        free: &mut Free<'_>,
+    ) {
         let find = |id: u32| cpus.binary_search_by_key(&id, |cpu| cpu.id).ok();
         let at = |app: AppId, id: u32| find(id).filter(|&cpu| rooms.allow(app, cpu));
         let home = |app: AppId| self.homes.get(&app);
@@ -384,10 +424,14 @@ impl Placement {
                 *slot = cut_off.find(|&cpu| free.take(cpu));
             }
         }
-        self.return_home(seats, free, |app, id| at(app, id).filter(|_| self.last.get(&id) == Some(&app)));
+        self.return_home(seats, free, |app, id| {
+            at(app, id).filter(|_| self.last.get(&id) == Some(&app))
+        });
         let mut was_last: BTreeMap<AppId, Vec<usize>> = BTreeMap::new();
         for (cpu, id) in cpus.iter().map(|cpu| cpu.id).enumerate() {
-            if let Some(app) = self.last.get(&id).filter(|app| free.has(cpu) && rooms.allow(**app, cpu)) {
+            if let Some(app) =
+                self.last.get(&id).filter(|app| free.has(cpu) && rooms.allow(**app, cpu))
+            {
                 was_last.entry(*app).or_default().push(cpu);
             }
         }
@@ -405,8 +449,14 @@ impl Placement {
         }
     }
 
-    /// Fills holes with the processor on which the virtual processor ran last, if `may` finds it and it is free.
-    fn return_home(&self, seats: &mut [Seat], free: &mut Free<'_>, may: impl Fn(AppId, u32) -> Option<usize>) {
+    /// Fills holes with the processor on which the virtual processor ran last, if `may` finds it
+    /// and it is free.
+    fn return_home(
+        &self,
+        seats: &mut [Seat],
+        free: &mut Free<'_>,
+        may: impl Fn(AppId, u32) -> Option<usize>,
+    ) {
         for seat in seats {
             let Some(home) = self.homes.get(&seat.app) else {
                 continue;
@@ -424,10 +474,12 @@ impl Placement {
         for seat in seats {
             let home = self.homes.entry(seat.app).or_default();
             home.held = 0;
-            for (slot, cpu) in seat.slots.iter().enumerate().filter_map(|(i, cpu)| cpu.map(|cpu| (i, cpu))) {
+            for (slot, cpu) in
+                seat.slots.iter().enumerate().filter_map(|(i, cpu)| cpu.map(|cpu| (i, cpu)))
+            {
                 let id = cpus[cpu].id;
-                // Slots are filled from the first on, because the free processors suffice for all seats, or the rest was
-                // cut off (`confined`).
+                // Slots are filled from the first on, because the free processors suffice for all
+                // seats, or the rest was cut off (`confined`).
                 if slot < home.slots.len() {
                     home.slots[slot] = id
                 } else {
@@ -438,7 +490,8 @@ impl Placement {
             }
         }
         for (&app, &id) in shared {
-            // While the others of its team wait, the master's turn elsewhere does not move the team's home.
+            // While the others of its team wait, the master's turn elsewhere does not move the
+            // team's home.
             let home = self.homes.entry(app).or_default();
             home.held = 0;
             if home.slots.len() <= 1 {

@@ -5,7 +5,8 @@ use crate::decision::Decision;
 use crate::parameter::{Parameter, ParameterError, Value};
 use crate::snapshot::Snapshot;
 
-/// What a policy needs, or a manager offers, beyond decisions that take effect and timers ([`Decision::next`]).
+/// What a policy needs, or a manager offers, beyond decisions that take effect and timers
+/// ([`Decision::next`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Needs {
     /// Applications report speedups, in [`AppView::speedup`](crate::AppView::speedup).
@@ -33,9 +34,9 @@ impl Needs {
 
 /// Decides how many processors each application has until the next decision.
 ///
-/// A policy is a state machine: no clock, no system call, no randomness. The same object runs in the manager and in a
-/// simulator. A decision follows from the snapshot and the policy's own state, and obeys the rules D1-D5 of
-/// [`decision`](crate::decision).
+/// A policy is a state machine: no clock, no system call, no randomness. The same object runs in
+/// the manager and in a simulator. A decision follows from the snapshot and the policy's own state,
+/// and obeys the rules D1-D5 of [`decision`](crate::decision).
 ///
 /// ```
 /// use policies::{Allocation, AppId, AppView, Cause, Decision, Policy, Snapshot};
@@ -89,13 +90,14 @@ pub trait Policy: Send {
     /// The allocations after processors were released in mid-quantum, from the last decision.
     ///
     /// As it stands, whoever is in the work-list takes what is free, first come first served
-    /// ([`Decision::after_release`]). A policy overrides it when that is not its rule. For newcomers, raised requests
-    /// and a machine that changed, ask [`decide`](Policy::decide).
+    /// ([`Decision::after_release`]). A policy overrides it when that is not its rule. For
+    /// newcomers, raised requests and a machine that changed, ask [`decide`](Policy::decide).
     fn release(&mut self, snapshot: &Snapshot<'_>, last: &Decision) -> Decision {
         last.after_release(snapshot)
     }
 
-    /// How many of those who wait for admission may start, see [`admission`](crate::admission). As it stands: all.
+    /// How many of those who wait for admission may start, see [`admission`](crate::admission). As
+    /// it stands: all.
     fn admission(&mut self, snapshot: &Snapshot<'_>, queue: &[Waiting]) -> Admission {
         let _ = snapshot;
         Admission::everybody(queue)
@@ -106,10 +108,11 @@ pub trait Policy: Send {
         Needs::NOTHING
     }
 
-    /// Whether [`decide`](Policy::decide) answers the same at the end of each quantum for as long as applications want the
-    /// same and the machine is the same, whatever time it is, whatever they have and have received, when every application
-    /// keeps its master ([`Snapshot::master_always`]). A manager need not ask it then before something happens. As it
-    /// stands: no.
+    /// Whether [`decide`](Policy::decide) answers the same at the end of each quantum for as long
+    /// as applications want the same and the machine is the same, whatever time it is, whatever
+    /// they have and have received, when every application keeps its master
+    /// ([`Snapshot::master_always`]). A manager need not ask it then before something happens. As
+    /// it stands: no.
     fn is_timeless(&self) -> bool {
         false
     }

@@ -65,7 +65,8 @@ impl Registry {
         Self::with_builtin_for(Needs::NOTHING)
     }
 
-    /// All policies of this crate that need no more than is offered. The others are known but cannot be had.
+    /// All policies of this crate that need no more than is offered. The others are known but
+    /// cannot be had.
     #[must_use]
     pub fn with_builtin_for(offered: Needs) -> Self {
         let mut registry = Self { offered, entries: BTreeMap::new() };
@@ -99,7 +100,8 @@ impl Registry {
     /// Adds a policy under the name that its objects give themselves. Makes one object to see that.
     ///
     /// # Errors
-    /// The name is not of lower-case letters, digits and dashes, is taken, or is not what the object calls itself.
+    /// The name is not of lower-case letters, digits and dashes, is taken, or is not what the
+    /// object calls itself.
     pub fn register(
         &mut self,
         name: &'static str,
@@ -118,7 +120,10 @@ impl Registry {
         if own != name {
             return Err(RegisterError::OtherName { name, own });
         }
-        self.entries.insert(name, Entry { description: description.into(), needs, constructor: Arc::new(constructor) });
+        self.entries.insert(
+            name,
+            Entry { description: description.into(), needs, constructor: Arc::new(constructor) },
+        );
         Ok(())
     }
 
@@ -138,7 +143,8 @@ impl Registry {
     /// The names of those that can be had, in alphabetical order.
     #[must_use]
     pub fn names(&self) -> Vec<&'static str> {
-        let able = self.entries.iter().filter(|(_, entry)| entry.needs.missing(self.offered).is_empty());
+        let able =
+            self.entries.iter().filter(|(_, entry)| entry.needs.missing(self.offered).is_empty());
         able.map(|(name, _)| *name).collect()
     }
 
@@ -161,7 +167,8 @@ impl fmt::Debug for Registry {
 pub struct UnknownPolicy {
     /// The name asked for.
     pub name: String,
-    /// What the policy of this name needs and the manager does not offer; empty when there is no such policy.
+    /// What the policy of this name needs and the manager does not offer; empty when there is no
+    /// such policy.
     pub missing: Vec<&'static str>,
     /// The names that exist.
     pub known: Vec<&'static str>,
@@ -171,7 +178,10 @@ fn reason(name: &str, missing: &[&str]) -> String {
     if missing.is_empty() {
         format!("no policy is called {name:?}")
     } else {
-        format!("the policy {name:?} needs {}, which this manager does not offer", missing.join(" and "))
+        format!(
+            "the policy {name:?} needs {}, which this manager does not offer",
+            missing.join(" and ")
+        )
     }
 }
 
@@ -208,7 +218,10 @@ mod tests {
     #[test]
     fn builtin_policies_are_listed() {
         let registry = Registry::with_builtin();
-        let usual = ["batch", "cluster", "dss", "dss-ts", "equip", "gang", "rr", "ssw-dss", "sw-dss", "vtq-dss"];
+        let usual = [
+            "batch", "cluster", "dss", "dss-ts", "equip", "gang", "rr", "ssw-dss", "sw-dss",
+            "vtq-dss",
+        ];
         assert_eq!(registry.names(), usual);
         assert!(registry.names().contains(&DEFAULT_POLICY));
         let registry = Registry::with_builtin_for(Needs::EVERYTHING);
@@ -225,8 +238,14 @@ mod tests {
     fn names_that_cannot_be_used_are_refused() {
         let mut registry = Registry::with_builtin();
         let equip = || Box::new(Equip::new()) as Box<dyn Policy>;
-        assert_eq!(registry.register("equip", "", equip), Err(RegisterError::Taken { name: "equip" }));
-        assert_eq!(registry.register("Equal Shares", "", equip), Err(RegisterError::Name { name: "Equal Shares" }));
+        assert_eq!(
+            registry.register("equip", "", equip),
+            Err(RegisterError::Taken { name: "equip" })
+        );
+        assert_eq!(
+            registry.register("Equal Shares", "", equip),
+            Err(RegisterError::Name { name: "Equal Shares" })
+        );
         assert_eq!(registry.register("", "", equip), Err(RegisterError::Name { name: "" }));
         let other = RegisterError::OtherName { name: "equal", own: "equip" };
         assert_eq!(registry.register("equal", "", equip), Err(other));

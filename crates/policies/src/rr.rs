@@ -1,8 +1,8 @@
 //! `rr`, round robin: one application at a time has the machine, for a quantum.
 //!
 //! # Decisions
-//! - Nobody stands in the work-list: what the application does not use, or gives back, idles until its turn is over.
-//!   It is the point of comparison for policies that do better.
+//! - Nobody stands in the work-list: what the application does not use, or gives back, idles until
+//!   its turn is over. It is the point of comparison for policies that do better.
 //! - When the application leaves, the next one has the rest of the quantum.
 
 use crate::decision::Decision;
@@ -15,7 +15,8 @@ use crate::turn;
 parameters! {
     /// Parameters of `rr`.
     pub struct RoundRobinParameters {
-        /// Processors kept for the masters of applications outside their turn, where masters always run.
+        /// Processors kept for the masters of applications outside their turn, where masters always
+        /// run.
         "masters" masters: u32 = 1, 1 => 1024;
     }
 }
@@ -60,7 +61,11 @@ impl Policy for RoundRobin {
         self.ring.pass(usize::from(snapshot.cause == Cause::Quantum));
         let order = self.ring.renew(snapshot);
         let alone = order.len() == 1;
-        let processors = if alone { snapshot.processors } else { turn::capacity(snapshot, self.parameters.masters) };
+        let processors = if alone {
+            snapshot.processors
+        } else {
+            turn::capacity(snapshot, self.parameters.masters)
+        };
         let part = order.first().map(|&i| (i, snapshot.apps[i].wants().min(processors)));
         turn::decision(snapshot, part.as_slice(), [])
     }

@@ -1,14 +1,15 @@
 //! Exact proportional division of whole processors among claims with a cap.
 //!
 //! # Why integers
-//! Weights are floating-point numbers. They are rounded to multiples of 1 / 2^20 once; all that follows is exact, so
-//! that ties are ties on every machine and the sum is never off by one.
+//! Weights are floating-point numbers. They are rounded to multiples of 1 / 2^20 once; all that
+//! follows is exact, so that ties are ties on every machine and the sum is never off by one.
 
 use std::cmp::Reverse;
 
 use crate::snapshot::{MAX_WEIGHT, MIN_WEIGHT};
 
-/// Fixed-point one. The smallest weight, 0.001, is about 1049 of these: it is off by less than 0.1 %.
+/// Fixed-point one. The smallest weight, 0.001, is about 1049 of these: it is off by less than 0.1
+/// %.
 const ONE: f64 = (1 << FIXED_BITS) as f64;
 /// Binary places of a weight in fixed point.
 pub(crate) const FIXED_BITS: u32 = 20;
@@ -24,28 +25,31 @@ pub(crate) struct Claim {
 
 /// The proportion of an application of this weight and request: their product in fixed point.
 pub(crate) fn key(weight: f64, request: u32) -> u128 {
-    // At most 1000 * 2^20 < 2^30 times a u32: 62 bits; sums and products below stay within 128 bits.
+    // At most 1000 * 2^20 < 2^30 times a u32: 62 bits; sums and products below stay within 128
+    // bits.
     fixed(weight) * u128::from(request.max(1))
 }
 
 /// A weight in fixed point; not 0.
 ///
-/// A weight out of range counts as the nearest one in range, one that is no number as 1: a policy answers every
-/// snapshot, and [`AppView::check`](crate::AppView::check) is there to refuse such a weight.
+/// A weight out of range counts as the nearest one in range, one that is no number as 1: a policy
+/// answers every snapshot, and [`AppView::check`](crate::AppView::check) is there to refuse such a
+/// weight.
 pub(crate) fn fixed(weight: f64) -> u128 {
     let weight = if weight.is_nan() { 1.0 } else { weight.clamp(MIN_WEIGHT, MAX_WEIGHT) };
     (weight * ONE).round() as u128
 }
 
-/// Divides `amount` in proportion to the keys, nobody beyond its room, what one cannot take going to the others in
-/// the same proportion; whole numbers by largest remainder, ties to the earlier claim. The parts add up to the smaller
-/// of `amount` and the sum of the rooms. O(n log n).
+/// Divides `amount` in proportion to the keys, nobody beyond its room, what one cannot take going
+/// to the others in the same proportion; whole numbers by largest remainder, ties to the earlier
+/// claim. The parts add up to the smaller of `amount` and the sum of the rooms. O(n log n).
 pub(crate) fn divide(amount: u64, claims: &[Claim]) -> Vec<u32> {
     let mut parts = vec![0; claims.len()];
     let room: u64 = claims.iter().map(|c| u64::from(c.room)).sum();
     let mut rest = u128::from(amount.min(room));
 
-    // Water level: who is full first, by room per key, is filled first. All others then share what is left.
+    // Water level: who is full first, by room per key, is filled first. All others then share what
+    // is left.
     let mut open: Vec<usize> = (0..claims.len()).filter(|&i| claims[i].room > 0).collect();
     open.sort_by(|&i, &j| {
         let (a, b) = (claims[i], claims[j]);
@@ -65,7 +69,8 @@ pub(crate) fn divide(amount: u64, claims: &[Claim]) -> Vec<u32> {
     }
     let open = &mut open[full..];
 
-    // Exact parts are rest * key / keys, each below its room: rounding one of them up does not pass the room.
+    // Exact parts are rest * key / keys, each below its room: rounding one of them up does not pass
+    // the room.
     let mut left = rest;
     for &i in open.iter() {
         let part = rest * claims[i].key / keys;
@@ -94,7 +99,8 @@ mod tests {
         assert_eq!(divide(30, &[(40, 3), (60, 59)].map(claim)), [3, 27]);
         // 10 by 1 : 1 : 2 is 2.5 : 2.5 : 5; remainders tie, the earlier one is rounded up.
         assert_eq!(divide(10, &[(1, 9), (1, 9), (2, 9)].map(claim)), [3, 2, 5]);
-        // Two rounds: 12 by 1 : 1 : 1 is 4 each; room 1 leaves 11 for two, 5.5 each; room 5 leaves 6 for the last.
+        // Two rounds: 12 by 1 : 1 : 1 is 4 each; room 1 leaves 11 for two, 5.5 each; room 5 leaves
+        // 6 for the last.
         assert_eq!(divide(12, &[(1, 1), (1, 5), (1, 9)].map(claim)), [1, 5, 6]);
     }
 
@@ -103,7 +109,8 @@ mod tests {
         assert_eq!(divide(0, &[(1, 4), (1, 4)].map(claim)), [0, 0]);
         assert_eq!(divide(5, &[(1, 0), (0, 0)].map(claim)), [0, 0]);
         assert_eq!(divide(5, &[]), [0; 0]);
-        let huge = [(key(f64::MAX, u32::MAX), u32::MAX), (key(f64::NAN, u32::MAX), u32::MAX)].map(claim);
+        let huge =
+            [(key(f64::MAX, u32::MAX), u32::MAX), (key(f64::NAN, u32::MAX), u32::MAX)].map(claim);
         assert_eq!(divide(u64::MAX, &huge), [u32::MAX, u32::MAX]);
     }
 

@@ -1,16 +1,19 @@
-//! `sw-dss` and `ssw-dss`: a window slides over the circular list of applications; who is in it runs under `dss`.
+//! `sw-dss` and `ssw-dss`: a window slides over the circular list of applications; who is in it
+//! runs under `dss`.
 //!
 //! # Rule
-//! A gang is the longest run of neighbours, from the first of the list on, whose requests add up to at most load x P
-//! (one application always fits). At the end of a quantum the window moves on: `sw-dss` to the neighbouring gang,
-//! `ssw-dss` by one application, so that all but one run again. When all applications fit into one gang all run always.
+//! A gang is the longest run of neighbours, from the first of the list on, whose requests add up to
+//! at most load x P (one application always fits). At the end of a quantum the window moves on:
+//! `sw-dss` to the neighbouring gang, `ssw-dss` by one application, so that all but one run again.
+//! When all applications fit into one gang all run always.
 //!
 //! # Decisions
 //! - `dss` gives everybody in a gang a processor: a gang has no more applications than processors.
-//! - Newcomers join the list where they come last ([`ring`] R2), not between the last and the first of the
-//!   order of arrival: so arrivals keep nobody waiting.
+//! - Newcomers join the list where they come last ([`ring`] R2), not between the last and the first
+//!   of the order of arrival: so arrivals keep nobody waiting.
 //! - Events in mid-quantum pass no turn on; the gang is cut anew from its first application on.
-//! - The work-list: who is outside the window, in the order of turns, then who is inside and wants more.
+//! - The work-list: who is outside the window, in the order of turns, then who is inside and wants
+//!   more.
 //!
 //! Hence nobody waits for more than n - 1 quanta for its turn.
 
@@ -26,7 +29,8 @@ parameters! {
     pub struct WindowParameters {
         /// The requests in a gang are at most this times the number of processors.
         "load" load: f64 = 1.5, 1.0 => 64.0;
-        /// Processors kept for the masters of applications outside their turn, where masters always run.
+        /// Processors kept for the masters of applications outside their turn, where masters always
+        /// run.
         "masters" masters: u32 = 1, 1 => 1024;
     }
 }
@@ -41,7 +45,12 @@ struct Window {
 
 impl Window {
     /// The decision after the window moved on by so many applications.
-    fn decide(&mut self, snapshot: &Snapshot<'_>, parameters: &WindowParameters, passed: usize) -> Decision {
+    fn decide(
+        &mut self,
+        snapshot: &Snapshot<'_>,
+        parameters: &WindowParameters,
+        passed: usize,
+    ) -> Decision {
         self.ring.pass(passed);
         let order = self.ring.renew(snapshot);
         let limit = ring::limit(snapshot.processors, parameters.load);

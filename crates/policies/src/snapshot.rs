@@ -1,9 +1,10 @@
 //! What a policy is told: the applications and the machine at the moment of a decision.
 //!
 //! # Invariants
-//! S1  A snapshot is a value: a policy learns time, events and machine from it and from nowhere else.
-//! S2  Every policy is total: it answers any snapshot without a panic. What a field means when its value is out of
-//!     range is said at the accessor ([`AppView::wants`], [`AppView::floor`]); [`Snapshot::check`] and
+//! S1  A snapshot is a value: a policy learns time, events and machine from it and from nowhere
+//!     else.
+//! S2  Every policy is total: it answers any snapshot without a panic. What a field means when its
+//!     value is out of range is said at the accessor ([`AppView::wants`], [`AppView::floor`]); [`Snapshot::check`] and
 //!     [`AppView::check`] name such a value, so that it is refused where it enters.
 
 use std::collections::BTreeSet;
@@ -47,7 +48,8 @@ pub struct AppView {
     pub id: AppId,
     /// Processors that it wants now; at least 1.
     pub request: u32,
-    /// Processors that it should have before others get more than their own minimum (0 and 1 mean the same).
+    /// Processors that it should have before others get more than their own minimum (0 and 1 mean
+    /// the same).
     pub min: u32,
     /// Processors that it may have at most; at least 1.
     pub max: u32,
@@ -62,21 +64,33 @@ pub struct AppView {
 }
 
 impl AppView {
-    /// An application that wants `request` processors, without bounds, weight 1, nothing allocated yet.
+    /// An application that wants `request` processors, without bounds, weight 1, nothing allocated
+    /// yet.
     #[must_use]
     pub fn new(id: AppId, request: u32) -> Self {
-        Self { id, request, min: 1, max: u32::MAX, weight: 1.0, allocated: 0, cpu_time: 0, speedup: None }
+        Self {
+            id,
+            request,
+            min: 1,
+            max: u32::MAX,
+            weight: 1.0,
+            allocated: 0,
+            cpu_time: 0,
+            speedup: None,
+        }
     }
 
     /// Processors that it may use now: the smaller of request and maximum.
     ///
-    /// Never less than 1: an admitted application has a master virtual processor, whatever it asks for.
+    /// Never less than 1: an admitted application has a master virtual processor, whatever it asks
+    /// for.
     #[must_use]
     pub fn wants(&self) -> u32 {
         self.request.min(self.max).max(1)
     }
 
-    /// Processors that it should have before others get more than theirs: its minimum, within 1 and what it wants.
+    /// Processors that it should have before others get more than theirs: its minimum, within 1 and
+    /// what it wants.
     #[must_use]
     pub fn floor(&self) -> u32 {
         self.min.clamp(1, self.wants())
@@ -85,8 +99,9 @@ impl AppView {
     /// Says whether each field is in its range.
     ///
     /// # Errors
-    /// The first field that is not, with its value and the range. [`Policy::decide`](crate::Policy::decide) answers
-    /// anyway (S2); this is for the place where the value enters.
+    /// The first field that is not, with its value and the range.
+    /// [`Policy::decide`](crate::Policy::decide) answers anyway (S2); this is for the place where
+    /// the value enters.
     pub fn check(&self) -> Result<(), InvalidSnapshot> {
         let app = self.id;
         if self.request == 0 {
@@ -121,7 +136,8 @@ pub enum Cause {
     Speedup,
     /// The time that the policy named in [`Decision::next`](crate::Decision::next) has come.
     Timer,
-    /// Processors were added or taken away, or an administrator changed a bound, a weight or the policy.
+    /// Processors were added or taken away, or an administrator changed a bound, a weight or the
+    /// policy.
     Administration,
 }
 
@@ -138,7 +154,8 @@ pub struct Snapshot<'a> {
     pub apps: &'a [AppView],
     /// Why the decision is asked for.
     pub cause: Cause,
-    /// Whether every application keeps at least its master virtual processor running (the default of the manager).
+    /// Whether every application keeps at least its master virtual processor running (the default
+    /// of the manager).
     pub master_always: bool,
 }
 
@@ -182,7 +199,9 @@ pub enum InvalidSnapshot {
         app: AppId,
     },
     /// The bounds contradict each other.
-    #[error("{app} has minimum {min} and maximum {max}; the maximum is at least 1 and at least the minimum")]
+    #[error(
+        "{app} has minimum {min} and maximum {max}; the maximum is at least 1 and at least the minimum"
+    )]
     Bounds {
         /// The application.
         app: AppId,
@@ -233,8 +252,14 @@ mod tests {
             assert!(message.contains(text), "{message}");
         }
         let apps = [good, good];
-        let snapshot =
-            Snapshot { now: 0, quantum: 1, processors: 4, apps: &apps, cause: Cause::Arrival, master_always: true };
+        let snapshot = Snapshot {
+            now: 0,
+            quantum: 1,
+            processors: 4,
+            apps: &apps,
+            cause: Cause::Arrival,
+            master_always: true,
+        };
         assert_eq!(snapshot.check(), Err(InvalidSnapshot::Twice { app: AppId(7) }));
     }
 }

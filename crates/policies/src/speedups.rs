@@ -1,19 +1,24 @@
-//! The manager's side of SelfAnalyzer: from times that programs report to the speedups that policies use.
+//! The manager's side of SelfAnalyzer: from times that programs report to the speedups that
+//! policies use.
 //!
 //! # Rule
-//! A program sends how long a region (an iteration of its outer loop) took on how many processors. It sends times and no
-//! speedups, so that what is not possible can be refused here. The speedup on p processors is the time on one divided
-//! by the time on p. Whoever never ran on one processor is believed to have been fully efficient on the fewest on which
-//! it was first measured: S(base) = base. A time on one processor, once it comes, takes the place of that belief.
+//! A program sends how long a region (an iteration of its outer loop) took on how many processors.
+//! It sends times and no speedups, so that what is not possible can be refused here. The speedup on
+//! p processors is the time on one divided by the time on p. Whoever never ran on one processor is
+//! believed to have been fully efficient on the fewest on which it was first measured: S(base) =
+//! base. A time on one processor, once it comes, takes the place of that belief.
 //!
 //! # Decisions
 //! - Times are smoothed: a new one counts `smoothing`, the mean so far the rest.
-//! - Refused, with the reason: no processors or more than the machine has; a time of 0 or beyond an hour; a speedup of
-//!   more than `superlinear` per processor against what is known. What is refused changes nothing.
-//! - A program whose times stay impossible has changed (another input, another phase): after [`REPEATED`] refusals in a
-//!   row on one number of processors its region is measured anew from that time on.
-//! - What is known is kept by name of the program and region, so that the next execution begins with it; at most
-//!   `programs` of them, and [`MOST_TIMES`] numbers of processors each: whoever was silent longest is forgotten.
+//! - Refused, with the reason: no processors or more than the machine has; a time of 0 or beyond an
+//!   hour; a speedup of more than `superlinear` per processor against what is known. What is
+//!   refused changes nothing.
+//! - A program whose times stay impossible has changed (another input, another phase): after
+//!   [`REPEATED`] refusals in a row on one number of processors its region is measured anew from
+//!   that time on.
+//! - What is known is kept by name of the program and region, so that the next execution begins
+//!   with it; at most `programs` of them, and [`MOST_TIMES`] numbers of processors each: whoever
+//!   was silent longest is forgotten.
 //!
 //! # Papers
 //! P2 section 4.4 (SelfAnalyzer), section 3.4 (pdpa with S(base) = base).
@@ -74,11 +79,14 @@ pub enum Refused {
         time: Nanos,
     },
     /// It would be too fast.
-    #[error("a speedup of {speedup} on {processors} processors; at most {most} per processor is believed")]
+    #[error(
+        "a speedup of {speedup} on {processors} processors; at most {most} per processor is believed"
+    )]
     Superlinear {
         /// The speedup that it would be.
         speedup: f64,
-        /// The processors on which it would be so: of the two numbers that do not go together the larger one.
+        /// The processors on which it would be so: of the two numbers that do not go together the
+        /// larger one.
         processors: u32,
         /// The limit, per processor.
         most: f64,
@@ -108,7 +116,8 @@ impl Region {
     }
 }
 
-/// Speedups of all programs, by program and region. A sample costs O(log n), with a look at all when one is forgotten.
+/// Speedups of all programs, by program and region. A sample costs O(log n), with a look at all
+/// when one is forgotten.
 #[derive(Debug, Clone, Default)]
 pub struct Speedups {
     parameters: SpeedupParameters,
@@ -131,12 +140,18 @@ impl Speedups {
         Ok(Self { parameters, regions: BTreeMap::new() })
     }
 
-    /// Takes a time that the program called `program` sent on a machine of `machine` processors. Returns the speedup on
-    /// that number of processors, as [`AppView::speedup`](crate::AppView::speedup) has it.
+    /// Takes a time that the program called `program` sent on a machine of `machine` processors.
+    /// Returns the speedup on that number of processors, as
+    /// [`AppView::speedup`](crate::AppView::speedup) has it.
     ///
     /// # Errors
     /// Why the time is not believed; what is known is then as before.
-    pub fn sample(&mut self, program: &str, sample: Sample, machine: u32) -> Result<Speedup, Refused> {
+    pub fn sample(
+        &mut self,
+        program: &str,
+        sample: Sample,
+        machine: u32,
+    ) -> Result<Speedup, Refused> {
         let Sample { processors, time, .. } = sample;
         if !(1..=machine).contains(&processors) {
             return Err(Refused::Processors { processors, most: machine });
@@ -173,7 +188,11 @@ impl Speedups {
 
     fn make_room(&mut self) {
         while self.regions.len() >= self.parameters.programs as usize {
-            let oldest = self.regions.iter().min_by_key(|(_, region)| region.heard).map(|(key, _)| key.clone());
+            let oldest = self
+                .regions
+                .iter()
+                .min_by_key(|(_, region)| region.heard)
+                .map(|(key, _)| key.clone());
             let Some(oldest) = oldest else { return };
             self.regions.remove(&oldest);
         }
@@ -181,29 +200,51 @@ impl Speedups {
 }
 
 /// Writes a time down, if it is possible.
-fn take(region: &mut Region, processors: u32, time: f64, smoothing: f64, most: f64) -> Result<f64, Refused> {
+fn take(
+    region: &mut Region,
+    processors: u32,
+    time: f64,
+    smoothing: f64,
+    most: f64,
+) -> Result<f64, Refused> {
     // Against every other number of processors: fewer must not be faster than possible, either.
     let n = f64::from(processors);
-    let worst = region.times.iter().filter(|(other, _)| **other != processors).map(|(&larger, &known)| {
-        let other = f64::from(larger);
-        // Speedup per processor of the larger number relative to the smaller one.
-        if other < n { (known * other / (time * n), processors) } else { (time * n / (known * other), larger) }
-    });
-    let (worst, larger) = worst.fold((0.0, processors), |worst, next| if next.0 > worst.0 { next } else { worst });
+    let worst =
+        region.times.iter().filter(|(other, _)| **other != processors).map(|(&larger, &known)| {
+            let other = f64::from(larger);
+            // Speedup per processor of the larger number relative to the smaller one.
+            if other < n {
+                (known * other / (time * n), processors)
+            } else {
+                (time * n / (known * other), larger)
+            }
+        });
+    let (worst, larger) =
+        worst.fold((0.0, processors), |worst, next| if next.0 > worst.0 { next } else { worst });
     if worst > most {
         let again = if region.refused.1 == processors { region.refused.0 + 1 } else { 1 };
         region.refused = (again, processors);
         if again < REPEATED {
-            return Err(Refused::Superlinear { speedup: worst * f64::from(larger), processors: larger, most });
+            return Err(Refused::Superlinear {
+                speedup: worst * f64::from(larger),
+                processors: larger,
+                most,
+            });
         }
         *region = Region { heard: region.heard, ..Region::default() };
     }
     region.refused = (0, 0);
-    let mean = region.times.get(&processors).map_or(time, |known| known + (time - known) * smoothing);
+    let mean =
+        region.times.get(&processors).map_or(time, |known| known + (time - known) * smoothing);
     if region.times.len() >= MOST_TIMES && !region.times.contains_key(&processors) {
         // The number farthest from what is measured now says least; the base stays.
         let base = region.base;
-        let far = region.times.keys().copied().filter(|p| *p != base).max_by_key(|p| p.abs_diff(processors));
+        let far = region
+            .times
+            .keys()
+            .copied()
+            .filter(|p| *p != base)
+            .max_by_key(|p| p.abs_diff(processors));
         if let Some(far) = far {
             region.times.remove(&far);
         }
@@ -258,8 +299,14 @@ mod tests {
     fn impossible_times_are_refused_and_change_nothing() {
         let mut speedups = sharp();
         sample(&mut speedups, 2, 100 * MS).expect("it is the first");
-        assert_eq!(sample(&mut speedups, 0, MS), Err(Refused::Processors { processors: 0, most: 64 }));
-        assert_eq!(sample(&mut speedups, 65, MS), Err(Refused::Processors { processors: 65, most: 64 }));
+        assert_eq!(
+            sample(&mut speedups, 0, MS),
+            Err(Refused::Processors { processors: 0, most: 64 })
+        );
+        assert_eq!(
+            sample(&mut speedups, 65, MS),
+            Err(Refused::Processors { processors: 65, most: 64 })
+        );
         assert_eq!(sample(&mut speedups, 2, 0), Err(Refused::Time { time: 0 }));
         assert_eq!(sample(&mut speedups, 2, u64::MAX), Err(Refused::Time { time: u64::MAX }));
         // On 4 processors 100 -> 20: 2.5 per processor of the two.
@@ -267,7 +314,8 @@ mod tests {
         assert!(matches!(error, Refused::Superlinear { processors: 4, .. }), "{error}");
         assert_eq!(speedups.recall("a", 0, 4), None);
         // On one processor 1000 would make two of them 5 times as fast each.
-        let error = sample(&mut speedups, 1, 1000 * MS).expect_err("two are too fast then").to_string();
+        let error =
+            sample(&mut speedups, 1, 1000 * MS).expect_err("two are too fast then").to_string();
         assert_eq!(error, "a speedup of 10 on 2 processors; at most 2 per processor is believed");
         assert_eq!(sample(&mut speedups, 4, 25 * MS), Ok(8.0), "twice per processor is believed");
     }
@@ -292,7 +340,10 @@ mod tests {
             speedups.sample(name, sample, 64).expect("it is possible");
         }
         assert_eq!(speedups.recall("b", 0, 1), None);
-        assert_eq!((speedups.recall("a", 0, 1), speedups.recall("c", 0, 1)), (Some(1.0), Some(1.0)));
+        assert_eq!(
+            (speedups.recall("a", 0, 1), speedups.recall("c", 0, 1)),
+            (Some(1.0), Some(1.0))
+        );
         for processors in 1..2000 {
             let sample = Sample { region: 1, processors, time: MS, at: 5 };
             speedups.sample("d", sample, 4096).expect("no speedup at all is possible");

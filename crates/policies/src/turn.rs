@@ -1,10 +1,10 @@
 //! Allocations when some have their turn and the others do not.
 //!
 //! # Rule
-//! Rule 5 of the policies. Outside its turn an application has, with `master_always`, its master on the processors kept
-//! for that purpose and nothing else; placement spreads these masters and moves them on at each quantum. Without
-//! `master_always` it has nothing. When there is no processor to keep beside one for a turn (a single processor), all
-//! masters share it.
+//! Rule 5 of the policies. Outside its turn an application has, with `master_always`, its master on
+//! the processors kept for that purpose and nothing else; placement spreads these masters and moves
+//! them on at each quantum. Without `master_always` it has nothing. When there is no processor to
+//! keep beside one for a turn (a single processor), all masters share it.
 
 use crate::decision::{Allocation, Decision};
 use crate::dss;
@@ -15,17 +15,24 @@ pub(crate) fn capacity(snapshot: &Snapshot<'_>, masters: u32) -> u32 {
     if !snapshot.master_always {
         return snapshot.processors;
     }
-    snapshot.processors - masters.min(snapshot.processors.saturating_sub(1).max(1)).min(snapshot.processors)
+    snapshot.processors
+        - masters.min(snapshot.processors.saturating_sub(1).max(1)).min(snapshot.processors)
 }
 
-/// Parts of `processors` by `dss` for those at these places of the snapshot, as pairs of place and part.
-pub(crate) fn divide(snapshot: &Snapshot<'_>, mut members: Vec<usize>, processors: u32) -> Vec<(usize, u32)> {
+/// Parts of `processors` by `dss` for those at these places of the snapshot, as pairs of place and
+/// part.
+pub(crate) fn divide(
+    snapshot: &Snapshot<'_>,
+    mut members: Vec<usize>,
+    processors: u32,
+) -> Vec<(usize, u32)> {
     members.sort_unstable();
     let apps: Vec<AppView> = members.iter().map(|&i| snapshot.apps[i]).collect();
     members.into_iter().zip(dss::divide(&apps, processors)).collect()
 }
 
-/// The decision in which those at these places have these parts (none of them 0), and the others have no turn.
+/// The decision in which those at these places have these parts (none of them 0), and the others
+/// have no turn.
 ///
 /// The work-list is what `work_list` yields, as far as it can use more.
 pub(crate) fn decision(

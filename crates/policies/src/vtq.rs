@@ -1,42 +1,48 @@
-//! `vtq-dss`, variable time quantum: gangs as in `sw-dss`, and turns as long as makes everybody's CPU time equal.
+//! `vtq-dss`, variable time quantum: gangs as in `sw-dss`, and turns as long as makes everybody's
+//! CPU time equal.
 //!
 //! # Rule
-//! CPU time (processors x time, divided by weight) is counted for each application. There is a *level*; who is below it
-//! has not used up its quantum. A turn ends when the application reaches the level: on many processors that is sooner.
-//! Its processors then go to the first fitting application of the repository, which are those outside the gang that are
-//! below the level, until the gang ends; then to the running ones; what is left even then to those that have received
-//! least, on credit, for a cycle's worth each. When a gang ends and nobody is below the level, it rises by one cycle's
-//! worth: everybody has a quantum again, less what it had on credit.
+//! CPU time (processors x time, divided by weight) is counted for each application. There is a
+//! *level*; who is below it has not used up its quantum. A turn ends when the application reaches
+//! the level: on many processors that is sooner. Its processors then go to the first fitting
+//! application of the repository, which are those outside the gang that are below the level, until
+//! the gang ends; then to the running ones; what is left even then to those that have received
+//! least, on credit, for a cycle's worth each. When a gang ends and nobody is below the level, it
+//! rises by one cycle's worth: everybody has a quantum again, less what it had on credit.
 //!
-//! A gang is the longest run of neighbours that are below the level and whose requests add up to at most load x P. It
-//! ends when the turns of all of its applications have ended, at the latest after the longest quantum.
+//! A gang is the longest run of neighbours that are below the level and whose requests add up to at
+//! most load x P. It ends when the turns of all of its applications have ended, at the latest after
+//! the longest quantum.
 //!
 //! # Decisions
-//! - Who wants no more than an equal share of the processors (by weight; what they do not take counts for the others)
-//!   takes no turns: it has its whole request all the time. Turns are for the others, on the processors that remain;
-//!   `P` below is these.
-//! - A cycle's worth is the manager's quantum times the mean request, divided by the load: in a full gang the
-//!   application with the mean request has a turn of one quantum at first. All reach the same level before it rises.
-//! - Who cannot use its part for a while does not save it up: one quantum x P is the most that it can be behind.
-//! - Who is below the level when a gang ends, goes on in the next one, behind the first of the next gang and as far as
-//!   requests fit, with all that it asks for.
-//! - Credit is given in slices, each to who has received least by then: with one slice for as long as the gang lasts a
-//!   single application was ahead by several quanta of the machine, which all others lacked. So nobody lacks more than
-//!   one quantum x P.
-//! - An application fits into x processors when its request is at most load x x, the measure of the gangs. When none
-//!   fits, the first one takes what is left.
-//! - A turn that has begun keeps its processors until it ends, and lasts at least the shortest quantum; what it then
-//!   has too much is missing in its next quantum.
+//! - Who wants no more than an equal share of the processors (by weight; what they do not take
+//!   counts for the others) takes no turns: it has its whole request all the time. Turns are for
+//!   the others, on the processors that remain; `P` below is these.
+//! - A cycle's worth is the manager's quantum times the mean request, divided by the load: in a
+//!   full gang the application with the mean request has a turn of one quantum at first. All reach
+//!   the same level before it rises.
+//! - Who cannot use its part for a while does not save it up: one quantum x P is the most that it
+//!   can be behind.
+//! - Who is below the level when a gang ends, goes on in the next one, behind the first of the next
+//!   gang and as far as requests fit, with all that it asks for.
+//! - Credit is given in slices, each to who has received least by then: with one slice for as long
+//!   as the gang lasts a single application was ahead by several quanta of the machine, which all
+//!   others lacked. So nobody lacks more than one quantum x P.
+//! - An application fits into x processors when its request is at most load x x, the measure of the
+//!   gangs. When none fits, the first one takes what is left.
+//! - A turn that has begun keeps its processors until it ends, and lasts at least the shortest
+//!   quantum; what it then has too much is missing in its next quantum.
 //! - The manager's quantum ends no turn; turns end by [`Decision::next`].
-//! - While all fit into one gang nobody waits, all run under `dss`, and nothing is counted. Newcomers begin one cycle's
-//!   worth below the level.
+//! - While all fit into one gang nobody waits, all run under `dss`, and nothing is counted.
+//!   Newcomers begin one cycle's worth below the level.
 //!
 //! # Nobody starves
-//! Who had much on credit, or whose count jumped, sits out until the level has passed it. Whoever has been without
-//! processors of its own for n x L when a gang ends (n applications that take turns; L the longest gang, at least a
-//! quantum) is forgiven what it has above the level and leads the next gang, those first who have waited longest. Each
-//! gang lasts at most L and serves one of them, and nobody who comes later stands before them: so whatever requests do,
-//! nobody waits for more than 2 n x L.
+//! Who had much on credit, or whose count jumped, sits out until the level has passed it. Whoever
+//! has been without processors of its own for n x L when a gang ends (n applications that take
+//! turns; L the longest gang, at least a quantum) is forgiven what it has above the level and leads
+//! the next gang, those first who have waited longest. Each gang lasts at most L and serves one of
+//! them, and nobody who comes later stands before them: so whatever requests do, nobody waits for
+//! more than 2 n x L.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -50,10 +56,11 @@ use crate::turn;
 
 /// A turn whose end was planned too early goes on at least for so long.
 const PLAN_AGAIN: Nanos = 1_000_000;
-/// How many quanta of the machine an application may be ahead by what it had on credit; more is forgiven, so that a
-/// count that jumps stops nobody for long.
+/// How many quanta of the machine an application may be ahead by what it had on credit; more is
+/// forgiven, so that a count that jumps stops nobody for long.
 const LEAD: Service = 16;
-/// A manager's quantum beyond an hour counts as an hour, which keeps the level within its type for ever.
+/// A manager's quantum beyond an hour counts as an hour, which keeps the level within its type for
+/// ever.
 const LONGEST_QUANTUM: Nanos = 3_600_000_000_000;
 
 parameters! {
@@ -65,7 +72,8 @@ parameters! {
         "shortest" shortest: Nanos = 10_000_000, 1_000_000 => 1_000_000_000;
         /// A gang ends after this time (or after the shortest turn, if that is longer).
         "longest" longest: Nanos = 500_000_000, 1_000_000 => 60_000_000_000;
-        /// Processors kept for the masters of applications outside their turn, where masters always run.
+        /// Processors kept for the masters of applications outside their turn, where masters always
+        /// run.
         "masters" masters: u32 = 1, 1 => 1024;
     }
 }
@@ -123,7 +131,8 @@ impl VtqDss {
     /// Its name in the registry.
     pub const NAME: &'static str = "vtq-dss";
     /// What it does, in a line.
-    pub const DESCRIPTION: &'static str = "gangs of neighbours, with turns as long as makes everybody's CPU time equal";
+    pub const DESCRIPTION: &'static str =
+        "gangs of neighbours, with turns as long as makes everybody's CPU time equal";
 
     /// The policy with the default parameters.
     #[must_use]
@@ -158,7 +167,8 @@ impl VtqDss {
         self.decided = snapshot.now;
     }
 
-    /// Who has waited too long (of those at these places) has a turn to come and leads the ring. True if there is one.
+    /// Who has waited too long (of those at these places) has a turn to come and leads the ring.
+    /// True if there is one.
     fn hurry(&mut self, snapshot: &Snapshot<'_>, turns: &[usize]) -> bool {
         let longest = self.parameters.longest.max(self.parameters.shortest).max(snapshot.quantum);
         let patience = longest.saturating_mul(turns.len() as u64);
@@ -201,22 +211,29 @@ impl VtqDss {
         self.service_of(app) < self.level
     }
 
-    /// Everybody has a quantum again: the level rises to a cycle's worth above `least`, and above itself.
+    /// Everybody has a quantum again: the level rises to a cycle's worth above `least`, and above
+    /// itself.
     fn raise(&mut self, snapshot: &Snapshot<'_>, order: &[usize], processors: u32, least: Service) {
-        let wanted: u128 = order.iter().map(|&i| u128::from(snapshot.apps[i].wants().min(processors))).sum();
+        let wanted: u128 =
+            order.iter().map(|&i| u128::from(snapshot.apps[i].wants().min(processors))).sum();
         let weights: u128 = order.iter().map(|&i| share::fixed(snapshot.apps[i].weight)).sum();
-        // Each application's part of the cycle is in proportion to its weight; the mean part is the mean request.
+        // Each application's part of the cycle is in proportion to its weight; the mean part is the
+        // mean request.
         let quantum = snapshot.quantum.clamp(1, LONGEST_QUANTUM);
-        let cycle = (f64::from(u32::try_from(wanted).unwrap_or(u32::MAX)) / self.parameters.load).ceil() as u128;
+        let cycle = (f64::from(u32::try_from(wanted).unwrap_or(u32::MAX)) / self.parameters.load)
+            .ceil() as u128;
         let cycle = u128::from(quantum) * cycle;
-        self.worth = i128::try_from((cycle << share::FIXED_BITS) / weights.max(1)).unwrap_or(Service::MAX >> 2).max(1);
+        self.worth = i128::try_from((cycle << share::FIXED_BITS) / weights.max(1))
+            .unwrap_or(Service::MAX >> 2)
+            .max(1);
         self.level = self.level.max(least) + self.worth;
         let most = quantum.saturating_mul(processors.into());
         for &i in order {
             let app = &snapshot.apps[i];
             let bound = service(app, most).max(self.worth);
             if let Some(account) = self.accounts.get_mut(&app.id) {
-                account.service = account.service.clamp(self.level - bound, self.level + LEAD * bound);
+                account.service =
+                    account.service.clamp(self.level - bound, self.level + LEAD * bound);
             }
         }
     }
@@ -231,7 +248,9 @@ impl VtqDss {
     /// Ends the turns that are over.
     fn end_turns(&mut self, now: Nanos, at: &HashMap<AppId, usize>) {
         let mut turns = std::mem::take(&mut self.turns);
-        turns.retain(|turn| at.contains_key(&turn.app) && (now < turn.ends || self.service_of(turn.app) < turn.goal));
+        turns.retain(|turn| {
+            at.contains_key(&turn.app) && (now < turn.ends || self.service_of(turn.app) < turn.goal)
+        });
         for turn in &mut turns {
             turn.at = at[&turn.app];
         }
@@ -243,7 +262,8 @@ impl VtqDss {
     /// The next gang. `order` is the ring after the window moved on; not empty.
     fn begin_gang(&mut self, snapshot: &Snapshot<'_>, order: &[usize], processors: u32) {
         let limit = ring::limit(processors, self.parameters.load);
-        let least = order.iter().map(|&i| self.service_of(snapshot.apps[i].id)).min().unwrap_or(self.level);
+        let least =
+            order.iter().map(|&i| self.service_of(snapshot.apps[i].id)).min().unwrap_or(self.level);
         if least >= self.level {
             self.raise(snapshot, order, processors, least);
         }
@@ -256,7 +276,8 @@ impl VtqDss {
         let mut sum = 0;
         let mut join = |i: usize| {
             let wants = u64::from(snapshot.apps[i].wants());
-            let fits = members.is_empty() || sum + wants <= limit && members.len() < processors as usize;
+            let fits =
+                members.is_empty() || sum + wants <= limit && members.len() < processors as usize;
             if fits && is_member.insert(i) {
                 sum += wants;
                 members.push(i);
@@ -284,17 +305,19 @@ impl VtqDss {
                 }
             }
         }
-        let before: BTreeMap<AppId, Turn> = self.turns.iter().map(|turn| (turn.app, *turn)).collect();
+        let before: BTreeMap<AppId, Turn> =
+            self.turns.iter().map(|turn| (turn.app, *turn)).collect();
         self.turns.clear();
         let mut longest = 0;
-        // Who goes on has all that it asks for, as long as everybody has one: dss gives small requests less than equal
-        // CPU time takes. The others share the rest.
+        // Who goes on has all that it asks for, as long as everybody has one: dss gives small
+        // requests less than equal CPU time takes. The others share the rest.
         let (on, fresh): (Vec<usize>, Vec<usize>) =
             members.into_iter().partition(|&i| before.contains_key(&snapshot.apps[i].id));
         let mut left = processors;
         let mut parts = Vec::new();
         for (place, &i) in on.iter().enumerate() {
-            let others = u32::try_from(on.len() - place - 1 + fresh.len()).expect("a gang fits the processors");
+            let others = u32::try_from(on.len() - place - 1 + fresh.len())
+                .expect("a gang fits the processors");
             let part = snapshot.apps[i].wants().min(left - others);
             left -= part;
             parts.push((i, part));
@@ -302,14 +325,18 @@ impl VtqDss {
         parts.extend(turn::divide(snapshot, fresh, left));
         for (at, part) in parts {
             let app = &snapshot.apps[at];
-            let (goal, began) = before.get(&app.id).map_or((self.level, snapshot.now), |turn| (turn.goal, turn.began));
+            let (goal, began) = before
+                .get(&app.id)
+                .map_or((self.level, snapshot.now), |turn| (turn.goal, turn.began));
             self.turns.push(Turn { app: app.id, at, processors: part, goal, began, ends: 0 });
             if self.gang.contains(&app.id) {
                 longest = longest.max(self.quantum(app, goal, part));
             }
         }
         let shortest = self.parameters.shortest;
-        self.gang_ends = snapshot.now.saturating_add(longest.clamp(shortest, self.parameters.longest.max(shortest)));
+        self.gang_ends = snapshot
+            .now
+            .saturating_add(longest.clamp(shortest, self.parameters.longest.max(shortest)));
     }
 
     /// Hands out what the running ones leave; see the rule.
@@ -324,7 +351,8 @@ impl VtqDss {
             let ran = |app: AppId| self.accounts.get(&app).map_or(0, |account| account.ran);
             self.turns.sort_by_key(|turn| ran(turn.app));
             self.turns.truncate(processors as usize);
-            let parts = turn::divide(snapshot, self.turns.iter().map(|turn| turn.at).collect(), processors);
+            let parts =
+                turn::divide(snapshot, self.turns.iter().map(|turn| turn.at).collect(), processors);
             self.turns.sort_by_key(|turn| turn.at);
             for (turn, (_, part)) in self.turns.iter_mut().zip(parts) {
                 (turn.processors, turn.ends) = (part, 0);
@@ -341,7 +369,8 @@ impl VtqDss {
         for whole in [true, false] {
             for &i in &repository {
                 let app = &snapshot.apps[i];
-                let fits = !whole || u64::from(app.wants()) <= ring::limit(free, self.parameters.load);
+                let fits =
+                    !whole || u64::from(app.wants()) <= ring::limit(free, self.parameters.load);
                 if free > 0 && !runs[i] && fits && self.is_below(app.id) {
                     runs[i] = true;
                     self.turns.push(self.turn(snapshot, i, &mut free));
@@ -372,19 +401,23 @@ impl VtqDss {
         Turn { app: app.id, at, processors, goal: self.level, began: snapshot.now, ends: 0 }
     }
 
-    /// Plans the ends of turns that have none, or passed it without reaching the level. Returns the next end.
+    /// Plans the ends of turns that have none, or passed it without reaching the level. Returns the
+    /// next end.
     fn plan(&mut self, snapshot: &Snapshot<'_>) -> Nanos {
         let now = snapshot.now;
         let mut turns = std::mem::take(&mut self.turns);
         for turn in turns.iter_mut().filter(|turn| turn.ends <= now) {
             let quantum = self.quantum(&snapshot.apps[turn.at], turn.goal, turn.processors);
             turn.ends = if quantum == 0 {
-                // On credit, for another cycle's worth: then it is the turn of who has received less.
+                // On credit, for another cycle's worth: then it is the turn of who has received
+                // less.
                 let app = &snapshot.apps[turn.at];
-                let worth = self.quantum(app, self.service_of(app.id) + self.worth, turn.processors);
+                let worth =
+                    self.quantum(app, self.service_of(app.id) + self.worth, turn.processors);
                 self.gang_ends.min(now.saturating_add(worth.max(self.parameters.shortest)))
             } else {
-                now.saturating_add(quantum.max(PLAN_AGAIN)).max(turn.began.saturating_add(self.parameters.shortest))
+                now.saturating_add(quantum.max(PLAN_AGAIN))
+                    .max(turn.began.saturating_add(self.parameters.shortest))
             };
         }
         self.turns = turns;
@@ -392,12 +425,14 @@ impl VtqDss {
     }
 }
 
-/// Who wants no more than its share of the processors (by place in the snapshot), and how many remain for the others.
+/// Who wants no more than its share of the processors (by place in the snapshot), and how many
+/// remain for the others.
 fn always(snapshot: &Snapshot<'_>, order: &[usize], processors: u32) -> (Vec<bool>, u32) {
     let mut always = vec![false; snapshot.apps.len()];
     // What each wants, and its weight, which has 30 bits: products of the two are within 64.
     let claim = |&i: &usize| {
-        let weight = u64::try_from(share::fixed(snapshot.apps[i].weight)).expect("at most 1000 in fixed point");
+        let weight = u64::try_from(share::fixed(snapshot.apps[i].weight))
+            .expect("at most 1000 in fixed point");
         (i, snapshot.apps[i].wants(), weight)
     };
     let mut by_share: Vec<(usize, u32, u64)> = order.iter().map(claim).collect();
@@ -435,15 +470,26 @@ impl Policy for VtqDss {
         self.account(snapshot);
         let limit = ring::limit(snapshot.processors, self.parameters.load);
         let all_fit = ring::gang(snapshot, &order, limit, snapshot.processors) == order.len();
-        let processors = if all_fit { snapshot.processors } else { turn::capacity(snapshot, self.parameters.masters) };
+        let processors = if all_fit {
+            snapshot.processors
+        } else {
+            turn::capacity(snapshot, self.parameters.masters)
+        };
         if all_fit || processors == 0 {
             self.rest();
             self.running = snapshot.apps.iter().map(|app| app.id).collect();
-            let parts = if all_fit { turn::divide(snapshot, order.clone(), processors) } else { Vec::new() };
+            let parts = if all_fit {
+                turn::divide(snapshot, order.clone(), processors)
+            } else {
+                Vec::new()
+            };
             return turn::decision(snapshot, &parts, order);
         }
         let (always, processors) = always(snapshot, &order, processors);
-        let passed = order.iter().take_while(|&&i| always[i] || self.window.contains(&snapshot.apps[i].id)).count();
+        let passed = order
+            .iter()
+            .take_while(|&&i| always[i] || self.window.contains(&snapshot.apps[i].id))
+            .count();
         let mut turns: Vec<usize> = order.iter().copied().filter(|&i| !always[i]).collect();
         if !self.counting {
             self.begin(snapshot, &turns, processors);
@@ -469,14 +515,16 @@ impl Policy for VtqDss {
         self.fill(snapshot, &turns, processors);
         let next = self.plan(snapshot);
 
-        let all_the_time = order.iter().filter(|&&i| always[i]).map(|&i| (i, snapshot.apps[i].wants()));
+        let all_the_time =
+            order.iter().filter(|&&i| always[i]).map(|&i| (i, snapshot.apps[i].wants()));
         let in_turn = self.turns.iter().map(|turn| (turn.at, turn.processors));
         let parts: Vec<(usize, u32)> = all_the_time.chain(in_turn).collect();
         let running: BTreeSet<usize> = parts.iter().map(|(i, _)| *i).collect();
         self.running = running.iter().map(|&i| snapshot.apps[i].id).collect();
         let below = |i: &usize| !running.contains(i) && self.is_below(snapshot.apps[*i].id);
         let repository: Vec<usize> = order.iter().copied().filter(below).collect();
-        let mut decision = turn::decision(snapshot, &parts, repository.into_iter().chain(running.iter().copied()));
+        let mut decision =
+            turn::decision(snapshot, &parts, repository.into_iter().chain(running.iter().copied()));
         decision.next = Some(next);
         decision
     }

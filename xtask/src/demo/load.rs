@@ -9,7 +9,9 @@ use procfs::{CpuInfo, CpuTime, Current, CurrentSI, KernelStats};
 
 /// The processors of this process's affinity mask, ascending.
 pub(crate) fn processors() -> anyhow::Result<Vec<u32>> {
-    let status = Process::myself().and_then(|process| process.status()).context("cannot read /proc/self/status")?;
+    let status = Process::myself()
+        .and_then(|process| process.status())
+        .context("cannot read /proc/self/status")?;
     let ranges = status.cpus_allowed_list.context("/proc/self/status has no Cpus_allowed_list")?;
     Ok(ranges.into_iter().flat_map(|(first, last)| first..=last).collect())
 }
@@ -20,20 +22,26 @@ pub(crate) fn usable() -> anyhow::Result<usize> {
     Ok(std::thread::available_parallelism().map_or(mask, NonZero::get).min(mask))
 }
 
-/// Seconds that our processors have been busy since the machine started, whoever used them (or took them away).
+/// Seconds that our processors have been busy since the machine started, whoever used them (or took
+/// them away).
 pub(crate) fn busy() -> anyhow::Result<f64> {
     let stat = KernelStats::current().context("cannot read /proc/stat")?;
-    // Processors that are offline are in neither list: the same order, and the second one has the numbers.
+    // Processors that are offline are in neither list: the same order, and the second one has the
+    // numbers.
     let online = CpuInfo::current().context("cannot read /proc/cpuinfo")?;
-    let numbers = online.cpus.iter().map(|cpu| cpu.get("processor").and_then(|number| number.parse().ok()));
+    let numbers =
+        online.cpus.iter().map(|cpu| cpu.get("processor").and_then(|number| number.parse().ok()));
     let times: Vec<(Option<u32>, CpuTime)> = numbers.zip(stat.cpu_time).collect();
     Ok(busy_ticks(&times, &processors()?) as f64 / procfs::ticks_per_second() as f64)
 }
 
 /// Guest times are inside `user` and `nice`.
 fn busy_ticks(times: &[(Option<u32>, CpuTime)], processors: &[u32]) -> u64 {
-    let ours = times.iter().filter(|(number, _)| number.is_some_and(|number| processors.contains(&number)));
-    let rare = |time: &CpuTime| [time.irq, time.softirq, time.steal].into_iter().flatten().sum::<u64>();
+    let ours = times
+        .iter()
+        .filter(|(number, _)| number.is_some_and(|number| processors.contains(&number)));
+    let rare =
+        |time: &CpuTime| [time.irq, time.softirq, time.steal].into_iter().flatten().sum::<u64>();
     ours.map(|(_, time)| time.user + time.nice + time.system + rare(time)).sum()
 }
 
@@ -45,9 +53,16 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    /// Adds a run of `elapsed` seconds in which processors were busy for `busy` seconds in all, `own` of them with our
-    /// copies. Returns how many processors others had in it, and how many nobody used.
-    pub(crate) fn note(&mut self, processors: usize, busy: f64, own: f64, elapsed: f64) -> (f64, f64) {
+    /// Adds a run of `elapsed` seconds in which processors were busy for `busy` seconds in all,
+    /// `own` of them with our copies. Returns how many processors others had in it, and how many
+    /// nobody used.
+    pub(crate) fn note(
+        &mut self,
+        processors: usize,
+        busy: f64,
+        own: f64,
+        elapsed: f64,
+    ) -> (f64, f64) {
         let foreign = (busy - own).max(0.0);
         self.foreign += foreign;
         self.elapsed += elapsed;

@@ -23,13 +23,22 @@ pub(crate) struct Manager {
 
 impl Manager {
     /// Starts `cpumgr daemon` in `folder` with these further options and returns when it answers.
-    pub(crate) fn start(program: &Path, library: &Path, folder: &Path, options: &[&str]) -> anyhow::Result<Manager> {
-        let (socket, trace, log) = (folder.join("app.sock"), folder.join("trace.jsonl"), folder.join("manager.log"));
-        let output = std::fs::File::create(&log).with_context(|| format!("cannot create {}", log.display()))?;
+    pub(crate) fn start(
+        program: &Path,
+        library: &Path,
+        folder: &Path,
+        options: &[&str],
+    ) -> anyhow::Result<Manager> {
+        let (socket, trace, log) =
+            (folder.join("app.sock"), folder.join("trace.jsonl"), folder.join("manager.log"));
+        let output = std::fs::File::create(&log)
+            .with_context(|| format!("cannot create {}", log.display()))?;
         let mut command = Command::new(program);
         command.arg("daemon").arg("--socket").arg(&socket).arg("--trace").arg(&trace);
         command.args(["--idle-exit", "never"]).args(options);
-        command.stdout(output.try_clone().context("cannot share the manager's log")?).stderr(output);
+        command
+            .stdout(output.try_clone().context("cannot share the manager's log")?)
+            .stderr(output);
         let mut servant = Servant::start(&mut command)?;
         let begin = Instant::now();
         while !answers(program, &socket)? {
@@ -39,7 +48,11 @@ impl Manager {
                 bail!("the manager ended at once ({status}):\n{}", said());
             }
             if begin.elapsed() > START {
-                bail!("the manager does not answer on {} after {START:?}:\n{}", socket.display(), said());
+                bail!(
+                    "the manager does not answer on {} after {START:?}:\n{}",
+                    socket.display(),
+                    said()
+                );
             }
             // There is nothing to wait on before the socket exists.
             std::thread::sleep(Duration::from_millis(10));
@@ -50,7 +63,14 @@ impl Manager {
     /// The command that runs an unmodified program under this manager.
     pub(crate) fn run(&self, program: &Path) -> Command {
         let mut command = Command::new(&self.program);
-        command.arg("run").arg("--socket").arg(&self.socket).arg("--lib").arg(&self.library).arg("--").arg(program);
+        command
+            .arg("run")
+            .arg("--socket")
+            .arg(&self.socket)
+            .arg("--lib")
+            .arg(&self.library)
+            .arg("--")
+            .arg(program);
         command
     }
 
@@ -59,7 +79,8 @@ impl Manager {
         self.servant.kill()
     }
 
-    /// Ends it; returns what it did and the processor time that it took. Fails when it was gone before.
+    /// Ends it; returns what it did and the processor time that it took. Fails when it was gone
+    /// before.
     pub(crate) fn finish(mut self) -> anyhow::Result<(Trace, Duration)> {
         if let Some(status) = self.servant.ended()? {
             bail!("the manager ended during the demo: {status}");
@@ -75,6 +96,12 @@ fn answers(program: &Path, socket: &Path) -> anyhow::Result<bool> {
         return Ok(false);
     }
     let mut status = Command::new(program);
-    status.arg("status").arg("--socket").arg(socket).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    status
+        .arg("status")
+        .arg("--socket")
+        .arg(socket)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
     Ok(status.status().with_context(|| format!("cannot start {}", program.display()))?.success())
 }

@@ -1,9 +1,12 @@
-//! Processes under measurement: started together, timed one by one, stopped at a cap, and never left behind.
+//! Processes under measurement: started together, timed one by one, stopped at a cap, and never
+//! left behind.
 //!
 //! # Invariants
-//! I1  Every process that is started here is reaped here: at its end, at the cap, or when [`Group`] is dropped.
+//! I1  Every process that is started here is reaped here: at its end, at the cap, or when [`Group`]
+//!     is dropped.
 //! I2  Should this program be killed, the kernel kills what it started (parent-death signal).
-//! I3  What those processes themselves leave behind becomes our child (subreaper), and [`Household`] ends it.
+//! I3  What those processes themselves leave behind becomes our child (subreaper), and
+//!     [`Household`] ends it.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -58,7 +61,8 @@ impl Drop for Group {
     }
 }
 
-/// Starts `copies` of what `command` makes and waits for all, at most until `cap`; then the rest is killed.
+/// Starts `copies` of what `command` makes and waits for all, at most until `cap`; then the rest is
+/// killed.
 pub(crate) fn run_copies(
     copies: usize,
     cap: Duration,
@@ -90,17 +94,24 @@ pub(crate) fn run_copies(
 }
 
 impl Group {
-    /// The places of the copies that have ended, in ascending order; empty when none did in `wait` or a signal came.
+    /// The places of the copies that have ended, in ascending order; empty when none did in `wait`
+    /// or a signal came.
     fn ended(&self, wait: Duration) -> anyhow::Result<Vec<usize>> {
         let mut polled: Vec<libc::pollfd> = self
             .running
             .iter()
-            .map(|copy| libc::pollfd { fd: copy.handle.as_raw_fd(), events: libc::POLLIN, revents: 0 })
+            .map(|copy| libc::pollfd {
+                fd: copy.handle.as_raw_fd(),
+                events: libc::POLLIN,
+                revents: 0,
+            })
             .collect();
         // Rounded up: a wait of less than a millisecond must not turn into polling.
         let milliseconds = i32::try_from(wait.as_millis() + 1).unwrap_or(i32::MAX);
-        // SAFETY: `polled` is a live array of exactly that many entries, and the descriptors are open: `self` owns them.
-        let ready = unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, milliseconds) };
+        // SAFETY: `polled` is a live array of exactly that many entries, and the descriptors are
+        // open: `self` owns them.
+        let ready =
+            unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, milliseconds) };
         if ready < 0 {
             let error = std::io::Error::last_os_error();
             if error.kind() != std::io::ErrorKind::Interrupted {
@@ -114,7 +125,8 @@ impl Group {
 
 impl Copy {
     fn start(command: &mut Command) -> anyhow::Result<Copy> {
-        // Files and not pipes: a copy that writes much must not block on a reader that waits for its end.
+        // Files and not pipes: a copy that writes much must not block on a reader that waits for
+        // its end.
         let output = tempfile::tempfile().context("cannot make a temporary file")?;
         let errors = tempfile::tempfile().context("cannot make a temporary file")?;
         command
@@ -146,7 +158,9 @@ impl Copy {
 
 fn read_back(file: &mut File) -> anyhow::Result<String> {
     let mut bytes = Vec::new();
-    file.rewind().and_then(|()| file.read_to_end(&mut bytes)).context("cannot read back what a copy wrote")?;
+    file.rewind()
+        .and_then(|()| file.read_to_end(&mut bytes))
+        .context("cannot read back what a copy wrote")?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
@@ -165,7 +179,8 @@ impl Servant {
     /// How it ended, when it has.
     pub(crate) fn ended(&mut self) -> anyhow::Result<Option<ExitStatus>> {
         let mut status = 0;
-        // SAFETY: the status is a live integer; the process is an unreaped child of ours (`reaped` is false until here).
+        // SAFETY: the status is a live integer; the process is an unreaped child of ours (`reaped`
+        // is false until here).
         let pid = unsafe { libc::waitpid(self.pid, &raw mut status, libc::WNOHANG) };
         match pid {
             0 => Ok(None),
@@ -177,7 +192,8 @@ impl Servant {
         }
     }
 
-    /// Asks it to leave (SIGTERM), waits at most two seconds, kills it otherwise. Returns its processor time.
+    /// Asks it to leave (SIGTERM), waits at most two seconds, kills it otherwise. Returns its
+    /// processor time.
     pub(crate) fn stop(mut self) -> anyhow::Result<Duration> {
         self.end()
     }
@@ -198,7 +214,8 @@ impl Servant {
         // SAFETY: the process is our child and not yet reaped, so the number is still its own.
         unsafe { libc::kill(self.pid, libc::SIGTERM) };
         if let Ok(handle) = pidfd(self.pid) {
-            let mut polled = libc::pollfd { fd: handle.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+            let mut polled =
+                libc::pollfd { fd: handle.as_raw_fd(), events: libc::POLLIN, revents: 0 };
             // SAFETY: one live entry with a descriptor that `handle` keeps open.
             unsafe { libc::poll(&raw mut polled, 1, 2000) };
         }
@@ -214,20 +231,24 @@ impl Drop for Servant {
     }
 }
 
-/// Makes this process the heir of all that its children leave behind, and of the signals that end a run.
+/// Makes this process the heir of all that its children leave behind, and of the signals that end a
+/// run.
 pub(crate) struct Household;
 
 impl Household {
-    /// Takes over; from here on SIGINT, SIGTERM and SIGHUP make [`run_copies`] and [`check_interrupt`] fail.
+    /// Takes over; from here on SIGINT, SIGTERM and SIGHUP make [`run_copies`] and
+    /// [`check_interrupt`] fail.
     pub(crate) fn take_over() -> anyhow::Result<Household> {
         // SAFETY: this option takes one number and touches no memory.
         if unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) } != 0 {
             return Err(std::io::Error::last_os_error()).context("prctl(PR_SET_CHILD_SUBREAPER)");
         }
         for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
-            // SAFETY: all zero is a valid sigaction: default handler, empty mask, no flags (so waits are interrupted).
+            // SAFETY: all zero is a valid sigaction: default handler, empty mask, no flags (so
+            // waits are interrupted).
             let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-            action.sa_sigaction = note_interrupt as extern "C" fn(libc::c_int) as libc::sighandler_t;
+            action.sa_sigaction =
+                note_interrupt as extern "C" fn(libc::c_int) as libc::sighandler_t;
             // SAFETY: the action is initialised, and its handler only stores to an atomic.
             if unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) } != 0 {
                 return Err(std::io::Error::last_os_error()).context("sigaction");
@@ -239,7 +260,8 @@ impl Household {
 
 impl Drop for Household {
     fn drop(&mut self) {
-        // What a child had started becomes our child when that child dies, so look again until nobody is left.
+        // What a child had started becomes our child when that child dies, so look again until
+        // nobody is left.
         for _ in 0..100 {
             let heirs = children();
             if heirs.is_empty() {
@@ -273,13 +295,15 @@ pub(crate) fn monotonic_ns() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: a live timespec; this clock exists on every Linux.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
-    u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
+    u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000
+        + u64::try_from(time.tv_nsec).unwrap_or(0)
 }
 
 fn start_bound_to_us(command: &mut Command) -> anyhow::Result<i32> {
     let parent = std::process::id();
     let name: OsString = command.get_program().to_owned();
-    // SAFETY: between fork and exec only two plain system calls are made; nothing is allocated and no lock is taken.
+    // SAFETY: between fork and exec only two plain system calls are made; nothing is allocated and
+    // no lock is taken.
     unsafe {
         command.pre_exec(move || {
             if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) != 0 {
@@ -293,7 +317,8 @@ fn start_bound_to_us(command: &mut Command) -> anyhow::Result<i32> {
         });
     }
     let child = command.spawn().with_context(|| format!("cannot start {}", name.display()))?;
-    // The handle is dropped on purpose: `wait4` below reaps the process and reports its processor time as well.
+    // The handle is dropped on purpose: `wait4` below reaps the process and reports its processor
+    // time as well.
     i32::try_from(child.id()).context("a process number beyond the kernel's range")
 }
 
@@ -308,7 +333,8 @@ fn pidfd(pid: i32) -> std::io::Result<OwnedFd> {
 }
 
 fn kill(pid: i32) {
-    // SAFETY: takes two numbers; callers pass an unreaped child, so the number is its own. It may have ended already.
+    // SAFETY: takes two numbers; callers pass an unreaped child, so the number is its own. It may
+    // have ended already.
     unsafe { libc::kill(pid, libc::SIGKILL) };
 }
 
@@ -338,7 +364,10 @@ fn duration(time: libc::timeval) -> Duration {
 /// All processes whose parent is this one.
 fn children() -> Vec<i32> {
     let us = std::process::id().cast_signed();
-    let stats = procfs::process::all_processes().into_iter().flatten().filter_map(|process| process.ok()?.stat().ok());
+    let stats = procfs::process::all_processes()
+        .into_iter()
+        .flatten()
+        .filter_map(|process| process.ok()?.stat().ok());
     stats.filter(|stat| stat.ppid == us).map(|stat| stat.pid).collect()
 }
 
@@ -354,7 +383,8 @@ mod tests {
 
     #[test]
     fn copies_report_status_output_and_processor_time() {
-        let script = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; echo done; echo oops >&2; exit 3";
+        let script =
+            "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; echo done; echo oops >&2; exit 3";
         let finished = run_copies(2, Duration::from_secs(60), || shell(script)).unwrap();
         assert_eq!(finished.len(), 2);
         for finish in finished {
@@ -366,7 +396,8 @@ mod tests {
 
     #[test]
     fn a_copy_beyond_the_cap_is_killed_and_says_so() {
-        let finished = run_copies(2, Duration::from_millis(50), || shell("exec sleep 1000")).unwrap();
+        let finished =
+            run_copies(2, Duration::from_millis(50), || shell("exec sleep 1000")).unwrap();
         assert_eq!(finished.len(), 2);
         for finish in finished {
             assert!(finish.status.is_none());

@@ -1,7 +1,8 @@
-//! The demo: unmodified OpenMP programs, one to four copies at once, on the system's runtimes and under the manager.
+//! The demo: unmodified OpenMP programs, one to four copies at once, on the system's runtimes and
+//! under the manager.
 //!
-//! Builds what it needs, measures both sides interleaved, checks every result, compares with the ideal, and draws
-//! who had which processor. Leaves no process behind, however it ends.
+//! Builds what it needs, measures both sides interleaved, checks every result, compares with the
+//! ideal, and draws who had which processor. Leaves no process behind, however it ends.
 
 mod load;
 mod manager;
@@ -45,8 +46,8 @@ pub(crate) struct Options {
     /// A measurement instead of a look: copies that run longer, and more of them, in 12 minutes.
     #[arg(long)]
     long: bool,
-    /// Time for all runs together, in minutes; with more of it the system's runs are capped later (at most at 15
-    /// times the ideal) and more runs are repeated. Default: 1.4, or 12 with --long.
+    /// Time for all runs together, in minutes; with more of it the system's runs are capped later
+    /// (at most at 15 times the ideal) and more runs are repeated. Default: 1.4, or 12 with --long.
     #[arg(long, value_name = "MINUTES")]
     minutes: Option<f64>,
     /// What to measure: the programs of `examples/omp`.
@@ -55,8 +56,8 @@ pub(crate) struct Options {
     /// How many copies at once; one alone is always measured.
     #[arg(long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=64))]
     copies: Vec<u16>,
-    /// On what: the system's libgomp by default, and with sleeping waits (`passive`), LLVM's libomp, ours under the
-    /// manager (`nanos`).
+    /// On what: the system's libgomp by default, and with sleeping waits (`passive`), LLVM's
+    /// libomp, ours under the manager (`nanos`).
     #[arg(long, value_name = "NAME", value_delimiter = ',', default_values = ["libgomp", "passive", "libomp", "nanos"])]
     runtimes: Vec<Runtime>,
     /// Where the results go, as JSON.
@@ -83,7 +84,8 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()
         (false, _) => &copies,
     };
     let mut runtimes = options.runtimes.clone();
-    let libomp = match runtimes.contains(&Runtime::Libomp).then(|| peers::libomp_folder(workspace)) {
+    let libomp = match runtimes.contains(&Runtime::Libomp).then(|| peers::libomp_folder(workspace))
+    {
         Some(Ok(folder)) => folder,
         Some(Err(fault)) => {
             skips::note(format_args!("demo: libomp: {fault:#}"));
@@ -97,7 +99,8 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()
 
     let default_minutes = if options.long { 12.0 } else { 1.4 };
     let budget = Duration::from_secs_f64(options.minutes.unwrap_or(default_minutes) * 60.0);
-    // A little more than 3 s: the copies must not be shorter when a run is luckier than those that it was tuned on.
+    // A little more than 3 s: the copies must not be shorter when a run is luckier than those that
+    // it was tuned on.
     let target = if options.long { 3.1 } else { 0.7 };
     let begin = Instant::now();
     let household = Household::take_over()?;
@@ -105,7 +108,12 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()
     let mut demo = Demo {
         target: workspace.target.clone(),
         libomp,
-        manager: Manager::start(&workspace.target.join("release/cpumgr"), &library, private.path(), &[])?,
+        manager: Manager::start(
+            &workspace.target.join("release/cpumgr"),
+            &library,
+            private.path(),
+            &[],
+        )?,
         subjects,
         record: Record::new(selection, load::usable()?, target),
         windows: Vec::new(),
@@ -126,11 +134,15 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()
     let svg = options.svg.clone().unwrap_or_else(|| folder.join("timeline.svg"));
     // One panel for each kind of run: the repeats look the same.
     let mut titles = BTreeSet::new();
-    let drawn: Vec<Window> = windows.into_iter().filter(|window| titles.insert(window.title.clone())).collect();
+    let drawn: Vec<Window> =
+        windows.into_iter().filter(|window| titles.insert(window.title.clone())).collect();
     write(&svg, &timeline::draw(&trace, &drawn, &load::processors()?))?;
     write(&json, &report::json(&record)?)?;
     print!("{}", report::table(&record));
-    println!("\n{load}; the manager itself took {:.2} s of processor time", manager_cpu.as_secs_f64());
+    println!(
+        "\n{load}; the manager itself took {:.2} s of processor time",
+        manager_cpu.as_secs_f64()
+    );
     println!(
         "all runs took {:.0} s; results: {}; timeline: {}",
         begin.elapsed().as_secs_f64(),
@@ -143,9 +155,13 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()
     Ok(())
 }
 
-/// A folder for the manager's socket: it refuses one in which others may write, whatever our umask lets them.
+/// A folder for the manager's socket: it refuses one in which others may write, whatever our umask
+/// lets them.
 fn private_folder() -> anyhow::Result<tempfile::TempDir> {
-    let folder = tempfile::Builder::new().prefix("nanos-").permissions(Permissions::from_mode(0o700)).tempdir();
+    let folder = tempfile::Builder::new()
+        .prefix("nanos-")
+        .permissions(Permissions::from_mode(0o700))
+        .tempdir();
     folder.context("cannot make a temporary folder")
 }
 
@@ -177,7 +193,8 @@ struct Demo {
 }
 
 impl Demo {
-    /// Tunes the programs, runs each step once, and repeats those that fit in what is left of the time.
+    /// Tunes the programs, runs each step once, and repeats those that fit in what is left of the
+    /// time.
     fn measure(&mut self, budget: Duration, target: f64) -> anyhow::Result<()> {
         for index in 0..self.subjects.len() {
             if self.record.selection.has(Runtime::Libomp) {
@@ -214,8 +231,8 @@ impl Demo {
 
     /// Finds the work that makes one copy alone take at least `target` seconds.
     ///
-    /// Measured with one thread, by the part of its time in which it had a processor: so others do not make it look
-    /// slow, and the copies too short. P processors are at most P times as fast.
+    /// Measured with one thread, by the part of its time in which it had a processor: so others do
+    /// not make it look slow, and the copies too short. P processors are at most P times as fast.
     fn tune(&mut self, index: usize, target: f64) -> anyhow::Result<()> {
         let program = self.subjects[index].program;
         let one_thread = target * self.record.processors as f64;
@@ -224,9 +241,12 @@ impl Demo {
             let work = self.subjects[index].work;
             let mut best = f64::INFINITY;
             for _ in 0..3 {
-                let finished = run_copies(1, LONGEST_TUNING, || self.command(index, Step::OneThread(program)))?;
+                let finished = run_copies(1, LONGEST_TUNING, || {
+                    self.command(index, Step::OneThread(program))
+                })?;
                 for finish in &finished {
-                    let line = line_of(finish, program).with_context(|| format!("tuning {}", program.name()))?;
+                    let line = line_of(finish, program)
+                        .with_context(|| format!("tuning {}", program.name()))?;
                     let running = finish.cpu.as_secs_f64() / finish.turnaround.as_secs_f64();
                     best = best.min(line.seconds * running.min(1.0));
                 }
@@ -268,32 +288,45 @@ impl Demo {
         let (end_ns, elapsed) = (monotonic_ns(), begin.elapsed());
         let sample = self.judge(index, step, cap, &finished);
         let busy = load::busy()? - busy;
-        let (others, idle) = self.load.note(self.record.processors, busy, sample.cpu, elapsed.as_secs_f64());
+        let (others, idle) =
+            self.load.note(self.record.processors, busy, sample.cpu, elapsed.as_secs_f64());
         self.record.add(step, sample);
         let line = report::line(&self.record, step, &sample, others, idle);
         println!("[{:5.0} s] {line}", self.begin.elapsed().as_secs_f64());
         if let Step::Copies(program, Runtime::Nanos, copies) = step {
             let mut pids: Vec<i32> = finished.iter().map(|finish| finish.pid).collect();
             pids.sort_unstable();
-            let title = format!("{}, {copies} {}", program.name(), if copies == 1 { "copy" } else { "copies" });
+            let title = format!(
+                "{}, {copies} {}",
+                program.name(),
+                if copies == 1 { "copy" } else { "copies" }
+            );
             self.windows.push(Window { title, begin_ns, end_ns, pids });
         }
         Ok(())
     }
 
-    /// Turns the ends of a run's copies into a sample; what is wrong with them becomes a fault of the demo.
+    /// Turns the ends of a run's copies into a sample; what is wrong with them becomes a fault of
+    /// the demo.
     fn judge(&mut self, index: usize, step: Step, cap: Duration, finished: &[Finish]) -> Sample {
-        let seconds: Vec<f64> = finished.iter().map(|finish| finish.turnaround.as_secs_f64()).collect();
+        let seconds: Vec<f64> =
+            finished.iter().map(|finish| finish.turnaround.as_secs_f64()).collect();
         let capped = finished.iter().any(|finish| finish.status.is_none());
         let mut wrong = false;
         for finish in finished.iter().filter(|finish| finish.status.is_some()) {
-            if let Err(fault) = self.subjects[index].check(matches!(step, Step::OneThread(_)), finish) {
+            if let Err(fault) =
+                self.subjects[index].check(matches!(step, Step::OneThread(_)), finish)
+            {
                 wrong = true;
                 self.faults.push(format!("{}: {fault:#}", report::name(step)));
             }
         }
         if capped && matches!(step, Step::Copies(_, Runtime::Nanos, _)) {
-            self.faults.push(format!("{}: not finished after {:.1} s", report::name(step), cap.as_secs_f64()));
+            self.faults.push(format!(
+                "{}: not finished after {:.1} s",
+                report::name(step),
+                cap.as_secs_f64()
+            ));
         }
         Sample {
             mean: seconds.iter().sum::<f64>() / seconds.len() as f64,

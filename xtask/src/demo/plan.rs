@@ -1,4 +1,5 @@
-//! What the demo runs, in which order, under which cap; and what the ideal is. Pure: time comes in as numbers.
+//! What the demo runs, in which order, under which cap; and what the ideal is. Pure: time comes in
+//! as numbers.
 
 use std::time::Duration;
 
@@ -10,7 +11,8 @@ pub(crate) const USUAL_COPIES: [usize; 4] = [1, 2, 3, 4];
 const CAP: f64 = 15.0;
 /// A run that behaves may take this much longer than expected before its time is missing elsewhere.
 const SLACK: f64 = 1.2;
-/// A run that should behave gets at least this multiple of its ideal: killed, it would say nothing about the miss.
+/// A run that should behave gets at least this multiple of its ideal: killed, it would say nothing
+/// about the miss.
 const PATIENCE: f64 = 4.0;
 
 /// One of the OpenMP programs in `examples/omp`.
@@ -65,7 +67,8 @@ pub(crate) enum Runtime {
 
 impl Runtime {
     /// All, in the order of the report.
-    pub(crate) const ALL: [Runtime; 4] = [Runtime::Libgomp, Runtime::Passive, Runtime::Libomp, Runtime::Nanos];
+    pub(crate) const ALL: [Runtime; 4] =
+        [Runtime::Libgomp, Runtime::Passive, Runtime::Libomp, Runtime::Nanos];
 
     /// The name of its rows.
     pub(crate) fn name(self) -> &'static str {
@@ -95,7 +98,8 @@ impl Step {
         }
     }
 
-    /// Runs that collapse when a runtime cannot share processors: they get what time the others leave.
+    /// Runs that collapse when a runtime cannot share processors: they get what time the others
+    /// leave.
     fn may_collapse(self) -> bool {
         matches!(self, Step::Copies(_, runtime, 2..) if runtime != Runtime::Nanos)
     }
@@ -123,7 +127,8 @@ impl Selection {
                 chosen.push(program);
             }
         }
-        let runtimes = Runtime::ALL.into_iter().filter(|runtime| runtimes.contains(runtime)).collect();
+        let runtimes =
+            Runtime::ALL.into_iter().filter(|runtime| runtimes.contains(runtime)).collect();
         Selection { programs: chosen, copies: numbers, runtimes }
     }
 
@@ -147,8 +152,9 @@ impl Selection {
         self.copies.last().copied().unwrap_or(1)
     }
 
-    /// One round: every kind of run once, the runtimes side by side. Before and after each run of several copies that should
-    /// behave comes the one-thread yardstick: machines get faster and slower within minutes, and within seconds.
+    /// One round: every kind of run once, the runtimes side by side. Before and after each run of
+    /// several copies that should behave comes the one-thread yardstick: machines get faster and
+    /// slower within minutes, and within seconds.
     pub(crate) fn round(&self) -> Vec<Step> {
         let mut steps = Vec::new();
         for &copies in &self.copies {
@@ -182,7 +188,8 @@ pub(crate) struct Sample {
     pub(crate) cpu: f64,
     /// Some copies were killed at the cap: `mean` and `worst` are lower bounds.
     pub(crate) capped: bool,
-    /// All results right; `None`: nobody can say, for some copies were killed and the rest was right.
+    /// All results right; `None`: nobody can say, for some copies were killed and the rest was
+    /// right.
     pub(crate) correct: Option<bool>,
 }
 
@@ -213,7 +220,8 @@ impl Record {
         self.samples.iter().filter(|(other, _)| *other == step).map(|(_, sample)| *sample).collect()
     }
 
-    /// The median over a step's runs, value by value; wrong once = wrong, capped once = a lower bound.
+    /// The median over a step's runs, value by value; wrong once = wrong, capped once = a lower
+    /// bound.
     pub(crate) fn median(&self, step: Step) -> Option<Sample> {
         let samples = self.of(step);
         let all = |value: fn(&Sample) -> f64| middle(samples.iter().map(value).collect());
@@ -232,7 +240,8 @@ impl Record {
         })
     }
 
-    /// The turnaround that perfect sharing would give: max(T_best of one copy on all processors, K x T1b / P).
+    /// The turnaround that perfect sharing would give: max(T_best of one copy on all processors, K
+    /// x T1b / P).
     pub(crate) fn ideal(&self, program: Program, copies: usize) -> f64 {
         let one_thread = self.median(Step::OneThread(program)).map(|sample| sample.mean);
         self.ideal_by(program, copies, one_thread)
@@ -251,12 +260,19 @@ impl Record {
         alone.max(copies as f64 * one_thread / self.processors as f64)
     }
 
-    /// The yardsticks of a program that were taken last before sample `at`, and first after it: their mean.
+    /// The yardsticks of a program that were taken last before sample `at`, and first after it:
+    /// their mean.
     fn yardstick_at(&self, program: Program, at: usize) -> Option<f64> {
         let (before, after) = self.samples.split_at(at);
         let is_one = |(step, _): &&(Step, Sample)| *step == Step::OneThread(program);
-        let near: Vec<f64> =
-            before.iter().rev().find(is_one).into_iter().chain(after.iter().find(is_one)).map(|it| it.1.mean).collect();
+        let near: Vec<f64> = before
+            .iter()
+            .rev()
+            .find(is_one)
+            .into_iter()
+            .chain(after.iter().find(is_one))
+            .map(|it| it.1.mean)
+            .collect();
         (!near.is_empty()).then(|| near.iter().sum::<f64>() / near.len() as f64)
     }
 
@@ -271,8 +287,9 @@ impl Record {
 
     /// The cap of the first of `todo`, when `left` seconds are there for all of them.
     ///
-    /// Fifteen times the ideal; or less, where time is short. Runs that may collapse share what the others leave: all
-    /// of them get the same multiple of their ideals. A run that should behave may take what the rest does not need.
+    /// Fifteen times the ideal; or less, where time is short. Runs that may collapse share what the
+    /// others leave: all of them get the same multiple of their ideals. A run that should behave
+    /// may take what the rest does not need.
     pub(crate) fn cap(&self, todo: &[Step], left: f64) -> Duration {
         let Some(&step) = todo.first() else {
             return Duration::ZERO;
@@ -294,19 +311,24 @@ impl Record {
 
     /// How long a demo takes whose every collapsing run may go on to fifteen times its ideal.
     pub(crate) fn time_for_full_caps(&self) -> Duration {
-        let seconds = |step: &Step| self.expected(*step) * if step.may_collapse() { CAP } else { SLACK };
+        let seconds =
+            |step: &Step| self.expected(*step) * if step.may_collapse() { CAP } else { SLACK };
         Duration::from_secs_f64(self.selection.round().iter().map(seconds).sum())
     }
 
     /// Was any run killed before fifteen times its ideal, because the time was short?
     pub(crate) fn was_cut_short(&self) -> bool {
-        let early = |(step, sample): &(Step, Sample)| sample.capped && self.ratio(*step, sample) < CAP * 0.95;
+        let early = |(step, sample): &(Step, Sample)| {
+            sample.capped && self.ratio(*step, sample) < CAP * 0.95
+        };
         self.samples.iter().any(early)
     }
 
     /// A yardstick that was taken before is not taken again when the time is over.
     pub(crate) fn can_do_without(&self, step: Step, left: f64) -> bool {
-        matches!(step, Step::OneThread(_)) && !self.of(step).is_empty() && self.expected(step) > left
+        matches!(step, Step::OneThread(_))
+            && !self.of(step).is_empty()
+            && self.expected(step) > left
     }
 
     /// May this step be repeated in the `left` seconds? Not when an earlier run of it hit the cap.
@@ -344,7 +366,8 @@ impl Record {
 
 /// The work that makes one copy take `target` seconds, from what a run of `work` took at best.
 pub(crate) fn scaled_work(work: u64, took: f64, target: f64) -> u64 {
-    // The smallest time that is told apart from nothing: a clock that says 0 must not ask for endless work.
+    // The smallest time that is told apart from nothing: a clock that says 0 must not ask for
+    // endless work.
     let work = work as f64 * target / took.max(1e-6);
     work.ceil().max(1.0) as u64
 }
@@ -385,7 +408,8 @@ mod tests {
     #[test]
     fn a_round_has_each_run_once_between_yardsticks() {
         let round = usual().round();
-        let runs: Vec<&Step> = round.iter().filter(|step| matches!(step, Step::Copies(..))).collect();
+        let runs: Vec<&Step> =
+            round.iter().filter(|step| matches!(step, Step::Copies(..))).collect();
         assert_eq!(runs.len(), 2 * 2 * USUAL_COPIES.len());
         for (index, run) in runs.iter().enumerate() {
             assert!(!runs[..index].contains(run), "{run:?} twice");
@@ -396,7 +420,11 @@ mod tests {
             assert_eq!(yardsticks, 1 + 2 * 3);
             for (at, run) in own.iter().enumerate() {
                 if matches!(run, Step::Copies(_, Runtime::Nanos, 2..)) {
-                    assert_eq!([own[at - 1], own[at + 1]], [&Step::OneThread(program); 2], "{run:?}");
+                    assert_eq!(
+                        [own[at - 1], own[at + 1]],
+                        [&Step::OneThread(program); 2],
+                        "{run:?}"
+                    );
                 }
             }
         }
@@ -404,7 +432,8 @@ mod tests {
 
     #[test]
     fn a_selection_has_each_thing_once_and_always_one_copy() {
-        let selection = Selection::new(&[Program::Sort, Program::Cg, Program::Sort], &[8, 2, 2], &Runtime::ALL);
+        let selection =
+            Selection::new(&[Program::Sort, Program::Cg, Program::Sort], &[8, 2, 2], &Runtime::ALL);
         assert_eq!(selection.programs(), [Program::Sort, Program::Cg]);
         assert_eq!((selection.copies(), selection.most_copies()), (&[1, 2, 8][..], 8));
         assert!(selection.has(Runtime::Libomp) && !usual().has(Runtime::Libomp));
@@ -413,8 +442,11 @@ mod tests {
     #[test]
     fn every_runtime_has_its_runs_and_every_other_one_may_collapse() {
         let round = Selection::new(&Program::USUAL, &USUAL_COPIES, &Runtime::ALL).round();
-        let of =
-            |runtime| round.iter().filter(move |step| matches!(step, Step::Copies(_, other, _) if *other == runtime));
+        let of = |runtime| {
+            round
+                .iter()
+                .filter(move |step| matches!(step, Step::Copies(_, other, _) if *other == runtime))
+        };
         for runtime in Runtime::ALL {
             assert_eq!(of(runtime).count(), 2 * USUAL_COPIES.len(), "{runtime:?}");
             let shared = of(runtime).filter(|step| step.may_collapse()).count();
@@ -444,7 +476,13 @@ mod tests {
             record.add(Step::OneThread(Program::Cg), sample(9.0));
         }
         let near = |one: f64, other: f64| (one - other).abs() < 1e-9;
-        assert!(record.ratios(step).into_iter().zip([1.0, 1.05, 0.95]).all(|(one, other)| near(one, other)));
+        assert!(
+            record
+                .ratios(step)
+                .into_iter()
+                .zip([1.0, 1.05, 0.95])
+                .all(|(one, other)| near(one, other))
+        );
         assert_eq!(record.median_ratio(step), Some(1.0));
         // In between: the mean of both sides; the last one has one side.
         record.add(step, sample(18.0));
@@ -516,7 +554,8 @@ mod tests {
         assert!(!record.was_cut_short());
         record.add(step, Sample { capped: true, correct: None, ..sample(30.0) });
         assert!(record.was_cut_short());
-        // A program: 7 yardsticks of 6, 1 copy twice 3, nanos 6 + 9 + 12, all x 1.2; libgomp (6 + 9 + 12) x 15.
+        // A program: 7 yardsticks of 6, 1 copy twice 3, nanos 6 + 9 + 12, all x 1.2; libgomp (6 + 9
+        // + 12) x 15.
         assert_eq!(record.time_for_full_caps().as_secs_f32(), 2.0 * (75.0 * 1.2 + 27.0 * 15.0));
     }
 
@@ -541,7 +580,10 @@ mod tests {
         let step = Step::Copies(Program::Cg, Runtime::Libgomp, 1);
         assert!(record.worth_repeating(step, 4.8));
         assert!(!record.worth_repeating(step, 4.7));
-        assert!(!record.worth_repeating(Step::Copies(Program::Cg, Runtime::Nanos, 4), 1e9), "never ran: unknown time");
+        assert!(
+            !record.worth_repeating(Step::Copies(Program::Cg, Runtime::Nanos, 4), 1e9),
+            "never ran: unknown time"
+        );
     }
 
     #[test]

@@ -40,7 +40,8 @@ impl Subject {
         programs: &[Program],
     ) -> anyhow::Result<Vec<Subject>> {
         let folder = workspace.target.join("demo");
-        std::fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+        std::fs::create_dir_all(&folder)
+            .with_context(|| format!("cannot create {}", folder.display()))?;
         let build = |program: Program| {
             let source = workspace.root.join("examples/omp").join(program.name());
             let source = source.with_extension(program.language().extension());
@@ -51,7 +52,8 @@ impl Subject {
         programs.iter().map(|&program| build(program)).collect()
     }
 
-    /// Is the result of this copy right, by its own check and against the reference run, which comes first?
+    /// Is the result of this copy right, by its own check and against the reference run, which
+    /// comes first?
     pub(crate) fn check(&mut self, reference: bool, finish: &Finish) -> anyhow::Result<()> {
         let line = line_of(finish, self.program)?;
         match (&self.fingerprint, line.fingerprint) {
@@ -107,12 +109,16 @@ mod tests {
 
     #[test]
     fn every_run_must_find_what_one_thread_found() {
-        let mut subject = Subject { program: Program::Lu, path: PathBuf::new(), work: 1, fingerprint: None };
+        let mut subject =
+            Subject { program: Program::Lu, path: PathBuf::new(), work: 1, fingerprint: None };
         subject.check(true, &lu("a")).unwrap();
         subject.check(false, &lu("a")).unwrap();
         let fault = subject.check(false, &lu("b")).unwrap_err().to_string();
         assert_eq!(fault, "fingerprint b, but one thread gives a");
-        assert!(subject.check(true, &lu("b")).is_err(), "a second reference must agree with the first");
+        assert!(
+            subject.check(true, &lu("b")).is_err(),
+            "a second reference must agree with the first"
+        );
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Who had which processor when: the manager's trace, drawn as one SVG file that needs nothing else.
+//! Who had which processor when: the manager's trace, drawn as one SVG file that needs nothing
+//! else.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -14,7 +15,8 @@ const ROW: f64 = 26.0;
 const GAP: f64 = 4.0;
 const HEAD: f64 = 30.0;
 const FOOT: f64 = 34.0;
-/// One colour per copy, told apart also by people who see red and green alike; the manager's pictures have the same.
+/// One colour per copy, told apart also by people who see red and green alike; the manager's
+/// pictures have the same.
 const COLOURS: [&str; 6] = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00"];
 /// Words that are not what the picture is about.
 const PALE: &str = "#555";
@@ -61,8 +63,8 @@ struct Span {
 impl Trace {
     /// Reads the file; a last line that is still being written is left for later.
     pub(crate) fn read(path: &Path) -> anyhow::Result<Trace> {
-        let text =
-            std::fs::read_to_string(path).with_context(|| format!("cannot read the trace {}", path.display()))?;
+        let text = std::fs::read_to_string(path)
+            .with_context(|| format!("cannot read the trace {}", path.display()))?;
         Trace::parse(&text).with_context(|| format!("in the trace {}", path.display()))
     }
 
@@ -76,10 +78,11 @@ impl Trace {
         let mut events = Vec::new();
         for (index, line) in whole.lines().enumerate() {
             // Lines about the manager itself have no process.
-            let value: serde_json::Value =
-                serde_json::from_str(line).with_context(|| format!("line {} is not JSON: {line}", index + 1))?;
+            let value: serde_json::Value = serde_json::from_str(line)
+                .with_context(|| format!("line {} is not JSON: {line}", index + 1))?;
             if value.get("pid").is_some_and(serde_json::Value::is_number) {
-                let event = Event::deserialize(&value).with_context(|| format!("line {}: {line}", index + 1))?;
+                let event = Event::deserialize(&value)
+                    .with_context(|| format!("line {}: {line}", index + 1))?;
                 events.push(event);
             }
         }
@@ -104,9 +107,17 @@ impl Trace {
         let mut draw = |holders: &BTreeMap<u32, BTreeSet<usize>>, from: u64, to: u64| {
             for (&cpu, copies) in holders.iter().filter(|_| to > from) {
                 for (place, &copy) in copies.iter().enumerate() {
-                    let next = Span { cpu, copy, begin_ns: from, end_ns: to, lanes: (copies.len(), place) };
-                    // Nothing changed for this processor: one long span, not one per event of somebody else.
-                    let last = spans.iter_mut().rev().find(|span| span.cpu == cpu && span.copy == copy);
+                    let next = Span {
+                        cpu,
+                        copy,
+                        begin_ns: from,
+                        end_ns: to,
+                        lanes: (copies.len(), place),
+                    };
+                    // Nothing changed for this processor: one long span, not one per event of
+                    // somebody else.
+                    let last =
+                        spans.iter_mut().rev().find(|span| span.cpu == cpu && span.copy == copy);
                     match last.filter(|span| span.end_ns == from && span.lanes == next.lanes) {
                         Some(span) => span.end_ns = to,
                         None => spans.push(next),
@@ -136,12 +147,17 @@ impl Trace {
 
 /// Draws all windows below each other; `processors` are the rows.
 pub(crate) fn draw(trace: &Trace, windows: &[Window], processors: &[u32]) -> String {
-    let rows: BTreeSet<u32> =
-        processors.iter().copied().chain(trace.events.iter().flat_map(|event| event.cpus.iter().copied())).collect();
+    let rows: BTreeSet<u32> = processors
+        .iter()
+        .copied()
+        .chain(trace.events.iter().flat_map(|event| event.cpus.iter().copied()))
+        .collect();
     let panel = HEAD + rows.len() as f64 * ROW + FOOT;
     let height = 64.0 + panel * windows.len() as f64;
-    let heading = text(12.0, 24.0, "Who had which processor under the manager").set("font-size", 16);
-    let legend = "One colour per copy; a processor that is shared in turn is drawn in lanes, one per copy.";
+    let heading =
+        text(12.0, 24.0, "Who had which processor under the manager").set("font-size", 16);
+    let legend =
+        "One colour per copy; a processor that is shared in turn is drawn in lanes, one per copy.";
     let mut picture = Document::new()
         .set("viewBox", (0, 0, WIDTH, height))
         .set("width", WIDTH)
@@ -165,7 +181,12 @@ fn text(x: f64, y: f64, words: impl Into<String>) -> Text {
 /// A rectangle of one colour.
 fn bar(x: f64, y: f64, width: f64, height: f64, colour: &str) -> Rectangle {
     let [x, y, width, height] = [x, y, width, height].map(hundredths);
-    Rectangle::new().set("x", x).set("y", y).set("width", width).set("height", height).set("fill", colour)
+    Rectangle::new()
+        .set("x", x)
+        .set("y", y)
+        .set("width", width)
+        .set("height", height)
+        .set("fill", colour)
 }
 
 fn tenths(value: f64) -> f64 {
@@ -179,8 +200,10 @@ fn hundredths(value: f64) -> f64 {
 fn panel_of(trace: &Trace, window: &Window, rows: &BTreeSet<u32>, top: f64) -> Group {
     let length = (window.end_ns - window.begin_ns).max(1) as f64;
     let x = |t_ns: u64| LEFT + (t_ns - window.begin_ns) as f64 / length * (WIDTH - LEFT - 16.0);
-    let y = |cpu: u32| top + HEAD + rows.iter().position(|&row| row == cpu).unwrap_or(0) as f64 * ROW;
-    let mut panel = Group::new().add(text(12.0, top + 18.0, window.title.as_str()).set("font-weight", "bold"));
+    let y =
+        |cpu: u32| top + HEAD + rows.iter().position(|&row| row == cpu).unwrap_or(0) as f64 * ROW;
+    let mut panel =
+        Group::new().add(text(12.0, top + 18.0, window.title.as_str()).set("font-weight", "bold"));
     for &cpu in rows {
         panel = panel.add(text(12.0, y(cpu) + 15.0, format!("cpu {cpu}"))).add(bar(
             LEFT,
@@ -203,13 +226,18 @@ fn panel_of(trace: &Trace, window: &Window, rows: &BTreeSet<u32>, top: f64) -> G
         );
         let width = (x(span.end_ns) - x(span.begin_ns)).max(0.3);
         let colour = COLOURS[span.copy % COLOURS.len()];
-        let place = bar(x(span.begin_ns), y(span.cpu) + lane * span.lanes.1 as f64, width, lane, colour);
+        let place =
+            bar(x(span.begin_ns), y(span.cpu) + lane * span.lanes.1 as f64, width, lane, colour);
         panel = panel.add(place.add(Title::new(title)));
     }
     let axis = top + HEAD + rows.len() as f64 * ROW;
     for second in ticks(length * 1e-9) {
         let at = x(window.begin_ns + (second * 1e9) as u64);
-        panel = panel.add(text(at, axis + 14.0, format!("{second} s")).set("fill", PALE).set("text-anchor", "middle"));
+        panel = panel.add(
+            text(at, axis + 14.0, format!("{second} s"))
+                .set("fill", PALE)
+                .set("text-anchor", "middle"),
+        );
     }
     panel
 }
@@ -218,7 +246,11 @@ fn panel_of(trace: &Trace, window: &Window, rows: &BTreeSet<u32>, top: f64) -> G
 fn ticks(seconds: f64) -> Vec<f64> {
     let rough = (seconds / 10.0).max(1e-3);
     let power = 10f64.powf(rough.log10().floor());
-    let step = [1.0, 2.0, 5.0, 10.0].iter().map(|m| m * power).find(|&step| step >= rough).unwrap_or(rough);
+    let step = [1.0, 2.0, 5.0, 10.0]
+        .iter()
+        .map(|m| m * power)
+        .find(|&step| step >= rough)
+        .unwrap_or(rough);
     // Rounded to what is printed: 0.30000000000000004 is no tick.
     (0..=(seconds / step) as usize).map(|i| (i as f64 * step * 1000.0).round() / 1000.0).collect()
 }
@@ -282,10 +314,11 @@ mod tests {
         assert_eq!(drawn.matches("cg, 2 copies &lt;&amp;&gt;").count(), 2);
         assert_eq!(drawn.matches("<title>copy ").count(), 10);
         assert!(!drawn.contains("href") && !drawn.contains("<script"));
-        // What is read again is what was drawn: a rectangle for each row and each span, and the ground.
-        let rectangles = svg::read(&drawn)
-            .unwrap()
-            .filter(|event| matches!(event, parser::Event::Tag("rect", Type::Start | Type::Empty, _)));
+        // What is read again is what was drawn: a rectangle for each row and each span, and the
+        // ground.
+        let rectangles = svg::read(&drawn).unwrap().filter(|event| {
+            matches!(event, parser::Event::Tag("rect", Type::Start | Type::Empty, _))
+        });
         assert_eq!(rectangles.count(), 1 + 2 * (2 + 5));
     }
 

@@ -11,10 +11,9 @@ const OFF: [&str; 4] = ["test", "loom", "doc", "doctest"];
 
 /// True unless one of the conditions certainly fails.
 pub(super) fn is_shipped(attributes: &[Attribute]) -> bool {
-    attributes
-        .iter()
-        .filter(|attribute| attribute.path().is_ident("cfg"))
-        .all(|attribute| attribute.parse_args::<Meta>().ok().and_then(|condition| holds(&condition)) != Some(false))
+    attributes.iter().filter(|attribute| attribute.path().is_ident("cfg")).all(|attribute| {
+        attribute.parse_args::<Meta>().ok().and_then(|condition| holds(&condition)) != Some(false)
+    })
 }
 
 /// The value of a condition; `None` where the build decides.
@@ -22,7 +21,8 @@ fn holds(condition: &Meta) -> Option<bool> {
     match condition {
         Meta::Path(path) if OFF.iter().any(|name| path.is_ident(name)) => Some(false),
         Meta::List(list) => {
-            let parts = list.parse_args_with(Punctuated::<Meta, Token![,]>::parse_terminated).ok()?;
+            let parts =
+                list.parse_args_with(Punctuated::<Meta, Token![,]>::parse_terminated).ok()?;
             let parts: Vec<Option<bool>> = parts.iter().map(holds).collect();
             if list.path.is_ident("not") {
                 parts.first().copied().flatten().map(|value| !value)
@@ -89,14 +89,18 @@ mod tests {
 
     #[test]
     fn what_is_only_in_tests_models_or_documents_is_left_out() {
-        for absent in ["test", "loom", "doc", "all(test, not(loom))", "any(test, loom)", "not(not(test))"] {
+        for absent in
+            ["test", "loom", "doc", "all(test, not(loom))", "any(test, loom)", "not(not(test))"]
+        {
             assert!(!shipped(absent), "{absent}");
         }
     }
 
     #[test]
     fn what_a_build_may_have_stays() {
-        for present in ["not(test)", "not(loom)", "tsan", "not(tsan)", "feature = \"x\"", "any(test, unix)"] {
+        for present in
+            ["not(test)", "not(loom)", "tsan", "not(tsan)", "feature = \"x\"", "any(test, unix)"]
+        {
             assert!(shipped(present), "{present}");
         }
         assert!(shipped("all(not(loom), target_os = \"linux\")"));

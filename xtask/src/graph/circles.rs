@@ -8,13 +8,15 @@ pub(super) fn circles(nodes: usize, edges: &BTreeSet<(usize, usize)>) -> Vec<Vec
     for (from, to) in edges {
         next.entry(*from).or_default().push(*to);
     }
-    let mut search = Search { next, order: vec![None; nodes], lowest: vec![0; nodes], ..Search::default() };
+    let mut search =
+        Search { next, order: vec![None; nodes], lowest: vec![0; nodes], ..Search::default() };
     for node in 0..nodes {
         if search.order[node].is_none() {
             search.visit(node);
         }
     }
-    let mut found: Vec<Vec<usize>> = search.found.into_iter().filter(|circle| circle.len() > 1).collect();
+    let mut found: Vec<Vec<usize>> =
+        search.found.into_iter().filter(|circle| circle.len() > 1).collect();
     found.sort_by_key(|circle| (std::cmp::Reverse(circle.len()), circle.clone()));
     found
 }
@@ -46,7 +48,9 @@ impl Search {
                     self.visit(to);
                     self.lowest[node] = self.lowest[node].min(self.lowest[to]);
                 }
-                Some(order) if self.stack.contains(&to) => self.lowest[node] = self.lowest[node].min(order),
+                Some(order) if self.stack.contains(&to) => {
+                    self.lowest[node] = self.lowest[node].min(order)
+                }
                 Some(_) => {}
             }
         }

@@ -12,13 +12,21 @@ use serde::Deserialize;
 /// Which crate may use which, and why. A crate without a row is refused: a new one states its place
 /// first.
 const RULES: &[Rule] = &[
-    Rule { package: "nanothreads-platform", may_use: &[], reason: "platform is the leaf: it uses nothing of ours" },
+    Rule {
+        package: "nanothreads-platform",
+        may_use: &[],
+        reason: "platform is the leaf: it uses nothing of ours",
+    },
     Rule {
         package: "nanothreads-arena",
         may_use: &["nanothreads-platform"],
         reason: "arena is the protocol alone: it uses platform",
     },
-    Rule { package: "nanothreads-policies", may_use: &[], reason: "policies are pure: they use nothing of ours" },
+    Rule {
+        package: "nanothreads-policies",
+        may_use: &[],
+        reason: "policies are pure: they use nothing of ours",
+    },
     Rule {
         package: "nanothreads-engine",
         may_use: &["nanothreads-platform", "nanothreads-arena"],
@@ -123,8 +131,10 @@ impl std::fmt::Display for Summary {
 /// Checks one document of `cargo metadata --no-deps`. Every forbidden edge and every crate without
 /// a rule is named.
 pub(crate) fn check(document: &str) -> anyhow::Result<Summary> {
-    let metadata: Metadata = serde_json::from_str(document).context("cannot read the output of `cargo metadata`")?;
-    let members: BTreeSet<&str> = metadata.packages.iter().map(|package| package.name.as_str()).collect();
+    let metadata: Metadata =
+        serde_json::from_str(document).context("cannot read the output of `cargo metadata`")?;
+    let members: BTreeSet<&str> =
+        metadata.packages.iter().map(|package| package.name.as_str()).collect();
     let mut edges = 0;
     let mut faults = Vec::new();
     for package in &metadata.packages {
@@ -135,11 +145,21 @@ pub(crate) fn check(document: &str) -> anyhow::Result<Summary> {
             ));
             continue;
         };
-        for dependency in package.dependencies.iter().filter(|dependency| members.contains(dependency.name.as_str())) {
+        for dependency in package
+            .dependencies
+            .iter()
+            .filter(|dependency| members.contains(dependency.name.as_str()))
+        {
             edges += 1;
             if !rule.may_use.contains(&dependency.name.as_str()) {
-                let kind = dependency.kind.as_ref().map_or(String::new(), |kind| format!(" ({kind} dependency)"));
-                faults.push(format!("{} -> {}{kind}: forbidden, for {}", package.name, dependency.name, rule.reason));
+                let kind = dependency
+                    .kind
+                    .as_ref()
+                    .map_or(String::new(), |kind| format!(" ({kind} dependency)"));
+                faults.push(format!(
+                    "{} -> {}{kind}: forbidden, for {}",
+                    package.name, dependency.name, rule.reason
+                ));
             }
         }
     }
@@ -191,7 +211,8 @@ mod tests {
 
     #[test]
     fn test_dependencies_obey_the_rule_too() {
-        let text = document(&[("nanothreads-policies", &[("cpumgr", Some("dev"))]), ("cpumgr", &[])]);
+        let text =
+            document(&[("nanothreads-policies", &[("cpumgr", Some("dev"))]), ("cpumgr", &[])]);
         let message = check(&text).unwrap_err().to_string();
         assert!(message.contains("nanothreads-policies -> cpumgr (dev dependency)"), "{message}");
     }

@@ -36,7 +36,9 @@ struct Order {
 
 /// Reads the section; `None` without one.
 fn order(head: &[String]) -> Option<Order> {
-    let heading = |line: &str| line.trim().strip_prefix('#').map(|rest| rest.trim_start_matches('#').trim().to_owned());
+    let heading = |line: &str| {
+        line.trim().strip_prefix('#').map(|rest| rest.trim_start_matches('#').trim().to_owned())
+    };
     let begin = head.iter().position(|line| heading(line).as_deref() == Some(HEADING))?;
     let mut order = Order { layers: BTreeMap::new(), twice: Vec::new() };
     let mut layer = 0;
@@ -69,21 +71,29 @@ pub(super) fn faults(tree: &Tree, edges: &[Edge], root: usize) -> (bool, Vec<Str
     let Some(order) = order(&root.head) else { return (false, Vec::new()) };
     let file = tree.file_of(root.module).display();
     let own = &tree.modules[root.module].children;
-    let mut faults: Vec<String> =
-        order.twice.iter().map(|name| format!("{file}: `{name}` stands twice in \"{HEADING}\"")).collect();
+    let mut faults: Vec<String> = order
+        .twice
+        .iter()
+        .map(|name| format!("{file}: `{name}` stands twice in \"{HEADING}\""))
+        .collect();
     for (name, _) in own.iter().filter(|(name, _)| !order.layers.contains_key(name)) {
         faults.push(format!("{file}: `{name}` is missing in \"{HEADING}\""));
     }
     let absent = &tree.modules[root.module].scope.absent;
-    let is_there = |name: &String| *name == ROOT || absent.contains(name) || own.iter().any(|(own, _)| own == name);
+    let is_there = |name: &String| {
+        *name == ROOT || absent.contains(name) || own.iter().any(|(own, _)| own == name)
+    };
     for name in order.layers.keys().filter(|name| !is_there(name)) {
-        faults.push(format!("{file}: \"{HEADING}\" names `{name}`, which is no module of the crate"));
+        faults
+            .push(format!("{file}: \"{HEADING}\" names `{name}`, which is no module of the crate"));
     }
     let layer = |module: Id| {
         let module = &tree.modules[module];
         let name = module.path.first().map_or(ROOT, String::as_str);
         let above_all = if name == ROOT { Some(usize::MAX) } else { None };
-        (module.root == root.module).then(|| order.layers.get(name).copied().or(above_all)).flatten()
+        (module.root == root.module)
+            .then(|| order.layers.get(name).copied().or(above_all))
+            .flatten()
     };
     for edge in edges {
         let (Some(from), Some(to)) = (layer(edge.from), layer(edge.to)) else { continue };
@@ -110,10 +120,10 @@ mod tests {
 
     #[test]
     fn each_list_item_is_a_layer() {
-        let text =
-            " Text.\n # Modules, from the bottom up\n 1. `a`, `b`: see `x`.\n    More of `y`.\n 2. `c`\n # End\n - `d`";
+        let text = " Text.\n # Modules, from the bottom up\n 1. `a`, `b`: see `x`.\n    More of `y`.\n 2. `c`\n # End\n - `d`";
         let order = read(text).unwrap();
-        let layers: Vec<_> = order.layers.iter().map(|(name, layer)| (name.as_str(), *layer)).collect();
+        let layers: Vec<_> =
+            order.layers.iter().map(|(name, layer)| (name.as_str(), *layer)).collect();
         assert_eq!(layers, [("a", 1), ("b", 1), ("c", 2)]);
         assert!(order.twice.is_empty());
     }

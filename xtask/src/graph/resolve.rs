@@ -64,9 +64,13 @@ pub(super) fn edges(tree: &Tree) -> Vec<Edge> {
         }
     }
     let shown = |to: Id, name: &str| format!("{}::{name}", tree.modules[to].shown());
-    let mut edges: Vec<Edge> =
-        found.into_iter().map(|((from, to, name), line)| Edge { from, to, line, item: shown(to, &name) }).collect();
-    edges.sort_by(|a, b| (tree.file_of(a.from), a.line, &a.item).cmp(&(tree.file_of(b.from), b.line, &b.item)));
+    let mut edges: Vec<Edge> = found
+        .into_iter()
+        .map(|((from, to, name), line)| Edge { from, to, line, item: shown(to, &name) })
+        .collect();
+    edges.sort_by(|a, b| {
+        (tree.file_of(a.from), a.line, &a.item).cmp(&(tree.file_of(b.from), b.line, &b.item))
+    });
     edges
 }
 
@@ -90,7 +94,9 @@ impl Tree {
             }
         }
         if import.exported {
-            targets.retain(|target| matches!(target, Target::Item(to, _) if !self.is_within(*to, from)));
+            targets.retain(
+                |target| matches!(target, Target::Item(to, _) if !self.is_within(*to, from)),
+            );
         }
         targets
     }
@@ -168,7 +174,10 @@ impl<'a> Walk<'a> {
                 targets.retain(|target| matches!(target, Target::Module(_)));
             }
             let is_last = index + 1 == rest.len();
-            targets = targets.into_iter().flat_map(|target| self.step(target, segment, is_last)).collect();
+            targets = targets
+                .into_iter()
+                .flat_map(|target| self.step(target, segment, is_last))
+                .collect();
         }
         targets
     }
@@ -211,8 +220,14 @@ impl<'a> Walk<'a> {
         if this.scope.items.iter().any(|item| item == name) {
             found.push(Target::Item(module, name.to_owned()));
         }
-        found.extend(this.children.iter().filter(|(child, _)| child == name).map(|(_, id)| Target::Module(*id)));
-        let inner: &[Import] = if names == Names::WithInner { &this.scope.inner_imports } else { &[] };
+        found.extend(
+            this.children
+                .iter()
+                .filter(|(child, _)| child == name)
+                .map(|(_, id)| Target::Module(*id)),
+        );
+        let inner: &[Import] =
+            if names == Names::WithInner { &this.scope.inner_imports } else { &[] };
         let mut is_foreign = false;
         for import in this.scope.imports.iter().chain(inner) {
             if import.name.as_deref() == Some(name) {
@@ -223,15 +238,19 @@ impl<'a> Walk<'a> {
         }
         if found.is_empty() && this.root == module {
             // Macros that any module of this crate gives to the root.
-            let mut givers = tree.modules.iter().enumerate().filter(|(_, giver)| giver.root == module);
-            let giver = givers.find(|(_, giver)| giver.scope.exported_macros.iter().any(|item| item == name));
+            let mut givers =
+                tree.modules.iter().enumerate().filter(|(_, giver)| giver.root == module);
+            let giver = givers
+                .find(|(_, giver)| giver.scope.exported_macros.iter().any(|item| item == name));
             found.extend(giver.map(|(id, _)| Target::Item(id, name.to_owned())));
         }
         if found.is_empty() && is_foreign {
             found.push(Target::Item(module, name.to_owned()));
         }
         if found.is_empty() {
-            for import in this.scope.imports.iter().chain(inner).filter(|import| import.name.is_none()) {
+            for import in
+                this.scope.imports.iter().chain(inner).filter(|import| import.name.is_none())
+            {
                 for target in self.segments(module, &import.path.segments, Names::Module) {
                     if let Target::Module(giver) = target {
                         found.extend(self.name(giver, name, Names::Module));

@@ -122,14 +122,19 @@ impl Collector {
             }
             Item::Mod(item) => {
                 let inline = item.content.as_ref().map(|(_, items)| scope(items)).transpose()?;
-                let path = item.attrs.iter().find(|attribute| attribute.path().is_ident("path")).and_then(value);
+                let path = item
+                    .attrs
+                    .iter()
+                    .find(|attribute| attribute.path().is_ident("path"))
+                    .and_then(value);
                 self.scope.children.push(Child { name: plain(&item.ident), path, inline });
                 return Ok(());
             }
             Item::Macro(item) => {
                 if let Some(name) = &item.ident {
                     self.scope.items.push(plain(name));
-                    if item.attrs.iter().any(|attribute| attribute.path().is_ident("macro_export")) {
+                    if item.attrs.iter().any(|attribute| attribute.path().is_ident("macro_export"))
+                    {
                         self.scope.exported_macros.push(plain(name));
                     }
                 }
@@ -209,7 +214,8 @@ impl<'ast> Visit<'ast> for Collector {
     }
 
     fn visit_item_mod(&mut self, item: &'ast syn::ItemMod) {
-        let fault = syn::Error::new(item.span(), "a module inside a function is not followed: move it out");
+        let fault =
+            syn::Error::new(item.span(), "a module inside a function is not followed: move it out");
         self.fault.get_or_insert(fault);
     }
 
@@ -278,7 +284,11 @@ impl<'ast> Visit<'ast> for Collector {
     fn visit_macro(&mut self, call: &'ast syn::Macro) {
         if call.path.leading_colon.is_none() {
             let segments = call.path.segments.iter().map(|segment| plain(&segment.ident)).collect();
-            self.scope.paths.push(Path { segments, line: call.path.span().start().line, call: true });
+            self.scope.paths.push(Path {
+                segments,
+                line: call.path.span().start().line,
+                call: true,
+            });
         }
         self.tokens(&call.tokens);
     }
@@ -296,7 +306,10 @@ fn flatten(tree: &UseTree, before: &mut Vec<String>, exported: bool, imports: &m
         let mut segments = before.clone();
         // `use a::{self}` is `use a`.
         segments.extend(last.filter(|last| *last != "self" || before.is_empty()).map(plain));
-        let name = name.map(|name| if name == "self" { segments.last().cloned().unwrap_or(name) } else { name });
+        let name =
+            name.map(
+                |name| if name == "self" { segments.last().cloned().unwrap_or(name) } else { name },
+            );
         imports.push(Import { name, path: Path { segments, line, call: false }, exported });
     };
     match tree {
@@ -306,7 +319,9 @@ fn flatten(tree: &UseTree, before: &mut Vec<String>, exported: bool, imports: &m
             before.pop();
         }
         UseTree::Name(name) => add(Some(&name.ident), Some(plain(&name.ident)), line(&name.ident)),
-        UseTree::Rename(name) => add(Some(&name.ident), Some(plain(&name.rename)), line(&name.ident)),
+        UseTree::Rename(name) => {
+            add(Some(&name.ident), Some(plain(&name.rename)), line(&name.ident))
+        }
         UseTree::Glob(glob) => add(None, None, glob.span().start().line),
         UseTree::Group(group) => {
             for tree in &group.items {

@@ -26,7 +26,8 @@ fn house(files: &[(&str, &str)]) -> House {
 fn edges(files: &[(&str, &str)]) -> Vec<String> {
     let house = house(files);
     let shown = |edge: &Edge| {
-        let (from, to) = (house.tree.file_of(edge.from).display(), house.tree.file_of(edge.to).display());
+        let (from, to) =
+            (house.tree.file_of(edge.from).display(), house.tree.file_of(edge.to).display());
         format!("{from}:{} {to} {}", edge.line, edge.item)
     };
     house.edges.iter().map(shown).collect()
@@ -43,7 +44,8 @@ fn a_circle_is_found_with_its_files_and_edges() {
         ("e.rs", "use {crate::a::A, crate::f::F};\npub fn e() { let _: A; let _: F; }"),
         ("f.rs", "pub struct F;"),
     ]);
-    let circle: Vec<_> = house.circles[0].iter().map(|file| house.tree.files[*file].display().to_string()).collect();
+    let circle: Vec<_> =
+        house.circles[0].iter().map(|file| house.tree.files[*file].display().to_string()).collect();
     assert_eq!(circle, ["a.rs", "b.rs", "c.rs", "d.rs", "e.rs"]);
     let report = house.report();
     assert!(report.contains("planted: 5 files in a circle, 5 edges:"), "{report}");
@@ -75,7 +77,10 @@ fn a_re_export_leads_to_the_module_that_defines() {
     ]);
     assert_eq!(
         found,
-        ["a.rs:1 facade/inner.rs crate::facade::inner::Thing", "a.rs:3 facade/inner.rs crate::facade::inner::f",]
+        [
+            "a.rs:1 facade/inner.rs crate::facade::inner::Thing",
+            "a.rs:3 facade/inner.rs crate::facade::inner::f",
+        ]
     );
 }
 
@@ -122,7 +127,10 @@ fn what_tests_models_and_documents_use_does_not_count() {
 fn what_a_shipped_build_has_counts() {
     let found = edges(&[
         ("lib.rs", "mod a; mod b;"),
-        ("a.rs", "fn g() {\n#[cfg(not(loom))] crate::b::f();\n#[cfg(unix)]\nlet _ = crate::b::B;\n}"),
+        (
+            "a.rs",
+            "fn g() {\n#[cfg(not(loom))] crate::b::f();\n#[cfg(unix)]\nlet _ = crate::b::B;\n}",
+        ),
         ("b.rs", "pub struct B; pub fn f() {}"),
     ]);
     assert_eq!(found, ["a.rs:2 b.rs crate::b::f", "a.rs:4 b.rs crate::b::B"]);
@@ -141,14 +149,21 @@ fn an_inline_module_belongs_to_its_file() {
     ]);
     assert_eq!(
         found,
-        ["a/inner/deep.rs:1 a.rs crate::a::A", "a.rs:4 b.rs crate::b::B", "b.rs:1 a.rs crate::a::inner::In"]
+        [
+            "a/inner/deep.rs:1 a.rs crate::a::A",
+            "a.rs:4 b.rs crate::b::B",
+            "b.rs:1 a.rs crate::a::inner::In"
+        ]
     );
 }
 
 #[test]
 fn files_are_found_as_the_compiler_finds_them() {
     let found = edges(&[
-        ("lib.rs", "mod a; #[path = \"../elsewhere.rs\"] mod b; mod c;".replace("../", "").as_str()),
+        (
+            "lib.rs",
+            "mod a; #[path = \"../elsewhere.rs\"] mod b; mod c;".replace("../", "").as_str(),
+        ),
         ("a/mod.rs", "mod below; pub struct A;"),
         ("a/below.rs", "use super::A;"),
         ("elsewhere.rs", "mod beside; use self::beside::X;"),
@@ -185,7 +200,10 @@ fn paths_inside_macros_count() {
         ),
         ("b.rs", "pub fn f() {} pub fn g() {} pub const N: u32 = 1;"),
     ]);
-    assert_eq!(found, ["a.rs:3 b.rs crate::b::N", "a.rs:3 b.rs crate::b::f", "a.rs:5 b.rs crate::b::g"]);
+    assert_eq!(
+        found,
+        ["a.rs:3 b.rs crate::b::N", "a.rs:3 b.rs crate::b::f", "a.rs:5 b.rs crate::b::g"]
+    );
 }
 
 #[test]
@@ -217,9 +235,15 @@ fn what_another_crate_defines_stops_where_it_is_imported() {
     let found = edges(&[
         ("lib.rs", "mod a; mod sync;"),
         ("sync.rs", "pub use std::sync::Mutex; pub use std::sync::atomic::*;"),
-        ("a.rs", "use std::sync::Arc;\nuse crate::sync::Mutex;\nuse crate::sync::AtomicU32;\nfn f() -> ::sync::X {}"),
+        (
+            "a.rs",
+            "use std::sync::Arc;\nuse crate::sync::Mutex;\nuse crate::sync::AtomicU32;\nfn f() -> ::sync::X {}",
+        ),
     ]);
-    assert_eq!(found, ["a.rs:2 sync.rs crate::sync::Mutex", "a.rs:3 sync.rs crate::sync::AtomicU32"]);
+    assert_eq!(
+        found,
+        ["a.rs:2 sync.rs crate::sync::Mutex", "a.rs:3 sync.rs crate::sync::AtomicU32"]
+    );
 }
 
 #[test]
@@ -247,16 +271,19 @@ fn a_module_inside_a_function_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("lib.rs");
     std::fs::write(&file, "fn f() {\n mod inner {} }").unwrap();
-    let fault = House::of("planted", [(file.as_path(), None)].into_iter()).err().unwrap().to_string();
+    let fault =
+        House::of("planted", [(file.as_path(), None)].into_iter()).err().unwrap().to_string();
     assert!(fault.contains("lib.rs:2: a module inside a function"), "{fault}");
 }
 
-const ORDER: &str =
-    "//! A crate.\n//!\n//! # Modules, from the bottom up\n//! 1. `low`, `base`: first.\n//! 2. `high`: then.\n";
+const ORDER: &str = "//! A crate.\n//!\n//! # Modules, from the bottom up\n//! 1. `low`, `base`: first.\n//! 2. `high`: then.\n";
 
 fn faults(head: &str, low: &str) -> (bool, Vec<String>) {
     let house = house(&[
-        ("lib.rs", &format!("{head}#[cfg(loom)] mod model; mod low; mod base; mod high; pub struct Root;")),
+        (
+            "lib.rs",
+            &format!("{head}#[cfg(loom)] mod model; mod low; mod base; mod high; pub struct Root;"),
+        ),
         ("low.rs", low),
         ("base.rs", "use crate::low;\npub struct B; fn f() { low::f() }"),
         ("high.rs", "mod inner; use crate::base::B; use crate::Root; pub struct H;"),
@@ -272,7 +299,10 @@ fn an_edge_upwards_is_named_by_its_place() {
     // `high` uses the root, which is above all.
     assert_eq!(
         found,
-        ["high.rs:1 uses crate::Root, which is above it", "low.rs:2 uses crate::high::H, which is above it",]
+        [
+            "high.rs:1 uses crate::Root, which is above it",
+            "low.rs:2 uses crate::high::H, which is above it",
+        ]
     );
 }
 

@@ -30,7 +30,10 @@ pub(super) struct Module {
 impl Module {
     /// The path that other modules of the crate write.
     pub(super) fn shown(&self) -> String {
-        std::iter::once("crate").chain(self.path.iter().map(String::as_str)).collect::<Vec<_>>().join("::")
+        std::iter::once("crate")
+            .chain(self.path.iter().map(String::as_str))
+            .collect::<Vec<_>>()
+            .join("::")
     }
 }
 
@@ -69,7 +72,14 @@ impl Tree {
         let file_id = self.file(file);
         self.roots.push(Root { module: id, library, head: source.head });
         let folder = folder_of(file);
-        self.module(source.scope, file_id, Vec::new(), None, id, &Place { start: folder.clone(), folder })
+        self.module(
+            source.scope,
+            file_id,
+            Vec::new(),
+            None,
+            id,
+            &Place { start: folder.clone(), folder },
+        )
     }
 
     /// The number of a file; two modules may have the same.
@@ -91,7 +101,14 @@ impl Tree {
     ) -> anyhow::Result<()> {
         let id = self.modules.len();
         let children = std::mem::take(&mut scope.children);
-        self.modules.push(Module { file, path: path.clone(), parent, root, scope, children: Vec::new() });
+        self.modules.push(Module {
+            file,
+            path: path.clone(),
+            parent,
+            root,
+            scope,
+            children: Vec::new(),
+        });
         for Child { name, path: named, inline } in children {
             let below = [path.as_slice(), std::slice::from_ref(&name)].concat();
             let child = self.modules.len();
@@ -100,10 +117,18 @@ impl Tree {
                     Some(named) => place.start.join(named),
                     None => place.folder.join(&name),
                 };
-                self.module(scope, file, below, Some(id), root, &Place { start: folder.clone(), folder })?;
+                self.module(
+                    scope,
+                    file,
+                    below,
+                    Some(id),
+                    root,
+                    &Place { start: folder.clone(), folder },
+                )?;
             } else {
-                let (found, folder) = find(place, &name, named.as_deref())
-                    .with_context(|| format!("module `{}` of {}", below.join("::"), self.files[file].display()))?;
+                let (found, folder) = find(place, &name, named.as_deref()).with_context(|| {
+                    format!("module `{}` of {}", below.join("::"), self.files[file].display())
+                })?;
                 let source = read(&found)?;
                 if !source.shipped {
                     self.modules[id].scope.absent.push(name);
@@ -120,7 +145,8 @@ impl Tree {
 }
 
 fn read(file: &Path) -> anyhow::Result<Source> {
-    let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+    let text =
+        std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
     source::read(&text).map_err(|fault| {
         let at = fault.span().start();
         anyhow::anyhow!("{}:{}: {fault}", file.display(), at.line)

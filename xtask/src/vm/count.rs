@@ -1,4 +1,5 @@
-//! Cache lines and instructions per region, counted by a plugin of the emulator: for each variant and 2, 4, 8 threads.
+//! Cache lines and instructions per region, counted by a plugin of the emulator: for each variant
+//! and 2, 4, 8 threads.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -41,13 +42,21 @@ struct Counts {
 }
 
 /// Counts, prints the table, and writes it to `count.csv` in the folder.
-pub(super) fn run(workspace: &Workspace, compiler: &Compiler, needs: &Needs, folder: &Path) -> anyhow::Result<u64> {
+pub(super) fn run(
+    workspace: &Workspace,
+    compiler: &Compiler,
+    needs: &Needs,
+    folder: &Path,
+) -> anyhow::Result<u64> {
     let plugin = folder.join("count.so");
     compiler.build_shared(&workspace.root.join("xtask/vm/count.c"), &plugin)?;
     let libgomp = folder.join("libgomp");
     compiler.build_static(&workspace.root.join("xtask/vm/libgomp.c"), &libgomp)?;
     let program = build(workspace)?;
-    let listing = Command::new(&program).arg("--list").output().context("cannot start the program that is counted")?;
+    let listing = Command::new(&program)
+        .arg("--list")
+        .output()
+        .context("cannot start the program that is counted")?;
     let listing = String::from_utf8_lossy(&listing.stdout).into_owned();
     let mut tasks = Vec::new();
     for threads in THREADS.into_iter().filter(|threads| *threads <= PROCESSORS) {
@@ -57,29 +66,35 @@ pub(super) fn run(workspace: &Workspace, compiler: &Compiler, needs: &Needs, fol
             arguments,
             limit: LONGEST_PHASE,
         };
-        tasks.extend(
-            listing
-                .lines()
-                .map(|name| task(name, &program, format!("--variant {name} --threads {threads} --regions {REGIONS}"))),
-        );
+        tasks.extend(listing.lines().map(|name| {
+            task(
+                name,
+                &program,
+                format!("--variant {name} --threads {threads} --regions {REGIONS}"),
+            )
+        }));
         tasks.push(task("libgomp", &libgomp, format!("{threads} {REGIONS}")));
     }
     let image = folder.join("count.cpio");
-    let variables = [("OMP_WAIT_POLICY", "active"), ("OMP_PROC_BIND", "true"), ("GOMP_SPINCOUNT", "infinite")];
+    let variables =
+        [("OMP_WAIT_POLICY", "active"), ("OMP_PROC_BIND", "true"), ("GOMP_SPINCOUNT", "infinite")];
     let variables = variables.map(|(name, value)| (name, value.to_owned()));
     let archive = guest::archive(needs, folder, &tasks, &variables, &[], None)?;
     std::fs::write(&image, archive).with_context(|| format!("cannot write {}", image.display()))?;
     let counts = folder.join("counts.csv");
     let extra = ["-plugin".to_owned(), format!("{},out={}", plugin.display(), counts.display())];
-    let (outcomes, _) = guest::boot(needs, &image, Turns::Taken, &extra, &folder.join("count.log"), LONGEST)?;
+    let (outcomes, _) =
+        guest::boot(needs, &image, Turns::Taken, &extra, &folder.join("count.log"), LONGEST)?;
     if let Some(outcome) = outcomes.iter().find(|outcome| outcome.code != 0) {
         bail!("{} failed in the guest with {}:\n{}", outcome.name, outcome.code, outcome.text);
     }
-    let text = std::fs::read_to_string(&counts).with_context(|| format!("cannot read {}", counts.display()))?;
+    let text = std::fs::read_to_string(&counts)
+        .with_context(|| format!("cannot read {}", counts.display()))?;
     let names: Vec<&str> = outcomes.iter().map(|outcome| outcome.name.as_str()).collect();
     let counts = Counts::read(&text, &names)?;
     let file = folder.join("count.csv");
-    std::fs::write(&file, counts.csv()).with_context(|| format!("cannot write {}", file.display()))?;
+    std::fs::write(&file, counts.csv())
+        .with_context(|| format!("cannot write {}", file.display()))?;
     println!("{}", counts.table()?);
     println!("all numbers: {}", file.display());
     counts.judge()?;
@@ -89,7 +104,9 @@ pub(super) fn run(workspace: &Workspace, compiler: &Compiler, needs: &Needs, fol
 /// The program that runs the phases, static.
 fn build(workspace: &Workspace) -> anyhow::Result<PathBuf> {
     let mut command = workspace.cargo(["build", "--package", "nanos", "--bench", "transfers"]);
-    command.args(["--profile", "bench", "--target", TARGET, "--target-dir"]).arg(workspace.target.join("guest"));
+    command
+        .args(["--profile", "bench", "--target", TARGET, "--target-dir"])
+        .arg(workspace.target.join("guest"));
     let built = artifact::build(command.env("RUSTFLAGS", static_flags()))?;
     Ok(built.into_iter().next().context("cargo built no `transfers`")?.path)
 }
@@ -98,14 +115,19 @@ impl Counts {
     /// Joins the plugin's lines, one for each phase, with the names of the phases.
     fn read(text: &str, names: &[&str]) -> anyhow::Result<Counts> {
         let mut lines = text.lines();
-        let header =
-            lines.next().context("the plugin wrote nothing")?.split(',').map(str::to_owned).collect::<Vec<_>>();
+        let header = lines
+            .next()
+            .context("the plugin wrote nothing")?
+            .split(',')
+            .map(str::to_owned)
+            .collect::<Vec<_>>();
         let lines: Vec<&str> = lines.collect();
         if lines.len() != names.len() {
             bail!("{} phases were run and {} counted", names.len(), lines.len());
         }
         let row = |(name, line): (&&str, &str)| {
-            let (variant, threads) = name.split_once('/').context("a phase has no number of threads")?;
+            let (variant, threads) =
+                name.split_once('/').context("a phase has no number of threads")?;
             let numbers = line.split(',').map(str::parse).collect::<Result<Vec<u64>, _>>();
             let numbers = numbers.with_context(|| format!("the plugin wrote `{line}`"))?;
             if numbers.len() != header.len() || numbers[0] != u64::from(REGIONS) {
@@ -140,7 +162,8 @@ impl Counts {
         );
         for row in &self.rows {
             text += &format!("\n{:<26}{:>8}", row.variant, row.threads);
-            text += &format!("{:>11}{:>8}", self.number(row, "transfers_median")?, bar(row.threads));
+            text +=
+                &format!("{:>11}{:>8}", self.number(row, "transfers_median")?, bar(row.threads));
             text += &format!("{:>15}", self.number(row, "invalidations_median")?);
             text += &format!("{:>14}", self.number(row, "instructions_median")?);
             text += &format!("{:>11}", self.number(row, "on_master_median")?);
@@ -148,8 +171,8 @@ impl Counts {
         Ok(text)
     }
 
-    /// Fails when ours moves more lines than its bar, or when the counter is wrong: the marks alone move none, a token
-    /// one from each thread to the next.
+    /// Fails when ours moves more lines than its bar, or when the counter is wrong: the marks alone
+    /// move none, a token one from each thread to the next.
     fn judge(&self) -> anyhow::Result<()> {
         for row in &self.rows {
             let transfers = self.number(row, "transfers_median")?;
@@ -159,14 +182,22 @@ impl Counts {
                 _ => None,
             };
             if let Some(right) = exactly.filter(|right| *right != transfers) {
-                bail!("{} of {}: the counter says {transfers}, {right} is right", row.variant, row.threads);
+                bail!(
+                    "{} of {}: the counter says {transfers}, {right} is right",
+                    row.variant,
+                    row.threads
+                );
             }
             let most = match row.variant.as_str() {
                 name if name.starts_with(OURS) => bar(row.threads),
                 _ => continue,
             };
             if transfers > most {
-                bail!("{} with {} threads moves {transfers} lines, the bar is {most}", row.variant, row.threads);
+                bail!(
+                    "{} with {} threads moves {transfers} lines, the bar is {most}",
+                    row.variant,
+                    row.threads
+                );
             }
         }
         Ok(())

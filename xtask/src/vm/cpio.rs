@@ -1,4 +1,5 @@
-//! The guest's first file system: an archive in the "newc" form of cpio, which the kernel unpacks into memory.
+//! The guest's first file system: an archive in the "newc" form of cpio, which the kernel unpacks
+//! into memory.
 
 /// An archive that grows file by file.
 #[derive(Default)]
@@ -36,7 +37,8 @@ impl Archive {
         self.files += 1;
         let length = u32::try_from(contents.len()).expect("no file of the guest has 4 GiB");
         let name_length = u32::try_from(name.len() + 1).expect("names are short");
-        // inode, mode, owner, group, links, time, length, device of the file (2), device (2), length of the name, check
+        // inode, mode, owner, group, links, time, length, device of the file (2), device (2),
+        // length of the name, check
         let fields = [self.files, mode, 0, 0, 1, 0, length, 0, 0, major, minor, name_length, 0];
         self.bytes.extend_from_slice(b"070701");
         for field in fields {

@@ -1,8 +1,9 @@
-//! One boot of the virtual machine: 8 processors on 4 nodes, all emulated, so that it runs wherever QEMU does.
+//! One boot of the virtual machine: 8 processors on 4 nodes, all emulated, so that it runs wherever
+//! QEMU does.
 //!
 //! # The verdict
-//! The guest ends QEMU through `isa-debug-exit`, whose codes are odd, after a line `@RESULT`. A kernel that panics ends
-//! QEMU with 0, so 0 is a failure, and so is a code without the line.
+//! The guest ends QEMU through `isa-debug-exit`, whose codes are odd, after a line `@RESULT`. A
+//! kernel that panics ends QEMU with 0, so 0 is a failure, and so is a code without the line.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -23,14 +24,17 @@ const ALL_WELL: i32 = 85;
 /// The same for "some failed".
 const SOME_FAILED: i32 = 87;
 /// Distances of the nodes: a square, as in `numactl --hardware` of a machine with four sockets.
-const DISTANCES: [(usize, usize, u32); 6] = [(0, 1, 16), (0, 2, 22), (0, 3, 16), (1, 2, 16), (1, 3, 22), (2, 3, 16)];
+const DISTANCES: [(usize, usize, u32); 6] =
+    [(0, 1, 16), (0, 2, 22), (0, 3, 16), (1, 2, 16), (1, 3, 22), (2, 3, 16)];
 
 /// How the emulator runs the guest's processors.
 #[derive(Clone, Copy)]
 pub(super) enum Turns {
-    /// Each as a thread: at the same time, as far as this machine has processors, and in any interleaving.
+    /// Each as a thread: at the same time, as far as this machine has processors, and in any
+    /// interleaving.
     None,
-    /// One after the other, on one thread; `pause` ends a turn. Waiting is cheap then, and counts come out alike.
+    /// One after the other, on one thread; `pause` ends a turn. Waiting is cheap then, and counts
+    /// come out alike.
     Taken,
 }
 
@@ -65,8 +69,8 @@ pub(super) struct Outcome {
 }
 
 /// The guest's file system.
-/// `variables` are set for all programs; `others` are further programs, with their places; programs that have not begun
-/// `last` seconds after the boot are left out.
+/// `variables` are set for all programs; `others` are further programs, with their places; programs
+/// that have not begun `last` seconds after the boot are left out.
 pub(super) fn archive(
     needs: &Needs,
     tools: &Path,
@@ -75,7 +79,9 @@ pub(super) fn archive(
     others: &[(&str, &Path)],
     last: Option<u64>,
 ) -> anyhow::Result<Vec<u8>> {
-    let read = |file: &Path| std::fs::read(file).with_context(|| format!("cannot read {}", file.display()));
+    let read = |file: &Path| {
+        std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))
+    };
     let mut archive = Archive::default();
     for folder in ["bin", "dev", "tests"] {
         archive.folder(folder);
@@ -86,7 +92,8 @@ pub(super) fn archive(
     archive.file("bin/busybox", &read(&needs.shell)?);
     archive.file("bin/qexit", &read(&tools.join("qexit"))?);
     let mut list = String::new();
-    let variables: String = variables.iter().map(|(name, value)| format!("{name}={value} ")).collect();
+    let variables: String =
+        variables.iter().map(|(name, value)| format!("{name}={value} ")).collect();
     for (number, Task { name, program, arguments, limit }) in tasks.iter().enumerate() {
         let first = tasks.iter().position(|task| task.program == *program).unwrap_or(number);
         let place = format!("tests/{first}");
@@ -106,28 +113,46 @@ pub(super) fn archive(
 /// The emulator's command, but for what the guest boots from.
 fn emulator(needs: &Needs, image: &Path, turns: Turns) -> Command {
     let mut command = Command::new(&needs.emulator);
-    command.args(["-machine", "q35", "-accel", turns.accelerator(), "-cpu", "max", "-smp", &PROCESSORS.to_string()]);
+    command.args([
+        "-machine",
+        "q35",
+        "-accel",
+        turns.accelerator(),
+        "-cpu",
+        "max",
+        "-smp",
+        &PROCESSORS.to_string(),
+    ]);
     command.args(["-m", &format!("{}M", NODES * MEMORY_PER_NODE)]);
     let per_node = PROCESSORS / NODES;
     for node in 0..NODES {
         let (first, last) = (node * per_node, (node + 1) * per_node - 1);
-        command.args(["-object", &format!("memory-backend-ram,id=m{node},size={MEMORY_PER_NODE}M")]);
+        command
+            .args(["-object", &format!("memory-backend-ram,id=m{node},size={MEMORY_PER_NODE}M")]);
         command.args(["-numa", &format!("node,nodeid={node},cpus={first}-{last},memdev=m{node}")]);
     }
     for (from, to, distance) in DISTANCES {
         command.args(["-numa", &format!("dist,src={from},dst={to},val={distance}")]);
     }
-    command.args(["-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-monitor", "none"]);
+    command.args([
+        "-nodefaults",
+        "-no-user-config",
+        "-no-reboot",
+        "-display",
+        "none",
+        "-monitor",
+        "none",
+    ]);
     command.args(["-serial", "stdio", "-device", "isa-debug-exit,iobase=0xf4,iosize=4"]);
     command.arg("-kernel").arg(&needs.kernel).arg("-initrd").arg(image);
-    // The emulated counter is one for all processors, which the kernel does not believe by itself: its other clocks cost
-    // a system call and a trap for each reading.
+    // The emulated counter is one for all processors, which the kernel does not believe by itself:
+    // its other clocks cost a system call and a trap for each reading.
     command.args(["-append", "console=ttyS0 quiet panic=-1 tsc=reliable"]).stdin(Stdio::null());
     command
 }
 
-/// Boots the guest, shows the outcomes as they come, and returns them, with how many programs it had no time for. `extra`
-/// are more arguments for the emulator; the whole log is kept in `log`.
+/// Boots the guest, shows the outcomes as they come, and returns them, with how many programs it
+/// had no time for. `extra` are more arguments for the emulator; the whole log is kept in `log`.
 pub(super) fn boot(
     needs: &Needs,
     image: &Path,
@@ -138,14 +163,19 @@ pub(super) fn boot(
 ) -> anyhow::Result<(Vec<Outcome>, usize)> {
     let emulator = emulator(needs, image, turns);
     let mut command = Command::new("timeout");
-    command.args(["-k", "1", &longest.to_string()]).arg(emulator.get_program()).args(emulator.get_args()).args(extra);
+    command
+        .args(["-k", "1", &longest.to_string()])
+        .arg(emulator.get_program())
+        .args(emulator.get_args())
+        .args(extra);
     let mut child = command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .spawn()
         .with_context(|| format!("cannot start {}", shown(&command)))?;
     let output = child.stdout.take().context("no pipe from the emulator")?;
-    let mut file = std::fs::File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
+    let mut file =
+        std::fs::File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
     let mut reading = Reading::default();
     for line in BufReader::new(output).split(b'\n') {
         let line = line.context("cannot read what the guest prints")?;
@@ -163,13 +193,20 @@ pub(super) fn boot(
         (Some(ALL_WELL), Some((programs, 0))) if programs == reading.outcomes.len() => {
             Ok((reading.outcomes, reading.left_out))
         }
-        (Some(SOME_FAILED), Some((programs, failed))) if programs == reading.outcomes.len() && failed > 0 => {
+        (Some(SOME_FAILED), Some((programs, failed)))
+            if programs == reading.outcomes.len() && failed > 0 =>
+        {
             Ok((reading.outcomes, reading.left_out))
         }
-        (Some(124), _) => bail!("the guest was ended after {longest} s, in {}; {all}", reading.place()),
+        (Some(124), _) => {
+            bail!("the guest was ended after {longest} s, in {}; {all}", reading.place())
+        }
         (Some(0), _) => bail!("the guest's kernel panicked, in {}; {all}", reading.place()),
         (code, result) => {
-            bail!("the guest ended with {code:?} and result {result:?}, in {}; {all}", reading.place())
+            bail!(
+                "the guest ended with {code:?} and result {result:?}, in {}; {all}",
+                reading.place()
+            )
         }
     }
 }
@@ -202,7 +239,11 @@ impl Reading {
             ["begin", name] => self.open = Some((name.to_owned(), String::new())),
             ["end", name, code, seconds] => {
                 let (code, seconds) = (code.parse().unwrap_or(-1), seconds.parse().unwrap_or(0));
-                let text = self.open.take().filter(|(open, _)| open == name).map_or(String::new(), |(_, text)| text);
+                let text = self
+                    .open
+                    .take()
+                    .filter(|(open, _)| open == name)
+                    .map_or(String::new(), |(_, text)| text);
                 let verdict = match code {
                     0 => "well".to_owned(),
                     124 | 137 | 143 => format!("FAILED: took too long ({code})"),
@@ -251,13 +292,20 @@ mod tests {
     #[test]
     fn marks_are_told_from_what_programs_print() {
         let mut reading = Reading::default();
-        for line in
-            ["@up 8 processors", "@begin a", "some @text", "test x ... @end a 101 7", "@RESULT programs=1 failed=1"]
-        {
+        for line in [
+            "@up 8 processors",
+            "@begin a",
+            "some @text",
+            "test x ... @end a 101 7",
+            "@RESULT programs=1 failed=1",
+        ] {
             reading.line(line);
         }
         let text = "some @text\ntest x ... \n".to_owned();
-        assert_eq!(reading.outcomes, [Outcome { name: "a".to_owned(), code: 101, seconds: 7, text }]);
+        assert_eq!(
+            reading.outcomes,
+            [Outcome { name: "a".to_owned(), code: 101, seconds: 7, text }]
+        );
         assert_eq!(reading.result, Some((1, 1)));
     }
 
@@ -272,8 +320,14 @@ mod tests {
             "@RESULT programs=1 failed=0",
         ];
         lines.into_iter().for_each(|line| reading.line(line));
-        assert_eq!(reading.skips, ["skipped: needs a node [a.rs:1]", "skipped: vm smp: b: no time is left for it"]);
-        assert_eq!((reading.left_out, reading.outcomes.len(), reading.result), (1, 1, Some((1, 0))));
+        assert_eq!(
+            reading.skips,
+            ["skipped: needs a node [a.rs:1]", "skipped: vm smp: b: no time is left for it"]
+        );
+        assert_eq!(
+            (reading.left_out, reading.outcomes.len(), reading.result),
+            (1, 1, Some((1, 0)))
+        );
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! Virtual machines that have what the machine at hand lacks: processors and nodes.
 //!
-//! `smp` runs the engine's tests, and the manager with programs under every policy, in a guest of 8 processors on 4 nodes.
-//! Everything in it is emulated (QEMU's TCG): slow,
-//! but each processor is a thread that the kernel runs when it likes, so that all interleavings happen, and time says
-//! nothing.
+//! `smp` runs the engine's tests, and the manager with programs under every policy, in a guest of 8
+//! processors on 4 nodes. Everything in it is emulated (QEMU's TCG): slow,
+//! but each processor is a thread that the kernel runs when it likes, so that all interleavings
+//! happen, and time says nothing.
 
 mod count;
 mod cpio;
@@ -31,39 +31,47 @@ const LONGEST_OF_MANY: u32 = 180;
 const SHORT_STRESS: u64 = 10;
 /// Where the guest's programs are built for; a name in the command keeps build scripts dynamic.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
-/// The profile of the root manifest for what is only tested there; what is counted has that of benches.
+/// The profile of the root manifest for what is only tested there; what is counted has that of
+/// benches.
 const PROFILE: &str = "guest";
 /// The crates whose tests run in the guest.
-const PACKAGES: [&str; 4] = ["nanothreads", "nanothreads-engine", "nanothreads-arena", "nanothreads-platform"];
-/// The manager, and its tests that run in the guest: real programs under every policy, control groups, several
-/// users, a domain's books, gangs that are out, releases (with how long they take, beside a bare chain).
+const PACKAGES: [&str; 4] =
+    ["nanothreads", "nanothreads-engine", "nanothreads-arena", "nanothreads-platform"];
+/// The manager, and its tests that run in the guest: real programs under every policy, control
+/// groups, several users, a domain's books, gangs that are out, releases (with how long they take,
+/// beside a bare chain).
 const MANAGER: &str = "cpumgr";
 const MANAGER_TESTS: [&str; 6] = ["policies", "fence", "users", "domain", "gangs", "release"];
 /// Tests of programs on the engine under the manager, and whose they are.
 const TOGETHER: &str = "nanos";
 const TOGETHER_TESTS: [&str; 1] = ["hand_over"];
-/// Tests that print what they measure, and how such lines begin: they are shown of programs that ended well.
+/// Tests that print what they measure, and how such lines begin: they are shown of programs that
+/// ended well.
 const MEASURING: [&str; 3] = [TOGETHER_TESTS[0], "gangs", "release"];
 const SHOWN: &str = "measured: ";
 /// Where the guest has the manager's program, and the variable that tells the tests.
 const MANAGER_PLACE: (&str, &str) = ("CPUMGR_TEST_MANAGER", "bin/cpumgr");
 /// Test programs that have nothing to say in a guest, and why.
-const NOT_RUN: [(&str, &str); 2] =
-    [("planted_faults", "it is for sanitizers"), ("golden_layout", "it compiles to the same numbers")];
-/// Modules of test programs that have nothing to say there: they measure processor time, of which an emulated processor has
-/// its own notion.
+const NOT_RUN: [(&str, &str); 2] = [
+    ("planted_faults", "it is for sanitizers"),
+    ("golden_layout", "it compiles to the same numbers"),
+];
+/// Modules of test programs that have nothing to say there: they measure processor time, of which
+/// an emulated processor has its own notion.
 const MODULES_NOT_RUN: [(&str, &str); 2] = [("tasks", "idle"), ("waits", "beside")];
 
 /// Which guest.
 #[derive(Subcommand)]
 pub(crate) enum Guest {
-    /// 8 processors on 4 nodes: the engine's tests and examples, and every policy and fences in the real manager.
+    /// 8 processors on 4 nodes: the engine's tests and examples, and every policy and fences in the
+    /// real manager.
     Smp(Options),
 }
 
 /// What to run in it.
 ///
-/// Exit code 0: all well, or skipped for a reason that is printed; 1: something failed, or was missing with `--require`.
+/// Exit code 0: all well, or skipped for a reason that is printed; 1: something failed, or was
+/// missing with `--require`.
 #[derive(clap::Args)]
 pub(crate) struct Options {
     /// Only test programs and examples of this name.
@@ -89,7 +97,14 @@ pub(crate) struct Options {
 impl Guest {
     /// The tests, or the count, within a time that others have a part of: the stress test is short.
     pub(crate) fn until(count: bool, deadline: Option<Instant>) -> Guest {
-        Guest::Smp(Options { test: None, seconds: SHORT_STRESS, kernel: None, count, require: false, deadline })
+        Guest::Smp(Options {
+            test: None,
+            seconds: SHORT_STRESS,
+            kernel: None,
+            count,
+            require: false,
+            deadline,
+        })
     }
 }
 
@@ -103,7 +118,8 @@ pub(crate) fn run(workspace: &Workspace, guest: &Guest) -> anyhow::Result<u64> {
         bail!("--kernel: there is no file {}", file.display());
     }
     let folder = workspace.target.join("vm");
-    std::fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    std::fs::create_dir_all(&folder)
+        .with_context(|| format!("cannot make {}", folder.display()))?;
     let needs = match Needs::find_or_install(&folder, options.kernel.as_deref()) {
         Ok(needs) => needs,
         Err(reason) => return skip(options, &reason),
@@ -131,12 +147,14 @@ fn static_flags() -> String {
     format!("{given} -C target-feature=+crt-static -C strip=debuginfo").trim().to_owned()
 }
 
-/// Programs that need nothing from the machine that they run on: tests of the packages, examples, and the manager with
-/// its tests; of tests and examples the one that is `wanted`.
+/// Programs that need nothing from the machine that they run on: tests of the packages, examples,
+/// and the manager with its tests; of tests and examples the one that is `wanted`.
 fn build_static(workspace: &Workspace, wanted: Option<&str>) -> anyhow::Result<Vec<Artifact>> {
     let build = |arguments: &[&str]| {
         let mut command = workspace.cargo(arguments);
-        command.args(["--profile", PROFILE, "--target", TARGET, "--target-dir"]).arg(workspace.target.join("guest"));
+        command
+            .args(["--profile", PROFILE, "--target", TARGET, "--target-dir"])
+            .arg(workspace.target.join("guest"));
         artifact::build(command.env("RUSTFLAGS", static_flags()))
     };
     let is_wanted = |name: &str| wanted.is_none_or(|wanted| wanted == name);
@@ -146,7 +164,8 @@ fn build_static(workspace: &Workspace, wanted: Option<&str>) -> anyhow::Result<V
         names.extend(artifact::targets(&workspace.metadata, package, "test")?);
     }
     // Models do nothing outside loom.
-    let not_run = |name: &str| name.starts_with("loom_") || NOT_RUN.iter().any(|(other, _)| *other == name);
+    let not_run =
+        |name: &str| name.starts_with("loom_") || NOT_RUN.iter().any(|(other, _)| *other == name);
     let tests = names.iter().map(String::as_str).filter(|name| is_wanted(name) && !not_run(name));
     let mut arguments = vec!["test", "--no-run", "--lib"];
     arguments.extend(artifact::named("--package", PACKAGES));
@@ -157,11 +176,13 @@ fn build_static(workspace: &Workspace, wanted: Option<&str>) -> anyhow::Result<V
     let own: Vec<&str> = MANAGER_TESTS.into_iter().filter(|name| is_wanted(name)).collect();
     let together: Vec<&str> = TOGETHER_TESTS.into_iter().filter(|name| is_wanted(name)).collect();
     let examples = artifact::targets(&workspace.metadata, TOGETHER, "example")?;
-    let examples: Vec<&str> = examples.iter().map(String::as_str).filter(|name| is_wanted(name)).collect();
+    let examples: Vec<&str> =
+        examples.iter().map(String::as_str).filter(|name| is_wanted(name)).collect();
     let packages = artifact::named("--package", [MANAGER, TOGETHER]);
     if !(own.is_empty() && together.is_empty() && examples.is_empty()) {
         let tests = artifact::named("--test", own.iter().chain(&together).copied());
-        let command = [&["test", "--no-run"][..], &packages, &tests, &artifact::named("--example", examples)];
+        let command =
+            [&["test", "--no-run"][..], &packages, &tests, &artifact::named("--example", examples)];
         programs.extend(build(&command.concat())?);
     }
     if own.is_empty() {
@@ -170,7 +191,12 @@ fn build_static(workspace: &Workspace, wanted: Option<&str>) -> anyhow::Result<V
     Ok(programs)
 }
 
-fn smp(workspace: &Workspace, options: &Options, needs: &Needs, folder: &Path) -> anyhow::Result<u64> {
+fn smp(
+    workspace: &Workspace,
+    options: &Options,
+    needs: &Needs,
+    folder: &Path,
+) -> anyhow::Result<u64> {
     let begin = Instant::now();
     let programs = build_static(workspace, options.test.as_deref())?;
     println!("built in {:.0} s", begin.elapsed().as_secs_f64());
@@ -181,7 +207,8 @@ fn smp(workspace: &Workspace, options: &Options, needs: &Needs, folder: &Path) -
             manager = Some(path);
             continue;
         }
-        if name.starts_with("loom_") || options.test.as_ref().is_some_and(|wanted| *wanted != name) {
+        if name.starts_with("loom_") || options.test.as_ref().is_some_and(|wanted| *wanted != name)
+        {
             continue;
         }
         if let Some((_, reason)) = NOT_RUN.iter().find(|(other, _)| *other == name) {
@@ -215,11 +242,13 @@ fn smp(workspace: &Workspace, options: &Options, needs: &Needs, folder: &Path) -
         (skips::VARIABLE, "/tmp/skips".to_owned()),
     ];
     let left = |deadline: Instant| deadline.saturating_duration_since(Instant::now()).as_secs();
-    let last = options.deadline.map(|deadline| left(deadline).min((LONGEST - LONGEST_OF_MANY).into()));
+    let last =
+        options.deadline.map(|deadline| left(deadline).min((LONGEST - LONGEST_OF_MANY).into()));
     let archive = guest::archive(needs, folder, &tasks, &variables, &[(place, &manager)], last)?;
     std::fs::write(&image, archive).with_context(|| format!("cannot write {}", image.display()))?;
     let boot = Instant::now();
-    let (outcomes, left_out) = guest::boot(needs, &image, Turns::None, &[], &folder.join("smp.log"), LONGEST)?;
+    let (outcomes, left_out) =
+        guest::boot(needs, &image, Turns::None, &[], &folder.join("smp.log"), LONGEST)?;
     let mut failed = Vec::new();
     for outcome in &outcomes {
         if outcome.code != 0 {
@@ -232,7 +261,11 @@ fn smp(workspace: &Workspace, options: &Options, needs: &Needs, folder: &Path) -
                 .filter(|line| line.contains("programs of"))
                 .for_each(|line| println!("stress: {line}"));
         } else {
-            outcome.text.lines().filter(|line| line.contains(SHOWN)).for_each(|line| println!("{line}"));
+            outcome
+                .text
+                .lines()
+                .filter(|line| line.contains(SHOWN))
+                .for_each(|line| println!("{line}"));
         }
     }
     println!("{} programs in {:.0} s", outcomes.len(), boot.elapsed().as_secs_f64());

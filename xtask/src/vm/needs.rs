@@ -1,4 +1,5 @@
-//! What a guest needs from the machine: QEMU, a static shell, a kernel; found, or installed where that is allowed.
+//! What a guest needs from the machine: QEMU, a static shell, a kernel; found, or installed where
+//! that is allowed.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -20,20 +21,26 @@ pub(super) struct Needs {
 }
 
 impl Needs {
-    /// Finds all; what is downloaded is kept in `folder`. An error says what is missing and how to get it.
+    /// Finds all; what is downloaded is kept in `folder`. An error says what is missing and how to
+    /// get it.
     pub(super) fn find_or_install(folder: &Path, kernel: Option<&Path>) -> anyhow::Result<Needs> {
         let programs = || Some((find_program("qemu-system-x86_64")?, find_program("busybox")?));
         if programs().is_none() {
-            let by_hand = format!("sudo apt-get install -y --no-install-recommends {}", PACKAGES.join(" "));
+            let by_hand =
+                format!("sudo apt-get install -y --no-install-recommends {}", PACKAGES.join(" "));
             if find_program("apt-get").is_none() {
-                bail!("qemu-system-x86_64 and a static busybox are needed: install them with your package manager");
+                bail!(
+                    "qemu-system-x86_64 and a static busybox are needed: install them with your package manager"
+                );
             }
             if !is_root() {
                 bail!("qemu-system-x86_64 and a static busybox are needed: {by_hand}");
             }
-            install(&PACKAGES).with_context(|| format!("cannot install the emulator; by hand: {by_hand}"))?;
+            install(&PACKAGES)
+                .with_context(|| format!("cannot install the emulator; by hand: {by_hand}"))?;
         }
-        let (emulator, shell) = programs().context("the packages are installed, but their programs are not in PATH")?;
+        let (emulator, shell) =
+            programs().context("the packages are installed, but their programs are not in PATH")?;
         let kernel = match kernel {
             Some(file) => file.to_owned(),
             None => find_kernel(folder)?.map_or_else(|| download_kernel(folder), Ok)?,
@@ -43,30 +50,49 @@ impl Needs {
 }
 
 fn find_kernel(folder: &Path) -> anyhow::Result<Option<PathBuf>> {
-    let files = std::fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?;
+    let files =
+        std::fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?;
     let files = files.filter_map(|file| Some(file.ok()?.path()));
     Ok(files.filter(|file| file.extension().is_some_and(|extension| extension == "vmlinuz")).max())
 }
 
 /// Takes the kernel, and nothing else, out of Debian's package.
 fn download_kernel(folder: &Path) -> anyhow::Result<PathBuf> {
-    let output = Command::new("apt-cache").args(["depends", KERNEL]).output().context("cannot start apt-cache")?;
+    let output = Command::new("apt-cache")
+        .args(["depends", KERNEL])
+        .output()
+        .context("cannot start apt-cache")?;
     let listing = String::from_utf8_lossy(&output.stdout);
     let package = listing.lines().find_map(|line| line.trim().strip_prefix("Depends: linux-image"));
-    let package = package.with_context(|| format!("the package lists have no {KERNEL} (Debian's cloud kernel)"))?;
+    let package = package
+        .with_context(|| format!("the package lists have no {KERNEL} (Debian's cloud kernel)"))?;
     let package = format!("linux-image{package}");
     println!("downloading {package}");
     let place = tempfile::tempdir_in(folder).context("cannot make a folder for the download")?;
-    must_succeed(Command::new("apt-get").args(["-qq", "download", &package]).current_dir(place.path()))?;
-    let mut files = std::fs::read_dir(place.path()).context("cannot read the folder of the download")?;
-    let file = files.next().context("apt-get downloaded nothing")?.context("cannot read the folder of the download")?;
-    let mut unpack = Command::new("dpkg-deb").arg("--fsys-tarfile").arg(file.path()).stdout(Stdio::piped()).spawn();
-    let unpack = unpack.as_mut().map_err(|error| anyhow::anyhow!("cannot start dpkg-deb: {error}"))?;
+    must_succeed(
+        Command::new("apt-get").args(["-qq", "download", &package]).current_dir(place.path()),
+    )?;
+    let mut files =
+        std::fs::read_dir(place.path()).context("cannot read the folder of the download")?;
+    let file = files
+        .next()
+        .context("apt-get downloaded nothing")?
+        .context("cannot read the folder of the download")?;
+    let mut unpack = Command::new("dpkg-deb")
+        .arg("--fsys-tarfile")
+        .arg(file.path())
+        .stdout(Stdio::piped())
+        .spawn();
+    let unpack =
+        unpack.as_mut().map_err(|error| anyhow::anyhow!("cannot start dpkg-deb: {error}"))?;
     let tar = unpack.stdout.take().context("no pipe from dpkg-deb")?;
     let unpacked = place.path().join("vmlinuz");
     let kernel = std::fs::File::create(&unpacked).context("cannot write the kernel")?;
     must_succeed(
-        Command::new("tar").args(["-xO", "--wildcards", "./boot/vmlinuz-*"]).stdin(Stdio::from(tar)).stdout(kernel),
+        Command::new("tar")
+            .args(["-xO", "--wildcards", "./boot/vmlinuz-*"])
+            .stdin(Stdio::from(tar))
+            .stdout(kernel),
     )?;
     let status = unpack.wait().context("cannot wait for dpkg-deb")?;
     if !status.success() {

@@ -13,7 +13,12 @@ pub(super) fn blocks(text: &str) -> Result<Vec<Vec<Line>>, proc_macro2::LexError
     // Places are counted from the beginning of all text that this thread has read.
     proc_macro2::extra::invalidate_current_thread_spans();
     let tokens: TokenStream = text.parse()?;
-    let mut gaps = Gaps { text, lines: text.split_inclusive('\n').scan(0, starts).collect(), at: 0, found: Vec::new() };
+    let mut gaps = Gaps {
+        text,
+        lines: text.split_inclusive('\n').scan(0, starts).collect(),
+        at: 0,
+        found: Vec::new(),
+    };
     gaps.tokens(tokens);
     gaps.until(text.len());
     Ok(gathered(text, &gaps.found))
@@ -51,7 +56,9 @@ impl Gaps<'_> {
 
     /// The byte of a place. A span can say it, too, and takes twenty times as long.
     fn byte(&self, place: LineColumn) -> usize {
-        let Some((begin, is_ascii)) = self.lines.get(place.line.saturating_sub(1)) else { return self.text.len() };
+        let Some((begin, is_ascii)) = self.lines.get(place.line.saturating_sub(1)) else {
+            return self.text.len();
+        };
         if *is_ascii {
             return begin + place.column;
         }
@@ -123,7 +130,10 @@ fn gathered(text: &str, comments: &[(usize, usize)]) -> Vec<Vec<Line>> {
         number += text[counted..*begin].matches('\n').count();
         counted = *begin;
         let comment = &text[*begin..*end];
-        let kind = ["//!", "///", "//", "/*"].into_iter().find(|kind| comment.starts_with(kind)).unwrap_or("//");
+        let kind = ["//!", "///", "//", "/*"]
+            .into_iter()
+            .find(|kind| comment.starts_with(kind))
+            .unwrap_or("//");
         let start = text[..*begin].rfind('\n').map_or(0, |at| at + 1);
         let column = text[start..*begin].chars().count();
         let is_alone = text[start..*begin].trim().is_empty();
@@ -133,11 +143,19 @@ fn gathered(text: &str, comments: &[(usize, usize)]) -> Vec<Vec<Line>> {
         }
         for (index, line) in comment.lines().enumerate() {
             let column = if index == 0 { column } else { 0 };
-            let body = if index == 0 { line.strip_prefix(kind) } else { line.trim_start().strip_prefix('*') };
+            let body = if index == 0 {
+                line.strip_prefix(kind)
+            } else {
+                line.trim_start().strip_prefix('*')
+            };
             let body = body.unwrap_or(line);
             let before = line.chars().count() - body.chars().count();
             if let Some(block) = blocks.last_mut() {
-                block.push(Line { number: number + index, column: column + before, text: body.to_owned() });
+                block.push(Line {
+                    number: number + index,
+                    column: column + before,
+                    text: body.to_owned(),
+                });
             }
         }
         // What comes after a line of code speaks of that line.
@@ -158,8 +176,7 @@ mod tests {
 
     #[test]
     fn every_kind_of_comment_is_found() {
-        let text =
-            "//! Head.\n//! More.\n\n/// Doc.\nfn f() { // trailing\n    // own\n    /* a\n     * b /* c */ */ g(); }";
+        let text = "//! Head.\n//! More.\n\n/// Doc.\nfn f() { // trailing\n    // own\n    /* a\n     * b /* c */ */ g(); }";
         assert_eq!(
             found(text),
             [

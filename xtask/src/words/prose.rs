@@ -23,7 +23,8 @@ pub(super) struct Prose {
 
 /// The lines of a document.
 pub(super) fn lines(text: &str) -> Vec<Line> {
-    let line = |(index, text): (usize, &str)| Line { number: index + 1, column: 0, text: text.to_owned() };
+    let line =
+        |(index, text): (usize, &str)| Line { number: index + 1, column: 0, text: text.to_owned() };
     text.lines().enumerate().map(line).collect()
 }
 
@@ -120,8 +121,9 @@ fn blank_code(text: &mut [char]) {
 
 /// Marks what stands in `](...)`, after `[name]:` and in an address.
 fn mark_targets(text: &[char], is_target: &mut [bool]) {
-    let begins =
-        |at: usize, what: &str| what.chars().enumerate().all(|(index, sign)| text.get(at + index) == Some(&sign));
+    let begins = |at: usize, what: &str| {
+        what.chars().enumerate().all(|(index, sign)| text.get(at + index) == Some(&sign))
+    };
     let mark = |is_target: &mut [bool], from: usize, ends: &dyn Fn(char) -> bool| {
         for at in (from..text.len()).take_while(|at| !ends(text[*at])) {
             is_target[at] = true;
@@ -139,7 +141,8 @@ fn mark_targets(text: &[char], is_target: &mut [bool]) {
         } else if begins(at, "]: ") && is_name(at) {
             mark(is_target, at + 3, &char::is_whitespace);
         } else if begins(at, "://") {
-            let scheme = text[..at].iter().rev().take_while(|sign| sign.is_ascii_alphabetic()).count();
+            let scheme =
+                text[..at].iter().rev().take_while(|sign| sign.is_ascii_alphabetic()).count();
             mark(is_target, at - scheme, &|sign| sign.is_whitespace() || matches!(sign, '>' | ')'));
         }
     }
@@ -189,6 +192,9 @@ mod tests {
     #[test]
     fn tables_are_known() {
         let found = read(&lines("a\n| b |\nc"));
-        assert_eq!(found.iter().map(|line| line.is_table).collect::<Vec<_>>(), [false, true, false]);
+        assert_eq!(
+            found.iter().map(|line| line.is_table).collect::<Vec<_>>(),
+            [false, true, false]
+        );
     }
 }

@@ -49,7 +49,8 @@ impl Connection {
         self.receive_within(self.timeout)
     }
 
-    /// Waits for an answer that may take any time, and calls `meanwhile` each time that so much of it has passed.
+    /// Waits for an answer that may take any time, and calls `meanwhile` each time that so much of
+    /// it has passed.
     ///
     /// # Errors
     /// When the connection breaks, or the answer is no message.
@@ -66,15 +67,19 @@ impl Connection {
         }
     }
 
-    fn receive_within(&self, timeout: Duration) -> Result<(FromManager, Vec<OwnedFd>), ConnectError> {
+    fn receive_within(
+        &self,
+        timeout: Duration,
+    ) -> Result<(FromManager, Vec<OwnedFd>), ConnectError> {
         let mut buffer = vec![0; MAX_MESSAGE];
-        let (length, descriptors) = match fdpass::recv(self.socket.as_fd(), &mut buffer, Some(timeout)) {
-            Ok(received) => received,
-            Err(error) if error.is(nix::errno::Errno::ETIMEDOUT as i32) => {
-                return Err(ConnectError::Silent { path: self.path.clone(), timeout });
-            }
-            Err(error) => return Err(self.system(error)),
-        };
+        let (length, descriptors) =
+            match fdpass::recv(self.socket.as_fd(), &mut buffer, Some(timeout)) {
+                Ok(received) => received,
+                Err(error) if error.is(nix::errno::Errno::ETIMEDOUT as i32) => {
+                    return Err(ConnectError::Silent { path: self.path.clone(), timeout });
+                }
+                Err(error) => return Err(self.system(error)),
+            };
         if length == 0 {
             return Err(self.broken("it closed the connection without an answer".into()));
         }

@@ -92,7 +92,9 @@ impl ConnectError {
             Self::Unreachable { source, .. } => {
                 [Errno::ETIMEDOUT, Errno::EAGAIN].iter().any(|it| source.is(*it as i32))
             }
-            Self::Refused { refused, .. } => matches!(refused.code, RefusedCode::Full | RefusedCode::System),
+            Self::Refused { refused, .. } => {
+                matches!(refused.code, RefusedCode::Full | RefusedCode::System)
+            }
             Self::Message { .. } | Self::TooLong { .. } | Self::Area { .. } => false,
         }
     }

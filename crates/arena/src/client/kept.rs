@@ -1,14 +1,16 @@
 //! Descriptors that the program may close under us.
 //!
-//! A program that closes all of its descriptors (`closefrom`, as daemons do) closes ours too, and the next files that it
-//! opens get our numbers. Then nothing of ours may be written there, read from there, or closed there. So each use is
-//! preceded by a look at what the number is now. A number that changes between the look and the use cannot be noticed;
-//! the look narrows that to the time of one system call.
+//! A program that closes all of its descriptors (`closefrom`, as daemons do) closes ours too, and
+//! the next files that it opens get our numbers. Then nothing of ours may be written there, read
+//! from there, or closed there. So each use is preceded by a look at what the number is now. A
+//! number that changes between the look and the use cannot be noticed; the look narrows that to the
+//! time of one system call.
 //!
-//! A ring is on the way from a request to a running virtual processor, and the number of an event counter stands in a file
-//! of `/proc` only, which takes some 10 us to read. So the doorbell has a copy, at another number: as long as both are the
-//! same open file (one cheap call, Linux 6.10), both are ours. For a program to have one file of its own at both numbers,
-//! it has to close both and open it twice there, and to leave the socket alone meanwhile.
+//! A ring is on the way from a request to a running virtual processor, and the number of an event
+//! counter stands in a file of `/proc` only, which takes some 10 us to read. So the doorbell has a
+//! copy, at another number: as long as both are the same open file (one cheap call, Linux 6.10),
+//! both are ours. For a program to have one file of its own at both numbers, it has to close both
+//! and open it twice there, and to leave the socket alone meanwhile.
 
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -52,12 +54,14 @@ impl Kept {
     fn is_ours(&self) -> bool {
         let fd = self.fd.as_fd();
         let same = Identity::of(fd).is_ok_and(|now| now == self.was);
-        // A number that cannot be read any more (no free descriptor, another root) says nothing: the rest decides.
+        // A number that cannot be read any more (no free descriptor, another root) says nothing:
+        // the rest decides.
         same && self.event.is_none_or(|event| event_id(fd).is_none_or(|now| now == event))
     }
 
     fn close(&mut self) {
-        // SAFETY: - `Descriptors::drop`, the only caller, closes each descriptor once and uses none afterwards.
+        // SAFETY: - `Descriptors::drop`, the only caller, closes each descriptor once and uses none
+        // afterwards.
         unsafe { ManuallyDrop::drop(&mut self.fd) };
     }
 }
@@ -73,7 +77,8 @@ pub(super) struct Descriptors {
 
 impl Descriptors {
     pub(super) fn new(socket: OwnedFd, doorbell: OwnedFd) -> SysResult<Self> {
-        let compared = copy(&doorbell).ok().filter(|copy| is_same_file(&doorbell, copy) == Ok(Some(true)));
+        let compared =
+            copy(&doorbell).ok().filter(|copy| is_same_file(&doorbell, copy) == Ok(Some(true)));
         let copy = compared.map(Kept::new).transpose()?;
         Ok(Self { socket: Kept::new(socket)?, doorbell: Kept::new(doorbell)?, copy })
     }
@@ -86,7 +91,9 @@ impl Descriptors {
 
     /// Doorbell and copy are one file still.
     fn are_same(&self) -> bool {
-        self.copy.as_ref().is_some_and(|copy| is_same_file(&*self.doorbell.fd, &*copy.fd) == Ok(Some(true)))
+        self.copy
+            .as_ref()
+            .is_some_and(|copy| is_same_file(&*self.doorbell.fd, &*copy.fd) == Ok(Some(true)))
     }
 
     /// Whatever the socket's number stands for now: to wait for, and for nothing else.
@@ -99,19 +106,21 @@ impl Descriptors {
         self.socket.is_ours().then(|| self.socket.fd.as_fd())
     }
 
-    /// The doorbell, while it is ours. Two system calls; seven where the kernel does not compare descriptors, or when the
-    /// program has closed the copy.
+    /// The doorbell, while it is ours. Two system calls; seven where the kernel does not compare
+    /// descriptors, or when the program has closed the copy.
     pub(super) fn doorbell(&self) -> Option<BorrowedFd<'_>> {
-        // The socket counts too: when the manager has closed its end of a doorbell that we lost, the kernel gives that
-        // doorbell's number to the next eventfd, which may be the program's. A socket's inode does not come again so
-        // soon.
-        (self.socket.is_ours() && (self.are_same() || self.doorbell.is_ours())).then(|| self.doorbell.fd.as_fd())
+        // The socket counts too: when the manager has closed its end of a doorbell that we lost,
+        // the kernel gives that doorbell's number to the next eventfd, which may be the program's.
+        // A socket's inode does not come again so soon.
+        (self.socket.is_ours() && (self.are_same() || self.doorbell.is_ours()))
+            .then(|| self.doorbell.fd.as_fd())
     }
 }
 
 impl Drop for Descriptors {
     fn drop(&mut self) {
-        // What is not ours is left alone: it is the program's, or nobody's. The doorbell first, see `doorbell`.
+        // What is not ours is left alone: it is the program's, or nobody's. The doorbell first, see
+        // `doorbell`.
         let has_socket = self.socket.is_ours();
         for kept in [&mut self.doorbell].into_iter().chain(&mut self.copy) {
             if has_socket && kept.is_ours() {
@@ -147,14 +156,15 @@ mod tests {
         Registration { descriptors, socket: raw_socket, doorbell: raw_doorbell, manager }
     }
 
-    /// What a program does that closes a number and opens something else; in one step, since other tests open
-    /// descriptors at the same time.
+    /// What a program does that closes a number and opens something else; in one step, since other
+    /// tests open descriptors at the same time.
     fn put_in_place(number: RawFd, by: impl AsFd) {
         // SAFETY: - dup2 takes two numbers; `number` is open, and the test owns it from now on.
         assert_eq!(unsafe { libc::dup2(by.as_fd().as_raw_fd(), number) }, number);
     }
 
-    /// The socket is closed, once children of other tests, which have copies until they exec, are gone.
+    /// The socket is closed, once children of other tests, which have copies until they exec, are
+    /// gone.
     fn is_hung_up_soon(manager: &OwnedFd) -> bool {
         let begun = Instant::now();
         while begun.elapsed() < Duration::from_secs(20) {
@@ -169,7 +179,8 @@ mod tests {
     /// Takes a number back that must still be open.
     fn still_open(number: RawFd) -> OwnedFd {
         // SAFETY: - fcntl only asks.
-        assert!(unsafe { libc::fcntl(number, libc::F_GETFD) } >= 0, "descriptor {number} was closed");
+        let flags = unsafe { libc::fcntl(number, libc::F_GETFD) };
+        assert!(flags >= 0, "descriptor {number} was closed");
         // SAFETY: - put there by `put_in_place`, open, and left alone by `Descriptors`.
         unsafe { OwnedFd::from_raw_fd(number) }
     }

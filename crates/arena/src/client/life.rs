@@ -1,4 +1,5 @@
-//! What is known of the manager: by the watcher, and by whoever finds that the registration is lost.
+//! What is known of the manager: by the watcher, and by whoever finds that the registration is
+//! lost.
 
 use platform::sync::atomic::{AtomicU32, Ordering};
 
@@ -25,7 +26,8 @@ impl Life {
 
     #[inline]
     pub(super) fn is_alive(&self) -> bool {
-        // ORDERING: Relaxed - a fact on its own; whoever acts on it reads nothing that the manager wrote before.
+        // ORDERING: Relaxed - a fact on its own; whoever acts on it reads nothing that the manager
+        // wrote before.
         self.0.load(Ordering::Relaxed) == ALIVE
     }
 
@@ -66,7 +68,8 @@ impl Life {
         // ORDERING: Relaxed - see `is_alive`.
         let before = self.0.load(Ordering::Relaxed);
         if before != GONE && before != state {
-            // ORDERING: Relaxed - see `is_alive`. It fails only when `end` was faster: the watcher alone calls `set`.
+            // ORDERING: Relaxed - see `is_alive`. It fails only when `end` was faster: the watcher
+            // alone calls `set`.
             let _set = self.0.compare_exchange(before, state, Ordering::Relaxed, Ordering::Relaxed);
         }
     }

@@ -17,26 +17,34 @@ impl Client {
         Domain::join(&self.tie.path, timeout)
     }
 
-    /// The same after another manager took the program in, which [`Client::on_return`] tells: [`Domain::join_again`].
+    /// The same after another manager took the program in, which [`Client::on_return`] tells:
+    /// [`Domain::join_again`].
     ///
     /// # Errors
     /// As there.
-    pub fn join_domain_again(&self, domain: &Domain, timeout: Duration) -> Result<(), ConnectError> {
+    pub fn join_domain_again(
+        &self,
+        domain: &Domain,
+        timeout: Duration,
+    ) -> Result<(), ConnectError> {
         domain.join_again(&self.tie.path, timeout)
     }
 
-    /// Passes `cpu` of this program's grant to another program of the domain that wants one (M6); the virtual processor
-    /// that used it parks, and the next grants have one processor less until [`Client::resume`]. False: nobody wants one,
-    /// or the manager is not alive; [`Client::release`] is for the others then.
+    /// Passes `cpu` of this program's grant to another program of the domain that wants one (M6);
+    /// the virtual processor that used it parks, and the next grants have one processor less until
+    /// [`Client::resume`]. False: nobody wants one, or the manager is not alive;
+    /// [`Client::release`] is for the others then.
     pub fn pass(&self, domain: &Domain, cpu: CpuId) -> bool {
         let passed = self.is_alive() && domain.pass(cpu);
         if passed {
-            // Where both notes reach the manager, the second one finds that the processor is not ours any more.
+            // Where both notes reach the manager, the second one finds that the processor is not
+            // ours any more.
             if self.up.released.add(cpu) {
                 self.up.request.note_release(monotonic_ns());
             }
-            // Also where it stands among those given back already, from a time before it came back. The receiver does not wait
-            // for the ring: it ends the time for which the books are not true.
+            // Also where it stands among those given back already, from a time before it came back.
+            // The receiver does not wait for the ring: it ends the time for which the books are not
+            // true.
             self.tie.ring();
         }
         passed

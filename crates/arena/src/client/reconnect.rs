@@ -1,18 +1,22 @@
-//! Finding the next manager after one is gone, or the first one that did not answer in time, and being taken in with what is held.
+//! Finding the next manager after one is gone, or the first one that did not answer in time, and
+//! being taken in with what is held.
 //!
 //! # Protocol
-//! 1. Register with `held`: the epoch and the processors of the last grant. The manager makes new areas, whose grants
-//!    go on from that epoch. Who was never taken in holds nothing.
-//! 2. Under the lock of the tie, write into the new `up` what stands in the old one: virtual processors, the lowest
-//!    request. Releases are not repeated: the grant is a new one.
-//! 3. Put the new areas in the place of the old ones (`Area::replace`): readers and writers keep their pointers.
-//! 4. Write the number that is wanted now, until it is the one that is wanted now; ring if it is not the one of step 1.
+//! 1. Register with `held`: the epoch and the processors of the last grant. The manager makes new
+//!    areas, whose grants go on from that epoch. Who was never taken in holds nothing.
+//! 2. Under the lock of the tie, write into the new `up` what stands in the old one: virtual
+//!    processors, the lowest request. Releases are not repeated: the grant is a new one.
+//! 3. Put the new areas in the place of the old ones (`Area::replace`): readers and writers keep
+//!    their pointers.
+//! 4. Write the number that is wanted now, until it is the one that is wanted now; ring if it is
+//!    not the one of step 1.
 //!
 //! # Races
-//! A request while areas are exchanged: A (a thread) notes 3 as wanted, and swaps it into the old area, which is gone a
-//! moment later. B (the watcher) exchanged the areas after that (A's store went to the old one), so it reads 3 in
-//! step 4. Or A swaps 3 into the new area, and B, who read 2 before, swaps 2 in: the swap returns A's 3, and with it
-//! (AcqRel, `request.ask`) the note of A; B looks at the note again and writes 3.
+//! A request while areas are exchanged: A (a thread) notes 3 as wanted, and swaps it into the old
+//! area, which is gone a moment later. B (the watcher) exchanged the areas after that (A's store
+//! went to the old one), so it reads 3 in step 4. Or A swaps 3 into the new area, and B, who read 2
+//! before, swaps 2 in: the swap returns A's 3, and with it (AcqRel, `request.ask`) the note of A; B
+//! looks at the note again and writes 3.
 
 use std::thread;
 use std::time::Duration;
@@ -27,7 +31,8 @@ use crate::message::{Held, RefusedCode};
 /// Between two attempts, at first and at most. Twice as long each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LAST_PAUSE: Duration = Duration::from_secs(2);
-/// At most while a manager is there that has no time or no room: each attempt costs it, and who owes comes in no sooner for it.
+/// At most while a manager is there that has no time or no room: each attempt costs it, and who
+/// owes comes in no sooner for it.
 const LAST_PAUSE_WHILE_BUSY: Duration = Duration::from_secs(30);
 /// How long an answer may take.
 const ANSWER: Duration = Duration::from_secs(1);
@@ -66,7 +71,9 @@ pub(super) fn until_taken_in(tie: &Tie) -> bool {
 fn longest_pause(error: &ConnectError) -> Duration {
     match error {
         ConnectError::Silent { .. } => LAST_PAUSE_WHILE_BUSY,
-        ConnectError::Refused { refused, .. } if refused.code == RefusedCode::Full => LAST_PAUSE_WHILE_BUSY,
+        ConnectError::Refused { refused, .. } if refused.code == RefusedCode::Full => {
+            LAST_PAUSE_WHILE_BUSY
+        }
         _ => LAST_PAUSE,
     }
 }
@@ -104,7 +111,8 @@ fn take(tie: &Tie, new: Registration, stated: u32) -> bool {
         tie.up.replace(new.up)
     });
     if replaced.and_then(|()| tie.down.replace(new.down)).is_err() {
-        // No memory for three mappings: the areas are zeroes, a grant of one processor; the program runs on unmanaged.
+        // No memory for three mappings: the areas are zeroes, a grant of one processor; the program
+        // runs on unmanaged.
         tie.life.end();
         return false;
     }
@@ -134,12 +142,17 @@ mod tests {
     #[test]
     fn the_pause_grows_longer_while_a_manager_has_no_time_or_no_room() {
         let path = std::path::PathBuf::from("/m");
-        let refused =
-            |code| ConnectError::Refused { path: path.clone(), refused: Refused { code, reason: String::new() } };
+        let refused = |code| ConnectError::Refused {
+            path: path.clone(),
+            refused: Refused { code, reason: String::new() },
+        };
         let silent = ConnectError::Silent { path: path.clone(), timeout: ANSWER };
         let source = platform::SysError::new("connect", nix::errno::Errno::ECONNREFUSED as i32);
         let nobody = ConnectError::Unreachable { path: path.clone(), source };
-        assert_eq!([&silent, &refused(RefusedCode::Full)].map(longest_pause), [LAST_PAUSE_WHILE_BUSY; 2]);
+        assert_eq!(
+            [&silent, &refused(RefusedCode::Full)].map(longest_pause),
+            [LAST_PAUSE_WHILE_BUSY; 2]
+        );
         assert_eq!([&nobody, &refused(RefusedCode::System)].map(longest_pause), [LAST_PAUSE; 2]);
     }
 }

@@ -61,14 +61,17 @@ impl Registration {
         };
         let count = descriptors.len();
         let Ok([down, up, doorbell, global]) = <[OwnedFd; 4]>::try_from(descriptors) else {
-            return Err(connection.broken(format!("a registration brings 4 descriptors, it sent {count}")));
+            return Err(
+                connection.broken(format!("a registration brings 4 descriptors, it sent {count}"))
+            );
         };
         let refuse = |source| ConnectError::Area { path: path.to_owned(), source };
         let down = Area::<Down>::receive(down, false).map_err(refuse)?;
         let up = Area::<Up>::receive(up, true).map_err(refuse)?;
         let global = Area::<Global>::receive(global, false).map_err(refuse)?;
-        let descriptors = Descriptors::new(connection.socket, doorbell)
-            .map_err(|error| ConnectError::System { path: path.to_owned(), source: error.into() })?;
+        let descriptors = Descriptors::new(connection.socket, doorbell).map_err(|error| {
+            ConnectError::System { path: path.to_owned(), source: error.into() }
+        })?;
         hook::at(Step::Mapped);
         Ok(Self { down, up, global, descriptors, slot: registered.slot })
     }

@@ -1,17 +1,19 @@
 //! Whether a manager whose heartbeat stands still is hung, or only waits for a processor.
 //!
-//! On a machine with many more threads than processors, or in a group of threads that has used its share, the manager
-//! may wait for longer than the silence that counts (seen: 0.7 s among 16 hogs). It is not hung then, and whoever left
-//! it would make the crowd worse (D5). The kernel knows: a thread that is runnable and whose processor time stands
-//! still has not had a processor. One that runs and gives no sign of life is in an endless loop; one that sleeps or is
-//! stopped does nothing about its timers.
+//! On a machine with many more threads than processors, or in a group of threads that has used its
+//! share, the manager may wait for longer than the silence that counts (seen: 0.7 s among 16 hogs).
+//! It is not hung then, and whoever left it would make the crowd worse (D5). The kernel knows: a
+//! thread that is runnable and whose processor time stands still has not had a processor. One that
+//! runs and gives no sign of life is in an endless loop; one that sleeps or is stopped does nothing
+//! about its timers.
 
 use std::os::fd::AsFd;
 
 use platform::file;
 use platform::process::{Pid, peer_credentials};
 
-/// Looks in a row for which waiting for a processor is an excuse; afterwards a program does without such a manager.
+/// Looks in a row for which waiting for a processor is an excuse; afterwards a program does without
+/// such a manager.
 const EXCUSES: u32 = 30;
 
 /// The manager's main thread, as the kernel shows it.
@@ -23,13 +25,15 @@ pub(super) struct Starvation {
 }
 
 impl Starvation {
-    /// Of the manager at the other end of a socket. One that the kernel does not name has no excuse.
+    /// Of the manager at the other end of a socket. One that the kernel does not name has no
+    /// excuse.
     pub(super) fn of(socket: Option<impl AsFd>) -> Self {
         let manager = socket.and_then(|socket| peer_credentials(socket).ok()).map(|it| it.pid);
         Self { manager, used: None, excuses: 0 }
     }
 
-    /// To be called at each look at which the heartbeat stood still: it only waited for a processor since the last one.
+    /// To be called at each look at which the heartbeat stood still: it only waited for a processor
+    /// since the last one.
     pub(super) fn is_starved(&mut self) -> bool {
         let Some((state, used)) = self.manager.and_then(look) else {
             return false;
@@ -80,7 +84,8 @@ mod tests {
 
     #[test]
     fn nobody_is_excused_for_ever() {
-        // A thread that only waits for a processor cannot be had without a crowd: the count is what is tested.
+        // A thread that only waits for a processor cannot be had without a crowd: the count is what
+        // is tested.
         let mut starvation = of(std::process::id());
         starvation.excuses = EXCUSES;
         assert!(!starvation.is_starved() && !starvation.is_starved());

@@ -1,4 +1,5 @@
-//! What ties a program to its manager: areas, descriptors, and what has to be said again to the next manager.
+//! What ties a program to its manager: areas, descriptors, and what has to be said again to the
+//! next manager.
 
 use platform::lock::{Mutex, Once};
 use std::os::fd::AsRawFd;
@@ -52,7 +53,12 @@ pub(super) struct Tie {
 }
 
 impl Tie {
-    pub(super) fn new(path: &Path, hello: &Hello, (down, up): SharedAreas, registered: Registered) -> Self {
+    pub(super) fn new(
+        path: &Path,
+        hello: &Hello,
+        (down, up): SharedAreas,
+        registered: Registered,
+    ) -> Self {
         let Registered { global, descriptors, slot } = registered;
         Self {
             wanted: AtomicU32::new(up.request.read().requested),
@@ -72,10 +78,20 @@ impl Tie {
     }
 
     /// Of a program that no manager has taken in yet; its areas are `blank`.
-    pub(super) fn before_any(path: &Path, hello: &Hello, areas: SharedAreas, blank: Registered) -> Self {
+    pub(super) fn before_any(
+        path: &Path,
+        hello: &Hello,
+        areas: SharedAreas,
+        blank: Registered,
+    ) -> Self {
         let registrations = AtomicU32::new(0);
         let wanted = AtomicU32::new(hello.request);
-        Self { life: Life::before_any(), registrations, wanted, ..Self::new(path, hello, areas, blank) }
+        Self {
+            life: Life::before_any(),
+            registrations,
+            wanted,
+            ..Self::new(path, hello, areas, blank)
+        }
     }
 
     pub(super) fn link(&self) -> MutexGuard<'_, Arc<Descriptors>> {
@@ -97,7 +113,8 @@ impl Tie {
 
     /// The number wanted now.
     pub(super) fn wanted(&self) -> u32 {
-        // ORDERING: Relaxed - after the Acquire of the swap that replaced the number of another thread (`request.ask`).
+        // ORDERING: Relaxed - after the Acquire of the swap that replaced the number of another
+        // thread (`request.ask`).
         self.wanted.load(Ordering::Relaxed)
     }
 
@@ -150,8 +167,8 @@ impl Tie {
         self.again.store(again, Ordering::Relaxed);
     }
 
-    /// The program runs on without a manager: tells it so, and wakes whoever sleeps at a park word. After the state: whoever
-    /// looks then, finds it.
+    /// The program runs on without a manager: tells it so, and wakes whoever sleeps at a park word.
+    /// After the state: whoever looks then, finds it.
     pub(super) fn go_on_alone(&self) {
         if let Some(call) = self.on_loss.get() {
             call();
@@ -161,8 +178,8 @@ impl Tie {
         }
     }
 
-    /// Ends the registration for ever: the manager forgets the program, and the watcher ends. False when the socket's
-    /// number is not ours any more.
+    /// Ends the registration for ever: the manager forgets the program, and the watcher ends. False
+    /// when the socket's number is not ours any more.
     pub(super) fn end(&self) -> bool {
         self.life.end();
         // Under the lock: the watcher looks at `life` under it before it takes new descriptors.
@@ -171,7 +188,8 @@ impl Tie {
             return false;
         };
         // An error means that the socket is not connected any more, which ends the watcher as well.
-        let _ended: nix::Result<()> = nix::sys::socket::shutdown(socket.as_raw_fd(), nix::sys::socket::Shutdown::Both);
+        let _ended: nix::Result<()> =
+            nix::sys::socket::shutdown(socket.as_raw_fd(), nix::sys::socket::Shutdown::Both);
         true
     }
 }

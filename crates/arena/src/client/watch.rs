@@ -1,9 +1,10 @@
 //! The thread that notices the manager's death or silence, and finds the next one.
 //!
-//! Death is the end of the socket: the kernel closes it when the manager ends, however it ends. Silence is counted in
-//! looks of this thread and not in time, so that a program (or a machine) that was stopped itself, and finds an old
-//! heartbeat when it goes on, does not take a healthy manager for a hung one. Nor does a look count at which the manager
-//! was waiting for a processor ([`starved`](super::starved)).
+//! Death is the end of the socket: the kernel closes it when the manager ends, however it ends.
+//! Silence is counted in looks of this thread and not in time, so that a program (or a machine)
+//! that was stopped itself, and finds an old heartbeat when it goes on, does not take a healthy
+//! manager for a hung one. Nor does a look count at which the manager was waiting for a processor
+//! ([`starved`](super::starved)).
 
 use std::io;
 use std::sync::Arc;
@@ -28,7 +29,8 @@ const MIN_SILENCE: Duration = Duration::from_secs(1);
 const SILENT_QUANTA: u32 = 10;
 /// How often a program that was not let in everywhere in time tries that again with one manager.
 const RETURNS: u32 = 6;
-/// Enough for a thread that polls, receives, and reads a message; the guard page and the thread-locals come on top.
+/// Enough for a thread that polls, receives, and reads a message; the guard page and the
+/// thread-locals come on top.
 const STACK: usize = 128 * 1024;
 
 /// How following a manager ended.
@@ -40,11 +42,15 @@ enum Ended {
     Over,
 }
 
-/// Starts the watcher, with every signal blocked: the program's signals are for the program's threads.
+/// Starts the watcher, with every signal blocked: the program's signals are for the program's
+/// threads.
 pub(super) fn start(tie: Arc<Tie>) -> io::Result<JoinHandle<()>> {
     let mut before = SigSet::empty();
     pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::all()), Some(&mut before))?;
-    let started = thread::Builder::new().name("nanos-watch".into()).stack_size(STACK).spawn(move || watch(&tie));
+    let started = thread::Builder::new()
+        .name("nanos-watch".into())
+        .stack_size(STACK)
+        .spawn(move || watch(&tie));
     pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&before), None)?;
     started
 }
@@ -76,7 +82,8 @@ fn return_to(tie: &Tie) {
     }
 }
 
-/// Which looks at one manager are followed by another call of `on_return`, when the program wants one.
+/// Which looks at one manager are followed by another call of `on_return`, when the program wants
+/// one.
 #[derive(Debug)]
 struct Returns {
     left: u32,
@@ -113,10 +120,14 @@ fn follow(descriptors: &Descriptors, tie: &Tie) -> Ended {
     let mut starvation = Starvation::of(descriptors.socket());
     let mut returns = Returns::new();
     loop {
-        // A program that closes all its descriptors loses the connection. What it opens then may have the socket's
-        // number: waiting for that does it no harm, receiving from it would.
-        let waited = process::wait_readable(&[descriptors.unchecked_socket()], Some(look_every(&tie.global)));
-        let (Ok(ready), Some(socket), false) = (waited, descriptors.socket(), tie.life.is_gone()) else {
+        // A program that closes all its descriptors loses the connection. What it opens then may
+        // have the socket's number: waiting for that does it no harm, receiving from it would.
+        let waited = process::wait_readable(
+            &[descriptors.unchecked_socket()],
+            Some(look_every(&tie.global)),
+        );
+        let (Ok(ready), Some(socket), false) = (waited, descriptors.socket(), tie.life.is_gone())
+        else {
             return Ended::Over;
         };
         if !ready.is_empty() {
@@ -150,8 +161,9 @@ fn follow(descriptors: &Descriptors, tie: &Tie) -> Ended {
     }
 }
 
-/// The time between two looks: the silence that counts, divided by the looks that it takes, and a part of that more
-/// for some processes than for others, so that not all of them leave in one moment.
+/// The time between two looks: the silence that counts, divided by the looks that it takes, and a
+/// part of that more for some processes than for others, so that not all of them leave in one
+/// moment.
 fn look_every(global: &Global) -> Duration {
     let quanta = Duration::from_nanos(global.life.quantum_ns()).saturating_mul(SILENT_QUANTA);
     let look = quanta.clamp(MIN_SILENCE, Duration::from_secs(3600)) / SILENT_LOOKS;

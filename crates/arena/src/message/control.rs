@@ -54,7 +54,8 @@ pub enum Control {
         #[serde(default)]
         if_idle: bool,
     },
-    /// The manager shall begin anew, with what is in force now; programs go on, and are taken in again.
+    /// The manager shall begin anew, with what is in force now; programs go on, and are taken in
+    /// again.
     Restart,
     /// One that waits shall not be started.
     Cancel {

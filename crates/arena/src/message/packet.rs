@@ -47,15 +47,18 @@ struct PacketVersion {
 /// # Errors
 /// [`MessageError::TooLong`].
 pub fn encode<M: Serialize>(message: &M) -> Result<Vec<u8>, MessageError> {
-    let packet = serde_json::to_vec(&PacketOut { version: PROTOCOL_VERSION, message })
-        .map_err(|error| MessageError::Malformed { what: error.to_string(), begins: String::new() })?;
+    let packet =
+        serde_json::to_vec(&PacketOut { version: PROTOCOL_VERSION, message }).map_err(|error| {
+            MessageError::Malformed { what: error.to_string(), begins: String::new() }
+        })?;
     if packet.len() > MAX_MESSAGE {
         return Err(MessageError::TooLong { length: packet.len() });
     }
     Ok(packet)
 }
 
-/// The message in a packet. The version is looked at first: a newer packet says "version", not "malformed".
+/// The message in a packet. The version is looked at first: a newer packet says "version", not
+/// "malformed".
 ///
 /// # Errors
 /// [`MessageError::Version`] or [`MessageError::Malformed`].

@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Places in one [`FromManager::Waiting`](super::FromManager::Waiting) packet: each is at most some 900 bytes, whatever its label.
+/// Places in one [`FromManager::Waiting`](super::FromManager::Waiting) packet: each is at most some
+/// 900 bytes, whatever its label.
 pub const WAITING_PER_PACKET: usize = 32;
 
 /// The head of a report on the queue.

@@ -23,12 +23,14 @@ pub struct Register {
     /// What it holds from a manager that is gone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held: Option<Held>,
-    /// The processors on which it stays whatever it is given (places, its mask), in any order: it shall be given no others.
+    /// The processors on which it stays whatever it is given (places, its mask), in any order: it
+    /// shall be given no others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub within: Option<Vec<u32>>,
 }
 
-/// What a program holds from a manager that is gone. A wish: the next manager gives it as far as others do not have it.
+/// What a program holds from a manager that is gone. A wish: the next manager gives it as far as
+/// others do not have it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Held {
     /// The epoch of its last grant: the next one continues it.

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// Programs in one [`FromManager::Programs`](super::FromManager::Programs) packet: each is at most some 3,700 bytes, whatever its name.
+/// Programs in one [`FromManager::Programs`](super::FromManager::Programs) packet: each is at most
+/// some 3,700 bytes, whatever its name.
 pub const PROGRAMS_PER_PACKET: usize = 8;
 
 /// The head of a status report.
@@ -16,7 +17,8 @@ pub struct Status {
     pub uptime_ns: u64,
     /// The policy in force.
     pub policy: String,
-    /// Which policy was to be in force, in which call it panicked and what it said, escaped; the one in force took its place.
+    /// Which policy was to be in force, in which call it panicked and what it said, escaped; the
+    /// one in force took its place.
     #[serde(default)]
     pub policy_failure: Option<String>,
     /// The parameters of the policy, as people write them.
@@ -39,10 +41,12 @@ pub struct Status {
     pub waiting: u32,
     /// How many programs the packets that follow name.
     pub program_count: u32,
-    /// Processes that were announced and live, but do not speak the protocol (yet) and are not attached.
+    /// Processes that were announced and live, but do not speak the protocol (yet) and are not
+    /// attached.
     #[serde(default)]
     pub silent: Vec<i32>,
-    /// The control group below which programs that do not obey are fenced in, escaped; `None`: nobody is.
+    /// The control group below which programs that do not obey are fenced in, escaped; `None`:
+    /// nobody is.
     #[serde(default)]
     pub fences: Option<String>,
     /// Programs that may run at once; `None`: any number.
@@ -54,8 +58,8 @@ pub struct Status {
     /// What else it kept of its starter and could not let go of, a phrase each.
     #[serde(default)]
     pub kept: Vec<String>,
-    /// Why processes of `silent` are not managed, where the manager knows, escaped. (Pairs: in a tagged message a map has texts
-    /// for keys.)
+    /// Why processes of `silent` are not managed, where the manager knows, escaped. (Pairs: in a
+    /// tagged message a map has texts for keys.)
     #[serde(default)]
     pub reasons: Vec<(i32, String)>,
 }
@@ -97,7 +101,8 @@ pub struct ProgramStatus {
     pub granted: u32,
     /// Which, as a kernel list.
     pub cpus: String,
-    /// The processors on which it stays whatever it is given, where it cannot use all that are managed, as a kernel list.
+    /// The processors on which it stays whatever it is given, where it cannot use all that are
+    /// managed, as a kernel list.
     #[serde(default)]
     pub within: Option<String>,
     /// Its processor is used by several programs in turn.
@@ -120,7 +125,8 @@ pub struct ProgramStatus {
     /// How often one was squeezed.
     #[serde(default)]
     pub squeezes: u64,
-    /// The group below [`Status::fences`] in which it is fenced; its processors are what it was granted.
+    /// The group below [`Status::fences`] in which it is fenced; its processors are what it was
+    /// granted.
     #[serde(default)]
     pub fence: Option<String>,
     /// The speedup that it reported last, smoothed, and on how many processors.

@@ -55,7 +55,8 @@ fn garbage_is_shown_escaped() {
 fn a_status_packet_fits_whatever_the_names_are() {
     let program = ProgramStatus {
         pid: i32::MIN,
-        // A name has 15 bytes and a library 64; escaping and JSON make at most 6 + 1 characters of a byte.
+        // A name has 15 bytes and a library 64; escaping and JSON make at most 6 + 1 characters of
+        // a byte.
         name: "\\u{10ffff}".repeat(15),
         library: "\\u{10ffff}".repeat(MAX_LIBRARY),
         request: u32::MAX,
@@ -77,8 +78,10 @@ fn a_status_packet_fits_whatever_the_names_are() {
         weight: 0.001,
         age_ns: u64::MAX,
     };
-    let one = encode(&FromManager::Programs(Programs { programs: vec![program.clone()] })).unwrap().len();
-    // Processors are space-shared: only one program of a packet can have the longest list, the others are short.
+    let one =
+        encode(&FromManager::Programs(Programs { programs: vec![program.clone()] })).unwrap().len();
+    // Processors are space-shared: only one program of a packet can have the longest list, the
+    // others are short.
     let short = ProgramStatus { cpus: "1023".into(), ..program.clone() };
     let mut programs = vec![short; PROGRAMS_PER_PACKET - 1];
     programs.push(program);
@@ -92,7 +95,12 @@ fn longest_list() -> String {
 }
 
 fn narrow() -> Narrow {
-    Narrow { processors: longest_list(), count: u32::MAX, of: longest_list(), why: "\\".repeat(340) }
+    Narrow {
+        processors: longest_list(),
+        count: u32::MAX,
+        of: longest_list(),
+        why: "\\".repeat(340),
+    }
 }
 
 #[test]
@@ -103,7 +111,9 @@ fn the_head_of_a_report_fits_with_as_many_silent_processes_and_reasons_as_there_
         policy: "a policy".into(),
         // A text of 200 bytes, each escaped by six.
         policy_failure: Some("\\".repeat(1300)),
-        parameters: (0..16).map(|number| (format!("parameter-{number}"), "18446744073709551615ns".into())).collect(),
+        parameters: (0..16)
+            .map(|number| (format!("parameter-{number}"), "18446744073709551615ns".into()))
+            .collect(),
         quantum_ns: u64::MAX,
         grace_ns: u64::MAX,
         processors: longest_list(),
@@ -139,7 +149,8 @@ fn an_announcement_is_answered_as_before_where_there_is_nothing_to_add() {
 #[test]
 fn a_packet_of_the_queue_fits_whatever_the_labels_are() {
     let label = "\\u{10ffff}".repeat(64);
-    let place = QueuedStatus { id: u64::MAX, pid: i32::MIN, label, request: u32::MAX, waits_ns: u64::MAX };
+    let place =
+        QueuedStatus { id: u64::MAX, pid: i32::MIN, label, request: u32::MAX, waits_ns: u64::MAX };
     let packet = encode(&FromManager::Waiting { places: vec![place; WAITING_PER_PACKET] }).unwrap();
     assert!(packet.len() <= MAX_MESSAGE, "{}", packet.len());
 }

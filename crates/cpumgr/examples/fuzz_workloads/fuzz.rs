@@ -1,5 +1,5 @@
-//! A fuzzer of workload files and policy parameters that runs on a stable compiler: mutations of good files, and what must
-//! hold for whatever comes out.
+//! A fuzzer of workload files and policy parameters that runs on a stable compiler: mutations of
+//! good files, and what must hold for whatever comes out.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -9,7 +9,8 @@ use cpumgr::simulate::{FileError, parse};
 use policies::sim::{Options, SimError, Workload, simulate};
 use policies::{Needs, Registry, Value};
 
-/// Files with more executions are read and not run: each is bounded, all of them together take long.
+/// Files with more executions are read and not run: each is bounded, all of them together take
+/// long.
 const MOST_EXECUTIONS: u64 = 300;
 /// Events per run.
 const MOST_EVENTS: u64 = 5_000;
@@ -35,15 +36,21 @@ impl Dice {
     }
 }
 
-/// What the file of a request pattern holds: comments of the workload that begin so, so that mutations reach both.
+/// What the file of a request pattern holds: comments of the workload that begin so, so that
+/// mutations reach both.
 const PATTERN_FILE: &str = "#| ";
 
 /// Small files with every table and key, and every parameter of every policy there is.
 pub(crate) fn seeds() -> Vec<String> {
     let registry = Registry::with_builtin_for(Needs::EVERYTHING);
     let mut every = SEEDS[1].to_owned();
-    for name in registry.names().into_iter().filter(|name| !SEEDS[1].contains(&format!("[parameters.{name}]"))) {
-        let parameters = registry.create(name).map(|policy| policy.parameters()).unwrap_or_default();
+    for name in registry
+        .names()
+        .into_iter()
+        .filter(|name| !SEEDS[1].contains(&format!("[parameters.{name}]")))
+    {
+        let parameters =
+            registry.create(name).map(|policy| policy.parameters()).unwrap_or_default();
         every.push_str(&format!("[parameters.{name}]\n"));
         for parameter in parameters {
             let value = match parameter.default {
@@ -191,7 +198,10 @@ fn mutate(text: &str, seeds: &[String], dice: &mut Dice) -> String {
             4 => {
                 let byte = dice.below(lines[at].len() + 1);
                 if lines[at].is_char_boundary(byte) {
-                    lines[at].insert(byte, *dice.one_of(&['"', '[', '}', '=', '.', '-', '9', 'e', '\u{e4}', ',']));
+                    lines[at].insert(
+                        byte,
+                        *dice.one_of(&['"', '[', '}', '=', '.', '-', '9', 'e', '\u{e4}', ',']),
+                    );
                 }
             }
             _ => lines[at] = with_another_value(&lines[at], dice),
@@ -242,8 +252,8 @@ pub(crate) enum Came {
     Ran,
 }
 
-/// Reads `text` and simulates what it says; `Err` is a defect. With `planted` the reader forgets to check ranges, as a
-/// reader would that trusts its parser.
+/// Reads `text` and simulates what it says; `Err` is a defect. With `planted` the reader forgets to
+/// check ranges, as a reader would that trusts its parser.
 pub(crate) fn examine(text: &str, policy: usize, planted: bool) -> Result<Came, String> {
     catch_unwind(AssertUnwindSafe(|| examine_inside(text, policy, planted)))
         .unwrap_or_else(|_| Err("a panic".to_owned()))
@@ -257,7 +267,10 @@ fn examine_inside(text: &str, policy: usize, planted: bool) -> Result<Came, Stri
         .fold(String::new(), |all, line| all + line + "\n");
     let load = |name: &str| match name {
         "requests" => Ok(pattern.clone()),
-        _ => Err(FileError::Unreadable { path: PathBuf::from(name), source: std::io::Error::other("no") }),
+        _ => Err(FileError::Unreadable {
+            path: PathBuf::from(name),
+            source: std::io::Error::other("no"),
+        }),
     };
     let read = parse(Path::new("w.toml"), text, &registry, load);
     let workload: Workload = match read {
@@ -267,8 +280,11 @@ fn examine_inside(text: &str, policy: usize, planted: bool) -> Result<Came, Stri
             _ => return refused(text, &pattern, &error),
         },
     };
-    let executions: u64 =
-        workload.jobs.iter().map(|job| u64::from(job.copies).saturating_mul(u64::from(job.repetitions))).sum();
+    let executions: u64 = workload
+        .jobs
+        .iter()
+        .map(|job| u64::from(job.copies).saturating_mul(u64::from(job.repetitions)))
+        .sum();
     if executions > MOST_EXECUTIONS {
         return Ok(Came::Refused);
     }
@@ -285,10 +301,15 @@ fn examine_inside(text: &str, policy: usize, planted: bool) -> Result<Came, Stri
     let machine_time = outcome.makespan() as f64 * f64::from(outcome.processors) * (1.0 + 1e-9);
     let has_its_time = outcome.cpu_time() as f64 <= machine_time + rounding;
     if !(has_its_time && outcome.fairness() <= 1.0 + 1e-9) {
-        return Err(format!("under {name}: utilisation {}, fairness {}", outcome.utilisation(), outcome.fairness()));
+        return Err(format!(
+            "under {name}: utilisation {}, fairness {}",
+            outcome.utilisation(),
+            outcome.fairness()
+        ));
     }
     let timeline = outcome.timeline.as_ref().ok_or("no timeline")?;
-    paraver::validate(&paraver::write(timeline)).map_err(|error| format!("under {name}: {error}"))?;
+    paraver::validate(&paraver::write(timeline))
+        .map_err(|error| format!("under {name}: {error}"))?;
     Ok(Came::Ran)
 }
 
@@ -299,15 +320,21 @@ fn refused(text: &str, pattern: &str, error: &FileError) -> Result<Came, String>
         FileError::Wrong { path, line, message: said } => {
             let text = if path == Path::new("requests") { pattern } else { text };
             let lines = text.lines().count().max(1);
-            let well = (1..=lines + 1).contains(line) && !said.is_empty() && !message.contains('\n');
-            if well { Ok(Came::Refused) } else { Err(format!("a bad refusal: {message:?} for {lines} lines")) }
+            let well =
+                (1..=lines + 1).contains(line) && !said.is_empty() && !message.contains('\n');
+            if well {
+                Ok(Came::Refused)
+            } else {
+                Err(format!("a bad refusal: {message:?} for {lines} lines"))
+            }
         }
         // What a line of the workload names is told with that line.
         _ => Err(format!("a bad refusal: {message:?} names no line")),
     }
 }
 
-/// Looks for a defect in so many texts. Returns the first one with what is wrong, else how many ran.
+/// Looks for a defect in so many texts. Returns the first one with what is wrong, else how many
+/// ran.
 pub(crate) fn search(
     seed: u64,
     rounds: u64,

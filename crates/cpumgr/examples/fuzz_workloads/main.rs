@@ -1,4 +1,5 @@
-//! Fuzzes workload files: `cargo run --release -p cpumgr --example fuzz_workloads -- [SECONDS [SEED]]`, 60 s by default.
+//! Fuzzes workload files:
+//! `cargo run --release -p cpumgr --example fuzz_workloads -- [SECONDS [SEED]]`, 60 s by default.
 //!
 //! Ends with 0 when nothing was found, with 1 and the text that shows the defect otherwise.
 
@@ -9,7 +10,9 @@ use std::time::{Duration, Instant};
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1).map(|text| text.parse::<u64>());
-    let (Ok(seconds), Ok(seed)) = (arguments.next().unwrap_or(Ok(60)), arguments.next().unwrap_or(Ok(1))) else {
+    let (Ok(seconds), Ok(seed)) =
+        (arguments.next().unwrap_or(Ok(60)), arguments.next().unwrap_or(Ok(1)))
+    else {
         eprintln!("fuzz_workloads [SECONDS [SEED]]; both are whole numbers");
         return ExitCode::from(2);
     };

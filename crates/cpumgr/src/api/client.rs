@@ -5,7 +5,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 use std::time::Duration;
 
-use arena::message::{self, FromManager, MAX_MESSAGE, MessageError, Refused, RefusedCode, ToManager};
+use arena::message::{
+    self, FromManager, MAX_MESSAGE, MessageError, Refused, RefusedCode, ToManager,
+};
 use nix::errno::Errno;
 use platform::clock::monotonic_ns;
 use platform::fdpass::{self, Bare};
@@ -21,7 +23,8 @@ use super::door::Others;
 use super::{Answer, Call, Line, wait_for};
 use crate::bucket::Bucket;
 
-/// Messages that a client may send at once, and how fast they come back. A registration is one, a report is one.
+/// Messages that a client may send at once, and how fast they come back. A registration is one, a
+/// report is one.
 const MESSAGES: u32 = 16;
 const MESSAGE_NS: u64 = 50_000_000;
 /// How long a client's queue may stay full.
@@ -37,8 +40,8 @@ pub(super) struct Client {
     others: Others,
     /// Another connection needs the room.
     leave: Rc<Notify>,
-    /// Whatever it says, this is the answer. (Said before it has spoken, it would be lost: closing a socket with an
-    /// unread message throws away what was sent, too.)
+    /// Whatever it says, this is the answer. (Said before it has spoken, it would be lost: closing
+    /// a socket with an unread message throws away what was sent, too.)
     refusal: Option<String>,
     bucket: Bucket,
     /// What its user costs.
@@ -50,7 +53,8 @@ pub(super) struct Client {
 enum Unheard {
     #[error(transparent)]
     Message(MessageError),
-    /// None belongs in any message of a client. Before Linux 6.16 they can be sent (`fdpass::refuse_descriptors`).
+    /// None belongs in any message of a client. Before Linux 6.16 they can be sent
+    /// (`fdpass::refuse_descriptors`).
     #[error("a message to the manager carries no descriptors")]
     Descriptors,
 }
@@ -87,7 +91,17 @@ impl Client {
             others.leave(serial);
             SysError::new("epoll_ctl", error.raw_os_error().unwrap_or(Errno::ENOMEM as i32))
         })?;
-        Ok(Self { serial, socket, mailbox, line, others: others.clone(), leave, refusal, bucket, account })
+        Ok(Self {
+            serial,
+            socket,
+            mailbox,
+            line,
+            others: others.clone(),
+            leave,
+            refusal,
+            bucket,
+            account,
+        })
     }
 
     /// The whole conversation.
@@ -95,7 +109,8 @@ impl Client {
         if let Over::Refused(code, reason) = self.converse().await {
             tracing::warn!(serial = self.serial, ?code, reason, "a client is refused");
             // Whether it hears that does not matter.
-            let _heard: io::Result<()> = self.say(&FromManager::Refused(Refused { code, reason })).await;
+            let _heard: io::Result<()> =
+                self.say(&FromManager::Refused(Refused { code, reason })).await;
         }
         self.others.leave(self.serial);
         self.line.call(self.serial, Call::Closed).await;
@@ -152,7 +167,10 @@ impl Client {
             Answer::Messages(messages) => {
                 self.account.charge(messages.len() as u64);
                 for message in messages {
-                    let becomes = matches!(message, FromManager::Announced { .. } | FromManager::Queued { .. });
+                    let becomes = matches!(
+                        message,
+                        FromManager::Announced { .. } | FromManager::Queued { .. }
+                    );
                     self.say(&message).await?;
                     if becomes {
                         self.others.leave(self.serial);
@@ -166,7 +184,8 @@ impl Client {
                 self.others.leave(self.serial);
             }
             Answer::Domain { line, area } => {
-                let packet = message::encode(&FromManager::Joined { line }).map_err(io::Error::other)?;
+                let packet =
+                    message::encode(&FromManager::Joined { line }).map_err(io::Error::other)?;
                 send(&self.socket, &packet, &[area.as_fd()]).await?;
             }
         }
@@ -187,8 +206,14 @@ fn as_io(error: SysError) -> io::Error {
     io::Error::from_raw_os_error(error.errno())
 }
 
-async fn send(socket: &AsyncFd<OwnedFd>, packet: &[u8], descriptors: &[std::os::fd::BorrowedFd<'_>]) -> io::Result<()> {
-    let sent = socket.async_io(Interest::WRITABLE, |socket| fdpass::send(socket, packet, descriptors).map_err(as_io));
+async fn send(
+    socket: &AsyncFd<OwnedFd>,
+    packet: &[u8],
+    descriptors: &[std::os::fd::BorrowedFd<'_>],
+) -> io::Result<()> {
+    let sent = socket.async_io(Interest::WRITABLE, |socket| {
+        fdpass::send(socket, packet, descriptors).map_err(as_io)
+    });
     match timeout(UNREAD, sent).await {
         Ok(outcome) => outcome,
         Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, "it does not read what it asks for")),
@@ -196,7 +221,10 @@ async fn send(socket: &AsyncFd<OwnedFd>, packet: &[u8], descriptors: &[std::os::
 }
 
 /// The next message, when it is its user's turn; `None` is the end.
-async fn receive(socket: &AsyncFd<OwnedFd>, account: &Account) -> io::Result<Option<Result<ToManager, Unheard>>> {
+async fn receive(
+    socket: &AsyncFd<OwnedFd>,
+    account: &Account,
+) -> io::Result<Option<Result<ToManager, Unheard>>> {
     loop {
         let mut ready = socket.readable().await?;
         let owed = !account.is_free();
@@ -206,8 +234,9 @@ async fn receive(socket: &AsyncFd<OwnedFd>, account: &Account) -> io::Result<Opt
             return Ok(None);
         }
         let mut buffer = vec![0; MAX_MESSAGE];
-        let received =
-            ready.try_io(|socket| fdpass::recv_without_descriptors(socket.get_ref(), &mut buffer).map_err(as_io));
+        let received = ready.try_io(|socket| {
+            fdpass::recv_without_descriptors(socket.get_ref(), &mut buffer).map_err(as_io)
+        });
         // What is not there any more is not an end.
         let Ok(received) = received else { continue };
         let Bare { length, had_descriptors } = received?;
@@ -239,7 +268,8 @@ mod tests {
             for owes in [false, true] {
                 let costs = Costs::new(7, costs::clock);
                 let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
-                let (socket, other) = socketpair(AddressFamily::Unix, SockType::SeqPacket, None, flags).unwrap();
+                let (socket, other) =
+                    socketpair(AddressFamily::Unix, SockType::SeqPacket, None, flags).unwrap();
                 fdpass::send(&other, &message::encode(&ToManager::Status).unwrap(), &[]).unwrap();
                 drop(other);
                 let socket = wait_for(socket).unwrap();

@@ -1,14 +1,17 @@
-//! What clients cost, and whose turn it is: a flood of connections or messages delays its own user's.
+//! What clients cost, and whose turn it is: a flood of connections or messages delays its own
+//! user's.
 //!
 //! # Protocol
-//! 1. Whoever connects, and whatever is said, is charged to its user, in points of some 20 us of the manager's time, both threads
-//!    together ([`CONNECTION`], [`of_message`], a point for each packet of an answer).
-//! 2. A user that owes is not let in from the door, and what its clients say stays in their sockets. One of them after the other, in
-//!    the order in which they have something to say, has its user's turn, and is heard when nothing is owed, unless it hung up
-//!    meanwhile.
+//! 1. Whoever connects, and whatever is said, is charged to its user, in points of some 20 us of
+//!    the manager's time, both threads together ([`CONNECTION`], [`of_message`], a point for each
+//!    packet of an answer).
+//! 2. A user that owes is not let in from the door, and what its clients say stays in their
+//!    sockets. One of them after the other, in the order in which they have something to say, has
+//!    its user's turn, and is heard when nothing is owed, unless it hung up meanwhile.
 //!
 //! # Invariants
-//! - C1 Who waits for a turn waits for clients of its own user only, and no client keeps a turn longer than its user owes.
+//! - C1 Who waits for a turn waits for clients of its own user only, and no client keeps a turn
+//!   longer than its user owes.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -26,8 +29,9 @@ use crate::allowance::{Allowances, Rate};
 pub(super) const CONNECTION: u64 = 4;
 /// What is no message.
 pub(super) const NONSENSE: u64 = 2;
-/// A point in 2.2 ms: measured with its accept, wakes and system calls a point is twice its 20 us or more, and a flood costs some
-/// four hundredths of a processor. Three hundred programs that `cpumgr run` starts at once are within the burst.
+/// A point in 2.2 ms: measured with its accept, wakes and system calls a point is twice its 20 us
+/// or more, and a flood costs some four hundredths of a processor. Three hundred programs that
+/// `cpumgr run` starts at once are within the burst.
 pub(super) const OTHERS: Rate = Rate { burst: 20_000, unit_ns: 2_200_000 };
 /// A fifth of one.
 pub(super) const OWN: Rate = Rate { burst: 40_000, unit_ns: 100_000 };
@@ -133,7 +137,8 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// Messages like this, each on a connection of its own, that one user gets through the door in so many seconds.
+    /// Messages like this, each on a connection of its own, that one user gets through the door in
+    /// so many seconds.
     fn heard(costs: &Costs, uid: u32, what: &ToManager, seconds: u64) -> u64 {
         let mut count = 0;
         for _ in 0..seconds * 1_000 {
@@ -172,7 +177,10 @@ mod tests {
         let register = 26;
         for _ in 0..300 {
             assert!(costs.is_free(9));
-            costs.charge(9, 2 * CONNECTION + of_message(&ToManager::Announce { attach: true }) + register);
+            costs.charge(
+                9,
+                2 * CONNECTION + of_message(&ToManager::Announce { attach: true }) + register,
+            );
         }
         assert!(costs.is_free(9));
     }

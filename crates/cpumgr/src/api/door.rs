@@ -1,15 +1,17 @@
 //! The door: who connects, and whether there is room.
 //!
 //! # Protocol
-//! 1. Where every user may come, whoever connects is taken out of the listener's queue, which is one for all, and waits at the
-//!    door in a line of its user.
-//! 2. One of each line after the other comes in, as far as there is room, and room for one more of that user, who owes
-//!    nothing (`costs`). Who came while it owed and hung up meanwhile is let go, and costs nothing.
+//! 1. Where every user may come, whoever connects is taken out of the listener's queue, which is
+//!    one for all, and waits at the door in a line of its user.
+//! 2. One of each line after the other comes in, as far as there is room, and room for one more of
+//!    that user, who owes nothing (`costs`). Who came while it owed and hung up meanwhile is let
+//!    go, and costs nothing.
 //! 3. Where nobody else may wait, the longest line loses who came last: its user's affair.
 //!
 //! # Invariants
-//! - O1 A user that connects as often as it can, and says nothing, delays its own programs (D10): lines are served in turn,
-//!   and no user has more than a share of the room where every user may come. Others wait for the listener's queue alone.
+//! - O1 A user that connects as often as it can, and says nothing, delays its own programs (D10):
+//!   lines are served in turn, and no user has more than a share of the room where every user may
+//!   come. Others wait for the listener's queue alone.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -43,8 +45,8 @@ const ROOM_PAUSE: Duration = Duration::from_millis(2);
 const DEBT_PAUSE: Duration = Duration::from_millis(20);
 /// Connections that are taken at once.
 const BATCH: usize = 8;
-/// After so many connections of users that owe, or that are turned away, no more are taken for a [`FLOOD_PAUSE`]: some 800 a second cost two
-/// hundredths of a processor, and empty the listener's queue (256 connections where users share it) in a third of a second.
+/// After so many connections of users that owe, or that are turned away, no more are taken for a
+/// [`FLOOD_PAUSE`]: some 800 a second cost two hundredths of a processor, and empty the listener's queue (256 connections where users share it) in a third of a second.
 const FLOOD: usize = 8;
 /// See there.
 const FLOOD_PAUSE: Duration = Duration::from_millis(10);
@@ -77,9 +79,10 @@ impl Others {
         self.0.borrow_mut().remove(&serial);
     }
 
-    /// Whether one more of user `uid` may come, who may have `share` of them. When too many are here the oldest makes room if
-    /// it had time enough to say what it wants: nobody keeps others out by connecting only. Without one the newcomer waits
-    /// in its line, which a crowd of programs that start together needs.
+    /// Whether one more of user `uid` may come, who may have `share` of them. When too many are
+    /// here the oldest makes room if it had time enough to say what it wants: nobody keeps others
+    /// out by connecting only. Without one the newcomer waits in its line, which a crowd of
+    /// programs that start together needs.
     fn has_room(&self, uid: u32, share: usize) -> bool {
         let mut others = self.0.borrow_mut();
         let of_user = others.values().filter(|other| other.uid == uid).count();
@@ -170,7 +173,8 @@ pub(super) fn run(
             // An error means that the scheduler is gone.
             _ = stopped => {}
         }
-        // The listener is closed. Mailboxes are dropped by now; each client ends when its last answer is sent.
+        // The listener is closed. Mailboxes are dropped by now; each client ends when its last
+        // answer is sent.
         let rest = async { while clients.join_next().await.is_some() {} };
         if timeout(FAREWELL, rest).await.is_err() {
             tracing::debug!("some clients did not hear the farewell");
@@ -215,8 +219,8 @@ async fn serve(
                         }
                     }
                     Err(error) => {
-                        // Descriptors or memory are used up: the connection stays in the queue, and asking again at
-                        // once would be a busy loop.
+                        // Descriptors or memory are used up: the connection stays in the queue, and
+                        // asking again at once would be a busy loop.
                         tracing::warn!(%error, "no connections are taken for a moment");
                         sleep(ACCEPT_PAUSE).await;
                     }
@@ -241,12 +245,18 @@ struct Taken {
 ///
 /// # Errors
 /// Of `accept4`, those of single connections apart.
-fn take(listener: impl AsFd, costs: &Costs, lines: &mut Lines<(OwnedFd, bool)>) -> SysResult<Taken> {
+fn take(
+    listener: impl AsFd,
+    costs: &Costs,
+    lines: &mut Lines<(OwnedFd, bool)>,
+) -> SysResult<Taken> {
     let mut owing = 0;
     for _ in 0..BATCH {
         let socket = match fdpass::accept(&listener) {
             Ok(socket) => socket,
-            Err(error) if error.is(Errno::EAGAIN as i32) => return Ok(Taken { owing, are_all: true }),
+            Err(error) if error.is(Errno::EAGAIN as i32) => {
+                return Ok(Taken { owing, are_all: true });
+            }
             Err(error) if error.is(Errno::ECONNABORTED as i32) => continue,
             Err(error) => return Err(error),
         };
@@ -263,14 +273,15 @@ fn take(listener: impl AsFd, costs: &Costs, lines: &mut Lines<(OwnedFd, bool)>) 
     Ok(Taken { owing, are_all: false })
 }
 
-/// How long nobody in `lines` can come in: until the first user has paid, or until there may be room.
+/// How long nobody in `lines` can come in: until the first user has paid, or until there may be
+/// room.
 fn until_next<T>(lines: &Lines<T>, costs: &Costs) -> Duration {
     let soonest = lines.users().map(|uid| costs.free_in(uid)).min().unwrap_or_default();
     soonest.clamp(ROOM_PAUSE, DEBT_PAUSE)
 }
 
-/// Who came while its user `owed`, and hung up before its turn, is not served, and costs nothing more. (Who hung up while the
-/// manager was stopped is: it may have announced itself.)
+/// Who came while its user `owed`, and hung up before its turn, is not served, and costs nothing
+/// more. (Who hung up while the manager was stopped is: it may have announced itself.)
 fn still_there(socket: &OwnedFd, owed: bool) -> SysResult<()> {
     match owed && process::is_hung_up(socket)? {
         true => Err(SysError::new("accept", Errno::ECONNABORTED as i32)),
@@ -296,8 +307,15 @@ async fn open(
     let (sender, mailbox) = mpsc::channel(MAILBOX);
     let welcome = doorman.public || peer.uid == doorman.owner || peer.uid == 0;
     let refusal = (!welcome).then(|| format!("this manager belongs to user {}", doorman.owner));
-    let client =
-        Client::new(serial, socket, mailbox, line.clone(), (others, others.enter(serial, peer.uid)), account, refusal)?;
+    let client = Client::new(
+        serial,
+        socket,
+        mailbox,
+        line.clone(),
+        (others, others.enter(serial, peer.uid)),
+        account,
+        refusal,
+    )?;
     line.call(serial, Call::Opened { peer, pidfd, mailbox: Mailbox(sender) }).await;
     Ok(client)
 }

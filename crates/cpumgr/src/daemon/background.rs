@@ -1,11 +1,12 @@
 //! A manager that belongs to nobody's terminal.
 //!
 //! # Protocol
-//! 1. The starter runs itself again with `--detached`, standard output a pipe, standard error the log.
-//! 2. The detached process begins a session of its own, becomes the manager, and says `ready` on the pipe, or what
-//!    went wrong; then it lets go of the pipe.
-//! 3. The starter ends with the pipe's answer. The manager is nobody's child then: a program that `run` becomes never
-//!    finds it among its own children.
+//! 1. The starter runs itself again with `--detached`, standard output a pipe, standard error the
+//!    log.
+//! 2. The detached process begins a session of its own, becomes the manager, and says `ready` on
+//!    the pipe, or what went wrong; then it lets go of the pipe.
+//! 3. The starter ends with the pipe's answer. The manager is nobody's child then: a program that
+//!    `run` becomes never finds it among its own children.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
@@ -29,8 +30,8 @@ use crate::server::Settings;
 
 /// What the detached manager says when it answers.
 const READY: &str = "ready\n";
-/// What a manager that serves everybody keeps of its starter's environment: where to find things, what it logs, and what the tools of
-/// its developers set.
+/// What a manager that serves everybody keeps of its starter's environment: where to find things,
+/// what it logs, and what the tools of its developers set.
 const KEPT: [&str; 13] = [
     "PATH",
     "HOME",
@@ -46,8 +47,8 @@ const KEPT: [&str; 13] = [
     "TSAN_OPTIONS",
     "LLVM_PROFILE_FILE",
 ];
-/// How long a program may take to say its version. The scheduler waits for it, once, before it begins anew: shorter than the silence
-/// for which programs take it for hung.
+/// How long a program may take to say its version. The scheduler waits for it, once, before it
+/// begins anew: shorter than the silence for which programs take it for hung.
 const VERSION_TIME: Duration = Duration::from_millis(500);
 /// How long a service manager may take to give a manager a scope, in milliseconds.
 const SCOPE_TIME: u16 = 1000;
@@ -63,7 +64,8 @@ pub fn start(options: &Options) -> Result<(), Error> {
     let (log_path, log) = open_log(&options.socket)?;
     let exe = own_program()?;
     keep_descriptors_from_children();
-    // One that serves everybody afterwards does not end with its starter's session, nor live in its control group.
+    // One that serves everybody afterwards does not end with its starter's session, nor live in its
+    // control group.
     let scope = options.widen.then(systemd_run).flatten();
     let mut outcome = None;
     if let Some(systemd_run) = scope {
@@ -78,15 +80,24 @@ pub fn start(options: &Options) -> Result<(), Error> {
         Some(outcome) => Ok(outcome),
         None => launch(Command::new(&exe), options, &log, None),
     };
-    let (said, status) = outcome.map_err(|source| Error::Io { what: "cannot start", path: exe, source })?;
+    let (said, status) =
+        outcome.map_err(|source| Error::Io { what: "cannot start", path: exe, source })?;
     let Some(status) = status else { return Ok(()) };
-    let code = status.code().and_then(|code| u8::try_from(code).ok()).filter(|code| *code != 0).unwrap_or(FAILED);
-    let message = if said.trim().is_empty() { format!("it ended with {status}") } else { said.trim().to_owned() };
+    let code = status
+        .code()
+        .and_then(|code| u8::try_from(code).ok())
+        .filter(|code| *code != 0)
+        .unwrap_or(FAILED);
+    let message = if said.trim().is_empty() {
+        format!("it ended with {status}")
+    } else {
+        said.trim().to_owned()
+    };
     Err(Error::Start { message, code, log: log_path })
 }
 
-/// Runs `command`, which becomes the manager; its words, and how it ended if it is not ready. One that is to become `program` has
-/// [`SCOPE_TIME`] for that.
+/// Runs `command`, which becomes the manager; its words, and how it ended if it is not ready. One
+/// that is to become `program` has [`SCOPE_TIME`] for that.
 fn launch(
     mut command: Command,
     options: &Options,
@@ -95,9 +106,15 @@ fn launch(
 ) -> io::Result<(String, Option<ExitStatus>)> {
     command.arg("daemon").arg("--detached").args(arguments(options));
     if options.widen {
-        command.env_clear().envs(KEPT.iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
+        command
+            .env_clear()
+            .envs(KEPT.iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
     }
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::from(log.try_clone()?)).current_dir("/");
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::from(log.try_clone()?))
+        .current_dir("/");
     let mut child = command.spawn()?;
     let mut said = String::new();
     if let Some(mut pipe) = child.stdout.take() {
@@ -125,16 +142,20 @@ fn becomes(pid: u32, program: &Path, pipe: &impl AsFd) -> bool {
     own.is_some() && number(Path::new(&format!("/proc/{pid}/exe"))) == own
 }
 
-/// `systemd-run`, where this user has a service manager that starts a scope: a control group beside that of the session.
+/// `systemd-run`, where this user has a service manager that starts a scope: a control group beside
+/// that of the session.
 fn systemd_run() -> Option<PathBuf> {
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from)?;
-    let is_own = fs::metadata(&runtime).is_ok_and(|data| data.uid() == nix::unistd::geteuid().as_raw());
+    let is_own =
+        fs::metadata(&runtime).is_ok_and(|data| data.uid() == nix::unistd::geteuid().as_raw());
     let speaks = ["systemd/private", "bus"].iter().any(|name| runtime.join(name).exists());
     if !is_own || !speaks {
         return None;
     }
     let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).map(|directory| directory.join("systemd-run")).find(|program| program.is_file())
+    std::env::split_paths(&path)
+        .map(|directory| directory.join("systemd-run"))
+        .find(|program| program.is_file())
 }
 
 /// [`start`] in a process of its own, so that the manager does not become a child of this one.
@@ -156,7 +177,11 @@ pub fn start_apart(options: &Options) -> Result<(), Error> {
     }
     let said = String::from_utf8_lossy(&output.stderr);
     let message = said.trim().trim_start_matches("cpumgr: ");
-    let message = if message.is_empty() { format!("its starter ended with {}", output.status) } else { message.into() };
+    let message = if message.is_empty() {
+        format!("its starter ended with {}", output.status)
+    } else {
+        message.into()
+    };
     let code = output.status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(FAILED);
     Err(Error::Apart { message, code })
 }
@@ -246,8 +271,8 @@ fn arguments(options: &Options) -> Vec<std::ffi::OsString> {
     arguments
 }
 
-/// This process becomes the next manager, with `settings`. Returns only when that fails. Its number, its log and its place in a
-/// service stay what they are; the program may be a newer one.
+/// This process becomes the next manager, with `settings`. Returns only when that fails. Its
+/// number, its log and its place in a service stay what they are; the program may be a newer one.
 pub fn begin_anew(options: &Options, settings: Settings) -> Error {
     let Settings { policy, parameters, quantum, grace, level } = settings;
     let options = Options {
@@ -272,13 +297,16 @@ pub fn begin_anew(options: &Options, settings: Settings) -> Error {
     error
 }
 
-/// Whether the program that [`begin_anew`] would become is there and runs: says its version within [`VERSION_TIME`].
+/// Whether the program that [`begin_anew`] would become is there and runs: says its version within
+/// [`VERSION_TIME`].
 ///
 /// # Errors
 /// Why not, for people.
 pub(crate) fn can_begin_anew() -> Result<(), String> {
     let path = own_program().map_err(|error| error.to_string())?;
-    runs(&path).map_err(|why| format!("{} cannot be started ({why}), so this manager goes on as it is", path.display()))
+    runs(&path).map_err(|why| {
+        format!("{} cannot be started ({why}), so this manager goes on as it is", path.display())
+    })
 }
 
 fn runs(path: &Path) -> Result<(), String> {
@@ -290,7 +318,9 @@ fn runs(path: &Path) -> Result<(), String> {
         match child.try_wait() {
             Ok(Some(status)) if status.success() => return Ok(()),
             Ok(Some(status)) => return Err(format!("with --version it ended with {status}")),
-            Ok(None) if begin.elapsed() < VERSION_TIME => std::thread::sleep(Duration::from_millis(1)),
+            Ok(None) if begin.elapsed() < VERSION_TIME => {
+                std::thread::sleep(Duration::from_millis(1))
+            }
             Ok(None) => {
                 // It may end at this moment; it is waited for in both cases.
                 let _killed: io::Result<()> = child.kill();
@@ -326,23 +356,31 @@ fn open_log(socket: &Path) -> Result<(PathBuf, File), Error> {
 /// Without /proc.
 pub fn own_program() -> Result<PathBuf, Error> {
     let own = std::env::current_exe();
-    let own = own.map_err(|source| Error::Io { what: "cannot find", path: "this program".into(), source })?;
+    let own = own.map_err(|source| Error::Io {
+        what: "cannot find",
+        path: "this program".into(),
+        source,
+    })?;
     // A newer one may stand where this one stood: the kernel says so at the end of its name.
     let replaced = own.to_str().and_then(|path| path.strip_suffix(" (deleted)")).map(PathBuf::from);
     Ok(replaced.filter(|path| path.is_file() && !own.exists()).unwrap_or(own))
 }
 
-/// Marks every descriptor but the standard ones as not to be inherited: a manager that outlives its starter must not
-/// hold the starter's pipes open, or whoever waits for their end waits for the manager.
+/// Marks every descriptor but the standard ones as not to be inherited: a manager that outlives its
+/// starter must not hold the starter's pipes open, or whoever waits for their end waits for the
+/// manager.
 fn keep_descriptors_from_children() {
     let Ok(entries) = fs::read_dir("/proc/self/fd") else {
         return;
     };
-    let numbers: Vec<RawFd> =
-        entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(|fd| *fd > 2).collect();
+    let numbers: Vec<RawFd> = entries
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .filter(|fd| *fd > 2)
+        .collect();
     for number in numbers {
-        // SAFETY: - the descriptor is only asked and marked; when it was closed meanwhile (the one of the directory
-        //           listing) the kernel says EBADF. No other thread runs that could reuse the number.
+        // SAFETY: - the descriptor is only asked and marked; when it was closed meanwhile (the one
+        //           of the directory listing) the kernel says EBADF. No other thread runs that could reuse the number.
         let fd = unsafe { BorrowedFd::borrow_raw(number) };
         // EBADF, see above.
         let _marked = fcntl(fd, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC));
@@ -377,8 +415,18 @@ mod tests {
 
     #[test]
     fn a_manager_in_the_background_has_the_options_of_its_starter() {
-        let words =
-            ["cpumgr", "daemon", "--background", "--policy", "equip", "--quantum", "50ms", "--grace", "900ns", "--mpl"];
+        let words = [
+            "cpumgr",
+            "daemon",
+            "--background",
+            "--policy",
+            "equip",
+            "--quantum",
+            "50ms",
+            "--grace",
+            "900ns",
+            "--mpl",
+        ];
         let words = [
             &words[..],
             &[
@@ -399,11 +447,14 @@ mod tests {
         ]
         .concat();
         let of = |words: Vec<std::ffi::OsString>| {
-            let Command::Daemon(args) = Cli::try_parse_from(words).unwrap().command else { panic!("not daemon") };
+            let Command::Daemon(args) = Cli::try_parse_from(words).unwrap().command else {
+                panic!("not daemon")
+            };
             Options::of(&args, Path::new("/s")).unwrap()
         };
         let options = of(words.iter().map(Into::into).collect());
-        let passed = ["cpumgr".into(), "daemon".into()].into_iter().chain(arguments(&options)).collect();
+        let passed =
+            ["cpumgr".into(), "daemon".into()].into_iter().chain(arguments(&options)).collect();
         assert_eq!(format!("{:?}", of(passed)), format!("{options:?}"));
     }
 }

@@ -1,8 +1,10 @@
-//! Letting go of what a manager inherited of whoever had it started on the way: it serves everybody afterwards.
+//! Letting go of what a manager inherited of whoever had it started on the way: it serves everybody
+//! afterwards.
 //!
-//! Affinity, scheduling policy, niceness, limits, the order in which the kernel kills when memory is short, and the mode of new files are
-//! made what they usually are, as far as this user may; the directory is `/` and the environment is cleaned already
-//! ([`background`](super::background)). A control group (cpuset, quota) cannot be left from inside: `machine::narrowed` says so.
+//! Affinity, scheduling policy, niceness, limits, the order in which the kernel kills when memory
+//! is short, and the mode of new files are made what they usually are, as far as this user may; the
+//! directory is `/` and the environment is cleaned already ([`background`](super::background)). A
+//! control group (cpuset, quota) cannot be left from inside: `machine::narrowed` says so.
 
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
 use nix::sys::stat::{Mode, umask};
@@ -11,8 +13,9 @@ use procfs::process::Process;
 
 use crate::machine;
 
-/// Limits by which work ends or fails, with words for people. Those of descriptors are the daemon's to raise; that of the stack says
-/// how large the stacks of threads are, and that of core dumps hurts nobody.
+/// Limits by which work ends or fails, with words for people. Those of descriptors are the daemon's
+/// to raise; that of the stack says how large the stacks of threads are, and that of core dumps
+/// hurts nobody.
 const LIMITS: [(Resource, &str); 9] = [
     (Resource::RLIMIT_CPU, "seconds of processor time"),
     (Resource::RLIMIT_FSIZE, "bytes a file"),
@@ -28,10 +31,12 @@ const LIMITS: [(Resource, &str); 9] = [
 const DEADLY: [Resource; 4] =
     [Resource::RLIMIT_CPU, Resource::RLIMIT_FSIZE, Resource::RLIMIT_DATA, Resource::RLIMIT_AS];
 
-/// A user has a limit of processes most often; one below this was set on purpose, and may keep a manager from its threads.
+/// A user has a limit of processes most often; one below this was set on purpose, and may keep a
+/// manager from its threads.
 const FEW_PROCESSES: u64 = 1024;
 
-/// Lets go of it. To be called from the only thread. Returns what could not be let go of, for `status`.
+/// Lets go of it. To be called from the only thread. Returns what could not be let go of, for
+/// `status`.
 pub(super) fn begin() -> Vec<String> {
     machine::widen();
     umask(Mode::from_bits_truncate(0o077));

@@ -92,14 +92,21 @@ fn a_cpuset_of_version_1_needs_nodes() {
 fn what_is_no_group_or_has_no_way_back_is_refused_by_name() {
     let top = tempfile::tempdir().unwrap();
     let refused = Fences::below(top.path()).unwrap_err();
-    assert!(matches!(refused, Error::Usage(_)) && refused.to_string().contains("no control group"), "{refused}");
+    assert!(
+        matches!(refused, Error::Usage(_)) && refused.to_string().contains("no control group"),
+        "{refused}"
+    );
     let group = top.path().join("g");
     file(&group, "cgroup.controllers", "cpu memory\n");
     let refused = Fences::below(&group).unwrap_err();
     assert!(refused.to_string().contains("Delegate=cpuset"), "{refused}");
     file(&group, "cgroup.controllers", "cpuset\n");
     file(&group, PROCESSES, "");
-    let fences = Fences { directory: group.clone(), version: Version::Two, top: top.path().join("elsewhere") };
+    let fences = Fences {
+        directory: group.clone(),
+        version: Version::Two,
+        top: top.path().join("elsewhere"),
+    };
     let (pid, threads) = own();
     let refused = fences.put(&Linux, (1, pid, &threads), &set("0")).unwrap_err();
     assert!(refused.to_string().contains("no way back"), "{refused}");

@@ -9,7 +9,8 @@ mod rhythms;
 
 const CPUS: u32 = 4;
 
-/// A machine on which one program runs a thread on each processor that is not left, and strangers have parts of some.
+/// A machine on which one program runs a thread on each processor that is not left, and strangers
+/// have parts of some.
 struct World {
     foreign: Foreign,
     now: Nanos,
@@ -18,13 +19,15 @@ struct World {
     ran: Nanos,
     /// The part of each processor that strangers take.
     strangers: BTreeMap<u32, f64>,
-    /// What the program's other threads run, in processors; they wait for those of the engine, and these for them.
+    /// What the program's other threads run, in processors; they wait for those of the engine, and
+    /// these for them.
     helpers: f64,
     /// The master is not the thread that sits on processor 0, which sleeps.
     foreign_master: bool,
     /// The part of the time in which a quota keeps the program back.
     kept_back: f64,
-    /// The kernel's turns where a stranger computes all the time, and how much of the first is over: it counts a wait when it ends.
+    /// The kernel's turns where a stranger computes all the time, and how much of the first is
+    /// over: it counts a wait when it ends.
     turns: Option<Nanos>,
 }
 
@@ -51,8 +54,8 @@ impl World {
         }
     }
 
-    /// What a thread ran and waited, as the kernel counts it, `time` after it came to a stranger who computes, when so much of
-    /// the `first` round of his turn and its own was over.
+    /// What a thread ran and waited, as the kernel counts it, `time` after it came to a stranger
+    /// who computes, when so much of the `first` round of his turn and its own was over.
     fn in_turns(time: Nanos, first: Nanos) -> Times {
         let turns = |time: Nanos| (time + TURN) / (2 * TURN);
         let ran = |time: Nanos| time / (2 * TURN) * TURN + (time % (2 * TURN)).saturating_sub(TURN);
@@ -109,7 +112,8 @@ impl World {
         let close = self.foreign.is_close();
         let left = self.foreign.left();
         let threads = self.threads.iter().filter(|(cpu, _)| !left.contains(cpu));
-        let threads = threads.map(|(cpu, times)| (*cpu, (Tid(100 + *cpu as i32), *times))).collect();
+        let threads =
+            threads.map(|(cpu, times)| (*cpu, (Tid(100 + *cpu as i32), *times))).collect();
         let held = Held { threads, first: 0, ran: close.then_some(self.ran) };
         let mut sample = Sample { at: self.now, held: [(1, held)].into(), ..Sample::default() };
         if close {
@@ -159,7 +163,8 @@ fn the_processor_of_a_stranger_is_left_within_three_windows_of_the_first_thread_
     assert!(world.now - begin < PERIOD);
 }
 
-/// What is left after 15 ms of hasty looks in which a stranger has `part` of a processor, where all had been busy with the program.
+/// What is left after 15 ms of hasty looks in which a stranger has `part` of a processor, where all
+/// had been busy with the program.
 fn left_after_hasty_looks(part: f64) -> Vec<u32> {
     let mut world = World::new(1);
     world.look();
@@ -206,7 +211,8 @@ fn of_two_processors_the_more_contended_one_is_left_first() {
     assert_eq!(world.foreign.left(), [2, 0]);
 }
 
-/// Samples of a program whose second thread is `threads(number of the sample)`; what is left after each. The processors are busy.
+/// Samples of a program whose second thread is `threads(number of the sample)`; what is left after
+/// each. The processors are busy.
 fn looks_at(threads: impl Fn(u64) -> Option<(Tid, Times)>) -> Vec<Vec<u32>> {
     let mut foreign = Foreign::new(1);
     foreign.look_closely(0);
@@ -233,7 +239,8 @@ fn looks_at(threads: impl Fn(u64) -> Option<(Tid, Times)>) -> Vec<Vec<u32>> {
 fn a_thread_that_begins_after_its_program_came_is_judged_from_its_beginning() {
     // It begins 2 ms after the first look, and has half of the processor.
     let half = |number: u64| (number * QUICK).saturating_sub(2 * MS) / 2;
-    let second = |number| (number > 0).then(|| (Tid(11), Times { ran: half(number), waited: half(number) }));
+    let second =
+        |number| (number > 0).then(|| (Tid(11), Times { ran: half(number), waited: half(number) }));
     assert_eq!(looks_at(second), [vec![], vec![], vec![1], vec![1]]);
 }
 
@@ -241,12 +248,18 @@ fn a_thread_that_begins_after_its_program_came_is_judged_from_its_beginning() {
 fn what_a_thread_waited_before_it_came_here_says_nothing() {
     // It comes with a past, of more than the window or from another processor, and waits no more.
     for past in [QUICK, 400 * MS] {
-        let second =
-            |number| Some((Tid(11), Times { ran: past + number * QUICK, waited: past })).filter(|_| number > 0);
+        let second = |number| {
+            Some((Tid(11), Times { ran: past + number * QUICK, waited: past }))
+                .filter(|_| number > 0)
+        };
         assert!(looks_at(second).concat().is_empty(), "{past}");
     }
-    let other =
-        |number: u64| Some((Tid(if number == 0 { 12 } else { 11 }), Times { ran: number * QUICK, waited: 9 * MS }));
+    let other = |number: u64| {
+        Some((
+            Tid(if number == 0 { 12 } else { 11 }),
+            Times { ran: number * QUICK, waited: 9 * MS },
+        ))
+    };
     assert!(looks_at(other).concat().is_empty());
 }
 
@@ -400,10 +413,12 @@ fn two_managers_that_meet_each_other_part() {
                 if managers[who].next_look().is_none_or(|at| at > now) {
                     continue;
                 }
-                let threads =
-                    (0..2).filter(|cpu| on[*cpu][who]).map(|cpu| (cpu as u32, (Tid(cpu as i32), times[who][cpu])));
+                let threads = (0..2)
+                    .filter(|cpu| on[*cpu][who])
+                    .map(|cpu| (cpu as u32, (Tid(cpu as i32), times[who][cpu])));
                 let ran = times[who].iter().map(|it| it.ran).sum();
-                let held = [(1, Held { threads: threads.collect(), first: 0, ran: Some(ran) })].into();
+                let held =
+                    [(1, Held { threads: threads.collect(), first: 0, ran: Some(ran) })].into();
                 let busy = [(0, busy[0]), (1, busy[1])].into();
                 managers[who].look(Sample { at: now, held, busy, ran, ..Sample::default() });
             }
@@ -417,7 +432,8 @@ fn two_managers_that_meet_each_other_part() {
 }
 
 proptest! {
-    /// Whatever the kernel says, also backwards and of threads that come and go: no panic, and a next look in time.
+    /// Whatever the kernel says, also backwards and of threads that come and go: no panic, and a
+    /// next look in time.
     #[test]
     fn any_numbers_are_survived(samples in prop::collection::vec((0..400_u64, any::<[u64; 8]>(), any::<bool>()), 1..60)) {
         let mut foreign = Foreign::new(7);

@@ -84,7 +84,11 @@ fn a_file_that_only_happens_to_have_the_lock_s_name_is_left_alone() {
     let socket = dir.path().join("m/Cargo");
     drop(Instance::claim(&socket).unwrap());
     let lock = dir.path().join("m/Cargo.lock");
-    assert_eq!(fs::read_to_string(&lock).unwrap(), "", "an ended manager leaves an empty lock file");
+    assert_eq!(
+        fs::read_to_string(&lock).unwrap(),
+        "",
+        "an ended manager leaves an empty lock file"
+    );
     fs::write(&lock, "version = 4\n").unwrap();
     let error = Instance::claim(&socket).unwrap_err().to_string();
     assert!(error.contains("Cargo.lock") && error.contains("process number"), "{error}");

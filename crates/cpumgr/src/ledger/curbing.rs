@@ -1,11 +1,13 @@
-//! Curbing: what a program asked for and does not use is not held for it while others could use it (`unused`).
+//! Curbing: what a program asked for and does not use is not held for it while others could use it
+//! (`unused`).
 //!
 //! # Rule
-//! A program that is curbed counts as asking for so many processors and no more. One that is curbed to nothing *sleeps*: the
-//! policy does not know of it, and it holds what nobody else gets, else it shares a processor with whoever has that (L1,
-//! L9). What it holds beyond its curb and nobody gets stays with it, as in a serial phase (L5). It has its whole request again
-//! when it asks for more than before or takes back what it had released, unless the curb is firm, and when the curb is taken
-//! away.
+//! A program that is curbed counts as asking for so many processors and no more. One that is curbed
+//! to nothing *sleeps*: the policy does not know of it, and it holds what nobody else gets, else it
+//! shares a processor with whoever has that (L1, L9). What it holds beyond its curb and nobody gets
+//! stays with it, as in a serial phase (L5). It has its whole request again when it asks for more
+//! than before or takes back what it had released, unless the curb is firm, and when the curb is
+//! taken away.
 
 use policies::{Allocation, AppId, AppView};
 
@@ -49,13 +51,16 @@ impl Ledger {
 
     /// Programs want more together than there is, and what one does not use another one could have.
     pub fn is_contended(&self) -> bool {
-        let wanted = self.entries.iter().fold(0_u32, |sum, entry| sum.saturating_add(entry.wants_in_all()));
+        let wanted =
+            self.entries.iter().fold(0_u32, |sum, entry| sum.saturating_add(entry.wants_in_all()));
         self.entries.len() > 1 && wanted > self.available() && !self.policy.needs().unbound
     }
 
-    /// Processors that one more program could have without having others go without: what they do not want, or an equal part.
+    /// Processors that one more program could have without having others go without: what they do
+    /// not want, or an equal part.
     pub fn part_of_newcomer(&self) -> u32 {
-        let wanted = self.entries.iter().fold(0_u32, |sum, entry| sum.saturating_add(entry.wants()));
+        let wanted =
+            self.entries.iter().fold(0_u32, |sum, entry| sum.saturating_add(entry.wants()));
         let programs = u32::try_from(self.awake().count()).unwrap_or(u32::MAX);
         let equal = self.available() / programs.saturating_add(1);
         self.available().saturating_sub(wanted).max(equal)
@@ -67,7 +72,8 @@ impl Ledger {
         held < self.available.cpus.len()
     }
 
-    /// Curbs a program, or no longer; true when that is new. Takes effect with the next [`Ledger::decide`].
+    /// Curbs a program, or no longer; true when that is new. Takes effect with the next
+    /// [`Ledger::decide`].
     pub fn curb(&mut self, app: AppId, curb: Option<Curb>) -> bool {
         let curb = curb.filter(|_| !self.policy.needs().unbound);
         let Some(entry) = self.entries.iter_mut().find(|entry| entry.id == app) else {
@@ -139,7 +145,9 @@ mod tests {
 
     #[test]
     fn what_a_program_does_not_use_is_others() {
-        for policy in ["dss-ts", "dss", "equip", "cluster", "batch", "sw-dss", "vtq-dss", "gang", "rr"] {
+        for policy in
+            ["dss-ts", "dss", "equip", "cluster", "batch", "sw-dss", "vtq-dss", "gang", "rr"]
+        {
             let mut ledger = books(8, policy, 2);
             assert!(ledger.is_contended());
             assert!(ledger.curb(AppId(1), to(2)) && !ledger.curb(AppId(1), to(2)));
@@ -157,7 +165,9 @@ mod tests {
 
     #[test]
     fn who_sleeps_shares_a_processor_of_somebody_who_does_not_notice() {
-        for policy in ["dss-ts", "dss", "equip", "cluster", "batch", "sw-dss", "vtq-dss", "gang", "rr"] {
+        for policy in
+            ["dss-ts", "dss", "equip", "cluster", "batch", "sw-dss", "vtq-dss", "gang", "rr"]
+        {
             let mut ledger = books(2, policy, 2);
             ledger.curb(AppId(1), to(0));
             let mut now = 200 * MS;
@@ -168,7 +178,10 @@ mod tests {
             }
             assert_eq!(cpus(&ledger, 2).len(), 2, "{policy}");
             let [first, second] = [1, 2].map(|app| ledger.holding(AppId(app)).unwrap().clone());
-            assert!(first.shared && first.cpus.len() == 1 && !second.shared && second.dedicated, "{policy}");
+            assert!(
+                first.shared && first.cpus.len() == 1 && !second.shared && second.dedicated,
+                "{policy}"
+            );
             ledger.curb(AppId(1), None);
             ledger.decide(now + MAX_HOLD, Cause::Request);
             assert!(cpus(&ledger, 1).len() == 1, "{policy}");

@@ -49,7 +49,8 @@ impl Entry {
         Some(self.id)
     }
 
-    /// Takes over its target as processors of its own: what `hold` does, without space for another holding.
+    /// Takes over its target as processors of its own: what `hold` does, without space for another
+    /// holding.
     pub(super) fn hold_target(&mut self, now: Nanos, dedicated: bool) -> Option<AppId> {
         let held = &self.holding;
         let flags = (held.shared, held.dedicated, held.unbound);
@@ -59,7 +60,8 @@ impl Entry {
         let target = std::mem::take(&mut self.target);
         self.note_since(now, &target, false);
         self.holding.cpus.clone_from(&target);
-        (self.holding.shared, self.holding.dedicated, self.holding.unbound) = (false, dedicated, None);
+        (self.holding.shared, self.holding.dedicated, self.holding.unbound) =
+            (false, dedicated, None);
         self.target = target;
         Some(self.id)
     }
@@ -107,7 +109,10 @@ impl Entry {
         let max = self.most();
         AppView {
             max,
-            allocated: self.holding.unbound.unwrap_or(u32::try_from(self.used().len()).unwrap_or(u32::MAX)),
+            allocated: self
+                .holding
+                .unbound
+                .unwrap_or(u32::try_from(self.used().len()).unwrap_or(u32::MAX)),
             cpu_time: self.cpu_time,
             min: self.lowest.min(max),
             weight: self.weight,

@@ -1,9 +1,11 @@
-//! Fitting: a decision as far as it could be placed, when programs stay on some of the processors (D14).
+//! Fitting: a decision as far as it could be placed, when programs stay on some of the processors
+//! (D14).
 //!
 //! # Rule
-//! The policy knows numbers only. Several programs may be bound to have more together than their processors are: then each
-//! counts as having what it has got, a guest as a master that shares, and processors that stay free for that go to the
-//! work-list, in its order, as far as who is in it can use them.
+//! The policy knows numbers only. Several programs may be bound to have more together than their
+//! processors are: then each counts as having what it has got, a guest as a master that shares, and
+//! processors that stay free for that go to the work-list, in its order, as far as who is in it can
+//! use them.
 
 use std::collections::BTreeSet;
 
@@ -12,10 +14,11 @@ use policies::{Allocation, AppId, AppView};
 use super::Ledger;
 
 impl Ledger {
-    /// A program that [arrived](Ledger::arrive) stays on these processors whatever it is given (L6). When none of them is
-    /// managed, or all that are, that bounds nothing.
+    /// A program that [arrived](Ledger::arrive) stays on these processors whatever it is given
+    /// (L6). When none of them is managed, or all that are, that bounds nothing.
     pub fn confine(&mut self, app: AppId, cpus: &BTreeSet<u32>) {
-        let inside: Vec<u32> = self.machine.cpus.iter().map(|cpu| cpu.id).filter(|id| cpus.contains(id)).collect();
+        let inside: Vec<u32> =
+            self.machine.cpus.iter().map(|cpu| cpu.id).filter(|id| cpus.contains(id)).collect();
         let number = u32::try_from(inside.len()).expect("processors have 32-bit numbers");
         let bounds = (1..self.processors()).contains(&number);
         if let Some(entry) = self.entries.iter_mut().find(|entry| bounds && entry.id == app) {
@@ -44,7 +47,10 @@ impl Ledger {
         waiting.extend(short);
         waiting.retain(|app| {
             let view = views.iter().find(|view| view.id == *app);
-            self.decision.of(*app).zip(view).is_some_and(|(allocation, view)| allocation.wants_more(view))
+            self.decision
+                .of(*app)
+                .zip(view)
+                .is_some_and(|(allocation, view)| allocation.wants_more(view))
         });
         self.decision.work_list = waiting;
     }
@@ -66,24 +72,30 @@ impl Ledger {
         short
     }
 
-    /// Adds processors on which nobody is to the decision; true if there were some, and somebody could use them.
+    /// Adds processors on which nobody is to the decision; true if there were some, and somebody
+    /// could use them.
     fn deal(&mut self, views: &[AppView], short: &BTreeSet<AppId>) -> bool {
-        let used: BTreeSet<u32> = self.entries.iter().flat_map(|entry| &entry.target).copied().collect();
+        let used: BTreeSet<u32> =
+            self.entries.iter().flat_map(|entry| &entry.target).copied().collect();
         let all = self.available.cpus.iter().map(|cpu| cpu.id);
         let mut free: Vec<u32> = all.filter(|id| !used.contains(id)).collect();
         let before = free.len();
         for app in self.decision.work_list.iter().filter(|app| !short.contains(app)) {
             let allocation = self.decision.allocations.iter_mut().find(|it| it.app == *app);
-            let Some((allocation, view)) = allocation.zip(views.iter().find(|view| view.id == *app)) else {
+            let Some((allocation, view)) =
+                allocation.zip(views.iter().find(|view| view.id == *app))
+            else {
                 continue;
             };
             if free.is_empty() || (allocation.shared && self.placement.is_confined(*app)) {
                 continue;
             }
-            // As long as anything is free no master shares in fact, and the place that it leaves is its own now.
+            // As long as anything is free no master shares in fact, and the place that it leaves is
+            // its own now.
             allocation.shared = false;
             free.retain(|cpu| {
-                let gets = allocation.processors < view.wants() && self.placement.may_use(*app, *cpu);
+                let gets =
+                    allocation.processors < view.wants() && self.placement.may_use(*app, *cpu);
                 allocation.processors += u32::from(gets);
                 !gets
             });

@@ -1,16 +1,17 @@
 //! Leaving: processors that are no program's for a while, since others run there (D9, `foreign`).
 //!
 //! # Rule
-//! What is to be left is left as long as every program can still have a processor of its own: there are as many
-//! processors as programs that do not sleep, and one in the set of each program that stays on some. What was to be left last is kept first.
+//! What is to be left is left as long as every program can still have a processor of its own: there
+//! are as many processors as programs that do not sleep, and one in the set of each program that
+//! stays on some. What was to be left last is kept first.
 
 use policies::Machine;
 
 use super::Ledger;
 
 impl Ledger {
-    /// These processors are to be left to others, most willingly the first; true when that is new. Takes effect with the
-    /// next [`Ledger::decide`].
+    /// These processors are to be left to others, most willingly the first; true when that is new.
+    /// Takes effect with the next [`Ledger::decide`].
     pub fn leave_to_others(&mut self, cpus: Vec<u32>) -> bool {
         let changed = self.left != cpus;
         self.left = cpus;
@@ -36,7 +37,11 @@ impl Ledger {
         let mut cpus = self.machine.cpus.clone();
         let least = self.awake().count().max(1);
         for left in &self.left {
-            let Some(at) = cpus.iter().position(|cpu| cpu.id == *left).filter(|_| cpus.len() > least) else { continue };
+            let Some(at) =
+                cpus.iter().position(|cpu| cpu.id == *left).filter(|_| cpus.len() > least)
+            else {
+                continue;
+            };
             let cpu = cpus.remove(at);
             let has_room = |app| cpus.iter().any(|cpu| self.placement.may_use(app, cpu.id));
             if !self.entries.iter().all(|entry| has_room(entry.id)) {

@@ -9,17 +9,29 @@ use super::{Entry, Ledger};
 pub(super) const REMEMBERED: u64 = 0;
 
 impl Ledger {
-    /// A program called `name` reported how long the same work took on numbers of processors. What is known of it under
-    /// that name, also from earlier executions, is smoothed with it; the last time is the one to decide upon. Of programs
-    /// of one name that run at once each later one is measured by itself: its input may be another one.
+    /// A program called `name` reported how long the same work took on numbers of processors. What
+    /// is known of it under that name, also from earlier executions, is smoothed with it; the last
+    /// time is the one to decide upon. Of programs of one name that run at once each later one is
+    /// measured by itself: its input may be another one.
     ///
     /// # Errors
-    /// The first time that is not believed; those before it are remembered, and nothing is decided upon them.
-    pub fn report(&mut self, app: AppId, name: &str, times: &[(u32, Nanos)], now: Nanos) -> Result<(), Refused> {
+    /// The first time that is not believed; those before it are remembered, and nothing is decided
+    /// upon them.
+    pub fn report(
+        &mut self,
+        app: AppId,
+        name: &str,
+        times: &[(u32, Nanos)],
+        now: Nanos,
+    ) -> Result<(), Refused> {
         let (machine, region) = (self.processors(), self.region(app, name));
         let mut last = None;
         for &(processors, time) in times {
-            last = Some(self.speedups.sample(name, Sample { region, processors, time, at: now }, machine)?);
+            last = Some(self.speedups.sample(
+                name,
+                Sample { region, processors, time, at: now },
+                machine,
+            )?);
         }
         if let Some(entry) = self.entries.iter_mut().find(|entry| entry.id == app) {
             entry.speedup = last.or(entry.speedup);
@@ -27,10 +39,12 @@ impl Ledger {
         Ok(())
     }
 
-    /// Where the times of a program are kept: with what is remembered under its name, unless another one that runs has
-    /// that.
+    /// Where the times of a program are kept: with what is remembered under its name, unless
+    /// another one that runs has that.
     fn region(&mut self, app: AppId, name: &str) -> u64 {
-        let has_it = |entry: &Entry| entry.kept_as.as_ref().is_some_and(|(kept, at)| kept == name && *at == REMEMBERED);
+        let has_it = |entry: &Entry| {
+            entry.kept_as.as_ref().is_some_and(|(kept, at)| kept == name && *at == REMEMBERED)
+        };
         let is_taken = self.entries.iter().any(|entry| entry.id != app && has_it(entry));
         let own = app.0.saturating_add(1);
         let Some(entry) = self.entries.iter_mut().find(|entry| entry.id == app) else { return own };

@@ -1,8 +1,8 @@
 //! Quanta in which nothing changes: most of those of a busy machine.
 //!
-//! When the policy says again what it said, nobody's wishes are others, no processor is too young to be taken, and a turn of
-//! the masters that share moves nobody, then placing and settling would find everything where it is (P3 of `placement`).
-//! They are most of what a quantum costs.
+//! When the policy says again what it said, nobody's wishes are others, no processor is too young
+//! to be taken, and a turn of the masters that share moves nobody, then placing and settling would
+//! find everything where it is (P3 of `placement`). They are most of what a quantum costs.
 
 use policies::{AppId, Cause, Decision};
 
@@ -87,12 +87,23 @@ mod tests {
             let mut now = 0;
             for _ in 0..5 {
                 now += 100 * MS;
-                assert_eq!(ledger.decide(now, Cause::Quantum).is_empty(), rests, "{programs} programs");
+                assert_eq!(
+                    ledger.decide(now, Cause::Quantum).is_empty(),
+                    rests,
+                    "{programs} programs"
+                );
             }
-            assert_eq!(ledger.rests(Cause::Quantum, &ledger.decided.clone()), rests, "{programs} programs");
+            assert_eq!(
+                ledger.rests(Cause::Quantum, &ledger.decided.clone()),
+                rests,
+                "{programs} programs"
+            );
             assert!(!ledger.leave_to_others(Vec::new()));
             ledger.ask(AppId(0), 1);
-            assert!(!ledger.rests(Cause::Quantum, &ledger.decided.clone()), "a wish is another one at {now}");
+            assert!(
+                !ledger.rests(Cause::Quantum, &ledger.decided.clone()),
+                "a wish is another one at {now}"
+            );
         }
     }
 
@@ -157,7 +168,8 @@ mod tests {
                     _ => {}
                 }
                 if quick.placement.is_moved_by_turns() {
-                    // The first turn is as long as the others, and not what is left of a quantum that ran for nothing.
+                    // The first turn is as long as the others, and not what is left of a quantum
+                    // that ran for nothing.
                     return Ok(());
                 }
                 for app in &known {

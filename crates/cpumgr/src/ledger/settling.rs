@@ -1,9 +1,10 @@
-//! Settling: the target becomes what programs hold, but for processors that are too young to be taken (M4).
+//! Settling: the target becomes what programs hold, but for processors that are too young to be
+//! taken (M4).
 //!
 //! # Rule
-//! A processor that the target takes from a living program before its hold is over stays with it until then
-//! ([`Ledger::next_deadline`]), unless that program wants less. Who is to have it waits; who would hold nothing
-//! meanwhile is on an idle processor, if there is one, or shares it (L2).
+//! A processor that the target takes from a living program before its hold is over stays with it
+//! until then ([`Ledger::next_deadline`]), unless that program wants less. Who is to have it waits;
+//! who would hold nothing meanwhile is on an idle processor, if there is one, or shares it (L2).
 
 use std::collections::BTreeMap;
 
@@ -51,16 +52,19 @@ impl Ledger {
         }
         let kept = self.kept(now);
         self.hold_ends = kept.iter().map(|kept| kept.ends).min();
-        if kept.is_empty() && self.entries.iter().all(Entry::can_have_its_target) && !self.anybody_shares() {
+        if kept.is_empty()
+            && self.entries.iter().all(Entry::can_have_its_target)
+            && !self.anybody_shares()
+        {
             self.settle_on_target(now)
         } else {
             self.settle_around(&kept, now)
         }
     }
 
-    /// Everybody gets its target: what follows below when nothing is kept and nobody shares, without asking for each
-    /// processor. Most settlements are of this kind, and a manager that slept for some milliseconds pays for each line of
-    /// code that it runs.
+    /// Everybody gets its target: what follows below when nothing is kept and nobody shares,
+    /// without asking for each processor. Most settlements are of this kind, and a manager that
+    /// slept for some milliseconds pays for each line of code that it runs.
     fn settle_on_target(&mut self, now: Nanos) -> Vec<AppId> {
         let unsatisfied = self.unsatisfied().count();
         let mut changes = Vec::with_capacity(self.entries.len());
@@ -91,11 +95,13 @@ impl Ledger {
             let waits_to_share = !own.is_empty() && shares;
             let room = (entry.wants() as usize).saturating_sub(own.len());
             let mut cpus: Vec<u32> = Vec::new();
-            // What it holds already has a place first, so that a program that is full with kept processors loses none of
-            // them to a new one. The order is the placement's: processor i is for virtual processor i.
+            // What it holds already has a place first, so that a program that is full with kept
+            // processors loses none of them to a new one. The order is the placement's: processor i
+            // is for virtual processor i.
             let is_free = |cpu: &&u32| !waits_to_share && keeper.binary_search(cpu).is_err();
             let is_held = |cpu: &u32| entry.holding.cpus.contains(cpu);
-            let held = entry.target.iter().filter(is_free).filter(|cpu| is_held(cpu)).count().min(room);
+            let held =
+                entry.target.iter().filter(is_free).filter(|cpu| is_held(cpu)).count().min(room);
             let (mut old, mut new) = (held, room - held);
             for cpu in entry.target.iter().filter(is_free) {
                 let left = if is_held(cpu) { &mut old } else { &mut new };
@@ -110,7 +116,11 @@ impl Ledger {
             if entry.keeps_what_is_idle() && !shared && !entry.holding.shared {
                 let used = cpus.len();
                 let is_there = |cpu: &u32| self.available.cpus.iter().any(|it| it.id == *cpu);
-                let idle = entry.holding.cpus.iter().filter(|cpu| given.binary_search(cpu).is_err() && is_there(cpu));
+                let idle = entry
+                    .holding
+                    .cpus
+                    .iter()
+                    .filter(|cpu| given.binary_search(cpu).is_err() && is_there(cpu));
                 cpus.extend(idle);
                 entry.idle = cpus.len() - used;
             }
@@ -121,31 +131,48 @@ impl Ledger {
         let unsatisfied: Vec<usize> = self.unsatisfied().collect();
         let mut changes = Vec::new();
         for (at, (cpus, shared)) in holdings.into_iter().enumerate() {
-            let others_wait = unsatisfied.len() > usize::from(unsatisfied.binary_search(&at).is_ok());
-            let holding = Holding { cpus, shared, dedicated: !shared && !others_wait, unbound: None };
+            let others_wait =
+                unsatisfied.len() > usize::from(unsatisfied.binary_search(&at).is_ok());
+            let holding =
+                Holding { cpus, shared, dedicated: !shared && !others_wait, unbound: None };
             changes.extend(self.entries[at].hold(now, holding));
         }
         changes
     }
 
-    /// L1: who would hold nothing is, until the next settlement, on a processor that is idle until then, else on the one that
-    /// it is going to have, or on any that it may use when the policy gives it none. Who sleeps stays where it is, else it goes
-    /// where the fewest are, and counts as using nothing of it.
+    /// L1: who would hold nothing is, until the next settlement, on a processor that is idle until
+    /// then, else on the one that it is going to have, or on any that it may use when the policy
+    /// gives it none. Who sleeps stays where it is, else it goes where the fewest are, and counts
+    /// as using nothing of it.
     fn shelter(&mut self, holdings: &mut [(Vec<u32>, bool)]) {
         if holdings.iter().all(|(cpus, _)| !cpus.is_empty()) {
             return;
         }
-        let mut users: BTreeMap<u32, usize> = self.available.cpus.iter().map(|cpu| (cpu.id, 0)).collect();
-        holdings.iter().flat_map(|(cpus, _)| cpus).for_each(|cpu| *users.entry(*cpu).or_default() += 1);
-        for (holding, entry) in holdings.iter_mut().zip(&mut self.entries).filter(|(it, _)| it.0.is_empty()) {
+        let mut users: BTreeMap<u32, usize> =
+            self.available.cpus.iter().map(|cpu| (cpu.id, 0)).collect();
+        holdings
+            .iter()
+            .flat_map(|(cpus, _)| cpus)
+            .for_each(|cpu| *users.entry(*cpu).or_default() += 1);
+        for (holding, entry) in
+            holdings.iter_mut().zip(&mut self.entries).filter(|(it, _)| it.0.is_empty())
+        {
             let may_use = |cpu: &u32| self.placement.may_use(entry.id, *cpu);
-            let there: Vec<u32> = self.available.cpus.iter().map(|cpu| cpu.id).filter(may_use).collect();
+            let there: Vec<u32> =
+                self.available.cpus.iter().map(|cpu| cpu.id).filter(may_use).collect();
             let is_idle = |cpu: &u32| users.get(cpu).is_none_or(|users| *users == 0);
             let own = entry.target.first().copied();
-            let stays = entry.holding.cpus.first().copied().filter(|cpu| entry.sleeps() && there.contains(cpu));
+            let stays = entry
+                .holding
+                .cpus
+                .first()
+                .copied()
+                .filter(|cpu| entry.sleeps() && there.contains(cpu));
             let idle = || own.filter(is_idle).or_else(|| there.iter().copied().find(is_idle));
-            let fewest = || there.iter().copied().min_by_key(|cpu| users.get(cpu).copied().unwrap_or(0));
-            let cpu = stays.or_else(idle).or(own).or_else(fewest).unwrap_or(self.available.cpus[0].id);
+            let fewest =
+                || there.iter().copied().min_by_key(|cpu| users.get(cpu).copied().unwrap_or(0));
+            let cpu =
+                stays.or_else(idle).or(own).or_else(fewest).unwrap_or(self.available.cpus[0].id);
             *users.entry(cpu).or_default() += 1;
             entry.idle = usize::from(entry.sleeps());
             *holding = (vec![cpu], true);
@@ -166,11 +193,13 @@ impl Ledger {
         changes.collect()
     }
 
-    /// Processors that the target takes away too early, by their holders in order (L3). A shared processor replaces none of a
-    /// program's own.
+    /// Processors that the target takes away too early, by their holders in order (L3). A shared
+    /// processor replaces none of a program's own.
     fn kept(&self, now: Nanos) -> Vec<Kept> {
         let mut all = Vec::new();
-        for (by, entry) in self.entries.iter().enumerate().filter(|(_, entry)| !entry.holding.shared) {
+        for (by, entry) in
+            self.entries.iter().enumerate().filter(|(_, entry)| !entry.holding.shared)
+        {
             let target = if self.shares(by) { &[][..] } else { &entry.target[..] };
             let held = &entry.holding.cpus;
             if target.starts_with(held) {
@@ -208,9 +237,12 @@ impl Entry {
         self.serial || self.curb.is_some()
     }
 
-    /// It is given something, all of which it can use, and nothing beyond that stays with it (L1, L5).
+    /// It is given something, all of which it can use, and nothing beyond that stays with it (L1,
+    /// L5).
     fn can_have_its_target(&self) -> bool {
-        !self.keeps_what_is_idle() && !self.target.is_empty() && self.target.len() <= self.wants() as usize
+        !self.keeps_what_is_idle()
+            && !self.target.is_empty()
+            && self.target.len() <= self.wants() as usize
     }
 }
 
@@ -239,7 +271,8 @@ mod tests {
         ledger.arrive(AppId(3), 1, 3);
         ledger.decide(MS, Cause::Arrival);
         assert_eq!((cpus(&ledger, 2), cpus(&ledger, 3)), (vec![1, 2], vec![2]), "nothing is idle");
-        // The second one is to have processor 0 for processor 2, which is too young to be taken from it.
+        // The second one is to have processor 0 for processor 2, which is too young to be taken
+        // from it.
         ledger.leave(AppId(1));
         ledger.decide(2 * MS, Cause::Exit);
         assert_eq!((cpus(&ledger, 2), cpus(&ledger, 3)), (vec![1, 2], vec![0]));

@@ -16,7 +16,8 @@ fn machine(cpus: u32) -> Machine {
 }
 
 pub(super) fn ledger(cpus: u32, policy: &str) -> Ledger {
-    let mut ledger = Ledger::new(machine(cpus), 100 * MS, Registry::with_builtin().create(policy).unwrap());
+    let mut ledger =
+        Ledger::new(machine(cpus), 100 * MS, Registry::with_builtin().create(policy).unwrap());
     ledger.set_maker(|name| Registry::with_builtin().create(name).ok());
     ledger
 }

@@ -1,14 +1,16 @@
 //! Users: they share first, then the policy divides what each of them has among its programs.
 //!
 //! # Rule
-//! With programs of one user there is nothing of this. With those of several, each user has processors by max-min: as many as
-//! its programs want together, or an equal part of what the others leave, whatever the number of its programs; who sleeps
-//! (`curbing`) wants none. Each user's programs have a policy object of their own, with the same parameters, which sees as many
-//! processors and nobody else's programs. Masters that share, share with those of their user only. Processors that nobody's
-//! policy gives out go to the work-list in turns of the users.
+//! With programs of one user there is nothing of this. With those of several, each user has
+//! processors by max-min: as many as its programs want together, or an equal part of what the
+//! others leave, whatever the number of its programs; who sleeps (`curbing`) wants none. Each
+//! user's programs have a policy object of their own, with the same parameters, which sees as many
+//! processors and nobody else's programs. Masters that share, share with those of their user only.
+//! Processors that nobody's policy gives out go to the work-list in turns of the users.
 //!
-//! With more users than processors no policy is asked: all masters share. Users with many programs are then apart from those
-//! with few, as far as that goes, and each quantum those with equally many meet others.
+//! With more users than processors no policy is asked: all masters share. Users with many programs
+//! are then apart from those with few, as far as that goes, and each quantum those with equally
+//! many meet others.
 //!
 //! # Not here
 //! Who may come at all: `server::places`.
@@ -31,7 +33,8 @@ pub(super) struct Users {
     /// The policies for those of others.
     others: BTreeMap<u32, Guarded>,
     maker: Option<Maker>,
-    /// Processors of each user by the last decision, in order of arrival; none where one user has all.
+    /// Processors of each user by the last decision, in order of arrival; none where one user has
+    /// all.
     shares: Vec<(u32, u32)>,
     /// When each policy wants to be asked again.
     next: BTreeMap<u32, Nanos>,
@@ -42,7 +45,8 @@ pub(super) struct Users {
 }
 
 impl Ledger {
-    /// How policies for the programs of a second user are made. Without that equal shares are used there.
+    /// How policies for the programs of a second user are made. Without that equal shares are used
+    /// there.
     pub fn set_maker(&mut self, maker: Maker) {
         self.users.maker = Some(maker);
     }
@@ -100,11 +104,13 @@ impl Ledger {
         let mut answers = Vec::new();
         for share in shares {
             let (user, processors) = share;
-            let own: Vec<AppView> = users.iter().zip(views).filter(|it| *it.0 == user).map(|it| *it.1).collect();
+            let own: Vec<AppView> =
+                users.iter().zip(views).filter(|it| *it.0 == user).map(|it| *it.1).collect();
             let is_due = self.users.next.get(&user).is_some_and(|next| *next <= now);
             let cause = if cause == Cause::Timer && !is_due { Cause::Request } else { cause };
             let snapshot = Snapshot { processors, apps: &own, cause, ..snapshot };
-            let last = (self.is_passing && before.contains(&share)).then(|| part(&self.decided, &own));
+            let last =
+                (self.is_passing && before.contains(&share)).then(|| part(&self.decided, &own));
             let policy = match self.users.others.get_mut(&user) {
                 Some(policy) => policy,
                 None => &mut self.policy,
@@ -140,8 +146,11 @@ impl Ledger {
         for user in present.iter().filter(|user| Some(**user) != users.first) {
             let made = || {
                 let maker = users.maker?;
-                let made = Guarded::make(|| maker(self.policy.name()).ok_or("there is no such policy"));
-                let mut policy = made.inspect_err(|why| tracing::warn!(why, "equal shares for another user")).ok()?;
+                let made =
+                    Guarded::make(|| maker(self.policy.name()).ok_or("there is no such policy"));
+                let mut policy = made
+                    .inspect_err(|why| tracing::warn!(why, "equal shares for another user"))
+                    .ok()?;
                 for parameter in self.policy.parameters() {
                     if let Err(error) = policy.configure(parameter.key, &parameter.value) {
                         tracing::warn!(%error, "a parameter is not the same for all users");
@@ -150,7 +159,9 @@ impl Ledger {
                 Some(policy)
             };
             if !users.others.contains_key(user) {
-                users.others.insert(*user, made().unwrap_or_else(|| Guarded::new(Box::new(Equip::new()))));
+                users
+                    .others
+                    .insert(*user, made().unwrap_or_else(|| Guarded::new(Box::new(Equip::new()))));
             }
         }
         present.len() > 1
@@ -194,31 +205,46 @@ impl Ledger {
     }
 
     /// The masters of each user that share, and the processors for them.
-    fn part(&self, masters: &BTreeMap<u32, Vec<usize>>, free: &mut Vec<u32>) -> Vec<(Vec<usize>, Vec<u32>)> {
+    fn part(
+        &self,
+        masters: &BTreeMap<u32, Vec<usize>>,
+        free: &mut Vec<u32>,
+    ) -> Vec<(Vec<usize>, Vec<u32>)> {
         let mut circles = Vec::new();
         for (user, share) in &self.users.shares {
             let Some(members) = masters.get(user) else { continue };
             let both = self.entries.iter().zip(&self.decision.allocations);
-            let own = both.filter(|(entry, it)| entry.user == *user && !it.shared).map(|(_, it)| it.processors).sum();
+            let own = both
+                .filter(|(entry, it)| entry.user == *user && !it.shared)
+                .map(|(_, it)| it.processors)
+                .sum();
             let number = (share.saturating_sub(own).max(1) as usize).min(members.len());
             // Where they are now comes first.
-            let is_theirs = |cpu: &u32| members.iter().any(|at| self.entries[*at].holding.cpus.contains(cpu));
+            let is_theirs =
+                |cpu: &u32| members.iter().any(|at| self.entries[*at].holding.cpus.contains(cpu));
             free.sort_by_key(|cpu| (!is_theirs(cpu), *cpu));
-            circles.push((members.clone(), free.drain(..number.min(free.len())).collect::<Vec<u32>>()));
+            circles.push((
+                members.clone(),
+                free.drain(..number.min(free.len())).collect::<Vec<u32>>(),
+            ));
         }
         // What policies leave is for masters, as long as one of them shares.
         for cpu in free.drain(..) {
             let fullest = circles.iter_mut().filter(|(members, cpus)| cpus.len() < members.len());
-            if let Some((_, cpus)) = fullest.max_by_key(|(members, cpus)| members.len() / cpus.len().max(1)) {
+            if let Some((_, cpus)) =
+                fullest.max_by_key(|(members, cpus)| members.len() / cpus.len().max(1))
+            {
                 cpus.push(cpu);
             }
         }
         circles
     }
 
-    /// All masters, a circle for each processor: who has most of them comes first, where the fewest are.
+    /// All masters, a circle for each processor: who has most of them comes first, where the fewest
+    /// are.
     fn meet(&self, masters: &BTreeMap<u32, Vec<usize>>) -> Vec<(Vec<usize>, Vec<u32>)> {
-        let mut circles: Vec<_> = self.available.cpus.iter().map(|cpu| (Vec::new(), vec![cpu.id])).collect();
+        let mut circles: Vec<_> =
+            self.available.cpus.iter().map(|cpu| (Vec::new(), vec![cpu.id])).collect();
         let mut users: VecDeque<&Vec<usize>> = masters.values().collect();
         users.rotate_left(self.users.turn.checked_rem(users.len()).unwrap_or(0));
         // Stable: those with equally many stay in the order of this turn.
@@ -247,8 +273,12 @@ fn ask(policy: &mut Guarded, snapshot: &Snapshot<'_>, last: Option<&Decision>) -
     }
 }
 
-/// Processors of each user, in order of arrival: max-min by what their programs want together, at least one.
-fn shares<'a>(processors: u32, wishes: impl Iterator<Item = (u32, &'a AppView)>) -> Vec<(u32, u32)> {
+/// Processors of each user, in order of arrival: max-min by what their programs want together, at
+/// least one.
+fn shares<'a>(
+    processors: u32,
+    wishes: impl Iterator<Item = (u32, &'a AppView)>,
+) -> Vec<(u32, u32)> {
     let mut wanted: Vec<(u32, u32)> = Vec::new();
     for (user, view) in wishes {
         let wants = view.wants();
@@ -307,10 +337,12 @@ mod tests {
     use super::super::tests::{MS, cpus, ledger};
     use super::super::{Curb, Guarded, Ledger, MAX_HOLD};
 
-    const POLICIES: [&str; 10] =
-        ["dss-ts", "dss", "equip", "cluster", "batch", "sw-dss", "ssw-dss", "vtq-dss", "gang", "rr"];
+    const POLICIES: [&str; 10] = [
+        "dss-ts", "dss", "equip", "cluster", "batch", "sw-dss", "ssw-dss", "vtq-dss", "gang", "rr",
+    ];
 
-    /// Programs of users 1, 2, ..., so many each, that want all processors. Program `100 * user + i` is user `user`'s.
+    /// Programs of users 1, 2, ..., so many each, that want all processors. Program
+    /// `100 * user + i` is user `user`'s.
     fn books(processors: u32, policy: &str, programs: &[u64]) -> Ledger {
         let mut ledger = ledger(processors, policy);
         for (user, number) in (1..).zip(programs) {
@@ -347,7 +379,10 @@ mod tests {
         settle(ledger, end);
         ledger.account(end);
         let passed = (quanta * 100 * MS) as f64;
-        (1..=users).zip(before).map(|(user, before)| (time(ledger, user) - before) as f64 / passed).collect()
+        (1..=users)
+            .zip(before)
+            .map(|(user, before)| (time(ledger, user) - before) as f64 / passed)
+            .collect()
     }
 
     #[test]
@@ -448,7 +483,11 @@ mod tests {
         assert_eq!(ledger.users.others.len(), 1);
         ledger.leave(AppId(100));
         ledger.decide(60 * MS, Cause::Exit);
-        assert!(ledger.users.others.is_empty() && ledger.users.first == Some(2) && ledger.users.shares.is_empty());
+        assert!(
+            ledger.users.others.is_empty()
+                && ledger.users.first == Some(2)
+                && ledger.users.shares.is_empty()
+        );
         settle(&mut ledger, 100 * MS);
         assert_eq!((cpus(&ledger, 200).len(), cpus(&ledger, 201).len()), (2, 2));
     }

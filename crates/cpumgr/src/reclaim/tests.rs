@@ -33,7 +33,11 @@ impl Fake {
 impl Kernel for Rc<Fake> {
     fn affinity(&self, tid: Tid) -> SysResult<CpuSet> {
         self.outcome("sched_getaffinity")?;
-        self.masks.borrow().get(&tid.0).cloned().ok_or(SysError::new("sched_getaffinity", Errno::ESRCH as i32))
+        self.masks
+            .borrow()
+            .get(&tid.0)
+            .cloned()
+            .ok_or(SysError::new("sched_getaffinity", Errno::ESRCH as i32))
     }
 
     fn set_affinity(&self, tid: Tid, cpus: &CpuSet) -> SysResult<()> {
@@ -74,15 +78,27 @@ struct Bench {
 }
 
 impl Bench {
-    /// A program with `vps` virtual processors beside its initial thread, number i on processor i of 0-7.
+    /// A program with `vps` virtual processors beside its initial thread, number i on processor i
+    /// of 0-7.
     fn new(vps: usize) -> Self {
-        let stated =
-            CheckedRequest { requested: 8, max: 8, fixed_team: false, serial: false, lowest: 1, released_ns: 0 };
+        let stated = CheckedRequest {
+            requested: 8,
+            max: 8,
+            fixed_team: false,
+            serial: false,
+            lowest: 1,
+            released_ns: 0,
+        };
         let (areas, program) = ProgramAreas::create(1, stated, 2, 0).unwrap();
         let own = process::current_pid();
         let threads = Threads::of(own, process::pidfd_open(own).unwrap()).unwrap();
-        let mut bench =
-            Self { fake: Rc::default(), areas, program, reclaim: Reclaim::new(own, threads), sleepers: Vec::new() };
+        let mut bench = Self {
+            fake: Rc::default(),
+            areas,
+            program,
+            reclaim: Reclaim::new(own, threads),
+            sleepers: Vec::new(),
+        };
         for index in 1..=vps {
             let sleeper = sleeper();
             bench.publish(index, sleeper.tid);
@@ -96,7 +112,9 @@ impl Bench {
     fn publish(&self, index: usize, tid: Tid) {
         use std::os::unix::fs::FileExt;
         let up = self.program.in_order()[1].try_clone_to_owned().unwrap();
-        std::fs::File::from(up).write_all_at(&tid.0.to_ne_bytes(), 512 + 64 * index as u64).unwrap();
+        std::fs::File::from(up)
+            .write_all_at(&tid.0.to_ne_bytes(), 512 + 64 * index as u64)
+            .unwrap();
     }
 
     /// The program says that this one sleeps.
@@ -112,7 +130,9 @@ impl Bench {
     fn state(&self, index: usize, state: u32) {
         use std::os::unix::fs::FileExt;
         let up = self.program.in_order()[1].try_clone_to_owned().unwrap();
-        std::fs::File::from(up).write_all_at(&state.to_ne_bytes(), 512 + 64 * index as u64 + 4).unwrap();
+        std::fs::File::from(up)
+            .write_all_at(&state.to_ne_bytes(), 512 + 64 * index as u64 + 4)
+            .unwrap();
     }
 
     fn give(&mut self, before: &[u32], now: &[u32], grace_ends: u64) {
@@ -148,8 +168,14 @@ fn nobody_is_squeezed_before_the_grace_is_over_and_then_only_who_is_in_the_way()
     bench.squeeze(&[0, 1], 9);
     assert_eq!(bench.fake.sets.get(), 0);
     bench.squeeze(&[0, 1], 10);
-    assert_eq!((bench.mask(1), bench.mask(2), bench.mask(3)), ("1".into(), "0-1".into(), "0-1".into()));
-    assert_eq!((bench.reclaim.asked(), bench.reclaim.preempted(), bench.reclaim.squeezes()), (0, 2, 2));
+    assert_eq!(
+        (bench.mask(1), bench.mask(2), bench.mask(3)),
+        ("1".into(), "0-1".into(), "0-1".into())
+    );
+    assert_eq!(
+        (bench.reclaim.asked(), bench.reclaim.preempted(), bench.reclaim.squeezes()),
+        (0, 2, 2)
+    );
     assert_eq!(bench.reclaim.deadline(), None);
 }
 
@@ -185,14 +211,23 @@ fn a_thread_whose_mask_is_all_the_programs_again_gets_it_back_at_once() {
     bench.shrink(&[0, 1, 2], &[0]);
     assert_eq!((bench.mask(1), bench.reclaim.preempted()), ("0".into(), 1));
     bench.give(&[0], &[0, 1], 20);
-    assert_eq!((bench.mask(1), bench.reclaim.preempted()), ("1".into(), 0), "processor 2 is another's");
+    assert_eq!(
+        (bench.mask(1), bench.reclaim.preempted()),
+        ("1".into(), 0),
+        "processor 2 is another's"
+    );
     bench.give(&[0, 1], &[0, 1, 2], 30);
     assert_eq!(bench.mask(1), "0-2");
     let (sets, kernel): (_, &dyn Kernel) = (bench.fake.sets.get(), &bench.fake);
-    assert_eq!((bench.reclaim.restore(kernel), sets), (0, bench.fake.sets.get()), "nothing is left to put back");
+    assert_eq!(
+        (bench.reclaim.restore(kernel), sets),
+        (0, bench.fake.sets.get()),
+        "nothing is left to put back"
+    );
 }
 
-/// What it costs to be granted a processor, and to lose it, does not depend on whether one was squeezed before.
+/// What it costs to be granted a processor, and to lose it, does not depend on whether one was
+/// squeezed before.
 #[test]
 fn who_follows_after_a_squeeze_is_asked_first_and_is_not_bound_again() {
     let mut bench = Bench::new(1);
@@ -210,13 +245,19 @@ fn who_follows_after_a_squeeze_is_asked_first_and_is_not_bound_again() {
         bench.fake.fails.set(None);
         bench.run(1);
     }
-    assert_eq!((bench.mask(1), bench.fake.sets.get(), bench.reclaim.squeezes()), ("5".into(), 2, 1));
+    assert_eq!(
+        (bench.mask(1), bench.fake.sets.get(), bench.reclaim.squeezes()),
+        ("5".into(), 2, 1)
+    );
     // Who does not follow is squeezed as the first time.
     bench.give(&[0, 5], &[0], 60);
     bench.squeeze(&[0], 59);
     assert_eq!(bench.mask(1), "5");
     bench.squeeze(&[0], 60);
-    assert_eq!((bench.mask(1), bench.reclaim.preempted(), bench.reclaim.squeezes()), ("0".into(), 1, 2));
+    assert_eq!(
+        (bench.mask(1), bench.reclaim.preempted(), bench.reclaim.squeezes()),
+        ("0".into(), 1, 2)
+    );
     let kernel: &dyn Kernel = &bench.fake;
     assert_eq!((bench.reclaim.restore(kernel), bench.mask(1)), (1, "1".into()));
 }
@@ -272,15 +313,17 @@ fn who_was_squeezed_once_is_asked_each_time_as_one_that_never_was() {
     }
 }
 
-/// M9: a processor that a program gets goes to the virtual processor that used it last, else to one that was squeezed,
-/// else to any other.
+/// M9: a processor that a program gets goes to the virtual processor that used it last, else to one
+/// that was squeezed, else to any other.
 #[test]
 fn a_processor_goes_to_who_used_it_last_then_to_who_was_squeezed_then_to_who_sleeps() {
     use crate::ledger::Ledger;
     use policies::{AppId, Cause, Machine, MachineCpu, Registry};
     const MS: u64 = 1_000_000;
-    let machine = Machine::new((0..4).map(|id| MachineCpu { id, core: id, llc: 0, node: 0 }).collect());
-    let mut ledger = Ledger::new(machine, 100 * MS, Registry::with_builtin().create("dss").unwrap());
+    let machine =
+        Machine::new((0..4).map(|id| MachineCpu { id, core: id, llc: 0, node: 0 }).collect());
+    let mut ledger =
+        Ledger::new(machine, 100 * MS, Registry::with_builtin().create("dss").unwrap());
     let mut bench = Bench::new(3);
     let mut held: Vec<u32> = Vec::new();
     let mut follow = |bench: &mut Bench, ledger: &Ledger, now: u64| {
@@ -300,8 +343,12 @@ fn a_processor_goes_to_who_used_it_last_then_to_who_was_squeezed_then_to_who_sle
     ledger.arrive(AppId(2), 4, 4);
     ledger.decide(50 * MS, Cause::Arrival);
     assert_eq!(follow(&mut bench, &ledger, 50 * MS), [0, 1]);
-    assert_eq!((bench.mask(1), bench.mask(2), bench.mask(3)), ("1".into(), "0-1".into(), "3".into()));
-    // The other one gives processor 3 back, which the other one used last: the squeezed one has it, not the sleeping one.
+    assert_eq!(
+        (bench.mask(1), bench.mask(2), bench.mask(3)),
+        ("1".into(), "0-1".into(), "3".into())
+    );
+    // The other one gives processor 3 back, which the other one used last: the squeezed one has it,
+    // not the sleeping one.
     ledger.release(AppId(2), &[3], 100 * MS);
     assert_eq!(follow(&mut bench, &ledger, 100 * MS), [0, 1, 3]);
     assert_eq!((bench.mask(2), bench.reclaim.preempted()), ("3".into(), 0));
@@ -414,7 +461,11 @@ fn a_call_that_fails_leaves_the_thread_and_the_books_as_they_were() {
             bench.squeeze(&[0], 10);
             bench.fake.fails.set(None);
             assert_eq!((bench.mask(1), bench.mask(2)), ("1".into(), "2".into()), "{call} {errno}");
-            assert_eq!((bench.reclaim.preempted(), bench.reclaim.squeezes()), (0, 0), "{call} {errno}");
+            assert_eq!(
+                (bench.reclaim.preempted(), bench.reclaim.squeezes()),
+                (0, 0),
+                "{call} {errno}"
+            );
             assert_eq!(bench.reclaim.deadline(), None, "it is not tried for ever: {call} {errno}");
         }
     }

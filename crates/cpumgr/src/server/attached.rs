@@ -1,24 +1,28 @@
 //! Programs that do not speak the protocol: managed by the affinity of all their threads.
 //!
 //! # Protocol
-//! 1. `attach PID`: the process must be the asker's own. It counts as a program that asks for as many processors as it
-//!    has threads.
-//! 2. It is given only processors on which some thread of it was allowed to run when it was attached (`taskset`, a
-//!    cpuset): the others are not its user's wish. Where none of those is managed its threads stay where they are.
-//!    Whenever its processors change, each of its threads is bound to those of them that the thread's own mask allows,
-//!    or to all of them. Threads made later inherit that from who made them. Each [`PACE`], whatever the quantum, the number of
-//!    threads is looked at: when it is another one, all are looked at. Otherwise that is done more slowly ([`SLOW`]), for those
-//!    that bound themselves and for new ones in the place of others.
-//!    A process that `cpumgr run` announced is attached by itself when it has become a program with several threads that
-//!    does not register, where that does no harm (`spinning`).
-//! 3. `detach PID`, its registration as a program that speaks, or the manager's end: each thread gets back the mask
-//!    that it had, or that it gave itself meanwhile; threads made later get the initial thread's. When the manager is
-//!    killed the next one on its socket does that, and attaches the process again (`masks`).
+//! 1. `attach PID`: the process must be the asker's own. It counts as a program that asks for as
+//!    many processors as it has threads.
+//! 2. It is given only processors on which some thread of it was allowed to run when it was
+//!    attached (`taskset`, a cpuset): the others are not its user's wish. Where none of those is
+//!    managed its threads stay where they are. Whenever its processors change, each of its threads
+//!    is bound to those of them that the thread's own mask allows, or to all of them. Threads made
+//!    later inherit that from who made them. Each [`PACE`], whatever the quantum, the number of
+//!    threads is looked at: when it is another one, all are looked at. Otherwise that is done more
+//!    slowly ([`SLOW`]), for those that bound themselves and for new ones in the place of others. A
+//!    process that `cpumgr run` announced is attached by itself when it has become a program with
+//!    several threads that does not register, where that does no harm (`spinning`).
+//! 3. `detach PID`, its registration as a program that speaks, or the manager's end: each thread
+//!    gets back the mask that it had, or that it gave itself meanwhile; threads made later get the
+//!    initial thread's. When the manager is killed the next one on its socket does that, and
+//!    attaches the process again (`masks`).
 //!
 //! # Invariants
 //! - B1 Only threads of the process are touched (`threads`), and nothing else of it.
-//! - B2 One pass binds at most [`BUDGET`] threads of a program; the next one follows at once, unless its user owes (`looks`).
-//! - B3 What threads that nobody makes, ends or binds cost does not depend on the quantum, nor, for each, on how many there are.
+//! - B2 One pass binds at most [`BUDGET`] threads of a program; the next one follows at once,
+//!   unless its user owes (`looks`).
+//! - B3 What threads that nobody makes, ends or binds cost does not depend on the quantum, nor, for
+//!   each, on how many there are.
 //!
 //! # Not here
 //! Processes that an attached one starts: they inherit its mask and keep it.
@@ -83,7 +87,8 @@ pub(super) struct Attached {
     max: u32,
     count: u32,
     bound: BTreeMap<i32, Bound>,
-    /// Masks that it gave before its processors changed last: a thread that is made by one that is not moved yet has such a one.
+    /// Masks that it gave before its processors changed last: a thread that is made by one that is
+    /// not moved yet has such a one.
     former: Vec<CpuSet>,
     cpus: CpuSet,
     /// Those who were looked at since its processors changed, until all were.
@@ -107,7 +112,13 @@ pub(super) struct Attached {
 }
 
 impl Attached {
-    fn open(pid: Pid, owner: u32, managed: &CpuSet, kernel: &dyn Kernel, now: u64) -> Result<Self, String> {
+    fn open(
+        pid: Pid,
+        owner: u32,
+        managed: &CpuSet,
+        kernel: &dyn Kernel,
+        now: u64,
+    ) -> Result<Self, String> {
         let gone = |error: SysError| format!("process {pid} cannot be attached: {error}");
         let pidfd = process::pidfd_open(pid).map_err(|error| match threads::process_of(Tid(pid.0), owner) {
             Some(process) if process != pid => {
@@ -116,16 +127,22 @@ impl Attached {
             _ => gone(error),
         })?;
         if pid == INIT {
-            return Err(format!("process {pid} starts all others, which would inherit what it is bound to"));
+            return Err(format!(
+                "process {pid} starts all others, which would inherit what it is bound to"
+            ));
         }
         if process::is_kernel_thread(pid).map_err(gone)? {
             return Err(format!("process {pid} is a thread of the kernel, and no program"));
         }
         let start = process::start_time(pid).map_err(gone)?;
         let threads = Threads::of(pid, &pidfd).map_err(gone)?;
-        let user = fstat(&threads).map_err(|errno| format!("process {pid} cannot be attached: {errno}"))?.st_uid;
+        let user = fstat(&threads)
+            .map_err(|errno| format!("process {pid} cannot be attached: {errno}"))?
+            .st_uid;
         if user != owner && owner != 0 {
-            return Err(format!("process {pid} belongs to user {user}; a user attaches processes of their own only"));
+            return Err(format!(
+                "process {pid} belongs to user {user}; a user attaches processes of their own only"
+            ));
         }
         let fence = threads.mask(kernel, Tid(pid.0)).map_err(gone)?;
         let fence = fence.ok_or_else(|| format!("process {pid} has ended"))?;
@@ -193,7 +210,8 @@ impl Attached {
         all
     }
 
-    /// Masks that were given and may be inherited; few: what its processors were, and what of them single threads allow.
+    /// Masks that were given and may be inherited; few: what its processors were, and what of them
+    /// single threads allow.
     fn given(&self) -> Vec<CpuSet> {
         let mut given = self.former.clone();
         for bound in self.bound.values() {
@@ -237,7 +255,8 @@ impl Attached {
                     Ok(Some(_)) => {}
                     Ok(None) => continue,
                     Err(error) => {
-                        // Its cpuset has none of these, or it runs as another user: it stays where it is.
+                        // Its cpuset has none of these, or it runs as another user: it stays where
+                        // it is.
                         tracing::debug!(tid = tid.0, %error, "a thread cannot be bound");
                         seen.insert(tid.0);
                         continue;
@@ -280,7 +299,8 @@ impl Attached {
 
     /// For the next manager.
     pub(super) fn written(&self) -> masks::Attached {
-        let thread = |(tid, bound): (&i32, &Bound)| (*tid, bound.before.to_string(), bound.now.to_string());
+        let thread =
+            |(tid, bound): (&i32, &Bound)| (*tid, bound.before.to_string(), bound.now.to_string());
         masks::Attached {
             pid: self.pid.0,
             start: self.start,
@@ -327,26 +347,37 @@ impl Server {
                 "so many threads of user {owner} were looked at that it has to wait: try again in {seconds} s"
             ));
         }
-        // Whose it is comes first: whether others' processes are managed is not everybody's to know.
+        // Whose it is comes first: whether others' processes are managed is not everybody's to
+        // know.
         let attached = Attached::open(pid, owner, &self.cpus, self.kernel.as_ref(), now);
         self.charge(owner, now);
         self.take_in(attached?, owner)
     }
 
-    /// Attaches those again that a killed manager had attached, their masks being their own again (`masks`). To be called
-    /// before the scheduler runs.
+    /// Attaches those again that a killed manager had attached, their masks being their own again
+    /// (`masks`). To be called before the scheduler runs.
     pub(crate) fn attach_again(&mut self, left: &[masks::Attached], now: u64) {
         for process in left {
             let Some(owner) = process.owner else { continue };
             let pid = Pid(process.pid);
-            let again = Attached::open(pid, owner, &self.cpus, self.kernel.as_ref(), now).and_then(|it| {
-                // Its number may be another's meanwhile; and who was anybody's to the superuser is not so for ever.
-                let same = it.start == process.start && it.owner == owner;
-                let it = Attached { by_itself: process.by_itself, ..it };
-                if same { self.take_in(it, owner) } else { Err(format!("process {pid} is another one now")) }
-            });
+            let again =
+                Attached::open(pid, owner, &self.cpus, self.kernel.as_ref(), now).and_then(|it| {
+                    // Its number may be another's meanwhile; and who was anybody's to the superuser
+                    // is not so for ever.
+                    let same = it.start == process.start && it.owner == owner;
+                    let it = Attached { by_itself: process.by_itself, ..it };
+                    if same {
+                        self.take_in(it, owner)
+                    } else {
+                        Err(format!("process {pid} is another one now"))
+                    }
+                });
             if let Err(reason) = again {
-                tracing::warn!(pid = pid.0, reason, "who was attached to a killed manager runs unmanaged");
+                tracing::warn!(
+                    pid = pid.0,
+                    reason,
+                    "who was attached to a killed manager runs unmanaged"
+                );
             }
         }
         self.legacy.forget_weights();
@@ -360,7 +391,8 @@ impl Server {
 
     fn take_in(&mut self, attached: Attached, owner: u32) -> Result<(), String> {
         let pid = attached.pid;
-        let registered = self.connections.values().any(|it| it.peer.pid == pid && it.program.is_some());
+        let registered =
+            self.connections.values().any(|it| it.peer.pid == pid && it.program.is_some());
         if registered || self.attached.values().any(|it| it.pid == pid) {
             return Err(format!("process {pid} is managed already"));
         }
@@ -382,14 +414,20 @@ impl Server {
         }
         self.ledger.set_user(AppId(serial), attached.owner);
         self.ledger.set_weight(AppId(serial), self.weight_of(pid));
-        tracing::info!(pid = pid.0, name = attached.name, threads = attached.count, "a process is attached");
+        tracing::info!(
+            pid = pid.0,
+            name = attached.name,
+            threads = attached.count,
+            "a process is attached"
+        );
         self.attached.insert(serial, attached);
         self.legacy.unwritten = true;
         self.cause = Some(Cause::Arrival);
         Ok(())
     }
 
-    /// Step 3, at the word of client `by`: whoever may not attach a process may not let it go either.
+    /// Step 3, at the word of client `by`: whoever may not attach a process may not let it go
+    /// either.
     pub(super) fn detach_for(&mut self, by: u64, pid: Pid) -> Result<(), String> {
         let attached = self.attached.iter().find(|(_, it)| it.pid == pid);
         if let Some((serial, _)) = attached
@@ -398,21 +436,25 @@ impl Server {
             return Err(format!("process {pid} belongs to another user"));
         }
         self.detach(pid)?;
-        let announced = self.connections.values_mut().filter(|it| it.announced && it.peer.pid == pid);
+        let announced =
+            self.connections.values_mut().filter(|it| it.announced && it.peer.pid == pid);
         announced.for_each(|it| (it.detached, it.look) = (true, None));
         Ok(())
     }
 
     /// Step 3.
     pub(super) fn detach(&mut self, pid: Pid) -> Result<(), String> {
-        let Some(serial) = self.attached.iter().find(|(_, it)| it.pid == pid).map(|(serial, _)| *serial) else {
+        let Some(serial) =
+            self.attached.iter().find(|(_, it)| it.pid == pid).map(|(serial, _)| *serial)
+        else {
             return Err(format!("process {pid} is not attached; `cpumgr status` shows who is"));
         };
         self.let_go(serial);
         Ok(())
     }
 
-    /// Takes an attached process out of the books, ended or not; false when there is none of this number.
+    /// Takes an attached process out of the books, ended or not; false when there is none of this
+    /// number.
     pub(super) fn let_go(&mut self, serial: u64) -> bool {
         let Some(mut attached) = self.attached.remove(&serial) else {
             return false;
@@ -431,7 +473,8 @@ impl Server {
 
     /// Step 2: its processors changed. False when there is none of this number.
     pub(super) fn bind_attached(&mut self, app: AppId, now: u64) -> bool {
-        let Some((attached, holding)) = self.attached.get_mut(&app.0).zip(self.ledger.holding(app)) else {
+        let Some((attached, holding)) = self.attached.get_mut(&app.0).zip(self.ledger.holding(app))
+        else {
             return false;
         };
         attached.move_to(holding.cpus.iter().copied().map(CpuId).collect());
@@ -455,7 +498,8 @@ impl Server {
                 continue;
             }
             let outcome = attached.look(self.kernel.as_ref(), now);
-            let suffers = attached.suffers(self.kernel.as_ref(), self.ledger.is_curbed(AppId(*serial)), now);
+            let suffers =
+                attached.suffers(self.kernel.as_ref(), self.ledger.is_curbed(AppId(*serial)), now);
             // A count, too, is a system call.
             self.looks.charge(attached.owner, self.kernel.work() + 1, now);
             match outcome {
@@ -497,11 +541,14 @@ impl Server {
         self.stirred = true;
         let mut several = Vec::new();
         // Who has registered meanwhile, or was attached by hand.
-        let registered = self.connections.values().filter(|it| it.program.is_some()).map(|it| it.peer.pid);
-        let managed: BTreeSet<Pid> = registered.chain(self.attached.values().map(|it| it.pid)).collect();
+        let registered =
+            self.connections.values().filter(|it| it.program.is_some()).map(|it| it.peer.pid);
+        let managed: BTreeSet<Pid> =
+            registered.chain(self.attached.values().map(|it| it.pid)).collect();
         for connection in self.connections.values_mut() {
             if managed.contains(&connection.peer.pid) {
-                // A program that becomes another one by exec registers anew, or comes to be looked at as it is.
+                // A program that becomes another one by exec registers anew, or comes to be looked
+                // at as it is.
                 if let Some(look) = connection.look.as_mut().filter(|look| look.at <= now) {
                     look.pause = LAST_LOOK;
                     look.at = now + LAST_LOOK;
@@ -509,10 +556,13 @@ impl Server {
                 continue;
             }
             let free = self.looks.is_free(connection.peer.uid, now);
-            let Some(look) = connection.look.as_mut().filter(|look| look.at <= now) else { continue };
+            let Some(look) = connection.look.as_mut().filter(|look| look.at <= now) else {
+                continue;
+            };
             look.pause = (look.pause * 2).min(LAST_LOOK);
             look.at = now + look.pause;
-            let threads = Threads::of(connection.peer.pid, &connection.pidfd).and_then(|it| it.list(2));
+            let threads =
+                Threads::of(connection.peer.pid, &connection.pidfd).and_then(|it| it.list(2));
             if free && connection.program.is_none() && threads.is_ok_and(|tids| tids.len() > 1) {
                 several.push((connection.serial, connection.peer.uid, connection.peer.pid));
             }
@@ -525,9 +575,15 @@ impl Server {
                 connection.look = None;
             }
             let opened = Attached::open(pid, uid, &self.cpus, self.kernel.as_ref(), now);
-            if let Err(reason) = opened.and_then(|it| self.take_in(Attached { by_itself: true, ..it }, uid)) {
+            if let Err(reason) =
+                opened.and_then(|it| self.take_in(Attached { by_itself: true, ..it }, uid))
+            {
                 // It runs on as it is.
-                tracing::info!(pid = pid.0, reason, "an announced process with several threads is not attached");
+                tracing::info!(
+                    pid = pid.0,
+                    reason,
+                    "an announced process with several threads is not attached"
+                );
                 self.note_reason(pid, &format!("not attached: {reason}"));
             }
         }
@@ -569,7 +625,11 @@ impl Server {
                 age_ns: now.saturating_sub(attached.arrived),
             })
         };
-        self.attached.iter().filter(|(serial, _)| self.may_see(by, **serial)).filter_map(status).collect()
+        self.attached
+            .iter()
+            .filter(|(serial, _)| self.may_see(by, **serial))
+            .filter_map(status)
+            .collect()
     }
 }
 

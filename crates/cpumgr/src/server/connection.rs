@@ -15,8 +15,8 @@ use crate::escape::escape;
 use crate::reactor::{Reactor, Role};
 use crate::trace;
 
-/// How long an announced process has to register before its threads are looked at. Each further pause is twice as long,
-/// up to [`super::attached::LAST_LOOK`].
+/// How long an announced process has to register before its threads are looked at. Each further
+/// pause is twice as long, up to [`super::attached::LAST_LOOK`].
 pub(super) const FIRST_LOOK: u64 = 200_000_000;
 
 /// Characters of a refusal: each takes at most 12 bytes of the 32 KiB of a packet.
@@ -56,7 +56,8 @@ pub(super) struct Connection {
     pub(super) reason: Option<String>,
     /// When its process started, as far as somebody had to know.
     pub(super) start: Option<u64>,
-    /// It stands for a program that was registered with a killed manager, until that one registers here.
+    /// It stands for a program that was registered with a killed manager, until that one registers
+    /// here.
     pub(super) is_stand_in: bool,
     /// Somebody detached it: it is not attached by itself again.
     pub(super) detached: bool,
@@ -86,7 +87,8 @@ impl Connection {
         }
     }
 
-    /// Its process is kept in mind, for the next manager, too. One that cannot be asked is about to end.
+    /// Its process is kept in mind, for the next manager, too. One that cannot be asked is about to
+    /// end.
     pub(super) fn note_start(&mut self) {
         self.start = self.start.or_else(|| process::start_time(self.peer.pid).ok());
     }
@@ -107,9 +109,14 @@ impl Connection {
         self.announced || self.program.is_some()
     }
 
-    /// It is process `pid`, which said that it is going to be a program, and has become one that does not speak.
+    /// It is process `pid`, which said that it is going to be a program, and has become one that
+    /// does not speak.
     pub(super) fn is_silent(&self, pid: Pid) -> bool {
-        self.peer.pid == pid && self.announced && self.attach && self.program.is_none() && self.has_left()
+        self.peer.pid == pid
+            && self.announced
+            && self.attach
+            && self.program.is_none()
+            && self.has_left()
     }
 
     /// It has closed its end, by exec: its process lives on.
@@ -162,7 +169,9 @@ impl Server {
             }
             ToManager::Announce { attach } => self.announce(serial, attach),
             ToManager::Control(control) => self.control(serial, control, now),
-            ToManager::Submit { request, label, attach } => self.submit(serial, (request, &label, attach), now),
+            ToManager::Submit { request, label, attach } => {
+                self.submit(serial, (request, &label, attach), now)
+            }
             ToManager::Join => self.join(serial),
             ToManager::Queue => {
                 let report = self.queue_report(serial, now);
@@ -187,7 +196,8 @@ impl Server {
             return self.refuse(serial, RefusedCode::Full, reason);
         }
         self.becomes_program(serial, attach);
-        let watched = self.connections.get_mut(&serial).map_or(Ok(()), |it| it.watch(&self.reactor));
+        let watched =
+            self.connections.get_mut(&serial).map_or(Ok(()), |it| it.watch(&self.reactor));
         self.check(serial, watched);
         let narrow = self.narrow.clone();
         self.say(serial, vec![FromManager::Announced { narrow }]);
@@ -198,14 +208,16 @@ impl Server {
         self.connections.values().filter(|it| it.announced)
     }
 
-    /// Process `serial` is going to be a program: announced or admitted. It counts once, however often it comes.
+    /// Process `serial` is going to be a program: announced or admitted. It counts once, however
+    /// often it comes.
     pub(super) fn becomes_program(&mut self, serial: u64, attach: bool) {
         let Some(connection) = self.connections.get_mut(&serial) else { return };
         (connection.announced, connection.attach) = (true, attach);
         connection.note_start();
         self.legacy.unwritten = true;
         let pid = connection.peer.pid;
-        let same = |it: &&Connection| it.serial != serial && it.peer.pid == pid && it.program.is_none();
+        let same =
+            |it: &&Connection| it.serial != serial && it.peer.pid == pid && it.program.is_none();
         let older: Vec<u64> = self.announced().filter(same).map(|it| it.serial).collect();
         for older in older {
             self.doom(older, "its process comes anew");
@@ -216,11 +228,16 @@ impl Server {
     fn register(&mut self, serial: u64, register: &Register, now: u64) {
         if register.layout != arena::header::VERSION {
             let (theirs, ours) = (register.layout, arena::header::VERSION);
-            let reason = format!("the program speaks layout version {theirs}, this manager version {ours}");
+            let reason =
+                format!("the program speaks layout version {theirs}, this manager version {ours}");
             return self.refuse(serial, RefusedCode::Version, reason);
         }
         if self.programs() >= MAX_PROGRAMS {
-            return self.refuse(serial, RefusedCode::Full, format!("{MAX_PROGRAMS} programs are managed already"));
+            return self.refuse(
+                serial,
+                RefusedCode::Full,
+                format!("{MAX_PROGRAMS} programs are managed already"),
+            );
         }
         if self.has_its_share(serial, self.owners()) {
             let reason = format!("{MAX_OF_USER} programs of this user are managed already");
@@ -231,7 +248,11 @@ impl Server {
         };
         let pid = connection.peer.pid;
         if connection.program.is_some() {
-            return self.refuse(serial, RefusedCode::Malformed, "this connection is registered already".into());
+            return self.refuse(
+                serial,
+                RefusedCode::Malformed,
+                "this connection is registered already".into(),
+            );
         }
         // A process that was attached, and speaks now.
         if self.attached.values().any(|it| it.pid == pid) {
@@ -239,14 +260,19 @@ impl Server {
             let _detached: Result<(), String> = self.detach(pid);
         }
         let weight = self.weight_of(pid);
-        // The same process on another connection: it became another program by exec, or its library was loaded anew.
-        // The old registration is nobody's any more.
-        let before = self.connections.values().find(|it| it.peer.pid == pid && it.program.is_some());
+        // The same process on another connection: it became another program by exec, or its library
+        // was loaded anew. The old registration is nobody's any more.
+        let before =
+            self.connections.values().find(|it| it.peer.pid == pid && it.program.is_some());
         if let Some(old) = before.map(|it| it.serial) {
             self.say(old, vec![FromManager::Replaced]);
             self.doom(old, "its process registered anew");
         }
-        let stand_ins = self.connections.values().filter(|it| it.is_stand_in && it.peer.pid == pid).map(|it| it.serial);
+        let stand_ins = self
+            .connections
+            .values()
+            .filter(|it| it.is_stand_in && it.peer.pid == pid)
+            .map(|it| it.serial);
         for stand_in in stand_ins.collect::<Vec<_>>() {
             self.doom(stand_in, "its process is here");
         }
@@ -263,7 +289,11 @@ impl Server {
         let program = match added {
             Ok(program) => program,
             Err(error) => {
-                return self.refuse(serial, RefusedCode::System, format!("the manager lacks something: {error}"));
+                return self.refuse(
+                    serial,
+                    RefusedCode::System,
+                    format!("the manager lacks something: {error}"),
+                );
             }
         };
         let request = program.areas.request();
@@ -290,14 +320,19 @@ impl Server {
 
     /// Gives an arrived program its areas; its first grant is in them.
     pub(super) fn welcome(&mut self, serial: u64) {
-        let Some(program) = self.connections.get_mut(&serial).and_then(|it| it.program.as_mut()) else {
+        let Some(program) = self.connections.get_mut(&serial).and_then(|it| it.program.as_mut())
+        else {
             return;
         };
         match program.introduce(serial, &self.shared_page) {
             Ok(Some(areas)) => self.put(serial, Answer::Areas(Box::new(areas))),
             Ok(None) => {}
             Err(error) => {
-                self.refuse(serial, RefusedCode::System, format!("the manager lacks something: {error}"));
+                self.refuse(
+                    serial,
+                    RefusedCode::System,
+                    format!("the manager lacks something: {error}"),
+                );
             }
         }
     }
@@ -328,7 +363,8 @@ impl Server {
     /// Process `pid`, if it was announced, is not managed for this reason.
     pub(super) fn note_reason(&mut self, pid: Pid, reason: &str) {
         let reason: String = escape(reason.as_bytes()).chars().take(MAX_NOTE).collect();
-        let announced = self.connections.values_mut().filter(|it| it.announced && it.peer.pid == pid);
+        let announced =
+            self.connections.values_mut().filter(|it| it.announced && it.peer.pid == pid);
         announced.for_each(|it| it.reason = Some(reason.clone()));
     }
 
@@ -338,7 +374,9 @@ impl Server {
             Some(connection) if connection.announced && connection.program.is_none() => {
                 connection.mailbox = None;
                 self.legacy.unwritten = true;
-                connection.look = connection.wants_attach().then_some(Look { at: now + FIRST_LOOK, pause: FIRST_LOOK });
+                connection.look = connection
+                    .wants_attach()
+                    .then_some(Look { at: now + FIRST_LOOK, pause: FIRST_LOOK });
             }
             _ => self.doom(serial, "it hung up"),
         }

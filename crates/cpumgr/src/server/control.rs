@@ -13,16 +13,21 @@ use crate::guarded::Guarded;
 use crate::limits::{self, Weight};
 
 impl Server {
-    /// Does what a control message says, or says why not. The manager's user and the superuser may control everything;
-    /// others, whom a system's manager lets in, what is their own.
+    /// Does what a control message says, or says why not. The manager's user and the superuser may
+    /// control everything; others, whom a system's manager lets in, what is their own.
     pub(super) fn control(&mut self, serial: u64, control: Control, now: u64) {
-        let own = matches!(control, Control::Attach { .. } | Control::Detach { .. } | Control::Cancel { .. });
+        let own = matches!(
+            control,
+            Control::Attach { .. } | Control::Detach { .. } | Control::Cancel { .. }
+        );
         if !own && !self.may_administer(serial) {
             let reason = format!("that is for user {} and the superuser", self.doorman.owner);
             return self.refuse(serial, RefusedCode::NotYours, reason);
         }
-        let names_a_process =
-            matches!(control, Control::Attach { .. } | Control::Detach { .. } | Control::Weight { .. });
+        let names_a_process = matches!(
+            control,
+            Control::Attach { .. } | Control::Detach { .. } | Control::Weight { .. }
+        );
         if names_a_process && let Err(reason) = self.same_numbers(serial) {
             return self.refuse(serial, RefusedCode::NotPossible, reason);
         }
@@ -65,7 +70,8 @@ impl Server {
                              say it outside"
                 .into()),
             Ok(false) => Ok(()),
-            // It has ended, or there is no /proc: then nobody has a namespace of which we could know.
+            // It has ended, or there is no /proc: then nobody has a namespace of which we could
+            // know.
             Err(error) if error.is(libc::ESRCH) => Ok(()),
             Err(error) => Err(format!("whether your numbers of processes are the manager's cannot be told: {error}")),
         }
@@ -74,7 +80,11 @@ impl Server {
     fn change_quantum(&mut self, quantum: u64, now: u64) -> Result<(), String> {
         let possible = limits::quantum();
         if !possible.contains(&quantum) {
-            return Err(format!("a quantum is {} to {} ns, not {quantum} ns", possible.start(), possible.end()));
+            return Err(format!(
+                "a quantum is {} to {} ns, not {quantum} ns",
+                possible.start(),
+                possible.end()
+            ));
         }
         self.ledger.set_quantum(quantum, now);
         self.page.set_quantum_ns(quantum);
@@ -84,21 +94,29 @@ impl Server {
         Ok(())
     }
 
-    /// The weight of a process that is a program, or said that it is going to be one. It keeps it when it becomes another
-    /// program by exec.
+    /// The weight of a process that is a program, or said that it is going to be one. It keeps it
+    /// when it becomes another program by exec.
     fn change_weight(&mut self, pid: Pid, thousandths: u32) -> Result<(), String> {
         let weight = Weight::of(thousandths)
             .ok_or_else(|| format!("a weight is 1 to 1000000 thousandths, not {thousandths}"))?
             .number();
         let mut apps = Vec::new();
-        let announced = self.connections.values_mut().filter(|it| it.peer.pid == pid && it.is_program());
+        let announced =
+            self.connections.values_mut().filter(|it| it.peer.pid == pid && it.is_program());
         for connection in announced {
             connection.weight = weight;
             apps.push(connection.serial);
         }
-        apps.extend(self.attached.iter().filter(|(_, attached)| attached.pid == pid).map(|(serial, _)| *serial));
+        apps.extend(
+            self.attached
+                .iter()
+                .filter(|(_, attached)| attached.pid == pid)
+                .map(|(serial, _)| *serial),
+        );
         if apps.is_empty() {
-            return Err(format!("process {pid} is no program of this manager; `cpumgr status` shows who is"));
+            return Err(format!(
+                "process {pid} is no program of this manager; `cpumgr status` shows who is"
+            ));
         }
         for serial in apps {
             // Who is only announced has no entry yet.
@@ -119,7 +137,11 @@ impl Server {
 
     pub(super) fn stop(&mut self, serial: u64, if_idle: bool) -> Result<(), String> {
         let own = self.connections.get(&serial).map(|it| it.peer.pid);
-        let others = self.connections.values().filter(|it| it.is_program() && Some(it.peer.pid) != own).count();
+        let others = self
+            .connections
+            .values()
+            .filter(|it| it.is_program() && Some(it.peer.pid) != own)
+            .count();
         if if_idle && (others > 0 || !self.queue.is_empty() || !self.attached.is_empty()) {
             return Err("programs run here".into());
         }
@@ -142,7 +164,11 @@ impl Server {
     fn change_grace(&mut self, grace: u64) -> Result<(), String> {
         let possible = limits::grace();
         if !possible.contains(&grace) {
-            return Err(format!("a grace is {} to {} ns, not {grace} ns", possible.start(), possible.end()));
+            return Err(format!(
+                "a grace is {} to {} ns, not {grace} ns",
+                possible.start(),
+                possible.end()
+            ));
         }
         self.grace = grace;
         for program in self.connections.values().filter_map(|it| it.program.as_ref()) {
@@ -152,8 +178,8 @@ impl Server {
         Ok(())
     }
 
-    /// Another policy, or other parameters of the one in force. All or nothing: a setting that is refused leaves
-    /// everything as it was.
+    /// Another policy, or other parameters of the one in force. All or nothing: a setting that is
+    /// refused leaves everything as it was.
     fn change_policy<'a>(
         &mut self,
         name: Option<&str>,
@@ -167,7 +193,9 @@ impl Server {
         if is_in_force {
             for parameter in self.ledger.parameters() {
                 let kept = policy.configure(parameter.key, &parameter.value);
-                kept.map_err(|error| format!("the parameter {} in force is refused: {error}", parameter.key))?;
+                kept.map_err(|error| {
+                    format!("the parameter {} in force is refused: {error}", parameter.key)
+                })?;
             }
         }
         let mut changes = Vec::new();
@@ -193,7 +221,8 @@ impl Server {
         Ok(())
     }
 
-    /// A policy that panicked decides no more: programs read which one does, and that one decides from now on.
+    /// A policy that panicked decides no more: programs read which one does, and that one decides
+    /// from now on.
     pub(super) fn heed_policy_failure(&mut self, now: u64) {
         if self.ledger.new_policy_failure().is_none() {
             return;

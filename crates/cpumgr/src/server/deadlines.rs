@@ -1,7 +1,8 @@
 //! When the scheduler has something to do without an event, and how soon it gets to it.
 //!
-//! What is due for clients is taken down once, at the end of each pass ([`Due`]): a look at all clients is a look at memory
-//! that a manager which slept finds cold, and most passes change nothing of it.
+//! What is due for clients is taken down once, at the end of each pass ([`Due`]): a look at all
+//! clients is a look at memory that a manager which slept finds cold, and most passes change
+//! nothing of it.
 
 use std::time::Duration;
 
@@ -14,8 +15,8 @@ use crate::foreign::Foreign;
 /// The scheduler's turns: so short that it does not wait for the end of anybody else's.
 const SLICE: Duration = Duration::from_micros(100);
 
-/// The scheduler's turns. As long as a grace runs it is in a hurry, since who computes on what was taken from it may be
-/// where the scheduler is woken; otherwise the kernel brings it to who rings.
+/// The scheduler's turns. As long as a grace runs it is in a hurry, since who computes on what was
+/// taken from it may be where the scheduler is woken; otherwise the kernel brings it to who rings.
 #[derive(Debug)]
 pub(super) struct Pace(Option<Haste>);
 
@@ -44,8 +45,8 @@ impl Pace {
     }
 }
 
-/// When the first client is due for something, as of the end of the last pass. What a pass brings about is due later than
-/// in this pass.
+/// When the first client is due for something, as of the end of the last pass. What a pass brings
+/// about is due later than in this pass.
 #[derive(Debug, Default)]
 pub(super) struct Due {
     /// Is to be heard again.
@@ -88,12 +89,25 @@ impl Server {
     /// The next time at which something is to be done without an event (V4).
     pub(super) fn next_deadline(&self) -> Option<u64> {
         let busy = self.any_programs();
-        let idle = self.idle_exit.filter(|_| !self.is_needed()).map(|time| self.idle_since.saturating_add(time));
+        let idle = self
+            .idle_exit
+            .filter(|_| !self.is_needed())
+            .map(|time| self.idle_since.saturating_add(time));
         let beat = busy.then_some(self.next_beat);
         let strangers = self.foreign.as_ref().and_then(Foreign::next_look).filter(|_| busy);
         let unused = self.unused.next_look().filter(|_| busy);
         let Due { muted, grace, look } = self.due;
-        let times = [self.ledger.next_deadline(), idle, beat, strangers, unused, self.admit_again, muted, grace, look];
+        let times = [
+            self.ledger.next_deadline(),
+            idle,
+            beat,
+            strangers,
+            unused,
+            self.admit_again,
+            muted,
+            grace,
+            look,
+        ];
         let attached = self.attached.values().map(|it| it.next_look).min();
         // Masks that are to be written wait for their time.
         let masks = self.unwritten.then_some(self.masks_rest);

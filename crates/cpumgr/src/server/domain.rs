@@ -1,12 +1,14 @@
-//! Domain mode (`arena::domain`): programs of one user pass processors to each other, and the manager writes it down.
+//! Domain mode (`arena::domain`): programs of one user pass processors to each other, and the
+//! manager writes it down.
 //!
 //! # Protocol
 //! 1. A registered process joins, and has a line in the shared area until it leaves.
-//! 2. After each pass the lines of the first two of the work-list say how many processors those could use; the others
-//!    say none, so that a pass obeys the order of the policy.
-//! 3. Before each pass what moved is settled: the giver has released the processor, the books give it to whoever is first
-//!    in the work-list besides the giver, which is the receiver, and both are told. Then the processor has landed: programs look
-//!    at their grants alone again. A pass that the books do not allow is taken back from the receiver.
+//! 2. After each pass the lines of the first two of the work-list say how many processors those
+//!    could use; the others say none, so that a pass obeys the order of the policy.
+//! 3. Before each pass what moved is settled: the giver has released the processor, the books give
+//!    it to whoever is first in the work-list besides the giver, which is the receiver, and both
+//!    are told. Then the processor has landed: programs look at their grants alone again. A pass
+//!    that the books do not allow is taken back from the receiver.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
@@ -34,8 +36,9 @@ impl Domain {
     pub(super) fn create(now: u64) -> SysResult<Self> {
         let area = DomainArea::create(now)?;
         let descriptor = area.descriptor().as_fd().try_clone_to_owned();
-        let descriptor =
-            descriptor.map_err(|error| SysError::new("fcntl(F_DUPFD_CLOEXEC)", error.raw_os_error().unwrap_or(0)))?;
+        let descriptor = descriptor.map_err(|error| {
+            SysError::new("fcntl(F_DUPFD_CLOEXEC)", error.raw_os_error().unwrap_or(0))
+        })?;
         Ok(Self { area, descriptor: Arc::new(descriptor), lines: BTreeMap::new() })
     }
 
@@ -53,13 +56,15 @@ impl Server {
     /// Step 1: the process of client `serial` joins.
     pub(super) fn join(&mut self, serial: u64) {
         let pid = self.connections.get(&serial).map(|it| it.peer.pid);
-        let program = self.connections.values().find(|it| Some(it.peer.pid) == pid && it.program.is_some());
+        let program =
+            self.connections.values().find(|it| Some(it.peer.pid) == pid && it.program.is_some());
         let program = program.map(|it| it.serial);
         let refusal = match (&mut self.domain, program) {
             (None, _) => "this manager has no domain; `cpumgr daemon --domain` has one".into(),
             (_, None) => "this process is not registered".into(),
             (Some(domain), Some(program)) => {
-                let own = domain.lines.iter().find(|(_, it)| **it == program).map(|(line, _)| *line);
+                let own =
+                    domain.lines.iter().find(|(_, it)| **it == program).map(|(line, _)| *line);
                 let free = || (0..MAX_MEMBERS).find(|line| !domain.lines.contains_key(line));
                 match own.or_else(free) {
                     Some(line) => {
@@ -83,7 +88,10 @@ impl Server {
             .lines
             .iter()
             .flat_map(|(line, serial)| {
-                domain.area.members()[*line].coming().into_iter().map(move |cpu| (*line, *serial, cpu.0))
+                domain.area.members()[*line]
+                    .coming()
+                    .into_iter()
+                    .map(move |cpu| (*line, *serial, cpu.0))
             })
             .collect();
         for (line, serial, cpu) in moved {
@@ -95,8 +103,16 @@ impl Server {
                 domain.area.members()[line].land(CpuId(cpu));
             }
             let holds = self.ledger.holding(AppId(serial)).is_some_and(|it| it.cpus.contains(&cpu));
-            if !holds && let Some(program) = self.connections.get_mut(&serial).and_then(|it| it.program.as_mut()) {
-                tracing::debug!(name = program.name, cpu, believed, "a processor that was passed is taken back");
+            if !holds
+                && let Some(program) =
+                    self.connections.get_mut(&serial).and_then(|it| it.program.as_mut())
+            {
+                tracing::debug!(
+                    name = program.name,
+                    cpu,
+                    believed,
+                    "a processor that was passed is taken back"
+                );
                 program.reclaim.take_back(&program.areas, cpu, now + self.grace);
             }
         }

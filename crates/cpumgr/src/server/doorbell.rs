@@ -1,11 +1,14 @@
-//! Doorbells: a program rings, and the scheduler reads what it says: its request, what it gave back, what it measured.
+//! Doorbells: a program rings, and the scheduler reads what it says: its request, what it gave
+//! back, what it measured.
 //!
-//! A doorbell is never read: each ring is an event (`Interest::Each`), whatever the counter holds. So whoever writes a request
-//! after the look rings after the event of that look, and is heard; and a ring costs no system call before the look. The
-//! counter of a program that only rings is not full in a thousand years; one that fills it itself is not heard any more.
+//! A doorbell is never read: each ring is an event (`Interest::Each`), whatever the counter holds.
+//! So whoever writes a request after the look rings after the event of that look, and is heard; and
+//! a ring costs no system call before the look. The counter of a program that only rings is not
+//! full in a thousand years; one that fills it itself is not heard any more.
 //!
-//! Who rings too often is not listened to for a while (V2): its ring stays in the doorbell, and comes as an event when it is heard
-//! again. What its user owes for looks at threads (`looks`) does not make it wait.
+//! Who rings too often is not listened to for a while (V2): its ring stays in the doorbell, and
+//! comes as an event when it is heard again. What its user owes for looks at threads (`looks`) does
+//! not make it wait.
 
 use policies::{AppId, Cause};
 
@@ -22,7 +25,8 @@ impl Server {
         let Some(program) = &mut connection.program else { return };
         if !program.bucket.take(now) {
             program.muted_until = Some(program.bucket.time_of(UNMUTE_TOKENS, now));
-            let muted = self.reactor.set(&program.doorbell, serial, Role::Doorbell, Interest::Muted);
+            let muted =
+                self.reactor.set(&program.doorbell, serial, Role::Doorbell, Interest::Muted);
             self.check(serial, muted);
             return;
         }
@@ -45,7 +49,8 @@ impl Server {
         let request = program.areas.request();
         program.fixed_team = request.fixed_team;
         self.ledger.set_serial(app, request.serial);
-        let asked = self.ledger.ask(app, request.requested) | self.ledger.set_lowest(app, request.lowest);
+        let asked =
+            self.ledger.ask(app, request.requested) | self.ledger.set_lowest(app, request.lowest);
         seam::others_run();
         let released = program.areas.released();
         let resumed = released.is_empty() && self.ledger.resume(app);
@@ -93,7 +98,11 @@ impl Server {
                     continue;
                 }
                 // The ring is still in it and comes as an event.
-                if self.reactor.set(&program.doorbell, serial, Role::Doorbell, Interest::Each).is_err() {
+                if self
+                    .reactor
+                    .set(&program.doorbell, serial, Role::Doorbell, Interest::Each)
+                    .is_err()
+                {
                     failed.push(serial);
                 }
             }

@@ -1,4 +1,5 @@
-//! Policies that panic, at each call into them and at several turns: everybody keeps what the books say, and the manager goes on.
+//! Policies that panic, at each call into them and at several turns: everybody keeps what the books
+//! say, and the manager goes on.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -64,7 +65,9 @@ impl Scene {
             held: None,
             within: None,
         };
-        let Answer::Areas(areas) = self.say(client, ToManager::Register(register)) else { panic!("not taken in") };
+        let Answer::Areas(areas) = self.say(client, ToManager::Register(register)) else {
+            panic!("not taken in")
+        };
         let view = View::new(*areas);
         view.up().vps[1].set_tid(process.second.0.unsigned_abs());
         self.clients[client].view = Some(view);
@@ -79,17 +82,26 @@ impl Scene {
         self.pass(QUANTUM / 4);
     }
 
-    /// Programs read what the books say, nobody holds nothing, and nobody holds what another one does.
+    /// Programs read what the books say, nobody holds nothing, and nobody holds what another one
+    /// does.
     fn check(&self) {
         let mut owned = BTreeSet::new();
-        for client in self.clients.iter().filter(|it| self.server.connections.contains_key(&it.serial)) {
+        for client in
+            self.clients.iter().filter(|it| self.server.connections.contains_key(&it.serial))
+        {
             let Some(view) = &client.view else { continue };
             let holding = self.server.ledger.holding(AppId(client.serial)).unwrap();
             let (grant, cpus) = view.down().grant.read_with_cpus();
             let held: CpuSet = holding.cpus.iter().copied().map(CpuId).collect();
             assert!(!held.is_empty());
-            assert_eq!((grant.processors, grant.shared, cpus), (holding.number(), holding.shared, held));
-            assert!(holding.shared || holding.cpus.iter().all(|cpu| owned.insert(*cpu)), "a processor has two owners");
+            assert_eq!(
+                (grant.processors, grant.shared, cpus),
+                (holding.number(), holding.shared, held)
+            );
+            assert!(
+                holding.shared || holding.cpus.iter().all(|cpu| owned.insert(*cpu)),
+                "a processor has two owners"
+            );
         }
     }
 }
@@ -148,10 +160,14 @@ fn play(call: &'static str, nth: u32, processes: &[Process]) {
         }
     };
     let status = ask(&mut scene);
-    // `configure` is for policies of the registry, and whether a release asks the policy depends on who holds what: both are tested
-    // where they are guarded.
+    // `configure` is for policies of the registry, and whether a release asks the policy depends on
+    // who holds what: both are tested where they are guarded.
     if !["configure", "drop", "release"].contains(&call) {
-        assert_eq!(status.policy_failure.is_some(), call != "name" || nth == 1, "{call} {nth}: {status:?}");
+        assert_eq!(
+            status.policy_failure.is_some(),
+            call != "name" || nth == 1,
+            "{call} {nth}: {status:?}"
+        );
     }
     // The next manager tries what somebody asked for.
     let asked_for = if call == "name" && nth == 1 { "a policy without a name" } else { "panics" };
@@ -161,7 +177,10 @@ fn play(call: &'static str, nth: u32, processes: &[Process]) {
     // Another one takes over, and nobody mentions what was.
     let control = |what| ToManager::Control(what);
     let done = scene.say(tool, control(name(Some("dss-ts"), &[])));
-    assert!(matches!(&done, Answer::Messages(it) if it[..] == [FromManager::Done]), "{call} {nth}: {done:?}");
+    assert!(
+        matches!(&done, Answer::Messages(it) if it[..] == [FromManager::Done]),
+        "{call} {nth}: {done:?}"
+    );
     let status = ask(&mut scene);
     assert_eq!((status.policy.as_str(), status.policy_failure), ("dss-ts", None));
     assert!(scene.server.ledger.holding(AppId(scene.clients[one].serial)).is_some());
@@ -193,7 +212,8 @@ fn what_a_user_owes_for_looks_does_not_mute_its_programs() {
 
 #[test]
 fn a_policy_that_panics_changes_nothing_but_who_decides() {
-    let processes: std::sync::Arc<Vec<Process>> = std::sync::Arc::new((0..4).map(|_| Process::start()).collect());
+    let processes: std::sync::Arc<Vec<Process>> =
+        std::sync::Arc::new((0..4).map(|_| Process::start()).collect());
     // The seam of the model wants its runtime, though nobody else runs here.
     for call in CALLS {
         for nth in 1..=3 {

@@ -28,7 +28,9 @@ impl Server {
             }
             program.reclaim.squeeze(kernel, &mut program.areas, &program.told, now);
             self.looks.charge(owner, self.kernel.work(), now);
-            let Some(fences) = self.fences.as_ref().filter(|_| program.fence.is_none()) else { continue };
+            let Some(fences) = self.fences.as_ref().filter(|_| program.fence.is_none()) else {
+                continue;
+            };
             if program.reclaim.is_defied(kernel, now) {
                 let Program { reclaim, name, told, .. } = program;
                 let held = told.iter().copied().map(CpuId).collect();
@@ -37,12 +39,15 @@ impl Server {
                         tracing::warn!(pid = pid.0, %name, "a program binds itself to what was taken from it: fenced in");
                         program.fence = Some(fence);
                     }
-                    Err(error) => tracing::warn!(pid = pid.0, %name, %error, "a program cannot be fenced in"),
+                    Err(error) => {
+                        tracing::warn!(pid = pid.0, %name, %error, "a program cannot be fenced in")
+                    }
                 }
             } else {
                 // A grace after a squeeze, and once in a quantum as long as somebody is squeezed.
                 let squeezed = program.reclaim.squeezes() > before;
-                let pause = if squeezed { self.grace } else { self.ledger.quantum().max(self.grace) };
+                let pause =
+                    if squeezed { self.grace } else { self.ledger.quantum().max(self.grace) };
                 program.reclaim.look_again(now + pause, &program.told, &self.cpus);
             }
             self.looks.charge(owner, self.kernel.work(), now);

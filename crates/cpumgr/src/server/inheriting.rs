@@ -1,8 +1,10 @@
-//! What a killed manager left (`settings`), and what this one leaves: who ran counts as running, who waited keeps its place.
+//! What a killed manager left (`settings`), and what this one leaves: who ran counts as running,
+//! who waited keeps its place.
 //!
 //! # Invariants
-//! - S1 Nobody starts because a manager was killed: who ran is counted from the first pass on, and as long as somebody who waited
-//!   further in front may come back ([`RETURN`]) nobody behind it is admitted.
+//! - S1 Nobody starts because a manager was killed: who ran is counted from the first pass on, and
+//!   as long as somebody who waited further in front may come back ([`RETURN`]) nobody behind it is
+//!   admitted.
 
 use std::os::fd::OwnedFd;
 
@@ -88,8 +90,8 @@ fn still(pid: i32, start: u64) -> Option<(Pid, OwnedFd)> {
 }
 
 impl Server {
-    /// Takes over who ran and who waited. To be called before the scheduler runs, and before those who were attached are
-    /// attached again.
+    /// Takes over who ran and who waited. To be called before the scheduler runs, and before those
+    /// who were attached are attached again.
     pub(crate) fn take_over(&mut self, left: &Settings, now: u64) {
         self.legacy.is_inherited = !left.restarted;
         let mut count = 0;
@@ -103,13 +105,17 @@ impl Server {
             let serial = self.serials.next();
             let peer = Peer { pid, uid: one.uid, gid: u32::MAX };
             let mut connection = Connection::new(serial, None, peer, pidfd);
-            (connection.announced, connection.attach, connection.request) = (true, one.attach, one.request.max(1));
+            (connection.announced, connection.attach, connection.request) =
+                (true, one.attach, one.request.max(1));
             (connection.weight, connection.start) = (weight, Some(one.start));
             connection.is_stand_in = one.as_what == As::Registered;
-            connection.look = one.attach.then_some(Look { at: now + FIRST_LOOK, pause: FIRST_LOOK });
+            connection.look =
+                one.attach.then_some(Look { at: now + FIRST_LOOK, pause: FIRST_LOOK });
             match connection.watch(&self.reactor) {
                 Ok(()) => drop(self.connections.insert(serial, connection)),
-                Err(error) => tracing::warn!(pid = pid.0, %error, "a program that runs is not counted"),
+                Err(error) => {
+                    tracing::warn!(pid = pid.0, %error, "a program that runs is not counted")
+                }
             }
             count += 1;
         }
@@ -130,7 +136,9 @@ impl Server {
     pub(crate) fn keep_settings(&mut self) {
         match settings::keeper(self.instance.socket()) {
             Ok(keeper) => self.legacy.keeper = Some(keeper),
-            Err(error) => tracing::warn!(%error, "the next manager will not know what this one is told"),
+            Err(error) => {
+                tracing::warn!(%error, "the next manager will not know what this one is told")
+            }
         }
         self.legacy.unwritten = true;
         self.note_settings();
@@ -145,7 +153,8 @@ impl Server {
         }
     }
 
-    /// Has the masks of attached processes written down, where they changed (`masks`), the less often the more there are.
+    /// Has the masks of attached processes written down, where they changed (`masks`), the less
+    /// often the more there are.
     pub(super) fn note_masks(&mut self, now: u64) {
         self.unwritten |= self.attached.values_mut().fold(false, |any, it| it.is_unwritten() | any);
         if !self.unwritten || now < self.masks_rest {
@@ -156,7 +165,9 @@ impl Server {
             match masks::keeper(self.instance.socket()) {
                 Ok(keeper) => self.keeper = Some(keeper),
                 // The next change tries again.
-                Err(error) => tracing::warn!(%error, "the next manager will not know the masks of attached processes"),
+                Err(error) => {
+                    tracing::warn!(%error, "the next manager will not know the masks of attached processes")
+                }
             }
         }
         if let Some(keeper) = &self.keeper {
@@ -167,7 +178,8 @@ impl Server {
         }
     }
 
-    /// Stops writing; the settings are forgotten, or stay for the next manager. As long as the socket is ours so is the file.
+    /// Stops writing; the settings are forgotten, or stay for the next manager. As long as the
+    /// socket is ours so is the file.
     pub(super) fn leave_settings(&mut self, ended: &Ended) {
         let Some(keeper) = self.legacy.keeper.take() else { return };
         let forgets = match ended {
@@ -187,7 +199,8 @@ impl Server {
         }
     }
 
-    /// What the next one is left by one that was not killed: the end of that one by idleness forgets, as this one's would.
+    /// What the next one is left by one that was not killed: the end of that one by idleness
+    /// forgets, as this one's would.
     fn handed_on(&self, ended: &Ended) -> Settings {
         let mut settings = Settings { restarted: !self.legacy.is_inherited, ..self.settings() };
         // Who replaces an idle one is the only program here, and comes again by itself.
@@ -207,7 +220,11 @@ impl Server {
                 start: it.start?,
                 uid: it.peer.uid,
                 thousandths: thousandths(it.weight),
-                as_what: if it.announced && !it.is_stand_in { As::Announced } else { As::Registered },
+                as_what: if it.announced && !it.is_stand_in {
+                    As::Announced
+                } else {
+                    As::Registered
+                },
                 attach: it.wants_attach() && it.program.is_none(),
                 request: it.request,
             })
@@ -221,18 +238,25 @@ impl Server {
             attach: false,
             request: 1,
         });
-        let missing = self.legacy.missing.iter().filter(|_| monotonic_ns() < self.legacy.missing_until);
-        let missing = missing.map(|it| (it.rank, Waiting { pid: it.pid.0, start: it.start, since: it.since }));
+        let missing =
+            self.legacy.missing.iter().filter(|_| monotonic_ns() < self.legacy.missing_until);
+        let missing = missing
+            .map(|it| (it.rank, Waiting { pid: it.pid.0, start: it.start, since: it.since }));
         let queued = self.queue.iter().filter_map(|place| {
             let connection = self.connections.get(&place.serial)?;
-            let one = Waiting { pid: connection.peer.pid.0, start: connection.start?, since: place.since };
+            let one = Waiting {
+                pid: connection.peer.pid.0,
+                start: connection.start?,
+                since: place.since,
+            };
             Some((place.rank(), one))
         });
         let mut waiting: Vec<(usize, Waiting)> = missing.chain(queued).collect();
         // Stable: who had no place before is in the order of the queue.
         waiting.sort_by_key(|(rank, _)| *rank);
         let (policy, parameters) = self.ledger.policy_asked_for();
-        let parameters = parameters.iter().map(|it| (it.key.into(), it.value.to_string())).collect();
+        let parameters =
+            parameters.iter().map(|it| (it.key.into(), it.value.to_string())).collect();
         Settings {
             parameters,
             running: running.chain(attached).collect(),
@@ -269,9 +293,14 @@ mod tests {
         pass_until(&mut first, begin + 5 * SECOND);
         let wishes = |server: &Server| {
             let running = server.settings().running;
-            running.iter().filter(|it| it.as_what == As::Announced).map(|it| it.attach).collect::<Vec<_>>()
+            running
+                .iter()
+                .filter(|it| it.as_what == As::Announced)
+                .map(|it| it.attach)
+                .collect::<Vec<_>>()
         };
-        let written = |server: &Server| server.attached.values().map(Attached::written).collect::<Vec<_>>();
+        let written =
+            |server: &Server| server.attached.values().map(Attached::written).collect::<Vec<_>>();
         let left = written(&first);
         assert_eq!((left.len(), left[0].by_itself, wishes(&first)), (1, true, vec![true]));
 

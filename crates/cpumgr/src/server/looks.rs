@@ -1,16 +1,19 @@
 //! What the manager does about threads, by user: looks at masks, and threads bound.
 //!
 //! # Protocol
-//! 1. Whatever is asked of the kernel about a process's threads is charged to its user (`kernel::Counted`).
-//! 2. Of a user that owes, attached processes are not looked at, nobody is attached, and squeezes wait
-//!    (its threads run on in turn with others'): until it is paid. Doorbells are heard all the same. What is taken from its programs is others' all the same.
+//! 1. Whatever is asked of the kernel about a process's threads is charged to its user
+//!    (`kernel::Counted`).
+//! 2. Of a user that owes, attached processes are not looked at, nobody is attached, and squeezes
+//!    wait (its threads run on in turn with others'): until it is paid. Doorbells are heard all the
+//!    same. What is taken from its programs is others' all the same.
 
 use policies::AppId;
 
 use super::Server;
 use crate::allowance::{Allowances, Rate};
 
-/// Two hundredths of a processor, a look being some 3 us; a program of a thousand threads is within the burst.
+/// Two hundredths of a processor, a look being some 3 us; a program of a thousand threads is within
+/// the burst.
 const OTHERS: Rate = Rate { burst: 4_096, unit_ns: 150_000 };
 /// A tenth of one.
 const OWN: Rate = Rate { burst: 32_768, unit_ns: 30_000 };
@@ -109,8 +112,14 @@ pub(super) mod tests {
             let passes = pass_until(&mut server, begin + 11 * SECOND);
             let asked = kernel.take();
             // Each thread some ten times in ten seconds, and ten counts a second.
-            assert!(asked <= 10 * threads, "{asked} looks at {threads} threads at a quantum of {quantum} ns");
-            assert!(asked >= 5 * threads, "{asked} looks at {threads} threads: who binds itself is not found");
+            assert!(
+                asked <= 10 * threads,
+                "{asked} looks at {threads} threads at a quantum of {quantum} ns"
+            );
+            assert!(
+                asked >= 5 * threads,
+                "{asked} looks at {threads} threads: who binds itself is not found"
+            );
             assert!(passes <= 250, "{passes} passes");
             server.end(&super::super::Ended::Signal);
         }

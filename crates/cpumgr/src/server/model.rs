@@ -1,18 +1,22 @@
-//! The scheduler under random schedules (shuttle): the shipped `Server` with its books, its epoll, its doorbells and the
-//! areas of its programs, all of them real, beside threads that play programs, a tool and somebody in the queue. Others run
-//! where they can in a manager: between two reads of shared memory, around each grant, around each call that binds a thread
-//! (`seam`). Time is the model's own: it goes on when nothing happens.
+//! The scheduler under random schedules (shuttle): the shipped `Server` with its books, its epoll,
+//! its doorbells and the areas of its programs, all of them real, beside threads that play
+//! programs, a tool and somebody in the queue. Others run where they can in a manager: between two
+//! reads of shared memory, around each grant, around each call that binds a thread (`seam`). Time
+//! is the model's own: it goes on when nothing happens.
 //!
 //! # What is played
-//! - The API thread's part: what clients say is put into the queue of calls, which is short, and the bell rings.
-//! - Processes: each client's pidfd is an event counter that is rung when its process dies. Numbers, names and threads belong
-//!   to real processes, which do nothing; masks are the model's own.
+//! - The API thread's part: what clients say is put into the queue of calls, which is short, and
+//!   the bell rings.
+//! - Processes: each client's pidfd is an event counter that is rung when its process dies.
+//!   Numbers, names and threads belong to real processes, which do nothing; masks are the model's
+//!   own.
 //!
 //! # What holds
-//! After each pass: what programs read is what the books say (L1, L2 of `ledger`); nobody waits beside an idle processor;
-//! nobody sleeps who has a processor; no grace is overdue; a process that is known to be dead is forgotten. At the end: every
-//! request was heard, everybody who waited for a place has had one, every question has had its answer, and all threads have
-//! the masks that they had. A ring or a wake that is lost keeps somebody waiting for ever, which shuttle reports.
+//! After each pass: what programs read is what the books say (L1, L2 of `ledger`); nobody waits
+//! beside an idle processor; nobody sleeps who has a processor; no grace is overdue; a process that
+//! is known to be dead is forgotten. At the end: every request was heard, everybody who waited for
+//! a place has had one, every question has had its answer, and all threads have the masks that they
+//! had. A ring or a wake that is lost keeps somebody waiting for ever, which shuttle reports.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -47,7 +51,8 @@ const PROGRAMS: usize = 3;
 const PLAYERS: usize = PROGRAMS + 2;
 /// Calls that the queue holds.
 const ROOM: usize = 2;
-/// Passes at the end in which nothing happens but that time goes on: all holds, graces and mutes are over.
+/// Passes at the end in which nothing happens but that time goes on: all holds, graces and mutes
+/// are over.
 const REST: u32 = 40;
 /// Schedules; a planted fault has more time to be met.
 const SCHEDULES: usize = if cfg!(debug_assertions) { 150 } else { 2_000 };
@@ -76,15 +81,17 @@ pub(super) struct View {
 
 impl View {
     pub(super) fn new(areas: Areas) -> Self {
-        let [down, up] =
-            areas.areas.in_order().map(|fd| SharedMemory::from_fd(fd.try_clone_to_owned().unwrap()).unwrap());
+        let [down, up] = areas
+            .areas
+            .in_order()
+            .map(|fd| SharedMemory::from_fd(fd.try_clone_to_owned().unwrap()).unwrap());
         let (down, up) = (down.map_read_only().unwrap(), up.map_read_write().unwrap());
         Self { down, up, doorbell: Doorbell::from_fd(areas.doorbell), sleeps: Mutex::new(false) }
     }
 
     pub(super) fn down(&self) -> &Down {
-        // SAFETY: - the mapping is as long as the manager made it for a `Down`, aligned to a page, and lives as long as self;
-        //           the type is made of atomics, for which any bits are valid.
+        // SAFETY: - the mapping is as long as the manager made it for a `Down`, aligned to a page,
+        //           and lives as long as self; the type is made of atomics, for which any bits are valid.
         unsafe { &*self.down.as_ptr().cast() }
     }
 
@@ -231,17 +238,33 @@ fn check(server: &Server, world: &World, now: u64) {
             assert_eq!(owners.insert(*cpu, *serial), None, "processor {cpu} has two owners");
         }
         // A grace of nothing that began in this pass ends in the next one.
-        assert!(program.reclaim.deadline().is_none_or(|end| end >= now), "a grace is over, and nobody was squeezed");
+        assert!(
+            program.reclaim.deadline().is_none_or(|end| end >= now),
+            "a grace is over, and nobody was squeezed"
+        );
         let Some(view) = lock(&world.views).get(serial).cloned() else { continue };
         let (grant, cpus) = view.down().grant.read_with_cpus();
-        let told: CpuSet = holding.cpus.iter().copied().filter(|_| holding.unbound.is_none()).map(CpuId).collect();
-        assert_eq!((grant.processors, grant.shared, cpus), (holding.number(), holding.shared, told));
-        let has_one = grant.processors > 1 && *lock(&view.sleeps) && view.up().vps[1].park.is_parked();
-        assert!(!has_one, "a virtual processor of program {serial} sleeps and has a processor: a lost wake");
+        let told: CpuSet =
+            holding.cpus.iter().copied().filter(|_| holding.unbound.is_none()).map(CpuId).collect();
+        assert_eq!(
+            (grant.processors, grant.shared, cpus),
+            (holding.number(), holding.shared, told)
+        );
+        let has_one =
+            grant.processors > 1 && *lock(&view.sleeps) && view.up().vps[1].park.is_parked();
+        assert!(
+            !has_one,
+            "a virtual processor of program {serial} sleeps and has a processor: a lost wake"
+        );
     }
-    // Other policies leave what does not go into equal parts, or into a turn; and while a processor is too young to be taken
-    // (M4) who is to have it may share it, and who is to leave it does not use its other one yet.
-    if server.ledger.waiting() > 0 && !unbound && server.ledger.policy() == "dss-ts" && server.ledger.is_settled() {
+    // Other policies leave what does not go into equal parts, or into a turn; and while a processor
+    // is too young to be taken (M4) who is to have it may share it, and who is to leave it does not
+    // use its other one yet.
+    if server.ledger.waiting() > 0
+        && !unbound
+        && server.ledger.policy() == "dss-ts"
+        && server.ledger.is_settled()
+    {
         let held: BTreeSet<u32> = server
             .connections
             .keys()
@@ -251,7 +274,11 @@ fn check(server: &Server, world: &World, now: u64) {
         let books = || {
             let ids = server.connections.keys().map(|serial| AppId(*serial));
             ids.map(|app| {
-                format!("{app}: asks for {:?}, has {:?}", server.ledger.request(app), server.ledger.holding(app))
+                format!(
+                    "{app}: asks for {:?}, has {:?}",
+                    server.ledger.request(app),
+                    server.ledger.holding(app)
+                )
             })
             .collect::<Vec<_>>()
         };
@@ -267,7 +294,9 @@ fn check(server: &Server, world: &World, now: u64) {
 
 /// A player that rests, asleep, has been woken and has not run since: it will go on.
 fn somebody_was_woken(world: &World) -> bool {
-    lock(&world.views).values().any(|view| *lock(&view.sleeps) && !view.up().vps[1].park.is_parked())
+    lock(&world.views)
+        .values()
+        .any(|view| *lock(&view.sleeps) && !view.up().vps[1].park.is_parked())
 }
 
 /// The scheduler's thread.
@@ -304,17 +333,27 @@ fn scheduler(world: &World, mut server: Server, masks: &Masks) {
         }
     }
     for serial in lock(&world.dead).iter() {
-        assert!(!server.connections.contains_key(serial), "client {serial} is gone and not forgotten");
+        assert!(
+            !server.connections.contains_key(serial),
+            "client {serial} is gone and not forgotten"
+        );
     }
     for (serial, view) in lock(&world.views).iter() {
         let said = view.up().request.read().requested;
-        assert_eq!(server.ledger.request(AppId(*serial)), Some(said), "a request of program {serial} was never heard");
+        assert_eq!(
+            server.ledger.request(AppId(*serial)),
+            Some(said),
+            "a request of program {serial} was never heard"
+        );
     }
     assert!(server.queue.is_empty(), "somebody waits for a place for ever");
     *lock(&world.over) = true;
     server.end(&Ended::Signal);
     world.passes.add();
-    assert!(masks.now().values().all(|mask| *mask == Masks::all()), "a mask was not put back: {masks:?}");
+    assert!(
+        masks.now().values().all(|mask| *mask == Masks::all()),
+        "a mask was not put back: {masks:?}"
+    );
 }
 
 /// Books of the model's processors.
@@ -388,7 +427,8 @@ fn explore(fault: Option<Fault>) {
     let dir = tempfile::tempdir().unwrap();
     // One more for those who register nothing.
     let processes: Vec<Process> = (0..=PROGRAMS).map(|_| Process::start()).collect();
-    let known = std::sync::Arc::new(processes.iter().map(|it| (it.pid(), it.second)).collect::<Vec<_>>());
+    let known =
+        std::sync::Arc::new(processes.iter().map(|it| (it.pid(), it.second)).collect::<Vec<_>>());
     let path = dir.path().to_owned();
     let mut config = shuttle::Config::new();
     config.stack_size = 1 << 20;

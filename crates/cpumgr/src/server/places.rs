@@ -6,7 +6,8 @@ use super::Server;
 pub(super) const MAX_OF_USER: usize = 384;
 
 impl Server {
-    /// Client `serial` may have no more of what `users` have: the manager's user and the superuser may have all.
+    /// Client `serial` may have no more of what `users` have: the manager's user and the superuser
+    /// may have all.
     pub(super) fn has_its_share(&self, serial: u64, users: impl Iterator<Item = u32>) -> bool {
         let uid = self.connections.get(&serial).map(|it| it.peer.uid);
         uid.is_some_and(|uid| self.is_share_of(uid, users))
@@ -14,7 +15,9 @@ impl Server {
 
     /// The same of a user.
     pub(super) fn is_share_of(&self, uid: u32, users: impl Iterator<Item = u32>) -> bool {
-        uid != 0 && uid != self.doorman.owner && users.filter(|other| *other == uid).count() >= MAX_OF_USER
+        uid != 0
+            && uid != self.doorman.owner
+            && users.filter(|other| *other == uid).count() >= MAX_OF_USER
     }
 
     pub(super) fn any_programs(&self) -> bool {
@@ -33,7 +36,8 @@ impl Server {
 
     /// The users of all programs.
     pub(super) fn owners(&self) -> impl Iterator<Item = u32> + '_ {
-        let speak = self.connections.values().filter(|it| it.program.is_some()).map(|it| it.peer.uid);
+        let speak =
+            self.connections.values().filter(|it| it.program.is_some()).map(|it| it.peer.uid);
         speak.chain(self.attached.values().map(|it| it.owner))
     }
 }
@@ -54,13 +58,15 @@ mod tests {
     use crate::kernel::Linux;
     use crate::settings::{self, Waiting};
 
-    /// A manager for everybody whom nobody talks to but the test, and which starts `level` programs.
+    /// A manager for everybody whom nobody talks to but the test, and which starts `level`
+    /// programs.
     fn server(dir: &std::path::Path, level: Option<u32>) -> Server {
         let setup = Setup { public: true, level, ..setup(dir, Box::new(Linux)) };
         Server::with_api(setup, |_, _, _| Ok(Api::without_thread(1)?.0)).unwrap()
     }
 
-    /// Process `pid` of user `uid` connects and says something; the code of the refusal, if it is one.
+    /// Process `pid` of user `uid` connects and says something; the code of the refusal, if it is
+    /// one.
     fn says(
         server: &mut Server,
         kept: &mut Vec<mpsc::Receiver<Answer>>,
@@ -70,7 +76,11 @@ mod tests {
         let (mailbox, mut answers) = Mailbox::with_receiver();
         let serial = server.serials.next();
         let pidfd = OwnedFd::from(Doorbell::new().unwrap());
-        server.called(serial, Call::Opened { peer: Peer { pid: Pid(pid), uid, gid: 0 }, pidfd, mailbox }, 0);
+        server.called(
+            serial,
+            Call::Opened { peer: Peer { pid: Pid(pid), uid, gid: 0 }, pidfd, mailbox },
+            0,
+        );
         server.called(serial, Call::Said(what), 0);
         server.finish_pass(0);
         let Ok(Answer::Messages(said)) = answers.try_recv() else { panic!("an answer") };
@@ -122,7 +132,10 @@ mod tests {
         left.waiting = vec![place.clone()];
         server.take_over(&left, platform::clock::monotonic_ns());
         let what = ToManager::Submit { request: 1, label: String::new(), attach: true };
-        assert_eq!(says(&mut server, &mut kept, (parent, nix::unistd::geteuid().as_raw()), what), None);
+        assert_eq!(
+            says(&mut server, &mut kept, (parent, nix::unistd::geteuid().as_raw()), what),
+            None
+        );
         let waiting = server.settings().waiting;
         assert_eq!(waiting.len(), 2);
         assert_eq!((&waiting[0], waiting[1].pid), (&place, parent));
@@ -164,7 +177,10 @@ mod tests {
             let what = ToManager::Submit { request: 1, label: String::new(), attach: true };
             says(&mut server, &mut kept, (pid, owner), what)
         };
-        assert_eq!((submits(100), submits(100), submits(101)), (None, Some(RefusedCode::Malformed), None));
+        assert_eq!(
+            (submits(100), submits(100), submits(101)),
+            (None, Some(RefusedCode::Malformed), None)
+        );
         assert_eq!(server.queue.len(), 2);
         server.end(&Ended::Signal);
     }
@@ -194,7 +210,12 @@ mod tests {
         let mut pid = 100;
         let mut submits = |server: &mut Server, uid| {
             pid += 1;
-            says(server, &mut kept, (pid, uid), ToManager::Submit { request: 1, label: String::new(), attach: true })
+            says(
+                server,
+                &mut kept,
+                (pid, uid),
+                ToManager::Submit { request: 1, label: String::new(), attach: true },
+            )
         };
         for _ in 0..MAX_OF_USER {
             assert_eq!(submits(&mut server, stranger), None);
@@ -205,7 +226,11 @@ mod tests {
         for _ in MAX_OF_USER + 1..MAX_PROGRAMS + 3 {
             assert_eq!(submits(&mut server, owner), None);
         }
-        assert_eq!((server.announced().count(), server.queue.len()), (MAX_PROGRAMS, 3), "the last ones wait");
+        assert_eq!(
+            (server.announced().count(), server.queue.len()),
+            (MAX_PROGRAMS, 3),
+            "the last ones wait"
+        );
         server.end(&Ended::Signal);
     }
 }

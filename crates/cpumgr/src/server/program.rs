@@ -23,8 +23,9 @@ use crate::reclaim::Reclaim;
 use crate::threads::Threads;
 use crate::trace;
 
-/// Rings that a program may make at once, and how fast they come back: 333 a second. A ring takes some 15 us, so that the most
-/// impatient program costs less than a hundredth of a processor; what it costs to bind threads for it is counted apart (`looks`).
+/// Rings that a program may make at once, and how fast they come back: 333 a second. A ring takes
+/// some 15 us, so that the most impatient program costs less than a hundredth of a processor; what
+/// it costs to bind threads for it is counted apart (`looks`).
 const RINGS: u32 = if cfg!(test) { 4 } else { 100 };
 const RING_NS: u64 = 3_000_000;
 /// A program that rang too often is heard again when it has this many rings.
@@ -78,9 +79,10 @@ impl Program {
         now: u64,
     ) -> SysResult<Self> {
         let stated = CheckedRequest::of_registration(register);
-        // What the program was fenced into before (places, taskset, a cpuset) limits what it can use; the program itself
-        // keeps to the fence when it binds. Its own word for it needs no trust: it could as well bind itself there, or leave
-        // what it is granted unused. A process that cannot be asked is about to end.
+        // What the program was fenced into before (places, taskset, a cpuset) limits what it can
+        // use; the program itself keeps to the fence when it binds. Its own word for it needs no
+        // trust: it could as well bind itself there, or leave what it is granted unused. A process
+        // that cannot be asked is about to end.
         let within = checked_within(register);
         let fence = within.clone().map_or_else(|| affinity::affinity(Some(Tid(pid.0))), Ok)?;
         let usable = managed.intersection(&fence);
@@ -129,8 +131,13 @@ impl Program {
             // Who was squeezed may run where it ran before.
             self.set_free(kernel);
         } else {
-            self.areas.publish(holding.cpus.iter().copied().map(CpuId), holding.dedicated, holding.shared);
-            // With nobody fenced or squeezed nobody must be let out first, and who waits is awake while the rest is done.
+            self.areas.publish(
+                holding.cpus.iter().copied().map(CpuId),
+                holding.dedicated,
+                holding.shared,
+            );
+            // With nobody fenced or squeezed nobody must be let out first, and who waits is awake
+            // while the rest is done.
             self.is_awake = self.fence.is_none() && !self.reclaim.holds_anybody();
             if self.is_awake {
                 self.wake(holding);
@@ -138,7 +145,8 @@ impl Program {
         }
     }
 
-    /// What follows when a program was told that it holds this: it is asked for what it holds no more, until `grace_ends`.
+    /// What follows when a program was told that it holds this: it is asked for what it holds no
+    /// more, until `grace_ends`.
     pub(super) fn follow(&mut self, kernel: &dyn Kernel, holding: &Holding, grace_ends: u64) {
         // Before anybody is bound: what it has got must be inside.
         if holding.unbound.is_none()
@@ -171,14 +179,16 @@ impl Program {
         self.reclaim.restore(kernel);
     }
 
-    /// What the program gets, once: the areas, which are closed here when they are sent, and copies of the rest.
+    /// What the program gets, once: the areas, which are closed here when they are sent, and copies
+    /// of the rest.
     pub(super) fn introduce(&mut self, slot: u64, page: &Arc<OwnedFd>) -> SysResult<Option<Areas>> {
         let Some(areas) = self.descriptors.take() else {
             return Ok(None);
         };
         let copy = self.doorbell.as_fd().try_clone_to_owned();
-        let doorbell =
-            copy.map_err(|error| SysError::new("fcntl(F_DUPFD_CLOEXEC)", error.raw_os_error().unwrap_or(0)))?;
+        let doorbell = copy.map_err(|error| {
+            SysError::new("fcntl(F_DUPFD_CLOEXEC)", error.raw_os_error().unwrap_or(0))
+        })?;
         Ok(Some(Areas { slot, areas, doorbell, page: Arc::clone(page) }))
     }
 
@@ -188,15 +198,34 @@ impl Program {
     }
 
     /// A line of the trace.
-    pub(super) fn line(&self, event: trace::Event, pid: i32, now: u64, cpus: Vec<u32>, shared: bool) -> trace::Line {
-        trace::Line { t_ns: now, event, pid, name: self.name.clone(), cpus, shared, lost: 0, gone: 0 }
+    pub(super) fn line(
+        &self,
+        event: trace::Event,
+        pid: i32,
+        now: u64,
+        cpus: Vec<u32>,
+        shared: bool,
+    ) -> trace::Line {
+        trace::Line {
+            t_ns: now,
+            event,
+            pid,
+            name: self.name.clone(),
+            cpus,
+            shared,
+            lost: 0,
+            gone: 0,
+        }
     }
 }
 
 /// What the kernel calls a process.
 pub(super) fn name_of(pid: Pid) -> SysResult<String> {
     let gone = |error: std::io::Error| {
-        SysError::new("read(/proc/PID/comm)", error.raw_os_error().unwrap_or(nix::errno::Errno::ESRCH as i32))
+        SysError::new(
+            "read(/proc/PID/comm)",
+            error.raw_os_error().unwrap_or(nix::errno::Errno::ESRCH as i32),
+        )
     };
     let comm = fs::read(format!("/proc/{pid}/comm")).map_err(gone)?;
     Ok(escape(comm.trim_ascii_end()))

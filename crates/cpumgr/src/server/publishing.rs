@@ -1,4 +1,5 @@
-//! What programs are told: what they hold, and the numbers that all of them read; and what the trace is told of that.
+//! What programs are told: what they hold, and the numbers that all of them read; and what the
+//! trace is told of that.
 
 use arena::global::State;
 use platform::clock::monotonic_ns;
@@ -9,7 +10,8 @@ use super::Server;
 use crate::trace;
 
 impl Server {
-    /// Tells those who hold something else now: first all of them, so that whoever waits runs, then what follows from that.
+    /// Tells those who hold something else now: first all of them, so that whoever waits runs, then
+    /// what follows from that.
     pub(super) fn publish(&mut self, changes: &[AppId], now: u64) {
         for app in changes {
             let program = self.connections.get_mut(&app.0).and_then(|it| it.program.as_mut());
@@ -29,16 +31,26 @@ impl Server {
                 continue;
             };
             let (pid, owner) = (connection.peer.pid.0, connection.peer.uid);
-            let Some((program, holding)) = connection.program.as_mut().zip(self.ledger.holding(*app)) else {
+            let Some((program, holding)) =
+                connection.program.as_mut().zip(self.ledger.holding(*app))
+            else {
                 continue;
             };
             program.follow(self.kernel.as_ref(), holding, now + self.grace);
             self.looks.charge(owner, self.kernel.work(), now);
             let Some(trace) = &mut self.trace else { continue };
-            let is_known = |(cpus, shared): &(Vec<u32>, bool)| (cpus, *shared) == (&holding.cpus, holding.shared);
+            let is_known = |(cpus, shared): &(Vec<u32>, bool)| {
+                (cpus, *shared) == (&holding.cpus, holding.shared)
+            };
             if !program.traced.as_ref().is_some_and(is_known) {
                 program.traced = Some((holding.cpus.clone(), holding.shared));
-                trace.write(program.line(trace::Event::Allocation, pid, now, holding.cpus.clone(), holding.shared));
+                trace.write(program.line(
+                    trace::Event::Allocation,
+                    pid,
+                    now,
+                    holding.cpus.clone(),
+                    holding.shared,
+                ));
             }
         }
     }

@@ -2,16 +2,17 @@
 //!
 //! # Protocol
 //! 1. A process says `submit` and waits on its connection. It is told how many are before it.
-//! 2. In each pass as many from the front of the queue are admitted as the level leaves room for and the policy advises
-//!    (`Policy::admission`, whose number stands: it keeps its own level, and lets in beyond it who has waited too long).
-//!    An admitted process counts as running until it ends, whether or not it registers. When nobody waits any more the
-//!    policy is asked once more.
-//! 3. It hears `admitted` and becomes its program, as one that was announced does. Who is cancelled hears a refusal instead.
+//! 2. In each pass as many from the front of the queue are admitted as the level leaves room for
+//!    and the policy advises (`Policy::admission`, whose number stands: it keeps its own level, and
+//!    lets in beyond it who has waited too long). An admitted process counts as running until it
+//!    ends, whether or not it registers. When nobody waits any more the policy is asked once more.
+//! 3. It hears `admitted` and becomes its program, as one that was announced does. Who is cancelled
+//!    hears a refusal instead.
 //!
 //! # Invariants
 //! - A1 First come, first served.
-//! - A2 When nothing runs, the first in the queue is admitted whatever the policy says, unless the level is 0: a queue
-//!   never stands still by itself.
+//! - A2 When nothing runs, the first in the queue is admitted whatever the policy says, unless the
+//!   level is 0: a queue never stands still by itself.
 //! - A3 Whoever hangs up or dies leaves the queue.
 //! - A4 Programs that were not submitted are not held back; they count as running.
 //! - A5 A queue outlives its manager: level, places, and who runs (`inheriting`).
@@ -54,15 +55,28 @@ impl Place {
 
 impl Server {
     /// Puts a process at the end of the queue.
-    pub(super) fn submit(&mut self, serial: u64, (request, label, attach): (u32, &str, bool), now: u64) {
+    pub(super) fn submit(
+        &mut self,
+        serial: u64,
+        (request, label, attach): (u32, &str, bool),
+        now: u64,
+    ) {
         if self.queue.len() >= MAX_PLACES {
-            return self.refuse(serial, RefusedCode::Full, format!("{MAX_PLACES} programs wait already"));
+            return self.refuse(
+                serial,
+                RefusedCode::Full,
+                format!("{MAX_PLACES} programs wait already"),
+            );
         }
         let peer = |serial: u64| self.connections.get(&serial).map(|it| it.peer);
         let waiting = || self.queue.iter().filter_map(|place| peer(place.serial));
         // A process becomes one program: with more places it would keep others out.
         if waiting().any(|it| Some(it.pid) == peer(serial).map(|own| own.pid)) {
-            return self.refuse(serial, RefusedCode::Malformed, "this process waits already".into());
+            return self.refuse(
+                serial,
+                RefusedCode::Malformed,
+                "this process waits already".into(),
+            );
         }
         let own = peer(serial).map(|own| own.pid);
         let started = self.announced().map(|it| it.peer).filter(|it| Some(it.pid) != own);
@@ -82,7 +96,10 @@ impl Server {
         let (rank, since) = self.legacy.place_of(pid, start).unwrap_or((usize::MAX, now));
         let at = self.queue.iter().position(|place| place.rank > rank).unwrap_or(self.queue.len());
         let ahead = u32::try_from(at).unwrap_or(u32::MAX);
-        self.queue.insert(at, Place { serial, since, rank, request: request.max(1), label: escape(cut), attach });
+        self.queue.insert(
+            at,
+            Place { serial, since, rank, request: request.max(1), label: escape(cut), attach },
+        );
         self.legacy.unwritten = true;
         self.say(serial, vec![FromManager::Queued { id: serial, ahead }]);
     }
@@ -112,7 +129,8 @@ impl Server {
             self.queue.retain(|place| connections.contains_key(&place.serial));
             self.stirred = true;
         }
-        // A policy that was told of a queue is told when it is empty, too: it may keep processors free for those in it.
+        // A policy that was told of a queue is told when it is empty, too: it may keep processors
+        // free for those in it.
         if self.queue.is_empty() && !self.queue_told {
             return;
         }
@@ -121,12 +139,17 @@ impl Server {
         let waiting: Vec<Waiting> = self
             .queue
             .iter()
-            .map(|place| Waiting { id: AppId(place.serial), request: place.request, since: place.since })
+            .map(|place| Waiting {
+                id: AppId(place.serial),
+                request: place.request,
+                since: place.since,
+            })
             .collect();
         self.queue_told = !waiting.is_empty();
         let advice = self.ledger.admission(now, &self.started(), &waiting);
         self.admit_again = advice.next;
-        let mut admit = advice.admit.min(self.level.map_or(u32::MAX, |level| level.saturating_sub(running)));
+        let mut admit =
+            advice.admit.min(self.level.map_or(u32::MAX, |level| level.saturating_sub(running)));
         if running == 0 && self.level != Some(0) {
             admit = admit.max(1);
         }
@@ -143,7 +166,11 @@ impl Server {
             let Some(place) = self.queue.pop_front() else { break };
             if let Some(connection) = self.connections.get_mut(&place.serial) {
                 connection.request = place.request;
-                tracing::info!(pid = connection.peer.pid.0, label = place.label, "a program may start");
+                tracing::info!(
+                    pid = connection.peer.pid.0,
+                    label = place.label,
+                    "a program may start"
+                );
             }
             self.becomes_program(place.serial, place.attach);
             self.say(place.serial, vec![FromManager::Admitted]);
@@ -152,8 +179,10 @@ impl Server {
 
     /// Processes that run and have not registered, for the policy; each counts once.
     fn started(&self) -> Vec<AppView> {
-        let programs = self.connections.values().filter(|it| it.program.is_some()).map(|it| it.peer.pid);
-        let mut known: BTreeSet<_> = programs.chain(self.attached.values().map(|it| it.pid)).collect();
+        let programs =
+            self.connections.values().filter(|it| it.program.is_some()).map(|it| it.peer.pid);
+        let mut known: BTreeSet<_> =
+            programs.chain(self.attached.values().map(|it| it.pid)).collect();
         let announced = self.connections.values().filter(|it| it.announced && it.program.is_none());
         let started = announced.filter(|it| known.insert(it.peer.pid));
         started.map(|it| AppView::new(AppId(it.serial), it.request)).collect()
@@ -162,7 +191,11 @@ impl Server {
     /// Processes that run: registered, announced or admitted; each counts once.
     pub(super) fn running(&self) -> usize {
         let running = self.connections.values().filter(|it| it.program.is_some() || it.announced);
-        running.map(|it| it.peer.pid).chain(self.attached.values().map(|it| it.pid)).collect::<BTreeSet<_>>().len()
+        running
+            .map(|it| it.peer.pid)
+            .chain(self.attached.values().map(|it| it.pid))
+            .collect::<BTreeSet<_>>()
+            .len()
     }
 
     /// The queue, for client `serial`: who others are is none of its business.
@@ -180,8 +213,14 @@ impl Server {
             })
             .collect();
         let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
-        let head = Queue { level: self.level, running: number(self.running()), waiting: number(waiting.len()) };
-        let parts = waiting.chunks(WAITING_PER_PACKET).map(|part| FromManager::Waiting { places: part.to_vec() });
+        let head = Queue {
+            level: self.level,
+            running: number(self.running()),
+            waiting: number(waiting.len()),
+        };
+        let parts = waiting
+            .chunks(WAITING_PER_PACKET)
+            .map(|part| FromManager::Waiting { places: part.to_vec() });
         std::iter::once(FromManager::Queue(head)).chain(parts).collect()
     }
 }

@@ -49,10 +49,16 @@ impl Server {
             })
             .collect();
         programs.extend(self.attached_status(serial, now));
-        let silent = self.connections.values().filter(|it| it.announced && it.program.is_none() && it.has_left());
+        let silent = self
+            .connections
+            .values()
+            .filter(|it| it.announced && it.program.is_none() && it.has_left());
         let silent = silent.filter(|it| self.may_see(serial, it.serial)).map(|it| it.peer.pid.0);
-        let silent: Vec<i32> = silent.filter(|pid| programs.iter().all(|it| it.pid != *pid)).collect();
-        let reason = |it: &Connection| Some((it.peer.pid.0, it.reason.clone().or_else(|| it.is_left_alone())?));
+        let silent: Vec<i32> =
+            silent.filter(|pid| programs.iter().all(|it| it.pid != *pid)).collect();
+        let reason = |it: &Connection| {
+            Some((it.peer.pid.0, it.reason.clone().or_else(|| it.is_left_alone())?))
+        };
         let known = self.connections.values().filter(|it| silent.contains(&it.peer.pid.0));
         let reasons = known.filter_map(reason).take(MOST_REASONS).collect();
         let head = FromManager::Status(Box::new(Status {
@@ -60,7 +66,12 @@ impl Server {
             uptime_ns: now.saturating_sub(self.started),
             policy: self.ledger.policy().to_owned(),
             policy_failure: self.ledger.policy_failure().map(str::to_owned),
-            parameters: self.ledger.parameters().iter().map(|it| (it.key.into(), it.value.to_string())).collect(),
+            parameters: self
+                .ledger
+                .parameters()
+                .iter()
+                .map(|it| (it.key.into(), it.value.to_string()))
+                .collect(),
             quantum_ns: self.ledger.quantum(),
             grace_ns: self.grace,
             waiting: u32::try_from(self.ledger.waiting()).unwrap_or(u32::MAX),

@@ -9,7 +9,8 @@ impl Server {
         uid.is_some_and(|uid| uid == 0 || uid == self.doorman.owner)
     }
 
-    /// Client `serial` may see client, place or attached process `other`, and change what is its own affair.
+    /// Client `serial` may see client, place or attached process `other`, and change what is its
+    /// own affair.
     pub(super) fn may_see(&self, serial: u64, other: u64) -> bool {
         let owner = self.connections.get(&other).map(|it| it.peer.uid);
         let owner = owner.or_else(|| self.attached.get(&other).map(|it| it.owner));

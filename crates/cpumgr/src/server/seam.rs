@@ -1,12 +1,13 @@
-//! The seam of the scheduler's model (`model`): where others run between two of its steps, and the faults that are planted
-//! there to see that the model finds them. A manager has nothing of it.
+//! The seam of the scheduler's model (`model`): where others run between two of its steps, and the
+//! faults that are planted there to see that the model finds them. A manager has nothing of it.
 
 /// What the scheduler does wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
     /// A doorbell is cleared, after the request was read.
     Clear,
-    /// A death is noted, and the processors are given out with the next event, and not in this pass.
+    /// A death is noted, and the processors are given out with the next event, and not in this
+    /// pass.
     LateDecision,
     /// A program gets its areas before its first grant is in them.
     EarlyWelcome,

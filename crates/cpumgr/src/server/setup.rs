@@ -74,9 +74,11 @@ pub enum Ended {
     Idle,
     /// Somebody said so (`cpumgr stop`).
     Stopped,
-    /// Somebody starts another one in its place (`cpumgr run` from a wider place), which has its settings.
+    /// Somebody starts another one in its place (`cpumgr run` from a wider place), which has its
+    /// settings.
     Replaced,
-    /// Somebody said so, and it is to begin anew with these (`cpumgr restart`). What is attached stays bound as it is.
+    /// Somebody said so, and it is to begin anew with these (`cpumgr restart`). What is attached
+    /// stays bound as it is.
     Restarts(Box<Settings>),
     /// Its socket file is gone.
     Displaced,

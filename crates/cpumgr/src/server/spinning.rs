@@ -1,16 +1,20 @@
-//! Programs that are managed by their threads' masks and whose threads run all the time: bound to fewer processors than there
-//! are such threads they may wait for each other by spinning, each for a whole turn of the kernel's, and be many times slower.
+//! Programs that are managed by their threads' masks and whose threads run all the time: bound to
+//! fewer processors than there are such threads they may wait for each other by spinning, each for
+//! a whole turn of the kernel's, and be many times slower.
 //!
 //! # Rule
-//! Who is to be attached by itself is left alone as long as more of its threads run than it would get processors, and is let go
-//! when it comes to have fewer. It is then a stranger to the programs (`foreign`), and is looked at again. Who was attached by
-//! somebody's word stays so, with a warning in the log.
+//! Who is to be attached by itself is left alone as long as more of its threads run than it would
+//! get processors, and is let go when it comes to have fewer. It is then a stranger to the programs
+//! (`foreign`), and is looked at again. Who was attached by somebody's word stays so, with a
+//! warning in the log.
 //!
-//! Of who is attached threads are read only while it could matter: it has fewer processors than threads, is not curbed, nobody was
-//! warned, and it ran for [`BUSY`] of its processors' time since the last look; a program of many threads more seldom ([`EACH`]).
-//! What is read is charged to its user (`looks`).
+//! Of who is attached threads are read only while it could matter: it has fewer processors than
+//! threads, is not curbed, nobody was warned, and it ran for [`BUSY`] of its processors' time since
+//! the last look; a program of many threads more seldom ([`EACH`]). What is read is charged to its
+//! user (`looks`).
 //!
-//! A thread runs all the time that ran or waited for a processor for [`RUNS`] of a window of [`WINDOW`] or more.
+//! A thread runs all the time that ran or waited for a processor for [`RUNS`] of a window of
+//! [`WINDOW`] or more.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +35,8 @@ const RUNS: f64 = 0.75;
 const BUSY: f64 = 0.5;
 /// What each thread adds to the time between two readings of an attached process.
 const EACH: u64 = 1_000_000;
-/// Threads that are looked at: with more of them that run a program is not attached by itself where that could do harm.
+/// Threads that are looked at: with more of them that run a program is not attached by itself where
+/// that could do harm.
 const MAX_THREADS: usize = 256;
 
 /// The threads of a process, as of the beginning of a window.
@@ -44,8 +49,14 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// How many threads ran all the time since the last window ended; `None` when that was just now, or this is the first one.
-    pub(super) fn running(&mut self, kernel: &dyn Kernel, threads: &Threads, now: u64) -> Option<usize> {
+    /// How many threads ran all the time since the last window ended; `None` when that was just
+    /// now, or this is the first one.
+    pub(super) fn running(
+        &mut self,
+        kernel: &dyn Kernel,
+        threads: &Threads,
+        now: u64,
+    ) -> Option<usize> {
         let passed = now.saturating_sub(self.begin);
         if passed < WINDOW {
             return None;
@@ -64,7 +75,8 @@ impl Watch {
         (!is_first).then_some(running)
     }
 
-    /// The same for a process that has so many processors; nothing is read while it seems to use less than it has.
+    /// The same for a process that has so many processors; nothing is read while it seems to use
+    /// less than it has.
     pub(super) fn running_on(
         &mut self,
         processors: usize,
@@ -95,8 +107,8 @@ impl Watch {
 }
 
 impl Server {
-    /// Whether an announced process that has several threads may be attached by itself now. When it may not, that is said once,
-    /// and it is looked at again.
+    /// Whether an announced process that has several threads may be attached by itself now. When it
+    /// may not, that is said once, and it is looked at again.
     pub(super) fn may_be_attached(&mut self, serial: u64, now: u64) -> bool {
         let part = self.ledger.part_of_newcomer() as usize;
         let Some(connection) = self.connections.get_mut(&serial) else { return false };
@@ -131,9 +143,14 @@ impl Server {
         true
     }
 
-    /// A process that was attached by itself has fewer processors than threads that run: it is let go, and looked at again.
+    /// A process that was attached by itself has fewer processors than threads that run: it is let
+    /// go, and looked at again.
     pub(super) fn leave_alone(&mut self, serial: u64, running: usize, now: u64) {
-        let Some((pid, processors)) = self.attached.get(&serial).map(|it| (it.pid, it.processors())) else { return };
+        let Some((pid, processors)) =
+            self.attached.get(&serial).map(|it| (it.pid, it.processors()))
+        else {
+            return;
+        };
         tracing::warn!(
             pid = pid.0,
             running,

@@ -1,7 +1,8 @@
 //! Looking for strangers on processors of programs (`foreign`), and leaving those to them.
 //!
-//! A program may hold processors long before it has threads for them: it registers when something asks it how many processors there
-//! are. So it is looked at closely when it arrives, and again when threads begin, for which it rings.
+//! A program may hold processors long before it has threads for them: it registers when something
+//! asks it how many processors there are. So it is looked at closely when it arrives, and again
+//! when threads begin, for which it rings.
 
 use std::collections::BTreeMap;
 
@@ -37,16 +38,22 @@ impl Server {
 
     /// How many processors a program holds alone.
     fn own_processors(&self, serial: u64) -> usize {
-        let holding = self.ledger.holding(AppId(serial)).filter(|it| !it.shared && it.unbound.is_none());
+        let holding =
+            self.ledger.holding(AppId(serial)).filter(|it| !it.shared && it.unbound.is_none());
         holding.map_or(0, |holding| holding.cpus.len())
     }
 
-    /// True when one of those that rang has a thread on more of its own processors than it ever had.
+    /// True when one of those that rang has a thread on more of its own processors than it ever
+    /// had.
     fn have_threads_begun(&mut self) -> bool {
         let mut begun = false;
         for serial in std::mem::take(&mut self.rang) {
             let own = self.own_processors(serial);
-            let Some(program) = self.connections.get_mut(&serial).and_then(|it| it.program.as_mut()) else { continue };
+            let Some(program) =
+                self.connections.get_mut(&serial).and_then(|it| it.program.as_mut())
+            else {
+                continue;
+            };
             // By index, all of them begin before the first that is beyond.
             let seated = program.areas.vps().take_while(|vp| vp.index < own).count();
             begun |= seated > program.seated;
@@ -65,7 +72,9 @@ impl Server {
             let ran = if close { load::ran(connection.peer.pid).ok() } else { None };
             sample.ran = sample.ran.saturating_add(ran.unwrap_or(0));
             let holding = self.ledger.holding(AppId(connection.serial));
-            let Some(holding) = holding.filter(|it| !it.shared && it.unbound.is_none()) else { continue };
+            let Some(holding) = holding.filter(|it| !it.shared && it.unbound.is_none()) else {
+                continue;
+            };
             let Some(first) = holding.cpus.first().copied() else { continue };
             let pid = Tid(connection.peer.pid.0);
             let seated = program.areas.vps().take_while(|vp| vp.index < holding.cpus.len());
@@ -73,7 +82,8 @@ impl Server {
             // The initial thread, unless somebody says that he is virtual processor 0.
             let threads: BTreeMap<_, _> = std::iter::once((first, pid)).chain(seated).collect();
             let threads = threads.into_iter();
-            let threads = threads.filter_map(|(cpu, tid)| Some((cpu, (tid, program.reclaim.threads().times(tid)?))));
+            let threads = threads
+                .filter_map(|(cpu, tid)| Some((cpu, (tid, program.reclaim.threads().times(tid)?))));
             sample.held.insert(connection.serial, Held { threads: threads.collect(), first, ran });
         }
         sample.spare = self.ledger.has_spare();

@@ -9,7 +9,8 @@ use crate::unused::{Program, Sample};
 
 /// Threads of a program whose waiting is looked at.
 const MAX_THREADS: usize = 128;
-/// Programs whose threads' waiting one look asks for: more are doubtful only where somebody made them.
+/// Programs whose threads' waiting one look asks for: more are doubtful only where somebody made
+/// them.
 const MAX_DOUBTFUL: usize = 64;
 
 impl Server {
@@ -27,7 +28,11 @@ impl Server {
         let sample = self.usage(now);
         for (serial, curb) in self.unused.look(sample) {
             if self.ledger.curb(AppId(serial), curb) {
-                tracing::debug!(program = serial, ?curb, "what a program does not use is others', or its own again");
+                tracing::debug!(
+                    program = serial,
+                    ?curb,
+                    "what a program does not use is others', or its own again"
+                );
                 self.cause = self.cause.or(Some(Cause::Request));
             }
         }
@@ -36,13 +41,18 @@ impl Server {
     /// What the kernel says now. Who ends meanwhile is not in it.
     fn usage(&self, now: u64) -> Sample {
         let begin = monotonic_ns();
-        let mut sample = Sample { at: now, contended: self.ledger.is_contended(), ..Sample::default() };
+        let mut sample =
+            Sample { at: now, contended: self.ledger.is_contended(), ..Sample::default() };
         let mut doubtful = 0;
         for allotted in self.ledger.allotted() {
             let serial = allotted.app.0;
-            let speaks = self.connections.get(&serial).and_then(|it| Some((it.peer.pid, it.program.as_ref()?)));
+            let speaks = self
+                .connections
+                .get(&serial)
+                .and_then(|it| Some((it.peer.pid, it.program.as_ref()?)));
             let process = speaks.map(|(pid, program)| (pid, program.reclaim.threads()));
-            let process = process.or_else(|| self.attached.get(&serial).map(|it| (it.pid, it.threads())));
+            let process =
+                process.or_else(|| self.attached.get(&serial).map(|it| (it.pid, it.threads())));
             let Some((pid, threads)) = process else { continue };
             let Ok(ran) = self.kernel.as_ref().ran(pid) else { continue };
             let asks = self.unused.asks(serial) && doubtful < MAX_DOUBTFUL;
@@ -56,7 +66,8 @@ impl Server {
     }
 }
 
-/// How long the first threads of a process waited for a processor. A kernel that does not count that says that nobody waited.
+/// How long the first threads of a process waited for a processor. A kernel that does not count
+/// that says that nobody waited.
 fn waited(threads: &Threads) -> Option<u64> {
     let tids = threads.list(MAX_THREADS).ok()?;
     let waited = tids.into_iter().map(|tid| threads.times(tid).map_or(0, |times| times.waited));

@@ -1,8 +1,8 @@
 //! Reads a workload file: TOML, with errors that name file, line and what is allowed.
 //!
-//! Syntax, unknown keys and values of a wrong kind are found by the parser. What only the simulator knows (an unknown
-//! policy, a range) is found by `Workload::check`, which names a place, `jobs[2].program`; its line is looked up in the
-//! document here.
+//! Syntax, unknown keys and values of a wrong kind are found by the parser. What only the simulator
+//! knows (an unknown policy, a range) is found by `Workload::check`, which names a place,
+//! `jobs[2].program`; its line is looked up in the document here.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -62,13 +62,19 @@ pub fn parse(
 ) -> Result<Workload, FileError> {
     let wrong = |span: Option<Range<usize>>, message: &str| {
         let line = span.map_or(1, |span| line_of(text, span.start));
-        // The parser's own words come with a picture of the line; the first line of them says it all.
-        let message = message.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join("; ");
+        // The parser's own words come with a picture of the line; the first line of them says it
+        // all.
+        let message = message
+            .lines()
+            .map(str::trim)
+            .filter(|line| !line.is_empty())
+            .collect::<Vec<_>>()
+            .join("; ");
         let message = message.replace("expected u32", "expected a whole number, 0 or more");
         FileError::Wrong { path: path.to_owned(), line, message }
     };
-    let mut workload: Workload =
-        toml::from_str(text).map_err(|error| wrong(error.span(), &explained(text, &error, registry)))?;
+    let mut workload: Workload = toml::from_str(text)
+        .map_err(|error| wrong(error.span(), &explained(text, &error, registry)))?;
     for (name, program) in &mut workload.programs {
         if let Pattern::File(file) = &program.pattern {
             let beside = path.parent().unwrap_or(Path::new("")).join(file);
@@ -88,7 +94,9 @@ pub fn parse(
             program.pattern = Pattern::List(list);
         }
     }
-    workload.check(registry).map_err(|fault| wrong(span_of(text, &fault.at), &fault.to_string()))?;
+    workload
+        .check(registry)
+        .map_err(|fault| wrong(span_of(text, &fault.at), &fault.to_string()))?;
     Ok(workload)
 }
 
@@ -101,9 +109,14 @@ fn load(path: &Path) -> Result<String, FileError> {
     }
     // It may grow meanwhile.
     let mut bytes = Vec::new();
-    File::open(path).and_then(|file| file.take(LARGEST + 1).read_to_end(&mut bytes)).map_err(unreadable)?;
+    File::open(path)
+        .and_then(|file| file.take(LARGEST + 1).read_to_end(&mut bytes))
+        .map_err(unreadable)?;
     if bytes.len() as u64 > LARGEST {
-        return Err(wrong(1, format!("it is too long; a workload and a pattern have at most {LARGEST} bytes")));
+        return Err(wrong(
+            1,
+            format!("it is too long; a workload and a pattern have at most {LARGEST} bytes"),
+        ));
     }
     String::from_utf8(bytes).map_err(|error| {
         let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
@@ -123,7 +136,9 @@ fn numbers(path: &Path, text: &str) -> Result<Vec<u32>, FileError> {
         let number = number.parse().map_err(|_| FileError::Wrong {
             path: path.to_owned(),
             line: index + 1,
-            message: format!("{number:?} is no number of processors; each line has one whole number"),
+            message: format!(
+                "{number:?} is no number of processors; each line has one whole number"
+            ),
         })?;
         list.push(number);
     }
@@ -138,10 +153,15 @@ fn explained(text: &str, error: &toml::de::Error, registry: &Registry) -> String
     });
     let message = error.message();
     let Some(place) = place else { return message.to_owned() };
-    let keys: Vec<&str> = place.iter().map(String::as_str).filter(|step| !step.starts_with('[')).collect();
+    let keys: Vec<&str> =
+        place.iter().map(String::as_str).filter(|step| !step.starts_with('[')).collect();
     let allowed = match *keys.as_slice() {
         ["parameters", policy, key, ..] => registry.create(policy).ok().and_then(|policy| {
-            policy.parameters().iter().find(|parameter| parameter.key == key).map(policies::Parameter::allowed)
+            policy
+                .parameters()
+                .iter()
+                .find(|parameter| parameter.key == key)
+                .map(policies::Parameter::allowed)
         }),
         _ => allowed(&keys).map(str::to_owned),
     };
@@ -152,7 +172,8 @@ fn explained(text: &str, error: &toml::de::Error, registry: &Registry) -> String
     }
 }
 
-/// Whether the byte `at` belongs to something in `table`; its keys, and places in lists as `[2]`, are then in `place`.
+/// Whether the byte `at` belongs to something in `table`; its keys, and places in lists as `[2]`,
+/// are then in `place`.
 fn is_within(table: &DeTable<'_>, at: usize, place: &mut Vec<String>) -> bool {
     table.iter().any(|(key, value)| {
         place.push(key.get_ref().to_string());
@@ -194,10 +215,13 @@ fn span_of(text: &str, at: &str) -> Option<Range<usize>> {
     for step in steps(at) {
         let found = match step {
             Step::Key(key) => table.and_then(|table| {
-                let (name, value) = table.iter().find(|(name, _)| name.get_ref().as_ref() == key)?;
+                let (name, value) =
+                    table.iter().find(|(name, _)| name.get_ref().as_ref() == key)?;
                 Some((name.span(), value))
             }),
-            Step::Index(index) => array.and_then(|array| array.get(index)).map(|value| (value.span(), value)),
+            Step::Index(index) => {
+                array.and_then(|array| array.get(index)).map(|value| (value.span(), value))
+            }
         };
         let Some((place, value)) = found else { break };
         span = Some(place);
@@ -215,13 +239,16 @@ enum Step<'a> {
     Index(usize),
 }
 
-/// `jobs[2].program` as jobs, 2, program. Keys with dots or brackets in them are found as far as they go.
+/// `jobs[2].program` as jobs, 2, program. Keys with dots or brackets in them are found as far as
+/// they go.
 fn steps(at: &str) -> Vec<Step<'_>> {
     let mut steps = Vec::new();
     for part in at.split('.') {
         let mut pieces = part.split('[');
         steps.extend(pieces.next().map(Step::Key));
-        steps.extend(pieces.filter_map(|piece| piece.strip_suffix(']')?.parse().ok()).map(Step::Index));
+        steps.extend(
+            pieces.filter_map(|piece| piece.strip_suffix(']')?.parse().ok()).map(Step::Index),
+        );
     }
     steps
 }
@@ -261,7 +288,10 @@ arrival = "100ms"
         let load = |name: &str| match name {
             "good" => Ok("2\n# more\n4 # top\n\n".to_owned()),
             "bad" => Ok("2\n\nfour\n".to_owned()),
-            "none" => Err(FileError::Unreadable { path: "none".into(), source: io::Error::other("no such file") }),
+            "none" => Err(FileError::Unreadable {
+                path: "none".into(),
+                source: io::Error::other("no such file"),
+            }),
             _ => Ok(String::new()),
         };
         match parse(Path::new("w.toml"), text, &registry, load) {
@@ -292,22 +322,46 @@ arrival = "100ms"
         };
         for (message, starts, has) in [
             (change("\"equip\"", "\"fair\""), "w.toml:5: manager.policy: ", "dss-ts"),
-            (change("request = 4", "request = 0"), "w.toml:10: programs.a.request: ", "from 1 to 4096"),
+            (
+                change("request = 4", "request = 0"),
+                "w.toml:10: programs.a.request: ",
+                "from 1 to 4096",
+            ),
             (change("request = 4", "request = -1"), "w.toml:10: ", "`-1`, expected a whole number"),
-            (change("request = 4", "request = 99999999999999999999"), "w.toml:10: ", "expected a whole number"),
-            (change("base = 2", "base = \"much\""), "w.toml:8: ", "expected true, false, a number, or a time"),
+            (
+                change("request = 4", "request = 99999999999999999999"),
+                "w.toml:10: ",
+                "expected a whole number",
+            ),
+            (
+                change("base = 2", "base = \"much\""),
+                "w.toml:8: ",
+                "expected true, false, a number, or a time",
+            ),
             (change("base = 2", "base = -2"), "w.toml:8: parameters.pdpa.base: ", "from 1 to 1024"),
             (change("base = 2", "base = [2]"), "w.toml:8: ", "expected true, false, a number"),
             (change("request = 4", "requests = 4"), "w.toml:10: ", "expected one of `request`"),
             (change("\"50ms\"", "\"fast\""), "w.toml:6: ", "write"),
             (change("base = 2", "base = 0"), "w.toml:8: parameters.pdpa.base: ", "from 1 to 1024"),
             (change("base = 2", "bass = 2"), "w.toml:8: parameters.pdpa.bass: ", "min-efficiency"),
-            (change("program = \"b\"", "program = \"c\""), "w.toml:22: jobs[1].program: ", "there are: a, b"),
-            (change("regions = 100", "regions = 0"), "w.toml:11: programs.a.phases[1]: ", "1 to 1000000"),
+            (
+                change("program = \"b\"", "program = \"c\""),
+                "w.toml:22: jobs[1].program: ",
+                "there are: a, b",
+            ),
+            (
+                change("regions = 100", "regions = 0"),
+                "w.toml:11: programs.a.phases[1]: ",
+                "1 to 1000000",
+            ),
             (change("\"diamond\"", "\"round\""), "w.toml:15: ", "`diamond`"),
             (change("[1, 10.0]", "[2, 10.0]"), "w.toml:17: programs.b.curve: ", "it is for 1"),
             (change("\"diamond\"", "{ file = \"bad\" }"), "bad:3: ", "\"four\" is no number"),
-            (change("\"diamond\"", "{ file = \"empty\" }"), "w.toml:15: programs.b.pattern: ", "no number"),
+            (
+                change("\"diamond\"", "{ file = \"empty\" }"),
+                "w.toml:15: programs.b.pattern: ",
+                "no number",
+            ),
             (
                 change("\"diamond\"", "{ file = \"none\" }"),
                 "w.toml:15: programs.b.pattern: cannot read none: ",
@@ -318,16 +372,36 @@ arrival = "100ms"
                 "w.toml:15: programs.b.pattern: ",
                 "one of \"constant\"",
             ),
-            (change("\"100ms\"", "\"-1s\""), "w.toml:23: jobs[1].arrival: \"-1s\" is no time", "at most 10000s"),
-            (change("\"100ms\"", "\"1 hour\""), "w.toml:23: jobs[1].arrival: ", "units: h, min, s, ms, us, ns"),
-            (change("\"100ms\"", "5"), "w.toml:23: jobs[1].arrival: ", "expected a time as \"100ms\""),
-            (change("base = 2", "base = 2.0"), "w.toml:8: parameters.pdpa.base: base cannot be 2.0; ", "whole number"),
+            (
+                change("\"100ms\"", "\"-1s\""),
+                "w.toml:23: jobs[1].arrival: \"-1s\" is no time",
+                "at most 10000s",
+            ),
+            (
+                change("\"100ms\"", "\"1 hour\""),
+                "w.toml:23: jobs[1].arrival: ",
+                "units: h, min, s, ms, us, ns",
+            ),
+            (
+                change("\"100ms\"", "5"),
+                "w.toml:23: jobs[1].arrival: ",
+                "expected a time as \"100ms\"",
+            ),
+            (
+                change("base = 2", "base = 2.0"),
+                "w.toml:8: parameters.pdpa.base: base cannot be 2.0; ",
+                "whole number",
+            ),
             (
                 change("base = 2", "base = \"much\""),
                 "w.toml:8: parameters.pdpa.base: ",
                 "a whole number from 1 to 1024",
             ),
-            (change("{ times = [[1, 10.0], [4, 3.0]] }", "3"), "w.toml:17: programs.b.curve: ", "one of \"linear\""),
+            (
+                change("{ times = [[1, 10.0], [4, 3.0]] }", "3"),
+                "w.toml:17: programs.b.curve: ",
+                "one of \"linear\"",
+            ),
             (change("[machine]", "[machine"), "w.toml:2: ", ""),
             (error("name = \"x\""), "w.toml:1: ", "machine"),
         ] {
@@ -335,8 +409,8 @@ arrival = "100ms"
         }
     }
 
-    /// The words of `policies::sim::allowed` are those of the checks: what is out of range and what is of another kind are
-    /// answered with the same.
+    /// The words of `policies::sim::allowed` are those of the checks: what is out of range and what
+    /// is of another kind are answered with the same.
     #[test]
     fn a_value_of_another_kind_is_answered_with_the_range_that_is_checked() {
         let all = GOOD

@@ -1,15 +1,17 @@
-//! Timelines as traces for Paraver: the records (`.prv`), what their numbers mean (`.pcf`), names (`.row`).
+//! Timelines as traces for Paraver: the records (`.prv`), what their numbers mean (`.pcf`), names
+//! (`.row`).
 //!
 //! # Form
-//! After "Paraver: Trace format" of the Barcelona Supercomputing Center. One node with all processors; an application
-//! per execution, with one task and a thread per virtual processor. State records only:
-//! `1:cpu:application:task:thread:begin:end:state`, times in ns, processors from 1, 0 for none. The states are those of
-//! [`Activity::ALL`], from 0.
+//! After "Paraver: Trace format" of the Barcelona Supercomputing Center. One node with all
+//! processors; an application per execution, with one task and a thread per virtual processor.
+//! State records only: `1:cpu:application:task:thread:begin:end:state`, times in ns, processors
+//! from 1, 0 for none. The states are those of [`Activity::ALL`], from 0.
 //!
 //! # Invariants
-//! V1  Records are in order of begin; those of a thread follow each other without gap from its execution's start to its
-//!     end; a processor has one exclusive thread at a time.
-//! V2  What is written passes [`validate`], which is written from the form and shares nothing with [`write()`].
+//! V1  Records are in order of begin; those of a thread follow each other without gap from its
+//!     execution's start to its end; a processor has one exclusive thread at a time.
+//! V2  What is written passes [`validate`], which is written from the form and shares nothing with
+//!     [`write()`].
 
 mod validate;
 
@@ -39,8 +41,14 @@ const COLOURS: [(u8, u8, u8); 6] =
 /// A timeline as a trace.
 #[must_use]
 pub fn write(timeline: &Timeline) -> Trace {
-    let threads: Vec<usize> = timeline.tracks.iter().map(|track| track.virtual_processors.len()).collect();
-    let mut prv = format!("#Paraver ({DATE}):{}_ns:1({}):{}", timeline.end, timeline.processors, threads.len());
+    let threads: Vec<usize> =
+        timeline.tracks.iter().map(|track| track.virtual_processors.len()).collect();
+    let mut prv = format!(
+        "#Paraver ({DATE}):{}_ns:1({}):{}",
+        timeline.end,
+        timeline.processors,
+        threads.len()
+    );
     for count in &threads {
         let _infallible = write!(prv, ":1({count}:1)");
     }
@@ -51,8 +59,16 @@ pub fn write(timeline: &Timeline) -> Trace {
         for (thread, list) in track.virtual_processors.iter().enumerate() {
             for interval in list {
                 let cpu = interval.cpu.map_or(0, |cpu| cpu + 1);
-                let state = Activity::ALL.iter().position(|known| *known == interval.activity).unwrap_or(0);
-                records.push((interval.begin, application + 1, thread + 1, interval.end, cpu, state));
+                let state =
+                    Activity::ALL.iter().position(|known| *known == interval.activity).unwrap_or(0);
+                records.push((
+                    interval.begin,
+                    application + 1,
+                    thread + 1,
+                    interval.end,
+                    cpu,
+                    state,
+                ));
             }
         }
     }
@@ -137,7 +153,8 @@ mod tests {
     fn outcome(policy: &str) -> Outcome {
         let registry = Registry::with_builtin_for(Needs::EVERYTHING);
         let workload = parse(Path::new("w"), WORKLOAD, &registry, |_| Ok(String::new())).unwrap();
-        simulate(&workload, &registry, &Options { timeline: true, ..Options::policy(policy) }).unwrap()
+        simulate(&workload, &registry, &Options { timeline: true, ..Options::policy(policy) })
+            .unwrap()
     }
 
     #[test]
@@ -150,24 +167,41 @@ mod tests {
             assert_eq!(totals.end, timeline.end, "{policy}");
             assert_eq!(totals.by_application.len(), outcome.executions.len(), "{policy}");
             let threads = |name: &str| if name.starts_with('a') { 4 } else { 6 };
-            let lives: u64 =
-                timeline.tracks.iter().map(|track| threads(&track.name) * (track.ended - track.started)).sum();
-            assert_eq!(totals.by_state.values().sum::<u64>(), lives, "{policy}: states add up to the run");
+            let lives: u64 = timeline
+                .tracks
+                .iter()
+                .map(|track| threads(&track.name) * (track.ended - track.started))
+                .sum();
+            assert_eq!(
+                totals.by_state.values().sum::<u64>(),
+                lives,
+                "{policy}: states add up to the run"
+            );
             if policy != "none" {
-                // Own processors cost their whole time; parts of shared ones are less than the record's length.
-                let own: u64 = [0, 1, 2].iter().map(|state| totals.by_state.get(state).unwrap_or(&0)).sum();
+                // Own processors cost their whole time; parts of shared ones are less than the
+                // record's length.
+                let own: u64 =
+                    [0, 1, 2].iter().map(|state| totals.by_state.get(state).unwrap_or(&0)).sum();
                 let shared = totals.by_state.get(&3).copied().unwrap_or(0);
                 let cpu_time = outcome.cpu_time();
-                assert!(own <= cpu_time + 10 && cpu_time <= own + shared + 10, "{policy}: {own} {shared} {cpu_time}");
+                assert!(
+                    own <= cpu_time + 10 && cpu_time <= own + shared + 10,
+                    "{policy}: {own} {shared} {cpu_time}"
+                );
             }
         }
     }
 
     #[test]
     fn the_same_run_gives_the_same_trace() {
-        let [a, b] = [outcome("ssw-dss"), outcome("ssw-dss")].map(|o| write(o.timeline.as_ref().unwrap()));
+        let [a, b] =
+            [outcome("ssw-dss"), outcome("ssw-dss")].map(|o| write(o.timeline.as_ref().unwrap()));
         assert_eq!(a, b);
-        assert!(a.prv.starts_with("#Paraver (01/01/2000 at 00:00):"), "{}", a.prv.lines().next().unwrap());
+        assert!(
+            a.prv.starts_with("#Paraver (01/01/2000 at 00:00):"),
+            "{}",
+            a.prv.lines().next().unwrap()
+        );
     }
 
     #[test]
@@ -202,9 +236,12 @@ mod tests {
         ] {
             assert!(message.contains(text), "{message} does not say {text}");
         }
-        let short = Trace { row: good.row.replace("LEVEL CPU SIZE 6", "LEVEL CPU SIZE 7"), ..good.clone() };
+        let short =
+            Trace { row: good.row.replace("LEVEL CPU SIZE 6", "LEVEL CPU SIZE 7"), ..good.clone() };
         assert!(validate(&short).expect_err("a name is missing").to_string().contains("CPU"));
         let unnamed = Trace { pcf: good.pcf.replace("1    Running\n", ""), ..good };
-        assert!(validate(&unnamed).expect_err("a state has no name").to_string().contains("state 1"));
+        assert!(
+            validate(&unnamed).expect_err("a state has no name").to_string().contains("state 1")
+        );
     }
 }

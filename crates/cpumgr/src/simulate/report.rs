@@ -24,7 +24,13 @@ pub(super) fn table(workload: &Workload, found: &[Found]) -> String {
             let _infallible = writeln!(
                 text,
                 "{:width$} {:11} {:11.3} {:11.3} {:11.3} {:11.2} {:11.3}",
-                row.program, row.executions, row.response, row.execution, row.longest, row.processors, row.dedicated
+                row.program,
+                row.executions,
+                row.response,
+                row.execution,
+                row.longest,
+                row.processors,
+                row.dedicated
             );
         }
         let _infallible = writeln!(
@@ -44,7 +50,8 @@ pub(super) fn table(workload: &Workload, found: &[Found]) -> String {
             outcome.reports.1,
         );
         for variant in variants {
-            let change = |of: fn(&Outcome) -> f64| 100.0 * (of(&variant.outcome) / of(outcome) - 1.0);
+            let change =
+                |of: fn(&Outcome) -> f64| 100.0 * (of(&variant.outcome) / of(outcome) - 1.0);
             let _infallible = writeln!(
                 text,
                 "  native.{} x {:.2}: mean response {:+.1} %, makespan {:+.1} %",
@@ -61,14 +68,22 @@ pub(super) fn table(workload: &Workload, found: &[Found]) -> String {
 /// A line per execution.
 pub(super) fn csv(found: &[Found]) -> String {
     let mut text =
-        "policy,program,copy,repetition,arrival_s,started_s,ended_s,response_s,cpu_s,dedicated_s\n".to_owned();
+        "policy,program,copy,repetition,arrival_s,started_s,ended_s,response_s,cpu_s,dedicated_s\n"
+            .to_owned();
     for Found { outcome, .. } in found {
         for e in &outcome.executions {
             let times = [e.arrival, e.started, e.ended, e.response(), e.cpu_time, e.dedicated];
-            let times: Vec<String> = times.iter().map(|&time| format!("{:.9}", time as f64 / NS)).collect();
+            let times: Vec<String> =
+                times.iter().map(|&time| format!("{:.9}", time as f64 / NS)).collect();
             let name = quoted(&e.program);
-            let _infallible =
-                writeln!(text, "{},{name},{},{},{}", outcome.policy, e.copy, e.repetition, times.join(","));
+            let _infallible = writeln!(
+                text,
+                "{},{name},{},{},{}",
+                outcome.policy,
+                e.copy,
+                e.repetition,
+                times.join(",")
+            );
         }
     }
     text
@@ -76,7 +91,11 @@ pub(super) fn csv(found: &[Found]) -> String {
 
 /// A field of comma-separated values.
 fn quoted(text: &str) -> String {
-    if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
+    if text.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text.to_owned()
+    }
 }
 
 /// One object.

@@ -12,7 +12,8 @@ struct Played {
     waits: f64,
 }
 
-/// Programs on a machine; the curbs are obeyed at once: who is curbed has so many processors, the others all that they had.
+/// Programs on a machine; the curbs are obeyed at once: who is curbed has so many processors, the
+/// others all that they had.
 #[derive(Default)]
 struct World {
     unused: Unused,
@@ -50,7 +51,8 @@ impl World {
             program.ran += (passed * runs * (1.0 - played.waits)) as Nanos;
             let waited = program.waited.unwrap_or(0) + (passed * runs * played.waits) as Nanos;
             program.waited = Some(waited);
-            let known = Program { waited: program.waited.filter(|_| self.unused.asks(*id)), ..*program };
+            let known =
+                Program { waited: program.waited.filter(|_| self.unused.asks(*id)), ..*program };
             sample.programs.insert(*id, known);
         }
         for (id, curb) in self.unused.look(sample) {
@@ -103,7 +105,9 @@ fn who_uses_nothing_loses_nothing_while_nobody_is_hungry() {
 
 #[test]
 fn who_uses_a_part_is_curbed_to_that_and_one_more() {
-    for (works, curb) in [(0.5, Some(2)), (1.0, Some(2)), (3.2, Some(5)), (5.9, Some(7)), (6.5, None), (8.0, None)] {
+    for (works, curb) in
+        [(0.5, Some(2)), (1.0, Some(2)), (3.2, Some(5)), (5.9, Some(7)), (6.5, None), (8.0, None)]
+    {
         let mut world = World::of(&[(8, works), (8, 8.0)]);
         world.looks(2_000 * MS);
         assert_eq!(world.curbed_to(1), curb, "{works}");
@@ -219,8 +223,8 @@ fn where_everybody_works_a_look_is_seldom_and_costs_little() {
 }
 
 proptest! {
-    /// Whatever the kernel says, also backwards, of programs that come and go: no panic, a next look in time, and who is curbed
-    /// has left something unused.
+    /// Whatever the kernel says, also backwards, of programs that come and go: no panic, a next
+    /// look in time, and who is curbed has left something unused.
     #[test]
     fn any_numbers_are_survived(looks in prop::collection::vec((0..400_u64, any::<[u64; 6]>(), any::<bool>()), 1..60)) {
         let mut unused = Unused::default();

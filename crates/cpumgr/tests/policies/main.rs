@@ -1,7 +1,9 @@
-//! Every policy in the real manager with real programs: each policy's own rule, read from the trace.
+//! Every policy in the real manager with real programs: each policy's own rule, read from the
+//! trace.
 //!
-//! On as many processors as there are, from 2 on: here, and on 8 in the guest of `cargo xtask vm smp`. Programs are
-//! processes with threads that spin; numbers below are worked out for P processors, in comments for 2 and 8.
+//! On as many processors as there are, from 2 on: here, and on 8 in the guest of
+//! `cargo xtask vm smp`. Programs are processes with threads that spin; numbers below are worked
+//! out for P processors, in comments for 2 and 8.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 #[path = "../support/mod.rs"]
@@ -22,7 +24,8 @@ fn acts_as_a_program() {
     support::act_as_a_program();
 }
 
-/// A manager with this policy on all processors of this process, or a printed reason why there is none.
+/// A manager with this policy on all processors of this process, or a printed reason why there is
+/// none.
 fn stage(policy: &[&str], quantum: &str) -> Option<Stage> {
     let mask = affinity(None).unwrap();
     if mask.len() < 2 {

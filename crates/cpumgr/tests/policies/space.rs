@@ -56,7 +56,8 @@ fn cluster_hands_out_clusters_that_lie_in_one_node() {
         // Masters come first, and nothing is left for a cluster.
         stage.until("both have a master's", |now| numbers(now, &programs) == [1, 1])
     } else {
-        // Round after round a cluster for each while one is left, for two programs: P / 2 each, or 2 more for the first.
+        // Round after round a cluster for each while one is left, for two programs: P / 2 each, or
+        // 2 more for the first.
         let second = p / 4 * 2;
         stage.until("both have clusters", |now| {
             let [a, b] = numbers(now, &programs)[..] else { return false };
@@ -88,8 +89,11 @@ fn dss_ts_gives_more_programs_than_processors_the_same_time() {
     let Some(stage) = stage(&["dss-ts"], "5ms") else { return };
     let p = stage.processors() as usize;
     let mut programs = stage.programs(&vec![p as u32; p + 1]);
-    stage.until("all share", |now| now.parts.len() == p + 1 && now.parts.values().all(|part| part.shared));
-    // Everybody is on a crowded processor in turn: over P + 1 quanta all get the same. 12 such rounds.
+    stage.until("all share", |now| {
+        now.parts.len() == p + 1 && now.parts.values().all(|part| part.shared)
+    });
+    // Everybody is on a crowded processor in turn: over P + 1 quanta all get the same. 12 such
+    // rounds.
     let moments = stage.watch(12 * (p + 1));
     assert!(moments.iter().all(|now| now.parts.values().all(|part| part.cpus.len() == 1)));
     let times = processor_time(&moments);
@@ -131,7 +135,9 @@ fn batch_with_backfill_starts_who_fits() {
         now.parts.len() == 3 && numbers(now, &programs) == [first as usize, 0, 0]
     });
     stage.policy(&["backfill=true"]);
-    stage.until("the third has started", |now| numbers(now, &programs) == [first as usize, 0, third as usize]);
+    stage.until("the third has started", |now| {
+        numbers(now, &programs) == [first as usize, 0, third as usize]
+    });
 }
 
 #[test]
@@ -144,7 +150,11 @@ fn pdpa_follows_what_programs_report() {
     // One second on one processor, and at efficiency E on P: 1 / (E P) seconds.
     let time = |efficiency: f64, processors: u32| (1e9 / efficiency / f64::from(processors)) as u64;
     let report = |program: &mut Program, efficiency: f64, processors: u32| {
-        program.ask(&format!("report {processors} {} {}", time(efficiency, processors), time(1.0, 1)));
+        program.ask(&format!(
+            "report {processors} {} {}",
+            time(efficiency, processors),
+            time(1.0, 1)
+        ));
     };
     let mut good = stage.manager.program(p, p);
     good.ask("called good");
@@ -171,7 +181,10 @@ fn pdpa_follows_what_programs_report() {
     report(&mut bad, 0.3, p);
     stage.until("a bad one with the last good allocation", |now| has(now) == half);
     let reported = stage.manager.status().programs[0].speedup;
-    assert!(reported.is_some_and(|(speedup, on)| on == p && speedup < 0.7 * f64::from(p)), "{reported:?}");
+    assert!(
+        reported.is_some_and(|(speedup, on)| on == p && speedup < 0.7 * f64::from(p)),
+        "{reported:?}"
+    );
 }
 
 #[test]
@@ -203,5 +216,7 @@ fn none_binds_nothing_and_gives_what_is_asked_for() {
     assert_eq!(masks(&mut programs[0]), before, "the masks before another policy");
     let mut last = programs.pop().unwrap();
     drop(programs);
-    last.until("alone it may stay hot", |seen| seen.dedicated && !seen.shared && seen.processors == p);
+    last.until("alone it may stay hot", |seen| {
+        seen.dedicated && !seen.shared && seen.processors == p
+    });
 }

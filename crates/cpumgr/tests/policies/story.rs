@@ -61,7 +61,8 @@ impl Stage {
         let trace = dir.path().join("trace.jsonl");
         let list = cpus.to_string();
         let trace_file = trace.to_str().unwrap();
-        let options = ["--policy", policy[0], "--cpus", &list, "--quantum", quantum, "--trace", trace_file];
+        let options =
+            ["--policy", policy[0], "--cpus", &list, "--quantum", quantum, "--trace", trace_file];
         let stage = Self { manager: Manager::start(&options), cpus, _dir: dir, trace };
         if policy.len() > 1 {
             stage.policy(&policy[1..]);
@@ -76,11 +77,17 @@ impl Stage {
 
     /// Another policy, or other values for its parameters.
     pub(crate) fn policy(&self, words: &[&str]) {
-        let output = cpumgr().args(["policy", "--socket"]).arg(self.manager.socket()).args(words).output().unwrap();
+        let output = cpumgr()
+            .args(["policy", "--socket"])
+            .arg(self.manager.socket())
+            .args(words)
+            .output()
+            .unwrap();
         assert!(output.status.success(), "{words:?}: {}", errors(&output));
     }
 
-    /// Programs that ask for so many processors each and use all that they get, in order of arrival.
+    /// Programs that ask for so many processors each and use all that they get, in order of
+    /// arrival.
     pub(crate) fn programs(&self, requests: &[u32]) -> Vec<Program> {
         let start = |request: &u32| {
             let mut program = self.manager.program(*request, *request);
@@ -90,8 +97,9 @@ impl Stage {
         requests.iter().map(start).collect()
     }
 
-    /// The moments of the trace from a time on; the first one begins there. Checks what holds for every policy but
-    /// `none`: a processor that is not shared has one program, and who has nothing of its own has a shared one.
+    /// The moments of the trace from a time on; the first one begins there. Checks what holds for
+    /// every policy but `none`: a processor that is not shared has one program, and who has nothing
+    /// of its own has a shared one.
     pub(crate) fn moments(&self, from: u64) -> Vec<Moment> {
         let mut moments = vec![Moment { t_ns: from, parts: BTreeMap::new() }];
         let text = std::fs::read_to_string(&self.trace).unwrap();
@@ -123,11 +131,17 @@ impl Stage {
     fn check(&self, moment: &Moment) {
         let mut taken = CpuSet::new();
         for (pid, part) in &moment.parts {
-            assert!(!part.cpus.is_empty() && part.cpus.is_subset(&self.cpus), "{pid} in {moment:?}");
+            assert!(
+                !part.cpus.is_empty() && part.cpus.is_subset(&self.cpus),
+                "{pid} in {moment:?}"
+            );
             if part.shared {
                 continue;
             }
-            assert!(part.cpus.is_disjoint(&taken), "two programs have a processor of their own: {moment:?}");
+            assert!(
+                part.cpus.is_disjoint(&taken),
+                "two programs have a processor of their own: {moment:?}"
+            );
             taken = taken.union(&part.cpus);
         }
     }
@@ -142,7 +156,8 @@ impl Stage {
         })
     }
 
-    /// The moments from now on, as soon as there are enough. However slow the machine: they only must keep coming.
+    /// The moments from now on, as soon as there are enough. However slow the machine: they only
+    /// must keep coming.
     pub(crate) fn watch(&self, moments: usize) -> Vec<Moment> {
         let begin = monotonic_ns();
         let mut seen = Vec::new();
@@ -171,9 +186,11 @@ pub(crate) fn processor_time(moments: &[Moment]) -> BTreeMap<u32, f64> {
     let mut times = BTreeMap::new();
     for pair in moments.windows(2) {
         let passed = (pair[1].t_ns - pair[0].t_ns) as f64;
-        let users = |cpu: CpuId| pair[0].parts.values().filter(|part| part.cpus.contains(cpu)).count();
+        let users =
+            |cpu: CpuId| pair[0].parts.values().filter(|part| part.cpus.contains(cpu)).count();
         for (pid, part) in &pair[0].parts {
-            *times.entry(*pid).or_insert(0.0) += part.cpus.iter().map(|cpu| passed / users(cpu) as f64).sum::<f64>();
+            *times.entry(*pid).or_insert(0.0) +=
+                part.cpus.iter().map(|cpu| passed / users(cpu) as f64).sum::<f64>();
         }
     }
     times

@@ -33,7 +33,11 @@ fn every_policy_takes_over_from_the_one_before_while_programs_run() {
         if name == "none" {
             for program in &mut programs {
                 let seen = program.seen();
-                assert_eq!((seen.processors, seen.cpus.len()), (p, 0), "all that it asks for, and bound to nothing");
+                assert_eq!(
+                    (seen.processors, seen.cpus.len()),
+                    (p, 0),
+                    "all that it asks for, and bound to nothing"
+                );
             }
         }
     }
@@ -69,8 +73,11 @@ fn parameters_that_cannot_be_are_refused_with_what_is_allowed() {
     ] {
         let mut command = cpumgr();
         // One that is right beside it is not set either.
-        let output =
-            command.args(["policy", "--socket"]).arg(stage.manager.socket()).args(["longest=1s", setting]).output();
+        let output = command
+            .args(["policy", "--socket"])
+            .arg(stage.manager.socket())
+            .args(["longest=1s", setting])
+            .output();
         let output = output.unwrap();
         assert!(matches!(output.status.code(), Some(2 | 6)), "{setting}: {:?}", output.status);
         assert!(errors(&output).contains(says), "{setting}: {}", errors(&output));

@@ -61,7 +61,8 @@ type Part = fn(&mut Actor, &Words<'_>) -> Option<String>;
 
 impl Actor {
     fn obey(&mut self, words: &Words<'_>) -> String {
-        let parts: [Part; 5] = [Self::speaks, Self::passes, Self::has_threads, Self::measures, Self::lives];
+        let parts: [Part; 5] =
+            [Self::speaks, Self::passes, Self::has_threads, Self::measures, Self::lives];
         let answer = parts.into_iter().find_map(|part| part(self, words));
         answer.unwrap_or_else(|| panic!("unknown command {}", words.0.join(" ")))
     }
@@ -93,7 +94,8 @@ impl Actor {
             }
             // Says that a thread of somebody else is its virtual processor.
             "publish" => {
-                self.client().publish_vp(words.number(1) as usize, Tid(words.number(2).cast_signed()));
+                self.client()
+                    .publish_vp(words.number(1) as usize, Tid(words.number(2).cast_signed()));
                 "published".into()
             }
             "notice" => {
@@ -132,7 +134,8 @@ impl Actor {
                 while begin.elapsed() < time {}
                 "computed".into()
             }
-            // How often the manager was seen dead or silent in so many milliseconds, by a look in each.
+            // How often the manager was seen dead or silent in so many milliseconds, by a look in
+            // each.
             "misses" => {
                 let (begin, time) = (Instant::now(), words.milliseconds(1));
                 let mut misses = 0_u64;
@@ -152,8 +155,13 @@ impl Actor {
     }
 
     fn register(&mut self, request: u32, max: u32) -> String {
-        let hello =
-            Hello { max_processors: max, request, fixed_team: false, library: "test\x1b[31m".into(), within: None };
+        let hello = Hello {
+            max_processors: max,
+            request,
+            fixed_team: false,
+            library: "test\x1b[31m".into(),
+            within: None,
+        };
         match Client::connect(Path::new(&self.socket), &hello, PATIENCE) {
             Ok(connected) => {
                 connected.publish_vp(0, current_tid());
@@ -169,8 +177,13 @@ impl Actor {
         let answer = match words.0[0] {
             "join" => self.join(),
             // Passes processor N to whoever of the domain wants one.
-            "pass" => self.client().pass(self.domain.as_ref().unwrap(), CpuId(words.number(1))).to_string(),
-            "taken" => self.domain.as_ref().unwrap().take().map_or("none".into(), |cpu| cpu.0.to_string()),
+            "pass" => self
+                .client()
+                .pass(self.domain.as_ref().unwrap(), CpuId(words.number(1)))
+                .to_string(),
+            "taken" => {
+                self.domain.as_ref().unwrap().take().map_or("none".into(), |cpu| cpu.0.to_string())
+            }
             // Waits for a processor, and says when it ran.
             "time-taken" => {
                 let domain = self.domain.as_ref().unwrap();
@@ -206,7 +219,8 @@ impl Actor {
     /// Its threads.
     fn has_threads(&mut self, words: &Words<'_>) -> Option<String> {
         let answer = match words.0[0] {
-            // Virtual processors 1..N that spin on the processors they have now and follow no request.
+            // Virtual processors 1..N that spin on the processors they have now and follow no
+            // request.
             "spinners" => {
                 let client = Arc::clone(self.client());
                 self.crew.spin(&client, words.number(1) as usize);
@@ -227,8 +241,8 @@ impl Actor {
                 "parked".into()
             }
             "unparked" => format!("unparked {}", self.crew.unparked()),
-            // Virtual processors 0..N that compute while they have a processor and sleep at their park words otherwise; their
-            // threads.
+            // Virtual processors 0..N that compute while they have a processor and sleep at their
+            // park words otherwise; their threads.
             "gang" => crew::gang(self.client(), words.number(1) as usize),
             // Spins on this many threads, for ever.
             "hogs" => {
@@ -246,15 +260,20 @@ impl Actor {
         let answer = match words.0[0] {
             // The same work of some 10 ms again and again, for so many milliseconds.
             "time-work" => times::work(words.milliseconds(1)),
-            // From a request to a virtual processor that sleeps for it and runs, so many times, of a thread that did so before.
+            // From a request to a virtual processor that sleeps for it and runs, so many times, of
+            // a thread that did so before.
             "time-requests" => times::requests(client.unwrap(), words.number(1), words.0[2].into()),
             // When a sleeping virtual processor ran, the last one of N with processors.
             "time-wake" => times::wake(client.unwrap(), words.number(1)),
             // When its sleeping master ran on a processor that nobody shares.
             "time-own" => times::own(client.unwrap()),
-            // When the second virtual processor released its processor, N milliseconds from now, in which it did so.
-            "time-release" => times::release(client.unwrap(), words.milliseconds(1), words.0[2].into()),
-            // From a smaller grant to the end of virtual processor 1 on the processor that was taken.
+            // When the second virtual processor released its processor, N milliseconds from now, in
+            // which it did so.
+            "time-release" => {
+                times::release(client.unwrap(), words.milliseconds(1), words.0[2].into())
+            }
+            // From a smaller grant to the end of virtual processor 1 on the processor that was
+            // taken.
             "time-squeeze" => times::squeeze(client.unwrap()),
             _ => return None,
         };
@@ -275,14 +294,20 @@ impl Actor {
                 });
                 "going to die".into()
             }
-            // Registers, then writes random bytes into its area and rings, both as fast as it can, for ever.
+            // Registers, then writes random bytes into its area and rings, both as fast as it can,
+            // for ever.
             "scribble" => {
                 scribble::begin(Path::new(&self.socket));
                 "scribbling".into()
             }
             // Closes every descriptor and opens others, with or without further requests.
-            "reuse" => reuse::reuse(words.0[1], Arc::into_inner(self.client.take().unwrap()).unwrap()),
-            "reuse-quietly" => reuse::reuse_quietly(words.0[1], Arc::into_inner(self.client.take().unwrap()).unwrap()),
+            "reuse" => {
+                reuse::reuse(words.0[1], Arc::into_inner(self.client.take().unwrap()).unwrap())
+            }
+            "reuse-quietly" => reuse::reuse_quietly(
+                words.0[1],
+                Arc::into_inner(self.client.take().unwrap()).unwrap(),
+            ),
             // Registers and ends without waiting for the answer.
             "register-and-die" => {
                 let socket = connection(Path::new(&self.socket));

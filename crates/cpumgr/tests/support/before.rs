@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use platform::clock::monotonic_ns;
 
-/// A processor whose thread slept is asleep itself, and cold: a thread that asks then pays for its processor's waking, too. A
-/// program asks at a region, amid its work.
+/// A processor whose thread slept is asleep itself, and cold: a thread that asks then pays for its
+/// processor's waking, too. A program asks at a region, amid its work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Before {
     Sleeps,
@@ -21,7 +21,8 @@ impl Before {
         match self {
             Self::Sleeps => std::thread::sleep(time),
             Self::Computes => {
-                let end = monotonic_ns().saturating_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+                let end = monotonic_ns()
+                    .saturating_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
                 while monotonic_ns() < end {
                     std::hint::spin_loop();
                 }

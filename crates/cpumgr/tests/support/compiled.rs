@@ -32,7 +32,12 @@ impl Compiled {
         }
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(source);
         let program = manager.dir.path().join(source.file_stem()?);
-        let gcc = Command::new("gcc").args(["-O1", "-Wall", "-fopenmp"]).arg(source).arg("-o").arg(&program).output();
+        let gcc = Command::new("gcc")
+            .args(["-O1", "-Wall", "-fopenmp"])
+            .arg(source)
+            .arg("-o")
+            .arg(&program)
+            .output();
         let Ok(output) = gcc else {
             platform::skip!("no gcc here");
             return None;
@@ -52,8 +57,9 @@ impl Compiled {
     pub(crate) fn bare(&self) -> Command {
         let mut command = Command::new(&self.program);
         for (name, _) in std::env::vars_os() {
-            if name.to_str().is_some_and(|name| ["OMP_", "GOMP_", "NANOS_"].iter().any(|start| name.starts_with(start)))
-            {
+            if name.to_str().is_some_and(|name| {
+                ["OMP_", "GOMP_", "NANOS_"].iter().any(|start| name.starts_with(start))
+            }) {
                 command.env_remove(name);
             }
         }

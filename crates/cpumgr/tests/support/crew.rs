@@ -63,7 +63,11 @@ impl Crew {
                 }
                 tied.grant().processors > 1
             });
-            if granted { format!("with {}", tied.grant().processors) } else { "without a manager".into() }
+            if granted {
+                format!("with {}", tied.grant().processors)
+            } else {
+                "without a manager".into()
+            }
         }));
         hear.recv().unwrap();
     }
@@ -74,8 +78,8 @@ impl Crew {
     }
 }
 
-/// Members 0..`count` of a gang: each computes while the program has a processor for it that is not shared, and sleeps at its
-/// park word otherwise. Returns their threads.
+/// Members 0..`count` of a gang: each computes while the program has a processor for it that is not
+/// shared, and sleeps at its park word otherwise. Returns their threads.
 pub(super) fn gang(client: &Arc<Client>, count: usize) -> String {
     let member = |index: usize| {
         let tied = Arc::clone(client);

@@ -1,14 +1,17 @@
-//! How long it takes until a virtual processor runs: from a release by another program, and by a bare chain.
+//! How long it takes until a virtual processor runs: from a release by another program, and by a
+//! bare chain.
 //!
 //! # Releases
-//! Each living program holds a processor (L1 of the ledger), so that on two processors nobody can release one for the *second*
-//! virtual processor of another program. With four or more two programs have two each, one of them releases one, and the third
-//! virtual processor of the other one runs there.
-//! With two or three there is one case in which a program has no processor to itself that it was decided to have: when it comes
-//! while those of the other one are too young to be taken (M4, 10 ms). Its master is a guest of the other's second
-//! processor until then, and has that to itself as soon as it is released. The way is the same: a ring, the work-list, two
-//! grants, the wake of a sleeping thread of another process. Both programs register anew for each time. What did not run
-//! before the 10 ms were over ran for that: it is *late*, left out and counted, so that more than some 4 ms are not measured.
+//! Each living program holds a processor (L1 of the ledger), so that on two processors nobody can
+//! release one for the *second* virtual processor of another program. With four or more two
+//! programs have two each, one of them releases one, and the third virtual processor of the other
+//! one runs there. With two or three there is one case in which a program has no processor to
+//! itself that it was decided to have: when it comes while those of the other one are too young to
+//! be taken (M4, 10 ms). Its master is a guest of the other's second processor until then, and has
+//! that to itself as soon as it is released. The way is the same: a ring, the work-list, two
+//! grants, the wake of a sleeping thread of another process. Both programs register anew for each
+//! time. What did not run before the 10 ms were over ran for that: it is *late*, left out and
+//! counted, so that more than some 4 ms are not measured.
 //!
 //! The thread that releases is bound to what it releases, and sleeps from then on.
 
@@ -27,7 +30,8 @@ use platform::scheduling::Haste;
 
 use super::{Before, Manager, Program, eventually};
 
-/// For how long processors are too young to be taken, less what the manager's clock of a pass may be behind.
+/// For how long processors are too young to be taken, less what the manager's clock of a pass may
+/// be behind.
 const YOUNG_NS: u64 = 9_000_000;
 
 /// Some times in order, in ns.
@@ -46,7 +50,10 @@ impl Times {
 
     pub(crate) fn line(&self, what: &str) -> String {
         let (half, most, all) = (self.at(50), self.at(99), self.at(100));
-        format!("{what:44} p50 {half:>10.1?}  p99 {most:>10.1?}  max {all:>10.1?}  n {}", self.0.len())
+        format!(
+            "{what:44} p50 {half:>10.1?}  p99 {most:>10.1?}  max {all:>10.1?}  n {}",
+            self.0.len()
+        )
     }
 }
 
@@ -59,9 +66,10 @@ pub(crate) enum End {
     Elsewhere,
 }
 
-/// A thread that waits for an eventfd and wakes another one by a futex: what no manager can beat that sleeps. Who rings did so
-/// before. The first and the last one are bound: left alone, the kernel runs them all on the first one's processor in half of the
-/// rounds if that one slept, and no other processor is woken. All on `cpus`, as the programs.
+/// A thread that waits for an eventfd and wakes another one by a futex: what no manager can beat
+/// that sleeps. Who rings did so before. The first and the last one are bound: left alone, the
+/// kernel runs them all on the first one's processor in half of the rounds if that one slept, and
+/// no other processor is woken. All on `cpus`, as the programs.
 pub(crate) fn chain(cpus: &CpuSet, count: usize, before: Before, end: End) -> Vec<u64> {
     let bell = Arc::new(Doorbell::new().unwrap());
     let word = Arc::new(SharedFutex::new(0));
@@ -149,10 +157,15 @@ impl Releases {
 
     /// What the programs are, for people.
     pub(crate) fn what(&self) -> &'static str {
-        if self.wide { "release to another's third processor running" } else { "release to another's master running" }
+        if self.wide {
+            "release to another's third processor running"
+        } else {
+            "release to another's master running"
+        }
     }
 
-    /// The time of a release after a pause, in which the other one falls asleep and who releases did so; `None`: it was late.
+    /// The time of a release after a pause, in which the other one falls asleep and who releases
+    /// did so; `None`: it was late.
     pub(crate) fn time(&mut self, pause: Duration, before: Before) -> Option<u64> {
         let registers = monotonic_ns();
         let waits = if self.wide {
@@ -171,12 +184,14 @@ impl Releases {
         });
         let end: u64 = end.parse().unwrap();
         let in_time = self.wide || end < registers + YOUNG_NS;
-        let time = begin.parse::<u64>().ok().filter(|_| in_time).map(|begin| end.saturating_sub(begin));
+        let time =
+            begin.parse::<u64>().ok().filter(|_| in_time).map(|begin| end.saturating_sub(begin));
         self.late += usize::from(time.is_none());
         if time.is_some() {
             let (giver, taker) = (self.giver.seen(), self.taker.seen());
             let before = if self.wide { 2 } else { 0 };
-            let moved = (giver.processors, taker.processors, taker.shared) == (1, before + 1, false);
+            let moved =
+                (giver.processors, taker.processors, taker.shared) == (1, before + 1, false);
             assert!(moved && giver.cpus.is_disjoint(&taker.cpus), "{giver:?} {taker:?}");
         }
         if self.wide {
@@ -184,7 +199,9 @@ impl Releases {
         } else {
             self.giver.ask("leave");
             self.taker.ask("leave");
-            eventually("both have left", || self.manager.status().programs.is_empty().then_some(()));
+            eventually("both have left", || {
+                self.manager.status().programs.is_empty().then_some(())
+            });
         }
         time
     }
@@ -196,8 +213,9 @@ fn register<'a>(programs: impl IntoIterator<Item = &'a mut Program>) {
     }
 }
 
-/// What a squeeze is without a manager: a thread in a hurry waits for the grace to end and binds a spinning thread elsewhere. From
-/// the beginning to the last moment at which that thread ran where it was. The machine's own interruptions are in it.
+/// What a squeeze is without a manager: a thread in a hurry waits for the grace to end and binds a
+/// spinning thread elsewhere. From the beginning to the last moment at which that thread ran where
+/// it was. The machine's own interruptions are in it.
 pub(crate) fn bare_squeeze([from, to]: [CpuId; 2], grace: Duration) -> u64 {
     let (said, hear) = channel();
     let spinner = std::thread::spawn(move || {

@@ -1,4 +1,5 @@
-//! What a test must not leave: processes of its manager's directory, shared memory with a name, another mask of its own.
+//! What a test must not leave: processes of its manager's directory, shared memory with a name,
+//! another mask of its own.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -20,7 +21,9 @@ impl Check {
     /// To be called when the manager has ended.
     pub(crate) fn end(&self) {
         // A program may be about to end: its death is what a test waits for last.
-        super::eventually("no process of the test is left", || processes(&self.dir).is_empty().then_some(()));
+        super::eventually("no process of the test is left", || {
+            processes(&self.dir).is_empty().then_some(())
+        });
         assert_eq!(own_mask(), self.mask, "the test's own mask has changed");
         let left: Vec<String> = shared_memory().difference(&self.shared).cloned().collect();
         assert!(left.is_empty(), "named shared memory is left: {left:?}");
@@ -36,7 +39,9 @@ fn own_mask() -> CpuSet {
 fn shared_memory() -> BTreeSet<String> {
     let entries = std::fs::read_dir("/dev/shm").into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
-    names.filter(|name| ["nanos", "cpumgr", "arena"].iter().any(|part| name.contains(part))).collect()
+    names
+        .filter(|name| ["nanos", "cpumgr", "arena"].iter().any(|part| name.contains(part)))
+        .collect()
 }
 
 /// Processes that live and name the directory in their command line or environment.

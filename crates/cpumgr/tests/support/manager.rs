@@ -11,13 +11,16 @@ use super::{Program, eventually};
 /// The manager's program.
 pub(crate) const CPUMGR: &str = env!("CARGO_BIN_EXE_cpumgr");
 
-/// Names the manager's program where it is not where it was built: in the guest of `cargo xtask vm smp`.
+/// Names the manager's program where it is not where it was built: in the guest of
+/// `cargo xtask vm smp`.
 const ELSEWHERE: &str = "CPUMGR_TEST_MANAGER";
 
 /// A command line of ours without the environment's opinions.
 pub(crate) fn cpumgr() -> Command {
     let mut command = Command::new(std::env::var_os(ELSEWHERE).unwrap_or_else(|| CPUMGR.into()));
-    for variable in ["NANOS_CPUMGR", "NANOS_SHIM_DIR", "XDG_RUNTIME_DIR", "LD_LIBRARY_PATH", "CPUMGR_LOG"] {
+    for variable in
+        ["NANOS_CPUMGR", "NANOS_SHIM_DIR", "XDG_RUNTIME_DIR", "LD_LIBRARY_PATH", "CPUMGR_LOG"]
+    {
         command.env_remove(variable);
     }
     command
@@ -143,7 +146,9 @@ impl Drop for EndManagers<'_> {
                 continue;
             };
             if process::pidfd_send_signal(&pidfd, nix::libc::SIGTERM).is_ok() {
-                eventually("a manager obeys SIGTERM", || process::has_ended(&pidfd).unwrap().then_some(()));
+                eventually("a manager obeys SIGTERM", || {
+                    process::has_ended(&pidfd).unwrap().then_some(())
+                });
             }
         }
         assert!(processes_of(self.0).is_empty(), "a manager survives its test");

@@ -1,8 +1,8 @@
 //! Real managers and real programs for the end-to-end tests.
 //!
-//! A program is this test binary run again (`acts_as_a_program`): it obeys commands on its standard input and answers
-//! on its standard output. Every manager has a socket of its own in a temporary directory, and is gone, with its
-//! socket file, when its test ends.
+//! A program is this test binary run again (`acts_as_a_program`): it obeys commands on its standard
+//! input and answers on its standard output. Every manager has a socket of its own in a temporary
+//! directory, and is gone, with its socket file, when its test ends.
 #![allow(dead_code, unused_imports, reason = "each test file uses a part of this")]
 
 use std::os::fd::OwnedFd;

@@ -1,5 +1,5 @@
-//! Waiting for what happens only where nobody else uses the machine: a stranger that is there all the time keeps its
-//! processor for as long. Whether one was is measured, and not assumed.
+//! Waiting for what happens only where nobody else uses the machine: a stranger that is there all
+//! the time keeps its processor for as long. Whether one was is measured, and not assumed.
 
 use std::time::{Duration, Instant};
 
@@ -8,12 +8,17 @@ use platform::process::Pid;
 
 use super::PATIENCE;
 
-/// Processors that others use at which nothing can be said any more: less than the manager leaves to anybody.
+/// Processors that others use at which nothing can be said any more: less than the manager leaves
+/// to anybody.
 const QUIET: f64 = 0.1;
 
-/// Looks until something is so. `None`, with a printed reason: it never was, and others than the processes `ours` (and this one)
-/// used processors meanwhile.
-pub(crate) fn eventually_alone<T>(what: &str, ours: &[u32], mut look: impl FnMut() -> Option<T>) -> Option<T> {
+/// Looks until something is so. `None`, with a printed reason: it never was, and others than the
+/// processes `ours` (and this one) used processors meanwhile.
+pub(crate) fn eventually_alone<T>(
+    what: &str,
+    ours: &[u32],
+    mut look: impl FnMut() -> Option<T>,
+) -> Option<T> {
     let (begin, before) = (Instant::now(), used_by_others(ours));
     while begin.elapsed() < PATIENCE {
         if let Some(found) = look() {
@@ -23,7 +28,10 @@ pub(crate) fn eventually_alone<T>(what: &str, ours: &[u32], mut look: impl FnMut
     }
     let used = used_by_others(ours).saturating_sub(before);
     let others = used as f64 / begin.elapsed().as_nanos() as f64;
-    assert!(others >= QUIET, "not within {PATIENCE:?}, though others used {others:.3} processors only: {what}");
+    assert!(
+        others >= QUIET,
+        "not within {PATIENCE:?}, though others used {others:.3} processors only: {what}"
+    );
     platform::skip!(busy: "others used {others:.3} processors, and it is not so for that: {what}");
     None
 }

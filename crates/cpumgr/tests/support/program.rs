@@ -48,7 +48,8 @@ impl Program {
     }
 
     pub(crate) fn launch(mut command: Command, request: u32, max: u32) -> Result<Self, String> {
-        let spawned = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn();
+        let spawned =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn();
         let mut child = spawned.unwrap();
         let input = child.stdin.take().unwrap();
         let output = BufReader::new(child.stdout.take().unwrap());
@@ -96,7 +97,10 @@ impl Program {
         let mut line = String::new();
         loop {
             line.clear();
-            assert!(self.output.read_line(&mut line).unwrap() > 0, "the program ended instead of answering {command}");
+            assert!(
+                self.output.read_line(&mut line).unwrap() > 0,
+                "the program ended instead of answering {command}"
+            );
             // The test harness of the program prints lines of its own.
             if let Some((_, answer)) = line.split_once("> ") {
                 return answer.trim_end().to_owned();

@@ -69,7 +69,8 @@ impl Things {
         }
     }
 
-    /// What is not as it was left. Uses every descriptor, so that one that somebody closed is noticed.
+    /// What is not as it was left. Uses every descriptor, so that one that somebody closed is
+    /// noticed.
     fn damage(&mut self) -> Vec<String> {
         let mut damage = Vec::new();
         match self {
@@ -88,7 +89,10 @@ impl Things {
                     // The writer is still there: the pipe is empty, and not at its end.
                     let open = matches!(&end, Err(error) if error.kind() == ErrorKind::WouldBlock);
                     if !open || content != vec![7; *filled] {
-                        damage.push(format!("a pipe: {} bytes instead of {filled}, {end:?}", content.len()));
+                        damage.push(format!(
+                            "a pipe: {} bytes instead of {filled}, {end:?}",
+                            content.len()
+                        ));
                     }
                     if let Err(error) = writer.write(b"x") {
                         damage.push(format!("a pipe's end: {error}"));
@@ -100,11 +104,16 @@ impl Things {
                     let mut buffer = [0; 64];
                     match fdpass::recv(end, &mut buffer, Some(Duration::ZERO)) {
                         Ok((length, _)) if &buffer[..length] == LETTER => {}
-                        other => damage.push(format!("a socket's letter: {:?}", other.map(|(length, _)| length))),
+                        other => damage.push(format!(
+                            "a socket's letter: {:?}",
+                            other.map(|(length, _)| length)
+                        )),
                     }
                     match fdpass::recv(end, &mut buffer, Some(Duration::ZERO)) {
                         Err(error) if error.is(libc::ETIMEDOUT) => {}
-                        other => damage.push(format!("a socket: {:?}", other.map(|(length, _)| length))),
+                        other => {
+                            damage.push(format!("a socket: {:?}", other.map(|(length, _)| length)))
+                        }
                     }
                 }
             }
@@ -123,20 +132,25 @@ impl Things {
     fn numbers(&self) -> Vec<RawFd> {
         match self {
             Self::Files(files) => files.iter().map(AsRawFd::as_raw_fd).collect(),
-            Self::Pipes(pipes) => {
-                pipes.iter().flat_map(|(reader, writer, _)| [reader.as_raw_fd(), writer.as_raw_fd()]).collect()
+            Self::Pipes(pipes) => pipes
+                .iter()
+                .flat_map(|(reader, writer, _)| [reader.as_raw_fd(), writer.as_raw_fd()])
+                .collect(),
+            Self::Sockets(pairs) => pairs
+                .iter()
+                .flat_map(|(left, right)| [left.as_raw_fd(), right.as_raw_fd()])
+                .collect(),
+            Self::Counters(counters) => {
+                counters.iter().map(|counter| counter.as_fd().as_raw_fd()).collect()
             }
-            Self::Sockets(pairs) => {
-                pairs.iter().flat_map(|(left, right)| [left.as_raw_fd(), right.as_raw_fd()]).collect()
-            }
-            Self::Counters(counters) => counters.iter().map(|counter| counter.as_fd().as_raw_fd()).collect(),
         }
     }
 }
 
 /// Does it, changes its request many times, drops the client, and says what was done to its things.
 pub(super) fn reuse(kind: &str, client: Client) -> String {
-    // What waits for ever ends here, and the test finds that the program ended instead of answering.
+    // What waits for ever ends here, and the test finds that the program ended instead of
+    // answering.
     nix::unistd::alarm::set(u32::try_from(PATIENCE.as_secs()).unwrap());
     let mut things = Things::take(&close_all(), kind);
     let begin = Instant::now();
@@ -167,22 +181,30 @@ pub(super) fn reuse_quietly(kind: &str, client: Client) -> String {
     if damage.is_empty() { "unharmed".into() } else { damage.join("; ") }
 }
 
-/// `closefrom(3)`; the numbers that the registration had among them. The first three are how the test speaks with the program.
+/// `closefrom(3)`; the numbers that the registration had among them. The first three are how the
+/// test speaks with the program.
 fn close_all() -> Vec<RawFd> {
     let entries = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
-    let numbers: Vec<RawFd> = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    let numbers: Vec<RawFd> =
+        entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
     // The listing's own descriptor is closed by now.
     // SAFETY: - fcntl only asks.
     let flags = |number: RawFd| unsafe { libc::fcntl(number, libc::F_GETFD) };
-    let open: Vec<(RawFd, i32)> = numbers.into_iter().map(|number| (number, flags(number))).collect();
-    let open: Vec<(RawFd, i32)> = open.into_iter().filter(|(number, flags)| *number > 2 && *flags >= 0).collect();
+    let open: Vec<(RawFd, i32)> =
+        numbers.into_iter().map(|number| (number, flags(number))).collect();
+    let open: Vec<(RawFd, i32)> =
+        open.into_iter().filter(|(number, flags)| *number > 2 && *flags >= 0).collect();
     for (number, _) in &open {
-        // SAFETY: - close takes a number. That somebody thinks to own it is what is tested: the client has to cope.
+        // SAFETY: - close takes a number. That somebody thinks to own it is what is tested: the
+        // client has to cope.
         assert_eq!(unsafe { libc::close(*number) }, 0);
     }
     // What was inherited, from whoever runs the tests, is not close-on-exec.
-    let ours: Vec<RawFd> =
-        open.into_iter().filter(|(_, flags)| flags & libc::FD_CLOEXEC != 0).map(|(number, _)| number).collect();
+    let ours: Vec<RawFd> = open
+        .into_iter()
+        .filter(|(_, flags)| flags & libc::FD_CLOEXEC != 0)
+        .map(|(number, _)| number)
+        .collect();
     assert!(ours.len() >= 2, "a registration has a socket and a doorbell: {ours:?}");
     ours
 }

@@ -16,7 +16,8 @@ pub(super) fn begin(socket: &Path) {
     fdpass::send(&socket, &register_packet(VERSION), &[]).unwrap();
     let mut buffer = vec![0; MAX_MESSAGE];
     let (_, descriptors) = fdpass::recv(&socket, &mut buffer, Some(PATIENCE)).unwrap();
-    let [_down, up, doorbell, _global] = <[_; 4]>::try_from(descriptors).expect("a registration has four");
+    let [_down, up, doorbell, _global] =
+        <[_; 4]>::try_from(descriptors).expect("a registration has four");
     let doorbell = Doorbell::from_fd(doorbell);
     let mapping = SharedMemory::from_fd(up).unwrap().map_read_write().unwrap();
     std::thread::spawn(move || {

@@ -19,15 +19,16 @@ pub(super) fn work(time: Duration) -> String {
         let begin = monotonic_ns();
         let mut state = 1_u64;
         for _ in 0..10_000_000 {
-            state = std::hint::black_box(state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
+            state =
+                std::hint::black_box(state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
         }
         times.push((monotonic_ns() - begin).to_string());
     }
     times.join(" ")
 }
 
-/// Times from a request to a virtual processor that slept for it and runs: two rings each, so slower than the manager
-/// lets one program ring.
+/// Times from a request to a virtual processor that slept for it and runs: two rings each, so
+/// slower than the manager lets one program ring.
 pub(super) fn requests(client: &Arc<Client>, count: u32, before: Before) -> String {
     client.request(1);
     let (asleep, hear) = std::sync::mpsc::channel();
@@ -69,7 +70,8 @@ pub(super) fn requests(client: &Arc<Client>, count: u32, before: Before) -> Stri
     times.join(" ")
 }
 
-/// The last virtual processor of `processors` sleeps until there are so many, and says when that was.
+/// The last virtual processor of `processors` sleeps until there are so many, and says when that
+/// was.
 pub(super) fn wake(client: &Client, processors: u32) -> String {
     client.park(processors as usize - 1, || client.grant().processors >= processors);
     monotonic_ns().to_string()
@@ -81,8 +83,8 @@ pub(super) fn own(client: &Client) -> String {
     monotonic_ns().to_string()
 }
 
-/// Virtual processor 1 is on its processor, releases it after a pause in which it did so, says when that was, and sleeps.
-/// `late`: it has none any more.
+/// Virtual processor 1 is on its processor, releases it after a pause in which it did so, says when
+/// that was, and sleeps. `late`: it has none any more.
 pub(super) fn release(client: &Arc<Client>, pause: Duration, before: Before) -> String {
     let client = Arc::clone(client);
     let releaser = std::thread::spawn(move || {
@@ -103,8 +105,9 @@ pub(super) fn release(client: &Arc<Client>, pause: Duration, before: Before) -> 
     releaser.join().unwrap()
 }
 
-/// From a smaller grant to the last moment at which virtual processor 1, which only looks at the clock, ran on the processor
-/// that was taken. It sees both itself: a thread that looked from elsewhere would have to wait for its turn.
+/// From a smaller grant to the last moment at which virtual processor 1, which only looks at the
+/// clock, ran on the processor that was taken. It sees both itself: a thread that looked from
+/// elsewhere would have to wait for its turn.
 pub(super) fn squeeze(client: &Arc<Client>) -> String {
     let client = Arc::clone(client);
     let spinner = std::thread::spawn(move || {
@@ -120,7 +123,8 @@ pub(super) fn squeeze(client: &Arc<Client>) -> String {
             }
             last = now;
             if begin.is_none() && client.grant().processors < 2 {
-                // Not `now`: it may be from before a turn of somebody else here, and before the grant.
+                // Not `now`: it may be from before a turn of somebody else here, and before the
+                // grant.
                 begin = Some(monotonic_ns());
             }
         }

@@ -1,5 +1,6 @@
 //! Models of a virtual processor that is put somewhere while it runs, on the shipped type.
-//! `RUSTFLAGS="--cfg loom" cargo test --release -p nanothreads-engine --lib berth::model`. Beside them stand models with planted bugs, which loom must find.
+//! `RUSTFLAGS="--cfg loom" cargo test --release -p nanothreads-engine --lib berth::model`. Beside
+//! them stand models with planted bugs, which loom must find.
 
 use crate::berth::Berth;
 use crate::sleeper::{Preparation, Sleeper};
@@ -10,7 +11,8 @@ use loom::thread;
 use platform::membarrier;
 use platform::model::{explore, is_needed, is_refuted};
 
-/// Masks of a thread: the program's, that of its home only, and that of what binds it. Nobody's own mask is 0.
+/// Masks of a thread: the program's, that of its home only, and that of what binds it. Nobody's own
+/// mask is 0.
 const PROGRAMS: u32 = 1;
 const HOME: u32 = 2;
 const BOUND: u32 = 3;
@@ -25,7 +27,8 @@ struct Model {
     bed: Sleeper<AtomicBool>,
 }
 
-/// Who wakes it, and how: the planted ones do not take back what was in vain, or put it without asking.
+/// Who wakes it, and how: the planted ones do not take back what was in vain, or put it without
+/// asking.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Waker {
     Shipped,
@@ -36,7 +39,11 @@ enum Waker {
 impl Model {
     /// One that was just created, by a thread that is bound itself, and is in its bed.
     fn new() -> Self {
-        Self { berth: Berth::new(), mask: Mutex::new(BOUND), bed: Sleeper::new(AtomicBool::new(false)) }
+        Self {
+            berth: Berth::new(),
+            mask: Mutex::new(BOUND),
+            bed: Sleeper::new(AtomicBool::new(false)),
+        }
     }
 
     /// One that has run, and is free.
@@ -103,7 +110,11 @@ impl Model {
 }
 
 /// Runs `other` on a thread of its own beside `own`: one of the two is the virtual processor's.
-fn beside(model: &Arc<Model>, other: impl FnOnce(&Model) + Send + 'static, own: impl FnOnce(&Model)) {
+fn beside(
+    model: &Arc<Model>,
+    other: impl FnOnce(&Model) + Send + 'static,
+    own: impl FnOnce(&Model),
+) {
     let other = {
         let model = Arc::clone(model);
         thread::spawn(move || other(&model))
@@ -131,14 +142,20 @@ fn what_is_woken_while_it_leaves_its_bed_is_free_and_starts_what_is_free() {
 
 #[test]
 fn who_does_not_take_back_what_it_did_in_vain_is_caught() {
-    is_refuted("who_does_not_take_back_what_it_did_in_vain_is_caught", "it runs where it was put", || {
-        lives(Waker::Once);
-    });
+    is_refuted(
+        "who_does_not_take_back_what_it_did_in_vain_is_caught",
+        "it runs where it was put",
+        || {
+            lives(Waker::Once);
+        },
+    );
 }
 
 #[test]
 fn who_puts_it_without_asking_is_caught() {
-    is_refuted("who_puts_it_without_asking_is_caught", "it runs where it was put", || lives(Waker::Rude));
+    is_refuted("who_puts_it_without_asking_is_caught", "it runs where it was put", || {
+        lives(Waker::Rude)
+    });
 }
 
 /// The system asks what a new one starts before its creator has put it.
@@ -203,7 +220,11 @@ fn hold(vp: &Model) {
 #[test]
 fn who_is_bound_while_it_is_woken_late_stays_where_it_is_bound() {
     explore(|| bound(Model::put, bind));
-    is_needed("who_is_bound_while_it_is_woken_late_stays_where_it_is_bound", BERTH, &[("B2", MOVED), ("P2", MOVED)]);
+    is_needed(
+        "who_is_bound_while_it_is_woken_late_stays_where_it_is_bound",
+        BERTH,
+        &[("B2", MOVED), ("P2", MOVED)],
+    );
 }
 
 #[test]
@@ -219,8 +240,8 @@ fn who_is_bound_while_it_is_taken_back_or_starts_something_stays_where_it_is_bou
     explore(|| bound(hold, bind));
 }
 
-/// What it starts while it is unbound has the mask of the program, if the virtual processor does not know that it is bound; who
-/// knows takes that mask itself.
+/// What it starts while it is unbound has the mask of the program, if the virtual processor does
+/// not know that it is bound; who knows takes that mask itself.
 fn is_unbound(unbind: fn(&Model)) {
     let model = Model::free();
     bind(&model);
@@ -239,12 +260,16 @@ fn what_it_starts_while_it_is_unbound_has_the_programs_mask() {
 
 #[test]
 fn who_says_that_it_is_unbound_too_early_is_caught() {
-    is_refuted("who_says_that_it_is_unbound_too_early_is_caught", "the child has another mask", || {
-        is_unbound(|vp| {
-            vp.berth.unbind(|| {});
-            vp.take(PROGRAMS);
-        });
-    });
+    is_refuted(
+        "who_says_that_it_is_unbound_too_early_is_caught",
+        "the child has another mask",
+        || {
+            is_unbound(|vp| {
+                vp.berth.unbind(|| {});
+                vp.take(PROGRAMS);
+            });
+        },
+    );
 }
 
 #[test]

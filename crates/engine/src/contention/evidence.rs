@@ -1,10 +1,10 @@
 //! Evidence that decays: until when it counts, and for how long the next one does.
 //!
 //! # Protocol
-//! 1. [`Evidence::note`] compares the time with the end of the evidence before. What comes while that
-//!    counts, counts for as long from now on. What comes back [`Soon`] after it counts twice as long,
-//!    up to the rule's most: it had not gone. What comes later, or first, counts for the rule's first
-//!    length.
+//! 1. [`Evidence::note`] compares the time with the end of the evidence before. What comes while
+//!    that counts, counts for as long from now on. What comes back [`Soon`] after it counts twice
+//!    as long, up to the rule's most: it had not gone. What comes later, or first, counts for the
+//!    rule's first length.
 //! 2. [`Evidence::holds`] marks evidence as ended when its time has passed, and keeps that time for
 //!    the next note. From then on the answer is one load again.
 //!
@@ -92,7 +92,9 @@ impl Evidence {
         let (end, last) = (self.until.load(Relaxed) & !HOLDS, self.length.load(Relaxed));
         let before = match now.checked_sub(end) {
             None => Before::Holds,
-            Some(since) if end != 0 && since < Ticks::about_us(rule.soon_after(last)) => Before::JustEnded,
+            Some(since) if end != 0 && since < Ticks::about_us(rule.soon_after(last)) => {
+                Before::JustEnded
+            }
             Some(_) => Before::Gone,
         };
         let length = rule.next(last, before);
@@ -201,7 +203,11 @@ mod tests {
         assert_eq!(evidence.note(us(1090), &FIRST), Before::Holds);
         assert_eq!(evidence.length(), 100);
         assert!(evidence.holds(|| us(1189)) && !evidence.holds(|| us(1191)));
-        assert_eq!(evidence.note(us(1200), &FIRST), Before::JustEnded, "its end is known after it was seen");
+        assert_eq!(
+            evidence.note(us(1200), &FIRST),
+            Before::JustEnded,
+            "its end is known after it was seen"
+        );
         assert_eq!(evidence.note(us(1300), &FIRST), Before::Holds);
         assert_eq!(evidence.length(), 200, "it keeps the length that it has");
     }

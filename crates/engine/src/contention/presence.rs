@@ -3,36 +3,37 @@
 //! Without a manager a program is not told that another one runs on its processors. A member that
 //! began its part and then lost its processor keeps the whole team waiting for a time slice of the
 //! other program, milliseconds for a region of microseconds; and what it has begun cannot be taken
-//! back. So after such a wait a master forks smaller teams, where the program did not ask for a size,
-//! until the others are likely to run again.
+//! back. So after such a wait a master forks smaller teams, where the program did not ask for a
+//! size, until the others are likely to run again.
 //!
 //! # Evidence
-//! A master that waits long for a member notes how long that member has waited for processors so far,
-//! by the kernel's count, and again when it arrived. Half of a wait of [`HOLE`] or more spent so: the
-//! member was *lost*. One that merely has much to do is not, and one that sleeps is not. Only the
-//! joins of regions and of an overlap's constructs note it: waits in barriers, `join` and scopes find
-//! no member lost; they only look whether the thread that they wait for waits for their own processor
-//! ([`patience`](crate::patience)).
+//! A master that waits long for a member notes how long that member has waited for processors so
+//! far, by the kernel's count, and again when it arrived. Half of a wait of [`HOLE`] or more spent
+//! so: the member was *lost*. One that merely has much to do is not, and one that sleeps is not.
+//! Only the joins of regions and of an overlap's constructs note it: waits in barriers, `join` and
+//! scopes find no member lost; they only look whether the thread that they wait for waits for their
+//! own processor ([`patience`](crate::patience)).
 //!
 //! # What follows
 //! 1. Teams without a size of their own have one member less as long as the evidence counts (the
 //!    *leave*), one more less for each further loss meanwhile.
 //! 2. Then the next team is whole again: a member that is given no work cannot show that it would
-//!    run. A loss within the length of the leave that it comes from doubles it, and all that were left
-//!    out are left out again; a whole leave without a loss shows that they run, and all is forgotten.
+//!    run. A loss within the length of the leave that it comes from doubles it, and all that were
+//!    left out are left out again; a whole leave without a loss shows that they run, and all is
+//!    forgotten.
 //!
 //! Only outermost teams shrink: explicit groups divide all that the program has.
 //! Those left out are the last ones: thread i of a team stays thread i. Which processors the others
 //! then have is the kernel's choice, as long as no thread bound them.
 //!
-//! Only where the size comes from mask and quota. A manager knows better, and a sizer or number that
-//! the program gave is the program's word.
+//! Only where the size comes from mask and quota. A manager knows better, and a sizer or number
+//! that the program gave is the program's word.
 //!
 //! Cost where no member was lost: one load of the thread's own memory for each team without a size.
 //!
 //! # Papers
-//! P2 section 2.1: what a program asks for is changed by what it gets. There the manager says so; here
-//! the kernel's run delay does.
+//! P2 section 2.1: what a program asks for is changed by what it gets. There the manager says so;
+//! here the kernel's run delay does.
 
 use super::evidence::{Before, Evidence};
 use super::{FEW, HOLE, LEAVE, LOOK_INTERVAL};
@@ -97,9 +98,13 @@ impl Presence {
         Some(Watch { member, since: now, delay: scheduling::run_delay(member)? })
     }
 
-    /// True when one of `threads`, as far as a few go, waits for processor `here`, on which the caller runs. `None`: the last look
-    /// of this kind was just now.
-    pub(crate) fn any_waits_for(&self, here: CpuId, threads: impl Iterator<Item = Tid>) -> Option<bool> {
+    /// True when one of `threads`, as far as a few go, waits for processor `here`, on which the
+    /// caller runs. `None`: the last look of this kind was just now.
+    pub(crate) fn any_waits_for(
+        &self,
+        here: CpuId,
+        threads: impl Iterator<Item = Tid>,
+    ) -> Option<bool> {
         let mut threads = threads.take(FEW).peekable();
         if threads.peek().is_none() {
             return Some(false);
@@ -138,7 +143,8 @@ impl Watch {
         let waited = self.since.elapsed();
         // Most waits are short: no second look.
         waited >= Duration::from_micros(HOLE)
-            && scheduling::run_delay(self.member).is_some_and(|delay| is_lost(waited, delay.saturating_sub(self.delay)))
+            && scheduling::run_delay(self.member)
+                .is_some_and(|delay| is_lost(waited, delay.saturating_sub(self.delay)))
     }
 }
 

@@ -2,34 +2,34 @@
 //! (D15).
 //!
 //! In a team larger than its processors a thread that waits yields: the sibling that it waits for
-//! stands after it in the kernel's queue, and a switch by a yield costs half of one by a sleep and a
-//! wake. Where a stranger runs on the same processor, a yield goes to that one, and not for a moment:
-//! this kernel (6.18) takes the rest of its time slice from a thread that yields, so that a region of
-//! two threads beside one busy stranger took 1410 us instead of 4 (28 by sleeping: a thread that was
-//! woken comes before one that was busy all the time).
+//! stands after it in the kernel's queue, and a switch by a yield costs half of one by a sleep and
+//! a wake. Where a stranger runs on the same processor, a yield goes to that one, and not for a
+//! moment: this kernel (6.18) takes the rest of its time slice from a thread that yields, so that a
+//! region of two threads beside one busy stranger took 1410 us instead of 4 (28 by sleeping: a
+//! thread that was woken comes before one that was busy all the time).
 //!
 //! # Evidence
-//! A thread that only yields is ready to run all the time. If it was away for [`HOLE`], and the whole
-//! process ran for less than half of that, then a stranger had the processor. After a wait that took
-//! as long, the next [`CLOSE`] are compared with the processor time of the process, which takes two
-//! system calls. One more such wait among them is evidence; a partner that works for long, or a lone
-//! interruption, is none.
+//! A thread that only yields is ready to run all the time. If it was away for [`HOLE`], and the
+//! whole process ran for less than half of that, then a stranger had the processor. After a wait
+//! that took as long, the next [`CLOSE`] are compared with the processor time of the process, which
+//! takes two system calls. One more such wait among them is evidence; a partner that works for
+//! long, or a lone interruption, is none.
 //! The kernel adds up all threads of the process for that, and in a team of many threads on a
-//! processor every wait takes long: looks cost the process at most one part in [`SHARE`] of the time
-//! ([`Budget`]).
+//! processor every wait takes long: looks cost the process at most one part in [`SHARE`] of the
+//! time ([`Budget`]).
 //!
-//! Before that, one wait in [`TIMED`] is timed: two or three readings of the clock took 0.03 us of a
-//! switch of 1.3. A stranger makes every wait long, so that it is found some waits later.
+//! Before that, one wait in [`TIMED`] is timed: two or three readings of the clock took 0.03 us of
+//! a switch of 1.3. A stranger makes every wait long, so that it is found some waits later.
 //!
 //! # What follows
-//! As long as the evidence counts the thread does not yield where it waits, but sleeps at once. Then
-//! it tries again, and looks closely at once.
-//! On another processor there are others: what was seen is forgotten where the thread moves (a manager
-//! takes its program away from the stranger, some 20 ms after they met, or 40).
-//! Each thread learns for itself. Not where a manager lets programs take turns on the processor: four
-//! copies of a program with teams of exact size, which yield as well, took 2.3 times one thread's time
-//! by sleeping, 1.2 to 1.3 by yielding (`cargo xtask real`, `hist`). A team beside a program with one
-//! thread would gain: two programs of the same manager are not told apart here.
+//! As long as the evidence counts the thread does not yield where it waits, but sleeps at once.
+//! Then it tries again, and looks closely at once.
+//! On another processor there are others: what was seen is forgotten where the thread moves (a
+//! manager takes its program away from the stranger, some 20 ms after they met, or 40).
+//! Each thread learns for itself. Not where a manager lets programs take turns on the processor:
+//! four copies of a program with teams of exact size, which yield as well, took 2.3 times one
+//! thread's time by sleeping, 1.2 to 1.3 by yielding (`cargo xtask real`, `hist`). A team beside a
+//! program with one thread would gain: two programs of the same manager are not told apart here.
 //!
 //! Cost where nothing was seen: a few instructions of the thread's own memory.
 //!
@@ -97,7 +97,8 @@ pub(crate) enum Timing {
 }
 
 impl Timing {
-    /// The same, of a wait that turns out to be a longer one: from now on if it was not timed; and since when.
+    /// The same, of a wait that turns out to be a longer one: from now on if it was not timed; and
+    /// since when.
     pub(crate) fn of_longer(self) -> (Self, Ticks) {
         match self {
             Timing::Untimed => {
@@ -149,13 +150,15 @@ impl Strangers {
         }
     }
 
-    /// As [`Strangers::end`], unless the wait was spent elsewhere than where the next ones will be: then it says nothing of those.
+    /// As [`Strangers::end`], unless the wait was spent elsewhere than where the next ones will be:
+    /// then it says nothing of those.
     #[inline]
     pub(crate) fn end_unless(&self, elsewhere: bool, timing: Timing) -> u64 {
         if elsewhere { 0 } else { self.end(timing) }
     }
 
-    /// It is over. Returns how many ticks it took, with those that were not timed where it stands for them.
+    /// It is over. Returns how many ticks it took, with those that were not timed where it stands
+    /// for them.
     #[inline]
     pub(crate) fn end(&self, timing: Timing) -> u64 {
         match timing {
@@ -163,13 +166,17 @@ impl Strangers {
             Timing::Sample(begin) => self.judge(begin.elapsed_ticks()),
             Timing::Close(begin, ran) => {
                 let passed = begin.elapsed_ticks();
-                self.compare(passed, Ticks::about_us(self.ran(Ticks::now()).saturating_sub(ran) / 1000));
+                self.compare(
+                    passed,
+                    Ticks::about_us(self.ran(Ticks::now()).saturating_sub(ran) / 1000),
+                );
                 passed
             }
         }
     }
 
-    /// A wait that was timed, but not closely, took so many ticks. One that took long says nothing of others.
+    /// A wait that was timed, but not closely, took so many ticks. One that took long says nothing
+    /// of others.
     #[inline]
     fn judge(&self, passed: u64) -> u64 {
         if passed < Ticks::about_us(HOLE) {
@@ -272,7 +279,10 @@ mod tests {
         let spent = strangers.budget.until.load(Relaxed);
         assert!(spent > begin.raw());
         strangers.judge(long);
-        assert!(!is_close(strangers.begin()) || Ticks::now().raw() >= spent, "it looks again at once");
+        assert!(
+            !is_close(strangers.begin()) || Ticks::now().raw() >= spent,
+            "it looks again at once"
+        );
         while Ticks::now().raw() < spent {
             std::hint::spin_loop();
         }
@@ -325,7 +335,10 @@ mod tests {
             was_seen = true;
             std::thread::yield_now();
         }
-        assert!(was_seen && met.elapsed_ticks() + Ticks::about_us(HOLE) >= Ticks::about_us(YIELDS.first));
+        assert!(
+            was_seen
+                && met.elapsed_ticks() + Ticks::about_us(HOLE) >= Ticks::about_us(YIELDS.first)
+        );
         // The next wait is the judge of that.
         assert!(is_close(strangers.begin()));
     }

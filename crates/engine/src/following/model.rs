@@ -1,6 +1,7 @@
 //! Models of two threads that bind a third one, on the shipped types.
-//! `RUSTFLAGS="--cfg loom" cargo test --release -p nanothreads-engine --lib following::model`. Each has a twin with a planted bug that loom must find,
-//! but no weakened ordering: the accesses are Relaxed, and the kernel's lock and the exchange order what matters.
+//! `RUSTFLAGS="--cfg loom" cargo test --release -p nanothreads-engine --lib following::model`. Each
+//! has a twin with a planted bug that loom must find, but no weakened ordering: the accesses are
+//! Relaxed, and the kernel's lock and the exchange order what matters.
 
 use crate::following::{Following, Helped, NONE};
 use loom::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
@@ -12,8 +13,8 @@ use platform::model::{explore, is_refuted};
 const FIRST: u32 = 1;
 const SECOND: u32 = 3;
 
-/// A virtual processor: the epoch that it follows, the grant's, and where it is: an epoch's place, or none. The kernel binds
-/// under a lock.
+/// A virtual processor: the epoch that it follows, the grant's, and where it is: an epoch's place,
+/// or none. The kernel binds under a lock.
 struct Model {
     following: Following,
     grant: AtomicU32,
@@ -40,11 +41,14 @@ impl Model {
     }
 }
 
-/// A virtual processor looks twice while another thread lets it go because of what comes: another grant, or that the manager is
-/// gone. At the next look it is where that says.
+/// A virtual processor looks twice while another thread lets it go because of what comes: another
+/// grant, or that the manager is gone. At the next look it is where that says.
 fn followed(comes: u32, last: bool) {
-    let model =
-        Arc::new(Model { following: Following::unknown(), grant: AtomicU32::new(FIRST), place: Mutex::new(NONE) });
+    let model = Arc::new(Model {
+        following: Following::unknown(),
+        grant: AtomicU32::new(FIRST),
+        place: Mutex::new(NONE),
+    });
     let other = {
         let model = Arc::clone(&model);
         thread::spawn(move || {
@@ -71,9 +75,11 @@ fn who_is_let_go_when_the_manager_dies_is_nowhere_in_the_end() {
 
 #[test]
 fn who_is_told_before_it_is_put_elsewhere_is_caught() {
-    is_refuted("who_is_told_before_it_is_put_elsewhere_is_caught", "it is not where it should be", || {
-        followed(SECOND, false)
-    });
+    is_refuted(
+        "who_is_told_before_it_is_put_elsewhere_is_caught",
+        "it is not where it should be",
+        || followed(SECOND, false),
+    );
 }
 
 /// The processors of two helpers, as places.
@@ -100,11 +106,16 @@ impl Mark for ReadFirst {
     }
 }
 
-/// Two threads that wait find the same squeezed virtual processor, which comes to a safe point at the same time: one of them
-/// helps, and at its next safe point the helped one is in its own place again.
+/// Two threads that wait find the same squeezed virtual processor, which comes to a safe point at
+/// the same time: one of them helps, and at its next safe point the helped one is in its own place
+/// again.
 fn helped(mark: impl Mark) {
     let model = Arc::new((
-        Model { following: Following::unknown(), grant: AtomicU32::new(FIRST), place: Mutex::new(NONE) },
+        Model {
+            following: Following::unknown(),
+            grant: AtomicU32::new(FIRST),
+            place: Mutex::new(NONE),
+        },
         mark,
         AtomicUsize::new(0),
     ));

@@ -1,6 +1,7 @@
-//! Models of groups, on the shipped types: virtual processors that change their master and come back, and lending that
-//! grows and shrinks. `RUSTFLAGS="--cfg loom" cargo test --release -p nanothreads-engine --lib lending::model`. Each has a twin with a planted
-//! bug that loom must find.
+//! Models of groups, on the shipped types: virtual processors that change their master and come
+//! back, and lending that grows and shrinks.
+//! `RUSTFLAGS="--cfg loom" cargo test --release -p nanothreads-engine --lib lending::model`. Each
+//! has a twin with a planted bug that loom must find.
 
 use crate::lending::Lender;
 use crate::slot::{Slot, Supplied};
@@ -13,8 +14,9 @@ use loom::thread;
 use platform::model::{RACE, explore, is_needed, is_refuted};
 use platform::sync::HandCell;
 
-/// Plays the virtual processor of `slot` for region `number`, which works on `data`. Which thread plays it changes, so
-/// that two threads are enough: what it knows is less than a thread of its own would know.
+/// Plays the virtual processor of `slot` for region `number`, which works on `data`. Which thread
+/// plays it changes, so that two threads are enough: what it knows is less than a thread of its own
+/// would know.
 fn serve(slot: &Slot<u32>, data: &SharedCell, number: u64) {
     // SAFETY: - one thread at a time plays the virtual processor.
     let Supplied::Work(found, work) = (unsafe { slot.poll(number - 1) }) else {
@@ -59,7 +61,8 @@ impl SharedCell {
 
 /// The group's master has the virtual processor before the outer master has it again.
 fn take_a_processor_back_from_a_group(group_joins: bool, arrives_in_order: bool) {
-    let shared = Arc::new((Slot::new(0_u32), Slot::new(0_u32), SharedCell::new(), AtomicU32::new(0)));
+    let shared =
+        Arc::new((Slot::new(0_u32), Slot::new(0_u32), SharedCell::new(), AtomicU32::new(0)));
     let group_master = {
         let shared = Arc::clone(&shared);
         thread::spawn(move || {
@@ -72,7 +75,8 @@ fn take_a_processor_back_from_a_group(group_joins: bool, arrives_in_order: bool)
                 assert!(slave.is_joined());
             }
             if arrives_in_order {
-                // SAFETY: - this thread plays the virtual processor, and is done with what it polled.
+                // SAFETY: - this thread plays the virtual processor, and is done with what it
+                // polled.
                 unsafe { own.finish(1) };
             } else {
                 arrived.store(1, Relaxed);
@@ -109,7 +113,9 @@ fn a_group_master_that_arrives_before_its_slave_is_caught() {
 
 #[test]
 fn an_arrival_without_release_is_caught() {
-    is_refuted("an_arrival_without_release_is_caught", RACE, || take_a_processor_back_from_a_group(true, false));
+    is_refuted("an_arrival_without_release_is_caught", RACE, || {
+        take_a_processor_back_from_a_group(true, false)
+    });
 }
 
 /// The outer master used the virtual processor before it gave it to the group.
@@ -154,20 +160,31 @@ fn a_group_master_goes_on_from_the_numbers_of_the_outer_master() {
 
 #[test]
 fn a_processor_given_away_before_its_join_is_caught() {
-    is_refuted("a_processor_given_away_before_its_join_is_caught", RACE, || give_a_used_processor_to_a_group(false));
+    is_refuted("a_processor_given_away_before_its_join_is_caught", RACE, || {
+        give_a_used_processor_to_a_group(false)
+    });
 }
 
 #[test]
 fn each_ordering_of_a_line_is_needed_where_masters_change() {
     let tags = [("S1", RACE), ("S2", RACE), ("S3", RACE), ("S4", RACE)];
-    is_needed("a_processor_comes_back_from_a_group_with_its_numbers_in_order", "src/slot.rs", &tags);
+    is_needed(
+        "a_processor_comes_back_from_a_group_with_its_numbers_in_order",
+        "src/slot.rs",
+        &tags,
+    );
     is_needed("a_group_master_goes_on_from_the_numbers_of_the_outer_master", "src/slot.rs", &tags);
 }
 
-/// One thing is lent to a member in the first region; in the second one the lender's team has grown over it.
+/// One thing is lent to a member in the first region; in the second one the lender's team has grown
+/// over it.
 fn take_back_what_was_lent(looks_at_the_number: bool, supplies_in_order: bool, supply: Ordering) {
-    let shared =
-        Arc::new((Lender::new(), [SharedCell::new(), SharedCell::new()], AtomicU32::new(0), AtomicU32::new(0)));
+    let shared = Arc::new((
+        Lender::new(),
+        [SharedCell::new(), SharedCell::new()],
+        AtomicU32::new(0),
+        AtomicU32::new(0),
+    ));
     let (lender, things, supplied, arrived) = &*shared;
     lender.lend(&[0_usize, 1], 2);
     let member = {

@@ -1,17 +1,22 @@
-//! Whether a master inside a region is one of several *now* whose teams have threads beyond what is lent to them: where those
-//! threads sit depends on it ([`Home::beyond`](crate::placement::Home::beyond)).
+//! Whether a master inside a region is one of several *now* whose teams have threads beyond what is
+//! lent to them: where those threads sit depends on it
+//! ([`Home::beyond`](crate::placement::Home::beyond)).
 //!
 //! # Protocol
 //! 1. A master that gets its first such threads enrolls with the lender.
-//! 2. Its regions with such threads open and close, and it shows the others so: two stores to a line of its own.
-//! 3. At some of them it looks what the others show, at both ends: theirs were open together with its own if one is open at
-//!    either end, or opened in between. Who is together with others looks at each [`APART`]-th region, and once it finds
-//!    itself alone at each; after [`ENOUGH`] in a row it is.
+//! 2. Its regions with such threads open and close, and it shows the others so: two stores to a
+//!    line of its own.
+//! 3. At some of them it looks what the others show, at both ends: theirs were open together with
+//!    its own if one is open at either end, or opened in between. Who is together with others looks
+//!    at each [`APART`]-th region, and once it finds itself alone at each; after [`ENOUGH`] in a
+//!    row it is.
 //!
-//! Masters of one region around that nest one after the other are not together. Regions without such threads cost nothing; who
-//! has no others enrolled beside it looks at one word, which nobody writes.
+//! Masters of one region around that nest one after the other are not together. Regions without
+//! such threads cost nothing; who has no others enrolled beside it looks at one word, which nobody
+//! writes.
 //!
-//! Each decides by itself, and may decide some regions later than the other. That costs speed in these, nothing else.
+//! Each decides by itself, and may decide some regions later than the other. That costs speed in
+//! these, nothing else.
 
 use crate::lending::{Lender, Others, Shown};
 use std::sync::Arc;
@@ -170,7 +175,8 @@ mod tests {
     }
 
     #[test]
-    fn who_enrolls_while_another_one_is_open_is_together_with_it_at_once_and_nobody_with_those_who_left() {
+    fn who_enrolls_while_another_one_is_open_is_together_with_it_at_once_and_nobody_with_those_who_left()
+     {
         let lender = Lender::new();
         let mut one = Master::of(&lender);
         assert!(!one.1.is_together());

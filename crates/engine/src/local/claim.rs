@@ -1,5 +1,5 @@
-//! What a master claims of the program: which processors its regions may use beside other masters', and how busy they make
-//! the machine (D6).
+//! What a master claims of the program: which processors its regions may use beside other masters',
+//! and how busy they make the machine (D6).
 
 use super::Local;
 use super::group::UNKNOWN;
@@ -10,11 +10,13 @@ use platform::clock::Ticks;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
-/// Regions between two looks at the clock for [`TeamSizer::refresh`](crate::sizer::TeamSizer::refresh), and between two at which
-/// what regions inside wanted is forgotten.
+/// Regions between two looks at the clock for
+/// [`TeamSizer::refresh`](crate::sizer::TeamSizer::refresh), and between two at which what regions
+/// inside wanted is forgotten.
 const FORKS_PER_LOOK: u32 = 16;
 
-/// Time between two such looks where forks get less than they could use, whatever their number, in us.
+/// Time between two such looks where forks get less than they could use, whatever their number, in
+/// us.
 const LOOK_US: u64 = 5_000;
 
 /// All that the program has, of [`Claim::spare`].
@@ -107,8 +109,8 @@ impl Claim {
         shares.take(share, wanted, limit)
     }
 
-    /// The limit where it was too small: as it is when somebody looks, if nobody did for some time. A program may have minutes
-    /// between two looks if its regions take seconds.
+    /// The limit where it was too small: as it is when somebody looks, if nobody did for some time.
+    /// A program may have minutes between two looks if its regions take seconds.
     #[cold]
     fn limit_now(&self) -> usize {
         let now = Ticks::now();
@@ -138,8 +140,8 @@ impl Local {
         self.claim.region.set(region);
     }
 
-    /// How many threads a region may have that could use `wanted`: what the program has now, less what other masters hold (D6).
-    /// Cost with one master: three loads.
+    /// How many threads a region may have that could use `wanted`: what the program has now, less
+    /// what other masters hold (D6). Cost with one master: three loads.
     #[inline]
     pub fn grant(&self, wanted: usize) -> usize {
         let engine = engine();
@@ -156,7 +158,8 @@ impl Local {
         if !claim.is_enrolled.get() {
             claim.enroll();
         }
-        // M1: what it has under way is more than the region itself, where regions inside have wanted more.
+        // M1: what it has under way is more than the region itself, where regions inside have
+        //     wanted more.
         let total = self.with_inside(wanted, forks);
         if claim.wanted.get() != total {
             engine.want(claim.wanted.replace(total), total);
@@ -178,19 +181,20 @@ impl Local {
         taken.min(wanted).max(1)
     }
 
-    /// What the lender around may ask for, where this thread's next region inside could use `wanted` processors, and those of its
-    /// siblings, most likely, as many.
+    /// What the lender around may ask for, where this thread's next region inside could use
+    /// `wanted` processors, and those of its siblings, most likely, as many.
     #[inline]
     fn note_wanted(&self, wanted: usize) {
         let membership = self.membership.get();
         if wanted > 1 && !membership.root.is_null() {
             // SAFETY: - as in `borrow`: the root's region is open.
-            unsafe { &*self.lender() }.note_wanted(wanted.saturating_mul(membership.crowd as usize));
+            unsafe { &*self.lender() }
+                .note_wanted(wanted.saturating_mul(membership.crowd as usize));
         }
     }
 
-    /// What a region that could use `wanted` processors can use with all regions inside, as far as those of the last so many
-    /// outermost regions tell; at most what one region could.
+    /// What a region that could use `wanted` processors can use with all regions inside, as far as
+    /// those of the last so many outermost regions tell; at most what one region could.
     #[inline]
     fn with_inside(&self, wanted: usize, forks: u32) -> usize {
         let inside = &self.claim.inside;
@@ -209,13 +213,16 @@ impl Local {
         }
     }
 
-    /// How many threads an outermost region of `size` may have with all regions inside; `None`: as many as there are
-    /// processors.
+    /// How many threads an outermost region of `size` may have with all regions inside; `None`: as
+    /// many as there are processors.
     pub(super) fn with_spare(&self, size: usize) -> Option<usize> {
-        Some(self.claim.spare.get()).filter(|spare| *spare != ALL).map(|spare| size.saturating_add(spare))
+        Some(self.claim.spare.get())
+            .filter(|spare| *spare != ALL)
+            .map(|spare| size.saturating_add(spare))
     }
 
-    /// Before a region of `size` threads, more than one: its crowd (see [`Membership::crowd`](crate::membership::Membership)).
+    /// Before a region of `size` threads, more than one: its crowd (see
+    /// [`Membership::crowd`](crate::membership::Membership)).
     #[inline]
     pub(crate) fn occupy(&self, size: u32) -> u32 {
         self.counters().forked(size);

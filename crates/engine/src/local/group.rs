@@ -18,11 +18,13 @@ pub(super) struct Group {
     pub(super) lent: usize,
     /// The lending that `lent` belongs to.
     pub(super) generation: u64,
-    /// Whether other masters in that region have threads beyond what is lent, as this one may, at the same time.
+    /// Whether other masters in that region have threads beyond what is lent, as this one may, at
+    /// the same time.
     pub(super) beyond: Beyond,
     /// A root's: how many members its team used when it last lent the rest.
     pub(super) used: usize,
-    /// A root's: the sizer's epoch at that time, to which the members of an outermost one are bound.
+    /// A root's: the sizer's epoch at that time, to which the members of an outermost one are
+    /// bound.
     pub(super) bound: u32,
     /// A root's: something may be lent.
     lends: bool,
@@ -30,7 +32,8 @@ pub(super) struct Group {
     pub(super) root: Box<Lending>,
     /// How the members get their work.
     pub(super) supplied: Supplied,
-    /// The number of what was made ready here last: another one, or none, and what was ready before is not any more.
+    /// The number of what was made ready here last: another one, or none, and what was ready before
+    /// is not any more.
     reservation: Reservation,
 }
 
@@ -66,7 +69,8 @@ impl Group {
         members
     }
 
-    /// How many members a team that is no root's may have: what an exact team added is above what the program has.
+    /// How many members a team that is no root's may have: what an exact team added is above what
+    /// the program has.
     #[inline]
     pub(super) fn within(&self, need: Need) -> usize {
         match need {
@@ -75,21 +79,26 @@ impl Group {
         }
     }
 
-    /// Takes unused or new virtual processors until the group has `wanted`, each for a processor of its own; true when any
-    /// came.
+    /// Takes unused or new virtual processors until the group has `wanted`, each for a processor of
+    /// its own; true when any came.
     pub(super) fn grow(&mut self, wanted: usize) -> bool {
         self.grow_by(wanted, |_| None)
     }
 
-    /// The same for an inner team, which has the processors of its master and of what is lent, and may be `together` with others
-    /// that have more threads than that ([`Home::beyond`]).
+    /// The same for an inner team, which has the processors of its master and of what is lent, and
+    /// may be `together` with others that have more threads than that ([`Home::beyond`]).
     pub(super) fn grow_inside(&mut self, wanted: usize, together: bool) -> bool {
         let lent = self.lent;
         // Where it was otherwise when they came.
         for (index, vp) in self.members[lent..].iter().enumerate() {
-            vp.move_to(Home::beyond(index, &self.members[..lent], together).unwrap_or(Home::Of(vp.number())));
+            vp.move_to(
+                Home::beyond(index, &self.members[..lent], together)
+                    .unwrap_or(Home::Of(vp.number())),
+            );
         }
-        self.grow_by(wanted, |members| Home::beyond(members.len() - lent, &members[..lent], together))
+        self.grow_by(wanted, |members| {
+            Home::beyond(members.len() - lent, &members[..lent], together)
+        })
     }
 
     /// A region of the team is joined, which may have had threads beyond what `root` lends.
@@ -132,7 +141,8 @@ impl Group {
         self.bound = epoch;
     }
 
-    /// The members worked for other masters since this group's last region: the next one looks at everything again.
+    /// The members worked for other masters since this group's last region: the next one looks at
+    /// everything again.
     pub(super) fn had_other_masters(&mut self) {
         self.used = UNKNOWN;
         self.reservation = Reservation::NONE;
@@ -140,7 +150,8 @@ impl Group {
         self.supplied.look_again(&self.members);
     }
 
-    /// A root's next team uses the first `used` members; the others, up to `lendable` in all, are lent to its members.
+    /// A root's next team uses the first `used` members; the others, up to `lendable` in all, are
+    /// lent to its members.
     pub(super) fn use_and_lend(&mut self, used: usize, lendable: usize) {
         self.used = used;
         let lendable = self.members.len().min(lendable).max(used);

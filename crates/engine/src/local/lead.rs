@@ -1,4 +1,5 @@
-//! Leading an explicit group: for a while, a thread is the root of virtual processors that the master around gave it.
+//! Leading an explicit group: for a while, a thread is the root of virtual processors that the
+//! master around gave it.
 
 use super::group::Group;
 use super::{Local, Need, Pin};
@@ -32,13 +33,15 @@ impl Local {
         self.with_group(Group::had_other_masters);
     }
 
-    /// Leads an explicit group until what is returned is dropped: what the calling thread forks meanwhile gets `slaves`, and
-    /// no others unless a team's size must be exact. The caller gave its place at this depth to nobody else.
+    /// Leads an explicit group until what is returned is dropped: what the calling thread forks
+    /// meanwhile gets `slaves`, and no others unless a team's size must be exact. The caller gave
+    /// its place at this depth to nobody else.
     ///
     /// # Safety
     /// - `slaves` are in nobody else's reach until the leading has ended (L1), and joined.
     /// - `head` says what the group may use, and what it points to outlives the leading.
-    /// - What is returned is dropped, on this thread, before anything that the caller began earlier on it ends.
+    /// - What is returned is dropped, on this thread, before anything that the caller began earlier
+    ///   on it ends.
     pub unsafe fn lead(&self, head: &Head<'_>, slaves: &[&'static Vp]) -> Led<'_> {
         self.give_to_group(slaves);
         Led {
@@ -71,7 +74,8 @@ impl Drop for Led<'_> {
     fn drop(&mut self) {
         let Self { local, .. } = *self;
         if self.born.is_parents() {
-            // The body forked, and this is the child: what was led is the parent's (D13), and what was led around it, too.
+            // The body forked, and this is the child: what was led is the parent's (D13), and what
+            // was led around it, too.
             return;
         }
         let is_last = ptr::eq(local.head.get(), self.own) && local.depth.get() == self.depth;

@@ -1,4 +1,5 @@
-//! Making room for a team: what a master does before it forks, and how it is told from what others did since.
+//! Making room for a team: what a master does before it forks, and how it is told from what others
+//! did since.
 
 use super::beyond::Beyond;
 use super::group::{Group, Reservation};
@@ -7,8 +8,8 @@ use crate::engine_state::{CERTAIN, engine};
 use crate::vp::Vp;
 
 impl Local {
-    /// Makes room for a team of `size`: afterwards `members(size)` has what could be had. Returns the size.
-    /// Cost when nothing changed: a few loads.
+    /// Makes room for a team of `size`: afterwards `members(size)` has what could be had. Returns
+    /// the size. Cost when nothing changed: a few loads.
     #[inline]
     pub(crate) fn reserve(&self, size: usize, need: Need) -> usize {
         if size <= 1 || self.asks.get() {
@@ -24,7 +25,9 @@ impl Local {
             self.with_group(|group| {
                 group.within(need) >= size - 1
                     && group.generation == generation
-                    && (need == Need::Available || size - 1 <= group.lent || group.beyond.is_enrolled())
+                    && (need == Need::Available
+                        || size - 1 <= group.lent
+                        || group.beyond.is_enrolled())
                     && group.reservation() != Reservation::NONE
             })
         };
@@ -38,7 +41,11 @@ impl Local {
         } else {
             // The numbers of the members may change.
             self.with_group(|group| group.supplied.forget());
-            if self.is_root() { self.prepare_led(size, need) } else { self.prepare_inner(size, need) }
+            if self.is_root() {
+                self.prepare_led(size, need)
+            } else {
+                self.prepare_inner(size, need)
+            }
         };
         self.with_group(Group::note_ready);
         size
@@ -49,9 +56,11 @@ impl Local {
         // The epoch first: a limit or processors that change meanwhile are found at the next fork.
         let epoch = sizer.epoch();
         // Beside other masters what they hold is not this one's to lend.
-        let limit = self.with_spare(size).unwrap_or_else(|| sizer.limit()).min(engine().largest_team());
+        let limit =
+            self.with_spare(size).unwrap_or_else(|| sizer.limit()).min(engine().largest_team());
         let (used, is_placed) = self.with_group(|group| {
-            // All processors of the program get their virtual processor at once: inner groups come from the surplus.
+            // All processors of the program get their virtual processor at once: inner groups come
+            // from the surplus.
             let grown = group.grow(size.max(limit) - 1);
             let used = group.members.len().min(size - 1);
             let is_placed = !grown && group.bound == epoch;
@@ -70,8 +79,8 @@ impl Local {
 
     fn prepare_inner(&self, size: usize, need: Need) -> usize {
         if self.membership.get().root.is_null() {
-            // A VP in work that a stranger offered it. It may be anybody's next slave: two of them that took each other
-            // for theirs would wait for each other.
+            // A VP in work that a stranger offered it. It may be anybody's next slave: two of them
+            // that took each other for theirs would wait for each other.
             return 1;
         }
         let generation = self.generation();
@@ -105,8 +114,9 @@ impl Local {
         self.with_group(|group| group.reservation())
     }
 
-    /// The virtual processors of a team of `size`, more than one, if they are still as `reservation` left them: at this
-    /// depth, for nobody else meanwhile, not taken back by the root. Cost: a few loads.
+    /// The virtual processors of a team of `size`, more than one, if they are still as
+    /// `reservation` left them: at this depth, for nobody else meanwhile, not taken back by the
+    /// root. Cost: a few loads.
     #[inline]
     pub(crate) fn reserved(&self, reservation: Reservation, size: usize) -> Option<&[&'static Vp]> {
         let generation = if self.is_root() { None } else { Some(self.generation()) };
@@ -130,7 +140,8 @@ impl Local {
         if root.is_null() {
             return Vec::new();
         }
-        // SAFETY: - the root's thread has the region open that this thread is a member of, so its state lives.
+        // SAFETY: - the root's thread has the region open that this thread is a member of, so its
+        // state lives.
         let root = unsafe { &*root };
         root.borrow(wanted, has)
     }

@@ -1,4 +1,5 @@
-//! How a group's virtual processors are supplied: lines or broadcast, and who follows the group's ring.
+//! How a group's virtual processors are supplied: lines or broadcast, and who follows the group's
+//! ring.
 
 use super::Local;
 use crate::channel::Channel;
@@ -21,7 +22,8 @@ pub(super) struct Supplied {
 }
 
 impl Supplied {
-    /// After the group was prepared for a team of another size: some members may follow another master's ring now.
+    /// After the group was prepared for a team of another size: some members may follow another
+    /// master's ring now.
     pub(super) fn look_again(&mut self, members: &[&'static Vp]) {
         self.attached = 0;
         if self.found_for != members.len() {
@@ -41,26 +43,30 @@ impl Local {
     /// True when a team of `size`, for which `reserve` made room, is supplied by broadcast.
     #[inline]
     pub(crate) fn is_broadcast_to(&self, size: usize) -> bool {
-        size > 1 && self.with_group(|group| size - 1 > group.supplied.by_lines) && pays_broadcast(size)
+        size > 1
+            && self.with_group(|group| size - 1 > group.supplied.by_lines)
+            && pays_broadcast(size)
     }
 
-    /// The broadcast channel of the current group, which the members of a team of `size` follow. Cost when they do
-    /// already: two loads.
+    /// The broadcast channel of the current group, which the members of a team of `size` follow.
+    /// Cost when they do already: two loads.
     #[inline]
     pub(crate) fn channel(&self, size: usize) -> &Channel {
         if self.with_group(|group| group.supplied.attached) < size - 1 {
             self.attach(size - 1);
         }
         let channel = self.with_group(|group| group.supplied.channel.as_ref().map(Rc::as_ptr));
-        // SAFETY: - the group's own count keeps it until the group is prepared for another team, which nobody does before
-        //           the caller has joined its region (L2).
+        // SAFETY: - the group's own count keeps it until the group is prepared for another team,
+        //           which nobody does before the caller has joined its region (L2).
         unsafe { &*channel.expect("attached to a channel") }
     }
 
     #[cold]
     fn attach(&self, count: usize) {
-        // Members are attached by a region, which waits, and asks the sizer meanwhile: nothing of the group is held (L2).
-        let (channel, members) = self.with_group(|group| (group.supplied.channel.take(), group.members.clone()));
+        // Members are attached by a region, which waits, and asks the sizer meanwhile: nothing of
+        // the group is held (L2).
+        let (channel, members) =
+            self.with_group(|group| (group.supplied.channel.take(), group.members.clone()));
         let mut channel = channel.unwrap_or_else(|| Rc::new(Channel::new()));
         let mut followers = channel.followers(&members);
         if followers < count {

@@ -1,9 +1,10 @@
 //! Forking elsewhere for a while: for what runs on top of a stack without belonging to it.
 //!
-//! A nano-thread that waits inside [`Team::install`](crate::Team::install) keeps its stack, and other nano-threads of its scope
-//! run on top of it. They are no part of what was installed: they fork with what the scope's member has. They do so
-//! deeper than the caller, whose groups stay as they are, in a group that is given the same virtual processors: no region
-//! of this thread is open then, so it is their only master all the time (L1).
+//! A nano-thread that waits inside [`Team::install`](crate::Team::install) keeps its stack, and
+//! other nano-threads of its scope run on top of it. They are no part of what was installed: they
+//! fork with what the scope's member has. They do so deeper than the caller, whose groups stay as
+//! they are, in a group that is given the same virtual processors: no region of this thread is open
+//! then, so it is their only master all the time (L1).
 
 use super::{Local, NOWHERE};
 use crate::head::Head;
@@ -48,9 +49,10 @@ impl Local {
         self.head.set(place.head);
     }
 
-    /// For what runs on top of the caller's stack without being a part of what the caller does: as long as the visit lasts,
-    /// the thread forks as it would at `base`, where it was further down the stack. `None` where that is where it is; and
-    /// where it has opened regions since, whose members are at work.
+    /// For what runs on top of the caller's stack without being a part of what the caller does: as
+    /// long as the visit lasts, the thread forks as it would at `base`, where it was further down
+    /// the stack. `None` where that is where it is; and where it has opened regions since, whose
+    /// members are at work.
     #[inline]
     pub fn go_to(&self, base: Place) -> Option<Visit<'_>> {
         if self.depth.get() == base.depth { None } else { self.visit(base) }
@@ -63,7 +65,9 @@ impl Local {
             return None;
         }
         let is_root = base.root_depth == base.depth;
-        let slaves = self.with_group_at(base.depth, |group| if is_root { group.members.clone() } else { Vec::new() });
+        let slaves = self.with_group_at(base.depth, |group| {
+            if is_root { group.members.clone() } else { Vec::new() }
+        });
         let depth = from.depth + 1;
         // Who is no root there borrows what its root does not use.
         self.set_place(Place { depth, root_depth: if is_root { depth } else { NOWHERE }, ..base });

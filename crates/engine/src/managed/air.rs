@@ -1,38 +1,43 @@
-//! What is in the air: processors that programs of a domain passed to each other and that no grant names yet (M6).
+//! What is in the air: processors that programs of a domain passed to each other and that no grant
+//! names yet (M6).
 //!
 //! # Protocol (with [`arena::domain`], where a manager has a domain)
-//! 1. *Give.* A VP that would give its processor back ([`wishes`](crate::wishes), W1) passes it to the first other program that
-//!    wants one, and says so to the manager. Where none of the domain does, it gives it back.
-//! 2. *Count.* Until the manager has booked that, the giver counts the processor out of its grant, the receiver into its own:
-//!    their next teams are smaller and larger ([`Desk::processors`]).
-//! 3. *Sit.* The seats behind the grant have the processors that came, in the order of their numbers; a seat whose processor was
-//!    passed is everywhere in what is left ([`Desk::cpu_of_seat`]).
-//! 4. *Move.* What is in the air is a part of the epoch: who follows another one goes where the new one puts it, at its next safe
-//!    point or at its master's fork, as with a new grant.
+//! 1. *Give.* A VP that would give its processor back ([`wishes`](crate::wishes), W1) passes it to
+//!    the first other program that wants one, and says so to the manager. Where none of the domain
+//!    does, it gives it back.
+//! 2. *Count.* Until the manager has booked that, the giver counts the processor out of its grant,
+//!    the receiver into its own: their next teams are smaller and larger ([`Desk::processors`]).
+//! 3. *Sit.* The seats behind the grant have the processors that came, in the order of their
+//!    numbers; a seat whose processor was passed is everywhere in what is left
+//!    ([`Desk::cpu_of_seat`]).
+//! 4. *Move.* What is in the air is a part of the epoch: who follows another one goes where the new
+//!    one puts it, at its next safe point or at its master's fork, as with a new grant.
 //!
 //! Nobody is woken: who sleeps has nothing to run, and the fork that has something for it wakes it.
 //!
 //! # Invariants
-//! - A-I1 The air is looked at before the grant. A processor that is booked is in one of them at least (D5 there); who finds it in
-//!   both counts it once.
+//! - A-I1 The air is looked at before the grant. A processor that is booked is in one of them at
+//!   least (D5 there); who finds it in both counts it once.
 //! - A-I2 An epoch does not come back: it is the sum of two numbers that only grow.
-//! - A-I3 With another manager, or none, nothing is in the air, and nothing is passed: its area is nobody's. The watcher's thread
-//!   joins the next manager's domain, if it has one ([`Desk::comes_back`]); from then on what is in its area counts. A manager that
-//!   does not answer in time is asked again later, some times ([`Client::return_again`]).
+//! - A-I3 With another manager, or none, nothing is in the air, and nothing is passed: its area is
+//!   nobody's. The watcher's thread joins the next manager's domain, if it has one
+//!   ([`Desk::comes_back`]); from then on what is in its area counts. A manager that does not
+//!   answer in time is asked again later, some times ([`Client::return_again`]).
 //!
 //! # Races
-//! *Two changes, one look.* A processor comes and lands between two looks of everybody: the epoch of the grant has changed if it is
-//! ours, and nothing has if it is not.
-//! *Two looks, in another order.* A looks and finds 3, B looks and finds it landed and notes that, A notes 3: an epoch too many, and
-//! the next look notes the truth under another one.
+//! *Two changes, one look.* A processor comes and lands between two looks of everybody: the epoch
+//! of the grant has changed if it is ours, and nothing has if it is not.
+//! *Two looks, in another order.* A looks and finds 3, B looks and finds it landed and notes that,
+//! A notes 3: an epoch too many, and the next look notes the truth under another one.
 //!
 //! # Orderings
-//! `changes`, `is_busy`: Relaxed. Written under the lock of `seen`; who misses one finds it at the next look.
-//! `registration`: written (Release) behind the joining, read (Acquire) before the area is looked at.
+//! `changes`, `is_busy`: Relaxed. Written under the lock of `seen`; who misses one finds it at the
+//! next look. `registration`: written (Release) behind the joining, read (Acquire) before the area
+//! is looked at.
 //!
 //! # Papers
-//! P2 section 3.3 (M6). There the processor itself begins to run the other program's work; here it is a number, and the
-//! threads that run there are the other program's own (D3).
+//! P2 section 3.3 (M6). There the processor itself begins to run the other program's work; here it
+//! is a number, and the threads that run there are the other program's own (D3).
 
 use crate::engine_state::engine;
 use crate::wishes::{ANSWER, Asks};
@@ -95,7 +100,8 @@ struct Held {
 }
 
 impl Air {
-    /// What is in the air, and notes whether that is something new. Cost while nothing is: some loads.
+    /// What is in the air, and notes whether that is something new. Cost while nothing is: some
+    /// loads.
     fn look(&self, client: &Client) -> Option<Flights> {
         let now = if self.is_current(client) {
             Flights { coming: self.domain.coming(), passed: self.domain.passed() }
@@ -125,7 +131,8 @@ impl Air {
 }
 
 impl Held {
-    /// `None`: a processor in turn with others, or a grant that binds nothing; the manager has to say what follows from a pass.
+    /// `None`: a processor in turn with others, or a grant that binds nothing; the manager has to
+    /// say what follows from a pass.
     fn of(client: &Client, flights: &Flights) -> Option<Self> {
         let (grant, cpus) = client.grant_with_cpus();
         if grant.shared || cpus.is_empty() {
@@ -146,7 +153,8 @@ impl Desk {
         Self { client, air: Once::new() }
     }
 
-    /// The client has joined `domain` under its registration with that number. The first one counts.
+    /// The client has joined `domain` under its registration with that number. The first one
+    /// counts.
     pub(super) fn join(&self, domain: Domain, registration: u32) {
         self.air.get_or_init(|| Air {
             domain,
@@ -157,8 +165,8 @@ impl Desk {
         });
     }
 
-    /// Another manager took the program in, or it is time to ask again: joins the domain, if there is one. On the watcher's thread;
-    /// waits for the manager.
+    /// Another manager took the program in, or it is time to ask again: joins the domain, if there
+    /// is one. On the watcher's thread; waits for the manager.
     pub(super) fn comes_back(&self) {
         let client = &self.client;
         if !client.has_domain() {
@@ -171,9 +179,9 @@ impl Desk {
             // It is in: nothing is to be joined again.
             Some(air) if air.is_current(client) => Ok(()),
             // ORDERING: Release - see the module head.
-            Some(air) => {
-                client.join_domain_again(&air.domain, JOINING).map(|()| air.registration.store(registration, Release))
-            }
+            Some(air) => client
+                .join_domain_again(&air.domain, JOINING)
+                .map(|()| air.registration.store(registration, Release)),
         };
         match joined {
             Ok(()) => {}
@@ -196,7 +204,8 @@ impl Desk {
         Held::of(&self.client, &flights)
     }
 
-    /// How many processors a region may use now. Cost without a domain: a load, and a look at what was loaded with it.
+    /// How many processors a region may use now. Cost without a domain: a load, and a look at what
+    /// was loaded with it.
     #[inline]
     pub(super) fn processors(&self) -> usize {
         if self.air.get().is_some()
@@ -209,7 +218,10 @@ impl Desk {
 
     /// Which these are; none of a grant that binds nothing.
     pub(super) fn cpus(&self) -> CpuSet {
-        self.held().map(|held| held.cpus).filter(|cpus| !cpus.is_empty()).unwrap_or_else(|| self.client.cpus())
+        self.held()
+            .map(|held| held.cpus)
+            .filter(|cpus| !cpus.is_empty())
+            .unwrap_or_else(|| self.client.cpus())
     }
 
     /// The processor of seat `seat`, if it has one of its own.
@@ -223,7 +235,8 @@ impl Desk {
         }
     }
 
-    /// Changes whenever what the program has may have changed. Cost without a domain: as [`Desk::processors`].
+    /// Changes whenever what the program has may have changed. Cost without a domain: as
+    /// [`Desk::processors`].
     #[inline]
     pub(super) fn epoch(&self) -> u32 {
         let changes = match self.air.get() {
@@ -237,10 +250,12 @@ impl Desk {
         self.client.grant().epoch.wrapping_add(changes)
     }
 
-    /// Step 1; false where nobody of the domain wants a processor. A program's last one, and what is not its own, are not its to
-    /// give.
+    /// Step 1; false where nobody of the domain wants a processor. A program's last one, and what
+    /// is not its own, are not its to give.
     fn pass(&self, cpu: CpuId) -> bool {
-        let Some(air) = self.air.get().filter(|air| air.is_current(&self.client)) else { return false };
+        let Some(air) = self.air.get().filter(|air| air.is_current(&self.client)) else {
+            return false;
+        };
         let (grant, cpus) = self.client.grant_with_cpus();
         let is_own = cpus.contains(cpu) && cpus.len() > 1 && !grant.shared;
         is_own && self.client.pass(&air.domain, cpu)

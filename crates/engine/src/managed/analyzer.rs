@@ -1,28 +1,36 @@
-//! SelfAnalyzer: measures, while the program runs, how much faster it is on its processors than on [`BASE`] (M15).
+//! SelfAnalyzer: measures, while the program runs, how much faster it is on its processors than on
+//! [`BASE`] (M15).
 //!
 //! # Protocol
-//! Where the policy decides by what is reported (pdpa), for the only master, at each outermost region that it forks:
-//! 1. *Look*: the region goes to the detector (`period.rs`) until a loop is found. A program that says where its iterations
-//!    begin ([`iteration`](crate::iteration)) is not guessed at.
-//! 2. *Base*: what a loop takes on [`BASE`] processors is measured once: regions get no more meanwhile. One sample before that
-//!    tells what it will cost: no program pays more than [`SHARE`] of the time that it has run for so far, nor for iterations
-//!    longer than [`MOST_BASE`].
-//! 3. *Time*: iterations are timed on what the program has. A *sample* is as many whole iterations as take [`SAMPLE`]; one in
-//!    which a region had another number of threads than the others is thrown away.
-//! 4. *Report*: the shortest but one of the last [`SAMPLES`] on one number of processors goes to the manager together with the base's,
-//!    times and not a speedup: the manager divides, checks, and smooths.
-//! 5. *Rest*, for as many regions as took [`REST`] before: a fork costs a load and a store then. Again from 1; a loop whose
-//!    base is known goes from 1 to 3.
+//! Where the policy decides by what is reported (pdpa), for the only master, at each outermost
+//! region that it forks:
+//! 1. *Look*: the region goes to the detector (`period.rs`) until a loop is found. A program that
+//!    says where its iterations begin ([`iteration`](crate::iteration)) is not guessed at.
+//! 2. *Base*: what a loop takes on [`BASE`] processors is measured once: regions get no more
+//!    meanwhile. One sample before that tells what it will cost: no program pays more than
+//!    [`SHARE`] of the time that it has run for so far, nor for iterations longer than
+//!    [`MOST_BASE`].
+//! 3. *Time*: iterations are timed on what the program has. A *sample* is as many whole iterations
+//!    as take [`SAMPLE`]; one in which a region had another number of threads than the others is
+//!    thrown away.
+//! 4. *Report*: the shortest but one of the last [`SAMPLES`] on one number of processors goes to
+//!    the manager together with the base's, times and not a speedup: the manager divides, checks,
+//!    and smooths.
+//! 5. *Rest*, for as many regions as took [`REST`] before: a fork costs a load and a store then.
+//!    Again from 1; a loop whose base is known goes from 1 to 3.
 //!
-//! A program whose teams have sizes of their own cannot be measured on fewer: it is left alone for a long rest.
+//! A program whose teams have sizes of their own cannot be measured on fewer: it is left alone for
+//! a long rest.
 //!
 //! # Noise
-//! What disturbs makes a sample longer, never shorter: of five, two may be disturbed as much as they like. Where even the three
-//! shortest differ by more than [`SPREAD`], the iterations are not alike, or all are disturbed, and nothing is reported.
+//! What disturbs makes a sample longer, never shorter: of five, two may be disturbed as much as
+//! they like. Where even the three shortest differ by more than [`SPREAD`], the iterations are not
+//! alike, or all are disturbed, and nothing is reported.
 //!
 //! # Papers
-//! P2 section 4.4. There the base is up to four processors, measured in the first iterations, and Amdahl's law is used to go
-//! on to one; here it is one, and measured when the program has run for long enough to bear it.
+//! P2 section 4.4. There the base is up to four processors, measured in the first iterations, and
+//! Amdahl's law is used to go on to one; here it is one, and measured when the program has run for
+//! long enough to bear it.
 
 use arena::client::Client;
 use period::{Loop, Period};
@@ -117,7 +125,8 @@ pub(super) struct Analyzer {
     explicit: bool,
     /// Regions looked at since the search began.
     looked: u32,
-    /// Regions since the last rest, and when and with how many of them the first iteration after it began.
+    /// Regions since the last rest, and when and with how many of them the first iteration after it
+    /// began.
     regions: u32,
     since: Option<(u64, u32)>,
     /// The loop that is being timed, and how far its iteration is.
@@ -158,7 +167,8 @@ impl Analyzer {
         }
     }
 
-    /// The master is about to fork `region`; `now`: nanoseconds, asked for where they are needed only.
+    /// The master is about to fork `region`; `now`: nanoseconds, asked for where they are needed
+    /// only.
     pub(super) fn forks(&mut self, region: usize, now: impl FnOnce() -> u64) -> Advice {
         self.regions = self.regions.saturating_add(1);
         let advice = self.look_at(region, now);
@@ -204,7 +214,8 @@ impl Analyzer {
         self.iteration_begins(now)
     }
 
-    /// The region that was forked has `size` threads, more than one: of one thread it is if nobody says so.
+    /// The region that was forked has `size` threads, more than one: of one thread it is if nobody
+    /// says so.
     pub(super) fn forked(&mut self, size: u32) {
         if let Some(sample) = &mut self.sample {
             sample.mixed |= sample.forked > 0 && sample.size != size;
@@ -229,7 +240,8 @@ impl Analyzer {
         self.timed.is_some() && self.base().is_none()
     }
 
-    /// Whether a loop may be measured on the base that takes `on_base` there; what that will cost counts as spent.
+    /// Whether a loop may be measured on the base that takes `on_base` there; what that will cost
+    /// counts as spent.
     fn affords(&mut self, on_base: u64, now: u64) -> bool {
         let samples = if on_base >= LONG { 2 } else { SAMPLES as u64 };
         let spent = self.spent.saturating_add(on_base.max(SAMPLE).saturating_mul(samples));
@@ -246,11 +258,12 @@ impl Analyzer {
         Advice { most: (is_probed && self.wants_base()).then_some(BASE), ..Advice::default() }
     }
 
-    /// A rest of about so long, at the pace since the last one. `now` is later than the first iteration.
+    /// A rest of about so long, at the pace since the last one. `now` is later than the first
+    /// iteration.
     fn rests_for(&mut self, nanoseconds: u64, now: u64) -> Advice {
         let (since, regions_then) = self.since.unwrap_or((now, self.regions));
-        let regions =
-            u64::from(self.regions - regions_then).saturating_mul(nanoseconds) / now.saturating_sub(since).max(1);
+        let regions = u64::from(self.regions - regions_then).saturating_mul(nanoseconds)
+            / now.saturating_sub(since).max(1);
         self.rests(u32::try_from(regions).unwrap_or(u32::MAX).clamp(1, LONG_REST))
     }
 
@@ -289,8 +302,8 @@ impl Analyzer {
                 self.probed = timed;
                 return self.advise();
             }
-            // The first region of a sample may have been forked before it was asked for less; a team of a size of its own
-            // never is smaller.
+            // The first region of a sample may have been forked before it was asked for less; a
+            // team of a size of its own never is smaller.
             self.looked += 1;
             return if self.looked >= DISAGREED { self.rests(LONG_REST) } else { self.advise() };
         }
@@ -303,7 +316,11 @@ impl Analyzer {
         let Some(time) = self.measured() else {
             // They do not agree. No program stays on the base's processors for want of a number.
             self.looked += u32::from(enough);
-            return if self.looked >= DISAGREED { self.rests_for(VAIN_REST, now) } else { self.advise() };
+            return if self.looked >= DISAGREED {
+                self.rests_for(VAIN_REST, now)
+            } else {
+                self.advise()
+            };
         };
         self.times.clear();
         let Some(base_time) = self.base() else {
@@ -318,7 +335,8 @@ impl Analyzer {
         Advice { report, ..self.rests_for(REST, now) }
     }
 
-    /// The time of the undisturbed samples, once there are enough that agree. The oldest of others is thrown away.
+    /// The time of the undisturbed samples, once there are enough that agree. The oldest of others
+    /// is thrown away.
     fn measured(&mut self) -> Option<u64> {
         if let [.., one, other] = self.times[..]
             && one.min(other) >= LONG

@@ -9,8 +9,8 @@ use crate::vp::Vp;
 use platform::affinity::{self, CpuSet, Tid, current_cpu};
 use platform::clock::Ticks;
 
-/// The least time between two moves of a master by itself, in us: each takes three system calls, in which who changes its mask from
-/// outside is not heard.
+/// The least time between two moves of a master by itself, in us: each takes three system calls, in
+/// which who changes its mask from outside is not heard.
 const SEAT_US: u64 = 1_000;
 /// The thread of a place that names none.
 const NOBODY: Tid = Tid(0);
@@ -36,7 +36,8 @@ impl Managed {
         Place::Among(granted)
     }
 
-    /// P1 and P2: binds `vp` to where its seat is now. By itself, or by its master while it has no work.
+    /// P1 and P2: binds `vp` to where its seat is now. By itself, or by its master while it has no
+    ///    work.
     #[cold]
     pub(super) fn follow(&self, vp: &Vp) {
         if !vp.can_be_bound() {
@@ -50,7 +51,8 @@ impl Managed {
         });
     }
 
-    /// P1: the calling thread, which is at work, has not seen this grant there yet. A master sits down, as at a fork.
+    /// P1: the calling thread, which is at work, has not seen this grant there yet. A master sits
+    ///     down, as at a fork.
     #[cold]
     pub(super) fn goes_on(&self, local: &Local) {
         match local.vp() {
@@ -63,14 +65,15 @@ impl Managed {
         }
     }
 
-    /// The manager binds `vp`, whose thread calls, no more: it is to have another mask than the grant's for a moment. What the manager
-    /// read before, it may still do.
+    /// The manager binds `vp`, whose thread calls, no more: it is to have another mask than the
+    /// grant's for a moment. What the manager read before, it may still do.
     pub(crate) fn spare(&self, vp: &Vp) {
         let _changing = engine().changing_seats();
         self.client().publish_vp(vp.seat(), NOBODY);
     }
 
-    /// The manager may bind `vp` again, which goes where the grant in force puts it: a squeeze may have passed it by.
+    /// The manager may bind `vp` again, which goes where the grant in force puts it: a squeeze may
+    /// have passed it by.
     pub(crate) fn spare_no_more(&self, local: &Local, vp: &Vp) {
         let changing = engine().changing_seats();
         self.client().publish_vp(vp.seat(), vp.tid().unwrap_or(NOBODY));
@@ -78,8 +81,8 @@ impl Managed {
         self.goes_on(local);
     }
 
-    /// P2: thread i of the calling master's teams is `members[i - 1]`; all of them are idle. Those that are awake follow by
-    /// themselves.
+    /// P2: thread i of the calling master's teams is `members[i - 1]`; all of them are idle. Those
+    /// that are awake follow by themselves.
     pub(crate) fn arrange(&self, members: &[&'static Vp]) {
         if engine().has_one_master() {
             let changing = engine().changing_seats();
@@ -111,14 +114,16 @@ impl Managed {
         }
     }
 
-    /// True when the calling thread, a master, is where it sat down. Cost: two loads, and the question where it runs.
+    /// True when the calling thread, a master, is where it sat down. Cost: two loads, and the
+    /// question where it runs.
     #[inline]
     pub(crate) fn sits(&self, local: &Local) -> bool {
         // A VP is bound.
         local.vp().is_none() && local.seat().get() == Some(current_cpu())
     }
 
-    /// P4: behind a turn of the others. `sat`: it was on its seat before. True when it is not any more, and went back.
+    /// P4: behind a turn of the others. `sat`: it was on its seat before. True when it is not any
+    ///     more, and went back.
     #[inline]
     pub(crate) fn sits_down_again(&self, local: &Local, sat: bool) -> bool {
         sat && local.seat().get() != Some(current_cpu()) && self.goes_back(local)
@@ -127,7 +132,10 @@ impl Managed {
     /// Not more often than in [`SEAT_US`]: where the kernel insists, the program has what it gives.
     #[cold]
     fn goes_back(&self, local: &Local) -> bool {
-        let rests = local.sat_down().get().is_some_and(|last| last.elapsed_ticks() < Ticks::about_us(SEAT_US));
+        let rests = local
+            .sat_down()
+            .get()
+            .is_some_and(|last| last.elapsed_ticks() < Ticks::about_us(SEAT_US));
         if rests || !self.client().is_alive() || !engine().has_one_master() {
             return false;
         }
@@ -136,7 +144,8 @@ impl Managed {
         true
     }
 
-    /// Moves the calling thread, the master, to seat 0, where it may go at all, and leaves its mask as it was.
+    /// Moves the calling thread, the master, to seat 0, where it may go at all, and leaves its mask
+    /// as it was.
     pub(crate) fn sit_down(&self, local: &Local) {
         let Place::On(cpu) = self.place_of(0) else { return };
         local.seat().set(Some(cpu));
@@ -145,8 +154,12 @@ impl Managed {
         }
         // The program's own idea of where it should run comes first.
         let Ok(mask) = affinity::affinity(None) else { return };
-        if mask.len() > 1 && mask.contains(cpu) && affinity::set_affinity(None, &CpuSet::single(cpu)).is_ok() {
-            // It was allowed a moment ago. If processors went offline meanwhile, the kernel takes what is left of it.
+        if mask.len() > 1
+            && mask.contains(cpu)
+            && affinity::set_affinity(None, &CpuSet::single(cpu)).is_ok()
+        {
+            // It was allowed a moment ago. If processors went offline meanwhile, the kernel takes
+            // what is left of it.
             let _ = affinity::set_affinity(None, &mask);
         }
     }

@@ -1,5 +1,6 @@
 //! Models of the protocols of supply and join, driven by loom:
-//! `RUSTFLAGS="--cfg loom" cargo test --release -p nanothreads-engine --lib ring::model`. Each has a twin with a planted bug that loom must find.
+//! `RUSTFLAGS="--cfg loom" cargo test --release -p nanothreads-engine --lib ring::model`. Each has
+//! a twin with a planted bug that loom must find.
 
 use crate::arrival::{Arrival, LastSeen};
 use crate::open_ring::OpenRing;
@@ -45,7 +46,8 @@ impl Open {
     fn run(&self, ticket: u64, copies_first: bool) {
         if !copies_first {
             // Planted: the slot is given free before the work in it was copied.
-            // SAFETY: - this thread plays the virtual processor, and is done with what it polled (but for the twin).
+            // SAFETY: - this thread plays the virtual processor, and is done with what it polled
+            // (but for the twin).
             unsafe { self.ring.finish(ticket) };
         }
         let mut found = None;
@@ -56,7 +58,8 @@ impl Open {
         });
         let work = found.unwrap();
         assert_eq!(self.ran.fetch_or(work, Relaxed) & work, 0, "a work ran twice");
-        // SAFETY: - this thread plays the virtual processor, and is done with what it polled (but for the twin).
+        // SAFETY: - this thread plays the virtual processor, and is done with what it polled (but
+        // for the twin).
         unsafe { self.ring.finish(ticket) };
     }
 }
@@ -118,8 +121,9 @@ fn each_ordering_of_an_open_ring_is_needed() {
     is_needed("a_full_ring_is_written_again_only_when_its_work_is_done", "src/slot.rs", &tags);
 }
 
-/// The master opens works 1 to 3 in a ring of two entries; the follower takes part in number `part` and is joined for it
-/// before its entry is used again. It may sleep through the others, in any number.
+/// The master opens works 1 to 3 in a ring of two entries; the follower takes part in number `part`
+/// and is joined for it before its entry is used again. It may sleep through the others, in any
+/// number.
 fn broadcast_with_one_who_sits_out(first: u64, part: &'static [u64], last: u64) {
     let shared = Arc::new((Ring::<2, 2>::new(), AtomicU64::new(0), WaitPoint::new()));
     let follower = {
@@ -136,7 +140,11 @@ fn broadcast_with_one_who_sits_out(first: u64, part: &'static [u64], last: u64) 
                     });
                     Look::from(found.is_some())
                 });
-                assert_eq!(found.map(|words| words[0].addr() as u64), Some(number), "a work was skipped");
+                assert_eq!(
+                    found.map(|words| words[0].addr() as u64),
+                    Some(number),
+                    "a work was skipped"
+                );
                 arrived.store(number, Release);
             }
             // One more look: it must not take what is none of its business.
@@ -172,8 +180,16 @@ fn two_works_are_open_at_once_for_one_who_was_lapped() {
 fn each_ordering_of_a_broadcast_ring_is_needed() {
     let torn = "a torn work";
     let tags = [("B1", torn), ("B3", torn), ("B4", torn), ("B6", torn)];
-    is_needed("who_sits_out_skips_without_tearing_or_sleeping_through_its_own", "src/ring.rs", &tags);
-    is_needed("two_works_are_open_at_once_for_one_who_was_lapped", "src/ring.rs", &[("B1", torn), ("B6", torn)]);
+    is_needed(
+        "who_sits_out_skips_without_tearing_or_sleeping_through_its_own",
+        "src/ring.rs",
+        &tags,
+    );
+    is_needed(
+        "two_works_are_open_at_once_for_one_who_was_lapped",
+        "src/ring.rs",
+        &[("B1", torn), ("B6", torn)],
+    );
 }
 
 #[test]
@@ -203,8 +219,9 @@ fn a_master_that_laps_a_participant_is_caught() {
     });
 }
 
-/// Members 1 (leader) and 2 (its flock) end a region of master 0, which waits for the leader alone; each may sleep.
-/// `leader_waits` false: planted, the leader arrives for a flock that it did not gather.
+/// Members 1 (leader) and 2 (its flock) end a region of master 0, which waits for the leader alone;
+/// each may sleep. `leader_waits` false: planted, the leader arrives for a flock that it did not
+/// gather.
 fn join_through_a_leader(leader_waits: bool) {
     struct Shared {
         lines: [Arrival<u64>; 2],
@@ -271,9 +288,11 @@ fn each_ordering_of_an_arrival_is_needed() {
 
 #[test]
 fn a_leader_that_does_not_wait_for_its_flock_is_caught() {
-    is_refuted("a_leader_that_does_not_wait_for_its_flock_is_caught", "joined before its members were done", || {
-        join_through_a_leader(false)
-    });
+    is_refuted(
+        "a_leader_that_does_not_wait_for_its_flock_is_caught",
+        "joined before its members were done",
+        || join_through_a_leader(false),
+    );
 }
 
 /// A virtual processor takes part in a region of another master between two of this one's.
@@ -321,8 +340,9 @@ fn a_last_seen_value_from_before_regions_elsewhere_is_caught() {
     );
 }
 
-/// The cargo of two regions is used where it stands, by master and virtual processor at once, and taken out by the master
-/// afterwards. `waits` false: planted, the master takes it out and supplies anew before the join.
+/// The cargo of two regions is used where it stands, by master and virtual processor at once, and
+/// taken out by the master afterwards. `waits` false: planted, the master takes it out and supplies
+/// anew before the join.
 fn cargo_is_shared(waits: bool) {
     let slot = Arc::new(Slot::with_room(0_u64, 0_u64));
     let vp = {
@@ -338,7 +358,8 @@ fn cargo_is_shared(waits: bool) {
                 };
                 // SAFETY: - polled, and not finished; a `u64` was supplied.
                 assert_eq!(unsafe { slot.with_cargo(|cargo| *cargo) }, work + 1);
-                // SAFETY: - this thread plays the virtual processor, and is done with what it polled.
+                // SAFETY: - this thread plays the virtual processor, and is done with what it
+                // polled.
                 unsafe { slot.finish(number) };
             }
         })
@@ -371,7 +392,8 @@ fn cargo_that_is_replaced_before_the_join_is_caught() {
     is_refuted("cargo_that_is_replaced_before_the_join_is_caught", RACE, || cargo_is_shared(false));
 }
 
-/// Results of two regions ride on the supply line. `waits` false: planted, the result is taken before the join.
+/// Results of two regions ride on the supply line. `waits` false: planted, the result is taken
+/// before the join.
 fn a_result_rides_home(waits: bool) {
     let slot = Arc::new(Slot::new(0_u64));
     let vp = {
@@ -387,7 +409,8 @@ fn a_result_rides_home(waits: bool) {
                 };
                 // SAFETY: - the descriptor was copied, and is not finished.
                 unsafe { slot.put(work + 1) };
-                // SAFETY: - this thread plays the virtual processor, and is done with what it polled.
+                // SAFETY: - this thread plays the virtual processor, and is done with what it
+                // polled.
                 unsafe { slot.finish(number) };
             }
         })
@@ -417,7 +440,9 @@ fn each_ordering_of_a_line_is_needed_for_its_result() {
 
 #[test]
 fn a_result_that_is_taken_before_the_join_is_caught() {
-    is_refuted("a_result_that_is_taken_before_the_join_is_caught", "not what the member put", || {
-        a_result_rides_home(false)
-    });
+    is_refuted(
+        "a_result_that_is_taken_before_the_join_is_caught",
+        "not what the member put",
+        || a_result_rides_home(false),
+    );
 }

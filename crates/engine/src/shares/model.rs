@@ -1,5 +1,7 @@
-//! A model of masters that share processors: one forks and joins while others fork, and look whether it runs. On the shipped type.
-//! `RUSTFLAGS="--cfg loom" cargo test --release -p nanothreads-engine --lib shares::model`. Its twin with a planted bug loom must find.
+//! A model of masters that share processors: one forks and joins while others fork, and look
+//! whether it runs. On the shipped type.
+//! `RUSTFLAGS="--cfg loom" cargo test --release -p nanothreads-engine --lib shares::model`. Its
+//! twin with a planted bug loom must find.
 
 use crate::shares::Shares;
 use loom::sync::atomic::{AtomicUsize, Ordering::Relaxed};

@@ -1,6 +1,7 @@
-//! Models of sleeping and waking, on the shipped types: barriers that are not due, wakes that others pass on.
-//! `RUSTFLAGS="--cfg loom" cargo test --release -p nanothreads-engine --lib sleeper::model`. Each has a twin with a planted bug that loom must
-//! find.
+//! Models of sleeping and waking, on the shipped types: barriers that are not due, wakes that
+//! others pass on.
+//! `RUSTFLAGS="--cfg loom" cargo test --release -p nanothreads-engine --lib sleeper::model`. Each
+//! has a twin with a planted bug that loom must find.
 
 use crate::sleeper::{Preparation, Sleeper, wake};
 use crate::wait_point::Look;
@@ -11,7 +12,8 @@ use platform::futex::PrivateFutex;
 use platform::membarrier;
 use platform::model::{DEADLOCK, explore, is_needed, is_refuted};
 
-/// A sleeper whose barrier is not due, since it had one before, and a waker. The planted sleeper sleeps as if it had been.
+/// A sleeper whose barrier is not due, since it had one before, and a waker. The planted sleeper
+/// sleeps as if it had been.
 fn sleep_without_a_barrier(only_for_a_while: bool) {
     let shared = Arc::new((PrivateFutex::new(0), AtomicBool::new(false)));
     let sleeper = {
@@ -45,7 +47,9 @@ fn a_sleeper_whose_barrier_is_not_due_comes_back_by_the_clock() {
 
 #[test]
 fn a_sleeper_that_sleeps_on_without_a_barrier_is_caught() {
-    is_refuted("a_sleeper_that_sleeps_on_without_a_barrier_is_caught", DEADLOCK, || sleep_without_a_barrier(false));
+    is_refuted("a_sleeper_that_sleeps_on_without_a_barrier_is_caught", DEADLOCK, || {
+        sleep_without_a_barrier(false)
+    });
 }
 
 /// Nothing to do before a wake.
@@ -60,7 +64,10 @@ struct Row<const COUNT: usize> {
 impl<const COUNT: usize> Row<COUNT> {
     fn new() -> Arc<Self> {
         let bed = |_| -> &'static Sleeper<()> { Box::leak(Box::new(Sleeper::new(()))) };
-        Arc::new(Self { beds: std::array::from_fn(bed), conditions: std::array::from_fn(|_| AtomicBool::new(false)) })
+        Arc::new(Self {
+            beds: std::array::from_fn(bed),
+            conditions: std::array::from_fn(|_| AtomicBool::new(false)),
+        })
     }
 
     fn sleep(&self, place: usize) {
@@ -99,14 +106,19 @@ fn the_fences_of_waker_and_sleeper_are_needed() {
     is_needed("one_sleeper_is_woken", "src/sleeper/model.rs", &[("K1", DEADLOCK)]);
     is_needed("one_sleeper_is_woken", "src/sleeper.rs", &[("W2", DEADLOCK)]);
     let others = [("K1 of three", DEADLOCK)];
-    is_needed("a_wake_that_was_left_to_somebody_who_is_awake_by_then_is_not_lost", "src/sleeper/model.rs", &others);
+    is_needed(
+        "a_wake_that_was_left_to_somebody_who_is_awake_by_then_is_not_lost",
+        "src/sleeper/model.rs",
+        &others,
+    );
     // Who does not ask before it wakes has the exchanges, too.
     let together = [("W1 and W2", DEADLOCK)];
     is_needed("a_wake_is_passed_on_by_somebody_who_sleeps_again", "src/sleeper.rs", &together);
 }
 
-/// Three sleepers, the third hung below the first. The first two may leave by themselves at any moment. `passes_on`: the
-/// waker wakes the first two as shipped; else as if a wake of somebody awake were the end of it.
+/// Three sleepers, the third hung below the first. The first two may leave by themselves at any
+/// moment. `passes_on`: the waker wakes the first two as shipped; else as if a wake of somebody
+/// awake were the end of it.
 fn wake_three(passes_on: bool) {
     let row = Row::<3>::new();
     let sleepers: Vec<_> = [0, 2]
@@ -122,7 +134,8 @@ fn wake_three(passes_on: bool) {
     // ORDERING: light fence (K1 of three) - as above.
     membarrier::light();
     // The second does not sleep; it stands for others that the waker visits.
-    let asleep: Vec<_> = [0, 1, 2].into_iter().filter(|&place| row.beds[place].may_sleep() || place == 1).collect();
+    let asleep: Vec<_> =
+        [0, 1, 2].into_iter().filter(|&place| row.beds[place].may_sleep() || place == 1).collect();
     let beds: Vec<_> = asleep.iter().map(|&place| row.beds[place]).collect();
     if passes_on {
         wake(&beds, NOTHING);
@@ -145,11 +158,14 @@ fn a_wake_that_was_left_to_somebody_who_is_awake_by_then_is_not_lost() {
 
 #[test]
 fn a_waker_that_forgets_the_branch_of_somebody_awake_is_caught() {
-    is_refuted("a_waker_that_forgets_the_branch_of_somebody_awake_is_caught", DEADLOCK, || wake_three(false));
+    is_refuted("a_waker_that_forgets_the_branch_of_somebody_awake_is_caught", DEADLOCK, || {
+        wake_three(false)
+    });
 }
 
-/// The first sleeper has left by itself, and sleeps for something else, when the third is left to it: it must pass the wake
-/// on at once, because what it waits for now comes only when the third has left.
+/// The first sleeper has left by itself, and sleeps for something else, when the third is left to
+/// it: it must pass the wake on at once, because what it waits for now comes only when the third
+/// has left.
 #[test]
 fn a_wake_is_passed_on_by_somebody_who_sleeps_again() {
     explore(|| {

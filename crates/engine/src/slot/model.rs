@@ -1,5 +1,6 @@
-//! Models of the shipped protocol types, driven by loom: `RUSTFLAGS="--cfg loom" cargo test --release -p nanothreads-engine --lib slot::model`.
-//! Each has a twin with a planted bug that loom must find.
+//! Models of the shipped protocol types, driven by loom:
+//! `RUSTFLAGS="--cfg loom" cargo test --release -p nanothreads-engine --lib slot::model`. Each has
+//! a twin with a planted bug that loom must find.
 
 use crate::barrier::Barrier;
 use crate::barrier::pair::Pair;
@@ -32,7 +33,8 @@ fn run_two_regions(master_waits_for_join: bool) {
                     }
                 };
                 assert_eq!(u64::from(work), number * 10);
-                // SAFETY: - this thread plays the virtual processor, and is done with what it polled.
+                // SAFETY: - this thread plays the virtual processor, and is done with what it
+                // polled.
                 unsafe { slot.finish(number) };
             }
         })
@@ -60,11 +62,14 @@ fn each_ordering_of_a_supply_line_is_needed() {
 
 #[test]
 fn a_master_that_does_not_wait_for_the_join_is_caught() {
-    is_refuted("a_master_that_does_not_wait_for_the_join_is_caught", RACE, || run_two_regions(false));
+    is_refuted("a_master_that_does_not_wait_for_the_join_is_caught", RACE, || {
+        run_two_regions(false)
+    });
 }
 
-/// Regions whose second part master and slave contend for: each part is run once, by one of them, and what it wrote is
-/// seen after the join. The planted slave forgets to claim: it reads the descriptor as if it could not be taken back.
+/// Regions whose second part master and slave contend for: each part is run once, by one of them,
+/// and what it wrote is seen after the join. The planted slave forgets to claim: it reads the
+/// descriptor as if it could not be taken back.
 fn contend_for_a_start(slave_claims: bool) {
     const REGIONS: u32 = 3;
     let slot = Arc::new(Slot::new(0_u32));
@@ -79,7 +84,8 @@ fn contend_for_a_start(slave_claims: bool) {
                     Supplied::Work(number, work) => {
                         assert_eq!(u64::from(work), number);
                         ran[number as usize].fetch_add(1, Relaxed);
-                        // SAFETY: - this thread plays the virtual processor, and is done with what it polled.
+                        // SAFETY: - this thread plays the virtual processor, and is done with what
+                        // it polled.
                         unsafe { slot.finish(number) };
                         last = number;
                     }
@@ -90,8 +96,8 @@ fn contend_for_a_start(slave_claims: bool) {
         })
     };
     for number in 1..=REGIONS {
-        // SAFETY: - one master; the last region is joined or taken back, unless the twin's plain supply is taken back
-        //           against the contract.
+        // SAFETY: - one master; the last region is joined or taken back, unless the twin's plain
+        //           supply is taken back against the contract.
         unsafe { slot.supply(number, slave_claims) };
         // SAFETY: - as above.
         if unsafe { slot.take_back() } {
@@ -121,7 +127,9 @@ fn each_ordering_of_a_recoverable_supply_is_needed() {
 
 #[test]
 fn a_slave_that_starts_without_claiming_is_caught() {
-    is_refuted("a_slave_that_starts_without_claiming_is_caught", RACE, || contend_for_a_start(false));
+    is_refuted("a_slave_that_starts_without_claiming_is_caught", RACE, || {
+        contend_for_a_start(false)
+    });
 }
 
 fn sleep_and_wake(with_fence: bool) {
@@ -214,7 +222,9 @@ fn fork_and_join_wake_both_sides() {
 
 #[test]
 fn an_arrival_without_its_fence_leaves_the_master_asleep() {
-    is_refuted("an_arrival_without_its_fence_leaves_the_master_asleep", DEADLOCK, || supply_to_a_sleeping_slave(false));
+    is_refuted("an_arrival_without_its_fence_leaves_the_master_asleep", DEADLOCK, || {
+        supply_to_a_sleeping_slave(false)
+    });
 }
 
 fn meet_at_barrier(member_zero_gathers: bool) {
@@ -236,7 +246,10 @@ fn meet_at_barrier(member_zero_gathers: bool) {
                     thread::yield_now();
                 }
             }
-            assert!(values[1 - id].load(Relaxed) >= round, "a member passed before all had arrived");
+            assert!(
+                values[1 - id].load(Relaxed) >= round,
+                "a member passed before all had arrived"
+            );
         }
     };
     let other = {
@@ -261,15 +274,18 @@ fn each_ordering_of_a_barrier_is_needed() {
 
 #[test]
 fn a_barrier_that_opens_early_is_caught() {
-    is_refuted("a_barrier_that_opens_early_is_caught", "a member passed before all had arrived", || {
-        meet_at_barrier(false)
-    });
+    is_refuted(
+        "a_barrier_that_opens_early_is_caught",
+        "a member passed before all had arrived",
+        || meet_at_barrier(false),
+    );
 }
 
-/// Two rounds; in the first one member 1 knows of work, which member 0 does. `says_so`: and tells; `is_ahead`: member 1
-/// arrives before it has written what the round shows.
+/// Two rounds; in the first one member 1 knows of work, which member 0 does. `says_so`: and tells;
+/// `is_ahead`: member 1 arrives before it has written what the round shows.
 fn meet_in_pairs(says_so: bool, is_ahead: bool) {
-    let shared = Arc::new((Pair::new(), [AtomicU64::new(0), AtomicU64::new(0)], AtomicBool::new(false)));
+    let shared =
+        Arc::new((Pair::new(), [AtomicU64::new(0), AtomicU64::new(0)], AtomicBool::new(false)));
     let meet = move |shared: &(Pair, [AtomicU64; 2], AtomicBool), id: usize| {
         let (pair, values, is_done) = shared;
         for number in 1..=2 {
@@ -303,11 +319,12 @@ fn meet_in_pairs(says_so: bool, is_ahead: bool) {
     other.join().unwrap();
 }
 
-/// A region with two rounds, and another one with one. Member 1 leaves its last round of the first region without waiting, where
-/// member 0 knows of work.
+/// A region with two rounds, and another one with one. Member 1 leaves its last round of the first
+/// region without waiting, where member 0 knows of work.
 fn leave_the_last_of_a_pair() {
     let word = || AtomicU64::new(0);
-    let shared = Arc::new((Pair::new(), [word(), word()], AtomicBool::new(false), AtomicBool::new(false)));
+    let shared =
+        Arc::new((Pair::new(), [word(), word()], AtomicBool::new(false), AtomicBool::new(false)));
     let other = {
         let shared = Arc::clone(&shared);
         thread::spawn(move || {
@@ -323,7 +340,11 @@ fn leave_the_last_of_a_pair() {
             while !pair.is_over(round) {
                 thread::yield_now();
             }
-            assert_eq!(values[0].load(Relaxed), 2, "what the other wrote before the barrier is not seen");
+            assert_eq!(
+                values[0].load(Relaxed),
+                2,
+                "what the other wrote before the barrier is not seen"
+            );
         })
     };
     let (pair, values, joined, forked) = &*shared;
@@ -359,10 +380,16 @@ fn two_meet_see_what_the_other_wrote_and_wait_for_work_that_one_knows_of() {
 
 #[test]
 fn each_ordering_of_a_pair_is_needed() {
-    let (unseen, early) =
-        ("what the other wrote before the barrier is not seen", "a member left before the work was complete");
+    let (unseen, early) = (
+        "what the other wrote before the barrier is not seen",
+        "a member left before the work was complete",
+    );
     let tags = [("P1", unseen), ("P2", unseen), ("P3", early), ("P4", early)];
-    is_needed("two_meet_see_what_the_other_wrote_and_wait_for_work_that_one_knows_of", "src/barrier/pair.rs", &tags);
+    is_needed(
+        "two_meet_see_what_the_other_wrote_and_wait_for_work_that_one_knows_of",
+        "src/barrier/pair.rs",
+        &tags,
+    );
 }
 
 #[test]
@@ -386,19 +413,23 @@ fn a_member_of_a_pair_that_arrives_ahead_of_its_writes_is_caught() {
 #[test]
 fn acquire_and_release_are_what_loom_checks() {
     // Guards the models themselves: without the pair, loom must see the old value.
-    is_refuted("acquire_and_release_are_what_loom_checks", "the store before it is not seen", || {
-        let shared = Arc::new((AtomicU64::new(0), AtomicBool::new(false)));
-        let writer = {
-            let shared = Arc::clone(&shared);
-            thread::spawn(move || {
-                shared.0.store(1, Relaxed);
-                shared.1.store(true, Relaxed);
-            })
-        };
-        if shared.1.load(Acquire) {
-            assert_eq!(shared.0.load(Relaxed), 1, "the store before it is not seen");
-        }
-        writer.join().unwrap();
-        shared.1.store(false, Release);
-    });
+    is_refuted(
+        "acquire_and_release_are_what_loom_checks",
+        "the store before it is not seen",
+        || {
+            let shared = Arc::new((AtomicU64::new(0), AtomicBool::new(false)));
+            let writer = {
+                let shared = Arc::clone(&shared);
+                thread::spawn(move || {
+                    shared.0.store(1, Relaxed);
+                    shared.1.store(true, Relaxed);
+                })
+            };
+            if shared.1.load(Acquire) {
+                assert_eq!(shared.0.load(Relaxed), 1, "the store before it is not seen");
+            }
+            writer.join().unwrap();
+            shared.1.store(false, Release);
+        },
+    );
 }

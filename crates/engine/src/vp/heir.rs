@@ -1,16 +1,19 @@
-//! A virtual processor goes on on another kernel thread, which takes its place: what the program keeps for each thread (thread-local
-//! storage) begins anew, and the old thread's destructors run.
+//! A virtual processor goes on on another kernel thread, which takes its place: what the program
+//! keeps for each thread (thread-local storage) begins anew, and the old thread's destructors run.
 //!
 //! # Protocol
-//! 1. Who is done with the threads offers [`renew`] to the virtual processors, which have nothing else to do.
-//! 2. The old thread starts its heir, which waits. It gives up the handle by which others move it (under the lock of that, so that
-//!    nobody uses the handle of a thread that ends, nor binds the old one when the heir already has its mask), and its state;
-//!    then it lets the heir go, and ends.
-//! 3. The heir waits for the old thread's end, that of its destructors included: one that waits for the thread that offered
-//!    [`renew`] waits for ever. It takes the state, and reports the offer as done. All of the engine's are as before: number,
-//!    seat, group.
+//! 1. Who is done with the threads offers [`renew`] to the virtual processors, which have nothing
+//!    else to do.
+//! 2. The old thread starts its heir, which waits. It gives up the handle by which others move it
+//!    (under the lock of that, so that nobody uses the handle of a thread that ends, nor binds the
+//!    old one when the heir already has its mask), and its state; then it lets the heir go, and
+//!    ends.
+//! 3. The heir waits for the old thread's end, that of its destructors included: one that waits for
+//!    the thread that offered [`renew`] waits for ever. It takes the state, and reports the offer
+//!    as done. All of the engine's are as before: number, seat, group.
 //!
-//! A system that refuses a thread, and a forked child, whose threads cannot end, leave the old thread where it is.
+//! A system that refuses a thread, and a forked child, whose threads cannot end, leave the old
+//! thread where it is.
 
 use super::{Progress, Vp};
 use crate::engine_state::engine;
@@ -28,13 +31,15 @@ pub(super) struct Heir {
     go: Receiver<Option<JoinHandle<()>>>,
 }
 
-// SAFETY: - the state belongs to one thread at a time: the old one gives it up before it lets the new one go.
+// SAFETY: - the state belongs to one thread at a time: the old one gives it up before it lets the
+// new one go.
 unsafe impl Send for Heir {}
 
 impl Heir {
     /// On the new thread.
     pub(super) fn take_over(self) -> (&'static Local, Progress) {
-        // An error says that the old one has let go of the sender, which it does when it is done with all.
+        // An error says that the old one has let go of the sender, which it does when it is done
+        // with all.
         if let Ok(Some(old)) = self.go.recv() {
             // An error says that it panicked: the process ends by that.
             let _ = old.join();
@@ -62,7 +67,8 @@ impl Vp {
     }
 }
 
-/// The work by which a virtual processor is told to go on on another thread; those of its own inner teams first.
+/// The work by which a virtual processor is told to go on on another thread; those of its own inner
+/// teams first.
 ///
 /// # Safety
 /// - None: it does nothing with its data.

@@ -1,7 +1,9 @@
-//! The station of a virtual processor: its kernel thread, the processors where that may run, and whom it follows there.
+//! The station of a virtual processor: its kernel thread, the processors where that may run, and
+//! whom it follows there.
 //!
-//! Three can put it somewhere: the program's own wish or a manager's grant binds it ([`Vp::bind`], [`Vp::unbind`]), and who
-//! wakes it puts it in its [`Berth`], until it runs ([`Station::place`], [`Vp::settle`]).
+//! Three can put it somewhere: the program's own wish or a manager's grant binds it ([`Vp::bind`],
+//! [`Vp::unbind`]), and who wakes it puts it in its [`Berth`], until it runs ([`Station::place`],
+//! [`Vp::settle`]).
 
 use super::Vp;
 use crate::berth::{Berth, Held};
@@ -34,9 +36,10 @@ pub(super) struct Kernel {
 /// See the module head. Rarely written.
 #[derive(Debug)]
 pub(super) struct Station {
-    /// The kernel thread, set by its creator, and by itself when another one takes its place. Locked while it is used: it does not
-    /// end meanwhile. Who only hints where it should run goes on without where it is locked ([`Station::hint`]): the holder may
-    /// have no processor, or be what the caller, a handler of a signal, interrupted.
+    /// The kernel thread, set by its creator, and by itself when another one takes its place.
+    /// Locked while it is used: it does not end meanwhile. Who only hints where it should run goes
+    /// on without where it is locked ([`Station::hint`]): the holder may have no processor, or be
+    /// what the caller, a handler of a signal, interrupted.
     thread: Mutex<Option<Kernel>>,
     /// The same as the kernel numbers it; 0 until it runs.
     tid: AtomicI32,
@@ -79,8 +82,8 @@ impl Station {
 
     /// `thread` was created; it begins on processor `home`.
     pub(super) fn begin(&self, kernel: Kernel, home: Option<CpuId>) {
-        // The new thread inherited the creator's mask, which may be that of a bound virtual processor, and would start
-        // on the creator's processor.
+        // The new thread inherited the creator's mask, which may be that of a bound virtual
+        // processor, and would start on the creator's processor.
         match home {
             Some(cpu) => self.berth.put_first(|| self.put(&kernel.thread, cpu)),
             None => self.berth.free_first(|| free(&kernel.thread)),
@@ -88,12 +91,16 @@ impl Station {
         *self.lock() = Some(kernel);
     }
 
-    /// The thread that `start` makes is the VP's from now on; on the VP's own thread, whose end it returns. Nobody binds either
-    /// meanwhile: the new one has the mask of the old one, and what binds the VP later finds the new one.
+    /// The thread that `start` makes is the VP's from now on; on the VP's own thread, whose end it
+    /// returns. Nobody binds either meanwhile: the new one has the mask of the old one, and what
+    /// binds the VP later finds the new one.
     ///
     /// # Errors
     /// Those of `start`: the VP stays where it is.
-    pub(super) fn succeed(&self, start: impl FnOnce() -> io::Result<Kernel>) -> io::Result<Option<JoinHandle<()>>> {
+    pub(super) fn succeed(
+        &self,
+        start: impl FnOnce() -> io::Result<Kernel>,
+    ) -> io::Result<Option<JoinHandle<()>>> {
         let mut own = self.lock();
         let old = own.replace(start()?);
         Ok(old.and_then(|old| old.end))
@@ -125,7 +132,8 @@ impl Station {
     /// The calling thread is the VP, and runs.
     pub(super) fn runs(&self) -> Tid {
         let tid = affinity::current_tid();
-        // ORDERING: Release - pairs with `tid`: who changes its seat publishes it there, or finds none and leaves that to it.
+        // ORDERING: Release - pairs with `tid`: who changes its seat publishes it there, or finds
+        // none and leaves that to it.
         self.tid.store(tid.0, Release);
         tid
     }
@@ -145,9 +153,9 @@ impl Station {
         self.home.store(home.map_or(NOWHERE, |cpu| cpu.0), Relaxed);
     }
 
-    /// Puts the (sleeping) VP on its home until it runs: this kernel packs woken threads on the waker's processor for
-    /// milliseconds (D2). One that fell asleep there wakes there as well, if nobody else runs there: no system call. A VP
-    /// that the program bound itself is left alone.
+    /// Puts the (sleeping) VP on its home until it runs: this kernel packs woken threads on the
+    /// waker's processor for milliseconds (D2). One that fell asleep there wakes there as well, if
+    /// nobody else runs there: no system call. A VP that the program bound itself is left alone.
     pub(super) fn place(&self) {
         // ORDERING: Relaxed, both - see `note_home` and `note_bed`; hints.
         let home = self.home.load(Relaxed);
@@ -161,13 +169,14 @@ impl Station {
         });
     }
 
-    /// The VP was awake when it was woken on its home: it may have run before it was put there. Where others do something to its
-    /// thread just now, it stays there until it waits again.
+    /// The VP was awake when it was woken on its home: it may have run before it was put there.
+    /// Where others do something to its thread just now, it stays there until it waits again.
     pub(super) fn displace(&self) {
         self.hint(|thread| self.berth.take_back(|| self.free_from(thread)));
     }
 
-    /// Puts the VP's thread on processor `cpu`, or lets it run anywhere where that went offline in the meantime.
+    /// Puts the VP's thread on processor `cpu`, or lets it run anywhere where that went offline in
+    /// the meantime.
     fn put(&self, thread: &Pthread, cpu: CpuId) {
         // ORDERING: Relaxed - ordered by the berth's word.
         self.put_on.store(cpu.0, Relaxed);
@@ -235,8 +244,9 @@ impl Vp {
         Home::from_word(self.station().lodging.load(Relaxed))
     }
 
-    /// As [`Vp::lodge`], and goes there now if it is awake: it would stay where it is as long as its master finds it awake. Where
-    /// a manager says who sits where, and where the program bound it itself, it stays.
+    /// As [`Vp::lodge`], and goes there now if it is awake: it would stay where it is as long as
+    /// its master finds it awake. Where a manager says who sits where, and where the program bound
+    /// it itself, it stays.
     pub(crate) fn move_to(&self, home: Home) {
         let station = self.station();
         // ORDERING: Relaxed - as in `lodge`.
@@ -264,20 +274,23 @@ impl Vp {
         self.station().number
     }
 
-    /// Leaves its berth, on the VP itself. Cost: one load of a line that is rarely written; two system calls where it was put.
+    /// Leaves its berth, on the VP itself. Cost: one load of a line that is rarely written; two
+    /// system calls where it was put.
     #[inline]
     pub(super) fn settle(&self) {
         let station = self.station();
         station.berth.settle(|| station.leave_home());
     }
 
-    /// Nobody puts the VP, which calls, until the answer is dropped; nor is it where it was put. For handlers of signals, too.
+    /// Nobody puts the VP, which calls, until the answer is dropped; nor is it where it was put.
+    /// For handlers of signals, too.
     pub(crate) fn hold(&self) -> Held<'_> {
         let station = self.station();
         station.berth.hold(|| station.leave_home())
     }
 
-    /// True when `own` may be what a child of the VP, which sleeps, was born with by `vfork` because the VP was put there.
+    /// True when `own` may be what a child of the VP, which sleeps, was born with by `vfork`
+    /// because the VP was put there.
     pub(crate) fn was_put_on(&self, own: &Mask) -> bool {
         let station = self.station();
         station.berth.was_put() && station.put_on().is_some_and(|cpu| own.is_only(cpu))
@@ -309,7 +322,8 @@ impl Vp {
         match self.station().thread.try_lock() {
             Ok(own) => own.is_some(),
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner().is_some(),
-            // Somebody does something to it, or makes it known just now: who binds it waits for that.
+            // Somebody does something to it, or makes it known just now: who binds it waits for
+            // that.
             Err(TryLockError::WouldBlock) => true,
         }
     }

@@ -1,6 +1,7 @@
-//! A model of a program whose request falls and rises: a virtual processor that falls asleep lowers it while its master forks.
-//! On the shipped types: wishes and sleeper. `RUSTFLAGS="--cfg loom" cargo test --release -p nanothreads-engine --lib wishes::model`. Each has a twin
-//! with a planted bug that loom must find.
+//! A model of a program whose request falls and rises: a virtual processor that falls asleep lowers
+//! it while its master forks. On the shipped types: wishes and sleeper.
+//! `RUSTFLAGS="--cfg loom" cargo test --release -p nanothreads-engine --lib wishes::model`. Each
+//! has a twin with a planted bug that loom must find.
 
 use crate::sizer::Lease;
 use crate::sleeper::{Preparation, Sleeper, wake};
@@ -56,7 +57,8 @@ enum Planted {
     Nothing,
     /// A virtual processor that lowered and then found work does not rise.
     StaysDown,
-    /// It lowers when it has looked for the last time, behind the mark by which its master sees that it sleeps.
+    /// It lowers when it has looked for the last time, behind the mark by which its master sees
+    /// that it sleeps.
     LowersUnseen,
     /// What is asked for is said when the lock is free again.
     SaysItLater,
@@ -147,11 +149,19 @@ impl Model {
     }
 }
 
-/// A virtual processor has nothing to do, while its master forks: the region has what the program wants when both are in it.
+/// A virtual processor has nothing to do, while its master forks: the region has what the program
+/// wants when both are in it.
 fn region_while_it_falls(lease: Lease, planted: Planted) {
     let told = Told { requested: AtomicU32::new(0), released: AtomicBool::new(false) };
     let bed = Sleeper::new(());
-    let model = Model { told, wishes: Wishes::new(), bed, supplied: AtomicBool::new(false), lease, planted };
+    let model = Model {
+        told,
+        wishes: Wishes::new(),
+        bed,
+        supplied: AtomicBool::new(false),
+        lease,
+        planted,
+    };
     // The sleeper's wake wants it for ever.
     let model: &'static Model = Box::leak(Box::new(model));
     model.wishes.ask(&model.told, WANTED as usize);
@@ -194,10 +204,15 @@ fn who_lowers_behind_its_last_look_is_caught() {
 
 #[test]
 fn who_is_about_to_sleep_needs_its_fence_before_it_lowers() {
-    is_needed("a_request_that_falls_beside_a_fork_rises_again", "src/sleeper.rs", &[("W2", DEADLOCK)]);
+    is_needed(
+        "a_request_that_falls_beside_a_fork_rises_again",
+        "src/sleeper.rs",
+        &[("W2", DEADLOCK)],
+    );
 }
 
-/// A virtual processor lowers while the master rises after an earlier fall: what was said last is what the state says.
+/// A virtual processor lowers while the master rises after an earlier fall: what was said last is
+/// what the state says.
 fn fall_and_rise(planted: Planted) {
     let model = Arc::new(Model {
         told: Told { requested: AtomicU32::new(0), released: AtomicBool::new(false) },

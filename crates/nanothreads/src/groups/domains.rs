@@ -1,8 +1,8 @@
 //! Groups that follow the machine: the processors of the program by cache or memory node.
 //!
-//! Where every virtual processor is bound to one processor (by a manager's grant, or because the program wants it),
-//! members are grouped by where they are, the master's own domain first. Elsewhere the kernel places them, and the groups
-//! are as large as the domains.
+//! Where every virtual processor is bound to one processor (by a manager's grant, or because the
+//! program wants it), members are grouped by where they are, the master's own domain first.
+//! Elsewhere the kernel places them, and the groups are as large as the domains.
 
 use engine::engine_state::engine;
 use engine::vp::Vp;
@@ -26,8 +26,8 @@ impl Domain {
         }
     }
 
-    /// Members 1.. of a team by the domain that they are bound in, and how many threads each domain has, the calling
-    /// master counted. `None` when some are not bound.
+    /// Members 1.. of a team by the domain that they are bound in, and how many threads each domain
+    /// has, the calling master counted. `None` when some are not bound.
     pub(super) fn arrange(self, slaves: &[&'static Vp]) -> Option<(Vec<usize>, Vec<&'static Vp>)> {
         let machine = engine().machine()?;
         let domains = slaves.iter().map(|vp| {
@@ -40,10 +40,14 @@ impl Domain {
         Some((sizes, order.into_iter().map(|slave| slaves[slave]).collect()))
     }
 
-    /// How many of the program's processors each domain has, domains in the order of their first processor.
+    /// How many of the program's processors each domain has, domains in the order of their first
+    /// processor.
     pub(super) fn weights(self) -> Vec<usize> {
         let mask = engine().mask();
-        let own = engine().sizer().processors().map_or_else(|| mask.clone(), |granted| granted.intersection(mask));
+        let own = engine()
+            .sizer()
+            .processors()
+            .map_or_else(|| mask.clone(), |granted| granted.intersection(mask));
         match engine().machine() {
             Some(machine) => self.weights_of(machine, &own),
             None => vec![1],
@@ -60,12 +64,17 @@ impl Domain {
             }
         }
         // A mask of processors that went offline: one group of what there is.
-        if domains.is_empty() { vec![1] } else { domains.into_iter().map(|(_, count)| count).collect() }
+        if domains.is_empty() {
+            vec![1]
+        } else {
+            domains.into_iter().map(|(_, count)| count).collect()
+        }
     }
 }
 
-/// Groups slaves, of which each is in one of `domains`: how many threads each domain has, that of the master (`own`)
-/// first, the others in the order of their first slave; and the slaves in that order.
+/// Groups slaves, of which each is in one of `domains`: how many threads each domain has, that of
+/// the master (`own`) first, the others in the order of their first slave; and the slaves in that
+/// order.
 fn by_domain(own: u32, domains: &[u32]) -> (Vec<usize>, Vec<usize>) {
     let mut kinds = vec![own];
     for &domain in domains {
@@ -94,7 +103,8 @@ mod tests {
         std::fs::write(path, text).expect("the test's folder can be written");
     }
 
-    /// Two nodes of four processors with two caches each; processor numbers alternate between the nodes.
+    /// Two nodes of four processors with two caches each; processor numbers alternate between the
+    /// nodes.
     fn two_nodes(root: &Path) -> Topology {
         write(&root.join("cpu/online"), "0-7\n");
         write(&root.join("cpu/possible"), "0-7\n");
@@ -129,7 +139,11 @@ mod tests {
     #[test]
     fn slaves_are_grouped_by_domain_the_masters_first_and_keep_their_order() {
         assert_eq!(by_domain(1, &[0, 1, 0, 2, 1]), (vec![3, 2, 1], vec![1, 4, 0, 2, 3]));
-        assert_eq!(by_domain(7, &[0, 0]), (vec![1, 2], vec![0, 1]), "the master alone in its domain");
+        assert_eq!(
+            by_domain(7, &[0, 0]),
+            (vec![1, 2], vec![0, 1]),
+            "the master alone in its domain"
+        );
         assert_eq!(by_domain(0, &[]), (vec![1], vec![]));
     }
 

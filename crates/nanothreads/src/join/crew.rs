@@ -1,28 +1,34 @@
 //! The members of one outermost join, and how those that have nothing to do find halves to run.
 //!
 //! # Who runs what
-//! A member without work (it has come to the region, and the half it ran is over) steals the oldest half of anybody, near
-//! ones first. A joiner whose half was stolen steals from the thief only, and only what was pushed for that very half (the
-//! deque's tag): what it runs meanwhile is a part of what it waits for. So
-//! - a lock that the joiner holds cannot be wanted by what it runs, unless its own second half wants it, too;
+//! A member without work (it has come to the region, and the half it ran is over) steals the oldest
+//! half of anybody, near ones first. A joiner whose half was stolen steals from the thief only, and
+//! only what was pushed for that very half (the deque's tag): what it runs meanwhile is a part of
+//! what it waits for. So
+//! - a lock that the joiner holds cannot be wanted by what it runs, unless its own second half
+//!   wants it, too;
 //! - its stack grows no deeper than the recursion would without a thief.
 //!
 //! # Small halves
-//! What is stolen from a member whose older halves are gone is what its next join offers, deep in its recursion: often less
-//! work than the theft costs both. So who stole less than [`SMALL`] rests before it steals again, twice as long each time;
-//! meanwhile the victim gets on to larger halves. A rest ends with what the member waits for.
+//! What is stolen from a member whose older halves are gone is what its next join offers, deep in
+//! its recursion: often less work than the theft costs both. So who stole less than [`SMALL`] rests
+//! before it steals again, twice as long each time; meanwhile the victim gets on to larger halves.
+//! A rest ends with what the member waits for.
 //!
 //! # Waiting
-//! By the rules of [`patience`]. Who sleeps has its bit set in [`Idle`] and says in `wants` what it may take; who pushes a
-//! half wakes one that may take it. A missed wake of this kind costs time only, because the owner runs what nobody steals.
-//! The wake that counts, when a half is done or the region over, is that of [`WaitPoint`].
+//! By the rules of [`patience`]. Who sleeps has its bit set in [`Idle`] and says in `wants` what it
+//! may take; who pushes a half wakes one that may take it. A missed wake of this kind costs time
+//! only, because the owner runs what nobody steals. The wake that counts, when a half is done or
+//! the region over, is that of [`WaitPoint`].
 //!
 //! # Who touches what
-//! `Mate::deque`: see there. `tags`, `rest`: the member. `wants`: written by the member. `Course`: written by member 0.
+//! `Mate::deque`: see there. `tags`, `rest`: the member. `wants`: written by the member. `Course`:
+//! written by member 0.
 //!
 //! # Papers
-//! Wagner and Calder, Leapfrogging, PPoPP 1993 (steal back from the thief); Faxén, Wool, 2008 (direct stacks). The tag makes
-//! the first exact: a thief that has gone on to other work is not followed.
+//! Wagner and Calder, Leapfrogging, PPoPP 1993 (steal back from the thief); Faxén, Wool, 2008
+//! (direct stacks). The tag makes the first exact: a thief that has gone on to other work is not
+//! followed.
 
 use crate::join::deque::Deque;
 use crate::join::half::{Frame, Runner, State};
@@ -48,7 +54,8 @@ use std::sync::atomic::{
 /// What a member without work may take: anything.
 const ANYTHING: u64 = 0;
 
-/// Microseconds of work that a theft is worth, with its six or so transfers of a cache line; and the first rest.
+/// Microseconds of work that a theft is worth, with its six or so transfers of a cache line; and
+/// the first rest.
 const SMALL: u64 = 3;
 /// The longest rest, in microseconds.
 const LONGEST_REST: u64 = 12;
@@ -64,8 +71,9 @@ pub(super) struct Crew {
     born: Born,
 }
 
-/// How far an outermost join is. Written by member 0, polled by those without work. It stands in one line with the state of
-/// the second half: a member that finds nothing to do reads that line and no other.
+/// How far an outermost join is. Written by member 0, polled by those without work. It stands in
+/// one line with the state of the second half: a member that finds nothing to do reads that line
+/// and no other.
 #[derive(Debug, Default)]
 pub(super) struct Course {
     /// The second half is done: nothing is left to steal.
@@ -94,8 +102,8 @@ struct Rare {
     rest: Cell<u64>,
 }
 
-// SAFETY: - `tags` and `rest` are touched by the member's thread only, through a `Seat`; all other fields are `Sync`. Members of one
-//           region follow those of another after that is joined.
+// SAFETY: - `tags` and `rest` are touched by the member's thread only, through a `Seat`; all other
+//           fields are `Sync`. Members of one region follow those of another after that is joined.
 unsafe impl Sync for Rare {}
 
 thread_local! {
@@ -116,10 +124,16 @@ impl Crew {
             }),
         };
         let mates = (0..size).map(|_| mate()).collect();
-        Box::new(Self { mates, idle: Idle::new(size), nearness: Nearness::default(), born: Born::now() })
+        Box::new(Self {
+            mates,
+            idle: Idle::new(size),
+            nearness: Nearness::default(),
+            born: Born::now(),
+        })
     }
 
-    /// A crew for a region that the caller is about to fork with `slaves`: the one that it led last, or a new one.
+    /// A crew for a region that the caller is about to fork with `slaves`: the one that it led
+    /// last, or a new one.
     pub(super) fn take(slaves: &[&'static Vp]) -> Box<Self> {
         let size = slaves.len() + 1;
         // The store is gone while the thread's destructors run.
@@ -141,7 +155,8 @@ impl Crew {
         let _ = SPARE.try_with(|spare| *spare.borrow_mut() = Some(self));
     }
 
-    /// True in a child that was forked inside the region: the other members exist in its parent only.
+    /// True in a child that was forked inside the region: the other members exist in its parent
+    /// only.
     fn is_parents(&self) -> bool {
         self.born.is_parents()
     }
@@ -186,10 +201,12 @@ impl<'a> Seat<'a> {
         &self.mate().deque
     }
 
-    /// Offers a half to the others, and wakes one that sleeps. Cost when nobody does: two stores and a load for 64 members.
+    /// Offers a half to the others, and wakes one that sleeps. Cost when nobody does: two stores
+    /// and a load for 64 members.
     ///
     /// # Safety
-    /// - `frame`'s half stays in place until [`Self::take_back`] returned true, or [`Self::wait_for`] has returned.
+    /// - `frame`'s half stays in place until [`Self::take_back`] returned true, or
+    ///   [`Self::wait_for`] has returned.
     /// - The deque is not full.
     pub(super) unsafe fn offer(self, frame: *const Frame) {
         let deque = self.deque();
@@ -214,8 +231,8 @@ impl<'a> Seat<'a> {
         unsafe { self.deque().pop() }
     }
 
-    /// Waits until `frame`, which this member offered, is done. False when it never will be: the caller is in a child that
-    /// was forked meanwhile, and the thief is a thread of its parent.
+    /// Waits until `frame`, which this member offered, is done. False when it never will be: the
+    /// caller is in a child that was forked meanwhile, and the thief is a thread of its parent.
     pub(super) fn wait_for(self, frame: &Frame) -> bool {
         let mut done = true;
         let thief = || match frame.state() {
@@ -234,7 +251,8 @@ impl<'a> Seat<'a> {
         done
     }
 
-    /// Runs what others offer until the region is over; first of all `second`, the second half of the outermost join.
+    /// Runs what others offer until the region is over; first of all `second`, the second half of
+    /// the outermost join.
     pub(super) fn work(self, second: &Frame, course: &Course) {
         self.mate().rare.occupant.is_me(local());
         let tag = self.begin();
@@ -276,7 +294,8 @@ impl<'a> Seat<'a> {
         }
     }
 
-    /// A look for something that belongs to what `thief` runs, by a member that waits until `is_over`.
+    /// A look for something that belongs to what `thief` runs, by a member that waits until
+    /// `is_over`.
     fn look_at(self, thief: Runner, is_over: impl Fn() -> bool) -> Look {
         match self.crew.mates[thief.member as usize].deque.steal(Some(thief.tag)) {
             Some(frame) => self.run_stolen(frame, is_over),
@@ -345,8 +364,8 @@ impl<'a> Seat<'a> {
     fn begin(self) -> u32 {
         let tags = &self.mate().rare.tags;
         tags.set(tags.get().wrapping_add(1).max(1));
-        // SAFETY: - the seat is on its owner's thread. Its items are gone: it waits for a half that was stolen, and with
-        //           that all older ones were; or it has not pushed any.
+        // SAFETY: - the seat is on its owner's thread. Its items are gone: it waits for a half that
+        //           was stolen, and with that all older ones were; or it has not pushed any.
         unsafe { self.deque().retag(tags.get()) }
     }
 

@@ -1,35 +1,39 @@
-//! The open halves of one member: its own thread adds and takes back the newest, other members steal the oldest.
+//! The open halves of one member: its own thread adds and takes back the newest, other members
+//! steal the oldest.
 //!
 //! # Protocol
-//! Owner: `push` writes the item, then `bottom + 1` (D1). `pop` writes `bottom - 1` (D2), a fence (D3), reads `top`: more
-//! than one item left, and the newest is its own; just one, and it competes for it by moving `top` (D4).
-//! Thief: reads `top` (D5), a fence (D6), reads `bottom` (D7), the item, and moves `top` (D4).
-//! `top` carries a *tag* beside the index: which piece of work the owner is at. A thief that names a tag gets nothing but
-//! what was pushed for that work.
+//! Owner: `push` writes the item, then `bottom + 1` (D1). `pop` writes `bottom - 1` (D2), a fence
+//! (D3), reads `top`: more than one item left, and the newest is its own; just one, and it competes
+//! for it by moving `top` (D4). Thief: reads `top` (D5), a fence (D6), reads `bottom` (D7), the
+//! item, and moves `top` (D4). `top` carries a *tag* beside the index: which piece of work the
+//! owner is at. A thief that names a tag gets nothing but what was pushed for that work.
 //!
 //! # How many items are offered
-//! An item that nobody takes costs its owner some 30 ns, and a recursion of depth d passes about d^k / k! joins with k older
-//! halves open: a fixed bound of 8 opened most joins of a recursion of depth 30. So the *limit* moves. Work begins with
+//! An item that nobody takes costs its owner some 30 ns, and a recursion of depth d passes about
+//! d^k / k! joins with k older halves open: a fixed bound of 8 opened most joins of a recursion of
+//! depth 30. So the *limit* moves. Work begins with
 //! [`CAPACITY`]: a chain of joins opens that many at once. An item that comes back although thieves could have had it says
-//! that nobody wants work from so deep: the limit falls to the number of items left, but not below [`CUSHION`]. A theft
-//! that the owner sees at its next push or pop raises it to [`CAPACITY`] again. So there are always a few for those who come
-//! next, and more are opened as long as somebody takes them.
+//! that nobody wants work from so deep: the limit falls to the number of items left, but not below
+//! [`CUSHION`]. A theft that the owner sees at its next push or pop raises it to [`CAPACITY`]
+//! again. So there are always a few for those who come next, and more are opened as long as
+//! somebody takes them.
 //!
-//! The limit is kept as the *brim*, the index of `top` at which the deque counts as full: one comparison says so.
+//! The limit is kept as the *brim*, the index of `top` at which the deque counts as full: one
+//! comparison says so.
 //!
 //! # Invariants
 //! I1  At most [`CAPACITY`] items, so the ring never moves: who finds it full does not push.
 //! I2  The tag changes only while there is no item, by the owner; no thief moves `top` then.
-//! I3  As the owner sees it, `brim <= top <= bottom <= brim + CAPACITY`: it sets the brim by a `top` that it has read, and
-//!     later reads are not older.
+//! I3  As the owner sees it, `brim <= top <= bottom <= brim + CAPACITY`: it sets the brim by a
+//!     `top` that it has read, and later reads are not older.
 //!
 //! # Races
-//! *The last item.* A (owner) and B (thief). By the fences D3 and D6 either B sees A's D2, or A sees B's D4. If B sees it,
-//! the item is not there for B. If both still want the item, one of their compare-and-swaps fails.
-//! *A slot that is written again.* B reads the slot and sleeps. A pushes into the same slot only when `top` has moved past
-//! B's index (I1), so B's compare-and-swap fails.
-//! *A tag that changes under a thief.* The index of an empty deque has moved past what B read, or B's `bottom` says that
-//! it is empty: B's compare-and-swap fails, or is not tried.
+//! *The last item.* A (owner) and B (thief). By the fences D3 and D6 either B sees A's D2, or A
+//! sees B's D4. If B sees it, the item is not there for B. If both still want the item, one of
+//! their compare-and-swaps fails. *A slot that is written again.* B reads the slot and sleeps. A
+//! pushes into the same slot only when `top` has moved past B's index (I1), so B's compare-and-swap
+//! fails. *A tag that changes under a thief.* The index of an empty deque has moved past what B
+//! read, or B's `bottom` says that it is empty: B's compare-and-swap fails, or is not tried.
 //!
 //! # Orderings
 //! | access | order | other end |
@@ -39,12 +43,13 @@
 //! | D3, D6 fences | SeqCst: store of `bottom`, load of `top` against load of `top`, load of `bottom` | each other |
 //! `brim` and `seen` are the owner's own.
 //!
-//! The owner's fence is a plain one, not the light half of a membarrier: only few items are ever pushed (I1), and thieves
-//! that interrupt a busy owner for each attempt would cost it more.
+//! The owner's fence is a plain one, not the light half of a membarrier: only few items are ever
+//! pushed (I1), and thieves that interrupt a busy owner for each attempt would cost it more.
 //!
 //! # Papers
-//! Chase and Lev, Dynamic circular work-stealing deque, SPAA 2005; Lê, Pop, Cohen and Zappa Nardelli, Correct and efficient
-//! work-stealing for weak memory models, PPoPP 2013. Deviations: a fixed ring (I1), the tag.
+//! Chase and Lev, Dynamic circular work-stealing deque, SPAA 2005; Lê, Pop, Cohen and Zappa
+//! Nardelli, Correct and efficient work-stealing for weak memory models, PPoPP 2013. Deviations: a
+//! fixed ring (I1), the tag.
 
 use platform::sync::atomic::{
     AtomicPtr, AtomicU32, AtomicU64,
@@ -55,15 +60,16 @@ use std::ptr;
 
 /// Items that a member offers at most, when each is wanted.
 pub(crate) const CAPACITY: u32 = 16;
-/// Items that a member offers when nobody takes them. Enough for a few thieves at once; of a recursion of depth 30 it makes
-/// some 500.
+/// Items that a member offers when nobody takes them. Enough for a few thieves at once; of a
+/// recursion of depth 30 it makes some 500.
 pub(crate) const CUSHION: u32 = 3;
 
 /// See the module head.
 #[derive(Debug)]
 #[repr(C, align(128))]
 pub(crate) struct Deque<T> {
-    /// High half: the tag. Low half: the index of the oldest item. Writers: who takes the oldest item; the owner (I2).
+    /// High half: the tag. Low half: the index of the oldest item. Writers: who takes the oldest
+    /// item; the owner (I2).
     top: AtomicU64,
     /// The index behind the newest item. Writer: the owner.
     bottom: AtomicU32,
@@ -129,10 +135,12 @@ impl<T> Deque<T> {
         }
     }
 
-    /// True when nothing is to be pushed. By the owner. Cost: two loads of one line, which only thefts take away.
+    /// True when nothing is to be pushed. By the owner. Cost: two loads of one line, which only
+    /// thefts take away.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
-        // ORDERING: Relaxed - `brim` is the owner's; an old `top` makes the answer "full", which is always safe.
+        // ORDERING: Relaxed - `brim` is the owner's; an old `top` makes the answer "full", which is
+        // always safe.
         index_of(self.top.load(Relaxed)) == self.brim.load(Relaxed)
     }
 
@@ -142,7 +150,8 @@ impl<T> Deque<T> {
         self.brim.store(bottom.wrapping_sub(limit), Relaxed);
     }
 
-    /// True when something was stolen since the owner asked last; `top` is the index that it reads now.
+    /// True when something was stolen since the owner asked last; `top` is the index that it reads
+    /// now.
     fn was_robbed(&self, top: u32) -> bool {
         // ORDERING: Relaxed - the owner's own word.
         let robbed = self.seen.load(Relaxed) != top;
@@ -173,7 +182,8 @@ impl<T> Deque<T> {
         self.bottom.store(bottom.wrapping_add(1), Release);
     }
 
-    /// Takes the newest item back; false when it, and with it every item, was stolen. By the owner. Cost: one fence.
+    /// Takes the newest item back; false when it, and with it every item, was stolen. By the owner.
+    /// Cost: one fence.
     ///
     /// # Safety
     /// - The caller is the owner, and has pushed one item more than it has asked back.
@@ -181,7 +191,8 @@ impl<T> Deque<T> {
         // ORDERING: Relaxed - the owner's own word.
         let after = self.bottom.load(Relaxed);
         let newest = after.wrapping_sub(1);
-        // ORDERING: Release (D2) - pairs with D7: a thief that reads this store sees older items all the same.
+        // ORDERING: Release (D2) - pairs with D7: a thief that reads this store sees older items
+        // all the same.
         self.bottom.store(newest, Release);
         // ORDERING: SeqCst (D3) - pairs with D6: see the first race.
         fence(SeqCst);
@@ -196,7 +207,8 @@ impl<T> Deque<T> {
             return true;
         }
         // ORDERING: AcqRel/Relaxed (D4) - one of the owner and the thieves gets the last item.
-        let won = older == 0 && self.top.compare_exchange(top, pack(tag_of(top), after), AcqRel, Relaxed).is_ok();
+        let won = older == 0
+            && self.top.compare_exchange(top, pack(tag_of(top), after), AcqRel, Relaxed).is_ok();
         // Now the deque is empty: `top` is at `after`.
         // ORDERING: Relaxed - the owner's own word.
         self.seen.store(after, Relaxed);
@@ -206,7 +218,8 @@ impl<T> Deque<T> {
         won
     }
 
-    /// Takes the oldest item, if there is one and, when `tag` is given, the owner is at that work. By anybody else.
+    /// Takes the oldest item, if there is one and, when `tag` is given, the owner is at that work.
+    /// By anybody else.
     pub(crate) fn steal(&self, tag: Option<u32>) -> Option<*const T> {
         // ORDERING: Acquire (D5) - pairs with D4.
         let top = self.top.load(Acquire);
@@ -228,7 +241,8 @@ impl<T> Deque<T> {
         self.top.compare_exchange(top, next, AcqRel, Relaxed).is_ok().then_some(item.cast_const())
     }
 
-    /// From now on the owner works for `tag`, and whoever wants may have a part of it; returns what it was before.
+    /// From now on the owner works for `tag`, and whoever wants may have a part of it; returns what
+    /// it was before.
     ///
     /// # Safety
     /// - The caller is the owner, and all its items were popped or stolen (I2).
@@ -297,7 +311,8 @@ mod tests {
         }
     }
 
-    /// A recursion of `depth` levels below the caller's: as joins use a deque. Returns how many were opened.
+    /// A recursion of `depth` levels below the caller's: as joins use a deque. Returns how many
+    /// were opened.
     fn recurse(deque: &Deque<u32>, depth: u32, item: &u32) -> u32 {
         if depth == 0 {
             return 0;
@@ -319,7 +334,8 @@ mod tests {
     fn a_recursion_that_nobody_steals_from_opens_few() {
         let depth = 16;
         // Joins with fewer than CUSHION older halves open.
-        let cushion: u32 = (0..depth).map(|above: u32| 1 + above + above * above.saturating_sub(1) / 2).sum();
+        let cushion: u32 =
+            (0..depth).map(|above: u32| 1 + above + above * above.saturating_sub(1) / 2).sum();
         let (deque, item) = (Deque::new(), 7);
         assert_eq!(recurse(&deque, depth, &item), cushion + CAPACITY - CUSHION);
         assert_eq!(recurse(&deque, depth, &item), cushion, "of {} joins", (1 << depth) - 1);

@@ -1,8 +1,10 @@
-//! The second half of a join while others may take it: a closure and the place for its result, on the joiner's stack.
+//! The second half of a join while others may take it: a closure and the place for its result, on
+//! the joiner's stack.
 //!
 //! # Protocol
-//! `state`: open -> who runs it (a thief; written after it got the half from the deque, or by claiming the half of an
-//! outermost join) -> done (H1). The joiner that gets its half back from the deque never looks at `state`.
+//! `state`: open -> who runs it (a thief; written after it got the half from the deque, or by
+//! claiming the half of an outermost join) -> done (H1). The joiner that gets its half back from
+//! the deque never looks at `state`.
 //!
 //! # Invariants
 //! I1  The closure is taken once: by whom the deque, or `claim`, gave the half to.
@@ -11,8 +13,8 @@
 //! Models: `join/model.rs`.
 //!
 //! # Orderings
-//! H1 Release with the joiner's Acquire (H2): the result. A runner's name is a hint where to steal back: Release, so that
-//! who sees it sees the runner's tag.
+//! H1 Release with the joiner's Acquire (H2): the result. A runner's name is a hint where to steal
+//! back: Release, so that who sees it sees the runner's tag.
 
 use platform::sync::HandCell;
 use platform::sync::atomic::{
@@ -94,12 +96,14 @@ impl Frame {
     }
 
     fn take(&self, next: u64) -> bool {
-        // ORDERING: Relaxed - a look before the exchange takes the line. Then Release, as in `begin`; the closure itself was
-        // published by the fork of the region.
-        self.state.load(Relaxed) == OPEN && self.state.compare_exchange(OPEN, next, Release, Relaxed).is_ok()
+        // ORDERING: Relaxed - a look before the exchange takes the line. Then Release, as in
+        // `begin`; the closure itself was published by the fork of the region.
+        self.state.load(Relaxed) == OPEN
+            && self.state.compare_exchange(OPEN, next, Release, Relaxed).is_ok()
     }
 
-    /// Runs `frame`'s closure, keeps what it returns or its panic, and says that it is done. Returns who waits.
+    /// Runs `frame`'s closure, keeps what it returns or its panic, and says that it is done.
+    /// Returns who waits.
     ///
     /// # Safety
     /// - `frame` is that of a live half, which the caller stole or claimed (I1).
@@ -134,7 +138,8 @@ impl Frame {
     }
 }
 
-/// See the module head. It is never dropped as a whole: what is left in it when the joiner gives up belongs to others (fork).
+/// See the module head. It is never dropped as a whole: what is left in it when the joiner gives up
+/// belongs to others (fork).
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct Half<F, R> {
@@ -143,8 +148,8 @@ pub(crate) struct Half<F, R> {
     result: HandCell<Option<thread::Result<R>>>,
 }
 
-// SAFETY: - `closure` and `result` are touched by the one that took the half (I1), then, after H1, by the joiner: they
-//           move between threads, hence `Send`, and are never looked at by two.
+// SAFETY: - `closure` and `result` are touched by the one that took the half (I1), then, after H1,
+//           by the joiner: they move between threads, hence `Send`, and are never looked at by two.
 unsafe impl<F: Send, R: Send> Sync for Half<F, R> {}
 
 impl<F: FnOnce() -> R, R> Half<F, R> {

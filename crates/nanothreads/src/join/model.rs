@@ -1,5 +1,7 @@
-//! Models of the deque of open halves, of the hand-over of a half, and of the sleep of those that wait, driven by loom:
-//! `RUSTFLAGS="--cfg loom" cargo test --release -p nanothreads --lib join::model`. Each has a twin with a planted bug that loom must find.
+//! Models of the deque of open halves, of the hand-over of a half, and of the sleep of those that
+//! wait, driven by loom:
+//! `RUSTFLAGS="--cfg loom" cargo test --release -p nanothreads --lib join::model`. Each has a twin
+//! with a planted bug that loom must find.
 
 use crate::join::deque::Deque;
 use crate::join::half::{Frame, Half, Runner, State};
@@ -12,7 +14,8 @@ use platform::sync::HandCell;
 use std::mem::ManuallyDrop;
 use std::panic::resume_unwind;
 
-/// A half: whoever gets it writes, so that loom reports two who got it, and one who got it unpublished.
+/// A half: whoever gets it writes, so that loom reports two who got it, and one who got it
+/// unpublished.
 struct Item(HandCell<u32>);
 
 // SAFETY: loom checks what the protocols under test promise.
@@ -51,7 +54,8 @@ impl Shared {
 
     fn push(&self, number: usize) {
         self.items[number].publish();
-        // SAFETY: - the main thread of a model is the owner; items live as long as the deque; at most three.
+        // SAFETY: - the main thread of a model is the owner; items live as long as the deque; at
+        // most three.
         unsafe { self.deque.push(&self.items[number]) };
     }
 
@@ -113,10 +117,15 @@ fn each_item_is_taken_once_while_the_owner_pushes_and_pops() {
 #[test]
 fn each_ordering_of_the_deque_is_needed() {
     let tags = [("D1", RACE), ("D3", RACE), ("D6", RACE), ("D7", RACE)];
-    is_needed("each_item_is_taken_once_while_the_owner_pushes_and_pops", "src/join/deque.rs", &tags);
+    is_needed(
+        "each_item_is_taken_once_while_the_owner_pushes_and_pops",
+        "src/join/deque.rs",
+        &tags,
+    );
 }
 
-/// The owner ends work 1 and begins work 2; a thief that waits for work 1 must get nothing of work 2.
+/// The owner ends work 1 and begins work 2; a thief that waits for work 1 must get nothing of work
+/// 2.
 fn two_works(retagged: bool) {
     let shared = Shared::new();
     // SAFETY: - the owner, without items.
@@ -155,7 +164,9 @@ fn a_thief_that_sees_an_item_before_its_owner_published_it_is_caught() {
 
 #[test]
 fn a_thief_that_keeps_its_tag_is_caught() {
-    is_refuted("a_thief_that_keeps_its_tag_is_caught", "a part of another work", || two_works(false));
+    is_refuted("a_thief_that_keeps_its_tag_is_caught", "a part of another work", || {
+        two_works(false)
+    });
 }
 
 /// How an owner may tell sleepers of an item.
@@ -175,8 +186,9 @@ fn sleeper(tell: Tell) {
         let team = Arc::clone(&team);
         thread::spawn(move || {
             let (shared, idle, point) = &*team;
-            // Sets its bit before the sleep: otherwise the first look is not the last one before it, the second barrier
-            // of the model is not due, and a timed sleep gives the owner the time in which its bugs heal.
+            // Sets its bit before the sleep: otherwise the first look is not the last one before
+            // it, the second barrier of the model is not due, and a timed sleep gives the owner the
+            // time in which its bugs heal.
             assert_ne!(idle.look(1), Look::Ready);
             point.sleep_until(|| if shared.steal(None) { Look::Ready } else { idle.look(1) });
             idle.take(1);
@@ -209,12 +221,16 @@ fn a_member_that_sleeps_is_woken_by_an_item() {
 
 #[test]
 fn an_owner_that_wakes_before_it_pushes_is_caught() {
-    is_refuted("an_owner_that_wakes_before_it_pushes_is_caught", DEADLOCK, || sleeper(Tell::TooEarly));
+    is_refuted("an_owner_that_wakes_before_it_pushes_is_caught", DEADLOCK, || {
+        sleeper(Tell::TooEarly)
+    });
 }
 
 #[test]
 fn an_owner_that_looks_for_sleepers_without_a_fence_is_caught() {
-    is_refuted("an_owner_that_looks_for_sleepers_without_a_fence_is_caught", DEADLOCK, || sleeper(Tell::WithoutFence));
+    is_refuted("an_owner_that_looks_for_sleepers_without_a_fence_is_caught", DEADLOCK, || {
+        sleeper(Tell::WithoutFence)
+    });
 }
 
 /// A join's second half, in the frame of its joiner: what a thief reaches by a deque or by a claim.
@@ -259,7 +275,12 @@ impl Frames {
             }
             5
         });
-        Arc::new(Self { deque: Deque::new(), half: Half::new(closure, 0), captured, point: WaitPoint::new() })
+        Arc::new(Self {
+            deque: Deque::new(),
+            half: Half::new(closure, 0),
+            captured,
+            point: WaitPoint::new(),
+        })
     }
 
     fn frame(&self) -> &Frame {
@@ -384,7 +405,9 @@ fn each_ordering_of_a_half_is_needed() {
 
 #[test]
 fn a_joiner_that_takes_the_result_of_a_half_that_runs_is_caught() {
-    is_refuted("a_joiner_that_takes_the_result_of_a_half_that_runs_is_caught", RACE, || stolen_half(Hand::TooEarly));
+    is_refuted("a_joiner_that_takes_the_result_of_a_half_that_runs_is_caught", RACE, || {
+        stolen_half(Hand::TooEarly)
+    });
 }
 
 #[test]
@@ -394,5 +417,7 @@ fn a_claim_by_a_look_is_caught() {
 
 #[test]
 fn a_thief_that_wakes_before_it_is_done_is_caught() {
-    is_refuted("a_thief_that_wakes_before_it_is_done_is_caught", DEADLOCK, || claimed_half(Hand::ToldTooEarly));
+    is_refuted("a_thief_that_wakes_before_it_is_done_is_caught", DEADLOCK, || {
+        claimed_half(Hand::ToldTooEarly)
+    });
 }

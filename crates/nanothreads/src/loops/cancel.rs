@@ -6,8 +6,9 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 impl ParFor {
-    /// Runs `body` for each number of the range until one breaks: then no further iteration is started on any member,
-    /// and what that iteration broke with is returned. Of several that break at the same time the lowest one counts.
+    /// Runs `body` for each number of the range until one breaks: then no further iteration is
+    /// started on any member, and what that iteration broke with is returned. Of several that break
+    /// at the same time the lowest one counts.
     ///
     /// ```
     /// use nanothreads::par_for;
@@ -51,8 +52,8 @@ impl ParFor {
         lowest(team.gather(member, || {})).map_or(ControlFlow::Continue(()), ControlFlow::Break)
     }
 
-    /// What `find` returns for the first number of the range for which it returns anything: the same as in a sequential
-    /// loop. Numbers behind the lowest one found so far are not looked at.
+    /// What `find` returns for the first number of the range for which it returns anything: the
+    /// same as in a sequential loop. Numbers behind the lowest one found so far are not looked at.
     ///
     /// ```
     /// let prime = |n: usize| (2..n).all(|d| n % d != 0).then_some(n);
@@ -73,8 +74,8 @@ impl ParFor {
             let mut found = None;
             dealer.deal(id, |chunk| {
                 for i in chunk {
-                    // ORDERING: Relaxed - a bound that only falls: an older one lets needless iterations run. The
-                    // values travel with the join.
+                    // ORDERING: Relaxed - a bound that only falls: an older one lets needless
+                    // iterations run. The values travel with the join.
                     if i > lowest_found.load(Relaxed) {
                         return ControlFlow::Break(());
                     }

@@ -12,8 +12,8 @@ pub struct ParFor2d {
     flat: ParFor,
 }
 
-/// A pair of nested loops whose iterations are dealt as one range, the last dimension running fastest: also loops of few
-/// rows keep all members busy.
+/// A pair of nested loops whose iterations are dealt as one range, the last dimension running
+/// fastest: also loops of few rows keep all members busy.
 ///
 /// ```
 /// use nanothreads::{Schedule, par_for_2d};
@@ -45,8 +45,8 @@ impl ParFor2d {
         self.run_rows(|i, columns| columns.for_each(|j| body(i, j)));
     }
 
-    /// Runs `body` for each row, or part of a row, with the columns that are dealt together: an inner loop of the
-    /// program's own.
+    /// Runs `body` for each row, or part of a row, with the columns that are dealt together: an
+    /// inner loop of the program's own.
     ///
     /// # Panics
     /// As [`ParFor::run`].
@@ -125,8 +125,11 @@ fn iterations(called: &str, ranges: &[&Range<usize>]) -> usize {
     if ranges.iter().any(|range| range.is_empty()) {
         return 0;
     }
-    let product = ranges.iter().try_fold(1_usize, |product, range| product.checked_mul(range.len()));
-    product.unwrap_or_else(|| panic!("{called}: {ranges:?} are more than {} iterations: split the loop", usize::MAX))
+    let product =
+        ranges.iter().try_fold(1_usize, |product, range| product.checked_mul(range.len()));
+    product.unwrap_or_else(|| {
+        panic!("{called}: {ranges:?} are more than {} iterations: split the loop", usize::MAX)
+    })
 }
 
 /// Splits a chunk of the flat range into rows of `width`.

@@ -36,11 +36,12 @@ impl Loop {
         self.team.size()
     }
 
-    /// Calls `body` with each member's number and where its iterations come from. After a panic nothing new is dealt,
-    /// and the guilty member calls `wake`.
+    /// Calls `body` with each member's number and where its iterations come from. After a panic
+    /// nothing new is dealt, and the guilty member calls `wake`.
     pub(super) fn run(self, body: impl Fn(usize, &Dealer) + Sync, wake: impl Fn() + Sync) {
         let Self { team, dealer } = self;
-        // What the members need moves into one place, whose lines they fetch at once and not one after the other.
+        // What the members need moves into one place, whose lines they fetch at once and not one
+        // after the other.
         region::run_team(&team, move |member| {
             let guard = dealer.stop.raise_on_unwind(&wake);
             body(member.id as usize, &dealer);
@@ -78,8 +79,8 @@ pub(super) struct Dealer {
     size: usize,
     stop: Stop,
     source: Source,
-    /// What members share that are dealt from one place: the first iteration, or the number of the first chunk, that
-    /// nobody has taken. On a line of its own: all others are only read.
+    /// What members share that are dealt from one place: the first iteration, or the number of the
+    /// first chunk, that nobody has taken. On a line of its own: all others are only read.
     next: Counter,
 }
 
@@ -119,7 +120,14 @@ impl Dealer {
     fn new(schedule: Schedule, range: Range<usize>, size: usize) -> Self {
         let length = range.len();
         let source = Source::new(schedule, length, size);
-        Self { start: range.start, length, size, stop: Stop::default(), source, next: Counter::default() }
+        Self {
+            start: range.start,
+            length,
+            size,
+            stop: Stop::default(),
+            source,
+            next: Counter::default(),
+        }
     }
 
     /// The flag that ends the loop early.
@@ -127,8 +135,9 @@ impl Dealer {
         &self.stop
     }
 
-    /// Calls `take` with each chunk of member `id`, until the loop is stopped. A break of `take` says that no iteration
-    /// behind this chunk is wanted; the member then gets none of them, and others as before.
+    /// Calls `take` with each chunk of member `id`, until the loop is stopped. A break of `take`
+    /// says that no iteration behind this chunk is wanted; the member then gets none of them, and
+    /// others as before.
     pub(super) fn deal(&self, id: usize, mut take: impl FnMut(Range<usize>) -> ControlFlow<()>) {
         let take = |chunk: Range<usize>| {
             safe_point::between_pieces();
@@ -153,7 +162,11 @@ impl Dealer {
         };
     }
 
-    fn deal_static(&self, id: usize, mut take: impl FnMut(Range<usize>) -> ControlFlow<()>) -> ControlFlow<()> {
+    fn deal_static(
+        &self,
+        id: usize,
+        mut take: impl FnMut(Range<usize>) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
         let block = static_block(self.length, id, self.size);
         if block.is_empty() { ControlFlow::Continue(()) } else { take(block) }
     }
@@ -173,7 +186,11 @@ impl Dealer {
         ControlFlow::Continue(())
     }
 
-    fn deal_dynamic(&self, chunk: usize, take: impl FnMut(Range<usize>) -> ControlFlow<()>) -> ControlFlow<()> {
+    fn deal_dynamic(
+        &self,
+        chunk: usize,
+        take: impl FnMut(Range<usize>) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
         let chunk_at = |number: usize| {
             let begin = number.saturating_mul(chunk).min(self.length);
             begin..begin.saturating_add(chunk).min(self.length)
@@ -190,7 +207,9 @@ impl Dealer {
         let mut index = 0;
         loop {
             let chunk_of = |remaining: usize| match schedule {
-                Schedule::Safe(alpha) => safe_chunk(self.length, index, self.size, alpha).min(remaining),
+                Schedule::Safe(alpha) => {
+                    safe_chunk(self.length, index, self.size, alpha).min(remaining)
+                }
                 Schedule::Guided(least) => guided_chunk(remaining, self.size, least),
                 _ => remaining,
             };
@@ -236,7 +255,8 @@ impl Dealer {
         }
     }
 
-    /// After a break: what is left in the own word is behind the chunk (R3), what others have may not be.
+    /// After a break: what is left in the own word is behind the chunk (R3), what others have may
+    /// not be.
     fn drop_own(&self, id: usize, ranges: &Ranges) -> ControlFlow<()> {
         ranges.take_own(id, |rest| rest);
         if self.stop.is_raised() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
@@ -245,13 +265,14 @@ impl Dealer {
 
 /// A number that all members advance, on a line of its own.
 ///
-/// All accesses are relaxed: it deals numbers, and what iterations read and write travels by fork and join.
+/// All accesses are relaxed: it deals numbers, and what iterations read and write travels by fork
+/// and join.
 #[derive(Debug, Default)]
 struct Counter(CachePadded<AtomicUsize>);
 
 impl Counter {
-    /// Takes numbers and calls `take` with the chunk of each, until a chunk is empty. No overflow: each member takes at
-    /// most one number behind the last chunk's.
+    /// Takes numbers and calls `take` with the chunk of each, until a chunk is empty. No overflow:
+    /// each member takes at most one number behind the last chunk's.
     fn each(
         &self,
         mut chunk_at: impl FnMut(usize) -> Range<usize>,
@@ -267,7 +288,8 @@ impl Counter {
         }
     }
 
-    /// Takes what `chunk_of(remaining)` says of the rest of `0..length`; `None` when nothing is left.
+    /// Takes what `chunk_of(remaining)` says of the rest of `0..length`; `None` when nothing is
+    /// left.
     fn advance(&self, length: usize, chunk_of: impl Fn(usize) -> usize) -> Option<Range<usize>> {
         // ORDERING: Relaxed throughout - see the type.
         let mut begin = self.0.load(Relaxed);
@@ -298,7 +320,8 @@ mod tests {
             chunk().prop_map(Schedule::Guided),
             Just(Schedule::Trapezoid),
             (chunk(), chunk()).prop_map(|(first, last)| Schedule::TrapezoidFrom { first, last }),
-            (1_u32..=100).prop_map(|n| Schedule::Safe(Alpha::new(f64::from(n) / 100.0).expect("in (0, 1]"))),
+            (1_u32..=100)
+                .prop_map(|n| Schedule::Safe(Alpha::new(f64::from(n) / 100.0).expect("in (0, 1]"))),
             Just(Schedule::Factoring),
             Just(Schedule::Affinity),
             Just(Schedule::Auto),
@@ -394,16 +417,21 @@ mod tests {
             Schedule::TrapezoidFrom { first: huge, last: huge },
         ] {
             let dealer = Dealer::new(schedule, 0..10, 3);
-            let dealt: usize = (0..3).flat_map(|id| chunks_of(&dealer, id)).map(|chunk| chunk.len()).sum();
+            let dealt: usize =
+                (0..3).flat_map(|id| chunks_of(&dealer, id)).map(|chunk| chunk.len()).sum();
             assert_eq!(dealt, 10, "{schedule:?}");
         }
     }
 
     #[test]
     fn what_is_behind_a_chunk_that_broke_is_not_dealt_to_that_member() {
-        for schedule in
-            [Schedule::Static, Schedule::PURE, Schedule::Affinity, Schedule::Auto, Schedule::Guided(NonZeroUsize::MIN)]
-        {
+        for schedule in [
+            Schedule::Static,
+            Schedule::PURE,
+            Schedule::Affinity,
+            Schedule::Auto,
+            Schedule::Guided(NonZeroUsize::MIN),
+        ] {
             let dealer = Dealer::new(schedule, 0..100, 2);
             let mut dealt = Vec::new();
             dealer.deal(1, |chunk| {
@@ -412,7 +440,10 @@ mod tests {
             });
             let broke = dealt.iter().position(|chunk| chunk.contains(&55)).unwrap();
             let behind = dealt[broke].end;
-            assert!(dealt[broke + 1..].iter().all(|chunk| chunk.start < behind), "{schedule:?}: {dealt:?}");
+            assert!(
+                dealt[broke + 1..].iter().all(|chunk| chunk.start < behind),
+                "{schedule:?}: {dealt:?}"
+            );
             if schedule == Schedule::Affinity {
                 // The other member's block is all that this one may still help with.
                 assert_eq!(dealt[broke + 1..].iter().map(Range::len).sum::<usize>(), 50);
@@ -422,7 +453,13 @@ mod tests {
 
     #[test]
     fn a_stopped_loop_deals_nothing_more() {
-        for schedule in [Schedule::Static, Schedule::PURE, Schedule::Affinity, Schedule::Auto, Schedule::Factoring] {
+        for schedule in [
+            Schedule::Static,
+            Schedule::PURE,
+            Schedule::Affinity,
+            Schedule::Auto,
+            Schedule::Factoring,
+        ] {
             let dealer = Dealer::new(schedule, 0..100, 2);
             let mut chunks = 0;
             dealer.deal(0, |_| {

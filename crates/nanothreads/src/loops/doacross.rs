@@ -1,12 +1,13 @@
 //! Doacross loops: iterations that wait for chosen earlier ones.
 //!
-//! Each member has one progress line ([`Stage`]). Iterations are dealt round robin, so that everybody knows who has a
-//! given one, and each member's rise: the iteration that waits for number j looks at one line for a number of at least j.
-//! No deadlock: the lowest iteration that is not done waits only for lower ones.
+//! Each member has one progress line ([`Stage`]). Iterations are dealt round robin, so that
+//! everybody knows who has a given one, and each member's rise: the iteration that waits for number
+//! j looks at one line for a number of at least j. No deadlock: the lowest iteration that is not
+//! done waits only for lower ones.
 //!
 //! # Papers
-//! P1 section 5.2 (F9). Where the dependences are those of neighbours in nested loops, [`pipeline`](super::pipeline)
-//! hands over a block at a time.
+//! P1 section 5.2 (F9). Where the dependences are those of neighbours in nested loops,
+//! [`pipeline`](super::pipeline) hands over a block at a time.
 
 use super::ONE;
 use super::dealer::{Dealer, Loop};
@@ -49,8 +50,8 @@ pub fn doacross(range: Range<usize>) -> Doacross {
 }
 
 impl Doacross {
-    /// Deals this many iterations at a time, round robin, instead of one. Distances of dependences shorter than this are
-    /// between iterations of one member, mostly, and wait for nothing.
+    /// Deals this many iterations at a time, round robin, instead of one. Distances of dependences
+    /// shorter than this are between iterations of one member, mostly, and wait for nothing.
     pub fn chunks(self, chunk: NonZeroUsize) -> Self {
         Self { chunk, ..self }
     }
@@ -60,7 +61,8 @@ impl Doacross {
     /// Cost of a dependence between members: one cache line. Who waits long sleeps.
     ///
     /// # Panics
-    /// With the payload of the first iteration that panics; bodies that wait for another one are unwound then.
+    /// With the payload of the first iteration that panics; bodies that wait for another one are
+    /// unwound then.
     pub fn run<F: Fn(usize, Cross<'_>) + Sync>(self, body: F) {
         let Self { range, chunk } = self;
         let start = range.start;
@@ -72,7 +74,16 @@ impl Doacross {
                 dealer.deal(id, |numbers| {
                     for i in numbers {
                         let posted = Cell::new(false);
-                        let place = Place { progress: &progress, dealer, start, chunk, size, id, i, posted: &posted };
+                        let place = Place {
+                            progress: &progress,
+                            dealer,
+                            start,
+                            chunk,
+                            size,
+                            id,
+                            i,
+                            posted: &posted,
+                        };
                         body(i, Cross(&place));
                         place.post();
                     }
@@ -110,13 +121,16 @@ pub struct Cross<'a>(&'a Place<'a>);
 
 impl fmt::Debug for Cross<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Cross").field("iteration", &self.0.i).field("posted", &self.0.posted.get()).finish()
+        f.debug_struct("Cross")
+            .field("iteration", &self.0.i)
+            .field("posted", &self.0.posted.get())
+            .finish()
     }
 }
 
 impl Cross<'_> {
-    /// Waits until the iteration `distance` before this one has posted, or ended: what it wrote until then is visible.
-    /// Returns at once when the range has no such iteration.
+    /// Waits until the iteration `distance` before this one has posted, or ended: what it wrote
+    /// until then is visible. Returns at once when the range has no such iteration.
     ///
     /// # Panics
     /// When `distance` is 0: an iteration that waits for itself would wait for ever.

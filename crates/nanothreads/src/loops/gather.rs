@@ -1,8 +1,10 @@
-//! Results that members bring to the join: on their arrival lines where they fit, else in places of their own.
+//! Results that members bring to the join: on their arrival lines where they fit, else in places of
+//! their own.
 //!
-//! A result of up to 48 bytes costs nothing that the join does not cost: it stands where the descriptor stood, or beside
-//! the arrival number ([`engine::slot`], [`engine::arrival`]). It is moved by value; the master takes every one that was put
-//! before it runs anything else, so that types with a destructor ride as well.
+//! A result of up to 48 bytes costs nothing that the join does not cost: it stands where the
+//! descriptor stood, or beside the arrival number ([`engine::slot`], [`engine::arrival`]). It is
+//! moved by value; the master takes every one that was put before it runs anything else, so that
+//! types with a destructor ride as well.
 
 use super::per_member::Carried;
 use engine::forked::UntilJoin;
@@ -26,7 +28,8 @@ where
     T: Send,
     F: Fn(Member) -> Option<T> + Sync,
 {
-    let gathered = if Line::carries::<Option<T>>() { on_lines(team, body) } else { in_places(team, body) };
+    let gathered =
+        if Line::carries::<Option<T>>() { on_lines(team, body) } else { in_places(team, body) };
     gathered.into_iter()
 }
 
@@ -38,7 +41,8 @@ struct Returning<F, T> {
     master: *const Local,
     /// The first panic of any member.
     panic: FirstPanic,
-    /// What the master's own thread returned. Written while the others may still be fetching what stands before.
+    /// What the master's own thread returned. Written while the others may still be fetching what
+    /// stands before.
     home: CachePadded<HandCell<Home<T>>>,
 }
 
@@ -57,7 +61,12 @@ unsafe impl<F: Sync, T: Send> Sync for Returning<F, T> {}
 impl<F: Fn(Member) -> Option<T>, T> Returning<F, T> {
     fn new(body: F) -> Self {
         let home = Home { own: None, others: Vec::new() };
-        Self { body, master: local(), panic: FirstPanic::default(), home: CachePadded::new(HandCell::new(home)) }
+        Self {
+            body,
+            master: local(),
+            panic: FirstPanic::default(),
+            home: CachePadded::new(HandCell::new(home)),
+        }
     }
 
     /// What `member` returns; `None` when it panics.
@@ -91,9 +100,11 @@ fn on_lines<T: Send, F: Fn(Member) -> Option<T> + Sync>(team: &Team, body: F) ->
 
     let region = Returning::new(body);
     // SAFETY: - `call::<T, F>` gets the region, which outlives the join, and does not unwind.
-    let joined = unsafe { team.run_in(Concurrency::Offered, call::<T, F>, ptr::from_ref(&region).cast()) };
+    let joined =
+        unsafe { team.run_in(Concurrency::Offered, call::<T, F>, ptr::from_ref(&region).cast()) };
     let mut gathered = Gathered::new(team.size(), |id| match &joined {
-        // SAFETY: - each member puts one `Option<T>`; they are all taken here, once, before anything else is supplied.
+        // SAFETY: - each member puts one `Option<T>`; they are all taken here, once, before
+        // anything else is supplied.
         Some(joined) if id > 0 => unsafe { joined.take(id) },
         // In a child that the body forked there is no one else.
         _ => None,

@@ -1,15 +1,19 @@
-//! Self-timed chunk lengths: a loop whose body nobody knows finds out how many iterations are worth a dispatch.
+//! Self-timed chunk lengths: a loop whose body nobody knows finds out how many iterations are worth
+//! a dispatch.
 //!
-//! Doubling until a chunk takes a microsecond is what parlaylib does, once for each loop. Here each member goes on
-//! measuring, because the iterations of one loop may differ: chunks that became too long are cut in proportion.
+//! Doubling until a chunk takes a microsecond is what parlaylib does, once for each loop. Here each
+//! member goes on measuring, because the iterations of one loop may differ: chunks that became too
+//! long are cut in proportion.
 
 use platform::clock::Ticks;
 
-/// What a chunk should take at least, in microseconds. A dispatch with its clock readings costs about 30 ns.
+/// What a chunk should take at least, in microseconds. A dispatch with its clock readings costs
+/// about 30 ns.
 const TARGET_US: u64 = 1;
 /// A chunk that took this many times the target is too long. Doubling alone ends below 2.
 const TOO_LONG: u64 = 4;
-/// A loop of fewer iterations for each member forks at once: one of them on the caller alone might be a large part.
+/// A loop of fewer iterations for each member forks at once: one of them on the caller alone might
+/// be a large part.
 const FEW: usize = 32;
 
 /// A member's chunk length.
@@ -30,8 +34,8 @@ impl Grain {
         self.length
     }
 
-    /// Runs a chunk of `length` iterations and learns from the time it takes. (What the dispatch takes does not count:
-    /// it is what longer chunks save.)
+    /// Runs a chunk of `length` iterations and learns from the time it takes. (What the dispatch
+    /// takes does not count: it is what longer chunks save.)
     pub(super) fn time<R>(&mut self, length: usize, run: impl FnOnce() -> R) -> R {
         let begun = Ticks::now();
         let result = run();
@@ -40,8 +44,9 @@ impl Grain {
     }
 }
 
-/// The length of the next chunk after one of `length` iterations took `spent`, when `planned` was the length to take.
-/// More than half of that is the whole of it: long loops are dealt in units, and what is planned is rounded down to them.
+/// The length of the next chunk after one of `length` iterations took `spent`, when `planned` was
+/// the length to take. More than half of that is the whole of it: long loops are dealt in units,
+/// and what is planned is rounded down to them.
 fn next_length(planned: usize, length: usize, spent: u64, target: u64) -> usize {
     if spent >= target.saturating_mul(TOO_LONG) {
         let scaled = length as u128 * u128::from(target) / u128::from(spent);
@@ -53,8 +58,9 @@ fn next_length(planned: usize, length: usize, spent: u64, target: u64) -> usize 
     }
 }
 
-/// Runs the beginning of a loop of `length` iterations on the caller until a microsecond is over, and returns how many
-/// that were: a loop that is over by then needs no team. A loop of few iterations for each of `members` is not begun.
+/// Runs the beginning of a loop of `length` iterations on the caller until a microsecond is over,
+/// and returns how many that were: a loop that is over by then needs no team. A loop of few
+/// iterations for each of `members` is not begun.
 pub(super) fn begin_alone(length: usize, members: usize, run: impl FnMut(usize, usize)) -> usize {
     if length < members.saturating_mul(FEW) {
         return 0;
@@ -64,9 +70,14 @@ pub(super) fn begin_alone(length: usize, members: usize, run: impl FnMut(usize, 
     run_doubling(length, || start.elapsed_ticks() >= target, run)
 }
 
-/// Runs chunks of 1, 2, 4, ... iterations of `length`, until `is_over` after one of them, and returns how many that were.
-/// The lengths saturate: chunks that cost nothing double as often as `usize` has bits.
-fn run_doubling(length: usize, is_over: impl Fn() -> bool, mut run: impl FnMut(usize, usize)) -> usize {
+/// Runs chunks of 1, 2, 4, ... iterations of `length`, until `is_over` after one of them, and
+/// returns how many that were. The lengths saturate: chunks that cost nothing double as often as
+/// `usize` has bits.
+fn run_doubling(
+    length: usize,
+    is_over: impl Fn() -> bool,
+    mut run: impl FnMut(usize, usize),
+) -> usize {
     let (mut done, mut chunk) = (0_usize, 1_usize);
     loop {
         let end = length.min(done.saturating_add(chunk));
@@ -82,7 +93,8 @@ fn run_doubling(length: usize, is_over: impl Fn() -> bool, mut run: impl FnMut(u
 mod tests {
     use super::*;
 
-    /// Runs `chunks` chunks of iterations that each take `cost`, and returns the last planned length.
+    /// Runs `chunks` chunks of iterations that each take `cost`, and returns the last planned
+    /// length.
     fn settle(mut planned: usize, chunks: usize, cost: u64) -> usize {
         for _ in 0..chunks {
             planned = next_length(planned, planned, planned as u64 * cost, 1000);

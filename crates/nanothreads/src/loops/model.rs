@@ -1,5 +1,6 @@
-//! Models of the protocols of loops, driven by loom: `RUSTFLAGS="--cfg loom" cargo test --release -p nanothreads --lib loops::model`.
-//! Each has a twin with a planted bug that loom must find.
+//! Models of the protocols of loops, driven by loom:
+//! `RUSTFLAGS="--cfg loom" cargo test --release -p nanothreads --lib loops::model`. Each has a twin
+//! with a planted bug that loom must find.
 
 use crate::loops::ranges::{RangeWord, Ranges};
 use crate::loops::stages::Stage;
@@ -27,7 +28,10 @@ impl Dealt {
     }
 
     fn assert_once_each(&self) {
-        assert!(self.0.lock().unwrap().iter().all(|&times| times == 1), "an iteration was dealt twice or never");
+        assert!(
+            self.0.lock().unwrap().iter().all(|&times| times == 1),
+            "an iteration was dealt twice or never"
+        );
     }
 }
 
@@ -81,9 +85,11 @@ fn owner_and_thief_get_each_iteration_once() {
 
 #[test]
 fn a_thief_that_stores_instead_of_exchanging_is_caught() {
-    is_refuted("a_thief_that_stores_instead_of_exchanging_is_caught", "an iteration was dealt twice or never", || {
-        owner_and_thief(false)
-    });
+    is_refuted(
+        "a_thief_that_stores_instead_of_exchanging_is_caught",
+        "an iteration was dealt twice or never",
+        || owner_and_thief(false),
+    );
 }
 
 /// Two members run a loop of four iterations: own part first, then from the fullest.
@@ -112,8 +118,8 @@ fn members_of_an_affinity_loop_get_each_iteration_once() {
     explore(|| affinity_loop(2));
 }
 
-/// Three members of a self-timed loop: halves of the fullest range move to the thief's own word, from where the third
-/// one may take them.
+/// Three members of a self-timed loop: halves of the fullest range move to the thief's own word,
+/// from where the third one may take them.
 fn stolen_halves(refills_when_empty: bool) {
     let shared = Arc::new((Ranges::new(4, 2), Dealt::new(4)));
     let member = move |shared: &(Ranges, Dealt), id: usize| {
@@ -147,9 +153,11 @@ fn stolen_halves_are_dealt_once() {
 
 #[test]
 fn a_refill_over_what_is_left_is_caught() {
-    is_refuted("a_refill_over_what_is_left_is_caught", "an iteration was dealt twice or never", || {
-        stolen_halves(false)
-    });
+    is_refuted(
+        "a_refill_over_what_is_left_is_caught",
+        "an iteration was dealt twice or never",
+        || stolen_halves(false),
+    );
 }
 
 /// Memory that only the token's holder may touch.
@@ -206,12 +214,17 @@ fn each_ordering_of_the_token_is_needed() {
 
 #[test]
 fn a_section_that_does_not_wait_for_its_turn_is_caught() {
-    is_refuted("a_section_that_does_not_wait_for_its_turn_is_caught", RACE, || ordered_chunks(false));
+    is_refuted("a_section_that_does_not_wait_for_its_turn_is_caught", RACE, || {
+        ordered_chunks(false)
+    });
 }
 
 /// Two members run two blocks each; the second needs what the first wrote.
 fn two_stages(finishes_after: bool) {
-    let shared = Arc::new((Stage::default(), [Log(HandCell::new(Vec::new())), Log(HandCell::new(Vec::new()))]));
+    let shared = Arc::new((
+        Stage::default(),
+        [Log(HandCell::new(Vec::new())), Log(HandCell::new(Vec::new()))],
+    ));
     let second = {
         let shared = Arc::clone(&shared);
         thread::spawn(move || {
@@ -243,10 +256,16 @@ fn a_stage_sees_what_the_stage_before_wrote() {
 
 #[test]
 fn each_ordering_of_a_stage_is_needed() {
-    is_needed("a_stage_sees_what_the_stage_before_wrote", "src/loops/stages.rs", &[("P1", RACE), ("P2", RACE)]);
+    is_needed(
+        "a_stage_sees_what_the_stage_before_wrote",
+        "src/loops/stages.rs",
+        &[("P1", RACE), ("P2", RACE)],
+    );
 }
 
 #[test]
 fn a_stage_that_reports_a_block_before_it_is_done_is_caught() {
-    is_refuted("a_stage_that_reports_a_block_before_it_is_done_is_caught", RACE, || two_stages(false));
+    is_refuted("a_stage_that_reports_a_block_before_it_is_done_is_caught", RACE, || {
+        two_stages(false)
+    });
 }

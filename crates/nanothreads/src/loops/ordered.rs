@@ -10,10 +10,12 @@ use std::fmt;
 use std::ops::{ControlFlow, Range};
 
 impl ParFor {
-    /// Runs `body` once for each number of the range; what it passes to [`Order::wait_turn`] runs one at a time, in the
-    /// order of the iterations, while the rest of the bodies overlap. Without a schedule of its own the loop is dealt
-    /// one iteration at a time, round robin; with chunks the section of a chunk's first iteration waits for all chunks
-    /// before. (Under [`Schedule::Static`] the sections of the second member wait for the whole block of the first.)
+    /// Runs `body` once for each number of the range; what it passes to [`Order::wait_turn`] runs
+    /// one at a time, in the order of the iterations, while the rest of the bodies overlap. Without
+    /// a schedule of its own the loop is dealt one iteration at a time, round robin; with chunks
+    /// the section of a chunk's first iteration waits for all chunks before. (Under
+    /// [`Schedule::Static`] the sections of the second member wait for the whole block of the
+    /// first.)
     ///
     /// ```
     /// use nanothreads::par_for;
@@ -45,8 +47,8 @@ impl ParFor {
     /// Cost of a hand-over: one cache line. Who waits long sleeps. The loop itself allocates once.
     ///
     /// # Panics
-    /// With the payload of the first iteration that panics. Chunks that do not have their turn by then do not get it:
-    /// bodies that wait for it are unwound.
+    /// With the payload of the first iteration that panics. Chunks that do not have their turn by
+    /// then do not get it: bodies that wait for it are unwound.
     pub fn ordered<F: Fn(usize, Order<'_>) + Sync>(self, body: F) {
         let (range, schedule) = self.plan(Schedule::StaticChunks(ONE));
         let (first, length) = (range.start, range.len());
@@ -66,12 +68,22 @@ fn run_chunk<F: Fn(usize, Order<'_>)>(
     turns: &Turns,
     body: &F,
 ) -> ControlFlow<()> {
-    let turn = Turn { dealer, turns, begin: chunk.start, end: chunk.end, state: Cell::new(State::Waiting) };
+    let turn = Turn {
+        dealer,
+        turns,
+        begin: chunk.start,
+        end: chunk.end,
+        state: Cell::new(State::Waiting),
+    };
     for i in chunk {
         body(i, Order { turn: &turn, is_last: i + 1 == turn.end });
     }
     // The last iteration had no section of its own.
-    if turn.state.get() == State::Passed || turn.pass() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    if turn.state.get() == State::Passed || turn.pass() {
+        ControlFlow::Continue(())
+    } else {
+        ControlFlow::Break(())
+    }
 }
 
 /// A chunk's claim to the token.
@@ -125,7 +137,9 @@ pub struct Order<'a> {
 
 impl fmt::Debug for Order<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Order").field("chunk", &(self.turn.begin..self.turn.end)).finish_non_exhaustive()
+        f.debug_struct("Order")
+            .field("chunk", &(self.turn.begin..self.turn.end))
+            .finish_non_exhaustive()
     }
 }
 

@@ -52,7 +52,8 @@ impl<T> Index<usize> for PerMember<T> {
     }
 }
 
-/// Values that the parts of a region (its members', or groups') bring to the join, one each; no two share a line.
+/// Values that the parts of a region (its members', or groups') bring to the join, one each; no two
+/// share a line.
 #[derive(Debug)]
 pub(crate) struct Carried<T> {
     places: PerMember<Place<T>>,
@@ -63,8 +64,8 @@ pub(crate) struct Carried<T> {
 #[derive(Debug)]
 struct Place<T> {
     value: HandCell<Option<T>>,
-    /// The master itself brought it. Written by the master alone, so that it says the truth in a forked child, where what
-    /// other threads were writing may be half written.
+    /// The master itself brought it. Written by the master alone, so that it says the truth in a
+    /// forked child, where what other threads were writing may be half written.
     is_home: Cell<bool>,
 }
 
@@ -74,8 +75,8 @@ impl<T> Default for Place<T> {
     }
 }
 
-// SAFETY: - each value is written by one member (`put`'s contract) and read by the owner of the whole after the join;
-//           values thus move between threads, hence `T: Send`, and are never looked at by two.
+// SAFETY: - each value is written by one member (`put`'s contract) and read by the owner of the
+//           whole after the join; values thus move between threads, hence `T: Send`, and are never looked at by two.
 //         - `is_home` is touched by the master's thread only; `home` is only compared.
 unsafe impl<T: Send> Sync for Carried<T> {}
 
@@ -108,10 +109,12 @@ impl<T> Carried<T> {
     /// What the master itself brought, in the order of the parts.
     ///
     /// # Safety
-    /// - The caller is the master, alone with the places: in a child that was forked meanwhile, or after the join.
+    /// - The caller is the master, alone with the places: in a child that was forked meanwhile, or
+    ///   after the join.
     pub(crate) unsafe fn take_home(&self) -> impl Iterator<Item = T> {
         self.places.places().iter().filter(|place| place.is_home.get()).filter_map(|place| {
-            // SAFETY: - nobody else is there (caller's contract); this thread wrote the whole value.
+            // SAFETY: - nobody else is there (caller's contract); this thread wrote the whole
+            // value.
             //         - the pointer is the cell's own.
             unsafe { place.value.with_mut(|value| (*value).take()) }
         })

@@ -1,11 +1,13 @@
-//! Pipelined loops: iterations that depend on their neighbours, run in blocks as a wave over the members.
+//! Pipelined loops: iterations that depend on their neighbours, run in blocks as a wave over the
+//! members.
 //!
 //! # How it works
-//! The outer loop is cut into one part for each member, the inner one into blocks. A member runs the blocks in order;
-//! block b starts when the member before it, which has the part of the outer loop before, has finished block b. With P
-//! members and B blocks the wave needs P - 1 blocks to fill, and costs one cache line for each block and member.
-//! In two dimensions the members form a grid, and a block waits for two neighbours, or, when one of the loops carries no
-//! dependence, for one.
+//! The outer loop is cut into one part for each member, the inner one into blocks. A member runs
+//! the blocks in order; block b starts when the member before it, which has the part of the outer
+//! loop before, has finished block b. With P members and B blocks the wave needs P - 1 blocks to
+//! fill, and costs one cache line for each block and member. In two dimensions the members form a
+//! grid, and a block waits for two neighbours, or, when one of the loops carries no dependence, for
+//! one.
 //!
 //! # Papers
 //! P1 section 5.2 (F9): ordered loops pipelined with blocking, one and two dimensions.
@@ -20,8 +22,8 @@ use std::cmp::Reverse;
 use std::num::NonZeroUsize;
 use std::ops::Range;
 
-/// Blocks for each member of the pipeline, unless the program says how many: the wave is full for four fifths of the
-/// time.
+/// Blocks for each member of the pipeline, unless the program says how many: the wave is full for
+/// four fifths of the time.
 const BLOCKS_PER_STAGE: usize = 4;
 
 /// A pipelined loop to be run; made by [`pipeline`].
@@ -56,14 +58,14 @@ pub fn pipeline(outer: Range<usize>, inner: Range<usize>) -> Pipeline {
 }
 
 impl Pipeline {
-    /// Cuts the inner loop into this many blocks (at most one for each iteration). More blocks fill the pipeline sooner
-    /// and cost more hand-overs.
+    /// Cuts the inner loop into this many blocks (at most one for each iteration). More blocks fill
+    /// the pipeline sooner and cost more hand-overs.
     pub fn blocks(self, blocks: NonZeroUsize) -> Self {
         Self { plan: self.plan.blocks(blocks) }
     }
 
-    /// Runs `body` for each part of the outer and block of the inner loop: after the same block of the part before, and
-    /// after the block before of the same part. What those wrote is visible.
+    /// Runs `body` for each part of the outer and block of the inner loop: after the same block of
+    /// the part before, and after the block before of the same part. What those wrote is visible.
     ///
     /// # Panics
     /// With the payload of the first block that panics; blocks that need it do not run.
@@ -83,8 +85,8 @@ pub struct Pipeline2d {
     outer_is_free: bool,
 }
 
-/// Three loops, the outer two of which run in parallel, in which iteration (o, m, i) needs (o - 1, m, i), (o, m - 1, i)
-/// and (o, m, i - 1).
+/// Three loops, the outer two of which run in parallel, in which iteration (o, m, i) needs (o - 1,
+/// m, i), (o, m - 1, i) and (o, m, i - 1).
 ///
 /// ```
 /// use nanothreads::pipeline_2d;
@@ -118,14 +120,14 @@ impl Pipeline2d {
         Self { blocks: Some(blocks), ..self }
     }
 
-    /// States that the outer loop carries no dependence: two loops are parallel, and only the middle one is ordered. The
-    /// members then form independent pipelines.
+    /// States that the outer loop carries no dependence: two loops are parallel, and only the
+    /// middle one is ordered. The members then form independent pipelines.
     pub fn outer_is_free(self) -> Self {
         Self { outer_is_free: true, ..self }
     }
 
-    /// Runs `body` for each part of the outer and middle loops and block of the inner loop, after those that it needs.
-    /// What those wrote is visible.
+    /// Runs `body` for each part of the outer and middle loops and block of the inner loop, after
+    /// those that it needs. What those wrote is visible.
     ///
     /// # Panics
     /// As [`Pipeline::run`].
@@ -148,7 +150,9 @@ impl Pipeline2d {
             stages: PerMember::new(grid.size(), |_| Stage::default()),
             stop: Stop::default(),
         };
-        let offset = |part: Range<usize>, range: &Range<usize>| range.start + part.start..range.start + part.end;
+        let offset = |part: Range<usize>, range: &Range<usize>| {
+            range.start + part.start..range.start + part.end
+        };
         region::run_team(&team, |member| {
             let id = member.id as usize;
             // Beyond the grid: more members than the shape of the loops can use.
@@ -175,11 +179,13 @@ struct Grid {
 }
 
 impl Grid {
-    /// The grid for loops of `rows` x `columns` iterations that uses most of `members`, and of those the one whose wave
-    /// fills it soonest.
+    /// The grid for loops of `rows` x `columns` iterations that uses most of `members`, and of
+    /// those the one whose wave fills it soonest.
     fn choose(members: usize, rows: usize, columns: usize, rows_are_free: bool) -> Self {
-        let grids = (1..=members.min(rows)).map(|r| Grid { rows: r, columns: (members / r).min(columns) });
-        let fill = |grid: &Grid| if rows_are_free { grid.columns } else { grid.rows + grid.columns };
+        let grids =
+            (1..=members.min(rows)).map(|r| Grid { rows: r, columns: (members / r).min(columns) });
+        let fill =
+            |grid: &Grid| if rows_are_free { grid.columns } else { grid.rows + grid.columns };
         let best = grids.max_by_key(|grid| (grid.size(), Reverse(fill(grid))));
         best.expect("a team has at least one member and the loops at least one iteration")
     }
@@ -209,7 +215,8 @@ struct Wave {
 impl Wave {
     /// Runs the blocks of member `id`, each when its neighbours have finished theirs.
     fn run(&self, id: usize, mut run_block: impl FnMut(usize)) {
-        let above = (self.grid.row(id) > 0 && !self.outer_is_free).then(|| &self.stages[id - self.grid.columns]);
+        let above = (self.grid.row(id) > 0 && !self.outer_is_free)
+            .then(|| &self.stages[id - self.grid.columns]);
         let left = (self.grid.column(id) > 0).then(|| &self.stages[id - 1]);
         for block in 0..self.blocks {
             for stage in [above, left].into_iter().flatten() {

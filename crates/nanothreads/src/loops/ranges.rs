@@ -1,5 +1,5 @@
-//! Ranges of iterations that members own and others may take from: the shared state of affinity and automatic
-//! scheduling.
+//! Ranges of iterations that members own and others may take from: the shared state of affinity and
+//! automatic scheduling.
 //!
 //! # Protocol
 //! Each member has one word: where its range begins (bits 0-31) and ends (bits 32-63).
@@ -8,25 +8,26 @@
 //! 3. `refill` (the owner, only when its word is empty): stores a range that it took elsewhere: A3.
 //!
 //! # Invariants
-//! R1  An iteration is in one word, or taken, never both: a word changes only by an exchange of what was seen (A1, A2),
-//!     or by its owner while it is empty (A3), when no exchange of another member can succeed, since thieves never
+//! R1  An iteration is in one word, or taken, never both: a word changes only by an exchange of
+//!     what was seen (A1, A2), or by its owner while it is empty (A3), when no exchange of another member can succeed, since thieves never
 //!     exchange an empty word.
-//! R2  No A-B-A: a word that holds (begin, end) again still holds these iterations untaken, by R1. The exchange is right
-//!     also then.
-//! R3  What a member takes from its own word is behind all that it took from it since the last refill; thieves take from
-//!     the end. Hence the first iteration of a loop that is not done is never behind one that waits for it (ordered
+//! R2  No A-B-A: a word that holds (begin, end) again still holds these iterations untaken, by R1.
+//!     The exchange is right also then.
+//! R3  What a member takes from its own word is behind all that it took from it since the last
+//!     refill; thieves take from the end. Hence the first iteration of a loop that is not done is never behind one that waits for it (ordered
 //!     loops).
 //!
 //! # Orderings
-//! All relaxed: the words deal numbers, and no data. What iterations read and write travels by fork and join.
+//! All relaxed: the words deal numbers, and no data. What iterations read and write travels by fork
+//! and join.
 //!
 //! # Races
-//! *A thief between A2 and A3* holds iterations that nobody sees: a third member may find all words empty and leave the
-//! loop. That costs its help, not an iteration: the thief runs what it holds.
+//! *A thief between A2 and A3* holds iterations that nobody sees: a third member may find all words
+//! empty and leave the loop. That costs its help, not an iteration: the thief runs what it holds.
 //!
 //! # Papers
-//! Markatos & LeBlanc 1992. Deviations: thieves take from the end, which leaves the owner what is next to its own (and
-//! R3). The lock of the published queue is an exchange of the word.
+//! Markatos & LeBlanc 1992. Deviations: thieves take from the end, which leaves the owner what is
+//! next to its own (and R3). The lock of the published queue is an exchange of the word.
 
 use super::schedule::static_block;
 use platform::sync::CachePadded;
@@ -63,15 +64,21 @@ impl RangeWord {
         unpack(self.0.load(Relaxed))
     }
 
-    /// Takes `count(rest)` iterations, at least one, from the front; `None` when the word is empty. For the owner.
+    /// Takes `count(rest)` iterations, at least one, from the front; `None` when the word is empty.
+    /// For the owner.
     #[inline]
     pub(crate) fn take_front(&self, count: impl Fn(u32) -> u32) -> Option<Range<u32>> {
-        self.take(count, |range, count| (range.start..range.start + count, range.start + count..range.end))
+        self.take(count, |range, count| {
+            (range.start..range.start + count, range.start + count..range.end)
+        })
     }
 
-    /// Takes `count(rest)` iterations, at least one, from the back; `None` when the word is empty. For thieves.
+    /// Takes `count(rest)` iterations, at least one, from the back; `None` when the word is empty.
+    /// For thieves.
     pub(crate) fn take_back(&self, count: impl Fn(u32) -> u32) -> Option<Range<u32>> {
-        self.take(count, |range, count| (range.end - count..range.end, range.start..range.end - count))
+        self.take(count, |range, count| {
+            (range.end - count..range.end, range.start..range.end - count)
+        })
     }
 
     /// Steps A1 and A2. `split` says what is taken and what is left.
@@ -94,10 +101,13 @@ impl RangeWord {
         None
     }
 
-    /// Step A3: gives the word a new range. Only by the owner, and only while the word is empty: else iterations run
-    /// twice or never.
+    /// Step A3: gives the word a new range. Only by the owner, and only while the word is empty:
+    /// else iterations run twice or never.
     pub(crate) fn refill(&self, range: Range<u32>) {
-        debug_assert!(self.look().is_empty(), "R1: a word is refilled by its owner while it is empty");
+        debug_assert!(
+            self.look().is_empty(),
+            "R1: a word is refilled by its owner while it is empty"
+        );
         // ORDERING: Relaxed (A3) - see the module head.
         self.0.store(pack(&range), Relaxed);
     }
@@ -105,8 +115,9 @@ impl RangeWord {
 
 /// The iterations `0..length` of one loop, dealt to the words of its members.
 ///
-/// A word counts in units of iterations: one iteration, or for ranges beyond 32 bits as many as make the range fit. A
-/// chunk of such a range differs from the exact one by less than a 2^-31 part of the range.
+/// A word counts in units of iterations: one iteration, or for ranges beyond 32 bits as many as
+/// make the range fit. A chunk of such a range differs from the exact one by less than a 2^-31 part
+/// of the range.
 #[derive(Debug)]
 pub(crate) struct Ranges {
     /// On lines of their own: their owners are different members.
@@ -129,18 +140,23 @@ impl Ranges {
 
     /// Takes about `count(rest)` iterations of member `id`'s own range; `None` when it is empty.
     #[inline]
-    pub(crate) fn take_own(&self, id: usize, count: impl Fn(usize) -> usize) -> Option<Range<usize>> {
+    pub(crate) fn take_own(
+        &self,
+        id: usize,
+        count: impl Fn(usize) -> usize,
+    ) -> Option<Range<usize>> {
         let taken = self.words[id].take_front(|rest| self.units(&count, rest))?;
         Some(self.iterations(&taken))
     }
 
-    /// Takes about `count(rest)` iterations from the end of the fullest range; `None` when all are empty.
+    /// Takes about `count(rest)` iterations from the end of the fullest range; `None` when all are
+    /// empty.
     pub(crate) fn steal(&self, count: impl Fn(usize) -> usize) -> Option<Range<usize>> {
         self.steal_units(count).map(|taken| self.iterations(&taken))
     }
 
-    /// Takes about `count(rest)` iterations from the end of the fullest range into member `id`'s own range, which is
-    /// empty. False when all are empty.
+    /// Takes about `count(rest)` iterations from the end of the fullest range into member `id`'s
+    /// own range, which is empty. False when all are empty.
     pub(crate) fn steal_into(&self, id: usize, count: impl Fn(usize) -> usize) -> bool {
         match self.steal_units(count) {
             Some(taken) => {
@@ -184,7 +200,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The published algorithm on plain queues: removes from the front of the own, from the back of the fullest.
+    /// The published algorithm on plain queues: removes from the front of the own, from the back of
+    /// the fullest.
     struct Queues(Vec<Range<usize>>);
 
     impl Queues {
@@ -200,7 +217,8 @@ mod tests {
                 self.0[id].start += part(own.len());
                 return Some(own.start..self.0[id].start);
             }
-            let (victim, rest) = self.0.iter().map(Range::len).enumerate().max_by_key(|&(_, rest)| rest)?;
+            let (victim, rest) =
+                self.0.iter().map(Range::len).enumerate().max_by_key(|&(_, rest)| rest)?;
             let end = self.0[victim].end;
             self.0[victim].end -= part(rest);
             (rest > 0).then_some(self.0[victim].end..end)

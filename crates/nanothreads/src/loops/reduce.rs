@@ -1,4 +1,5 @@
-//! Reductions: each member combines what its iterations give, the caller combines what the members bring to the join.
+//! Reductions: each member combines what its iterations give, the caller combines what the members
+//! bring to the join.
 
 use super::dealer::{Dealer, Loop};
 use super::{ParFor, Schedule};
@@ -7,10 +8,11 @@ use std::ops::{ControlFlow, Range};
 impl ParFor {
     /// Combines what `map` gives for each number of the range, beginning with `identity`.
     ///
-    /// Each member combines its own iterations in the order in which it gets them; then the caller combines the members'
-    /// values in the order of the members. `combine` must be associative. Under [`Schedule::Static`] the whole is then in
-    /// the order of the range, and the result of a team of a given size is always the same, floating point included;
-    /// under other schedules `combine` must be commutative, too.
+    /// Each member combines its own iterations in the order in which it gets them; then the caller
+    /// combines the members' values in the order of the members. `combine` must be associative.
+    /// Under [`Schedule::Static`] the whole is then in the order of the range, and the result of a
+    /// team of a given size is always the same, floating point included; under other schedules
+    /// `combine` must be commutative, too.
     ///
     /// ```
     /// use nanothreads::par_for;
@@ -35,8 +37,8 @@ impl ParFor {
         self.reduce_optional(identity, map_chunk, &combine)
     }
 
-    /// As [`ParFor::reduce`], where `map` gives a value for a whole chunk (never an empty one): for inner loops of the
-    /// program's own, and values that are costly to make.
+    /// As [`ParFor::reduce`], where `map` gives a value for a whole chunk (never an empty one): for
+    /// inner loops of the program's own, and values that are costly to make.
     ///
     /// ```
     /// use nanothreads::par_for;

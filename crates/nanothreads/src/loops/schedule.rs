@@ -1,7 +1,8 @@
 //! Loop schedules: how long the next chunk is, as pure arithmetic.
 //!
 //! # Papers
-//! N iterations, P members, R not dealt yet. Named by P3 section 3; the formulas are those of their own papers.
+//! N iterations, P members, R not dealt yet. Named by P3 section 3; the formulas are those of their
+//! own papers.
 //! | schedule | chunk | paper |
 //! |---|---|---|
 //! | [`Schedule::PURE`] (PSS) | 1 | |
@@ -12,8 +13,8 @@
 //! | [`Schedule::Factoring`] | batches of P chunks of ceil(R / 2P) | Hummel, Schonberg & Flynn 1992 |
 //! | [`Schedule::Affinity`] | ceil(1 / P) of the own rest, then of the fullest member's rest | Markatos & LeBlanc 1992 |
 //!
-//! The step of the trapezoid is a fraction: its chunks end at the rounded-up sums of the exact lengths, so that
-//! each is within one iteration of its exact length (the last ones are cut at N).
+//! The step of the trapezoid is a fraction: its chunks end at the rounded-up sums of the exact
+//! lengths, so that each is within one iteration of its exact length (the last ones are cut at N).
 
 use std::fmt;
 use std::num::NonZeroUsize;
@@ -48,32 +49,34 @@ pub enum Schedule {
     StaticChunks(NonZeroUsize),
     /// Chunks of this size, to whoever is ready. Cost: one atomic add for each chunk.
     Dynamic(NonZeroUsize),
-    /// Each time a P-th of what is left, at least this much, to whoever is ready. Cost: one atomic exchange for each
-    /// chunk.
+    /// Each time a P-th of what is left, at least this much, to whoever is ready. Cost: one atomic
+    /// exchange for each chunk.
     Guided(NonZeroUsize),
-    /// Chunks that shrink linearly from N / 2P to 1, to whoever is ready. Cost: one atomic add for each of about 4P
-    /// chunks.
+    /// Chunks that shrink linearly from N / 2P to 1, to whoever is ready. Cost: one atomic add for
+    /// each of about 4P chunks.
     Trapezoid,
-    /// As [`Schedule::Trapezoid`], with the lengths of the first and the last chunk given. A `last` longer than `first`
-    /// counts as `first`.
+    /// As [`Schedule::Trapezoid`], with the lengths of the first and the last chunk given. A `last`
+    /// longer than `first` counts as `first`.
     TrapezoidFrom {
         /// Length of the first chunk.
         first: NonZeroUsize,
         /// Length of the last chunk.
         last: NonZeroUsize,
     },
-    /// Each member's chunks shrink geometrically, however fast the others are; alpha is the share of the loop that is
-    /// dealt in first chunks. Cost: one atomic exchange for each chunk.
+    /// Each member's chunks shrink geometrically, however fast the others are; alpha is the share
+    /// of the loop that is dealt in first chunks. Cost: one atomic exchange for each chunk.
     Safe(Alpha),
-    /// Batches of P equal chunks, each batch half of what is left. Cost: one atomic add for each chunk.
+    /// Batches of P equal chunks, each batch half of what is left. Cost: one atomic add for each
+    /// chunk.
     Factoring,
-    /// Each member has the block of [`Schedule::Static`] and takes a P-th of its own rest each time, from a word of its
-    /// own; who has none left takes a P-th of the fullest member's rest. Loops over the same data find it in the caches
-    /// of the same members. Cost: one exchange of an own word for each chunk.
+    /// Each member has the block of [`Schedule::Static`] and takes a P-th of its own rest each
+    /// time, from a word of its own; who has none left takes a P-th of the fullest member's rest.
+    /// Loops over the same data find it in the caches of the same members. Cost: one exchange of an
+    /// own word for each chunk.
     Affinity,
-    /// Each member has the block of [`Schedule::Static`] and times itself: chunks grow until one takes a microsecond.
-    /// Who has none left takes half of the fullest member's rest. A loop of many iterations that is over within about a
-    /// microsecond runs on the caller alone.
+    /// Each member has the block of [`Schedule::Static`] and times itself: chunks grow until one
+    /// takes a microsecond. Who has none left takes half of the fullest member's rest. A loop of
+    /// many iterations that is over within about a microsecond runs on the caller alone.
     Auto,
 }
 
@@ -81,7 +84,8 @@ impl Schedule {
     /// Pure self-scheduling (PSS): one iteration at a time, to whoever is ready.
     pub const PURE: Self = Self::Dynamic(NonZeroUsize::MIN);
 
-    /// The distance between the beginnings of chunks of a loop of `length` iterations, about; 1 where it varies.
+    /// The distance between the beginnings of chunks of a loop of `length` iterations, about; 1
+    /// where it varies.
     pub(super) fn stride(self, length: usize, size: usize) -> NonZeroUsize {
         match self {
             Self::Static => NonZeroUsize::new(length / size).unwrap_or(NonZeroUsize::MIN),
@@ -107,7 +111,11 @@ impl Alpha {
     /// # Errors
     /// When `alpha` is not above 0 and at most 1.
     pub fn new(alpha: f64) -> Result<Self, InvalidAlpha> {
-        if alpha > 0.0 && alpha <= 1.0 { Ok(Self { bits: alpha.to_bits() }) } else { Err(InvalidAlpha(alpha)) }
+        if alpha > 0.0 && alpha <= 1.0 {
+            Ok(Self { bits: alpha.to_bits() })
+        } else {
+            Err(InvalidAlpha(alpha))
+        }
     }
 
     /// The number.
@@ -134,7 +142,11 @@ pub struct InvalidAlpha(pub f64);
 
 impl fmt::Display for InvalidAlpha {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "alpha of safe self-scheduling is {}: give a number above 0 and at most 1", self.0)
+        write!(
+            f,
+            "alpha of safe self-scheduling is {}: give a number above 0 and at most 1",
+            self.0
+        )
     }
 }
 
@@ -147,7 +159,8 @@ pub(crate) fn static_block(length: usize, id: usize, size: usize) -> Range<usize
     begin..begin + quotient + usize::from(id < rest)
 }
 
-/// The next chunk length of guided self-scheduling: ceil(R / P), at least `least`, at most what is left.
+/// The next chunk length of guided self-scheduling: ceil(R / P), at least `least`, at most what is
+/// left.
 pub(crate) fn guided_chunk(remaining: usize, size: usize, least: NonZeroUsize) -> usize {
     remaining.div_ceil(size).max(least.get()).min(remaining)
 }
@@ -157,8 +170,9 @@ pub(crate) fn safe_chunk(length: usize, index: u32, size: usize, alpha: Alpha) -
     let alpha = alpha.get();
     let power = i32::try_from(index).map_or(0.0, |index| (1.0 - alpha).powi(index));
     let exact = power * length as f64 * alpha / size as f64;
-    // A hair above an integer is that integer: it is the arithmetic that put it there. A hair is less than an iteration, and
-    // where numbers have no fractions left chunks are rounded up: otherwise all together would be shorter than the loop.
+    // A hair above an integer is that integer: it is the arithmetic that put it there. A hair is
+    // less than an iteration, and where numbers have no fractions left chunks are rounded up:
+    // otherwise all together would be shorter than the loop.
     const WHOLE: f64 = (1_u64 << 52) as f64;
     let hair = if exact < WHOLE { (exact * 1e-12).min(1e-3) } else { -exact * f64::EPSILON };
     let chunk = (exact - hair).ceil();
@@ -182,13 +196,14 @@ impl Trapezoid {
         Self::between(length, first, 1)
     }
 
-    /// Chunks of `0..length` from `first` down to `last`. 0 counts as 1, a `last` longer than `first` as `first`.
+    /// Chunks of `0..length` from `first` down to `last`. 0 counts as 1, a `last` longer than
+    /// `first` as `first`.
     pub(crate) fn between(length: usize, first: usize, last: usize) -> Self {
         let first = first.max(1);
         let last = last.clamp(1, first);
         let count = (2 * length as u128).div_ceil(first as u128 + last as u128);
-        let count =
-            usize::try_from(count).expect("2 * length / (first + last), which is at least 2, is at most length");
+        let count = usize::try_from(count)
+            .expect("2 * length / (first + last), which is at least 2, is at most length");
         Self { length, first, last, count }
     }
 
@@ -197,9 +212,11 @@ impl Trapezoid {
         if number >= self.count {
             return self.length;
         }
-        let [number, first, last, count] = [number, self.first, self.last, self.count].map(|n| n as u128);
-        // The sum of an arithmetic progression. No overflow: number * first stays below twice the length, and so does
-        // count * first, so that the product exceeds 128 bits only after 2^60 chunks.
+        let [number, first, last, count] =
+            [number, self.first, self.last, self.count].map(|n| n as u128);
+        // The sum of an arithmetic progression. No overflow: number * first stays below twice the
+        // length, and so does count * first, so that the product exceeds 128 bits only after 2^60
+        // chunks.
         let shrinkage = (first - last) * number * number.saturating_sub(1);
         let exact_times_steps = 2 * (count - 1) * number * first - shrinkage;
         let begin = exact_times_steps.div_ceil((2 * (count - 1)).max(1));
@@ -240,7 +257,8 @@ impl Factoring {
                 return begin..begin.saturating_add(chunk).min(self.length);
             }
             self.first += self.size;
-            self.begin = self.begin.saturating_add(chunk.saturating_mul(self.size)).min(self.length);
+            self.begin =
+                self.begin.saturating_add(chunk.saturating_mul(self.size)).min(self.length);
         }
     }
 }
@@ -264,7 +282,8 @@ mod tests {
             .collect()
     }
 
-    /// The trapezoid by adding exact fractions: (f - l) / (n - 1) less each time, in units of 1 / (n - 1).
+    /// The trapezoid by adding exact fractions: (f - l) / (n - 1) less each time, in units of 1 /
+    /// (n - 1).
     fn trapezoid_oracle(length: i64, first: i64, last: i64) -> Vec<usize> {
         let count = (2 * length + first + last - 1) / (first + last);
         let unit = (count - 1).max(1);
@@ -359,10 +378,13 @@ mod tests {
     #[test]
     fn a_thousand_iterations_for_four_members_are_cut_as_the_formulas_say() {
         let mut factoring = Factoring::new(1000, 4);
-        assert_eq!(lengths(|n| factoring.chunk(n))[..12], [125, 125, 125, 125, 63, 63, 63, 63, 31, 31, 31, 31]);
+        assert_eq!(
+            lengths(|n| factoring.chunk(n))[..12],
+            [125, 125, 125, 125, 63, 63, 63, 63, 31, 31, 31, 31]
+        );
         let trapezoid = Trapezoid::new(1000, 4);
-        // 125, then 124 / 15 less each time: 125, 241.7, 350.2, 450.4, ... rounded up; 15 chunks are 1007 already, so
-        // that the last one is cut and the sixteenth empty.
+        // 125, then 124 / 15 less each time: 125, 241.7, 350.2, 450.4, ... rounded up; 15 chunks
+        // are 1007 already, so that the last one is cut and the sixteenth empty.
         let lengths = lengths(|n| trapezoid.chunk(n));
         assert_eq!(lengths[..4], [125, 117, 109, 100]);
         assert_eq!((lengths.len(), lengths.iter().sum::<usize>()), (15, 1000));
@@ -381,7 +403,10 @@ mod tests {
         assert_eq!(safe_chunk(usize::MAX, u32::MAX, 2, Alpha::HALF), 1);
         let whole = Alpha::new(1.0).unwrap();
         for size in [1, 2, 3, 7, 64] {
-            assert!(safe_chunk(usize::MAX, 0, size, whole) >= usize::MAX / size, "{size} chunks are the whole loop");
+            assert!(
+                safe_chunk(usize::MAX, 0, size, whole) >= usize::MAX / size,
+                "{size} chunks are the whole loop"
+            );
         }
     }
 

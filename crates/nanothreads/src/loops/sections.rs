@@ -1,4 +1,5 @@
-//! Sections: different pieces of work that run at the same time, each on a group of the caller's processors.
+//! Sections: different pieces of work that run at the same time, each on a group of the caller's
+//! processors.
 
 use crate::groups::divide;
 use engine::team::Concurrency;
@@ -24,8 +25,8 @@ impl fmt::Debug for Sections<'_> {
 
 /// An empty list of sections.
 ///
-/// The processors are divided among the sections ([`groups`](fn@crate::groups)): loops inside a section run on the
-/// neighbours that it got (two-level parallelism).
+/// The processors are divided among the sections ([`groups`](fn@crate::groups)): loops inside a
+/// section run on the neighbours that it got (two-level parallelism).
 ///
 /// ```
 /// use nanothreads::{par_for, sections};
@@ -41,14 +42,16 @@ pub fn sections<'a>() -> Sections<'a> {
 }
 
 impl<'a> Sections<'a> {
-    /// Adds a section. With more sections than processors, some run after others, begun in the order in which they were
-    /// added, each by whoever is ready. A section must not wait for another one.
+    /// Adds a section. With more sections than processors, some run after others, begun in the
+    /// order in which they were added, each by whoever is ready. A section must not wait for
+    /// another one.
     #[expect(clippy::should_implement_trait, reason = "nothing is summed")]
     pub fn add(self, section: impl FnOnce() + Send + 'a) -> Self {
         self.add_weighted(1, section)
     }
 
-    /// Adds a section that gets processors in proportion to `weight`, at least one; those of [`Sections::add`] weigh 1.
+    /// Adds a section that gets processors in proportion to `weight`, at least one; those of
+    /// [`Sections::add`] weigh 1.
     ///
     /// ```
     /// use nanothreads::{par_for, sections};
@@ -66,7 +69,8 @@ impl<'a> Sections<'a> {
         self
     }
 
-    /// Runs all sections and returns when they are done. Cost: as [`Groups::run`](crate::Groups::run), and one more allocation.
+    /// Runs all sections and returns when they are done. Cost: as
+    /// [`Groups::run`](crate::Groups::run), and one more allocation.
     ///
     /// # Panics
     /// With the payload of the first section that panics; sections not begun by then are skipped.

@@ -44,7 +44,10 @@ impl<T> fmt::Debug for ParChunksMut<'_, T> {
 /// # Panics
 /// When `chunk_length` is 0.
 pub fn par_chunks_mut<T: Send>(slice: &mut [T], chunk_length: usize) -> ParChunksMut<'_, T> {
-    assert!(chunk_length > 0, "par_chunks_mut: chunks of 0 elements cannot cover a slice: give a length of at least 1");
+    assert!(
+        chunk_length > 0,
+        "par_chunks_mut: chunks of 0 elements cannot cover a slice: give a length of at least 1"
+    );
     let numbers = par_for(0..slice.len().div_ceil(chunk_length));
     ParChunksMut { slice: Disjoint::new(slice), chunk_length, numbers }
 }
@@ -64,7 +67,8 @@ impl<T: Send> ParChunksMut<'_, T> {
         numbers.run(|number| {
             let begin = number * chunk_length;
             let length = chunk_length.min(slice.length - begin);
-            // SAFETY: - the loop runs each number once, and chunks of different numbers do not overlap.
+            // SAFETY: - the loop runs each number once, and chunks of different numbers do not
+            // overlap.
             //         - begin + length <= slice.length: the last number is that of the last element's chunk.
             let chunk = unsafe { slice.part(begin, length) };
             body(number, chunk);
@@ -79,8 +83,8 @@ struct Disjoint<'a, T> {
     slice: PhantomData<&'a mut [T]>,
 }
 
-// SAFETY: - what is reached through it are disjoint parts (`part`'s contract), each by one thread: a move of `T`s to
-//           that thread and back, hence `T: Send`.
+// SAFETY: - what is reached through it are disjoint parts (`part`'s contract), each by one thread:
+//           a move of `T`s to that thread and back, hence `T: Send`.
 unsafe impl<T: Send> Sync for Disjoint<'_, T> {}
 // SAFETY: - as good as the exclusive borrow that it was made from.
 unsafe impl<T: Send> Send for Disjoint<'_, T> {}
@@ -97,8 +101,8 @@ impl<'a, T> Disjoint<'a, T> {
     unsafe fn part(&self, begin: usize, length: usize) -> &mut [T] {
         // SAFETY: - in bounds (caller's contract).
         let first = unsafe { self.first.add(begin) };
-        // SAFETY: - in bounds, and exclusive: the slice is borrowed for `'a` and the part is disjoint from all others in
-        //           use (caller's contract).
+        // SAFETY: - in bounds, and exclusive: the slice is borrowed for `'a` and the part is
+        //           disjoint from all others in use (caller's contract).
         unsafe { std::slice::from_raw_parts_mut(first, length) }
     }
 }

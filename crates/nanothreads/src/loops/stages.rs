@@ -6,8 +6,8 @@
 //! 2. `has_finished` (its successors): sees it: P2.
 //!
 //! # Orderings
-//! P1 Release with P2 Acquire: what the stages before computed is seen by the next one. One writer for each line, no
-//! read-modify-write. Sleeping: [`WaitPoint`]; P1 is its N1.
+//! P1 Release with P2 Acquire: what the stages before computed is seen by the next one. One writer
+//! for each line, no read-modify-write. Sleeping: [`WaitPoint`]; P1 is its N1.
 
 use engine::wait_point::WaitPoint;
 use platform::sync::atomic::{
@@ -38,7 +38,8 @@ impl Stage {
         self.waiters.notify_all();
     }
 
-    /// Step P2: true when at least `blocks` blocks are finished, and what they wrote is visible. Cost: one load.
+    /// Step P2: true when at least `blocks` blocks are finished, and what they wrote is visible.
+    /// Cost: one load.
     #[inline]
     pub(crate) fn has_finished(&self, blocks: usize) -> bool {
         // ORDERING: Acquire (P2) - pairs with P1.

@@ -1,5 +1,5 @@
-//! How a loop ends early: by a flag, after a panic or because the body says so; and how bodies end that wait for what
-//! will not come.
+//! How a loop ends early: by a flag, after a panic or because the body says so; and how bodies end
+//! that wait for what will not come.
 
 use platform::sync::atomic::{
     AtomicBool,
@@ -12,20 +12,23 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 pub(crate) struct Stop(AtomicBool);
 
 impl Stop {
-    /// True when nothing new is to be started. Cost: one load of a line that is written at most once.
+    /// True when nothing new is to be started. Cost: one load of a line that is written at most
+    /// once.
     #[inline]
     pub(crate) fn is_raised(&self) -> bool {
         // ORDERING: Relaxed - a hint; what the loop did is seen through the join.
         self.0.load(Relaxed)
     }
 
-    /// Asks all members to start nothing new. Who waits for another member must be woken after this.
+    /// Asks all members to start nothing new. Who waits for another member must be woken after
+    /// this.
     pub(crate) fn raise(&self) {
         // ORDERING: Release - before the wakes that follow (N1 of the wait point).
         self.0.store(true, Release);
     }
 
-    /// Calls `wake` after raising the flag, unless the value is disarmed: for the way out of a body that panics.
+    /// Calls `wake` after raising the flag, unless the value is disarmed: for the way out of a body
+    /// that panics.
     pub(crate) fn raise_on_unwind<W: Fn()>(&self, wake: W) -> RaiseOnUnwind<'_, W> {
         RaiseOnUnwind { stop: self, wake }
     }
@@ -54,7 +57,8 @@ impl<W: Fn()> Drop for RaiseOnUnwind<'_, W> {
 /// The payload that unwinds a body that waits for an iteration which will not come.
 struct Abandoned;
 
-/// Unwinds the calling body, after another iteration panicked: there is nothing to wait for and nothing to return.
+/// Unwinds the calling body, after another iteration panicked: there is nothing to wait for and
+/// nothing to return.
 pub(crate) fn abandon() -> ! {
     // Not a panic of the program's: no message.
     resume_unwind(Box::new(Abandoned))
@@ -62,7 +66,8 @@ pub(crate) fn abandon() -> ! {
 
 /// Runs one member's part of a loop whose bodies may be abandoned. Panics of the program go on.
 pub(crate) fn unless_abandoned(run: impl FnOnce()) {
-    // What the bodies captured is seen again only by the caller of the loop, which gets the panic that stopped it.
+    // What the bodies captured is seen again only by the caller of the loop, which gets the panic
+    // that stopped it.
     match catch_unwind(AssertUnwindSafe(run)) {
         Err(payload) if !payload.is::<Abandoned>() => resume_unwind(payload),
         _ => {}

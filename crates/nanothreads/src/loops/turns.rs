@@ -1,19 +1,22 @@
-//! The turn of an ordered loop: a token that goes from chunk to chunk in the order of the iterations.
+//! The turn of an ordered loop: a token that goes from chunk to chunk in the order of the
+//! iterations.
 //!
 //! # Protocol
-//! The token is the number of the first iteration whose chunk may run its ordered sections. It is written to one of a
-//! few lines, chosen by that number, so that a hand-over moves one line between two processors, whoever else waits.
+//! The token is the number of the first iteration whose chunk may run its ordered sections. It is
+//! written to one of a few lines, chosen by that number, so that a hand-over moves one line between
+//! two processors, whoever else waits.
 //! 1. `pass` (who has the token): writes the next chunk's begin to the line of that number: T1.
 //! 2. `is_turn` (the next one): sees its own begin in its line: T2.
 //!
 //! # Invariants
-//! T-a Each number is passed once, by the chunk before it: a line that holds a chunk's number means that all chunks
-//!     before it are done, and nobody overwrites it before that chunk itself passes the token on.
-//! T-b Two chunks that share a line share its sleepers: a wake for one of them makes the other look and sleep again.
+//! T-a Each number is passed once, by the chunk before it: a line that holds a chunk's number means
+//!     that all chunks before it are done, and nobody overwrites it before that chunk itself passes the token on.
+//! T-b Two chunks that share a line share its sleepers: a wake for one of them makes the other look
+//! and sleep again.
 //!
 //! # Orderings
-//! T1 Release with T2 Acquire: what all sections before did is seen by the next one, since each of them saw the one
-//! before it. Sleeping: [`WaitPoint`]; T1 is its N1.
+//! T1 Release with T2 Acquire: what all sections before did is seen by the next one, since each of
+//! them saw the one before it. Sleeping: [`WaitPoint`]; T1 is its N1.
 
 use engine::wait_point::WaitPoint;
 use platform::sync::CachePadded;
@@ -26,7 +29,8 @@ use std::num::NonZeroUsize;
 /// See the module head.
 #[derive(Debug)]
 pub(crate) struct Turns {
-    /// An odd number of lines, so that chunks that begin at multiples of a power of two spread, too.
+    /// An odd number of lines, so that chunks that begin at multiples of a power of two spread,
+    /// too.
     lines: Box<[CachePadded<Line>]>,
     first: usize,
     stride: NonZeroUsize,
@@ -42,11 +46,13 @@ struct Line {
 const MOST_LINES: usize = 64;
 
 impl Turns {
-    /// The token of a loop that begins with iteration `first`, for `members` that may wait at once. When chunks are
-    /// `stride` iterations long, each of those members waits on a line of its own; any other stride is right, too.
+    /// The token of a loop that begins with iteration `first`, for `members` that may wait at once.
+    /// When chunks are `stride` iterations long, each of those members waits on a line of its own;
+    /// any other stride is right, too.
     pub(crate) fn new(first: usize, stride: NonZeroUsize, members: usize) -> Self {
         let lines = members.min(MOST_LINES) | 1;
-        let line = |_| CachePadded::new(Line { turn: AtomicUsize::new(first), waiters: WaitPoint::new() });
+        let line =
+            |_| CachePadded::new(Line { turn: AtomicUsize::new(first), waiters: WaitPoint::new() });
         Self { lines: (0..lines).map(line).collect(), first, stride }
     }
 
@@ -105,7 +111,8 @@ mod tests {
         for chunk in [1, 2, 3, 4, 10, 64, 100, 1000, 4096] {
             let turns = Turns::new(5, NonZeroUsize::new(chunk).unwrap(), 8);
             for from in 0..30 {
-                let waiting = (from..from + 8).map(|k| std::ptr::from_ref(turns.line(5 + k * chunk)));
+                let waiting =
+                    (from..from + 8).map(|k| std::ptr::from_ref(turns.line(5 + k * chunk)));
                 let lines: std::collections::HashSet<_> = waiting.collect();
                 assert_eq!(lines.len(), 8, "chunks of {chunk}");
             }

@@ -1,4 +1,5 @@
-//! The closure of a nano-thread, stored in the descriptor: one allocation for both while the captures are small.
+//! The closure of a nano-thread, stored in the descriptor: one allocation for both while the
+//! captures are small.
 
 use std::mem::{MaybeUninit, align_of, size_of};
 
@@ -39,8 +40,8 @@ impl Body {
         body
     }
 
-    /// Stores `closure` in an empty body, where that lies: a copy of a whole body behind the stores of a small closure would
-    /// wait for them.
+    /// Stores `closure` in an empty body, where that lies: a copy of a whole body behind the stores
+    /// of a small closure would wait for them.
     ///
     /// # Safety
     /// - As `new`; the body is empty.
@@ -68,7 +69,8 @@ impl Body {
         let (call, words) = (self.call, self.words.as_mut_ptr());
         // The closure moves out of `words` below: nothing is left to drop.
         self.discard = |_| {};
-        // SAFETY: - `call` belongs to what `words` hold, which is called once; the context is the caller's contract.
+        // SAFETY: - `call` belongs to what `words` hold, which is called once; the context is the
+        // caller's contract.
         unsafe { call(words, context) };
     }
 }
@@ -78,7 +80,8 @@ impl Body {
     pub(crate) fn discard(&mut self) {
         // What is dropped here must not be dropped again, also when that panics.
         let discard = std::mem::replace(&mut self.discard, |_| {});
-        // SAFETY: - `discard` belongs to what `words` hold; `call` replaced it when that was moved out.
+        // SAFETY: - `discard` belongs to what `words` hold; `call` replaced it when that was moved
+        // out.
         unsafe { discard(self.words.as_mut_ptr()) };
     }
 }
@@ -98,7 +101,8 @@ unsafe fn call_inline<F: FnOnce(*const ())>(words: *mut Words, context: *const (
 }
 
 /// # Safety
-/// - `words` hold a pointer from `Box<F>`, which nobody uses afterwards; `context` is what the closure expects.
+/// - `words` hold a pointer from `Box<F>`, which nobody uses afterwards; `context` is what the
+///   closure expects.
 unsafe fn call_boxed<F: FnOnce(*const ())>(words: *mut Words, context: *const ()) {
     // SAFETY: - caller's contract.
     let pointer = unsafe { words.cast::<*mut F>().read() };

@@ -1,19 +1,22 @@
 //! Carriers: the stacks on which a member runs nano-threads, one after the other.
 //!
-//! A nano-thread is called on a carrier like any function, and when it ends the carrier calls the next one. Only when it
-//! suspends does it keep the carrier, with all that is on it, and the member goes on with another carrier. So a task that
-//! never suspends costs a call, not a switch of stacks, and a member has as many carriers as it has suspended nano-threads,
-//! and one more.
+//! A nano-thread is called on a carrier like any function, and when it ends the carrier calls the
+//! next one. Only when it suspends does it keep the carrier, with all that is on it, and the member
+//! goes on with another carrier. So a task that never suspends costs a call, not a switch of
+//! stacks, and a member has as many carriers as it has suspended nano-threads, and one more.
 //!
 //! # Life
-//! Made on a stack of the pool -> resumed by its member's root loop ([`Seat`]) -> runs nano-threads, and gives back control
-//! *suspended* (one of them waits), or *idle* (what comes next is not for this stack, or somebody on the member's own stack
-//! is to go on) -> resumed any number of times -> told to return, when the scope is over. One whose stack a task asked for
-//! runs that task only.
+//! Made on a stack of the pool -> resumed by its member's root loop ([`Seat`]) -> runs
+//! nano-threads, and gives back control *suspended* (one of them waits), or *idle* (what comes next
+//! is not for this stack, or somebody on the member's own stack is to go on) -> resumed any number
+//! of times -> told to return, when the scope is over. One whose stack a task asked for runs that
+//! task only.
 //!
 //! # Invariants
-//! I1  A carrier is created, resumed and ended by one member's thread: what is on it may not be `Send`.
-//! I2  It is owned by the nano-thread that is suspended on it, by the member while it is idle, and else by who resumed it.
+//! I1  A carrier is created, resumed and ended by one member's thread: what is on it may not be
+//!     `Send`.
+//! I2  It is owned by the nano-thread that is suspended on it, by the member while it is idle, and
+//!     else by who resumed it.
 
 use crate::nano::descriptor::{Nano, NanoPtr};
 use crate::nano::fibers::Fibers;
@@ -52,7 +55,8 @@ pub(super) enum Rest {
 }
 
 impl Carrier {
-    /// A carrier of `seat`'s member on a stack of `size` bytes; 0: of the default size, and for any number of nano-threads.
+    /// A carrier of `seat`'s member on a stack of `size` bytes; 0: of the default size, and for any
+    /// number of nano-threads.
     ///
     /// # Safety
     /// - It is resumed on the seat's thread only, and has returned before the scheduler ends.

@@ -8,9 +8,9 @@ use std::sync::atomic::{
     Ordering::{Acquire, Relaxed, Release},
 };
 
-/// A value that is shared by tasks whose dependences keep them apart: readers beside each other, a writer alone. That it is
-/// so is checked at each access (one atomic operation, nobody ever waits): a forgotten dependence is a panic that says so,
-/// never a race.
+/// A value that is shared by tasks whose dependences keep them apart: readers beside each other, a
+/// writer alone. That it is so is checked at each access (one atomic operation, nobody ever waits):
+/// a forgotten dependence is a panic that says so, never a race.
 ///
 /// ```
 /// use nanothreads::DataCell;
@@ -34,7 +34,8 @@ const WRITER: u32 = u32::MAX;
 /// More readers than this are refused: the next ones could be taken for a writer.
 const MOST_READERS: u32 = WRITER / 2;
 
-// SAFETY: - `users` lets in many readers, which needs `T: Sync`, or one writer on any thread, which needs `T: Send`.
+// SAFETY: - `users` lets in many readers, which needs `T: Sync`, or one writer on any thread, which
+// needs `T: Send`.
 unsafe impl<T: Send + Sync> Sync for DataCell<T> {}
 
 impl<T> DataCell<T> {
@@ -50,7 +51,9 @@ impl<T> DataCell<T> {
     #[track_caller]
     pub fn read(&self) -> Reading<'_, T> {
         // ORDERING: Acquire - pairs with the Release of the writer's end.
-        let entered = self.users.fetch_update(Acquire, Relaxed, |users| (users < MOST_READERS).then(|| users + 1));
+        let entered = self
+            .users
+            .fetch_update(Acquire, Relaxed, |users| (users < MOST_READERS).then(|| users + 1));
         assert!(
             entered.is_ok(),
             "DataCell::read: another task changes the value now; name it by .reads(..) here and .writes(..) there, on \
@@ -155,7 +158,8 @@ mod tests {
     #[test]
     fn readers_stand_beside_each_other_and_a_writer_alone() {
         fn refusal(access: impl FnOnce()) -> String {
-            let payload = catch_unwind(AssertUnwindSafe(access)).expect_err("the access is refused");
+            let payload =
+                catch_unwind(AssertUnwindSafe(access)).expect_err("the access is refused");
             payload.downcast_ref::<&str>().map(ToString::to_string).expect("the panic has a text")
         }
 
@@ -163,13 +167,22 @@ mod tests {
         {
             let (a, b) = (cell.read(), cell.read());
             assert_eq!(*a + *b, 2);
-            assert!(refusal(|| *cell.write() = 5).starts_with("DataCell::write: another task uses the value now"));
+            assert!(
+                refusal(|| *cell.write() = 5)
+                    .starts_with("DataCell::write: another task uses the value now")
+            );
         }
         {
             let mut writing = cell.write();
             *writing = 7;
-            assert!(refusal(|| drop(cell.read())).starts_with("DataCell::read: another task changes the value now"));
-            assert!(refusal(|| *cell.write() = 5).starts_with("DataCell::write: another task uses the value now"));
+            assert!(
+                refusal(|| drop(cell.read()))
+                    .starts_with("DataCell::read: another task changes the value now")
+            );
+            assert!(
+                refusal(|| *cell.write() = 5)
+                    .starts_with("DataCell::write: another task uses the value now")
+            );
         }
         assert_eq!(cell.into_inner(), 7);
     }

@@ -14,7 +14,8 @@ struct Share {
     scheduler: Arc<Scheduler>,
 }
 
-// SAFETY: - `Node` is made for releases and additions of shares by any thread; the share keeps it alive.
+// SAFETY: - `Node` is made for releases and additions of shares by any thread; the share keeps it
+// alive.
 unsafe impl Send for Share {}
 // SAFETY: - as above.
 unsafe impl Sync for Share {}
@@ -43,14 +44,16 @@ impl Clone for Share {
 
 impl Drop for Share {
     fn drop(&mut self) {
-        // SAFETY: - our share; without a seat, since the caller may be on any thread, or in the middle of a nano-thread.
+        // SAFETY: - our share; without a seat, since the caller may be on any thread, or in the
+        // middle of a nano-thread.
         let ready = unsafe { self.scheduler.release(None, self.node, 1) };
         debug_assert!(ready.is_none(), "without a seat everything is queued");
     }
 }
 
-/// Something that has to happen before a handle's wait, or its nano-thread, is over: made by [`Scope::completion`].
-/// Dropping it counts as having happened; one that is leaked is waited for for ever.
+/// Something that has to happen before a handle's wait, or its nano-thread, is over: made by
+/// [`Scope::completion`]. Dropping it counts as having happened; one that is leaked is waited for
+/// for ever.
 #[must_use = "dropping it means that it has happened"]
 pub struct Completion(#[expect(dead_code, reason = "held for its drop")] Share);
 
@@ -65,8 +68,8 @@ impl fmt::Debug for Completion {
     }
 }
 
-/// Spawns tasks into a scope from anywhere: made by [`Scope::spawner`]. Its handle's wait, or its nano-thread, is not over
-/// as long as a spawner of it exists.
+/// Spawns tasks into a scope from anywhere: made by [`Scope::spawner`]. Its handle's wait, or its
+/// nano-thread, is not over as long as a spawner of it exists.
 #[derive(Clone)]
 pub struct Spawner<'scope> {
     share: Share,
@@ -74,7 +77,8 @@ pub struct Spawner<'scope> {
 }
 
 impl<'scope> Spawner<'scope> {
-    /// Adds a task, as [`Scope::spawn`] does. Cost: an allocation, and a push to a queue of all members.
+    /// Adds a task, as [`Scope::spawn`] does. Cost: an allocation, and a push to a queue of all
+    /// members.
     pub fn spawn<F: FnOnce(&Scope<'scope>) + Send + 'scope>(&self, task: F) {
         let Share { node, scheduler } = &self.share;
         // SAFETY: - the share keeps it alive.
@@ -93,8 +97,8 @@ impl fmt::Debug for Spawner<'_> {
 }
 
 impl<'scope> Scope<'scope> {
-    /// Something that has to happen, perhaps on another thread, before this handle's wait is over, and before its
-    /// nano-thread counts as finished (OpenMP: a detached task's event).
+    /// Something that has to happen, perhaps on another thread, before this handle's wait is over,
+    /// and before its nano-thread counts as finished (OpenMP: a detached task's event).
     ///
     /// ```
     /// use std::sync::atomic::{AtomicBool, Ordering};
@@ -111,14 +115,16 @@ impl<'scope> Scope<'scope> {
     ///     });
     /// });
     /// ```
-    /// Complete or drop it before the handle's wait, or give it to somebody who does: one that the body of the scope, group
-    /// or nano-thread returns, or keeps beyond its own end, is waited for for ever.
+    /// Complete or drop it before the handle's wait, or give it to somebody who does: one that the
+    /// body of the scope, group or nano-thread returns, or keeps beyond its own end, is waited for
+    /// for ever.
     pub fn completion(&self) -> Completion {
         Completion(Share::of(self))
     }
 
-    /// Suspends the caller until the completion that `start` gets has happened. The processor runs other nano-threads
-    /// meanwhile. What must not be held then, and how many can be suspended (about 32,000, for each keeps a stack):
+    /// Suspends the caller until the completion that `start` gets has happened. The processor runs
+    /// other nano-threads meanwhile. What must not be held then, and how many can be suspended
+    /// (about 32,000, for each keeps a stack):
     /// [while a nano-thread waits](Self#while-a-nano-thread-waits).
     ///
     /// ```
@@ -152,8 +158,8 @@ impl<'scope> Scope<'scope> {
     /// });
     /// assert_eq!(count.into_inner(), 10);
     /// ```
-    /// The scope waits until the spawner and its clones are dropped: one that the body of the scope, group or nano-thread
-    /// returns, or keeps beyond its own end, is waited for for ever.
+    /// The scope waits until the spawner and its clones are dropped: one that the body of the
+    /// scope, group or nano-thread returns, or keeps beyond its own end, is waited for for ever.
     pub fn spawner(&self) -> Spawner<'scope> {
         Spawner { share: Share::of(self), invariant: PhantomData }
     }

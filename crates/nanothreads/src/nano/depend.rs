@@ -1,14 +1,15 @@
 //! Dependences by address: what a new task has to wait for among its older siblings.
 //!
 //! # Rules
-//! The accesses to one address form a sequence of *sets*. Readers form a set; so do the members of a mutually exclusive set
-//! and those of an in-out set; each writer is a set of its own. An access of the same kind joins the last set, any other one
-//! starts a new set. A task depends on all members of the set before its own: those depend on the set before theirs, so
-//! older ones need not be remembered.
+//! The accesses to one address form a sequence of *sets*. Readers form a set; so do the members of
+//! a mutually exclusive set and those of an in-out set; each writer is a set of its own. An access
+//! of the same kind joins the last set, any other one starts a new set. A task depends on all
+//! members of the set before its own: those depend on the set before theirs, so older ones need not
+//! be remembered.
 //!
 //! # Who touches what
-//! A table belongs to the handle of one creator, on its thread: no lock. Tasks are told apart from finished ones by their
-//! closed list of successors.
+//! A table belongs to the handle of one creator, on its thread: no lock. Tasks are told apart from
+//! finished ones by their closed list of successors.
 
 use crate::nano::descriptor::{Nano, NanoPtr};
 use crate::nano::exclusive::Turnstile;
@@ -62,7 +63,12 @@ impl Table {
     ///
     /// # Safety
     /// - The caller creates `nano`, and holds its share; `this` is the queue's reference to it.
-    pub(crate) unsafe fn register(&mut self, nano: &Arc<Nano>, this: NanoPtr, accesses: &mut Vec<(usize, Access)>) {
+    pub(crate) unsafe fn register(
+        &mut self,
+        nano: &Arc<Nano>,
+        this: NanoPtr,
+        accesses: &mut Vec<(usize, Access)>,
+    ) {
         accesses.sort_unstable_by_key(|&(address, _)| address);
         accesses.dedup_by(|(address, later), (kept, kind)| {
             let same = address == kept;

@@ -1,11 +1,13 @@
-//! The descriptor of a nano-thread: its counter and successors, its closure, and, once it runs, where.
+//! The descriptor of a nano-thread: its counter and successors, its closure, and, once it runs,
+//! where.
 //!
 //! # Life
-//! Created (the closure stands in the descriptor; a plain task's memory comes from its creator's shelf, [`pool`](super::pool))
-//! -> ready, when its inputs are there and its turnstiles passed -> running, on a [carrier](super::carrier) of the member that
-//! took it, its *home* -> suspended, with the carrier, and resumed there any number of times -> ended -> finished, when its
-//! children are, too: successors and parent are told, the queue's reference is dropped. Only what has not started is ever in
-//! a queue that others steal from.
+//! Created (the closure stands in the descriptor; a plain task's memory comes from its creator's
+//! shelf, [`pool`](super::pool)) -> ready, when its inputs are there and its turnstiles passed ->
+//! running, on a [carrier](super::carrier) of the member that took it, its *home* -> suspended,
+//! with the carrier, and resumed there any number of times -> ended -> finished, when its children
+//! are, too: successors and parent are told, the queue's reference is dropped. Only what has not
+//! started is ever in a queue that others steal from.
 //!
 //! # Who touches what
 //! | fields | by |
@@ -17,7 +19,8 @@
 //! | `name`, `priority`, `number`, .. | nobody writes them after the creation |
 //!
 //! # Invariants
-//! I1  A started nano-thread is resumed and ended on its home's thread: its stack may hold what is not `Send`.
+//! I1  A started nano-thread is resumed and ended on its home's thread: its stack may hold what is
+//!     not `Send`.
 
 use crate::nano::body::Body;
 use crate::nano::carrier::Carrier;
@@ -83,14 +86,15 @@ struct Strand {
     carrier: Cell<*const Carrier>,
 }
 
-// SAFETY: - the table in the module head says who touches which cell, and what hands it over. The closure is `Send`; what
-//           is on the stack of a started nano-thread stays on its home's thread (I1), since only unstarted ones are ever
+// SAFETY: - the table in the module head says who touches which cell, and what hands it over. The
+//           closure is `Send`; what is on the stack of a started nano-thread stays on its home's thread (I1), since only unstarted ones are ever
 //           put where another thread takes them.
 unsafe impl Send for Nano {}
 // SAFETY: - as above.
 unsafe impl Sync for Nano {}
 
-/// A nano-thread on its way: the reference that queues, stacks and successor lists hold until it is finished.
+/// A nano-thread on its way: the reference that queues, stacks and successor lists hold until it is
+/// finished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NanoPtr(NonNull<Nano>);
 
@@ -131,7 +135,8 @@ impl NanoPtr {
             drop(unsafe { Arc::from_raw(nano.cast_const()) });
             return;
         }
-        // Nothing is left in a finished plain task that would have to be dropped: its closure was taken, and so was a panic.
+        // Nothing is left in a finished plain task that would have to be dropped: its closure was
+        // taken, and so was a panic.
         match shelf {
             // SAFETY: - it was a shelf's (`pooled`), and is gone.
             Some(shelf) => unsafe { shelf.give(nano, store) },
@@ -140,7 +145,8 @@ impl NanoPtr {
         }
     }
 
-    /// A plain task below `up`, in a place of `shelf`, with one share that the creator holds. `fill` gives it its closure.
+    /// A plain task below `up`, in a place of `shelf`, with one share that the creator holds.
+    /// `fill` gives it its closure.
     #[inline]
     pub(crate) fn pooled(
         (shelf, store): (&Shelf, &Store<Nano>),
@@ -152,7 +158,9 @@ impl NanoPtr {
     ) -> Self {
         let place = shelf.take(store);
         // SAFETY: - a fresh place for a descriptor.
-        unsafe { place.write(Nano::value(up, scheduler, Body::empty(), None, creator, number, true)) };
+        unsafe {
+            place.write(Nano::value(up, scheduler, Body::empty(), None, creator, number, true))
+        };
         // SAFETY: - written just now.
         fill(unsafe { (*place).strand.body.get_mut() });
         Self(NonNull::new(place).expect("a place has an address"))
@@ -168,7 +176,8 @@ impl Rare {
         }
         self.links_used.set(used + 1);
         let slot = self.links.get().cast::<Link<NanoPtr>>().wrapping_add(used);
-        // SAFETY: - `used` is below the length; only the creator touches links that were not handed out.
+        // SAFETY: - `used` is below the length; only the creator touches links that were not handed
+        // out.
         unsafe { slot.write(Link::inline(this)) };
         Some(slot)
     }
@@ -261,8 +270,13 @@ impl Nano {
         }
         // Counted before it is pushed: the predecessor may finish in between.
         self.node.inputs.add(1);
-        let link = self.rare.as_ref().and_then(|rare| rare.inline_link(this)).unwrap_or_else(|| Link::boxed(this));
-        // SAFETY: - the link is fresh; an inline one stays in place until all predecessors have released `self`.
+        let link = self
+            .rare
+            .as_ref()
+            .and_then(|rare| rare.inline_link(this))
+            .unwrap_or_else(|| Link::boxed(this));
+        // SAFETY: - the link is fresh; an inline one stays in place until all predecessors have
+        // released `self`.
         if !unsafe { predecessor.successors.push(link) } {
             // SAFETY: - it was not pushed.
             unsafe { Link::discard(link) };
@@ -311,7 +325,8 @@ impl Nano {
 
     /// Not to be started: what it depends on failed. So its own successors are not started either.
     pub(crate) fn skip(&self) {
-        // ORDERING: Relaxed - the release of the share, or the closing of the successors, carries it.
+        // ORDERING: Relaxed - the release of the share, or the closing of the successors, carries
+        // it.
         self.skip.store(true, Relaxed);
     }
 
@@ -350,7 +365,11 @@ impl Nano {
 
     /// Who it is, for the report of an overflow.
     pub(crate) fn label(&self) -> Label {
-        let name = self.rare.as_ref().and_then(|rare| rare.name.as_deref()).map(|name| ptr::from_ref(name.as_bytes()));
+        let name = self
+            .rare
+            .as_ref()
+            .and_then(|rare| rare.name.as_deref())
+            .map(|name| ptr::from_ref(name.as_bytes()));
         Label { name, creator: self.creator, number: self.number }
     }
 

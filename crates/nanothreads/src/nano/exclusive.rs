@@ -1,16 +1,20 @@
-//! Turnstiles: mutual exclusion of tasks that may run in any order, without making a virtual processor wait.
+//! Turnstiles: mutual exclusion of tasks that may run in any order, without making a virtual
+//! processor wait.
 //!
 //! # Protocol
-//! A nano-thread whose other inputs are there passes its turnstiles one after the other, in the order of addresses. If one
-//! is occupied, it queues there and is moved on by whoever leaves. It leaves all of them when it is finished.
+//! A nano-thread whose other inputs are there passes its turnstiles one after the other, in the
+//! order of addresses. If one is occupied, it queues there and is moved on by whoever leaves. It
+//! leaves all of them when it is finished.
 //!
 //! # Invariants
-//! I1  At most one nano-thread is inside a turnstile. Leaving hands the place over to the first in the queue.
-//! I2  No deadlock: everybody claims in the same order, so who is inside the last claimed one is inside all it needs.
+//! I1  At most one nano-thread is inside a turnstile. Leaving hands the place over to the first in
+//!     the queue.
+//! I2  No deadlock: everybody claims in the same order, so who is inside the last claimed one is
+//!     inside all it needs.
 //!
 //! # Who touches what
-//! The state: under its lock, which is one for each address and creator. `Nano::note_claim`: who moves the nano-thread on; the
-//! lock hands it from the one that queued it to the one that leaves.
+//! The state: under its lock, which is one for each address and creator. `Nano::note_claim`: who
+//! moves the nano-thread on; the lock hands it from the one that queued it to the one that leaves.
 
 use crate::nano::descriptor::NanoPtr;
 use platform::lock::Mutex;
@@ -34,7 +38,8 @@ impl Turnstile {
     }
 }
 
-/// Claims what `nano` still needs; true when it is inside everything. After `false` it belongs to the turnstile's queue.
+/// Claims what `nano` still needs; true when it is inside everything. After `false` it belongs to
+/// the turnstile's queue.
 ///
 /// # Safety
 /// - The caller is who moves `nano` on, and it was not started.
@@ -54,7 +59,8 @@ pub(crate) unsafe fn claim(nano: NanoPtr) -> bool {
     true
 }
 
-/// Leaves all turnstiles of `nano`, and calls `ready` with each nano-thread that is inside all of its own by that.
+/// Leaves all turnstiles of `nano`, and calls `ready` with each nano-thread that is inside all of
+/// its own by that.
 ///
 /// # Safety
 /// - `nano` is inside all its turnstiles, and the caller finishes it.

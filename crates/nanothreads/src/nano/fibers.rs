@@ -1,20 +1,23 @@
 //! What ThreadSanitizer is told of stacks: on which one a thread is. Nothing in other builds.
 //!
-//! The sanitizer keeps a list of each thread's open calls, of 65,536 places, and does not look whether it is full. A
-//! nano-thread that is suspended has returned from none of its calls. Untold, the sanitizer keeps those of all nano-threads
-//! that are suspended on a thread in that thread's list: two thousand of them overran it, and what lay behind it in memory. So
-//! each stack is a *fiber* of the sanitizer's, which has a list of its own.
+//! The sanitizer keeps a list of each thread's open calls, of 65,536 places, and does not look
+//! whether it is full. A nano-thread that is suspended has returned from none of its calls. Untold,
+//! the sanitizer keeps those of all nano-threads that are suspended on a thread in that thread's
+//! list: two thousand of them overran it, and what lay behind it in memory. So each stack is a
+//! *fiber* of the sanitizer's, which has a list of its own.
 //!
 //! # Protocol
-//! A change of fibers and the change of stacks are two steps. Calls that are entered between them on one side are left on the
-//! other one: numbers that only the compiler knows, and that differ by direction. So each stack has a second fiber, for the
-//! way: who goes to the stack goes to `way` (W1), changes stacks, goes on to `own` (W2), and comes back through `way` (W3,
-//! W4). What one passage enters in the list of `way` the next one of the same stack leaves. W1 and W4 are in one function, and so
-//! are W2 and W3 of a stack's main function, and W3 and W2 of a suspension: all other lists are as they were.
-//! The function that a coroutine begins with never returns, and stays in the list of `way`: after `MOST_ENDS` of them the
-//! stack is not used again.
+//! A change of fibers and the change of stacks are two steps. Calls that are entered between them
+//! on one side are left on the other one: numbers that only the compiler knows, and that differ by
+//! direction. So each stack has a second fiber, for the way: who goes to the stack goes to `way`
+//! (W1), changes stacks, goes on to `own` (W2), and comes back through `way` (W3, W4). What one
+//! passage enters in the list of `way` the next one of the same stack leaves. W1 and W4 are in one
+//! function, and so are W2 and W3 of a stack's main function, and W3 and W2 of a suspension: all
+//! other lists are as they were. The function that a coroutine begins with never returns, and stays
+//! in the list of `way`: after `MOST_ENDS` of them the stack is not used again.
 //!
-//! The functions here are part of their callers: a call of their own would be entered in one list and left in another.
+//! The functions here are part of their callers: a call of their own would be entered in one list
+//! and left in another.
 
 pub(crate) use told::Fibers;
 
@@ -38,8 +41,8 @@ mod told {
     #[derive(Clone, Copy, Debug)]
     pub(crate) struct Origin(*mut c_void);
 
-    // The sanitizer's interface (`sanitizer/tsan_interface.h`). With the flags 0 a change of fibers orders what is before it
-    // before what is behind it, as one kernel thread does.
+    // The sanitizer's interface (`sanitizer/tsan_interface.h`). With the flags 0 a change of fibers
+    // orders what is before it before what is behind it, as one kernel thread does.
     unsafe extern "C" {
         fn __tsan_get_current_fiber() -> *mut c_void;
         fn __tsan_create_fiber(flags: u32) -> *mut c_void;
@@ -78,7 +81,8 @@ mod told {
         /// - It goes there, and calls `back` in the same function when it has come back.
         #[inline(always)]
         pub(crate) unsafe fn go(self) -> Origin {
-            // SAFETY: - `way` is live, and current nowhere: the stack is used by one thread at a time (caller's contract).
+            // SAFETY: - `way` is live, and current nowhere: the stack is used by one thread at a
+            // time (caller's contract).
             unsafe {
                 let origin = __tsan_get_current_fiber();
                 __tsan_switch_to_fiber(self.way, 0);
@@ -112,7 +116,8 @@ mod told {
         /// - It has, and `origin` is what `go` returned.
         #[inline(always)]
         pub(crate) unsafe fn back(self, origin: Origin) {
-            // SAFETY: - that of the calling thread's own stack, or of one that it is on (caller's contract).
+            // SAFETY: - that of the calling thread's own stack, or of one that it is on (caller's
+            // contract).
             unsafe { __tsan_switch_to_fiber(origin.0, 0) };
         }
     }

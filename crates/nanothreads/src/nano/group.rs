@@ -6,9 +6,9 @@ use std::panic::resume_unwind;
 use std::ptr;
 
 impl Scope<'_> {
-    /// Runs `body` on the caller, and waits for all tasks that it spawns with its own handle, and theirs. They may borrow
-    /// what lives outside this call, and run on the whole team of the scope: a scope inside a nano-thread that costs no
-    /// fork.
+    /// Runs `body` on the caller, and waits for all tasks that it spawns with its own handle, and
+    /// theirs. They may borrow what lives outside this call, and run on the whole team of the
+    /// scope: a scope inside a nano-thread that costs no fork.
     ///
     /// ```
     /// nanothreads::scope(|s| {
@@ -23,8 +23,9 @@ impl Scope<'_> {
     ///     });
     /// });
     /// ```
-    /// Dependences by address are those among the tasks of the group. The caller waits at the end: what it must not hold then is
-    /// said in [while a nano-thread waits](Self#while-a-nano-thread-waits).
+    /// Dependences by address are those among the tasks of the group. The caller waits at the end:
+    /// what it must not hold then is said in
+    /// [while a nano-thread waits](Self#while-a-nano-thread-waits).
     ///
     /// # Panics
     /// With the payload of `body`, or of the first task that panicked, after all are done.
@@ -37,13 +38,15 @@ impl Scope<'_> {
         let seat = self.seat();
         let home = u32::try_from(seat.index()).expect("teams have less than 2^32 members");
         let node = Node::running(self.node(), ptr::from_ref(seat.scheduler()), home);
-        // SAFETY: - the node is on this frame until its children are done; the handle's owner is current, on this seat.
+        // SAFETY: - the node is on this frame until its children are done; the handle's owner is
+        // current, on this seat.
         let result = unsafe { run_and_join(&node, seat, self.is_carried(), body) };
         result.unwrap_or_else(|payload| resume_unwind(payload))
     }
 
-    /// Asks that descendants of this handle that have not started are not started: their closures are dropped. Those that
-    /// run go on, and can ask [`Scope::is_cancelled`]. What is spawned with this handle later does not start either.
+    /// Asks that descendants of this handle that have not started are not started: their closures
+    /// are dropped. Those that run go on, and can ask [`Scope::is_cancelled`]. What is spawned with
+    /// this handle later does not start either.
     ///
     /// ```
     /// use std::sync::atomic::{AtomicU32, Ordering};
@@ -59,7 +62,8 @@ impl Scope<'_> {
         self.scheduler().note_cancellation();
     }
 
-    /// True when this handle, or one that it descends from, was cancelled. Cost: one load as long as nothing was.
+    /// True when this handle, or one that it descends from, was cancelled. Cost: one load as long
+    /// as nothing was.
     pub fn is_cancelled(&self) -> bool {
         // SAFETY: - the handle belongs to the node's owner.
         self.scheduler().may_be_cancelled() && unsafe { self.node().is_cancelled() }

@@ -1,20 +1,22 @@
 //! Shares of one node that a member gives up together, when it goes on to something else.
 //!
-//! Two members that end children of one creator in turn would each take the line of its counter from the other for each
-//! child. So a member that does not live with the creator keeps the shares of the children that end on it, as long as it
-//! runs one child of that creator after the other; the counter is touched once for all of them.
+//! Two members that end children of one creator in turn would each take the line of its counter
+//! from the other for each child. So a member that does not live with the creator keeps the shares
+//! of the children that end on it, as long as it runs one child of that creator after the other;
+//! the counter is touched once for all of them.
 //!
 //! # Protocol
-//! 1. A child of P ends on a member that is not P's home: the first time its share is given up at once, and P noted
-//!    ([`Held::note`]); when the next one to end there is P's, too, its share is kept ([`Held::keep`]), without a look at P.
-//! 2. Before the member runs anything but a child of P, when it finds nothing to run, and before it goes back to somebody
-//!    who waited, it gives up what it kept ([`Held::take`]).
+//! 1. A child of P ends on a member that is not P's home: the first time its share is given up at
+//!    once, and P noted ([`Held::note`]); when the next one to end there is P's, too, its share is
+//!    kept ([`Held::keep`]), without a look at P.
+//! 2. Before the member runs anything but a child of P, when it finds nothing to run, and before it
+//!    goes back to somebody who waited, it gives up what it kept ([`Held::take`]).
 //!
 //! # Invariants
-//! I1  While code of the program runs on the member, it keeps shares of P only if that code is a child of P, or belongs to
-//!     one. P waits for that child anyway: nobody waits longer because of the shares.
-//! I2  A kept share is a share: P is live. One that is only noted may be gone, and another node may be in its place: then
-//!     shares of that one are kept from the first child on, which is as right.
+//! I1  While code of the program runs on the member, it keeps shares of P only if that code is a
+//!     child of P, or belongs to one. P waits for that child anyway: nobody waits longer because of the shares.
+//! I2  A kept share is a share: P is live. One that is only noted may be gone, and another node may
+//!     be in its place: then shares of that one are kept from the first child on, which is as right.
 
 use crate::nano::node::Node;
 use std::cell::Cell;
@@ -31,7 +33,8 @@ impl Held {
         Self { node: Cell::new(ptr::null()), count: Cell::new(0) }
     }
 
-    /// Keeps a share of `node`, if that is the one that was noted; else it is the caller's to give up.
+    /// Keeps a share of `node`, if that is the one that was noted; else it is the caller's to give
+    /// up.
     #[inline]
     pub(super) fn keep(&self, node: *const Node) -> bool {
         let is_noted = ptr::eq(self.node.get(), node);

@@ -1,7 +1,9 @@
-//! What the loom models (`nano/models.rs`) drive: a scheduler's members, without their queues and stacks.
+//! What the loom models (`nano/models.rs`) drive: a scheduler's members, without their queues and
+//! stacks.
 //!
-//! Nodes, descriptors, the pool, ends of children and the wait of a creator are the shipped ones. Models hand tasks over
-//! themselves, since loom does not see into the queues, which are a library's; and tasks run on the member's own stack.
+//! Nodes, descriptors, the pool, ends of children and the wait of a creator are the shipped ones.
+//! Models hand tasks over themselves, since loom does not see into the queues, which are a
+//! library's; and tasks run on the member's own stack.
 
 use crate::nano::descriptor::{Nano, NanoPtr, Traits};
 use crate::nano::node::Node;
@@ -46,7 +48,10 @@ impl fmt::Debug for Named {
 impl Team {
     /// A team of `size`, whose member 0 runs the creator.
     pub(super) fn new(size: usize) -> Self {
-        Self { scheduler: Scheduler::new(size), creator: Node::running(ptr::null(), ptr::null(), 0) }
+        Self {
+            scheduler: Scheduler::new(size),
+            creator: Node::running(ptr::null(), ptr::null(), 0),
+        }
     }
 
     /// # Safety
@@ -74,7 +79,10 @@ impl Team {
     ///
     /// # Safety
     /// - As [`Self::spawn`].
-    pub(super) unsafe fn spawn_named(&self, task: impl FnOnce() + Send + 'static) -> (Child, Named) {
+    pub(super) unsafe fn spawn_named(
+        &self,
+        task: impl FnOnce() + Send + 'static,
+    ) -> (Child, Named) {
         let (this, nano) = self.described(task);
         let last = nano.node.inputs.release(1);
         assert!(last, "it waits for nobody");
@@ -137,7 +145,8 @@ impl Team {
         unsafe { self.seat(member) }.give_up_held();
     }
 
-    /// The creator waits for its children, as a scope does ([`Node::await_children`]): it only sleeps instead of working.
+    /// The creator waits for its children, as a scope does ([`Node::await_children`]): it only
+    /// sleeps instead of working.
     ///
     /// # Safety
     /// - As [`Self::spawn`].

@@ -1,5 +1,6 @@
 //! Models of the nano-threads' shipped protocol types, driven by loom:
-//! `RUSTFLAGS="--cfg loom" cargo test --release -p nanothreads --lib nano::models`. Each has a twin with a planted bug that loom must find.
+//! `RUSTFLAGS="--cfg loom" cargo test --release -p nanothreads --lib nano::models`. Each has a twin
+//! with a planted bug that loom must find.
 
 use crate::nano::inputs::Inputs;
 use crate::nano::model::Team as Shipped;
@@ -104,14 +105,28 @@ fn a_successor_starts_once_and_after_both_predecessors() {
 #[test]
 fn each_ordering_of_a_list_of_successors_is_needed() {
     let tags = [("P1", RACE), ("P2", RACE)];
-    is_needed("a_successor_starts_once_and_after_both_predecessors", "src/nano/successors.rs", &tags);
-    is_needed("a_successor_by_descriptor_runs_once_and_after_its_predecessor", "src/nano/successors.rs", &tags);
-    is_needed("who_sees_a_task_finished_sees_what_it_did", "src/nano/successors.rs", &[("P2", RACE), ("P3", RACE)]);
+    is_needed(
+        "a_successor_starts_once_and_after_both_predecessors",
+        "src/nano/successors.rs",
+        &tags,
+    );
+    is_needed(
+        "a_successor_by_descriptor_runs_once_and_after_its_predecessor",
+        "src/nano/successors.rs",
+        &tags,
+    );
+    is_needed(
+        "who_sees_a_task_finished_sees_what_it_did",
+        "src/nano/successors.rs",
+        &[("P2", RACE), ("P3", RACE)],
+    );
 }
 
 #[test]
 fn a_dependence_that_is_counted_after_the_push_is_caught() {
-    is_refuted("a_dependence_that_is_counted_after_the_push_is_caught", "started twice", || two_predecessors(false));
+    is_refuted("a_dependence_that_is_counted_after_the_push_is_caught", "started twice", || {
+        two_predecessors(false)
+    });
 }
 
 /// A creator that waits for its children, as members of a team do: inbox and wait point.
@@ -145,7 +160,8 @@ enum End {
     Near,
     /// The same, by a look that orders nothing.
     NearRelaxed,
-    /// The creator takes a share of a child for its own, and so the counter for one that nobody else changes.
+    /// The creator takes a share of a child for its own, and so the counter for one that nobody
+    /// else changes.
     NearTwice,
     /// The sleeper is looked for without the fence between.
     WithoutFence,
@@ -160,7 +176,9 @@ impl Creator {
         }
         let last = match end {
             End::Near => self.inputs.release_near(1),
-            End::NearRelaxed => self.relaxed.load(Relaxed) == 1 || self.relaxed.fetch_sub(1, AcqRel) == 1,
+            End::NearRelaxed => {
+                self.relaxed.load(Relaxed) == 1 || self.relaxed.fetch_sub(1, AcqRel) == 1
+            }
             _ => self.inputs.release(1),
         };
         if last {
@@ -252,14 +270,18 @@ fn children_that_end_near_their_creator_count_alike() {
 
 #[test]
 fn a_near_end_that_orders_nothing_is_caught() {
-    is_refuted("a_near_end_that_orders_nothing_is_caught", RACE, || creator_and_children(2, End::NearRelaxed));
+    is_refuted("a_near_end_that_orders_nothing_is_caught", RACE, || {
+        creator_and_children(2, End::NearRelaxed)
+    });
 }
 
 #[test]
 fn a_near_add_beside_a_share_of_somebody_else_is_caught() {
-    is_refuted("a_near_add_beside_a_share_of_somebody_else_is_caught", "the creator went on too early", || {
-        creator_and_children(2, End::NearTwice)
-    });
+    is_refuted(
+        "a_near_add_beside_a_share_of_somebody_else_is_caught",
+        "the creator went on too early",
+        || creator_and_children(2, End::NearTwice),
+    );
 }
 
 #[test]
@@ -271,7 +293,9 @@ fn a_child_that_reports_without_a_fence_leaves_its_creator_asleep() {
 
 #[test]
 fn a_result_after_the_share_is_caught() {
-    is_refuted("a_result_after_the_share_is_caught", RACE, || creator_and_children(2, End::TooLate));
+    is_refuted("a_result_after_the_share_is_caught", RACE, || {
+        creator_and_children(2, End::TooLate)
+    });
 }
 
 /// A nano-thread in an inbox, with something that its pusher hands over.
@@ -368,7 +392,8 @@ struct Team {
 impl Team {
     fn member(&self, index: usize, passes_on: bool) {
         self.points[index].sleep_until(|| {
-            let found = self.tasks.fetch_update(Relaxed, Relaxed, |tasks| tasks.checked_sub(1)).is_ok();
+            let found =
+                self.tasks.fetch_update(Relaxed, Relaxed, |tasks| tasks.checked_sub(1)).is_ok();
             if found { Look::Ready } else { self.idle.look(index) }
         });
         if !self.idle.take(index) && passes_on && self.tasks.load(Relaxed) > 0 {
@@ -391,8 +416,11 @@ impl Team {
 }
 
 fn two_sleepers(pushed: Pushed) {
-    let team =
-        Arc::new(Team { idle: Idle::new(2), points: [WaitPoint::new(), WaitPoint::new()], tasks: AtomicUsize::new(0) });
+    let team = Arc::new(Team {
+        idle: Idle::new(2),
+        points: [WaitPoint::new(), WaitPoint::new()],
+        tasks: AtomicUsize::new(0),
+    });
     let members: Vec<_> = (0..2)
         .map(|index| {
             let team = Arc::clone(&team);
@@ -419,14 +447,18 @@ fn who_pushes_needs_its_fence_before_it_looks_for_sleepers() {
 
 #[test]
 fn a_sleeper_that_is_counted_for_two_pushes_is_caught() {
-    is_refuted("a_sleeper_that_is_counted_for_two_pushes_is_caught", DEADLOCK, || two_sleepers(Pushed::WithoutBits));
+    is_refuted("a_sleeper_that_is_counted_for_two_pushes_is_caught", DEADLOCK, || {
+        two_sleepers(Pushed::WithoutBits)
+    });
 }
 
 #[test]
 fn a_member_that_was_taken_for_a_sleeper_and_keeps_the_wake_is_caught() {
-    is_refuted("a_member_that_was_taken_for_a_sleeper_and_keeps_the_wake_is_caught", DEADLOCK, || {
-        two_sleepers(Pushed::Kept)
-    });
+    is_refuted(
+        "a_member_that_was_taken_for_a_sleeper_and_keeps_the_wake_is_caught",
+        DEADLOCK,
+        || two_sleepers(Pushed::Kept),
+    );
 }
 
 /// How members end children of a creator, by the scheduler itself.
@@ -437,7 +469,8 @@ enum Ends {
     Kept,
 }
 
-/// A creator on member 0, and members each of which runs `children` in a row: the shares of all but the first are kept.
+/// A creator on member 0, and members each of which runs `children` in a row: the shares of all but
+/// the first are kept.
 fn ends_elsewhere(members: usize, children: usize, ends: Ends) {
     let team = Arc::new((Shipped::new(members + 1), <[Data; 4]>::default()));
     let threads: Vec<_> = (0..members)
@@ -488,18 +521,24 @@ fn each_ordering_of_a_creators_counter_is_needed() {
     is_needed("children_that_end_near_their_creator_count_alike", "src/nano/inputs.rs", &tags);
     // The last child does not see that the creator waits.
     let tags = [("release", "a Running nano-thread holds a share of its own"), ("is_only", RACE)];
-    is_needed("children_whose_shares_are_kept_wake_their_creator_together", "src/nano/inputs.rs", &tags);
+    is_needed(
+        "children_whose_shares_are_kept_wake_their_creator_together",
+        "src/nano/inputs.rs",
+        &tags,
+    );
     is_needed("children_on_two_members_wake_their_creator_once", "src/nano/inputs.rs", &tags);
     is_needed("a_creator_waits_again_with_descriptors_that_come_back", "src/nano/inputs.rs", &tags);
 }
 
 #[test]
 fn kept_shares_that_are_never_given_up_are_caught() {
-    is_refuted("kept_shares_that_are_never_given_up_are_caught", DEADLOCK, || ends_elsewhere(1, 2, Ends::Kept));
+    is_refuted("kept_shares_that_are_never_given_up_are_caught", DEADLOCK, || {
+        ends_elsewhere(1, 2, Ends::Kept)
+    });
 }
 
-/// Two rounds of children: the second one's descriptors may be those that member 1 gave back, and the creator's counter is
-/// used again.
+/// Two rounds of children: the second one's descriptors may be those that member 1 gave back, and
+/// the creator's counter is used again.
 #[test]
 fn a_creator_waits_again_with_descriptors_that_come_back() {
     explore_within(2, || {
@@ -510,7 +549,8 @@ fn a_creator_waits_again_with_descriptors_that_come_back() {
             let task = unsafe { team.0.spawn(move || own.1.set(round)) };
             let elsewhere = {
                 let team = Arc::clone(&team);
-                // SAFETY: - the only thread that is member 1 in this round; the next one begins when it has ended.
+                // SAFETY: - the only thread that is member 1 in this round; the next one begins
+                // when it has ended.
                 thread::spawn(move || unsafe {
                     team.0.run(1, task);
                     team.0.settle(1);
@@ -524,11 +564,13 @@ fn a_creator_waits_again_with_descriptors_that_come_back() {
     });
 }
 
-/// A task that is created while its predecessor ends on another member: it runs once, after it, on either.
+/// A task that is created while its predecessor ends on another member: it runs once, after it, on
+/// either.
 #[test]
 fn a_successor_by_descriptor_runs_once_and_after_its_predecessor() {
     explore(|| {
-        let team = Arc::new((Shipped::new(2), [Data::default(), Data::default()], AtomicUsize::new(0)));
+        let team =
+            Arc::new((Shipped::new(2), [Data::default(), Data::default()], AtomicUsize::new(0)));
         let own = Arc::clone(&team);
         // SAFETY: - the main thread is member 0.
         let (first, name) = unsafe { team.0.spawn_named(move || own.1[0].set(5)) };

@@ -1,18 +1,20 @@
 //! A node of the tree of nano-threads: what children report to, and where their creator waits.
 //!
-//! Each nano-thread has one for its children; a group of tasks and the body of a scope have one, too. A child holds a share
-//! of its parent's [`Inputs`] until it is finished, which is when its body and all its own children are. So the number that
-//! a waiting creator needs is always in its own counter (F8), and nothing is counted for the whole team. A member that ends
-//! many children of one node gives their shares up together ([`held`](super::held)).
+//! Each nano-thread has one for its children; a group of tasks and the body of a scope have one,
+//! too. A child holds a share of its parent's [`Inputs`] until it is finished, which is when its
+//! body and all its own children are. So the number that a waiting creator needs is always in its
+//! own counter (F8), and nothing is counted for the whole team. A member that ends many children of
+//! one node gives their shares up together ([`held`](super::held)).
 //!
 //! # Who touches what
-//! `inputs`, `failed`, `cancelled`, `panic`: anybody who holds a share. `phase`: written by the owner's
-//! thread before it gives its share up; read by the last one. `waiter`, `signalled`,
+//! `inputs`, `failed`, `cancelled`, `panic`: anybody who holds a share. `phase`: written by the
+//! owner's thread before it gives its share up; read by the last one. `waiter`, `signalled`,
 //! `credits`: the home's thread only. `link`: the
 //! inbox.
 //!
 //! # Invariants
-//! I1  Nobody who does not hold a share touches a node: it may be on the stack of a waiting nano-thread.
+//! I1  Nobody who does not hold a share touches a node: it may be on the stack of a waiting
+//!     nano-thread.
 //! I2  The last one touches it only until it has woken the waiter.
 
 use crate::nano::descriptor::NanoPtr;
@@ -59,7 +61,8 @@ pub(crate) struct Node {
     /// The node that this one belongs to; null for the body of a scope.
     pub(crate) up: *const Node,
     pub(crate) scheduler: *const Scheduler,
-    /// The nano-thread that was switched away from to wait here. `None`: the wait watches `signalled`.
+    /// The nano-thread that was switched away from to wait here. `None`: the wait watches
+    /// `signalled`.
     waiter: Cell<Option<NanoPtr>>,
     signalled: Cell<bool>,
     /// Shares that the owner holds for children to come, beside its own.
@@ -67,7 +70,8 @@ pub(crate) struct Node {
     link: HandCell<*const Node>,
 }
 
-// SAFETY: - `link` is never handed out to anybody but the inbox, which is why this is its only user.
+// SAFETY: - `link` is never handed out to anybody but the inbox, which is why this is its only
+// user.
 unsafe impl Item for Node {
     fn link(&self) -> &HandCell<*const Self> {
         &self.link
@@ -102,7 +106,8 @@ impl Node {
 
     /// The owner starts, on member `home`.
     pub(crate) fn start(&self, home: u32) {
-        // ORDERING: Relaxed - read by those who get a share later, or by the last one; `inputs` orders both.
+        // ORDERING: Relaxed - read by those who get a share later, or by the last one; `inputs`
+        // orders both.
         self.home.store(home, Relaxed);
         self.set_phase(Phase::Running);
     }
@@ -129,8 +134,8 @@ impl Node {
         self.phase.store(phase as u8, Relaxed);
     }
 
-    /// A share for a new child. By the owner's thread, while it runs. Takes many at a time: the counter is on a line that
-    /// children on other processors write.
+    /// A share for a new child. By the owner's thread, while it runs. Takes many at a time: the
+    /// counter is on a line that children on other processors write.
     #[inline]
     pub(crate) fn share_for_child(&self) {
         let credits = self.credits.get();
@@ -147,11 +152,16 @@ impl Node {
         1 + self.credits.get()
     }
 
-    /// Waits for the children that the owner has created. By the owner's thread; `waiter` says which nano-thread it is, if that
-    /// is to be switched away from. `leave` gives the processor to others, and returns when the node is signalled: to `waiter`,
-    /// or, without one, by [`Self::is_signalled`].
+    /// Waits for the children that the owner has created. By the owner's thread; `waiter` says
+    /// which nano-thread it is, if that is to be switched away from. `leave` gives the processor to
+    /// others, and returns when the node is signalled: to `waiter`, or, without one, by
+    /// [`Self::is_signalled`].
     #[inline]
-    pub(crate) fn await_children(&self, waiter: impl FnOnce() -> Option<NanoPtr>, leave: impl FnOnce(Option<NanoPtr>)) {
+    pub(crate) fn await_children(
+        &self,
+        waiter: impl FnOnce() -> Option<NanoPtr>,
+        leave: impl FnOnce(Option<NanoPtr>),
+    ) {
         if self.inputs.is_only(self.own_shares()) {
             return;
         }
@@ -169,7 +179,8 @@ impl Node {
         self.inputs.restore();
     }
 
-    /// The wait is over. On the home's thread: returns the nano-thread to be resumed, if it was switched away from.
+    /// The wait is over. On the home's thread: returns the nano-thread to be resumed, if it was
+    /// switched away from.
     pub(crate) fn signal(&self) -> Option<NanoPtr> {
         let waiter = self.waiter.take();
         self.signalled.set(waiter.is_none());
@@ -184,7 +195,8 @@ impl Node {
     /// Keeps a payload for who joins at this node; the first one wins.
     pub(crate) fn keep_panic(&self, payload: Payload) {
         self.panic.keep(payload);
-        // ORDERING: Release - pairs with `take_panic`; the share that the caller holds is given up after this.
+        // ORDERING: Release - pairs with `take_panic`; the share that the caller holds is given up
+        // after this.
         self.failed.store(true, Release);
     }
 

@@ -1,14 +1,15 @@
-//! The report of a stack overflow: who, how large the stack was, and the remedy, in the place of a bare SIGSEGV.
+//! The report of a stack overflow: who, how large the stack was, and the remedy, in the place of a
+//! bare SIGSEGV.
 //!
 //! # Protocol
-//! Each stack registers its guard in a list that only grows (blocks of slots, linked once, never freed). At a page fault
-//! ([`platform::page_fault`]), on the thread's alternate stack, the reporter looks for the address among the guards, and
-//! writes the report if it is there. The fault then ends the program; any other one goes to the handler that was there
-//! before.
+//! Each stack registers its guard in a list that only grows (blocks of slots, linked once, never
+//! freed). At a page fault ([`platform::page_fault`]), on the thread's alternate stack, the
+//! reporter looks for the address among the guards, and writes the report if it is there. The fault
+//! then ends the program; any other one goes to the handler that was there before.
 //!
 //! # In the handler
-//! Only loads of atomics, formatting into a buffer on the stack, and `write`: no allocation, no lock, no thread-local
-//! storage (which may be allocated at first use).
+//! Only loads of atomics, formatting into a buffer on the stack, and `write`: no allocation, no
+//! lock, no thread-local storage (which may be allocated at first use).
 
 use platform::page_fault;
 use std::fmt::{self, Write};
@@ -84,7 +85,8 @@ fn add_block() {
     loop {
         // ORDERING: Relaxed - published by the exchange.
         block.next.store(head, Relaxed);
-        // ORDERING: AcqRel - Release pairs with `slots`; Acquire keeps the older blocks visible behind this one.
+        // ORDERING: AcqRel - Release pairs with `slots`; Acquire keeps the older blocks visible
+        // behind this one.
         match BLOCKS.compare_exchange_weak(head, block, AcqRel, Relaxed) {
             Ok(_) => return,
             Err(now) => head = now,
@@ -101,7 +103,8 @@ impl Guard {
     pub(crate) fn register(low: usize, length: usize, size: usize) -> Self {
         loop {
             // ORDERING: Relaxed - the slot's content is published by the store of `low` below.
-            let free = slots().find(|slot| slot.low.compare_exchange(FREE, TAKEN, Acquire, Relaxed).is_ok());
+            let free = slots()
+                .find(|slot| slot.low.compare_exchange(FREE, TAKEN, Acquire, Relaxed).is_ok());
             let Some(slot) = free else {
                 add_block();
                 continue;
@@ -169,11 +172,12 @@ fn describe(slot: &Slot, line: &mut Line) -> fmt::Result {
         // SAFETY: - the name lives while its nano-thread runs, and it runs now (`Label::name`).
         let name = unsafe { std::slice::from_raw_parts(name, length) };
         let shown = &name[..name.len().min(128)];
-        let valid =
-            str::from_utf8(shown).unwrap_or_else(|error| str::from_utf8(&shown[..error.valid_up_to()]).unwrap_or("?"));
+        let valid = str::from_utf8(shown)
+            .unwrap_or_else(|error| str::from_utf8(&shown[..error.valid_up_to()]).unwrap_or("?"));
         write!(line, "`{valid}` ")?;
     }
-    let (creator, number, size) = (slot.creator.load(Relaxed), slot.number.load(Relaxed), slot.size.load(Relaxed));
+    let (creator, number, size) =
+        (slot.creator.load(Relaxed), slot.number.load(Relaxed), slot.size.load(Relaxed));
     let variable = crate::nano::stack::SIZE_VARIABLE;
     writeln!(line, "(number {number} of member {creator}) overflowed its stack of {size} bytes.")?;
     writeln!(

@@ -1,7 +1,9 @@
-//! Memory for the descriptors of plain tasks: taken and given back by the member's thread without a lock.
+//! Memory for the descriptors of plain tasks: taken and given back by the member's thread without a
+//! lock.
 //!
-//! Each member has a shelf of free places. Tasks often end on another member than the one that created them, so a shelf that
-//! grows too long puts a batch into the scheduler's store, where empty shelves look before they take fresh memory.
+//! Each member has a shelf of free places. Tasks often end on another member than the one that
+//! created them, so a shelf that grows too long puts a batch into the scheduler's store, where
+//! empty shelves look before they take fresh memory.
 //!
 //! # Who touches what
 //! [`Shelf`]: its member's thread. [`Store`]: anybody, under its lock, once for [`BATCH`] tasks.
@@ -44,7 +46,8 @@ impl Shelf {
         Self { first: Cell::new(ptr::null_mut()), count: Cell::new(0) }
     }
 
-    /// A place for a `T`, to be given back to a shelf or to the store. Cost: a few instructions; a lock for [`BATCH`].
+    /// A place for a `T`, to be given back to a shelf or to the store. Cost: a few instructions; a
+    /// lock for [`BATCH`].
     #[inline]
     pub(super) fn take<T>(&self, store: &Store<T>) -> *mut T {
         let mut first = self.first.get();
@@ -138,7 +141,8 @@ impl<T> Store<T> {
         self.stock().batches.push((free, 1));
     }
 
-    /// Gives the memory of a large scope back; true when the shelves must forget their places. All of them are free.
+    /// Gives the memory of a large scope back; true when the shelves must forget their places. All
+    /// of them are free.
     pub(super) fn trim(&mut self) -> bool {
         let stock = self.0.get_mut().unwrap_or_else(PoisonError::into_inner);
         let large = stock.slabs.len() > KEPT;

@@ -1,4 +1,5 @@
-//! Ready queues: where nano-threads wait for a virtual processor. Protocol, races and costs: `ready/README.md`.
+//! Ready queues: where nano-threads wait for a virtual processor. Protocol, races and costs:
+//! `ready/README.md`.
 //!
 //! | queue | holds | taken by |
 //! |---|---|---|

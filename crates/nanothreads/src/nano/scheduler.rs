@@ -5,10 +5,10 @@
 //! Everything else by anybody.
 //!
 //! # Invariants
-//! I1  One nano-thread is moved on by one party at a time: the creator, then the queue that holds it, then the member that
-//!     took it, then whoever gives the last share of its counter up.
-//! I2  A member runs nothing but what was created below the scope whose scheduler this is: a waiter never runs strangers'
-//!     work.
+//! I1  One nano-thread is moved on by one party at a time: the creator, then the queue that holds
+//!     it, then the member that took it, then whoever gives the last share of its counter up.
+//! I2  A member runs nothing but what was created below the scope whose scheduler this is: a waiter
+//!     never runs strangers' work.
 
 use crate::nano::descriptor::{Nano, NanoPtr};
 use crate::nano::exclusive;
@@ -68,9 +68,11 @@ pub(super) struct Worker {
     pub(super) occupant: Occupant,
 }
 
-// SAFETY: - `own` is touched by the member's thread only, through `Seat`; the other fields are `Sync`.
+// SAFETY: - `own` is touched by the member's thread only, through `Seat`; the other fields are
+// `Sync`.
 unsafe impl Sync for Worker {}
-// SAFETY: - nano-threads in the queues are `Send`; started ones are there only while the team's threads run.
+// SAFETY: - nano-threads in the queues are `Send`; started ones are there only while the team's
+// threads run.
 unsafe impl Send for Worker {}
 
 #[cold]
@@ -105,10 +107,12 @@ impl Scheduler {
         }
     }
 
-    /// A scheduler for the team of the caller and `slaves`: one that the calling thread used before, or a new one.
+    /// A scheduler for the team of the caller and `slaves`: one that the calling thread used
+    /// before, or a new one.
     pub(crate) fn take(slaves: &[&'static Vp]) -> Arc<Self> {
         let size = slaves.len() + 1;
-        let fits = |scheduler: &Arc<Self>| scheduler.members.len() == size && !scheduler.is_parents();
+        let fits =
+            |scheduler: &Arc<Self>| scheduler.members.len() == size && !scheduler.is_parents();
         // The store is gone while the thread's destructors run.
         let spare = SPARE.try_with(|spare| {
             let mut spare = spare.borrow_mut();
@@ -133,7 +137,8 @@ impl Scheduler {
             std::mem::forget(scheduler);
             return;
         }
-        // A completion on a foreign thread may still be on its way out: then the scheduler is that thread's to drop.
+        // A completion on a foreign thread may still be on its way out: then the scheduler is that
+        // thread's to drop.
         let Some(unique) = Arc::get_mut(&mut scheduler) else { return };
         // ORDERING: Relaxed - nobody else has the scheduler.
         unique.ended.store(false, Relaxed);
@@ -152,8 +157,8 @@ impl Scheduler {
         });
     }
 
-    /// True in a child that was forked inside the scope: queues and locks are as the parent's other threads left them, and
-    /// those threads do not exist here. Cost: two loads.
+    /// True in a child that was forked inside the scope: queues and locks are as the parent's other
+    /// threads left them, and those threads do not exist here. Cost: two loads.
     #[inline]
     fn is_parents(&self) -> bool {
         self.born.is_parents()
@@ -210,11 +215,17 @@ impl Scheduler {
         self.wake_one(0..self.members.len());
     }
 
-    /// Gives up `shares` of `node`, and moves on what that makes ready. Returns what the caller should run at once.
+    /// Gives up `shares` of `node`, and moves on what that makes ready. Returns what the caller
+    /// should run at once.
     ///
     /// # Safety
     /// - The caller holds the shares. `seat`, if any, is the caller's.
-    pub(crate) unsafe fn release(&self, seat: Option<Seat>, node: *const Node, shares: usize) -> Option<NanoPtr> {
+    pub(crate) unsafe fn release(
+        &self,
+        seat: Option<Seat>,
+        node: *const Node,
+        shares: usize,
+    ) -> Option<NanoPtr> {
         // SAFETY: - the shares keep it alive.
         let this = unsafe { &*node };
         let last = match seat {
@@ -229,7 +240,12 @@ impl Scheduler {
     ///
     /// # Safety
     /// - As `release`.
-    pub(super) unsafe fn release_far(&self, seat: Seat, node: *const Node, shares: usize) -> Option<NanoPtr> {
+    pub(super) unsafe fn release_far(
+        &self,
+        seat: Seat,
+        node: *const Node,
+        shares: usize,
+    ) -> Option<NanoPtr> {
         // SAFETY: - the shares keep it alive.
         let last = unsafe { &*node }.inputs.release(shares);
         // SAFETY: - that was the last share.
@@ -254,11 +270,12 @@ impl Scheduler {
         }
     }
 
-    /// Tells successors and parents that `first` is done, and parents of parents that are done by that. Returns a
-    /// nano-thread that became ready: the caller runs it at once.
+    /// Tells successors and parents that `first` is done, and parents of parents that are done by
+    /// that. Returns a nano-thread that became ready: the caller runs it at once.
     ///
     /// # Safety
-    /// - The caller had the last share of `first`, which has ended. `seat`, if any, is the caller's.
+    /// - The caller had the last share of `first`, which has ended. `seat`, if any, is the
+    ///   caller's.
     pub(crate) unsafe fn finish(&self, seat: Option<Seat>, first: NanoPtr) -> Option<NanoPtr> {
         let mut at_once = None;
         let mut nano = first;
@@ -285,7 +302,9 @@ impl Scheduler {
             unsafe { nano.release(seat.map(Seat::shelf), &self.store) };
             let last = match seat {
                 Some(seat) if seat.held().keep(up) => false,
-                Some(seat) if parent.home() as usize == seat.index() => parent.inputs.release_near(1),
+                Some(seat) if parent.home() as usize == seat.index() => {
+                    parent.inputs.release_near(1)
+                }
                 Some(seat) => {
                     seat.held().note(up);
                     parent.inputs.release(1)
@@ -311,7 +330,12 @@ impl Scheduler {
     ///
     /// # Safety
     /// - As `finish`.
-    unsafe fn release_successors(&self, seat: Option<Seat>, nano: NanoPtr, at_once: &mut Option<NanoPtr>) {
+    unsafe fn release_successors(
+        &self,
+        seat: Option<Seat>,
+        nano: NanoPtr,
+        at_once: &mut Option<NanoPtr>,
+    ) {
         // SAFETY: - it was started, or skipped: so it is inside its turnstiles, and we finish it.
         unsafe { exclusive::leave(nano, |next| self.make_ready(seat, next, at_once)) };
         // SAFETY: - caller's contract.
@@ -334,7 +358,12 @@ impl Scheduler {
     ///
     /// # Safety
     /// - The caller had the last share of `nano`, which is new.
-    pub(crate) unsafe fn inputs_are_there(&self, seat: Option<Seat>, nano: NanoPtr, at_once: &mut Option<NanoPtr>) {
+    pub(crate) unsafe fn inputs_are_there(
+        &self,
+        seat: Option<Seat>,
+        nano: NanoPtr,
+        at_once: &mut Option<NanoPtr>,
+    ) {
         // SAFETY: - caller's contract: nobody else holds a share.
         unsafe { nano.get() }.node.inputs.restore();
         // SAFETY: - caller's contract.
@@ -358,7 +387,8 @@ impl Scheduler {
             Some(seat) if seat.index() == home => seat.deliver(node),
             _ => {
                 let worker = &self.members[home];
-                // SAFETY: - the last share was ours: nobody else wakes it, and it is live until it is woken.
+                // SAFETY: - the last share was ours: nobody else wakes it, and it is live until it
+                // is woken.
                 unsafe { worker.inbox.push(node) };
                 // It is awake for this: work that is pushed now is for others.
                 self.idle.take(home);
@@ -367,7 +397,8 @@ impl Scheduler {
         }
     }
 
-    /// True when there is something unstarted that any member could run. Cost: some loads for each member.
+    /// True when there is something unstarted that any member could run. Cost: some loads for each
+    /// member.
     #[cold]
     pub(super) fn has_work(&self) -> bool {
         !self.global.is_empty() || self.stealers.iter().any(|stealer| !stealer.is_empty())

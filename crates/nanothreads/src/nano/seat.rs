@@ -32,12 +32,13 @@ pub(super) struct Own {
     local: Local,
     /// What runs on the member now; `None`: its own stack.
     current: Cell<Option<NanoPtr>>,
-    /// How many regions were open when `current` was resumed. It may be switched away from at this level only: deeper, a
-    /// region that it forked is open on the same kernel thread.
+    /// How many regions were open when `current` was resumed. It may be switched away from at this
+    /// level only: deeper, a region that it forked is open on the same kernel thread.
     level: Cell<u32>,
     /// The thread's count of pins ([`engine::local::Local::pin`]) at that time: likewise.
     pins: Cell<u32>,
-    /// Where the member's thread forks as a member of the scope: for nano-threads, whatever they run on top of.
+    /// Where the member's thread forks as a member of the scope: for nano-threads, whatever they
+    /// run on top of.
     place: Cell<Option<Place>>,
     /// `current` goes away because it yields.
     yields: Cell<bool>,
@@ -83,7 +84,8 @@ impl Own {
         self.local.stealer()
     }
 
-    /// Makes ready for another scope: nobody runs. `trimmed`: the memory of descriptors was given back.
+    /// Makes ready for another scope: nobody runs. `trimmed`: the memory of descriptors was given
+    /// back.
     pub(super) fn reset(&self, trimmed: bool) {
         self.created.set(0);
         self.attention.set(false);
@@ -203,8 +205,9 @@ impl<'a> Seat<'a> {
         self.pass_attention_on();
     }
 
-    /// The caller has let others run on top of its stack. On a carrier that stack is on top of another one, where somebody may
-    /// wait as well: a carrier above may have rested for that one's sake, and this one is to rest, too.
+    /// The caller has let others run on top of its stack. On a carrier that stack is on top of
+    /// another one, where somebody may wait as well: a carrier above may have rested for that one's
+    /// sake, and this one is to rest, too.
     fn pass_attention_on(self) {
         let own = self.own();
         if own.current.get().is_some() {
@@ -219,18 +222,26 @@ impl<'a> Seat<'a> {
         let local = local();
         let crowd = local.membership().crowd;
         let look_around = || {
-            let members = self.others().filter_map(|member| self.scheduler.members[member].occupant.thread());
+            let members =
+                self.others().filter_map(|member| self.scheduler.members[member].occupant.thread());
             patience::beside(local, crowd, members)
         };
-        patience::wait(&self.scheduler.members[self.index].point, local, crowd, look_around, || {
-            found = self.pick();
-            if found.is_some() || done() {
-                return Look::Ready;
-            }
-            idle.look(self.index)
-        });
+        patience::wait(
+            &self.scheduler.members[self.index].point,
+            local,
+            crowd,
+            look_around,
+            || {
+                found = self.pick();
+                if found.is_some() || done() {
+                    return Look::Ready;
+                }
+                idle.look(self.index)
+            },
+        );
         if !idle.take(self.index) && self.scheduler.has_work() {
-            // Somebody woke this member for that, and it goes on with something else (I5 of `ready::idle`).
+            // Somebody woke this member for that, and it goes on with something else (I5 of
+            // `ready::idle`).
             self.scheduler.wake_one(self.others());
         }
         found
@@ -239,7 +250,8 @@ impl<'a> Seat<'a> {
     /// Delivers what others put into the member's inbox.
     #[inline]
     pub(super) fn receive(self) {
-        // SAFETY: - this member's inbox, on its thread; drained nodes are live until they are delivered.
+        // SAFETY: - this member's inbox, on its thread; drained nodes are live until they are
+        // delivered.
         unsafe { self.scheduler.members[self.index].inbox.drain(|node| self.deliver(&*node)) };
     }
 
@@ -270,7 +282,13 @@ impl<'a> Seat<'a> {
                 }
                 Some(nano)
             })
-            .or_else(|| if self.give_up_held() { own.local.pop_due().or_else(|| own.local.pop()) } else { None })
+            .or_else(|| {
+                if self.give_up_held() {
+                    own.local.pop_due().or_else(|| own.local.pop())
+                } else {
+                    None
+                }
+            })
     }
 
     /// The member's thread comes to the scope's region.
@@ -313,7 +331,8 @@ impl<'a> Seat<'a> {
         {
             return Ok(carrier);
         }
-        // SAFETY: - the seat stays on its thread; `retire` ends those that are kept, before the scope ends.
+        // SAFETY: - the seat stays on its thread; `retire` ends those that are kept, before the
+        // scope ends.
         unsafe { Carrier::start(self, size) }
     }
 
@@ -382,8 +401,9 @@ impl<'a> Seat<'a> {
     #[inline]
     fn next_on(self, carrier: &Carrier, successor: Option<NanoPtr>) -> Option<NanoPtr> {
         let own = self.own();
-        let next =
-            self.unless_outranked(successor).or_else(|| if own.attention.take() { None } else { self.pick() })?;
+        let next = self
+            .unless_outranked(successor)
+            .or_else(|| if own.attention.take() { None } else { self.pick() })?;
         // SAFETY: - I1: it is ours.
         let this = unsafe { next.get() };
         if this.is_started() || this.stack_size() != 0 || carrier.is_single() {
@@ -405,8 +425,8 @@ impl<'a> Seat<'a> {
         Some(successor)
     }
 
-    /// Runs an unstarted nano-thread to its end, on the stack of `carrier`, or on the member's own. Returns what became
-    /// ready by its end.
+    /// Runs an unstarted nano-thread to its end, on the stack of `carrier`, or on the member's own.
+    /// Returns what became ready by its end.
     #[inline]
     pub(super) fn run_here(self, nano: NanoPtr, carrier: Option<&Carrier>) -> Option<NanoPtr> {
         // SAFETY: - I1: taken from a queue.
@@ -416,11 +436,13 @@ impl<'a> Seat<'a> {
         #[expect(clippy::cast_possible_truncation, reason = "teams have less than 2^32 members")]
         this.node.start(self.index as u32);
         // SAFETY: - the nano-thread holds a share of the node above it.
-        let cancelled = || self.scheduler.may_be_cancelled() && unsafe { (*this.node.up).is_cancelled() };
+        let cancelled =
+            || self.scheduler.may_be_cancelled() && unsafe { (*this.node.up).is_cancelled() };
         if this.is_skipped() || cancelled() {
             // Destructors of what the closure captured may panic.
             // SAFETY: - ours, and not called.
-            if let Err(payload) = catch_unwind(AssertUnwindSafe(|| unsafe { this.discard_body() })) {
+            if let Err(payload) = catch_unwind(AssertUnwindSafe(|| unsafe { this.discard_body() }))
+            {
                 this.fail(payload);
             }
         } else if let Some(carrier) = carrier {
@@ -433,14 +455,16 @@ impl<'a> Seat<'a> {
             scope::run_nano(nano, self, false);
             self.own().current.set(below);
         }
-        // The body may have forked, and this be the child: whoever waits for the nano-thread waits in the parent.
+        // The body may have forked, and this be the child: whoever waits for the nano-thread waits
+        // in the parent.
         self.scheduler.assert_own();
         this.node.set_phase(Phase::Ended);
         // SAFETY: - its own shares; the seat is ours.
         unsafe { self.scheduler.release(Some(self), nano.node(), this.node.own_shares()) }
     }
 
-    /// What runs on the member now; `None`: the body of its scope, or nothing, on the member's own stack.
+    /// What runs on the member now; `None`: the body of its scope, or nothing, on the member's own
+    /// stack.
     #[inline]
     pub(crate) fn current(self) -> Option<NanoPtr> {
         self.own().current.get()

@@ -1,8 +1,9 @@
 //! Stacks of nano-threads: mapped memory with a guard, kept in a pool of each kernel thread.
 //!
-//! A fresh stack costs two system calls and page faults (about 16 us), a pooled one about 16 ns. Memory is committed by the
-//! page, as it is touched: the size is address space. A nano-thread starts and ends on the same kernel thread, so a pool
-//! needs no lock, and the stack that was used last, warm in the cache, is used next.
+//! A fresh stack costs two system calls and page faults (about 16 us), a pooled one about 16 ns.
+//! Memory is committed by the page, as it is touched: the size is address space. A nano-thread
+//! starts and ends on the same kernel thread, so a pool needs no lock, and the stack that was used
+//! last, warm in the cache, is used next.
 
 use crate::nano::fibers::Fibers;
 use crate::nano::overflow::{self, Guard};
@@ -19,15 +20,16 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 /// Size of a nano-thread's stack unless the task or the environment says otherwise.
 pub(crate) const DEFAULT_SIZE: usize = 256 << 10;
 
-/// The least size: a panic with its message must fit. Its backtrace (`RUST_BACKTRACE=1`) does not, and overflows the stack,
-/// which ends the process: that takes 24 KiB, and more where the task is deep in calls.
+/// The least size: a panic with its message must fit. Its backtrace (`RUST_BACKTRACE=1`) does not,
+/// and overflows the stack, which ends the process: that takes 24 KiB, and more where the task is
+/// deep in calls.
 pub(crate) const LEAST_SIZE: usize = 16 << 10;
 
 /// Environment variable that sets the size for all nano-threads, in bytes.
 pub(crate) const SIZE_VARIABLE: &str = "NANOS_STACK";
 
-/// Address space below a stack that faults. Larger than one page, so that code without stack probes (C) that skips a few
-/// pages is caught, too.
+/// Address space below a stack that faults. Larger than one page, so that code without stack probes
+/// (C) that skips a few pages is caught, too.
 const GUARD: usize = 64 << 10;
 
 /// Stacks that a kernel thread keeps for later.
@@ -74,8 +76,8 @@ pub(crate) struct Stack {
     poolable: bool,
 }
 
-// SAFETY: - `base` and `limit` describe a mapping that lives as long as the value; its lowest `GUARD` bytes fault; at least
-//           `LEAST_SIZE` bytes are usable; both ends are page-aligned.
+// SAFETY: - `base` and `limit` describe a mapping that lives as long as the value; its lowest
+//           `GUARD` bytes fault; at least `LEAST_SIZE` bytes are usable; both ends are page-aligned.
 unsafe impl CoroutineStack for Stack {
     fn base(&self) -> StackPointer {
         self.memory.high()
@@ -87,7 +89,8 @@ unsafe impl CoroutineStack for Stack {
 }
 
 impl Stack {
-    /// A stack of `size` usable bytes; 0: of the default size, from the calling thread's pool if there is one.
+    /// A stack of `size` usable bytes; 0: of the default size, from the calling thread's pool if
+    /// there is one.
     pub(crate) fn take(size: usize) -> SysResult<Self> {
         if size != 0 {
             return Self::map(size, false);

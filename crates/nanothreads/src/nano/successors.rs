@@ -1,22 +1,24 @@
 //! The list of those who wait for a nano-thread to finish.
 //!
 //! # Protocol
-//! 1. `push` (who creates a successor): writes the link's `next`, then swings `head` to it (P1), unless `head` is closed:
-//!    then the predecessor is finished already and there is nothing to wait for.
-//! 2. `close` (the predecessor, once): swaps `head` for the closed mark (P2) and gets every link that was pushed.
+//! 1. `push` (who creates a successor): writes the link's `next`, then swings `head` to it (P1),
+//!    unless `head` is closed: then the predecessor is finished already and there is nothing to
+//!    wait for.
+//! 2. `close` (the predecessor, once): swaps `head` for the closed mark (P2) and gets every link
+//!    that was pushed.
 //!
 //! # Invariants
-//! I1  A link is pushed at most once, and belongs to the closer from P1 on. So a pusher counts its dependence *before* it
-//!     pushes: the closer may release the successor at once.
+//! I1  A link is pushed at most once, and belongs to the closer from P1 on. So a pusher counts its
+//!     dependence *before* it pushes: the closer may release the successor at once.
 //! I2  Each pushed link is taken by the one `close`, none twice.
 //!
 //! # Orderings
-//! P1 Release with P2 Acquire: the closer sees the link whole. P2 Release with the Acquire of `push` and `is_closed`: who
-//! finds the list closed sees what the predecessor did.
+//! P1 Release with P2 Acquire: the closer sees the link whole. P2 Release with the Acquire of
+//! `push` and `is_closed`: who finds the list closed sees what the predecessor did.
 //!
 //! # Where links live
-//! Inline in the *successor*, the first few; the others in boxes. A successor cannot go away before all its predecessors
-//! have taken their links out, so inline ones need no count of references.
+//! Inline in the *successor*, the first few; the others in boxes. A successor cannot go away before
+//! all its predecessors have taken their links out, so inline ones need no count of references.
 
 use platform::sync::HandCell;
 use platform::sync::atomic::{
@@ -111,7 +113,8 @@ impl<T: Copy> Successors<T> {
         }
         while !oldest.is_null() {
             let link = oldest;
-            // SAFETY: - I1; read before `take`, which may free the successor and an inline link with it.
+            // SAFETY: - I1; read before `take`, which may free the successor and an inline link
+            // with it.
             let cell = unsafe { &(*link).next };
             // SAFETY: - as above.
             oldest = unsafe { cell.with(|next| *next) };

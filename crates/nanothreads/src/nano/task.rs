@@ -11,9 +11,10 @@ use std::sync::Arc;
 /// A task to be spawned; made by [`Scope::task`].
 ///
 /// # Dependences by address
-/// [`reads`](Self::reads), [`writes`](Self::writes), [`excludes`](Self::excludes) and [`shares`](Self::shares) name values
-/// that the task uses. The address is the key; nothing is borrowed, and the value is not touched. Tasks of the *same handle*
-/// run as if in the order of creation wherever one of two that name the same value changes it:
+/// [`reads`](Self::reads), [`writes`](Self::writes), [`excludes`](Self::excludes) and
+/// [`shares`](Self::shares) name values that the task uses. The address is the key; nothing is
+/// borrowed, and the value is not touched. Tasks of the *same handle* run as if in the order of
+/// creation wherever one of two that name the same value changes it:
 /// ```
 /// use nanothreads::DataCell;
 /// let (a, b) = (DataCell::new(2), DataCell::new(0));
@@ -24,11 +25,13 @@ use std::sync::Arc;
 /// });
 /// assert_eq!((a.into_inner(), b.into_inner()), (0, 30));
 /// ```
-/// [`DataCell`](crate::DataCell) makes such values accessible without a lock, and checks that the dependences named are
-/// enough. Of a slice or a structure the first byte's address is the key: parts are not compared with the whole.
+/// [`DataCell`](crate::DataCell) makes such values accessible without a lock, and checks that the
+/// dependences named are enough. Of a slice or a structure the first byte's address is the key:
+/// parts are not compared with the whole.
 ///
 /// # When a predecessor panics
-/// Its successors are not run: they are dropped, and so are theirs. A cancelled predecessor counts as done.
+/// Its successors are not run: they are dropped, and so are theirs. A cancelled predecessor counts
+/// as done.
 #[must_use = "a task does nothing until it is spawned"]
 pub struct Task<'a, 'scope> {
     scope: &'a Scope<'scope>,
@@ -54,20 +57,22 @@ impl<'a, 'scope> Task<'a, 'scope> {
 
     /// The task starts when `predecessor` is finished.
     ///
-    /// A task is finished after its children, so what the creator of this task waits for must not be waited for here. Only
-    /// the direct case is found (below). A task A whose child depends on B, where B depends on A, waits for ever: B for the
-    /// end of A, A for its child, the child for B. So do longer rings of that kind, and nothing reports them: let
-    /// children depend on siblings, or on tasks that do not depend on their creator or its ancestors.
+    /// A task is finished after its children, so what the creator of this task waits for must not
+    /// be waited for here. Only the direct case is found (below). A task A whose child depends on
+    /// B, where B depends on A, waits for ever: B for the end of A, A for its child, the child for
+    /// B. So do longer rings of that kind, and nothing reports them: let children depend on
+    ///    siblings, or on tasks that do not depend on their creator or its ancestors.
     ///
     /// # Panics
-    /// If `predecessor` is not finished and belongs to another scope, or is the creator or one of its ancestors, which
-    /// wait for this task.
+    /// If `predecessor` is not finished and belongs to another scope, or is the creator or one of
+    /// its ancestors, which wait for this task.
     pub fn depends_on(mut self, predecessor: &TaskRef) -> Self {
         if predecessor.0.is_finished() && !predecessor.0.is_skipped() {
             return self;
         }
         assert!(
-            predecessor.0.is_finished() || ptr::eq(predecessor.0.node.scheduler, self.scope.scheduler()),
+            predecessor.0.is_finished()
+                || ptr::eq(predecessor.0.node.scheduler, self.scope.scheduler()),
             "depends_on: the predecessor is a task of another scope, whose members may all be waiting for this one; \
              spawn both in one scope, or end the other scope first"
         );
@@ -97,12 +102,14 @@ impl<'a, 'scope> Task<'a, 'scope> {
         self.accesses(Access::Read, value)
     }
 
-    /// The task writes or changes `value`: after all older tasks that use it, before all younger ones.
+    /// The task writes or changes `value`: after all older tasks that use it, before all younger
+    /// ones.
     pub fn writes<T: ?Sized>(self, value: &T) -> Self {
         self.accesses(Access::Write, value)
     }
 
-    /// The task changes `value`, in any order with neighbours that exclude each other by it, but never at the same time.
+    /// The task changes `value`, in any order with neighbours that exclude each other by it, but
+    /// never at the same time.
     ///
     /// ```
     /// use nanothreads::DataCell;
@@ -119,8 +126,8 @@ impl<'a, 'scope> Task<'a, 'scope> {
         self.accesses(Access::Exclude, value)
     }
 
-    /// The task changes `value`, in any order with neighbours that share it, also at the same time: they agree among
-    /// themselves by atomics or locks.
+    /// The task changes `value`, in any order with neighbours that share it, also at the same time:
+    /// they agree among themselves by atomics or locks.
     pub fn shares<T: ?Sized>(self, value: &T) -> Self {
         self.accesses(Access::Share, value)
     }
@@ -131,8 +138,8 @@ impl<'a, 'scope> Task<'a, 'scope> {
         self
     }
 
-    /// Ready tasks with a higher priority start first; 0 is that of ordinary tasks. Cost: one lock for each task whose
-    /// priority is not 0.
+    /// Ready tasks with a higher priority start first; 0 is that of ordinary tasks. Cost: one lock
+    /// for each task whose priority is not 0.
     pub fn priority(mut self, priority: i32) -> Self {
         self.traits.priority = priority;
         self
@@ -144,16 +151,16 @@ impl<'a, 'scope> Task<'a, 'scope> {
         self
     }
 
-    /// Bytes of stack, in the place of the default: 256 KiB, or what the environment's `NANOS_STACK`
-    /// says. Memory is used only as far as the stack is touched. At least 16 KiB, which has no room
-    /// for the backtrace of a panic.
+    /// Bytes of stack, in the place of the default: 256 KiB, or what the environment's
+    /// `NANOS_STACK` says. Memory is used only as far as the stack is touched. At least 16 KiB,
+    /// which has no room for the backtrace of a panic.
     pub fn stack_size(mut self, bytes: usize) -> Self {
         self.traits.stack_size = bytes.max(1);
         self
     }
 
-    /// Creates the task. It starts when its dependences allow. Cost beyond that of [`Scope::spawn`]: two allocations; with
-    /// [`depends_on`](Self::depends_on), [`reads`](Self::reads) or [`writes`](Self::writes) three, with
+    /// Creates the task. It starts when its dependences allow. Cost beyond that of
+    /// [`Scope::spawn`]: two allocations; with [`depends_on`](Self::depends_on), [`reads`](Self::reads) or [`writes`](Self::writes) three, with
     /// [`excludes`](Self::excludes) four.
     pub fn spawn<F: FnOnce(&Scope<'scope>) + Send + 'scope>(mut self, task: F) -> TaskRef {
         let scope = self.scope;
@@ -167,7 +174,11 @@ impl<'a, 'scope> Task<'a, 'scope> {
         if !self.accesses.is_empty() {
             // SAFETY: - as above.
             unsafe {
-                scope.table.borrow_mut().get_or_insert_default().register(&reference.0, this, &mut self.accesses)
+                scope.table.borrow_mut().get_or_insert_default().register(
+                    &reference.0,
+                    this,
+                    &mut self.accesses,
+                )
             };
         }
         if reference.0.node.inputs.release(1) {
@@ -183,7 +194,8 @@ impl<'a, 'scope> Task<'a, 'scope> {
     }
 }
 
-/// A task that was spawned, to be named as a predecessor. Keeps the descriptor's memory, not the task.
+/// A task that was spawned, to be named as a predecessor. Keeps the descriptor's memory, not the
+/// task.
 #[derive(Clone)]
 pub struct TaskRef(Arc<Nano>);
 

@@ -1,23 +1,26 @@
-//! How the open constructs of an overlap reach its slaves, and how these report: rings of the engine's own lines.
+//! How the open constructs of an overlap reach its slaves, and how these report: rings of the
+//! engine's own lines.
 //!
 //! # Protocol
 //! Constructs are numbered 0, 1, 2, ...; number n has place n % [`OPEN`].
-//! 1. `supply` (leader): by lines, writes place n of each slave's ring of [`Slot`]s; by broadcast, publishes work n + 1 in the
-//!    [`Ring`].
-//! 2. `look` (follower): takes the numbers in turn. By lines it polls the place of the next number and no other.
+//! 1. `supply` (leader): by lines, writes place n of each slave's ring of [`Slot`]s; by broadcast,
+//!    publishes work n + 1 in the [`Ring`].
+//! 2. `look` (follower): takes the numbers in turn. By lines it polls the place of the next number
+//!    and no other.
 //! 3. `arrive` (follower): finishes the line, or adds one to its [`Arrival`].
-//! 4. `has_arrived` (leader), about the oldest construct that it has not recorded: the line of that place is done, or the
-//!    arrivals passed the last one recorded. `record_oldest` adds one: a slave may be further by then, with younger ones.
+//! 4. `has_arrived` (leader), about the oldest construct that it has not recorded: the line of that
+//!    place is done, or the arrivals passed the last one recorded. `record_oldest` adds one: a
+//!    slave may be further by then, with younger ones.
 //!
 //! # Invariants
-//! Q1  At most [`OPEN`] constructs are supplied and not recorded, so place n is free when n is supplied (I1 and I2 of
-//!     [`engine::slot`], I2 of [`engine::ring`]).
+//! Q1  At most [`OPEN`] constructs are supplied and not recorded, so place n is free when n is
+//!     supplied (I1 and I2 of [`engine::slot`], I2 of [`engine::ring`]).
 //!
 //! Orderings: those of the lines. Models: `overlap/model.rs`.
 //!
 //! # Papers
-//! P1 section 3.1.2 (F5): circular lists of descriptors per processor, searched in turn; here the descriptor stands in the
-//! line, and the arrival beside it.
+//! P1 section 3.1.2 (F5): circular lists of descriptors per processor, searched in turn; here the
+//! descriptor stands in the line, and the arrival beside it.
 
 use engine::arrival::{Arrival, LastSeen};
 use engine::ring::{self, Ring, Word};
@@ -52,7 +55,8 @@ impl Part {
     pub(crate) fn work(self) -> Option<(Work, *const ())> {
         let [work, data] = self.0;
         // SAFETY: - not null: a `Work` that `new` cast to a pointer.
-        (!work.is_null()).then(|| (unsafe { std::mem::transmute::<Word, Work>(work) }, data.cast_const()))
+        (!work.is_null())
+            .then(|| (unsafe { std::mem::transmute::<Word, Work>(work) }, data.cast_const()))
     }
 }
 
@@ -74,7 +78,9 @@ impl Constructs {
         Self(if is_global {
             Supply::Ring(Box::default(), (0..slaves).map(|_| Arrival::new()).collect())
         } else {
-            Supply::Lines((0..slaves).map(|_| std::array::from_fn(|_| Slot::new(Part::END))).collect())
+            Supply::Lines(
+                (0..slaves).map(|_| std::array::from_fn(|_| Slot::new(Part::END))).collect(),
+            )
         })
     }
 }
@@ -104,7 +110,9 @@ impl Leader {
     pub(crate) fn new(constructs: &Constructs) -> Self {
         let (slaves, last) = match &constructs.0 {
             Supply::Lines(lines) => (lines.len(), Vec::new()),
-            Supply::Ring(_, arrivals) => (arrivals.len(), arrivals.iter().map(LastSeen::of).collect()),
+            Supply::Ring(_, arrivals) => {
+                (arrivals.len(), arrivals.iter().map(LastSeen::of).collect())
+            }
         };
         Self { next: 0, oldest: 0, slaves, last }
     }
@@ -119,10 +127,12 @@ impl Leader {
         self.oldest
     }
 
-    /// Step 1: supplies the next construct, and returns its number. The caller then wakes who sleeps.
+    /// Step 1: supplies the next construct, and returns its number. The caller then wakes who
+    /// sleeps.
     ///
     /// # Safety
-    /// - Fewer than [`OPEN`] are supplied and not recorded (Q1); `constructs` are those of this leader, their only one.
+    /// - Fewer than [`OPEN`] are supplied and not recorded (Q1); `constructs` are those of this
+    ///   leader, their only one.
     /// - Each slave may run the part once; what it points to lives until it is recorded.
     pub(crate) unsafe fn supply(&mut self, constructs: &Constructs, part: Part) -> u64 {
         let number = self.next;
@@ -179,7 +189,8 @@ impl Follower {
         let part = match &constructs.0 {
             Supply::Lines(lines) => {
                 let line = &lines[self.slave][place(self.next)];
-                // SAFETY: - this is the line's slave, which finished the number before (caller's contract).
+                // SAFETY: - this is the line's slave, which finished the number before (caller's
+                // contract).
                 match unsafe { line.poll(in_line(self.next) - 1) } {
                     Supplied::Work(_, part) => part,
                     Supplied::TakenBack(_) | Supplied::Nothing => return None,
@@ -200,7 +211,9 @@ impl Follower {
         let number = self.next - 1;
         match &constructs.0 {
             // SAFETY: - caller's contract.
-            Supply::Lines(lines) => unsafe { lines[self.slave][place(number)].finish(in_line(number)) },
+            Supply::Lines(lines) => unsafe {
+                lines[self.slave][place(number)].finish(in_line(number))
+            },
             // SAFETY: - caller's contract.
             Supply::Ring(_, arrivals) => unsafe { arrivals[self.slave].arrive() },
         }

@@ -1,6 +1,7 @@
-//! Models of the constructs of an overlap, driven by loom: several open at once on the same rings of lines, and on the same
-//! broadcast ring. `RUSTFLAGS="--cfg loom" cargo test --release -p nanothreads --lib overlap::model`.
-//! Each has a twin with a planted bug that loom must find.
+//! Models of the constructs of an overlap, driven by loom: several open at once on the same rings
+//! of lines, and on the same broadcast ring.
+//! `RUSTFLAGS="--cfg loom" cargo test --release -p nanothreads --lib overlap::model`. Each has a
+//! twin with a planted bug that loom must find.
 
 use crate::overlap::constructs::{Constructs, Follower, Leader, OPEN, Part};
 use engine::Member;
@@ -57,7 +58,8 @@ fn overlap(is_global: bool, total: usize, planted: Planted) {
             for number in 0..total {
                 let mut found = None;
                 shared.news.sleep_until(|| {
-                    // SAFETY: - this thread is the slave, which has arrived from what it found before.
+                    // SAFETY: - this thread is the slave, which has arrived from what it found
+                    // before.
                     found = unsafe { follower.look(&shared.constructs) };
                     Look::from(found.is_some())
                 });
@@ -92,7 +94,8 @@ fn overlap(is_global: bool, total: usize, planted: Planted) {
         if number >= open {
             complete(&mut leader);
         }
-        // SAFETY: - one leader; fewer than OPEN are open, but for the twin; the parts are never run.
+        // SAFETY: - one leader; fewer than OPEN are open, but for the twin; the parts are never
+        // run.
         unsafe { leader.supply(&shared.constructs, part(number)) };
         shared.news.notify_all();
     }
@@ -127,7 +130,11 @@ fn each_ordering_of_the_lines_is_needed() {
     let joined = "joined before it was done";
     let tags = [("S1", RACE), ("S2", RACE), ("S3", joined), ("S4", joined)];
     is_needed("two_constructs_are_open_on_the_same_lines", "../engine/src/slot.rs", &tags);
-    is_needed("places_on_the_lines_are_used_again_only_when_they_are_recorded", "../engine/src/slot.rs", &tags);
+    is_needed(
+        "places_on_the_lines_are_used_again_only_when_they_are_recorded",
+        "../engine/src/slot.rs",
+        &tags,
+    );
 }
 
 #[test]
@@ -165,21 +172,31 @@ fn an_entry_that_is_published_over_an_open_construct_is_caught() {
 
 #[test]
 fn a_slave_that_arrives_before_it_is_done_is_caught_on_lines() {
-    is_refuted("a_slave_that_arrives_before_it_is_done_is_caught_on_lines", "joined before it was done", || {
-        overlap(false, 2, Planted::EarlyArrival);
-    });
+    is_refuted(
+        "a_slave_that_arrives_before_it_is_done_is_caught_on_lines",
+        "joined before it was done",
+        || {
+            overlap(false, 2, Planted::EarlyArrival);
+        },
+    );
 }
 
 #[test]
 fn a_slave_that_arrives_before_it_is_done_is_caught_on_the_ring() {
-    is_refuted("a_slave_that_arrives_before_it_is_done_is_caught_on_the_ring", "joined before it was done", || {
-        overlap(true, 2, Planted::EarlyArrival);
-    });
+    is_refuted(
+        "a_slave_that_arrives_before_it_is_done_is_caught_on_the_ring",
+        "joined before it was done",
+        || {
+            overlap(true, 2, Planted::EarlyArrival);
+        },
+    );
 }
 
 #[test]
 fn one_arrival_that_is_counted_for_two_constructs_is_caught() {
-    is_refuted("one_arrival_that_is_counted_for_two_constructs_is_caught", "joined before it was done", || {
-        overlap(true, 2, Planted::Skipped)
-    });
+    is_refuted(
+        "one_arrival_that_is_counted_for_two_constructs_is_caught",
+        "joined before it was done",
+        || overlap(true, 2, Planted::Skipped),
+    );
 }

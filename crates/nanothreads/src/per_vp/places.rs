@@ -1,9 +1,9 @@
 //! Places of threads: each thread's own, found by its number, made when the thread first needs it.
 //!
 //! # Who touches what
-//! A place: the thread that has its number ([`Local::number`](engine::local::Local::number)), or who has all of them to itself.
-//! `buckets`: anybody; each is made once, by who is first. There is no lock, which another thread might hold when the process
-//! forks.
+//! A place: the thread that has its number ([`Local::number`](engine::local::Local::number)), or
+//! who has all of them to itself. `buckets`: anybody; each is made once, by who is first. There is
+//! no lock, which another thread might hold when the process forks.
 
 use engine::local::local;
 use platform::sync::CachePadded;
@@ -44,7 +44,8 @@ fn places<T>(bucket: usize, first: *mut Place<T>) -> *mut [Place<T>] {
     ptr::slice_from_raw_parts_mut(first, FIRST << bucket)
 }
 
-/// True unless a thread of the parent was using the value when this process was forked: then it may be half written.
+/// True unless a thread of the parent was using the value when this process was forked: then it may
+/// be half written.
 fn is_whole<T>(value: &RefCell<T>) -> bool {
     value.try_borrow_mut().is_ok()
 }
@@ -85,7 +86,8 @@ impl<T: Send> Places<T> {
     fn make(&self, bucket: usize) -> *mut Place<T> {
         let fresh: Box<[Place<T>]> = (0..FIRST << bucket).map(|_| OnceCell::new()).collect();
         let fresh = Box::into_raw(fresh).cast::<Place<T>>();
-        // ORDERING: AcqRel/Acquire - publishes the fresh places, or sees those of the thread that won.
+        // ORDERING: AcqRel/Acquire - publishes the fresh places, or sees those of the thread that
+        // won.
         match self.buckets[bucket].compare_exchange(ptr::null_mut(), fresh, AcqRel, Acquire) {
             Ok(_) => fresh,
             Err(winner) => {
@@ -101,7 +103,8 @@ impl<T: Send> Places<T> {
         let buckets = self.buckets.iter_mut().enumerate();
         let buckets = buckets.filter_map(|(bucket, first)| {
             let first = *first.get_mut();
-            // SAFETY: - made by `make`, of this length; `self` is borrowed exclusively for as long as the reference.
+            // SAFETY: - made by `make`, of this length; `self` is borrowed exclusively for as long
+            // as the reference.
             (!first.is_null()).then(|| unsafe { &mut *places(bucket, first) })
         });
         buckets.flatten().filter_map(|place| {

@@ -5,7 +5,11 @@ use std::time::{Duration, Instant};
 
 pub(crate) fn a_bound_team_keeps_its_limit_also_when_the_first_thread_is_its_master() {
     own_process!();
-    assert_eq!(platform::affinity::current_tid().0, std::process::id().cast_signed(), "the first thread");
+    assert_eq!(
+        platform::affinity::current_tid().0,
+        std::process::id().cast_signed(),
+        "the first thread"
+    );
     assert!(configure(Config { adapt: false, bind: true, ..Config::default() }));
     // Teams may be smaller while others use the processors; what the mask allows is the same.
     let limit = || {

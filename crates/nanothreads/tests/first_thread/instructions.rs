@@ -1,9 +1,11 @@
-//! What a hot team's fork and join executes, instruction by instruction: no read-modify-write, no fence, no system call
-//! and no allocation (but in the twins, in whose regions they are planted). Prints the instructions of a region.
+//! What a hot team's fork and join executes, instruction by instruction: no read-modify-write, no
+//! fence, no system call and no allocation (but in the twins, in whose regions they are planted).
+//! Prints the instructions of a region.
 //!
-//! A child process runs regions between two marks (`xchg rbx, rbx` does nothing) on a thread that this process
-//! single-steps; the team's other thread runs freely. That thread is the master, or the slave, which is then stepped from
-//! the end of its part in one region to the beginning of the next.
+//! A child process runs regions between two marks (`xchg rbx, rbx` does nothing) on a thread that
+//! this process single-steps; the team's other thread runs freely. That thread is the master, or
+//! the slave, which is then stepped from the end of its part in one region to the beginning of the
+//! next.
 
 use crate::process::{again, is_again, start};
 use engine::sizer::Fixed;
@@ -62,11 +64,17 @@ fn check_case(test: &str, case: &str, expected: Option<&str>) {
             None => found.is_empty(),
             Some(kind) => found.iter().any(|(found, _)| *found == kind),
         };
-        println!("{case}: {instructions} instructions, found {found:x?}: {}", if is_right { "ok" } else { "WRONG" });
+        println!(
+            "{case}: {instructions} instructions, found {found:x?}: {}",
+            if is_right { "ok" } else { "WRONG" }
+        );
         if is_right {
             return;
         }
-        assert!(expected.is_none() && tries_left > 0, "{case}: found {found:x?}, expected {expected:?}");
+        assert!(
+            expected.is_none() && tries_left > 0,
+            "{case}: found {found:x?}, expected {expected:?}"
+        );
     }
 }
 
@@ -163,10 +171,15 @@ fn traced(case: &str) {
         // In the line; on the master's stack with what a kept team adds.
         "captures" => &|| nanothreads::broadcast(|member| _ = black_box((member, captured))),
         "kept team" => &|| kept.run(|member| _ = black_box((member.id(), captured, larger))),
-        // Static: other schedules deal by read-modify-write once a member has run out of its own part.
-        "reduction" => {
-            &|| _ = black_box(par_for(0..100).schedule(Schedule::Static).reduce(0.0, |i| i as f64, |a, b| a + b))
-        }
+        // Static: other schedules deal by read-modify-write once a member has run out of its own
+        // part.
+        "reduction" => &|| {
+            _ = black_box(par_for(0..100).schedule(Schedule::Static).reduce(
+                0.0,
+                |i| i as f64,
+                |a, b| a + b,
+            ))
+        },
         "planted lock" => &|| run(Supply::Local, lock, ptr::null()),
         "planted fence" => &|| run(Supply::Local, fence, ptr::null()),
         "planted call" => &|| run(Supply::Local, call, ptr::null()),
@@ -175,7 +188,8 @@ fn traced(case: &str) {
     };
     (0..WARM_UP).for_each(|_| region());
     be_traced();
-    // Mask and quota are looked at now and then, by a system call: in one of sixteen regions of the safe interface.
+    // Mask and quota are looked at now and then, by a system call: in one of sixteen regions of the
+    // safe interface.
     region();
     mark();
     region();
@@ -210,15 +224,23 @@ fn trace(test: &str) -> Result<Trace, String> {
             marks += 1;
         } else if marks == 1 {
             trace.instructions += 1;
-            let kind = if allocators.contains(&registers.rip) { Some("allocation") } else { kind_of(&code) };
+            let kind = if allocators.contains(&registers.rip) {
+                Some("allocation")
+            } else {
+                kind_of(&code)
+            };
             trace.found.extend(kind.map(|kind| (kind, registers.rip)));
         }
         // SAFETY: - takes no pointers.
         asked(unsafe { libc::ptrace(libc::PTRACE_SINGLESTEP, tid, 0, 0) })?;
         let mut status = 0;
         // SAFETY: - `status` outlives the call.
-        if unsafe { libc::waitpid(tid, &raw mut status, libc::__WALL) } != tid || !libc::WIFSTOPPED(status) {
-            return Err(format!("the stepped thread ended after {marks} marks (status {status:x})"));
+        if unsafe { libc::waitpid(tid, &raw mut status, libc::__WALL) } != tid
+            || !libc::WIFSTOPPED(status)
+        {
+            return Err(format!(
+                "the stepped thread ended after {marks} marks (status {status:x})"
+            ));
         }
     }
     Ok(trace)
@@ -232,7 +254,8 @@ impl Drop for Ended {
         // It may have ended by itself.
         let _ = self.0.kill();
         let mut status = 0;
-        // The stepped thread is reaped by itself, and before its process can be. Nothing else is waited for here.
+        // The stepped thread is reaped by itself, and before its process can be. Nothing else is
+        // waited for here.
         // SAFETY: - `status` outlives the call.
         while unsafe { libc::waitpid(-1, &raw mut status, libc::__WALL) } > 0 {}
     }
@@ -264,7 +287,9 @@ fn allocator_addresses(child: &Child) -> Result<Vec<u64>, String> {
         u64::from_str_radix(line.split('-').next()?, 16).ok()
     };
     let (here, there) = (base("self"), base(&child.id().to_string()));
-    let (Some(here), Some(there)) = (here, there) else { return Err("no C library is mapped".to_owned()) };
+    let (Some(here), Some(there)) = (here, there) else {
+        return Err("no C library is mapped".to_owned());
+    };
     let functions = [
         libc::malloc as *const () as u64,
         libc::calloc as *const () as u64,
@@ -272,14 +297,18 @@ fn allocator_addresses(child: &Child) -> Result<Vec<u64>, String> {
         libc::free as *const () as u64,
         libc::posix_memalign as *const () as u64,
     ];
-    Ok(functions.into_iter().map(|address| address.wrapping_sub(here).wrapping_add(there)).collect())
+    Ok(functions
+        .into_iter()
+        .map(|address| address.wrapping_sub(here).wrapping_add(there))
+        .collect())
 }
 
 /// The next bytes of code of a stopped thread.
 fn code_at(tid: libc::pid_t, address: u64) -> Result<[u8; 16], String> {
     let mut code = [0; 16];
     for (at, bytes) in code.chunks_mut(8).enumerate() {
-        // A word that is -1 cannot be told from a failure but by the error number, which is cleared before.
+        // A word that is -1 cannot be told from a failure but by the error number, which is cleared
+        // before.
         // SAFETY: - the error number is this thread's own.
         unsafe { *libc::__errno_location() = 0 };
         // SAFETY: - reads the other process; nothing of ours is touched.
@@ -295,8 +324,9 @@ fn code_at(tid: libc::pid_t, address: u64) -> Result<[u8; 16], String> {
 
 /// What an instruction does that a hot region must not do.
 fn kind_of(code: &[u8]) -> Option<&'static str> {
-    let is_prefix =
-        |byte: &u8| matches!(byte, 0x66 | 0x67 | 0xf0 | 0xf2 | 0xf3 | 0x2e | 0x36 | 0x3e | 0x26 | 0x64 | 0x65);
+    let is_prefix = |byte: &u8| {
+        matches!(byte, 0x66 | 0x67 | 0xf0 | 0xf2 | 0xf3 | 0x2e | 0x36 | 0x3e | 0x26 | 0x64 | 0x65)
+    };
     let prefixes = code.iter().take_while(|byte| is_prefix(byte)).count();
     let has_lock = code[..prefixes].contains(&0xf0);
     let rex = usize::from(code.get(prefixes).is_some_and(|byte| byte & 0xf0 == 0x40));

@@ -13,11 +13,13 @@ fn members() -> u32 {
     count.into_inner()
 }
 
-// One test: what it forks would otherwise be a copy of a process in which another test is amid a region.
+// One test: what it forks would otherwise be a copy of a process in which another test is amid a
+// region.
 #[test]
 fn a_child_has_regions_of_its_own() {
     own_process!();
-    let supply = if module_path!().ends_with("::child_broadcast") { Supply::Global } else { Supply::Local };
+    let supply =
+        if module_path!().ends_with("::child_broadcast") { Supply::Global } else { Supply::Local };
     assert!(nanothreads::configure(Config { supply, ..Config::default() }));
     assert!(nanothreads::set_team_sizer(Box::new(Fixed::new(3))));
     assert_eq!(members(), 3);
@@ -31,7 +33,8 @@ fn a_child_has_regions_of_its_own() {
             assert_in_child("is a lone thread that may fork regions", || members() == 3);
         }
     });
-    // So is the child of a group's master, be it the caller or a virtual processor; it may divide its own processors.
+    // So is the child of a group's master, be it the caller or a virtual processor; it may divide
+    // its own processors.
     for forking in 0..2 {
         let sizes = groups().weights(&[2, 1]).map(|group| {
             if group.index() == forking {
@@ -46,7 +49,8 @@ fn a_child_has_regions_of_its_own() {
         assert_eq!(sizes, [2, 1], "the parent's groups are untouched");
         assert_eq!(members(), 3);
     }
-    // A reduction out of which parent and child come: the child must not take what stands in other members' lines.
+    // A reduction out of which parent and child come: the child must not take what stands in other
+    // members' lines.
     let parent = std::process::id();
     let pid = AtomicI32::new(0);
     let sum = par_for(0..3).reduce(

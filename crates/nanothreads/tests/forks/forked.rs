@@ -1,4 +1,5 @@
-//! Children of a fork, for tests of what they may do: how they are made, how they end, and what their parent learns.
+//! Children of a fork, for tests of what they may do: how they are made, how they end, and what
+//! their parent learns.
 #![allow(dead_code, reason = "each test file uses a part of this")]
 
 use std::io::Error;
@@ -35,13 +36,19 @@ pub(crate) fn leave(is_right: bool) -> ! {
 pub(crate) fn status_of(child: i32) -> i32 {
     let mut status = 0;
     // SAFETY: - `status` outlives the call; `child` is ours.
-    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child, "{}", Error::last_os_error());
+    let waited = unsafe { libc::waitpid(child, &raw mut status, 0) };
+    assert_eq!(waited, child, "{}", Error::last_os_error());
     status
 }
 
 /// Waits for `child`, which is to find that it `is` so.
 pub(crate) fn assert_right(child: i32, is: &str) {
-    assert_eq!(status_of(child), 0, "the child {is} (256: it does not; {}: it hung)", libc::SIGALRM);
+    assert_eq!(
+        status_of(child),
+        0,
+        "the child {is} (256: it does not; {}: it hung)",
+        libc::SIGALRM
+    );
 }
 
 /// Runs `child` in a forked process, which is to find that it `is` so.
@@ -55,7 +62,10 @@ pub(crate) fn assert_in_child(is: &str, child: impl FnOnce() -> bool) {
 /// True when the panic of `outcome` says `text`.
 pub(crate) fn says<R>(outcome: std::thread::Result<R>, text: &str) -> bool {
     outcome.is_err_and(|payload| {
-        let said = payload.downcast_ref::<&str>().copied().or_else(|| payload.downcast_ref().map(String::as_str));
+        let said = payload
+            .downcast_ref::<&str>()
+            .copied()
+            .or_else(|| payload.downcast_ref().map(String::as_str));
         said.is_some_and(|said| said.contains(text))
     })
 }

@@ -1,6 +1,6 @@
-//! Children of the master that go on in the parts around the region in which they were forked, or in a part that their master
-//! took back, or at an overlap's end, or behind groups (D13). One test: what it forks would otherwise be a copy of a process in which another
-//! test is at work.
+//! Children of the master that go on in the parts around the region in which they were forked, or
+//! in a part that their master took back, or at an overlap's end, or behind groups (D13). One test:
+//! what it forks would otherwise be a copy of a process in which another test is at work.
 
 use crate::forked::{assert_right, forked, leave, says};
 use engine::sizer::Fixed;
@@ -15,7 +15,8 @@ fn members() -> u32 {
     count.into_inner()
 }
 
-/// The child of an inner region's master goes on in the outer region's part, where a processor is lent that is its parent's.
+/// The child of an inner region's master goes on in the outer region's part, where a processor is
+/// lent that is its parent's.
 fn child_behind_an_inner_region_has_regions_of_its_own(divided: bool) {
     // Four processors: two are left, one for each member.
     let outer = Team::exact(2).expect("threads");
@@ -67,7 +68,10 @@ fn panic_behind_a_fork_in_a_part_that_was_taken_back_is_the_childs() {
             });
         }));
         match PID.load(Relaxed) {
-            0 => leave(outcome.is_err_and(|payload| payload.downcast_ref() == Some(&"the child's")) && members() == 4),
+            0 => leave(
+                outcome.is_err_and(|payload| payload.downcast_ref() == Some(&"the child's"))
+                    && members() == 4,
+            ),
             -1 => {}
             child => {
                 assert_right(child, "gets its own panic");
@@ -78,8 +82,8 @@ fn panic_behind_a_fork_in_a_part_that_was_taken_back_is_the_childs() {
     platform::skip!(busy: "the slave was always faster than its master");
 }
 
-/// The child of a part that its master took back has the result of that part and of the master's own one, at home or in
-/// places of their own.
+/// The child of a part that its master took back has the result of that part and of the master's
+/// own one, at home or in places of their own.
 fn child_of_a_part_that_was_taken_back_has_what_its_thread_did<const N: usize>() {
     let (pair, master) = (Team::exact(2).expect("threads"), thread::current().id());
     for _ in 0..200 {
@@ -131,7 +135,8 @@ fn child_of_the_callers_group_has_its_result() {
     }
 }
 
-/// A child that is forked in the master's own part of a construct that only the end of the overlap completes.
+/// A child that is forked in the master's own part of a construct that only the end of the overlap
+/// completes.
 fn child_at_the_end_of_an_overlap_is_told() {
     for size in [1, 3] {
         let team = Team::exact(size).expect("threads");

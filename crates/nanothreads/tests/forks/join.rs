@@ -71,7 +71,8 @@ fn verdict(inner: u64, had_two: bool, outer: &std::thread::Result<(i32, u32)>) -
     }
 }
 
-// One test: what it forks would otherwise be a copy of a process in which another test is amid a region.
+// One test: what it forks would otherwise be a copy of a process in which another test is amid a
+// region.
 #[test]
 fn a_child_runs_the_halves_that_nobody_stole_and_is_told_of_those_that_are_the_parents() {
     own_process!();
@@ -84,7 +85,8 @@ fn a_child_runs_the_halves_that_nobody_stole_and_is_told_of_those_that_are_the_p
             join(
                 || {
                     wait_until(&began);
-                    // The other member is busy: this second half stays here, in the child as in the parent.
+                    // The other member is busy: this second half stays here, in the child as in the
+                    // parent.
                     let (pid, five) = join(forked, || 5);
                     has_forked.store(true, Release);
                     inner = five;

@@ -1,5 +1,6 @@
-//! Children that are forked while another thread looks up what a process looks up once (D13): they look for themselves. One
-//! test: what it forks would otherwise be a copy of a process in which another test is at work.
+//! Children that are forked while another thread looks up what a process looks up once (D13): they
+//! look for themselves. One test: what it forks would otherwise be a copy of a process in which
+//! another test is at work.
 
 use crate::forked::{assert_in_child, assert_right, forked, leave};
 use engine::sizer::Fixed;
@@ -8,8 +9,8 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Divides the processors by cache: who does so first looks up all that there is, the machine's topology included, which takes a
-/// while.
+/// Divides the processors by cache: who does so first looks up all that there is, the machine's
+/// topology included, which takes a while.
 fn divides() -> bool {
     let sizes = groups().by_cache().map(|group| group.size());
     !sizes.is_empty() && !sizes.contains(&0)

@@ -1,5 +1,6 @@
-//! Children of a fork that fork in an overlap of their parent: they are told, and lose no work in silence. One test: what it
-//! forks would otherwise be a copy of a process in which another test is at work.
+//! Children of a fork that fork in an overlap of their parent: they are told, and lose no work in
+//! silence. One test: what it forks would otherwise be a copy of a process in which another test is
+//! at work.
 
 use crate::forked::{assert_right, forked, leave, says};
 use nanothreads::Team;

@@ -1,5 +1,5 @@
-//! Processes that are forked inside a member's part and go on behind it (D13). One test: what it forks would otherwise be a
-//! copy of a process in which another test is at work.
+//! Processes that are forked inside a member's part and go on behind it (D13). One test: what it
+//! forks would otherwise be a copy of a process in which another test is at work.
 
 use crate::forked::{forked, leave, status_of};
 use nanothreads::{Schedule, Supply, Team, groups, on_each_vp, par_for};
@@ -32,7 +32,10 @@ fn child_that_leaves_is_ended() {
     let mut report = String::new();
     reader.read_to_string(&mut report).expect("the child's report");
     assert_eq!(status & 0x7f, libc::SIGABRT, "status {status:#x}, report: {report:?}");
-    assert!(report.contains("must end, or exec") && report.contains("The child ends"), "{report:?}");
+    assert!(
+        report.contains("must end, or exec") && report.contains("The child ends"),
+        "{report:?}"
+    );
 }
 
 fn threads(team: &Team) -> u32 {
@@ -46,7 +49,8 @@ fn threads(team: &Team) -> u32 {
     count.into_inner()
 }
 
-/// A child of the master, forked while the others are at a barrier, that leaves the region (by a panic or without).
+/// A child of the master, forked while the others are at a barrier, that leaves the region (by a
+/// panic or without).
 fn kept_team_works_in_the_child(team: &Team, panics: bool) {
     let (arriving, child) = (AtomicU32::new(0), AtomicI32::new(-1));
     let outcome = catch_unwind(AssertUnwindSafe(|| {
@@ -83,7 +87,8 @@ fn kept_team_works_in_the_child(team: &Team, panics: bool) {
 /// What a member returns takes a while to be written.
 type Long = [usize; 512];
 
-/// A child of the master, forked while the other members return, gets what the master returns and nothing of theirs.
+/// A child of the master, forked while the other members return, gets what the master returns and
+/// nothing of theirs.
 fn child_has_what_its_master_returns(team: &Team) {
     let (arrived, child) = (AtomicU32::new(0), AtomicI32::new(-1));
     let results = team.map(|member| -> Long {
@@ -106,8 +111,8 @@ fn child_has_what_its_master_returns(team: &Team) {
     assert_eq!(status_of(pid), 0, "the child has its master's result, and teams of its own");
 }
 
-/// A child of the master goes on behind its part without those that its parent's other members had not begun: they slept when
-/// the region was forked.
+/// A child of the master goes on behind its part without those that its parent's other members had
+/// not begun: they slept when the region was forked.
 fn child_leaves_the_parts_of_others_alone(team: &Team) {
     while engine::report().contains("awake") {
         std::thread::yield_now();

@@ -1,6 +1,6 @@
-//! Children that are forked while other threads of the program start and end (D13): the standard library has a lock for that,
-//! which such a child finds taken now and then, for ever. One test: what it forks would otherwise be a copy of a process in
-//! which another test is at work.
+//! Children that are forked while other threads of the program start and end (D13): the standard
+//! library has a lock for that, which such a child finds taken now and then, for ever. One test:
+//! what it forks would otherwise be a copy of a process in which another test is at work.
 
 use crate::forked::{forked, leave, status_of};
 use engine::sizer::Fixed;
@@ -8,7 +8,8 @@ use nanothreads::broadcast;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::thread;
 
-/// Children; with threads of the standard library for virtual processors four of six runs have one that hangs.
+/// Children; with threads of the standard library for virtual processors four of six runs have one
+/// that hangs.
 const CHILDREN: u32 = 300;
 
 /// The members of a region that ran.
@@ -47,5 +48,10 @@ fn a_child_that_is_forked_while_threads_start_and_end_has_its_own_virtual_proces
         is_over.store(true, Relaxed);
         wrong
     });
-    assert_eq!(wrong, None, "a child's status: 256: it has no team of four; {}: it hung", libc::SIGALRM);
+    assert_eq!(
+        wrong,
+        None,
+        "a child's status: 256: it has no team of four; {}: it hung",
+        libc::SIGALRM
+    );
 }

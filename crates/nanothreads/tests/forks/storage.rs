@@ -1,5 +1,5 @@
-//! Storage of threads in a process that is forked while other threads use it (D13). One test: what it forks would otherwise be
-//! a copy of a process in which another test is at work.
+//! Storage of threads in a process that is forked while other threads use it (D13). One test: what
+//! it forks would otherwise be a copy of a process in which another test is at work.
 
 use crate::forked::{assert_right, forked, leave};
 use nanothreads::{PerVp, Team, par_for};
@@ -39,7 +39,9 @@ fn a_child_has_storage_of_its_own_and_none_that_another_thread_was_writing() {
         let pid = pid.into_inner();
         if pid == 0 {
             // The other member is amid its value in this copy, for ever.
-            team.run(|member| values.with(|own| own.push(if member.id() == 0 { 'c' } else { 'd' })));
+            team.run(|member| {
+                values.with(|own| own.push(if member.id() == 0 { 'c' } else { 'd' }))
+            });
             let mut found: Vec<_> = values.values_mut().map(|own| own.clone()).collect();
             found.sort();
             if takes {

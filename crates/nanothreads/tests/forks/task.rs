@@ -1,4 +1,5 @@
-//! A process that is forked inside a task (D13): the child has scopes of its own, its parent's tasks it has not.
+//! A process that is forked inside a task (D13): the child has scopes of its own, its parent's
+//! tasks it has not.
 
 use crate::forked::{assert_in_child, assert_right, forked, leave, status_of};
 use engine::sizer::Fixed;
@@ -57,7 +58,8 @@ fn child_that_is_forked_in_a_body_behind_all_tasks_leaves_the_scope() {
     }
 }
 
-// One test: what it forks would otherwise be a copy of a process in which another test is amid a region.
+// One test: what it forks would otherwise be a copy of a process in which another test is amid a
+// region.
 #[test]
 fn a_child_has_scopes_of_its_own_and_is_ended_when_it_goes_on_with_its_parents_tasks() {
     own_process!();

@@ -1,5 +1,5 @@
-//! Children of a fork with the teams and the open constructs of their parent. One test: what it forks would otherwise be a
-//! copy of a process in which another test is at work.
+//! Children of a fork with the teams and the open constructs of their parent. One test: what it
+//! forks would otherwise be a copy of a process in which another test is at work.
 
 use crate::forked::{assert_in_child, assert_right, forked, leave, says};
 use engine::{self, Member};

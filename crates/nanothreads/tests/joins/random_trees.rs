@@ -1,11 +1,13 @@
-//! Random programs around `join`: trees of joins whose leaves panic, or go on in loops, groups, installed teams, tasks and
-//! broadcasts with joins of their own, from several threads of the program at once, on teams that grow and shrink; each
-//! against a sequential oracle.
+//! Random programs around `join`: trees of joins whose leaves panic, or go on in loops, groups,
+//! installed teams, tasks and broadcasts with joins of their own, from several threads of the
+//! program at once, on teams that grow and shrink; each against a sequential oracle.
 //!
-//! Checked: the value, or that the panic is one that a sequential run could have met first; each leaf runs at most once, and
-//! exactly once when nothing panics; what closures capture is dropped once; no virtual processor is lost.
+//! Checked: the value, or that the panic is one that a sequential run could have met first; each
+//! leaf runs at most once, and exactly once when nothing panics; what closures capture is dropped
+//! once; no virtual processor is lost.
 //!
-//! Settings: `NANOS_STRESS_SEED`, `NANOS_STRESS_SECONDS` (default 2), `NANOS_STRESS_PROGRAMS`, as in `stress`.
+//! Settings: `NANOS_STRESS_SEED`, `NANOS_STRESS_SECONDS` (default 2), `NANOS_STRESS_PROGRAMS`, as
+//! in `stress`.
 
 #[path = "../stress/random.rs"]
 #[expect(dead_code, reason = "shared with the stress test of everything")]
@@ -100,7 +102,10 @@ impl Plan<'_> {
         }
         match self.random.below(24) {
             0..2 => self.leaf(),
-            2..4 => Step::Chain { items: self.some(depth.min(3) - 1, 30), rest_first: self.random.once_in(2) },
+            2..4 => Step::Chain {
+                items: self.some(depth.min(3) - 1, 30),
+                rest_first: self.random.once_in(2),
+            },
             4 => Step::Loop(self.some(depth.min(4) - 1, 6)),
             5 => Step::Tasks(self.some(depth.min(4) - 1, 6)),
             6 => Step::Groups(1 + self.random.below(3), self.some(depth.min(3) - 1, 4)),
@@ -186,11 +191,15 @@ impl Step {
             Self::Groups(count, parts) => {
                 let values = Values::new(parts.len());
                 groups().equal(*count).run(|group| {
-                    (group.index()..parts.len()).step_by(group.count()).for_each(|i| values.set(i, parts[i].run(run)));
+                    (group.index()..parts.len())
+                        .step_by(group.count())
+                        .for_each(|i| values.set(i, parts[i].run(run)));
                 });
                 values.fold()
             }
-            Self::Install(size, part) => Team::at_most(*size).expect("not 0").install(|| part.run(run)),
+            Self::Install(size, part) => {
+                Team::at_most(*size).expect("not 0").install(|| part.run(run))
+            }
             Self::Broadcast(part) => {
                 let value = Values::new(1);
                 broadcast(|member| {
@@ -305,7 +314,8 @@ fn program(seed: u64) -> Vec<(Step, usize)> {
 
 /// Runs a part; says what is wrong.
 fn check((step, leaves): &(Step, usize)) -> Result<(), String> {
-    let run = Run { leaves: (0..*leaves).map(|_| AtomicU32::new(0)).collect(), alive: AtomicI64::new(0) };
+    let run =
+        Run { leaves: (0..*leaves).map(|_| AtomicU32::new(0)).collect(), alive: AtomicI64::new(0) };
     let result = catch_unwind(AssertUnwindSafe(|| step.run(&run)));
     let result = result.map_err(|payload| payload.downcast::<Planted>().map(|planted| planted.0));
     match (result, step.expected()) {
@@ -316,7 +326,10 @@ fn check((step, leaves): &(Step, usize)) -> Result<(), String> {
         }
         (Err(Ok(payload)), Err(possible)) if possible.contains(&payload) => {}
         (Err(Err(payload)), _) => {
-            let text = payload.downcast_ref::<String>().cloned().unwrap_or_else(|| "a foreign panic".into());
+            let text = payload
+                .downcast_ref::<String>()
+                .cloned()
+                .unwrap_or_else(|| "a foreign panic".into());
             return Err(text);
         }
         (result, expected) => return Err(format!("{result:?} in the place of {expected:?}")),
@@ -347,9 +360,11 @@ fn random_programs_of_joins_give_what_one_thread_gives() {
         LIMIT.store(1 + (seed % 6) as usize, Relaxed);
         let parts = program(seed);
         let outcomes: Vec<_> = std::thread::scope(|threads| {
-            let others: Vec<_> = parts[1..].iter().map(|part| threads.spawn(|| check(part))).collect();
+            let others: Vec<_> =
+                parts[1..].iter().map(|part| threads.spawn(|| check(part))).collect();
             let own = check(&parts[0]);
-            let joined = others.into_iter().map(|other| other.join().expect("a part's panics are caught"));
+            let joined =
+                others.into_iter().map(|other| other.join().expect("a part's panics are caught"));
             std::iter::once(own).chain(joined).collect()
         });
         for outcome in outcomes {
@@ -361,6 +376,13 @@ fn random_programs_of_joins_give_what_one_thread_gives() {
         programs += 1;
     }
     LIMIT.store(3, Relaxed);
-    assert_eq!(Team::exact(3).expect("three").map(|member| member.id()), [0, 1, 2], "no virtual processor is lost");
-    println!("{programs} programs of {leaves} leaves right in {:.1} s", begin.elapsed().as_secs_f64());
+    assert_eq!(
+        Team::exact(3).expect("three").map(|member| member.id()),
+        [0, 1, 2],
+        "no virtual processor is lost"
+    );
+    println!(
+        "{programs} programs of {leaves} leaves right in {:.1} s",
+        begin.elapsed().as_secs_f64()
+    );
 }

@@ -71,8 +71,13 @@ enum Tree {
 }
 
 fn trees(panics: f64) -> impl Strategy<Value = Tree> {
-    let leaf = (any::<i32>(), prop::bool::weighted(panics), prop_oneof![9 => Just(0_u64), 1 => 1_u64..60])
-        .prop_map(|(number, panics, micros)| Tree::Leaf { number: i64::from(number), panics, micros });
+    let leaf =
+        (any::<i32>(), prop::bool::weighted(panics), prop_oneof![9 => Just(0_u64), 1 => 1_u64..60])
+            .prop_map(|(number, panics, micros)| Tree::Leaf {
+                number: i64::from(number),
+                panics,
+                micros,
+            });
     leaf.prop_recursive(12, 200, 2, |inner| {
         (inner.clone(), inner).prop_map(|(a, b)| Tree::Join(Box::new(a), Box::new(b)))
     })
@@ -172,7 +177,8 @@ fn leaves_of(tree: &Tree) -> usize {
     }
 }
 
-/// Runs `tree` as joins; checks that halves are run at most once, exactly once without a panic, and dropped.
+/// Runs `tree` as joins; checks that halves are run at most once, exactly once without a panic, and
+/// dropped.
 fn result_of(tree: &Tree) -> Result<i64, i64> {
     let (leaves, alive) = (AtomicUsize::new(0), AtomicI64::new(0));
     let walk = Walk { leaves: &leaves, alive: &alive };
@@ -180,7 +186,11 @@ fn result_of(tree: &Tree) -> Result<i64, i64> {
     assert_eq!(alive.into_inner(), 0, "each half is dropped once");
     assert!(OPEN.with(|open| open.borrow().is_empty()));
     let ran = leaves.into_inner();
-    assert!(ran <= leaves_of(tree) && (result.is_err() || ran == leaves_of(tree)), "{ran} of {}", leaves_of(tree));
+    assert!(
+        ran <= leaves_of(tree) && (result.is_err() || ran == leaves_of(tree)),
+        "{ran} of {}",
+        leaves_of(tree)
+    );
     result.map_err(|payload| *payload.downcast::<i64>().expect("the payload is a leaf's"))
 }
 

@@ -1,4 +1,5 @@
-//! Loops whose members wait for each other, with many more threads than processors: waiting members sleep.
+//! Loops whose members wait for each other, with many more threads than processors: waiting members
+//! sleep.
 //!
 //! Each test has a process to itself, because mask and team size belong to the process.
 
@@ -29,7 +30,9 @@ fn into_inner<T>(value: Mutex<T>) -> T {
 }
 
 fn loops_that_wait() {
-    for schedule in [Schedule::StaticChunks(n(1)), Schedule::Dynamic(n(3)), Schedule::Affinity, Schedule::Auto] {
+    for schedule in
+        [Schedule::StaticChunks(n(1)), Schedule::Dynamic(n(3)), Schedule::Affinity, Schedule::Auto]
+    {
         let seen = Mutex::new(Vec::new());
         par_for(0..300).schedule(schedule).ordered(|i, order| {
             if i % 5 != 2 {
@@ -78,8 +81,10 @@ fn sixty_four_members_on_two_processors_hand_their_turns_on() {
 fn processor_time() -> Duration {
     let stat = std::fs::read_to_string("/proc/self/stat").expect("procfs is mounted");
     // The name may hold anything, and ends with the last parenthesis.
-    let fields: Vec<_> = stat[stat.rfind(')').expect("the name is in parentheses") + 2..].split(' ').collect();
-    let ticks: u64 = [11, 12].iter().map(|&at| fields[at].parse::<u64>().expect("a number of ticks")).sum();
+    let fields: Vec<_> =
+        stat[stat.rfind(')').expect("the name is in parentheses") + 2..].split(' ').collect();
+    let ticks: u64 =
+        [11, 12].iter().map(|&at| fields[at].parse::<u64>().expect("a number of ticks")).sum();
     // A tick of /proc is 10 ms on all Linux systems that this runs on (USER_HZ).
     Duration::from_millis(ticks * 10)
 }
@@ -125,8 +130,13 @@ fn waiting_costs_no_processor_time() {
             _ => cross.wait_back(1),
         });
     });
-    println!("waiting for 400 ms cost {ordered:?} (ordered), {pipelined:?} (pipelined), {crossed:?} (doacross)");
-    assert!([ordered, pipelined, crossed].iter().all(|&cost| cost < ALLOWED), "{ordered:?} {pipelined:?} {crossed:?}");
+    println!(
+        "waiting for 400 ms cost {ordered:?} (ordered), {pipelined:?} (pipelined), {crossed:?} (doacross)"
+    );
+    assert!(
+        [ordered, pipelined, crossed].iter().all(|&cost| cost < ALLOWED),
+        "{ordered:?} {pipelined:?} {crossed:?}"
+    );
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! Loops with dependences on real threads: ordered sections, pipelines, doacross, against the sequential loops.
+//! Loops with dependences on real threads: ordered sections, pipelines, doacross, against the
+//! sequential loops.
 
 use crate::team_of_four::{four, four_alone, four_answer, n, panic_of, schedules};
 use nanothreads::{Schedule, doacross, par_for, pipeline, pipeline_2d};
@@ -16,7 +17,11 @@ fn ordered_sections_run_in_the_order_of_the_iterations_under_every_schedule() {
             par_for(3..3 + length).schedule(schedule).ordered(|i, order| {
                 order.wait_turn(|| seen.lock().unwrap().push(i));
             });
-            assert_eq!(seen.into_inner().unwrap(), (3..3 + length).collect::<Vec<_>>(), "{schedule:?}");
+            assert_eq!(
+                seen.into_inner().unwrap(),
+                (3..3 + length).collect::<Vec<_>>(),
+                "{schedule:?}"
+            );
         }
     }
 }
@@ -37,7 +42,11 @@ fn iterations_without_an_ordered_section_do_not_hold_up_the_others() {
                 assert_eq!(returned, i * 2);
             }
         });
-        assert_eq!(seen.into_inner().unwrap(), (1..150).step_by(3).collect::<Vec<_>>(), "{schedule:?}");
+        assert_eq!(
+            seen.into_inner().unwrap(),
+            (1..150).step_by(3).collect::<Vec<_>>(),
+            "{schedule:?}"
+        );
         assert_eq!(ran.into_inner(), 150);
     }
 }
@@ -48,7 +57,8 @@ fn ordered_sections_see_what_those_before_wrote() {
     let _masters = four();
     // Relaxed on purpose: the hand-over has to order the accesses.
     let hash = AtomicU64::new(1);
-    let step = |old: u64, i: usize| old.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(i as u64);
+    let step =
+        |old: u64, i: usize| old.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(i as u64);
     par_for(0..2_000).schedule(Schedule::StaticChunks(n(3))).ordered(|i, order| {
         order.wait_turn(|| hash.store(step(hash.load(Relaxed), i), Relaxed));
     });
@@ -89,7 +99,10 @@ fn a_panic_in_an_ordered_loop_frees_those_that_wait_for_their_turn() {
                     });
                 });
             });
-            assert_eq!(text, format!("planted {} {guilty}", if inside { "inside" } else { "before" }));
+            assert_eq!(
+                text,
+                format!("planted {} {guilty}", if inside { "inside" } else { "before" })
+            );
             assert!(sections_run.into_inner() <= guilty);
         }
     }
@@ -98,8 +111,11 @@ fn a_panic_in_an_ordered_loop_frees_those_that_wait_for_their_turn() {
 
 /// Runs a pipeline over a table whose every element is a hash of its two neighbours, and compares.
 fn wave(rows: usize, columns: usize, blocks: Option<usize>) {
-    let mix = |up: u64, left: u64| (up ^ left.rotate_left(17)).wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(1);
-    let table = || (0..(rows + 1) * (columns + 1)).map(|k| AtomicU64::new(k as u64)).collect::<Vec<_>>();
+    let mix = |up: u64, left: u64| {
+        (up ^ left.rotate_left(17)).wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(1)
+    };
+    let table =
+        || (0..(rows + 1) * (columns + 1)).map(|k| AtomicU64::new(k as u64)).collect::<Vec<_>>();
     let (parallel, serial) = (table(), table());
     let update = |table: &[AtomicU64], row: usize, column: usize| {
         let at = |row: usize, column: usize| &table[row * (columns + 1) + column];
@@ -113,21 +129,26 @@ fn wave(rows: usize, columns: usize, blocks: Option<usize>) {
         outer.for_each(|row| inner.clone().for_each(|column| update(&parallel, row, column)));
     });
     (1..rows + 1).for_each(|row| (1..columns + 1).for_each(|column| update(&serial, row, column)));
-    let values = |table: Vec<AtomicU64>| table.into_iter().map(AtomicU64::into_inner).collect::<Vec<_>>();
+    let values =
+        |table: Vec<AtomicU64>| table.into_iter().map(AtomicU64::into_inner).collect::<Vec<_>>();
     assert_eq!(values(parallel), values(serial));
 }
 
 /// As [`wave`], in three dimensions.
 fn wave_2d(lengths: [usize; 3], blocks: usize, outer_is_free: bool) {
     let [rows, columns, depth] = lengths.map(|length| length + 1);
-    let table = || (0..rows * columns * depth).map(|k| AtomicU64::new(k as u64)).collect::<Vec<_>>();
+    let table =
+        || (0..rows * columns * depth).map(|k| AtomicU64::new(k as u64)).collect::<Vec<_>>();
     let (parallel, serial) = (table(), table());
     let update = |table: &[AtomicU64], o: usize, m: usize, i: usize| {
         let at = |o: usize, m: usize, i: usize| &table[(o * columns + m) * depth + i];
         let above = if outer_is_free { 0 } else { at(o - 1, m, i).load(Relaxed) };
         let left = at(o, m - 1, i).load(Relaxed).rotate_left(13);
         let before = at(o, m, i - 1).load(Relaxed).rotate_left(29);
-        at(o, m, i).store((above ^ left ^ before).wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(1), Relaxed);
+        at(o, m, i).store(
+            (above ^ left ^ before).wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(1),
+            Relaxed,
+        );
     };
     let plan = pipeline_2d(1..rows, 1..columns, 1..depth).blocks(n(blocks));
     let plan = if outer_is_free { plan.outer_is_free() } else { plan };
@@ -143,7 +164,8 @@ fn wave_2d(lengths: [usize; 3], blocks: usize, outer_is_free: bool) {
             (1..depth).for_each(|i| update(&serial, o, m, i));
         }
     }
-    let values = |table: Vec<AtomicU64>| table.into_iter().map(AtomicU64::into_inner).collect::<Vec<_>>();
+    let values =
+        |table: Vec<AtomicU64>| table.into_iter().map(AtomicU64::into_inner).collect::<Vec<_>>();
     assert_eq!(values(parallel), values(serial));
 }
 

@@ -2,7 +2,8 @@
 
 use crate::team_of_four::{four, four_alone, four_answer, panic_of, schedules};
 use nanothreads::{
-    Schedule, doacross, join, par_chunks_mut, par_for, par_for_2d, par_for_3d, pipeline, pipeline_2d, sections,
+    Schedule, doacross, join, par_chunks_mut, par_for, par_for_2d, par_for_3d, pipeline,
+    pipeline_2d, sections,
 };
 use proptest::prelude::*;
 use std::ops::ControlFlow;
@@ -32,7 +33,8 @@ fn each_iteration_runs_once_when_members_differ_in_speed() {
             let times: Vec<AtomicU32> = (0..300).map(|_| AtomicU32::new(0)).collect();
             par_for(0..300).schedule(schedule).run(|i| {
                 times[i].fetch_add(1, Relaxed);
-                // Some iterations cost a few hundred times more than others, elsewhere in each round.
+                // Some iterations cost a few hundred times more than others, elsewhere in each
+                // round.
                 if (i + round * 37) % 50 == 0 {
                     std::thread::yield_now();
                     (0..20_000).for_each(|k| {
@@ -145,7 +147,8 @@ fn reductions_give_the_sequential_sum_under_every_schedule() {
 fn floating_point_sums_of_one_team_are_the_same_every_time() {
     own_process!();
     let _masters = four_alone();
-    let sum = || par_for(0..10_000).reduce(0.0_f64, |i| 1.0 / (i as f64 + 0.1), |a, b| a + b).to_bits();
+    let sum =
+        || par_for(0..10_000).reduce(0.0_f64, |i| 1.0 / (i as f64 + 0.1), |a, b| a + b).to_bits();
     let first = sum();
     assert!((0..200).all(|_| sum() == first));
 }
@@ -190,7 +193,8 @@ fn a_loop_that_breaks_starts_nothing_more_and_says_why() {
         assert_eq!(ended, ControlFlow::Break("seventeen"), "{schedule:?}");
         // Were it not stopped, all of them would run.
         assert!(started.into_inner() < 500_000_000, "{schedule:?}");
-        let whole = par_for(0..1000).schedule(schedule).try_run(|_| ControlFlow::<()>::Continue(()));
+        let whole =
+            par_for(0..1000).schedule(schedule).try_run(|_| ControlFlow::<()>::Continue(()));
         assert_eq!(whole, ControlFlow::Continue(()));
     }
 }
@@ -216,12 +220,24 @@ fn panics_reach_the_caller_from_every_kind_of_loop_and_lose_no_virtual_processor
     own_process!();
     let _masters = four_alone();
     for schedule in schedules() {
-        assert_eq!(panic_of(|| par_for(0..500).schedule(schedule).run(|i| assert!(i != 257, "at {i}"))), "at 257");
+        assert_eq!(
+            panic_of(|| par_for(0..500).schedule(schedule).run(|i| assert!(i != 257, "at {i}"))),
+            "at 257"
+        );
     }
     let mut values = [0_u8; 100];
-    assert_eq!(panic_of(|| par_chunks_mut(&mut values, 10).run(|k, _| assert!(k != 7, "chunk {k}"))), "chunk 7");
-    assert_eq!(panic_of(|| par_for_2d(0..9, 0..9).run(|i, j| assert!((i, j) != (8, 8), "corner"))), "corner");
-    assert_eq!(panic_of(|| sections().add(|| {}).add(|| panic!("second")).add(|| {}).run()), "second");
+    assert_eq!(
+        panic_of(|| par_chunks_mut(&mut values, 10).run(|k, _| assert!(k != 7, "chunk {k}"))),
+        "chunk 7"
+    );
+    assert_eq!(
+        panic_of(|| par_for_2d(0..9, 0..9).run(|i, j| assert!((i, j) != (8, 8), "corner"))),
+        "corner"
+    );
+    assert_eq!(
+        panic_of(|| sections().add(|| {}).add(|| panic!("second")).add(|| {}).run()),
+        "second"
+    );
     for (row, column) in [(0, 0), (0, 30), (20, 0), (39, 39)] {
         let text = panic_of(|| {
             pipeline(0..40, 0..40).run(|outer, inner| {
@@ -253,7 +269,10 @@ fn sections_run_once_each_and_overlap() {
     };
     let mut text = String::new();
     let rest = AtomicU32::new(0);
-    let mut list = sections().add(|| meet(&first, &second)).add(|| meet(&second, &first)).add(|| text.push('x'));
+    let mut list = sections()
+        .add(|| meet(&first, &second))
+        .add(|| meet(&second, &first))
+        .add(|| text.push('x'));
     for _ in 0..20 {
         list = list.add(|| {
             rest.fetch_add(1, Relaxed);

@@ -1,4 +1,5 @@
-//! Threads that are told to stay hot give what they do not use back all the same, where a manager says that others want it.
+//! Threads that are told to stay hot give what they do not use back all the same, where a manager
+//! says that others want it.
 #![expect(clippy::unwrap_used, reason = "a step of a test that fails is a failed test")]
 
 use crate::processor_time::processor_time;

@@ -1,6 +1,9 @@
-//! What a program does in a domain: an idle processor passes itself to another program, and one that comes is used before a grant
-//! names it. The script is the manager, and the other programs.
-#![expect(clippy::unwrap_used, reason = "a step of a test that fails is a failed test, in the helpers, too")]
+//! What a program does in a domain: an idle processor passes itself to another program, and one
+//! that comes is used before a grant names it. The script is the manager, and the other programs.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a step of a test that fails is a failed test, in the helpers, too"
+)]
 
 use crate::script::{Script, Setup, eventually, mask_of, with_script_as};
 use arena::domain::Member as Line;
@@ -67,7 +70,8 @@ fn second_thread_comes_to(cpu: CpuId) -> Tid {
 }
 
 #[test]
-fn an_idle_processor_passes_itself_to_the_program_that_wants_one_and_is_not_used_while_it_is_in_the_air() {
+fn an_idle_processor_passes_itself_to_the_program_that_wants_one_and_is_not_used_while_it_is_in_the_air()
+ {
     own_process!();
     with_a_domain(|script| {
         let [a, b] = script.cpus;

@@ -17,7 +17,8 @@ fn is_right(team: &Team) -> bool {
 fn be_the_program() {
     let size = || Team::available().size();
     println!("began with {}", size());
-    // Nothing is said to the manager here: the watcher's thread does that, whatever the program does.
+    // Nothing is said to the manager here: the watcher's thread does that, whatever the program
+    // does.
     eventually("the grant counts", || is_right(&Team::available()) && size() == 1);
     println!("was granted 1");
 }
@@ -42,7 +43,8 @@ fn a_program_that_got_no_answer_in_time_is_managed_when_the_manager_has_time() {
     let _turn = turn();
     let mut program = start(program);
     let lines = BufReader::new(program.stdout.take().unwrap()).lines().map_while(Result::ok);
-    let mut lines = lines.filter(|line| line.contains("began with") || line.contains("was granted"));
+    let mut lines =
+        lines.filter(|line| line.contains("began with") || line.contains("was granted"));
 
     // It hears nothing, goes on, and comes again.
     let first_attempt = hear(&listener);
@@ -53,5 +55,8 @@ fn a_program_that_got_no_answer_in_time_is_managed_when_the_manager_has_time() {
     assert!(lines.next().unwrap().contains("was granted 1"));
     let output = program.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && said.contains("without a manager until it answers"), "{said}");
+    assert!(
+        output.status.success() && said.contains("without a manager until it answers"),
+        "{said}"
+    );
 }

@@ -1,4 +1,5 @@
-//! A program whose manager dies while a region is out goes on, unbound, without coming to a safe point.
+//! A program whose manager dies while a region is out goes on, unbound, without coming to a safe
+//! point.
 
 use crate::script::{eventually, mask_of, with_script};
 use nanothreads::Team;
@@ -15,7 +16,9 @@ fn threads_of_a_region_that_is_out_get_their_mask_back_when_the_manager_dies() {
             team.map(|_| mask_of(current_tid()))[1] == CpuSet::single(b)
         });
         script.grant(&[a], false);
-        eventually("both are on the first", || team.map(|_| mask_of(current_tid()))[1] == CpuSet::single(a));
+        eventually("both are on the first", || {
+            team.map(|_| mask_of(current_tid()))[1] == CpuSet::single(a)
+        });
         let whole = script.whole.clone();
         let script = Mutex::new(script);
         team.run(|member| {

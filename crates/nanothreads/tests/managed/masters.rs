@@ -39,7 +39,8 @@ fn sizes_at_once(masters: usize) -> Vec<usize> {
     })
 }
 
-/// Masters that waited long for each other on a busy machine were seen asleep, and hold nothing then: tried until they were not.
+/// Masters that waited long for each other on a busy machine were seen asleep, and hold nothing
+/// then: tried until they were not.
 fn they_share(masters: usize, processors: usize) {
     let expected = processors.max(masters);
     eventually(&format!("{masters} masters share {processors}"), || {
@@ -73,7 +74,9 @@ fn a_master_that_sleeps_leaves_its_processor_to_the_others() {
         let all = script.cpus.len();
         eventually("this one has forked", || size() == all);
         thread::scope(|scope| {
-            scope.spawn(|| eventually("the other one has all while this one waits for it", || size() == all));
+            scope.spawn(|| {
+                eventually("the other one has all while this one waits for it", || size() == all)
+            });
         });
     });
 }

@@ -1,4 +1,5 @@
-//! What a program asks of its manager between its regions: less in a serial phase, and all again at the next region.
+//! What a program asks of its manager between its regions: less in a serial phase, and all again at
+//! the next region.
 
 use super::seats::threads_of;
 use crate::script::{Script, eventually, with_script};
@@ -31,7 +32,8 @@ fn a_request_falls_in_a_serial_phase_and_rises_at_the_next_region() {
 }
 
 #[test]
-fn a_request_falls_in_a_serial_phase_where_others_want_processors_too_and_again_after_a_region_of_one_thread() {
+fn a_request_falls_in_a_serial_phase_where_others_want_processors_too_and_again_after_a_region_of_one_thread()
+ {
     own_process!();
     with_script(|script| {
         let [a, _] = script.cpus;
@@ -61,7 +63,8 @@ fn a_request_falls_in_a_serial_phase_of_a_program_whose_threads_do_not_spin() {
                 requested
             })
         };
-        // One that comes back by the clock in this moment lowers, finds its part, and raises the request again.
+        // One that comes back by the clock in this moment lowers, finds its part, and raises the
+        // request again.
         eventually("a region that has asked", || seen_inside(script) == [3; 3]);
         eventually("the request falls", || script.areas.request().requested == 1);
         eventually("it rises at a region", || seen_inside(script) == [3; 3]);

@@ -67,8 +67,8 @@ pub(crate) fn mask_of(tid: Tid) -> CpuSet {
 }
 
 impl Script {
-    /// Takes this process in, and makes it the source of team sizes. `None`, with a printed reason, where there are too few
-    /// processors to tell anything.
+    /// Takes this process in, and makes it the source of team sizes. `None`, with a printed reason,
+    /// where there are too few processors to tell anything.
     fn begin(setup: Setup) -> Option<Self> {
         let whole = affinity(None).expect("the own mask");
         let mut two = whole.iter();
@@ -90,8 +90,8 @@ impl Script {
         Some(script)
     }
 
-    /// Answers the process, which registers and, where there is a domain, joins; so many times it gets no answer to that, and
-    /// tries again.
+    /// Answers the process, which registers and, where there is a domain, joins; so many times it
+    /// gets no answer to that, and tries again.
     pub(crate) fn take_in(
         listener: &OwnedFd,
         cpus: [CpuId; 2],
@@ -104,9 +104,12 @@ impl Script {
         };
         let stated = CheckedRequest::of_registration(&register);
         let epoch = register.held.as_ref().map_or(0, |held| held.epoch);
-        let (mut areas, descriptors) = ProgramAreas::create(1, stated, 2_000_000, epoch).expect("areas");
+        let (mut areas, descriptors) =
+            ProgramAreas::create(1, stated, 2_000_000, epoch).expect("areas");
         areas.publish(cpus.iter().copied(), true, false);
-        let page = Arc::new(GlobalPage::create(monotonic_ns(), &whole, QUANTUM_NS, "script").expect("a page"));
+        let page = Arc::new(
+            GlobalPage::create(monotonic_ns(), &whole, QUANTUM_NS, "script").expect("a page"),
+        );
         page.set_state(State { domain: has_domain, ..State::default() });
         let doorbell = Doorbell::new().expect("a doorbell");
         let [down, up] = descriptors.in_order();
@@ -126,7 +129,17 @@ impl Script {
             answer(&socket, &FromManager::Joined { line: 0 }, &[area.descriptor().as_fd()]);
             area
         });
-        Self { areas, page, cpus, whole, socket: Some(socket), domain, _doorbell: doorbell, beats, path }
+        Self {
+            areas,
+            page,
+            cpus,
+            whole,
+            socket: Some(socket),
+            domain,
+            _doorbell: doorbell,
+            beats,
+            path,
+        }
     }
 
     /// Grants these.
@@ -140,7 +153,8 @@ impl Script {
         self.socket = None;
     }
 
-    /// The manager dies, and another one, which has a domain too if this one has, takes the process in as soon as that comes.
+    /// The manager dies, and another one, which has a domain too if this one has, takes the process
+    /// in as soon as that comes.
     pub(crate) fn is_followed_by_another(&mut self) {
         self.is_followed_by_a_slow_one(0);
     }
@@ -170,7 +184,13 @@ fn begin_to_beat(goes_on: &Arc<AtomicBool>, page: &Arc<GlobalPage>) {
 
 /// The program's side of the beginning.
 fn take_part(path: &Path, setup: Setup) -> Managed {
-    let hello = Hello { max_processors: 8, request: 2, fixed_team: false, library: "script".into(), within: None };
+    let hello = Hello {
+        max_processors: 8,
+        request: 2,
+        fixed_team: false,
+        library: "script".into(),
+        within: None,
+    };
     let client = Client::connect(path, &hello, PATIENCE).expect("the script takes everybody");
     let managed = Managed::new(client);
     if !setup.domain {
@@ -183,7 +203,8 @@ fn take_part(path: &Path, setup: Setup) -> Managed {
 pub(crate) fn hear(listener: &OwnedFd) -> (OwnedFd, ToManager) {
     let socket = fdpass::accept(listener).expect("the program connects");
     let mut packet = vec![0; MAX_MESSAGE];
-    let (length, _) = fdpass::recv(&socket, &mut packet, Some(PATIENCE)).expect("the program speaks");
+    let (length, _) =
+        fdpass::recv(&socket, &mut packet, Some(PATIENCE)).expect("the program speaks");
     (socket, message::decode(&packet[..length]).expect("a message"))
 }
 
@@ -192,7 +213,8 @@ fn answer(socket: &OwnedFd, message: &FromManager, descriptors: &[BorrowedFd<'_>
     fdpass::send(socket, &packet, descriptors).expect("the program listens");
 }
 
-/// Runs a test with the process's script, alone, on a thread of its own, which is the program's only master.
+/// Runs a test with the process's script, alone, on a thread of its own, which is the program's
+/// only master.
 pub(crate) fn with_script(test: impl FnOnce(&mut Script) + Send + 'static) {
     with_script_as(Setup::default(), test);
 }

@@ -1,5 +1,9 @@
-//! What virtual processors do when a manager changes its mind: where they sit, what they give back, whom they help.
-#![expect(clippy::unwrap_used, reason = "a step of a test that fails is a failed test, in the helpers, too")]
+//! What virtual processors do when a manager changes its mind: where they sit, what they give back,
+//! whom they help.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a step of a test that fails is a failed test, in the helpers, too"
+)]
 
 use crate::script::{Script, eventually, mask_of, with_script};
 use arena::global::State;
@@ -25,8 +29,8 @@ fn both(cpus: [CpuId; 2]) -> CpuSet {
     cpus.into_iter().collect()
 }
 
-/// The processors of the team's second thread at the next forks, until they are `expected`: one that is awake when a grant
-/// comes follows it where it waits.
+/// The processors of the team's second thread at the next forks, until they are `expected`: one
+/// that is awake when a grant comes follows it where it waits.
 fn second_thread_comes_to(expected: &CpuSet) -> Tid {
     let mut second = None;
     eventually(&format!("the second thread is on {expected}"), || {
@@ -62,7 +66,8 @@ fn thread_i_sits_on_the_processor_of_virtual_processor_i_and_stays_itself() {
     });
 }
 
-/// A thread (`None`: the caller) is elsewhere then, as after the kernel's balance of load, and bound nowhere.
+/// A thread (`None`: the caller) is elsewhere then, as after the kernel's balance of load, and
+/// bound nowhere.
 fn move_to(thread: Option<Tid>, cpu: CpuId, whole: &CpuSet) {
     set_affinity(thread, &on(cpu)).unwrap();
     set_affinity(thread, whole).unwrap();
@@ -136,7 +141,8 @@ fn a_thread_that_waits_inside_a_region_follows_a_new_grant() {
     with_two_seated(|script, team| {
         let [a, b] = script.cpus;
         let script = Mutex::new(script);
-        // It looks only while it spins: a wait in which it fell asleep before it saw the grant says nothing.
+        // It looks only while it spins: a wait in which it fell asleep before it saw the grant says
+        // nothing.
         let mut target = a;
         eventually("it moves while it waits", || {
             let moved = AtomicBool::new(false);
@@ -168,8 +174,9 @@ fn a_thread_that_waits_inside_a_region_follows_a_new_grant() {
     });
 }
 
-/// What the second thread of a region does with each piece of its work: sees where it is, and lets the script grant something
-/// else, until it has moved there and back, without a wait: the others wait for that, so there is always a next piece.
+/// What the second thread of a region does with each piece of its work: sees where it is, and lets
+/// the script grant something else, until it has moved there and back, without a wait: the others
+/// wait for that, so there is always a next piece.
 struct Mover<'a> {
     script: Mutex<&'a mut Script>,
     /// Where it shall be at its next piece.
@@ -184,7 +191,9 @@ impl<'a> Mover<'a> {
 
     fn piece(&self) {
         if Member::current().id != 1 {
-            return eventually("the second thread has moved there and back", || self.moves.load(Relaxed) >= 2);
+            return eventually("the second thread has moved there and back", || {
+                self.moves.load(Relaxed) >= 2
+            });
         }
         if self.moves.load(Relaxed) >= 2 {
             return;
@@ -258,14 +267,16 @@ fn a_thread_that_steals_halves_follows_a_new_grant_between_two_of_them() {
     }
     with_two_seated(|script, team| {
         let mover = Mover::new(script);
-        // The first half is the master's, and waits; each half that it offered on the way there is stolen.
+        // The first half is the master's, and waits; each half that it offered on the way there is
+        // stolen.
         team.install(|| halves(&mover, 20));
         assert!(mover.moves.into_inner() >= 2);
     });
 }
 
 #[test]
-fn an_idle_virtual_processor_gives_its_processor_back_where_others_want_it_and_the_next_fork_takes_it_again() {
+fn an_idle_virtual_processor_gives_its_processor_back_where_others_want_it_and_the_next_fork_takes_it_again()
+ {
     own_process!();
     with_script(|script| {
         let [a, b] = script.cpus;
@@ -292,7 +303,10 @@ fn script_released(script: &Script) -> CpuSet {
 
 /// The mask of a child, started without `fork`'s handlers, as it sees it.
 fn mask_of_a_child() -> String {
-    let output = std::process::Command::new("grep").args(["Cpus_allowed_list", "/proc/self/status"]).output().unwrap();
+    let output = std::process::Command::new("grep")
+        .args(["Cpus_allowed_list", "/proc/self/status"])
+        .output()
+        .unwrap();
     String::from_utf8(output.stdout).unwrap().split_whitespace().last().unwrap().to_owned()
 }
 

@@ -116,8 +116,10 @@ impl Outcome {
         let output = output_of(command);
         // The harness keeps what a test prints, unless it was told to show it.
         println!("{}", quoted(&output.stdout));
-        let (skips, rest): (Vec<_>, Vec<_>) =
-            output.stderr.split(|byte| *byte == b'\n').partition(|line| line.starts_with(b"skipped"));
+        let (skips, rest): (Vec<_>, Vec<_>) = output
+            .stderr
+            .split(|byte| *byte == b'\n')
+            .partition(|line| line.starts_with(b"skipped"));
         eprintln!("{}", quoted(&rest.join(&b'\n')));
         for line in skips {
             // No harness keeps this. Where nothing reads it, it is in the file of skips.
@@ -127,7 +129,12 @@ impl Outcome {
     }
 
     fn is_well(&self, test: &str) -> bool {
-        is_well(test, self.tests, self.output.status.success(), &String::from_utf8_lossy(&self.output.stdout))
+        is_well(
+            test,
+            self.tests,
+            self.output.status.success(),
+            &String::from_utf8_lossy(&self.output.stdout),
+        )
     }
 
     /// All that it said, but once.
@@ -176,7 +183,9 @@ pub(crate) fn passed_on(arguments: impl Iterator<Item = String>) -> Vec<String> 
         match argument.split('=').next() {
             Some("--nocapture" | "--no-capture" | "--show-output") => kept.push(argument),
             Some("--test-threads") if argument.contains('=') => kept.push(argument),
-            Some("--test-threads") => kept.extend(arguments.next().map(|number| format!("--test-threads={number}"))),
+            Some("--test-threads") => {
+                kept.extend(arguments.next().map(|number| format!("--test-threads={number}")))
+            }
             _ => {}
         }
     }

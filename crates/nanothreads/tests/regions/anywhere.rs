@@ -1,5 +1,5 @@
-//! Regions from anywhere: threads that the engine did not create, thread-local destructors, the exit of the program; and
-//! panics in every construct, after which all processors still come.
+//! Regions from anywhere: threads that the engine did not create, thread-local destructors, the
+//! exit of the program; and panics in every construct, after which all processors still come.
 
 use crate::process::{again, is_again, name_of, output_of};
 use crate::team_of_four::{four, four_alone, four_answer, panic_of, schedules};
@@ -21,7 +21,8 @@ fn threads_of_the_program_fork_regions_of_their_own() {
     own_process!();
     let _four = four();
     let sums: Vec<_> = thread::scope(|threads| {
-        let running: Vec<_> = (0..6).map(|_| threads.spawn(|| (0..50).map(|_| sum()).max())).collect();
+        let running: Vec<_> =
+            (0..6).map(|_| threads.spawn(|| (0..50).map(|_| sum()).max())).collect();
         running.into_iter().map(|thread| thread.join().expect("no region panics")).collect()
     });
     assert!(sums.iter().all(|&sum| sum == Some(SUM)));
@@ -44,7 +45,8 @@ fn a_thread_local_destructor_forks_regions() {
     for uses_the_engine_before in [true, false] {
         let sender = sender.clone();
         let ended = thread::spawn(move || {
-            // Destructors run in some order: once the engine's state is made after this one, once before.
+            // Destructors run in some order: once the engine's state is made after this one, once
+            // before.
             if uses_the_engine_before {
                 assert_eq!(sum(), SUM);
             }
@@ -82,7 +84,8 @@ fn a_thread_local_destructor_uses_storage() {
                     VALUES.with(|own| *own = 10)
                 }
             };
-            // Destructors run in some order: once the storage is used first before this one is made, once after, once never.
+            // Destructors run in some order: once the storage is used first before this one is
+            // made, once after, once never.
             set(uses_it_before);
             LAST.set(Some(Last(sender)));
             set(uses_it_after);
@@ -99,7 +102,11 @@ fn a_thread_local_destructor_uses_storage() {
 fn the_exit_of_the_program_forks_regions_and_ends() {
     let test = name_of(&|| ());
     extern "C" fn at_exit() {
-        println!("at exit: {} {}", sum(), Team::exact(3).expect("the system gives threads").map(|_| ()).len());
+        println!(
+            "at exit: {} {}",
+            sum(),
+            Team::exact(3).expect("the system gives threads").map(|_| ()).len()
+        );
     }
     if is_again(test) {
         assert_eq!(sum(), SUM);
@@ -111,7 +118,11 @@ fn the_exit_of_the_program_forks_regions_and_ends() {
     }
     let output = output_of(again(test));
     let text = String::from_utf8_lossy(&output.stdout);
-    assert!(text.contains(&format!("at exit: {SUM} 3")), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        text.contains(&format!("at exit: {SUM} 3")),
+        "{text}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     assert_eq!(output.status.code(), Some(7));
 }
 
@@ -125,22 +136,34 @@ fn a_panic_in_any_construct_loses_no_virtual_processor() {
     let planted = |i: usize| assert!(i != 57, "planted");
     type Construct<'a> = (&'a str, Box<dyn FnMut() + 'a>);
     let mut constructs: Vec<Construct> = vec![
-        ("broadcast", Box::new(|| broadcast(|member| assert!(member.id != member.size - 1, "planted")))),
+        (
+            "broadcast",
+            Box::new(|| broadcast(|member| assert!(member.id != member.size - 1, "planted"))),
+        ),
         ("join", Box::new(|| join(|| (), || planted(57)).1)),
-        ("nested join", Box::new(|| join(|| join(|| planted(57), || ()), || join(|| (), || ())).0.0)),
+        (
+            "nested join",
+            Box::new(|| join(|| join(|| planted(57), || ()), || join(|| (), || ())).0.0),
+        ),
         ("scope", Box::new(|| scope(|s| s.spawn(|s| s.spawn(|_| planted(57)))))),
         ("scope's body", Box::new(|| scope(|s| (s.spawn(|_| ()), planted(57)).1))),
         ("reduce", Box::new(|| par_for(0..100).reduce((), planted, |(), ()| ()))),
         ("par_for_2d", Box::new(|| par_for_2d(0..10, 0..10).run(|i, j| planted(10 * i + j)))),
         ("ordered", Box::new(|| par_for(0..100).ordered(|i, _| planted(i)))),
         ("sections", Box::new(|| sections().add(|| ()).add(|| planted(57)).run())),
-        ("groups", Box::new(|| groups().equal(2).run(|group| par_for(0..100).run(|i| planted(i + group.index()))))),
+        (
+            "groups",
+            Box::new(|| {
+                groups().equal(2).run(|group| par_for(0..100).run(|i| planted(i + group.index())))
+            }),
+        ),
         ("installed", Box::new(|| team.install(|| par_for(0..100).run(planted)))),
         ("team", Box::new(|| team.run(|member| (planted(54 + member.id()), member.barrier()).1))),
         ("storage", Box::new(|| par_for(0..100).run(|i| values.with(|_| planted(i))))),
     ];
     for schedule in schedules() {
-        constructs.push(("par_for", Box::new(move || par_for(0..100).schedule(schedule).run(planted))));
+        constructs
+            .push(("par_for", Box::new(move || par_for(0..100).schedule(schedule).run(planted))));
     }
     for (name, mut construct) in constructs {
         for _ in 0..3 {

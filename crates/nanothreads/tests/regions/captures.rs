@@ -1,5 +1,6 @@
-//! What closures capture, in teams of two: small closures are moved into the slave's supply line, large ones stay on the
-//! master's stack. Either way there is one closure, and it is dropped once, by the caller.
+//! What closures capture, in teams of two: small closures are moved into the slave's supply line,
+//! large ones stay on the master's stack. Either way there is one closure, and it is dropped once,
+//! by the caller.
 
 use engine::sizer::Fixed;
 use nanothreads::{Config, Schedule, Supply, Team, broadcast, par_for};
@@ -131,7 +132,8 @@ fn panics_of_both_members_and_of_regions_inside_are_carried_once() {
     for _ in 0..20 {
         team.run(|_| {
             let inner = Team::exact(2).unwrap();
-            let inner = catch_unwind(AssertUnwindSafe(|| inner.run(|member| panic_any(member.id()))));
+            let inner =
+                catch_unwind(AssertUnwindSafe(|| inner.run(|member| panic_any(member.id()))));
             assert!(inner.unwrap_err().is::<usize>());
             caught.fetch_add(1, Relaxed);
         });

@@ -1,5 +1,5 @@
-//! Threads of the program that fork until their very end give their virtual processors back. One test, since it counts
-//! those of the process.
+//! Threads of the program that fork until their very end give their virtual processors back. One
+//! test, since it counts those of the process.
 
 use nanothreads::{Team, builder, statistics};
 use std::thread;
@@ -24,7 +24,8 @@ fn virtual_processors_come_back_from_threads_that_fork_in_destructors() {
     builder().threads(4).adapt(false).install().expect("the first settings");
     for round in 0..20 {
         thread::spawn(move || {
-            // Destructors run in the opposite order: each round has one before and one after what a fork sets up.
+            // Destructors run in the opposite order: each round has one before and one after what a
+            // fork sets up.
             EARLY.with(|_| ());
             if round % 2 == 0 {
                 Team::exact(4).expect("the system gives threads").run(|_| ());
@@ -33,6 +34,11 @@ fn virtual_processors_come_back_from_threads_that_fork_in_destructors() {
         })
         .join()
         .expect("the thread and its destructors run");
-        assert_eq!(statistics().virtual_processors, 3, "after {} threads, one at a time", round + 1);
+        assert_eq!(
+            statistics().virtual_processors,
+            3,
+            "after {} threads, one at a time",
+            round + 1
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! Several regions of one master open at once: what each computes, in which order, and what becomes of panics.
+//! Several regions of one master open at once: what each computes, in which order, and what becomes
+//! of panics.
 
 use nanothreads::{Member, Overlap, Pending, Supply, Team, TeamError, join, par_for, scope};
 use std::cell::Cell;
@@ -11,7 +12,8 @@ use std::sync::atomic::{
 
 /// Teams of some sizes, by lines and by broadcast.
 fn teams() -> Result<Vec<Team>, TeamError> {
-    let shapes = [1, 2, 3, 6].into_iter().flat_map(|size| [(size, Supply::Local), (size, Supply::Global)]);
+    let shapes =
+        [1, 2, 3, 6].into_iter().flat_map(|size| [(size, Supply::Local), (size, Supply::Global)]);
     shapes.map(|(size, supply)| Ok(Team::exact(size)?.supplied(supply))).collect()
 }
 
@@ -59,7 +61,10 @@ fn each_member_runs_each_construct_once_however_many_are_forked_and_however_they
                 o.size()
             });
             assert_eq!(size, team.size());
-            assert!(counts.iter().flatten().all(|count| count.load(Relaxed) == 1), "{joined}: {counts:?}");
+            assert!(
+                counts.iter().flatten().all(|count| count.load(Relaxed) == 1),
+                "{joined}: {counts:?}"
+            );
         }
     }
 }
@@ -90,7 +95,10 @@ fn slaves_are_at_several_constructs_before_the_master_joins_any() {
         let mut order = order.into_inner().expect("nobody panics");
         assert_eq!(order.len(), 4 * team.size());
         order.sort_by_key(|&(id, _)| id);
-        assert!(order.chunks(4).all(|own| own.iter().map(|&(_, number)| number).eq(0..4)), "in the order of the forks");
+        assert!(
+            order.chunks(4).all(|own| own.iter().map(|&(_, number)| number).eq(0..4)),
+            "in the order of the forks"
+        );
     }
 }
 
@@ -126,8 +134,9 @@ fn what_members_wrote_is_seen_behind_the_join_and_plain_data_travels() {
         let name = String::from("what it captures lives as long as the construct");
         let lengths = team.overlap(|o| {
             let (name, copy) = (&name, name.clone());
-            let first =
-                o.fork(move |member| cells[member.id as usize].lock().expect("whole").push(copy.len() + name.len()));
+            let first = o.fork(move |member| {
+                cells[member.id as usize].lock().expect("whole").push(copy.len() + name.len())
+            });
             first.join();
             let second = o.fork(move |member| assert_eq!(name.len(), 47, "{member:?}"));
             second.join();
@@ -162,7 +171,9 @@ fn a_panic_reaches_who_joins_the_construct_or_the_end_of_the_overlap() {
             for (keeps, forgets) in [(false, false), (true, false), (false, true), (true, true)] {
                 let outcome = catch_unwind(AssertUnwindSafe(|| {
                     team.overlap(|o| {
-                        let lose = |bad: Option<Pending<'_>>| if forgets { std::mem::forget(bad) } else { drop(bad) };
+                        let lose = |bad: Option<Pending<'_>>| {
+                            if forgets { std::mem::forget(bad) } else { drop(bad) }
+                        };
                         let mut bad = Some(o.fork(work));
                         if !keeps {
                             lose(bad.take());
@@ -171,7 +182,11 @@ fn a_panic_reaches_who_joins_the_construct_or_the_end_of_the_overlap() {
                         lose(bad);
                     });
                 }));
-                assert_eq!(outcome.expect_err("planted").downcast_ref::<u32>(), Some(&who), "{keeps} {forgets}");
+                assert_eq!(
+                    outcome.expect_err("planted").downcast_ref::<u32>(),
+                    Some(&who),
+                    "{keeps} {forgets}"
+                );
             }
             assert_eq!(ran.into_inner(), 10 * team.size());
         }
@@ -230,9 +245,13 @@ fn constructs_fork_inside_and_overlaps_nest_and_stand_in_tasks_and_halves() {
     let total = AtomicUsize::new(0);
     let inner = || {
         Team::exact(2).expect("threads").overlap(|o| {
-            let sums = o.fork(|_| _ = total.fetch_add(par_for(0..10).reduce(0, |i| i, |a, b| a + b), Relaxed));
+            let sums = o.fork(|_| {
+                _ = total.fetch_add(par_for(0..10).reduce(0, |i| i, |a, b| a + b), Relaxed)
+            });
             let nested = o.fork(|_| {
-                Team::exact(2).expect("threads").overlap(|o| o.fork(|_| _ = total.fetch_add(1, Relaxed)).join());
+                Team::exact(2)
+                    .expect("threads")
+                    .overlap(|o| o.fork(|_| _ = total.fetch_add(1, Relaxed)).join());
             });
             total.fetch_add(Team::available().map(|_| 0).len().min(1), Relaxed);
             sums.join();

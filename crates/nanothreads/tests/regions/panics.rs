@@ -69,7 +69,9 @@ fn payloads_of_sections_and_joins_that_lose_are_discarded_when_their_destructors
         both.wait();
         explode()
     };
-    first_bomb_is_carried(|team, both| team.install(|| sections().add(|| part(both)).add(|| part(both)).run()));
+    first_bomb_is_carried(|team, both| {
+        team.install(|| sections().add(|| part(both)).add(|| part(both)).run())
+    });
     first_bomb_is_carried(|team, both| {
         team.install(|| join(|| part(both), || part(both)));
     });
@@ -82,7 +84,9 @@ fn payloads_of_sections_and_joins_that_lose_are_discarded_when_their_destructors
 #[test]
 fn payloads_of_tasks_that_lose_are_discarded_when_their_destructors_panic() {
     own_process!();
-    first_bomb_is_carried(|team, _| team.install(|| scope(|s| (0..6).for_each(|_| s.spawn(|_| explode())))));
+    first_bomb_is_carried(|team, _| {
+        team.install(|| scope(|s| (0..6).for_each(|_| s.spawn(|_| explode()))))
+    });
     // That of the body goes before those of its tasks.
     first_bomb_is_carried(|team, _| {
         team.install(|| {

@@ -1,4 +1,5 @@
-//! Threads that go on as others have ended, with their destructors, when the call returns that renews them.
+//! Threads that go on as others have ended, with their destructors, when the call returns that
+//! renews them.
 
 use nanothreads::{Team, builder};
 use std::cell::Cell;
@@ -30,7 +31,11 @@ fn what_the_old_threads_kept_has_ended_when_the_renewal_returns() {
     for round in 1..=20 {
         let found = team.map(|_| KEPT.with(|kept| (thread::current().id(), kept.0.replace(round))));
         for (thread, kept) in found {
-            assert_eq!(kept, if thread == own { round - 1 } else { 0 }, "others begin anew in round {round}");
+            assert_eq!(
+                kept,
+                if thread == own { round - 1 } else { 0 },
+                "others begin anew in round {round}"
+            );
         }
         engine::renew_threads();
         assert_eq!(ENDED.load(SeqCst), 3 * round, "after {round} renewals of three threads");

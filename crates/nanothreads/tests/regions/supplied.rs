@@ -1,6 +1,6 @@
-//! Regions on real threads: every member runs once, threads keep their identity, nested regions, several masters,
-//! panics, and teams larger than the machine; supplied by lines or by broadcast, as the
-//! module's name says.
+//! Regions on real threads: every member runs once, threads keep their identity, nested regions,
+//! several masters, panics, and teams larger than the machine; supplied by lines or by broadcast,
+//! as the module's name says.
 
 use engine::sizer::Fixed;
 use engine::{Barrier, Member, Team};
@@ -19,7 +19,8 @@ use std::thread::{self, ThreadId};
 fn four() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        let supply = if module_path!().ends_with("::broadcast") { Supply::Global } else { Supply::Local };
+        let supply =
+            if module_path!().ends_with("::broadcast") { Supply::Global } else { Supply::Local };
         assert!(nanothreads::configure(Config { supply, ..Config::default() }));
         assert!(nanothreads::set_team_sizer(Box::new(Fixed::new(4))));
     });
@@ -36,15 +37,23 @@ fn on<F: Fn(Member) + Sync>(size: usize, body: F) {
     }
     let team = Team::reserve(size);
     assert_eq!(team.size(), size);
-    assert!(size == 1 || (team.supply() == Supply::Global) == module_path!().ends_with("::broadcast"));
+    assert!(
+        size == 1 || (team.supply() == Supply::Global) == module_path!().ends_with("::broadcast")
+    );
     // SAFETY: - `call::<F>` takes an `F: Sync`; the bodies of these tests do not unwind.
     unsafe { team.run(call::<F>, std::ptr::from_ref(&body).cast()) };
 }
 
 fn ids_of(size: usize) -> Vec<ThreadId> {
     let ids = Mutex::new(vec![None; size]);
-    on(size, |member| ids.lock().expect("no member panics")[member.id as usize] = Some(thread::current().id()));
-    ids.into_inner().expect("no member panics").into_iter().map(|id| id.expect("each member ran")).collect()
+    on(size, |member| {
+        ids.lock().expect("no member panics")[member.id as usize] = Some(thread::current().id())
+    });
+    ids.into_inner()
+        .expect("no member panics")
+        .into_iter()
+        .map(|id| id.expect("each member ran"))
+        .collect()
 }
 
 #[test]
@@ -78,7 +87,8 @@ fn what_the_master_wrote_is_seen_by_members_and_back_over_many_regions() {
     four();
     let mut values = vec![0_u64; 4];
     for round in 1..=2000 {
-        let cells: Vec<AtomicUsize> = values.iter().map(|&v| AtomicUsize::new(v as usize)).collect();
+        let cells: Vec<AtomicUsize> =
+            values.iter().map(|&v| AtomicUsize::new(v as usize)).collect();
         on(4, |member| {
             cells[member.id as usize].fetch_add(1, Relaxed);
         });
@@ -165,8 +175,8 @@ fn many_threads_of_the_program_are_masters_at_once() {
 fn masters_at_once_share_the_processors_of_the_program() {
     own_process!();
     four();
-    // Other tests of this process are masters, too, so a bound is all that can be said: at most one thread for each
-    // master beyond the four processors, once all masters are known.
+    // Other tests of this process are masters, too, so a bound is all that can be said: at most one
+    // thread for each master beyond the four processors, once all masters are known.
     let running = AtomicUsize::new(0);
     let masters = 3;
     let known = std::sync::Barrier::new(masters);
@@ -201,7 +211,8 @@ fn threads_that_end_leave_their_virtual_processors_to_others() {
     churn(3);
     let before = threads_now();
     churn(40);
-    // Other tests of this process run beside this one and have threads of their own; 40 leaks of 3 would show.
+    // Other tests of this process run beside this one and have threads of their own; 40 leaks of 3
+    // would show.
     assert!(threads_now() < before + 100, "{before} -> {}", threads_now());
 }
 
@@ -225,7 +236,8 @@ fn a_barrier_orders_what_members_wrote() {
     }
 }
 
-/// Does one piece of work at a barrier, if any is left. Who did the last one says so to those that sleep.
+/// Does one piece of work at a barrier, if any is left. Who did the last one says so to those that
+/// sleep.
 fn takes_one(left: &AtomicUsize, barrier: &Barrier) -> bool {
     let before = left.fetch_update(Relaxed, Relaxed, |n| n.checked_sub(1));
     if before == Ok(1) {
@@ -242,7 +254,12 @@ fn members_that_wait_at_a_barrier_help_until_the_work_is_complete() {
         let barrier = Barrier::new(size);
         let left = AtomicUsize::new(100);
         on(size, |member| {
-            barrier.wait_with(member.id as usize, true, || takes_one(&left, &barrier), || left.load(Relaxed) == 0);
+            barrier.wait_with(
+                member.id as usize,
+                true,
+                || takes_one(&left, &barrier),
+                || left.load(Relaxed) == 0,
+            );
             assert_eq!(left.load(Relaxed), 0);
         });
     }
@@ -260,7 +277,12 @@ fn work_that_one_of_two_knows_of_keeps_both_at_the_barrier() {
             // By turns nobody, member 0, member 1 and both know of some.
             let has_work = round >> id & 1 == 1;
             left.fetch_add(if has_work { 5 } else { 0 }, Relaxed);
-            barrier.wait_with(id, has_work, || takes_one(&left, &barrier), || left.load(Relaxed) == 0);
+            barrier.wait_with(
+                id,
+                has_work,
+                || takes_one(&left, &barrier),
+                || left.load(Relaxed) == 0,
+            );
             assert_eq!(left.load(Relaxed), 0, "round {round}");
             barrier.wait(id);
         }
@@ -293,8 +315,12 @@ fn loops_run_each_iteration_once_under_every_schedule() {
     own_process!();
     four();
     let chunk = NonZeroUsize::new(7).unwrap();
-    for schedule in [Schedule::Static, Schedule::StaticChunks(chunk), Schedule::Dynamic(chunk), Schedule::Guided(chunk)]
-    {
+    for schedule in [
+        Schedule::Static,
+        Schedule::StaticChunks(chunk),
+        Schedule::Dynamic(chunk),
+        Schedule::Guided(chunk),
+    ] {
         for length in [0, 1, 2, 1000] {
             let times: Vec<AtomicU32> = (0..length).map(|_| AtomicU32::new(0)).collect();
             par_for(5..5 + length).schedule(schedule).run(|i| {

@@ -1,4 +1,5 @@
-//! Both ways of supply on real threads, mixed and in large teams; offers of strangers; results that ride home.
+//! Both ways of supply on real threads, mixed and in large teams; offers of strangers; results that
+//! ride home.
 
 use crate::team_of_four::{four, four_alone, four_answer, members, panic_of};
 use engine::{Member, Refusal, Supply, Team, VirtualProcessor, virtual_processors};
@@ -123,7 +124,8 @@ fn two_masters_of_the_program_supply_one_virtual_processor_and_join_apart() {
             s.spawn(move || {
                 for round in 1..=500 {
                     // SAFETY: - `count_up` takes an `AtomicUsize`, which outlives the join.
-                    let offer = unsafe { vp.offer_soon(count_up, ptr::from_ref(mine).cast()) }.expect("not a child");
+                    let offer = unsafe { vp.offer_soon(count_up, ptr::from_ref(mine).cast()) }
+                        .expect("not a child");
                     // A master at the same time: the virtual processor's own one, or another.
                     assert_eq!(count(3, supply), 0b111);
                     offer.join();
@@ -155,9 +157,11 @@ fn an_offer_waits_for_the_region_that_its_virtual_processor_is_in() {
         });
         inside.wait();
         let name = threads.lock().unwrap()[0].clone();
-        let vp = virtual_processors().into_iter().find(|vp| name == format!("nanos-vp-{}", vp.number()));
+        let vp =
+            virtual_processors().into_iter().find(|vp| name == format!("nanos-vp-{}", vp.number()));
         // SAFETY: - as above.
-        let offer = unsafe { vp.expect("listed").offer(count_up, ptr::from_ref(&done).cast()) }.expect("not full");
+        let offer = unsafe { vp.expect("listed").offer(count_up, ptr::from_ref(&done).cast()) }
+            .expect("not full");
         assert!(!offer.is_done());
         outside.wait();
         offer.join();
@@ -182,7 +186,8 @@ fn a_full_ring_refuses_and_the_remedy_helps() {
     }
     let (gate, counter) = (Barrier::new(2), AtomicUsize::new(0));
     // SAFETY: - the works take what they get, which outlives the offers.
-    let mut offers = vec![unsafe { vp.offer(block, ptr::from_ref(&gate).cast()) }.expect("an empty ring")];
+    let mut offers =
+        vec![unsafe { vp.offer(block, ptr::from_ref(&gate).cast()) }.expect("an empty ring")];
     let refused = loop {
         // SAFETY: - as above.
         match unsafe { vp.offer(count_up, ptr::from_ref(&counter).cast()) } {
@@ -240,11 +245,19 @@ fn results_that_fit_a_line_and_results_that_do_not_come_home_in_order() {
     assert_eq!(par_for(0..100).reduce(String::new(), words, |a, b| a + &b), expected);
     // Forty bytes without the mark of presence, a full line with it, and more.
     assert_eq!(
-        par_for(0..100).reduce([0_u64; 4], |i| [i as u64; 4], |a, b| std::array::from_fn(|k| a[k] + b[k])),
+        par_for(0..100).reduce(
+            [0_u64; 4],
+            |i| [i as u64; 4],
+            |a, b| std::array::from_fn(|k| a[k] + b[k])
+        ),
         [4950; 4]
     );
     assert_eq!(
-        par_for(0..100).reduce([0_u64; 9], |i| [i as u64; 9], |a, b| std::array::from_fn(|k| a[k] + b[k])),
+        par_for(0..100).reduce(
+            [0_u64; 9],
+            |i| [i as u64; 9],
+            |a, b| std::array::from_fn(|k| a[k] + b[k])
+        ),
         [4950; 9]
     );
     assert_eq!(par_for(0..100).reduce(0, |i| i as u128, |a, b| a + b), 4950);

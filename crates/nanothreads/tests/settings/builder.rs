@@ -1,5 +1,5 @@
-//! Settings of a process: installed once, before the first region; what they change, and what the engine then counts.
-//! One test, since they belong to the process.
+//! Settings of a process: installed once, before the first region; what they change, and what the
+//! engine then counts. One test, since they belong to the process.
 
 use nanothreads::{BuildError, Team, Waiting, broadcast, builder, par_for, scope, statistics};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -9,12 +9,17 @@ use std::time::{Duration, Instant};
 fn settings_are_installed_once_and_before_the_first_region() {
     own_process!();
     assert_eq!(builder().threads(0).install(), Err(BuildError::NoThreads));
-    let small = builder().threads(3).stack_size(1000).install().expect_err("nothing runs on 1000 bytes");
+    let small =
+        builder().threads(3).stack_size(1000).install().expect_err("nothing runs on 1000 bytes");
     assert!(small.to_string().contains("1000 bytes"), "{small}");
     let most = engine::largest_team();
     let many = builder().threads(most + 1).install();
     assert_eq!(many, Err(BuildError::TooManyThreads { asked: most + 1, largest: most }));
-    let large = builder().threads(3).stack_size(usize::MAX).install().expect_err("no address space has that much");
+    let large = builder()
+        .threads(3)
+        .stack_size(usize::MAX)
+        .install()
+        .expect_err("no address space has that much");
     assert!(large.to_string().contains(&usize::MAX.to_string()), "{large}");
     let settings = builder().threads(3).waiting(Waiting::Passive).stack_size(1 << 20).adapt(false);
     assert_eq!(settings.install(), Ok(()), "refused settings changed nothing");
@@ -36,7 +41,8 @@ fn settings_are_installed_once_and_before_the_first_region() {
     let during = statistics().since(&before);
     assert_eq!(during.regions[..4], [0, 10, 0, 1], "{during}");
     assert_eq!(during.virtual_processors, 8, "{during}");
-    // Threads that never spin sleep between regions, and are woken for the next, unless others keep them from falling asleep.
+    // Threads that never spin sleep between regions, and are woken for the next, unless others keep
+    // them from falling asleep.
     let begin = Instant::now();
     while {
         let during = statistics().since(&before);

@@ -41,20 +41,26 @@ fn a_mask_that_narrows_and_widens_again_is_followed() {
     if before < 2 {
         return platform::skip!("this process has one processor (mask {whole}, or a quota)");
     }
-    set_affinity(initial, &CpuSet::single(whole.first().expect("a mask has a processor"))).expect("narrower");
+    set_affinity(initial, &CpuSet::single(whole.first().expect("a mask has a processor")))
+        .expect("narrower");
     let narrowed = becomes(1);
     set_affinity(initial, &whole).expect("as before");
     assert!(narrowed, "the narrow mask was not noticed");
     assert!(becomes(before), "the widened mask was not noticed");
 
-    // Wider again while nothing is forked: who gets less than it could use does not wait for its sixteenth region.
+    // Wider again while nothing is forked: who gets less than it could use does not wait for its
+    // sixteenth region.
     for round in 0..5 {
-        set_affinity(initial, &CpuSet::single(whole.first().expect("a mask has a processor"))).expect("narrower");
+        set_affinity(initial, &CpuSet::single(whole.first().expect("a mask has a processor")))
+            .expect("narrower");
         let narrowed = becomes(1);
         set_affinity(initial, &whole).expect("as before");
         assert!(narrowed, "the narrow mask was not noticed");
         pass(Duration::from_millis(200));
         let sizes: Vec<_> = (0..3).map(|_| size()).collect();
-        assert!(sizes.contains(&before), "round {round}: {before} processors, regions of {sizes:?} threads");
+        assert!(
+            sizes.contains(&before),
+            "round {round}: {before} processors, regions of {sizes:?} threads"
+        );
     }
 }

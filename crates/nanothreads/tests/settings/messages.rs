@@ -1,5 +1,5 @@
-//! What the engine says on stderr, and that nothing depends on whether anybody can read it. Each case runs in a process of its
-//! own, which this program is again.
+//! What the engine says on stderr, and that nothing depends on whether anybody can read it. Each
+//! case runs in a process of its own, which this program is again.
 
 use crate::process::{again, is_again, name_of, output_of};
 #[cfg(not(any(tsan, asan)))]
@@ -38,7 +38,12 @@ fn the_engine_works_where_its_warnings_cannot_be_written() {
         output_of(command)
     };
     let text = String::from_utf8_lossy(&heard.stderr);
-    assert!(heard.status.success() && text.contains("NANOS_STACK=abc") && text.contains("/nowhere/at/all"), "{text}");
+    assert!(
+        heard.status.success()
+            && text.contains("NANOS_STACK=abc")
+            && text.contains("/nowhere/at/all"),
+        "{text}"
+    );
     command.stderr(full);
     let mute = output_of(command);
     assert!(mute.status.success(), "{}: {}", mute.status, String::from_utf8_lossy(&mute.stdout));
@@ -63,7 +68,8 @@ fn a_system_that_refuses_threads_is_named_once_with_the_remedies() {
         builder().adapt(false).stack_size(STACK).install().expect("the first settings");
         let refused = Team::exact(3).expect_err("no stack is so large").to_string();
         assert!(
-            refused.contains("a team of 3 threads") && HINTS.iter().all(|hint| refused.contains(hint)),
+            refused.contains("a team of 3 threads")
+                && HINTS.iter().all(|hint| refused.contains(hint)),
             "{refused}"
         );
         for _ in 0..3 {
@@ -75,11 +81,20 @@ fn a_system_that_refuses_threads_is_named_once_with_the_remedies() {
     }
     let output = output_of(again(test));
     let text = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{}: {text}{}", output.status, String::from_utf8_lossy(&output.stdout));
-    let lines: Vec<_> = text.lines().filter(|line| line.contains("the system refuses a thread")).collect();
+    assert!(
+        output.status.success(),
+        "{}: {text}{}",
+        output.status,
+        String::from_utf8_lossy(&output.stdout)
+    );
+    let lines: Vec<_> =
+        text.lines().filter(|line| line.contains("the system refuses a thread")).collect();
     let [line] = lines.as_slice() else { panic!("said once: {text}") };
     // All that the processors could use, at once.
     assert!(line.contains("a master asked for ") && line.contains(" beside its own"), "{line}");
-    assert!(line.contains(&format!("stacks of {STACK} bytes")) && line.contains("os error"), "{line}");
+    assert!(
+        line.contains(&format!("stacks of {STACK} bytes")) && line.contains("os error"),
+        "{line}"
+    );
     assert!(HINTS.iter().all(|hint| line.contains(hint)), "{line}");
 }

@@ -1,4 +1,5 @@
-//! A `TeamSizer` that panics while members use the master's memory: the process ends, with a report.
+//! A `TeamSizer` that panics while members use the master's memory: the process ends, with a
+//! report.
 
 use crate::process::{again, is_again, name_of, output_of};
 use nanothreads::{Team, TeamSizer, broadcast, builder, scope};
@@ -85,7 +86,15 @@ fn a_sizer_that_panics_while_threads_wait_ends_the_process_with_a_report() {
         command.env(CASE, case);
         let child = output_of(command);
         let report = String::from_utf8_lossy(&child.stderr);
-        assert_eq!(child.status.signal(), Some(libc::SIGABRT), "{case}: {}, {report}", child.status);
-        assert!(report.contains("planted in the sizer") && report.contains("nanos: a panic"), "{case}: {report}");
+        assert_eq!(
+            child.status.signal(),
+            Some(libc::SIGABRT),
+            "{case}: {}, {report}",
+            child.status
+        );
+        assert!(
+            report.contains("planted in the sizer") && report.contains("nanos: a panic"),
+            "{case}: {report}"
+        );
     }
 }

@@ -20,7 +20,16 @@ fn a_test_is_well_when_its_process_says_so_and_ends_as_it_says() {
 
 #[test]
 fn arguments_that_say_how_tests_run_are_passed_on_and_those_that_say_which_are_not() {
-    let given = ["m::a", "--skip", "b", "--nocapture", "--test-threads", "3", "--exact", "--test-threads=1"];
+    let given = [
+        "m::a",
+        "--skip",
+        "b",
+        "--nocapture",
+        "--test-threads",
+        "3",
+        "--exact",
+        "--test-threads=1",
+    ];
     let expected = ["--nocapture", "--test-threads=3", "--test-threads=1"];
     assert_eq!(passed_on(given.into_iter().map(str::to_owned)), expected);
 }

@@ -1,7 +1,10 @@
-//! A `TeamSizer` whose methods use the engine themselves: regions there have one thread, and disturb nobody.
+//! A `TeamSizer` whose methods use the engine themselves: regions there have one thread, and
+//! disturb nobody.
 
 use engine::sizer::Lease;
-use nanothreads::{Supply, Team, TeamError, TeamSizer, broadcast, builder, groups, join, par_for, scope};
+use nanothreads::{
+    Supply, Team, TeamError, TeamSizer, broadcast, builder, groups, join, par_for, scope,
+};
 use platform::affinity::{CpuSet, Tid};
 use std::cell::Cell;
 use std::sync::atomic::{
@@ -39,7 +42,10 @@ fn use_the_engine(method: usize) {
         assert_eq!(join(|| 1, || 2), (1, 2));
         let sum = AtomicUsize::new(0);
         broadcast(|member| _ = sum.fetch_add(member.size as usize, Relaxed));
-        scope(|s| (0..3).for_each(|_| s.spawn(|s| s.group(|s| s.spawn(|_| _ = sum.fetch_add(1, Relaxed))))));
+        scope(|s| {
+            (0..3)
+                .for_each(|_| s.spawn(|s| s.group(|s| s.spawn(|_| _ = sum.fetch_add(1, Relaxed)))))
+        });
         assert_eq!(sum.into_inner(), 4);
         assert_eq!(groups().equal(2).map(|group| (group.index(), group.size())), [(0, 1), (1, 1)]);
         deep(40);
@@ -87,7 +93,8 @@ fn regions(rounds: usize) {
         for supply in [Supply::Local, Supply::Global] {
             let team = Team::exact(2 + round % 4).expect("threads").supplied(supply);
             let sizes = team.map(|member| {
-                let inner = Team::exact(2).expect("threads").map(|inner| (inner.id(), inner.size()));
+                let inner =
+                    Team::exact(2).expect("threads").map(|inner| (inner.id(), inner.size()));
                 assert_eq!(inner, [(0, 2), (1, 2)]);
                 member.barrier();
                 member.size()
@@ -95,7 +102,9 @@ fn regions(rounds: usize) {
             assert_eq!(sizes, vec![2 + round % 4; 2 + round % 4]);
         }
         assert_eq!(par_for(0..1000).reduce(0, |i| i, |a, b| a + b), 499_500);
-        groups().weights(&[2, 1]).run(|_| assert_eq!(par_for(0..100).reduce(0, |i| i, |a, b| a + b), 4_950));
+        groups()
+            .weights(&[2, 1])
+            .run(|_| assert_eq!(par_for(0..100).reduce(0, |i| i, |a, b| a + b), 4_950));
         Team::at_most(3).expect("not 0").install(|| {
             scope(|s| (0..20).for_each(|_| s.spawn(|s| s.yield_now())));
         });
@@ -119,6 +128,9 @@ fn regions_are_right_while_the_sizer_itself_forks() {
         if calls.iter().all(|&calls| calls > 0) {
             break;
         }
-        assert!(begin.elapsed() < LIMIT_OF_TIME, "each method was called inside something: {calls:?}");
+        assert!(
+            begin.elapsed() < LIMIT_OF_TIME,
+            "each method was called inside something: {calls:?}"
+        );
     }
 }

@@ -26,9 +26,18 @@ fn a_limit_of_nothing_counts_as_one_processor() {
     assert_eq!(groups().equal(3).map(|group| (group.size(), sum())), [(1, 499_500); 3]);
     // An exact team has its threads, lends none, and its members have nothing to lead.
     let team = Team::exact(3).expect("threads");
-    assert_eq!(team.map(|member| (member.id(), Team::available().size())), [(0, 1), (1, 1), (2, 1)]);
-    assert_eq!(team.map(|_| Team::exact(2).expect("threads").map(|member| member.id())), [[0, 1], [0, 1], [0, 1]]);
+    assert_eq!(
+        team.map(|member| (member.id(), Team::available().size())),
+        [(0, 1), (1, 1), (2, 1)]
+    );
+    assert_eq!(
+        team.map(|_| Team::exact(2).expect("threads").map(|member| member.id())),
+        [[0, 1], [0, 1], [0, 1]]
+    );
     team.install(|| {
-        assert_eq!(groups().weights(&[2, 1]).map(|group| (group.size(), sum())), [(2, 499_500), (1, 499_500)])
+        assert_eq!(
+            groups().weights(&[2, 1]).map(|group| (group.size(), sum())),
+            [(2, 499_500), (1, 499_500)]
+        )
     });
 }

@@ -1,4 +1,5 @@
-//! Steps that panic on purpose: the payload reaches whoever joins, nobody waits for ever, and nothing is lost.
+//! Steps that panic on purpose: the payload reaches whoever joins, nobody waits for ever, and
+//! nothing is lost.
 
 use crate::loops::schedule;
 use crate::random::{Random, fold, mix};
@@ -75,7 +76,9 @@ impl Fault {
         let outcome = catch_unwind(AssertUnwindSafe(|| match self.place {
             Place::Loop(schedule) => par_for(range).schedule(schedule).run(|i| self.panic_at(i)),
             Place::Ordered(schedule) => {
-                par_for(range).schedule(schedule).ordered(|i, order| order.wait_turn(|| self.panic_at(i)));
+                par_for(range)
+                    .schedule(schedule)
+                    .ordered(|i, order| order.wait_turn(|| self.panic_at(i)));
             }
             Place::Doacross => doacross(range).chunks(one).run(|i, cross| {
                 cross.wait_back(1 + self.at % 3);
@@ -91,8 +94,12 @@ impl Fault {
                     self.panic_at(self.at);
                 }
             }),
-            Place::Join if self.seed.is_multiple_of(2) => drop(join(|| self.panic_at(self.at), || work(self.seed))),
-            Place::Join => drop(join(|| work(self.seed), || self.panic_at(self.at))),
+            Place::Join if self.seed.is_multiple_of(2) => {
+                let _ = join(|| self.panic_at(self.at), || work(self.seed));
+            }
+            Place::Join => {
+                let _ = join(|| work(self.seed), || self.panic_at(self.at));
+            }
             Place::Section => {
                 let first = || self.panic_at(self.at);
                 sections().add(first).add(|| _ = work(self.seed)).run();
@@ -127,6 +134,10 @@ impl Fault {
                 Err(other) => resume_unwind(other),
             },
         };
-        if matches!(self.place, Place::Task) { fold([value].into_iter().chain(ran.values())) } else { value }
+        if matches!(self.place, Place::Task) {
+            fold([value].into_iter().chain(ran.values()))
+        } else {
+            value
+        }
     }
 }

@@ -3,7 +3,10 @@
 use crate::random::{Random, fold, mix};
 use crate::slots::Slots;
 use crate::step::{Budget, Step, work};
-use nanothreads::{Alpha, Schedule, doacross, par_chunks_mut, par_for, par_for_2d, par_for_3d, pipeline, pipeline_2d};
+use nanothreads::{
+    Alpha, Schedule, doacross, par_chunks_mut, par_for, par_for_2d, par_for_3d, pipeline,
+    pipeline_2d,
+};
 use std::num::NonZeroUsize;
 use std::ops::{ControlFlow, Range};
 
@@ -54,7 +57,9 @@ pub(crate) fn schedule(random: &mut Random) -> Schedule {
         4 => Schedule::Guided(n(random, 5)),
         5 => Schedule::Trapezoid,
         6 => Schedule::TrapezoidFrom { first: n(random, 30), last: n(random, 9) },
-        7 => Schedule::Safe(Alpha::new(0.05 + random.below(90) as f64 / 100.0).expect("between 0 and 1")),
+        7 => Schedule::Safe(
+            Alpha::new(0.05 + random.below(90) as f64 / 100.0).expect("between 0 and 1"),
+        ),
         8 => Schedule::Factoring,
         9 => Schedule::Affinity,
         _ => Schedule::Auto,
@@ -80,11 +85,17 @@ impl Loop {
             10 => Shape::Ordered(2 + random.below(5)),
             11 => Shape::Doacross(1 + random.below(12), n(random, 4)),
             12 => Shape::Pipeline(1 + random.below(40), n(random, 12)),
-            13 => Shape::Pipeline2d(1 + random.below(6), 1 + random.below(12), n(random, 6), random.once_in(2)),
+            13 => Shape::Pipeline2d(
+                1 + random.below(6),
+                1 + random.below(12),
+                n(random, 6),
+                random.once_in(2),
+            ),
             14 => Shape::Find(random.below(300)),
             _ => Shape::Break(random.below(300)),
         };
-        let schedule = if matches!(shape, Shape::ReduceInOrder) { Schedule::Static } else { schedule(random) };
+        let schedule =
+            if matches!(shape, Shape::ReduceInOrder) { Schedule::Static } else { schedule(random) };
         let inner = (matches!(shape, Shape::Run) && random.once_in(2)).then(|| {
             let step = Step::random(random, budget.inside(8));
             (length / (1 + random.below(4)) + 1, Box::new(step))
@@ -117,12 +128,14 @@ impl Loop {
         }
     }
 
-    /// The neighbours that a point of a wave needs: those before it in each loop that carries a dependence.
+    /// The neighbours that a point of a wave needs: those before it in each loop that carries a
+    /// dependence.
     fn wave(&self, at: impl Fn([usize; 3]) -> u64, [o, m, i]: [usize; 3]) -> u64 {
         let is_free = matches!(self.shape, Shape::Pipeline2d(.., true));
         let before = [(o > 0 && !is_free, [1, 0, 0]), (m > 0, [0, 1, 0]), (i > 0, [0, 0, 1])];
         let needed = before.iter().filter(|(is_needed, _)| *is_needed);
-        needed.fold(self.value(o + m + i), |sum, (_, [x, y, z])| mix(sum ^ at([o - x, m - y, i - z])))
+        needed
+            .fold(self.value(o + m + i), |sum, (_, [x, y, z])| mix(sum ^ at([o - x, m - y, i - z])))
     }
 
     pub(crate) fn expected(&self) -> u64 {
@@ -131,11 +144,16 @@ impl Loop {
         match self.shape {
             Shape::Run => {
                 let inner = self.inner.as_ref().map(|(every, step)| (*every, step.expected()));
-                let of = |i: usize| inner.map_or(0, |(every, value)| if i.is_multiple_of(every) { value } else { 0 });
+                let of = |i: usize| {
+                    inner
+                        .map_or(0, |(every, value)| if i.is_multiple_of(every) { value } else { 0 })
+                };
                 fold(range.map(|i| self.value(i).wrapping_add(of(i - self.range.start))))
             }
             Shape::Chunks | Shape::Slices(_) => fold(values),
-            Shape::Rows(_) | Shape::Planes(..) => fold((0..self.lengths().iter().product()).map(|i| self.value(i))),
+            Shape::Rows(_) | Shape::Planes(..) => {
+                fold((0..self.lengths().iter().product()).map(|i| self.value(i)))
+            }
             Shape::Reduce => values.fold(0, u64::wrapping_add),
             Shape::ReduceInOrder => fold(values),
             Shape::Ordered(skip) => fold(range.filter(|i| i % skip != 0).map(|i| self.value(i))),
@@ -148,8 +166,8 @@ impl Loop {
                 let [outer, middle, inner] = self.lengths();
                 let cells = Slots::new(outer * middle * inner);
                 let place = |[o, m, i]: [usize; 3]| (o * middle + m) * inner + i;
-                for point in
-                    (0..outer * middle * inner).map(|at| [at / inner / middle, at / inner % middle, at % inner])
+                for point in (0..outer * middle * inner)
+                    .map(|at| [at / inner / middle, at / inner % middle, at % inner])
                 {
                     cells.set(place(point), self.wave(|other| cells.get(place(other)), point));
                 }
@@ -197,14 +215,19 @@ impl Loop {
                 });
                 return fold(values);
             }
-            Shape::Rows(_) => par_for_2d(0..outer, 0..middle).schedule(self.schedule).run(|row, column| {
-                let at = row * middle + column;
-                cells.add(at, self.work(at));
-            }),
+            Shape::Rows(_) => {
+                par_for_2d(0..outer, 0..middle).schedule(self.schedule).run(|row, column| {
+                    let at = row * middle + column;
+                    cells.add(at, self.work(at));
+                })
+            }
             Shape::Planes(..) => {
-                par_for_3d(0..outer, 0..middle, 0..inner).schedule(self.schedule).run_rows(|o, m, row| {
-                    row.map(|i| (o * middle + m) * inner + i).for_each(|at| cells.add(at, self.work(at)));
-                });
+                par_for_3d(0..outer, 0..middle, 0..inner).schedule(self.schedule).run_rows(
+                    |o, m, row| {
+                        row.map(|i| (o * middle + m) * inner + i)
+                            .for_each(|at| cells.add(at, self.work(at)));
+                    },
+                );
             }
             Shape::Ordered(skip) => {
                 let log = Slots::new(1);
@@ -212,26 +235,30 @@ impl Loop {
                 par().ordered(|i, order| {
                     let value = self.work(i);
                     if !i.is_multiple_of(skip) {
-                        order.wait_turn(|| log.set(0, mix(log.get(0) ^ value).wrapping_add(log.get(0))));
+                        order.wait_turn(|| {
+                            log.set(0, mix(log.get(0) ^ value).wrapping_add(log.get(0)))
+                        });
                     }
                 });
                 return log.get(0);
             }
-            Shape::Doacross(distance, chunk) => doacross(self.range.clone()).chunks(chunk).run(|i, cross| {
-                let (at, mut value) = (i - start, self.work(i));
-                cross.wait_back(distance);
-                if at >= distance {
-                    value = mix(value ^ cells.get(at - distance));
-                }
-                cells.add(at, value);
-                if value.is_multiple_of(2) {
-                    cross.post();
-                    std::hint::spin_loop();
-                }
-            }),
-            Shape::Pipeline(_, blocks) => {
-                pipeline(0..outer, 0..inner).blocks(blocks).run(|outer, inner| self.block(&cells, [outer, 0..1, inner]))
+            Shape::Doacross(distance, chunk) => {
+                doacross(self.range.clone()).chunks(chunk).run(|i, cross| {
+                    let (at, mut value) = (i - start, self.work(i));
+                    cross.wait_back(distance);
+                    if at >= distance {
+                        value = mix(value ^ cells.get(at - distance));
+                    }
+                    cells.add(at, value);
+                    if value.is_multiple_of(2) {
+                        cross.post();
+                        std::hint::spin_loop();
+                    }
+                })
             }
+            Shape::Pipeline(_, blocks) => pipeline(0..outer, 0..inner)
+                .blocks(blocks)
+                .run(|outer, inner| self.block(&cells, [outer, 0..1, inner])),
             Shape::Pipeline2d(_, _, blocks, is_free) => {
                 let plan = pipeline_2d(0..outer, 0..middle, 0..inner).blocks(blocks);
                 let plan = if is_free { plan.outer_is_free() } else { plan };
@@ -239,7 +266,8 @@ impl Loop {
             }
             Shape::Find(at) => {
                 let find = |i: usize| {
-                    (self.work(i) != 0 && i >= start + at && (i - start - at).is_multiple_of(3)).then_some(i)
+                    (self.work(i) != 0 && i >= start + at && (i - start - at).is_multiple_of(3))
+                        .then_some(i)
                 };
                 return par().find_first(find).map_or(u64::MAX, |i| (i - start) as u64);
             }

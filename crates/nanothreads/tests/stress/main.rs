@@ -1,13 +1,15 @@
-//! Random programs of everything that the engine has, each against a sequential oracle: regions, groups and loops in any
-//! nesting, joins, tasks with dependences, several masters, panics, sizes that change, forks, teams larger than the machine.
+//! Random programs of everything that the engine has, each against a sequential oracle: regions,
+//! groups and loops in any nesting, joins, tasks with dependences, several masters, panics, sizes
+//! that change, forks, teams larger than the machine.
 //!
-//! A program is a tree of steps, made from a seed before it runs. Each step has a value that does not depend on the
-//! schedule: once computed by recursion on one thread, once by the engine.
+//! A program is a tree of steps, made from a seed before it runs. Each step has a value that does
+//! not depend on the schedule: once computed by recursion on one thread, once by the engine.
 //!
-//! Settings: `NANOS_STRESS_SEED` (the first program's seed; the next ones count up), `NANOS_STRESS_SECONDS` (default 3),
-//! `NANOS_STRESS_PROGRAMS` (at most so many), `NANOS_STRESS_LONGEST` (seconds after which a program hangs, default 120),
-//! `NANOS_STRESS_SUPPLY` (`lines` or `broadcast` for all teams that say nothing else).
-//! The seed of a program that fails or hangs is printed; another schedule may still pass with it.
+//! Settings: `NANOS_STRESS_SEED` (the first program's seed; the next ones count up),
+//! `NANOS_STRESS_SECONDS` (default 3), `NANOS_STRESS_PROGRAMS` (at most so many),
+//! `NANOS_STRESS_LONGEST` (seconds after which a program hangs, default 120), `NANOS_STRESS_SUPPLY`
+//! (`lines` or `broadcast` for all teams that say nothing else). The seed of a program that fails
+//! or hangs is printed; another schedule may still pass with it.
 #![cfg(not(loom))]
 
 mod faults;
@@ -31,7 +33,8 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use step::{Budget, Step};
 
-/// A program that takes more seconds hangs; the slowest machine of the proof lanes is an emulated one.
+/// A program that takes more seconds hangs; the slowest machine of the proof lanes is an emulated
+/// one.
 const LONGEST: u64 = 120;
 
 fn number(name: &str) -> Option<u64> {
@@ -39,7 +42,8 @@ fn number(name: &str) -> Option<u64> {
     Some(text.parse().unwrap_or_else(|error| panic!("{name}={text}: {error}; give a whole number")))
 }
 
-/// Ends the test program when one stress program takes too long: threads that wait for each other cannot be unwound.
+/// Ends the test program when one stress program takes too long: threads that wait for each other
+/// cannot be unwound.
 #[derive(Clone, Default)]
 struct Watchdog(Arc<(Mutex<Option<u64>>, Condvar)>);
 
@@ -51,7 +55,8 @@ impl Watchdog {
             let mut now = seed.lock().expect("nobody panics with the lock");
             while let Some(seed) = *now {
                 let is_same = |other: &mut Option<u64>| *other == Some(seed);
-                let (next, late) = changed.wait_timeout_while(now, longest, is_same).expect("as above");
+                let (next, late) =
+                    changed.wait_timeout_while(now, longest, is_same).expect("as above");
                 if late.timed_out() {
                     eprintln!("hangs for {} s: NANOS_STRESS_SEED={seed}", longest.as_secs());
                     watched::report();
@@ -68,7 +73,8 @@ impl Watchdog {
     }
 }
 
-// One test in this program: what it forks would otherwise be a copy of a process in which another test is at work.
+// One test in this program: what it forks would otherwise be a copy of a process in which another
+// test is at work.
 #[test]
 fn random_programs_compute_what_one_thread_computes() {
     sizer::remember_mask();

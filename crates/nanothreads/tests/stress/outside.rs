@@ -1,8 +1,9 @@
 //! Threads that the engine did not create, made by the C library.
 //!
-//! Not by `std::thread`: in a program of Rust each of its threads takes a lock of the standard library when it starts and when it
-//! ends, for the report of stack overflows. A child that is forked at that moment has the lock taken for ever, and its first
-//! `std::thread` waits for it. The programs of this test fork at any moment, and their children start threads.
+//! Not by `std::thread`: in a program of Rust each of its threads takes a lock of the standard
+//! library when it starts and when it ends, for the report of stack overflows. A child that is
+//! forked at that moment has the lock taken for ever, and its first `std::thread` waits for it. The
+//! programs of this test fork at any moment, and their children start threads.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -41,10 +42,15 @@ impl<'e> Outside<'e> {
             }
         }));
         let mut handle = MaybeUninit::uninit();
-        // SAFETY: - `handle` is written before it is read; the thread owns its body, whose borrows last until `scope` has joined
-        //           the thread.
+        // SAFETY: - `handle` is written before it is read; the thread owns its body, whose borrows
+        //           last until `scope` has joined the thread.
         let handle = unsafe {
-            let error = libc::pthread_create(handle.as_mut_ptr(), std::ptr::null(), run, Box::into_raw(body).cast());
+            let error = libc::pthread_create(
+                handle.as_mut_ptr(),
+                std::ptr::null(),
+                run,
+                Box::into_raw(body).cast(),
+            );
             assert_eq!(error, 0, "pthread_create");
             handle.assume_init()
         };
@@ -52,7 +58,8 @@ impl<'e> Outside<'e> {
     }
 
     fn join(&self) {
-        let handles = std::mem::take(&mut *self.handles.lock().unwrap_or_else(PoisonError::into_inner));
+        let handles =
+            std::mem::take(&mut *self.handles.lock().unwrap_or_else(PoisonError::into_inner));
         for handle in handles {
             // SAFETY: - the thread was made above and is joined once.
             let error = unsafe { libc::pthread_join(handle, std::ptr::null_mut()) };
@@ -61,9 +68,11 @@ impl<'e> Outside<'e> {
     }
 }
 
-/// Runs `body`, which may start threads that borrow, and joins them. A panic of `body` or of one of them comes out.
+/// Runs `body`, which may start threads that borrow, and joins them. A panic of `body` or of one of
+/// them comes out.
 pub(crate) fn scope<'e, R>(body: impl FnOnce(&Outside<'e>) -> R) -> R {
-    let outside = Outside { handles: Mutex::default(), panic: Arc::default(), borrowed: PhantomData };
+    let outside =
+        Outside { handles: Mutex::default(), panic: Arc::default(), borrowed: PhantomData };
     let outcome = catch_unwind(AssertUnwindSafe(|| body(&outside)));
     outside.join();
     if let Some(payload) = outside.panic.lock().unwrap_or_else(PoisonError::into_inner).take() {

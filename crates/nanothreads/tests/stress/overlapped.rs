@@ -1,4 +1,5 @@
-//! Several regions of one master open at once: forked one after the other, joined in any order, or at the end.
+//! Several regions of one master open at once: forked one after the other, joined in any order, or
+//! at the end.
 
 use crate::random::{Random, fold, mix};
 use crate::slots::Slots;
@@ -16,7 +17,8 @@ enum Join {
     Never,
 }
 
-/// One construct. Its members write a slot each, and member 0's neighbour, or member 0 of a team of one, runs a step.
+/// One construct. Its members write a slot each, and member 0's neighbour, or member 0 of a team of
+/// one, runs a step.
 #[derive(Debug)]
 struct Construct {
     seed: u64,
@@ -48,7 +50,10 @@ impl Overlapped {
     }
 
     pub(crate) fn steps(&self) -> impl Iterator<Item = &Step> {
-        self.constructs.iter().filter_map(|construct| construct.inner.as_ref()).chain([&*self.between])
+        self.constructs
+            .iter()
+            .filter_map(|construct| construct.inner.as_ref())
+            .chain([&*self.between])
     }
 
     /// Who runs the step of a construct.
@@ -60,7 +65,9 @@ impl Overlapped {
         let of = |construct: &Construct| {
             let inner = construct.inner.as_ref().map_or(0, Step::expected);
             let value = |id: usize| mix(construct.seed ^ id as u64);
-            fold((0..self.size).map(|id| if id == self.runner() { value(id).wrapping_add(inner) } else { value(id) }))
+            fold((0..self.size).map(|id| {
+                if id == self.runner() { value(id).wrapping_add(inner) } else { value(id) }
+            }))
         };
         fold(self.constructs.iter().map(of).chain([self.between.expected()]))
     }
@@ -81,7 +88,10 @@ impl Overlapped {
                 match construct.join {
                     Join::Now => {
                         pending.join();
-                        assert!(values.values().all(|value| value != 0), "joined before all were done");
+                        assert!(
+                            values.values().all(|value| value != 0),
+                            "joined before all were done"
+                        );
                     }
                     Join::Later => later.push(pending),
                     Join::Never => drop(pending),

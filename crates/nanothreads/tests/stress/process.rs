@@ -26,7 +26,10 @@ pub(crate) fn in_child(step: &Step) -> u64 {
             // SAFETY: - `status` outlives the call; `child` is ours.
             let waited = unsafe { libc::waitpid(child, &raw mut status, 0) };
             assert_eq!(waited, child, "waitpid: {}", std::io::Error::last_os_error());
-            assert_eq!(status, 0, "the child's status (1 in the second byte: a wrong value; 14: it hung) of {step:#?}");
+            assert_eq!(
+                status, 0,
+                "the child's status (1 in the second byte: a wrong value; 14: it hung) of {step:#?}"
+            );
             expected
         }
     }

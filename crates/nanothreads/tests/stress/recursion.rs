@@ -18,7 +18,9 @@ pub(crate) struct Recursion {
 impl Recursion {
     pub(crate) fn random(random: &mut Random, budget: Budget) -> Self {
         let leaves = if random.once_in(4) { 1 + random.below(5000) } else { 1 + random.below(100) };
-        let inner = random.once_in(2).then(|| (random.below(leaves), Box::new(Step::random(random, budget.inside(4)))));
+        let inner = random
+            .once_in(2)
+            .then(|| (random.below(leaves), Box::new(Step::random(random, budget.inside(4)))));
         Self { leaves, grain: 1 + random.below(8), seed: random.next(), inner }
     }
 
@@ -51,11 +53,14 @@ impl Recursion {
 
     fn run_range(&self, range: Range<usize>) -> u64 {
         if range.len() <= self.grain {
-            let of = |i| self.inner.as_ref().filter(|(at, _)| *at == i).map_or(0, |(_, step)| step.run());
+            let of = |i| {
+                self.inner.as_ref().filter(|(at, _)| *at == i).map_or(0, |(_, step)| step.run())
+            };
             return self.value(range, &|i| work(self.seed ^ i as u64).wrapping_add(of(i)));
         }
         let middle = range.start + range.len() / 2;
-        let (left, right) = join(|| self.run_range(range.start..middle), || self.run_range(middle..range.end));
+        let (left, right) =
+            join(|| self.run_range(range.start..middle), || self.run_range(middle..range.end));
         Self::both(left, right)
     }
 }

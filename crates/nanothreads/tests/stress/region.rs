@@ -8,7 +8,8 @@ use nanothreads::Supply;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Mutex, PoisonError};
 
-/// A team of exactly `size` threads. Each runs a part of its own; then all of them compute rounds of a stencil.
+/// A team of exactly `size` threads. Each runs a part of its own; then all of them compute rounds
+/// of a stencil.
 #[derive(Debug)]
 pub(crate) struct Region {
     size: usize,
@@ -30,10 +31,12 @@ impl Region {
             _ => 1 + random.below(4),
         };
         let size = size.min(budget.threads);
-        let parts: Vec<_> = (0..random.below(4)).map(|_| Step::random(random, budget.inside(size))).collect();
+        let parts: Vec<_> =
+            (0..random.below(4)).map(|_| Step::random(random, budget.inside(size))).collect();
         let times = if parts.is_empty() { 1 + random.below(20) } else { 1 };
         let rounds = random.below(if size > 8 { 3 } else { 9 });
-        let supplies = (0..3).map(|_| random.pick(&[Supply::Auto, Supply::Local, Supply::Global])).collect();
+        let supplies =
+            (0..3).map(|_| random.pick(&[Supply::Auto, Supply::Local, Supply::Global])).collect();
         Self { size, times, parts, rounds, supplies }
     }
 
@@ -41,7 +44,8 @@ impl Region {
         &self.parts
     }
 
-    /// What member `id`'s cell holds after a round in which it and its neighbour had `own` and `other`.
+    /// What member `id`'s cell holds after a round in which it and its neighbour had `own` and
+    /// `other`.
     fn stencil(own: u64, other: u64, round: usize) -> u64 {
         mix(own ^ other.rotate_left(7) ^ round as u64)
     }
@@ -65,7 +69,8 @@ impl Region {
         let once = |time: usize| {
             let team = Team::reserve(self.size).supplied(self.supplies[time % self.supplies.len()]);
             assert_eq!(team.size(), self.size);
-            let (cells, parts) = ([Slots::new(self.size), Slots::new(self.size)], Slots::new(self.size));
+            let (cells, parts) =
+                ([Slots::new(self.size), Slots::new(self.size)], Slots::new(self.size));
             run_on(&team, |member| {
                 let id = member.id as usize;
                 cells[0].set(id, mix(id as u64));
@@ -81,7 +86,12 @@ impl Region {
                     barrier.wait(id);
                 }
             });
-            fold(cells[self.rounds % 2].values().zip(parts.values()).map(|(cell, part)| cell.wrapping_add(part)))
+            fold(
+                cells[self.rounds % 2]
+                    .values()
+                    .zip(parts.values())
+                    .map(|(cell, part)| cell.wrapping_add(part)),
+            )
         };
         fold((0..self.times).map(once))
     }
@@ -107,7 +117,8 @@ fn run_on<F: Fn(Member) + Sync>(team: &Team, body: F) {
     }
 }
 
-/// A broadcast whose members, however many, deal `length` pieces of work round robin; each runs `part`, too.
+/// A broadcast whose members, however many, deal `length` pieces of work round robin; each runs
+/// `part`, too.
 #[derive(Debug)]
 pub(crate) struct Share {
     length: usize,

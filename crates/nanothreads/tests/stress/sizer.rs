@@ -42,7 +42,9 @@ impl TeamSizer for Changing {
     }
 
     fn processors(&self) -> Option<CpuSet> {
-        let mask = MASK.get_or_init(|| affinity::affinity(None).expect("the kernel tells each thread its mask"));
+        let mask = MASK.get_or_init(|| {
+            affinity::affinity(None).expect("the kernel tells each thread its mask")
+        });
         (EPOCH.load(Relaxed) % 2 == 1).then(|| mask.iter().take(self.limit()).collect())
     }
 }

@@ -1,5 +1,5 @@
-//! Plain memory that the threads of a program share: only the engine's orderings keep its users apart, so that a missing
-//! one is a wrong value here, and a report of ThreadSanitizer.
+//! Plain memory that the threads of a program share: only the engine's orderings keep its users
+//! apart, so that a missing one is a wrong value here, and a report of ThreadSanitizer.
 
 use std::cell::UnsafeCell;
 use std::ptr;
@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// Numbers 0..n, all 0 at first.
 pub(crate) struct Slots(Box<[UnsafeCell<u64>]>);
 
-// SAFETY: - deliberately not: the programs order all accesses of a slot, and the test is whether the engine does so.
+// SAFETY: - deliberately not: the programs order all accesses of a slot, and the test is whether
+// the engine does so.
 unsafe impl Sync for Slots {}
 
 impl Slots {
@@ -17,7 +18,8 @@ impl Slots {
     }
 
     pub(crate) fn get(&self, index: usize) -> u64 {
-        // SAFETY: - a volatile read, so that each one happens; in bounds by the index. Ordered as said above.
+        // SAFETY: - a volatile read, so that each one happens; in bounds by the index. Ordered as
+        // said above.
         unsafe { ptr::read_volatile(self.0[index].get()) }
     }
 
@@ -33,7 +35,8 @@ impl Slots {
 
     /// Adds in one step, for users that share a slot at the same time.
     pub(crate) fn add_at_once(&self, index: usize, value: u64) {
-        // SAFETY: - alignment and bounds are the cell's; all users of this phase add by this function.
+        // SAFETY: - alignment and bounds are the cell's; all users of this phase add by this
+        // function.
         unsafe { AtomicU64::from_ptr(self.0[index].get()) }.fetch_add(value, Relaxed);
     }
 

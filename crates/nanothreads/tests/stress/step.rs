@@ -101,7 +101,12 @@ impl Step {
         }
     }
 
-    fn several(random: &mut Random, budget: Budget, parts: usize, of: fn(Vec<Step>) -> Self) -> Self {
+    fn several(
+        random: &mut Random,
+        budget: Budget,
+        parts: usize,
+        of: fn(Vec<Step>) -> Self,
+    ) -> Self {
         let inside = budget.inside(parts);
         of((0..1 + random.below(4)).map(|_| Self::random(random, inside)).collect())
     }
@@ -109,7 +114,9 @@ impl Step {
     /// Steps of the tree.
     pub(crate) fn count(&self) -> usize {
         let inside = match self {
-            Self::Sequence(steps) | Self::Sections(steps) | Self::Masters(steps) => steps.iter().map(Self::count).sum(),
+            Self::Sequence(steps) | Self::Sections(steps) | Self::Masters(steps) => {
+                steps.iter().map(Self::count).sum()
+            }
             Self::Region(region) => region.parts().iter().map(Self::count).sum(),
             Self::Join(halves) => halves.0.count() + halves.1.count(),
             Self::Share(share) => share.part().count(),
@@ -198,8 +205,8 @@ fn run_masters(steps: &[Step]) -> u64 {
     fold(values.values())
 }
 
-/// Takes a moment that depends on the seed: mostly none, now and then longer than anybody spins, or a yield, so that
-/// others overtake, sleep, and are woken.
+/// Takes a moment that depends on the seed: mostly none, now and then longer than anybody spins, or
+/// a yield, so that others overtake, sleep, and are woken.
 pub(crate) fn work(seed: u64) -> u64 {
     match seed >> 20 & 0xff {
         0 => {

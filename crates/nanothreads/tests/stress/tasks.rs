@@ -1,4 +1,5 @@
-//! Graphs of tasks whose dependences make every schedule come to what the order of their creation comes to.
+//! Graphs of tasks whose dependences make every schedule come to what the order of their creation
+//! comes to.
 
 use crate::outside;
 use crate::random::{Random, fold, mix};
@@ -35,7 +36,8 @@ enum Inner {
     Graph(Graph),
     /// A step: regions and loops on a nano-thread.
     Step(Box<Step>),
-    /// Waits for a task that is spawned from outside: by a thread that the engine does not know, or by a spawner.
+    /// Waits for a task that is spawned from outside: by a thread that the engine does not know, or
+    /// by a spawner.
     Suspend {
         foreign: bool,
     },
@@ -118,9 +120,11 @@ impl Graph {
                 Action::Spawn(plan) => {
                     let number = tasks.len();
                     let task = s.task().priority(plan.priority);
-                    let task = plan.after.iter().fold(task, |task, &older| task.depends_on(&tasks[older]));
+                    let task =
+                        plan.after.iter().fold(task, |task, &older| task.depends_on(&tasks[older]));
                     let uses = plan.accesses.iter();
-                    let task = uses.fold(task, |task, &(cell, access)| task.accesses(access, cells.key(cell)));
+                    let task = uses
+                        .fold(task, |task, &(cell, access)| task.accesses(access, cells.key(cell)));
                     tasks.push(task.spawn(move |s| {
                         let inner = plan.inner.run(s, plan.seed);
                         plan.act(cells, results, number, inner);
@@ -133,7 +137,14 @@ impl Graph {
 
 impl Plan {
     fn random(random: &mut Random, inside: Budget, cells: usize, older: usize) -> Self {
-        let kinds = [Access::Read, Access::Read, Access::Write, Access::Write, Access::Exclude, Access::Share];
+        let kinds = [
+            Access::Read,
+            Access::Read,
+            Access::Write,
+            Access::Write,
+            Access::Exclude,
+            Access::Share,
+        ];
         let mut accesses: Vec<(usize, Access)> = Vec::new();
         for _ in 0..random.below(4) {
             let (cell, access) = (random.below(cells), random.pick(&kinds));
@@ -156,9 +167,13 @@ impl Plan {
 
     /// The task's work on the cells; what it comes to.
     fn act(&self, cells: &Slots, results: &Slots, number: usize, inner: u64) {
-        let read = self.accesses.iter().filter(|(_, access)| matches!(access, Access::Read | Access::Write));
+        let read = self
+            .accesses
+            .iter()
+            .filter(|(_, access)| matches!(access, Access::Read | Access::Write));
         let older = self.after.iter().map(|&older| results.get(older));
-        let input = fold(older.chain(read.map(|&(cell, _)| cells.get(cell))).chain([self.seed, inner]));
+        let input =
+            fold(older.chain(read.map(|&(cell, _)| cells.get(cell))).chain([self.seed, inner]));
         let value = work(input);
         for &(cell, access) in &self.accesses {
             match access {

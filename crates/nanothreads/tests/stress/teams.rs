@@ -13,7 +13,8 @@ enum Size {
     Available,
 }
 
-/// Regions of a kept team. Each has rounds of: a single, a value from one to all, a turn for each, blocks.
+/// Regions of a kept team. Each has rounds of: a single, a value from one to all, a turn for each,
+/// blocks.
 #[derive(Debug)]
 pub(crate) struct Kept {
     size: Size,
@@ -30,7 +31,9 @@ impl Kept {
         let size = match random.below(4) {
             0 => Size::Available,
             1 => Size::AtMost(1 + random.below(8)),
-            _ => Size::Exact((1 + random.below(if budget.threads > 32 { 24 } else { 5 })).min(budget.threads)),
+            _ => Size::Exact(
+                (1 + random.below(if budget.threads > 32 { 24 } else { 5 })).min(budget.threads),
+            ),
         };
         let installed = Box::new(Step::random(random, budget.inside(4)));
         let (regions, rounds, length) = (1 + random.below(4), random.below(4), random.below(100));
@@ -52,7 +55,10 @@ impl Kept {
             Size::AtMost(_) | Size::Available => 0,
         };
         let blocks = fold((0..self.length).map(|i| self.value(i).wrapping_mul(self.rounds as u64)));
-        fold([fold([once, turns, blocks]).wrapping_mul(self.regions as u64), self.installed.expected()])
+        fold([
+            fold([once, turns, blocks]).wrapping_mul(self.regions as u64),
+            self.installed.expected(),
+        ])
     }
 
     pub(crate) fn run(&self) -> u64 {
@@ -75,7 +81,9 @@ impl Kept {
         shared.set(1, 1);
         let member = |member: &TeamMember<'_>| {
             for round in 0..self.rounds {
-                member.block(0..self.length).for_each(|i| blocks.add(i, work(self.seed ^ i as u64)));
+                member
+                    .block(0..self.length)
+                    .for_each(|i| blocks.add(i, work(self.seed ^ i as u64)));
                 let value = member.single_for_all(|| {
                     let value = self.value(round);
                     shared.set(0, add(shared.get(0), value));
@@ -152,7 +160,10 @@ impl Divided {
         };
         let values = groups.map(|group| self.parts[group.index() % self.parts.len()].run());
         assert!(values.len() >= self.parts.len());
-        assert!(values.iter().enumerate().all(|(i, value)| *value == values[i % self.parts.len()]), "{self:#?}");
+        assert!(
+            values.iter().enumerate().all(|(i, value)| *value == values[i % self.parts.len()]),
+            "{self:#?}"
+        );
         fold(values.into_iter().take(self.parts.len()))
     }
 }

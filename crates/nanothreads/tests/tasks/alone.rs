@@ -54,7 +54,8 @@ fn a_successor_runs_as_soon_as_its_last_predecessor_is_done() {
     let order = Mutex::new(Vec::new());
     let log = |name: &'static str| order.lock().unwrap().push(name);
     scope(|s| {
-        // The queue of a member gives the newest first: without the rule, `other` would run before `second`.
+        // The queue of a member gives the newest first: without the rule, `other` would run before
+        // `second`.
         let first = s.task().spawn(move |s| {
             s.spawn(move |_| log("child"));
             s.wait();
@@ -88,8 +89,8 @@ fn who_waits_for_an_inner_scope_runs_no_task_of_the_outer_one() {
     });
 }
 
-/// Another nano-thread of the same thread gets hold of a handle, as by a thread-local that is set for as long as a closure runs
-/// (the crate `scoped_tls`), and does with it what `misuses` does.
+/// Another nano-thread of the same thread gets hold of a handle, as by a thread-local that is set
+/// for as long as a closure runs (the crate `scoped_tls`), and does with it what `misuses` does.
 fn smuggled(misuses: fn(&Scope<'_>)) -> thread::Result<()> {
     thread_local!(static HANDLE: Cell<*const ()> = const { Cell::new(ptr::null()) });
     let is_over = AtomicBool::new(false);
@@ -99,7 +100,8 @@ fn smuggled(misuses: fn(&Scope<'_>)) -> thread::Result<()> {
             s.spawn(|_| {
                 let handle = HANDLE.get().cast::<Scope<'_>>();
                 assert!(!handle.is_null(), "the owner has begun, and let us run");
-                // SAFETY: - the owner is suspended amid its body; the borrow is as wrong as what is tested.
+                // SAFETY: - the owner is suspended amid its body; the borrow is as wrong as what is
+                // tested.
                 misuses(unsafe { &*handle });
             });
             s.spawn(|s| {
@@ -143,8 +145,11 @@ fn who_waits_goes_on_although_others_make_more_and_more_tasks() {
     scope(|s| {
         s.spawn(|s| more(s, &is_over, &made));
         s.group(|g| {
-            // Begins first, and cannot be left while it waits: what the group waits for ends on top of it.
-            let pinned = |s: &Scope<'_>| Team::at_most(1).expect("the caller").install(|| s.group(|s| s.spawn(|_| ())));
+            // Begins first, and cannot be left while it waits: what the group waits for ends on top
+            // of it.
+            let pinned = |s: &Scope<'_>| {
+                Team::at_most(1).expect("the caller").install(|| s.group(|s| s.spawn(|_| ())))
+            };
             s.task().priority(2).spawn(pinned);
             g.task().priority(1).spawn(|_| ());
         });

@@ -1,5 +1,6 @@
-//! Dependences against a naive oracle: whatever tasks a program creates, with whatever values and predecessors, their
-//! effects are those of running them one after the other in the order of creation.
+//! Dependences against a naive oracle: whatever tasks a program creates, with whatever values and
+//! predecessors, their effects are those of running them one after the other in the order of
+//! creation.
 
 use engine::sizer::Fixed;
 use nanothreads::{Access, TaskRef, scope};
@@ -20,10 +21,24 @@ struct Plan {
 }
 
 fn plans() -> impl Strategy<Value = Vec<Plan>> {
-    let access = prop_oneof![Just(Access::Read), Just(Access::Write), Just(Access::Exclude), Just(Access::Share),];
-    let plan =
-        (prop::collection::vec((0..VALUES, access), 0..4), prop::collection::vec(1_usize..40, 0..7), 0_usize..4, -1..2)
-            .prop_map(|(accesses, predecessors, yields, priority)| Plan { accesses, predecessors, yields, priority });
+    let access = prop_oneof![
+        Just(Access::Read),
+        Just(Access::Write),
+        Just(Access::Exclude),
+        Just(Access::Share),
+    ];
+    let plan = (
+        prop::collection::vec((0..VALUES, access), 0..4),
+        prop::collection::vec(1_usize..40, 0..7),
+        0_usize..4,
+        -1..2,
+    )
+        .prop_map(|(accesses, predecessors, yields, priority)| Plan {
+            accesses,
+            predecessors,
+            yields,
+            priority,
+        });
     prop::collection::vec(plan, 1..60)
 }
 
@@ -65,7 +80,9 @@ fn one_after_the_other(plans: &[Plan]) -> ([u64; VALUES], Vec<Vec<u64>>) {
                 match kind {
                     Access::Read => seen.push(values[value]),
                     Access::Write => values[value] = overwrite(values[value], task),
-                    Access::Exclude | Access::Share => values[value] = values[value].wrapping_add(increment(task)),
+                    Access::Exclude | Access::Share => {
+                        values[value] = values[value].wrapping_add(increment(task))
+                    }
                 }
             }
             seen
@@ -98,14 +115,20 @@ fn in_parallel(plans: &[Plan]) -> ([u64; VALUES], Vec<Vec<u64>>) {
             }
             tasks.push(task.spawn(move |s| {
                 for predecessor in plan.predecessors.iter().filter_map(older) {
-                    assert!(done[predecessor].load(Relaxed), "{number} started before {predecessor} was done");
+                    assert!(
+                        done[predecessor].load(Relaxed),
+                        "{number} started before {predecessor} was done"
+                    );
                 }
                 for (value, kind) in kinds(plan) {
                     let Cell { value, occupied } = &cells[value];
                     // A read and a write with a suspension between: whoever ran in between is lost.
                     let before = value.load(Relaxed);
                     if kind == Access::Exclude {
-                        assert!(!occupied.swap(true, Relaxed), "two tasks that exclude each other overlap");
+                        assert!(
+                            !occupied.swap(true, Relaxed),
+                            "two tasks that exclude each other overlap"
+                        );
                     }
                     (0..plan.yields).for_each(|_| s.yield_now());
                     match kind {

@@ -1,4 +1,5 @@
-//! Nano-threads on a team of four (more than this machine may have: members are preempted at any point).
+//! Nano-threads on a team of four (more than this machine may have: members are preempted at any
+//! point).
 
 #[path = "cases/mod.rs"]
 #[expect(clippy::duplicate_mod, reason = "the same tests once more")]

@@ -1,5 +1,5 @@
-//! Idle members: they take part as soon as there is work, and use no processor while there is none. A process of its own,
-//! because its processor time is measured.
+//! Idle members: they take part as soon as there is work, and use no processor while there is none.
+//! A process of its own, because its processor time is measured.
 
 use crate::processor_time::processor_time;
 use engine::sizer::Fixed;
@@ -27,7 +27,8 @@ fn all_members_take_part_even_from_sleep() {
             thread::sleep(Duration::from_millis(2));
             for _ in 0..4 {
                 s.spawn(|_| {
-                    // Without a suspension: the task keeps its member until all four members have one.
+                    // Without a suspension: the task keeps its member until all four members have
+                    // one.
                     seen.lock().expect("no task panics").insert(thread::current().id());
                     arrived.fetch_add(1, Relaxed);
                     while arrived.load(Relaxed) < 4 {
@@ -45,7 +46,8 @@ fn nobody_runs_while_all_wait_for_an_event() {
     let (send, receive) = mpsc::channel::<Completion>();
     let outside = thread::spawn(move || {
         let waiting: Vec<Completion> = receive.iter().take(10).collect();
-        // The time that is measured, not a synchronisation: longer idling makes the test only stricter.
+        // The time that is measured, not a synchronisation: longer idling makes the test only
+        // stricter.
         let (begin, used) = (Instant::now(), processor_time());
         thread::sleep(IDLE);
         let used = processor_time() - used;
@@ -55,7 +57,9 @@ fn nobody_runs_while_all_wait_for_an_event() {
     scope(|s| {
         for _ in 0..10 {
             let send = send.clone();
-            s.spawn(move |s| s.suspend(|completion| send.send(completion).expect("the other thread receives")));
+            s.spawn(move |s| {
+                s.suspend(|completion| send.send(completion).expect("the other thread receives"))
+            });
         }
     });
     let (idle, used) = outside.join().expect("it does not panic");

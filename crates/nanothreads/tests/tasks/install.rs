@@ -1,5 +1,5 @@
-//! Nano-threads that wait inside a frame which holds state of its thread: `Team::install`, and where a handle was smuggled
-//! into it, `join` and regions.
+//! Nano-threads that wait inside a frame which holds state of its thread: `Team::install`, and
+//! where a handle was smuggled into it, `join` and regions.
 
 use nanothreads::{Scope, Team, join, par_for, scope};
 use std::sync::Mutex;
@@ -18,7 +18,9 @@ fn tasks_that_yield_inside_install_leave_the_thread_as_it_was() {
             scope(|s| {
                 for k in 0..4 {
                     s.spawn(move |s| {
-                        Team::at_most(1).expect("one").install(|| (0..=k).for_each(|_| s.yield_now()));
+                        Team::at_most(1)
+                            .expect("one")
+                            .install(|| (0..=k).for_each(|_| s.yield_now()));
                     });
                 }
             });
@@ -54,7 +56,9 @@ fn a_task_that_runs_on_top_of_another_ones_install_has_the_processors_of_its_sco
                     sizes.lock().expect("nobody panics").push(Team::available().size());
                     assert_eq!(Team::exact(4).expect("four").map(|m| m.id()), [0, 1, 2, 3]);
                     // An install of its own, on top of the other one.
-                    Team::exact(2).expect("two").install(|| assert_eq!(Team::available().size(), 2));
+                    Team::exact(2)
+                        .expect("two")
+                        .install(|| assert_eq!(Team::available().size(), 2));
                 });
                 Team::exact(3).expect("three").install(|| {
                     assert_eq!(Team::exact(3).expect("three").map(|m| m.id()), [0, 1, 2]);
@@ -96,7 +100,8 @@ fn tasks_that_a_scope_body_waits_for_inside_install_have_the_processors_of_the_s
     assert_outside_is_as_before();
 }
 
-/// A safe thread-local of references, as the crate `scoped_tls` has it: it brings a handle where its type cannot go.
+/// A safe thread-local of references, as the crate `scoped_tls` has it: it brings a handle where
+/// its type cannot go.
 mod smuggle {
     use nanothreads::Scope;
     use std::cell::Cell;
@@ -135,7 +140,9 @@ fn a_handle_that_is_smuggled_into_join_leaves_each_half_on_its_stack() {
                         for task in 0..3 {
                             s.spawn(move |s: &Scope<'static>| {
                                 let halves = vec![task; 10];
-                                let first = || (0..=task).for_each(|_| _ = smuggle::with(|s| s.yield_now()));
+                                let first = || {
+                                    (0..=task).for_each(|_| _ = smuggle::with(|s| s.yield_now()))
+                                };
                                 let second = || {
                                     RAN.fetch_add(1, SeqCst);
                                     drop(halves);

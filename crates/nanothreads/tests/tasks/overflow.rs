@@ -1,4 +1,5 @@
-//! What a stack overflow of a nano-thread looks like from outside. Each case runs in a process of its own, which dies.
+//! What a stack overflow of a nano-thread looks like from outside. Each case runs in a process of
+//! its own, which dies.
 
 use crate::process::{again, is_again, name_of, output_of};
 use std::hint::black_box;
@@ -41,7 +42,9 @@ fn an_overflow_names_the_nano_thread_its_stack_and_the_remedy() {
     let text = text(&output);
     assert_eq!(output.status.signal(), Some(SIGSEGV), "{text}");
     assert!(
-        text.contains("nano-thread `fractal` (number 2 of member 0) overflowed its stack of 102400 bytes"),
+        text.contains(
+            "nano-thread `fractal` (number 2 of member 0) overflowed its stack of 102400 bytes"
+        ),
         "{text}"
     );
     assert!(text.contains(".stack_size(bytes)") && text.contains("NANOS_STACK="), "{text}");
@@ -51,9 +54,14 @@ fn an_overflow_names_the_nano_thread_its_stack_and_the_remedy() {
 fn an_overflow_on_a_thread_that_rust_did_not_create_is_reported_too() {
     let test = name_of(&|| ());
     if is_again(test) {
-        // Without an alternate signal stack the handler could not run: such threads come from C programs.
+        // Without an alternate signal stack the handler could not run: such threads come from C
+        // programs.
         std::thread::spawn(|| {
-            let none = libc::stack_t { ss_sp: std::ptr::null_mut(), ss_flags: libc::SS_DISABLE, ss_size: 0 };
+            let none = libc::stack_t {
+                ss_sp: std::ptr::null_mut(),
+                ss_flags: libc::SS_DISABLE,
+                ss_size: 0,
+            };
             // SAFETY: - takes the thread's alternate stack out of use, which nobody is on.
             assert_eq!(unsafe { libc::sigaltstack(&none, std::ptr::null_mut()) }, 0);
             nanothreads::set_team_sizer(Box::new(engine::sizer::Fixed::new(1)));
@@ -70,7 +78,10 @@ fn an_overflow_on_a_thread_that_rust_did_not_create_is_reported_too() {
     let output = child(test, &[]);
     let text = text(&output);
     assert_eq!(output.status.signal(), Some(SIGSEGV), "{text}");
-    assert!(text.contains("nano-thread (number 1 of member 0) overflowed its stack of 262144 bytes"), "{text}");
+    assert!(
+        text.contains("nano-thread (number 1 of member 0) overflowed its stack of 262144 bytes"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -87,7 +98,11 @@ fn the_environment_sets_the_size_of_stacks() {
     let output = child(test, &[("NANOS_STACK", "1048576")]);
     assert!(text(&output).contains("overflowed its stack of 1048576 bytes"), "{}", text(&output));
     let output = child(test, &[("NANOS_STACK", "a lot")]);
-    assert!(text(&output).contains("NANOS_STACK=a lot: not a number of bytes"), "{}", text(&output));
+    assert!(
+        text(&output).contains("NANOS_STACK=a lot: not a number of bytes"),
+        "{}",
+        text(&output)
+    );
     assert!(text(&output).contains("overflowed its stack of 262144 bytes"), "{}", text(&output));
 }
 
@@ -137,7 +152,8 @@ fn a_signal_that_another_process_sends_still_ends_the_program() {
     let test = name_of(&|| ());
     if is_again(test) {
         nanothreads::scope(|s| s.spawn(|_| ()));
-        // The standard library's handler takes the first one for a fault, and waits for it to happen again.
+        // The standard library's handler takes the first one for a fault, and waits for it to
+        // happen again.
         loop {
             // SAFETY: - sends a signal to this process.
             unsafe { libc::kill(libc::getpid(), libc::SIGSEGV) };

@@ -7,7 +7,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Once, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// This process has four processors, which the masters of all tests that run at the same time share.
+/// This process has four processors, which the masters of all tests that run at the same time
+/// share.
 pub(crate) fn four() -> RwLockReadGuard<'static, ()> {
     fix_team_size();
     MASTERS.read().unwrap_or_else(PoisonError::into_inner)
@@ -58,12 +59,15 @@ pub(crate) fn panic_of(body: impl FnOnce()) -> String {
     let payload = catch_unwind(AssertUnwindSafe(body)).expect_err("the panic reaches the caller");
     match payload.downcast::<String>() {
         Ok(text) => *text,
-        Err(payload) => (*payload.downcast_ref::<&str>().expect("the payload is the body's")).to_owned(),
+        Err(payload) => {
+            (*payload.downcast_ref::<&str>().expect("the payload is the body's")).to_owned()
+        }
     }
 }
 
-/// All virtual processors are back: four members answer a broadcast. Not at once where the thread of a test before, which
-/// slept when [`four_alone`] looked, is about to end: it counts while it runs (D6).
+/// All virtual processors are back: four members answer a broadcast. Not at once where the thread
+/// of a test before, which slept when [`four_alone`] looked, is about to end: it counts while it
+/// runs (D6).
 pub(crate) fn four_answer() {
     let begin = std::time::Instant::now();
     while members() != 4 {

@@ -1,5 +1,5 @@
-//! Groups by memory node and by cache on bound threads: each thread of a group is where its group is. One test, since
-//! binding belongs to the process.
+//! Groups by memory node and by cache on bound threads: each thread of a group is where its group
+//! is. One test, since binding belongs to the process.
 
 use nanothreads::{Team, Waiting, builder, groups};
 use platform::affinity::current_cpu;
@@ -12,16 +12,26 @@ fn bound_threads_are_grouped_by_where_they_are() {
         Ok(machine) => machine,
         Err(error) => return platform::skip!("{error}"),
     };
-    builder().bind(true).adapt(false).waiting(Waiting::Passive).install().expect("nothing was forked before");
+    builder()
+        .bind(true)
+        .adapt(false)
+        .waiting(Waiting::Passive)
+        .install()
+        .expect("nothing was forked before");
     let node = || machine.node_of(current_cpu());
     let cache = || machine.llc_of(current_cpu());
     let whole = Team::available().map(|_| current_cpu());
     for _ in 0..3 {
-        let nodes = groups().by_node().map(|group| (group, Team::available().map(|_| (node(), current_cpu()))));
+        let nodes = groups()
+            .by_node()
+            .map(|group| (group, Team::available().map(|_| (node(), current_cpu()))));
         let mut seen = Vec::new();
         for (group, threads) in &nodes {
             assert_eq!(threads.len(), group.size());
-            assert!(threads.iter().all(|&(node, _)| node == threads[0].0), "{group:?}: {threads:?}");
+            assert!(
+                threads.iter().all(|&(node, _)| node == threads[0].0),
+                "{group:?}: {threads:?}"
+            );
             assert_eq!(group.members().start, seen.len());
             seen.extend(threads.iter().map(|&(_, cpu)| cpu));
         }
@@ -34,7 +44,10 @@ fn bound_threads_are_grouped_by_where_they_are() {
         all.sort();
         assert_eq!(seen, all, "each thread is in one group");
         let caches = groups().by_cache().map(|_| Team::available().map(|_| cache()));
-        assert!(caches.iter().all(|caches| caches.iter().all(|cache| *cache == caches[0])), "{caches:?}");
+        assert!(
+            caches.iter().all(|caches| caches.iter().all(|cache| *cache == caches[0])),
+            "{caches:?}"
+        );
         assert_eq!(caches.concat().len(), whole.len());
     }
     println!("{} threads on {} nodes", whole.len(), groups().by_node().map(|_| ()).len());

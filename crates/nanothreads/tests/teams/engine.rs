@@ -1,5 +1,5 @@
-//! Teams of `engine` that are kept, and run after others were reserved, or elsewhere on their thread.
-//! In a forked child: `forks::teams`.
+//! Teams of `engine` that are kept, and run after others were reserved, or elsewhere on their
+//! thread. In a forked child: `forks::teams`.
 
 use engine::{Member, Team};
 use nanothreads::{Supply, broadcast, builder, par_for};
@@ -111,9 +111,13 @@ fn a_team_that_cannot_be_had_again_is_refused_before_it_begins() {
     let begun = AtomicUsize::new(0);
     // On a thread with no processors left for it.
     nanothreads::Team::exact(2).expect("threads").install(|| {
-        let outcome = catch_unwind(AssertUnwindSafe(|| run(&team, |_| _ = begun.fetch_add(1, Relaxed))));
+        let outcome =
+            catch_unwind(AssertUnwindSafe(|| run(&team, |_| _ = begun.fetch_add(1, Relaxed))));
         let message = outcome.expect_err("refused").downcast::<String>().expect("a message");
-        assert!(message.contains("a team of 4 threads") && message.contains("reserve it again"), "{message}");
+        assert!(
+            message.contains("a team of 4 threads") && message.contains("reserve it again"),
+            "{message}"
+        );
     });
     assert_eq!(begun.load(Relaxed), 0);
     assert_runs(&team);

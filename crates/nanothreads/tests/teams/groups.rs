@@ -1,8 +1,10 @@
-//! Explicit groups: contiguous members, exact sizes at every depth, shrinking grants, and what comes after them.
-//! As `groups_broadcast` with teams supplied by broadcast.
+//! Explicit groups: contiguous members, exact sizes at every depth, shrinking grants, and what
+//! comes after them. As `groups_broadcast` with teams supplied by broadcast.
 
 use engine::split::split;
-use nanothreads::{Config, Group, Supply, Team, TeamSizer, broadcast, groups, join, par_for, scope, sections};
+use nanothreads::{
+    Config, Group, Supply, Team, TeamSizer, broadcast, groups, join, par_for, scope, sections,
+};
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{
@@ -28,7 +30,11 @@ fn alone_with(grant: usize) -> MutexGuard<'static, ()> {
     static ONCE: Once = Once::new();
     static ALONE: Mutex<()> = Mutex::new(());
     ONCE.call_once(|| {
-        let supply = if module_path!().ends_with("::groups_broadcast") { Supply::Global } else { Supply::Auto };
+        let supply = if module_path!().ends_with("::groups_broadcast") {
+            Supply::Global
+        } else {
+            Supply::Auto
+        };
         assert!(nanothreads::configure(Config { supply, ..Config::default() }));
         assert!(nanothreads::set_team_sizer(Box::new(Elastic)));
     });
@@ -44,10 +50,16 @@ fn alone_with(grant: usize) -> MutexGuard<'static, ()> {
 /// Threads that a region of the caller has now, by member.
 fn team() -> Vec<ThreadId> {
     let ids = Mutex::new(Vec::new());
-    broadcast(|member| ids.lock().expect("no member panics").push((member.id, member.size, thread::current().id())));
+    broadcast(|member| {
+        ids.lock().expect("no member panics").push((member.id, member.size, thread::current().id()))
+    });
     let mut ids = ids.into_inner().expect("no member panics");
     ids.sort_by_key(|&(id, ..)| id);
-    assert!(ids.iter().enumerate().all(|(i, &(id, size, _))| id as usize == i && size as usize == ids.len()));
+    assert!(
+        ids.iter()
+            .enumerate()
+            .all(|(i, &(id, size, _))| id as usize == i && size as usize == ids.len())
+    );
     ids.into_iter().map(|(_, _, id)| id).collect()
 }
 
@@ -195,8 +207,8 @@ fn members_of_a_group_that_fork_share_what_its_team_leaves() {
     let most = AtomicUsize::new(0);
     for _ in 0..20 {
         groups().equal(2).run(|_| {
-            // Two of four work; each may have one of the two that are left, or the first one both, when it runs what the
-            // other has not begun.
+            // Two of four work; each may have one of the two that are left, or the first one both,
+            // when it runs what the other has not begun.
             par_for(0..2).run(|_| {
                 broadcast(|member| {
                     assert!(member.size <= 3);
@@ -260,7 +272,8 @@ fn open_groups_shrink_with_the_grant_and_grow_back() {
     let sizes = groups().weights(&[3, 1]).map(|_| {
         let mut sizes = vec![team().len()];
         for grant in [4, 2, 1, 6, 8, 20] {
-            // Both groups stand still while the grant changes. Two threads of a team of eight may wait for each other.
+            // Both groups stand still while the grant changes. Two threads of a team of eight may
+            // wait for each other.
             if met.wait().is_leader() {
                 GRANT.store(grant, Relaxed);
             }
@@ -272,7 +285,10 @@ fn open_groups_shrink_with_the_grant_and_grow_back() {
     assert_eq!(sizes, [[6, 3, 1, 1, 5, 6, 6], [2, 1, 1, 1, 1, 2, 2]]);
     GRANT.store(3, Relaxed);
     assert_eq!(team().len(), 3);
-    assert_eq!(teams_inside(&[1, 1]).iter().map(|(_, team)| team.len()).collect::<Vec<_>>(), [2, 1]);
+    assert_eq!(
+        teams_inside(&[1, 1]).iter().map(|(_, team)| team.len()).collect::<Vec<_>>(),
+        [2, 1]
+    );
 }
 
 #[test]
@@ -347,7 +363,8 @@ fn groups_of_an_inner_master_divide_what_it_borrowed() {
         });
         let all = seen.into_inner().unwrap();
         let distinct: HashSet<_> = all.iter().collect();
-        // One master when it ran what the other had not begun: then the groups of both iterations are its own.
+        // One master when it ran what the other had not begun: then the groups of both iterations
+        // are its own.
         let times = 2 / masters.into_inner().unwrap().len();
         assert!(all.len() <= distinct.len() * times, "no thread is in two groups");
         assert!(distinct.len() <= 8);
@@ -364,7 +381,8 @@ fn teams_are_whole_before_and_after_groups_at_every_depth() {
         // An inner master that borrowed: its team, groups of it, and the team again.
         par_for(0..3).run(|_| {
             let own = team();
-            // Of the size that there is: nothing is missing, so nothing is looked for before it runs.
+            // Of the size that there is: nothing is missing, so nothing is looked for before it
+            // runs.
             let kept = Team::at_most(own.len()).expect("not empty");
             let kept_threads = || kept.map(|_| thread::current().id());
             assert_eq!(kept_threads(), own);
@@ -387,14 +405,16 @@ fn teams_are_whole_before_and_after_groups_at_every_depth() {
     }
 }
 
-/// What the stress test's seed 884255746 came upon: the members of a team that is supplied by broadcast had followed the
-/// rings of their groups' masters, and the team's own master published to nobody, for ever.
+/// What the stress test's seed 884255746 came upon: the members of a team that is supplied by
+/// broadcast had followed the rings of their groups' masters, and the team's own master published
+/// to nobody, for ever.
 #[test]
 fn members_that_followed_their_groups_rings_follow_their_masters_again() {
     own_process!();
     let _alone = alone_with(9);
     let team = |size| Team::exact(size).expect("threads").supplied(Supply::Global);
-    let run = |size| assert_eq!(team(size).map(|member| member.id()), (0..size).collect::<Vec<_>>());
+    let run =
+        |size| assert_eq!(team(size).map(|member| member.id()), (0..size).collect::<Vec<_>>());
     for round in 0..20 {
         run(9);
         groups().weights(&[4, 5]).run(|group| {

@@ -1,4 +1,5 @@
-//! How many threads inner regions have that do not say so: what is lent to them, whatever exact teams had before.
+//! How many threads inner regions have that do not say so: what is lent to them, whatever exact
+//! teams had before.
 
 use engine::sizer::Fixed;
 use nanothreads::{Team, broadcast, par_for, scope};

@@ -1,7 +1,10 @@
-//! Kept teams: exact sizes, what members do together, panics that leave waiting members behind, storage per VP.
+//! Kept teams: exact sizes, what members do together, panics that leave waiting members behind,
+//! storage per VP.
 
 use engine::sizer::Fixed;
-use nanothreads::{PerVp, Supply, Team, TeamError, TeamMember, broadcast, groups, join, par_for, scope};
+use nanothreads::{
+    PerVp, Supply, Team, TeamError, TeamMember, broadcast, groups, join, par_for, scope,
+};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, Once};
@@ -28,7 +31,10 @@ fn an_exact_team_keeps_its_size_and_threads_whatever_there_is() {
         assert_eq!(first.len(), size);
         assert!(first.iter().enumerate().all(|(i, &(id, all, _))| id == i && all == size));
         for _ in 0..20 {
-            assert_eq!(team.map(|member| (member.id(), member.size(), thread::current().id())), first);
+            assert_eq!(
+                team.map(|member| (member.id(), member.size(), thread::current().id())),
+                first
+            );
         }
     }
 }
@@ -62,9 +68,13 @@ fn other_teams_have_at_most_what_the_program_has() {
 fn a_barrier_shows_all_members_what_each_wrote_over_many_regions() {
     own_process!();
     three();
-    for (size, supply) in
-        [(1, Supply::Auto), (2, Supply::Global), (3, Supply::Local), (7, Supply::Global), (7, Supply::Auto)]
-    {
+    for (size, supply) in [
+        (1, Supply::Auto),
+        (2, Supply::Global),
+        (3, Supply::Local),
+        (7, Supply::Global),
+        (7, Supply::Auto),
+    ] {
         let team = exact(size).supplied(supply);
         let cells: Vec<_> = (0..size).map(|_| AtomicUsize::new(0)).collect();
         for region in 0..30 {
@@ -131,10 +141,14 @@ fn the_master_is_member_0_and_blocks_cover_the_range() {
     three();
     let team = exact(3);
     let caller = thread::current().id();
-    let results = team.map(|member| (member.master(|| thread::current().id()), member.block(10..20)));
+    let results =
+        team.map(|member| (member.master(|| thread::current().id()), member.block(10..20)));
     assert_eq!(results[0].0, Some(caller));
     assert_eq!(results[1].0, None);
-    assert_eq!(results.into_iter().flat_map(|(_, block)| block).collect::<Vec<_>>(), (10..20).collect::<Vec<_>>());
+    assert_eq!(
+        results.into_iter().flat_map(|(_, block)| block).collect::<Vec<_>>(),
+        (10..20).collect::<Vec<_>>()
+    );
 }
 
 #[test]
@@ -142,8 +156,11 @@ fn a_panic_frees_members_that_wait_for_the_guilty_one_and_loses_nobody() {
     own_process!();
     three();
     type Wait = fn(&TeamMember<'_>);
-    let waits: [Wait; 3] =
-        [|member| member.barrier(), |member| member.ordered(|| ()), |member| member.single_for_all(|| ())];
+    let waits: [Wait; 3] = [
+        |member| member.barrier(),
+        |member| member.ordered(|| ()),
+        |member| member.single_for_all(|| ()),
+    ];
     for size in [2, 4] {
         let team = exact(size);
         let whole = team.map(|_| thread::current().id());
@@ -156,10 +173,16 @@ fn a_panic_frees_members_that_wait_for_the_guilty_one_and_loses_nobody() {
                         wait(member);
                     });
                 };
-                let payload = catch_unwind(AssertUnwindSafe(run)).expect_err("the panic is passed on");
-                assert!(payload.downcast_ref::<&str>().is_some_and(|text| text.contains("planted")));
+                let payload =
+                    catch_unwind(AssertUnwindSafe(run)).expect_err("the panic is passed on");
+                assert!(
+                    payload.downcast_ref::<&str>().is_some_and(|text| text.contains("planted"))
+                );
                 for _ in 0..100 {
-                    assert_eq!(team.map(|member| (member.barrier(), thread::current().id()).1), whole);
+                    assert_eq!(
+                        team.map(|member| (member.barrier(), thread::current().id()).1),
+                        whole
+                    );
                 }
             }
         }
@@ -185,7 +208,9 @@ fn a_section_whose_panic_its_member_catches_does_not_keep_the_turn() {
                         if (member.id(), round) == (guilty, 1) {
                             panic!("planted");
                         }
-                        line.lock().expect("no section panics with the lock").push((round, member.id()));
+                        line.lock()
+                            .expect("no section panics with the lock")
+                            .push((round, member.id()));
                     };
                     assert_eq!(
                         catch_unwind(AssertUnwindSafe(|| member.ordered(section))).is_err(),
@@ -194,7 +219,9 @@ fn a_section_whose_panic_its_member_catches_does_not_keep_the_turn() {
                 }
                 member.barrier();
                 // And where nothing follows but the end.
-                _ = catch_unwind(AssertUnwindSafe(|| member.ordered(|| assert!(member.id() != guilty, "planted"))));
+                _ = catch_unwind(AssertUnwindSafe(|| {
+                    member.ordered(|| assert!(member.id() != guilty, "planted"))
+                }));
             });
             let all = (0..3).flat_map(|round| (0..size).map(move |id| (round, id)));
             let expected: Vec<_> = all.filter(|&turn| turn != (1, guilty)).collect();
@@ -210,7 +237,8 @@ fn a_single_that_panics_fails_for_all_who_wait_for_its_result() {
     for size in [2, 4] {
         let team = exact(size);
         let whole = team.map(|_| thread::current().id());
-        let single = |member: &TeamMember<'_>| member.single_for_all(|| -> u32 { panic!("planted") });
+        let single =
+            |member: &TeamMember<'_>| member.single_for_all(|| -> u32 { panic!("planted") });
         // Everybody catches it, and all is as it was.
         let texts = team.map(|member| {
             assert_eq!(member.single_for_all(|| 7), 7);
@@ -220,7 +248,13 @@ fn a_single_that_panics_fails_for_all_who_wait_for_its_result() {
             text
         });
         assert_eq!(texts.iter().filter(|text| *text == "planted").count(), 1, "{texts:?}");
-        assert_eq!(texts.iter().filter(|text| text.contains("the body panicked") || *text == "planted").count(), size);
+        assert_eq!(
+            texts
+                .iter()
+                .filter(|text| text.contains("the body panicked") || *text == "planted")
+                .count(),
+            size
+        );
         // Nobody does: the caller gets the first cause. Else who did not.
         assert_eq!(panic_of(|| team.run(|member| _ = single(member))), "planted");
         let text = panic_of(|| {
@@ -270,7 +304,9 @@ fn what_is_forked_in_an_installed_team_has_its_threads() {
         for _ in 0..10 {
             let seen = team.install(|| {
                 let seen = Mutex::new(Vec::new());
-                broadcast(|member| seen.lock().expect("no member panics").push((member.id, thread::current().id())));
+                broadcast(|member| {
+                    seen.lock().expect("no member panics").push((member.id, thread::current().id()))
+                });
                 let sum = par_for(0..1000).reduce(0, |i| i, |a, b| a + b);
                 assert_eq!((sum, join(|| 1, || 2)), (499_500, (1, 2)));
                 scope(|s| s.spawn(|_| ()));
@@ -311,7 +347,8 @@ fn joins_in_an_installed_team_or_a_group_have_its_threads_inside_a_join_too() {
     for _ in 0..20 {
         let (met, ()) = wide.install(|| join(|| narrow().install(|| halves_meet(SHORT)), || ()));
         assert!(!met, "a team of one inside a join of four");
-        let (groups, ()) = wide.install(|| join(|| groups().equal(4).map(|_| halves_meet(SHORT)), || ()));
+        let (groups, ()) =
+            wide.install(|| join(|| groups().equal(4).map(|_| halves_meet(SHORT)), || ()));
         assert_eq!(groups, [false; 4], "groups of one thread");
         let (met, ()) = narrow().install(|| join(|| exact(4).install(|| halves_meet(LONG)), || ()));
         assert!(met, "a team of four inside a join of one");
@@ -333,9 +370,14 @@ fn joins_in_an_installed_team_or_a_group_have_its_threads_inside_a_join_too() {
 fn an_ordered_section_inside_one_of_the_same_member_is_refused() {
     own_process!();
     three();
-    let inner = catch_unwind(AssertUnwindSafe(|| exact(2).run(|member| member.ordered(|| member.ordered(|| ())))));
+    let inner = catch_unwind(AssertUnwindSafe(|| {
+        exact(2).run(|member| member.ordered(|| member.ordered(|| ())))
+    }));
     let payload = inner.expect_err("it would wait for itself");
-    let text = payload.downcast_ref::<&str>().map(ToString::to_string).or(payload.downcast_ref::<String>().cloned());
+    let text = payload
+        .downcast_ref::<&str>()
+        .map(ToString::to_string)
+        .or(payload.downcast_ref::<String>().cloned());
     assert!(text.is_some_and(|text| text.contains("called inside a section of its own")));
 }
 

@@ -1,4 +1,5 @@
-//! Members that lose their processor: noticed, given way to, left out, and taken back. By counters, not by times.
+//! Members that lose their processor: noticed, given way to, left out, and taken back. By counters,
+//! not by times.
 
 use engine::{self, Config};
 use nanothreads::{Statistics, Team, broadcast, statistics};

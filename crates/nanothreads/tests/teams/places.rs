@@ -1,4 +1,5 @@
-//! Where the threads of inner teams run for which there is no processor. One test: the threads of others would be in the way.
+//! Where the threads of inner teams run for which there is no processor. One test: the threads of
+//! others would be in the way.
 
 use engine::sizer::Fixed;
 use nanothreads::{Config, Team, configure, set_team_sizer};
@@ -25,10 +26,12 @@ fn inner() -> Vec<CpuId> {
     })
 }
 
-/// In how many of the regions both threads of an inner team, of one member in turn out of `masters`, ended on one processor.
+/// In how many of the regions both threads of an inner team, of one member in turn out of
+/// `masters`, ended on one processor.
 fn crammed(team: &Team, masters: usize) -> usize {
     let crammed = |region| {
-        let places = team.map(|member| if member.id() == region % masters { inner() } else { Vec::new() });
+        let places =
+            team.map(|member| if member.id() == region % masters { inner() } else { Vec::new() });
         places.iter().any(|inner| inner.len() == 2 && inner[0] == inner[1])
     };
     (0..REGIONS).filter(|&region| crammed(region)).count()
@@ -51,8 +54,9 @@ fn a_team_that_is_the_only_inner_one_uses_the_other_processors_whatever_was_befo
         (0..20).for_each(|_| team.run(|_| _ = inner()));
         let of_either = crammed(&team, 2);
         found.push((of_one, of_either));
-        let least =
-            |of: fn(&(usize, usize)) -> usize| found.iter().map(of).min().is_some_and(|least| least < REGIONS / 2);
+        let least = |of: fn(&(usize, usize)) -> usize| {
+            found.iter().map(of).min().is_some_and(|least| least < REGIONS / 2)
+        };
         if least(|found| found.0) && least(|found| found.1) {
             println!("on one processor, of {REGIONS}: {found:?}");
             return;

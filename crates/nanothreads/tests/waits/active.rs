@@ -1,4 +1,5 @@
-//! Threads that are told to spin do, while their master does something else. A process of its own: they never stop.
+//! Threads that are told to spin do, while their master does something else. A process of its own:
+//! they never stop.
 
 use crate::processor_time::processor_time;
 use engine::sizer::Fixed;
@@ -15,8 +16,8 @@ fn an_active_team_stays_hot() {
         broadcast(|_| ());
     }
     let (begin, used) = (Instant::now(), processor_time());
-    // Much more than a thread spins that is not told to. The master sleeps, so that it is the other one that uses it; how
-    // long that takes depends on what else runs here.
+    // Much more than a thread spins that is not told to. The master sleeps, so that it is the other
+    // one that uses it; how long that takes depends on what else runs here.
     while processor_time() - used < Duration::from_millis(20) {
         assert!(begin.elapsed() < Duration::from_secs(30), "the slave sleeps");
         thread::sleep(Duration::from_millis(1));

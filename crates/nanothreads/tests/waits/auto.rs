@@ -1,5 +1,5 @@
-//! Idle threads fall asleep as soon as spinning cannot pay any more, and stay so. A process of its own, because its settings are
-//! the engine's and a neighbour test would be load.
+//! Idle threads fall asleep as soon as spinning cannot pay any more, and stay so. A process of its
+//! own, because its settings are the engine's and a neighbour test would be load.
 
 use engine::sizer::Fixed;
 use nanothreads::{Config, broadcast, configure, set_team_sizer};
@@ -12,9 +12,11 @@ use std::time::{Duration, Instant};
 const LONG: u64 = 190;
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// How often a thread was switched to something else so far. It grows by one when it falls asleep, and not while it sleeps.
+/// How often a thread was switched to something else so far. It grows by one when it falls asleep,
+/// and not while it sleeps.
 fn switches(tid: Tid) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/self/task/{}/status", tid.0)).expect("it lives");
+    let status =
+        std::fs::read_to_string(format!("/proc/self/task/{}/status", tid.0)).expect("it lives");
     let lines = status.lines().filter_map(|line| line.split_once("ctxt_switches:"));
     lines.map(|(_, count)| count.trim().parse::<u64>().expect("a number")).sum()
 }
@@ -23,7 +25,8 @@ fn switches(tid: Tid) -> u64 {
 fn a_slave_without_work_falls_asleep_and_stays_so() {
     own_process!();
     assert!(configure(Config { adapt: false, ..Config::default() }));
-    // One slave: with more threads than processors nobody would spin, and two processors are the fewest.
+    // One slave: with more threads than processors nobody would spin, and two processors are the
+    // fewest.
     assert!(set_team_sizer(Box::new(Fixed::new(2))));
     let slave = Mutex::new(None);
     broadcast(|member| {
@@ -42,7 +45,9 @@ fn a_slave_without_work_falls_asleep_and_stays_so() {
                 std::hint::spin_loop();
             }
         }
-        broadcast(|_| assert!(engine::spin_limit() <= LONG, "{} us of spinning", engine::spin_limit()));
+        broadcast(|_| {
+            assert!(engine::spin_limit() <= LONG, "{} us of spinning", engine::spin_limit())
+        });
         let begin = Instant::now();
         // A sleep that is not yet without a limit ends once more, after a millisecond.
         loop {

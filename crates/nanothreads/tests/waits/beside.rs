@@ -1,5 +1,5 @@
-//! Who waits for a thread that is on the same processor gives it the processor, also in a team that has one for each and is to
-//! stay awake. One test: the threads of others would be in the way.
+//! Who waits for a thread that is on the same processor gives it the processor, also in a team that
+//! has one for each and is to stay awake. One test: the threads of others would be in the way.
 
 use crate::cost::{ROUNDS, Waits, spent, work};
 use engine::sizer::Fixed;
@@ -19,8 +19,11 @@ fn who_waits_in_a_barrier_a_join_or_a_scope_hands_over_to_who_shares_the_process
     own_process!();
     assert!(nanothreads::configure(Config { waiting: Waiting::Active, ..Config::default() }));
     assert!(nanothreads::set_team_sizer(Box::new(Fixed::new(2))));
-    let here = CpuSet::single(affinity(None).expect("this thread's mask").first().expect("it runs somewhere"));
-    // In each region anew: who wakes a virtual processor may place it, where there are many processors.
+    let here = CpuSet::single(
+        affinity(None).expect("this thread's mask").first().expect("it runs somewhere"),
+    );
+    // In each region anew: who wakes a virtual processor may place it, where there are many
+    // processors.
     let sit = || set_affinity(None, &here).expect("a processor of the mask");
     broadcast(|_| sit());
 

@@ -1,4 +1,5 @@
-//! What waits beside work cost: processor time of who waits, while who is awaited works on the same processor.
+//! What waits beside work cost: processor time of who waits, while who is awaited works on the same
+//! processor.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -32,7 +33,10 @@ impl Waits {
 
     pub(crate) fn assert_few(self, what: &str) {
         let waited = Duration::from_nanos(self.0.into_inner());
-        println!("{what}: waited for {waited:?} of processor time beside {:?} of work", WORK * ROUNDS);
+        println!(
+            "{what}: waited for {waited:?} of processor time beside {:?} of work",
+            WORK * ROUNDS
+        );
         // Who keeps the processor from the other one gets as much of it as that.
         assert!(waited < WORK * ROUNDS / 2, "{what}: {waited:?}");
     }

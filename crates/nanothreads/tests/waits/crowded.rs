@@ -1,5 +1,6 @@
-//! A team that the program made larger than the processors that it was started on takes turns: who waits hands over at once,
-//! also where threads are told to spin. One test: the mask is the process's.
+//! A team that the program made larger than the processors that it was started on takes turns: who
+//! waits hands over at once, also where threads are told to spin. One test: the mask is the
+//! process's.
 
 use crate::cost::{ROUNDS, Waits, spent, work};
 use nanothreads::{Team, Waiting, builder, doacross};
@@ -8,9 +9,16 @@ use platform::affinity::{CpuSet, affinity, set_affinity};
 #[test]
 fn a_team_larger_than_the_mask_hands_over_whatever_number_the_program_gave() {
     own_process!();
-    let here = CpuSet::single(affinity(None).expect("this thread's mask").first().expect("it runs somewhere"));
+    let here = CpuSet::single(
+        affinity(None).expect("this thread's mask").first().expect("it runs somewhere"),
+    );
     set_affinity(None, &here).expect("a processor of the mask");
-    builder().threads(2).adapt(false).waiting(Waiting::Active).install().expect("nothing ran before");
+    builder()
+        .threads(2)
+        .adapt(false)
+        .waiting(Waiting::Active)
+        .install()
+        .expect("nothing ran before");
     let team = Team::exact(2).expect("threads");
     assert_eq!(team.map(|_| engine::spin_limit()), [0, 0], "microseconds of spinning");
 

@@ -1,4 +1,5 @@
-//! For how long threads spin that are to stay hot without a manager. One test: the threads of others would be in the way.
+//! For how long threads spin that are to stay hot without a manager. One test: the threads of
+//! others would be in the way.
 
 use nanothreads::{Team, Waiting, builder};
 use platform::affinity::affinity;
@@ -27,7 +28,12 @@ fn a_team_that_nobody_disturbs_stays_hot_until_there_are_more_threads_than_proce
         platform::skip!("one processor, on which nobody spins for another one");
         return;
     }
-    builder().threads(processors).adapt(false).waiting(Waiting::Hot).install().expect("nothing ran before");
+    builder()
+        .threads(processors)
+        .adapt(false)
+        .waiting(Waiting::Hot)
+        .install()
+        .expect("nothing ran before");
     let pair = Team::exact(2).expect("threads");
     // Others on the machine are evidence for a while.
     let begin = Instant::now();

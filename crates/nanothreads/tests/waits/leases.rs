@@ -1,5 +1,5 @@
-//! For how long threads spin by what a manager says of their processors (D7), read and counted. A process of its own: waits
-//! of neighbour tests would be counted, too.
+//! For how long threads spin by what a manager says of their processors (D7), read and counted. A
+//! process of its own: waits of neighbour tests would be counted, too.
 
 use engine::sizer::Lease;
 use nanothreads::{Team, TeamSizer, builder, statistics};
@@ -43,7 +43,8 @@ fn parks(team: &Team) -> u64 {
 }
 
 #[test]
-fn threads_sleep_in_each_serial_part_where_others_want_their_processors_and_in_none_where_nobody_does() {
+fn threads_sleep_in_each_serial_part_where_others_want_their_processors_and_in_none_where_nobody_does()
+ {
     own_process!();
     if affinity(None).expect("this thread's mask").len() < 2 {
         return platform::skip!("one processor, on which nobody spins for another one");
@@ -52,9 +53,16 @@ fn threads_sleep_in_each_serial_part_where_others_want_their_processors_and_in_n
     let team = Team::exact(2).expect("threads");
     for _ in 0..2 {
         WANTED.store(true, Relaxed);
-        assert_eq!(team.map(|_| engine::spin_limit()), [SHORT, SHORT], "others want the processors");
+        assert_eq!(
+            team.map(|_| engine::spin_limit()),
+            [SHORT, SHORT],
+            "others want the processors"
+        );
         let slept = parks(&team);
-        assert!(slept >= u64::from(ROUNDS) / 2, "others want the processors, and it slept {slept} times only");
+        assert!(
+            slept >= u64::from(ROUNDS) / 2,
+            "others want the processors, and it slept {slept} times only"
+        );
         WANTED.store(false, Relaxed);
         assert_eq!(team.map(|_| engine::spin_limit()), [HOT, HOT], "nobody wants the processors");
         // Who loses its processor for longer than a hot wait sleeps for once.
@@ -63,8 +71,13 @@ fn threads_sleep_in_each_serial_part_where_others_want_their_processors_and_in_n
             if begin.elapsed() < PATIENCE {
                 continue;
             }
-            let delay = run_delay(current_tid()).zip(before).map(|(now, before)| now.saturating_sub(before));
-            assert!(delay.is_some_and(|delay| delay > PATIENCE / 10), "hot threads sleep: delayed for {delay:?}");
+            let delay = run_delay(current_tid())
+                .zip(before)
+                .map(|(now, before)| now.saturating_sub(before));
+            assert!(
+                delay.is_some_and(|delay| delay > PATIENCE / 10),
+                "hot threads sleep: delayed for {delay:?}"
+            );
             return platform::skip!(busy: "others had the processors of a hot team for {delay:?}");
         }
     }

@@ -1,4 +1,5 @@
-//! Threads that never spin: every fork finds sleepers, and masters run what these have not begun when it is their turn.
+//! Threads that never spin: every fork finds sleepers, and masters run what these have not begun
+//! when it is their turn.
 
 use crate::processor_time::processor_time;
 use nanothreads::{Config, Schedule, Waiting, broadcast, configure, join, par_for, scope};
@@ -33,7 +34,8 @@ fn every_part_runs_once_whoever_starts_it() {
         rounds += 1;
         assert!(ran.iter().all(|times| times.load(Relaxed) == 3 * rounds));
     }
-    // What is promised to run at the same time is not taken back: each member is a thread of its own.
+    // What is promised to run at the same time is not taken back: each member is a thread of its
+    // own.
     let mut threads = 0;
     for _ in 0..20 {
         let present = AtomicU32::new(0);
@@ -45,7 +47,8 @@ fn every_part_runs_once_whoever_starts_it() {
         });
         threads = present.into_inner();
     }
-    // Nobody spins after the join. Each goes to sleep once, which takes emulated processors a while.
+    // Nobody spins after the join. Each goes to sleep once, which takes emulated processors a
+    // while.
     const IDLE: Duration = Duration::from_millis(100);
     let used = processor_time();
     thread::sleep(IDLE);

@@ -1,5 +1,5 @@
-//! A team of two on one processor, beside a busy stranger there: it has its share of the processor, though its threads wait for
-//! each other all the time. One test: the mask is the process's.
+//! A team of two on one processor, beside a busy stranger there: it has its share of the processor,
+//! though its threads wait for each other all the time. One test: the mask is the process's.
 
 use crate::processor_time::processor_time;
 use nanothreads::{Team, builder};
@@ -12,7 +12,11 @@ struct Stranger(Child);
 
 impl Stranger {
     fn start() -> std::io::Result<Self> {
-        Command::new("sh").args(["-c", "while :; do :; done"]).stdin(Stdio::null()).spawn().map(Self)
+        Command::new("sh")
+            .args(["-c", "while :; do :; done"])
+            .stdin(Stdio::null())
+            .spawn()
+            .map(Self)
     }
 }
 
@@ -27,7 +31,9 @@ impl Drop for Stranger {
 #[test]
 fn a_team_that_takes_turns_has_its_share_beside_a_busy_stranger() {
     own_process!();
-    let here = CpuSet::single(affinity(None).expect("this thread's mask").first().expect("it runs somewhere"));
+    let here = CpuSet::single(
+        affinity(None).expect("this thread's mask").first().expect("it runs somewhere"),
+    );
     set_affinity(None, &here).expect("a processor of the mask");
     builder().threads(2).adapt(false).install().expect("nothing ran before");
     let team = Team::exact(2).expect("threads");
@@ -44,6 +50,7 @@ fn a_team_that_takes_turns_has_its_share_beside_a_busy_stranger() {
     let (passed, ran) = (begin.elapsed(), processor_time() - before);
     drop(stranger);
     println!("{regions} regions; ran for {ran:?} of {passed:?}");
-    // Fair is a half, if nobody else is there. Who only yields has a few microseconds of each of the stranger's time slices.
+    // Fair is a half, if nobody else is there. Who only yields has a few microseconds of each of
+    // the stranger's time slices.
     assert!(ran > passed / 20, "{ran:?} of {passed:?}, {regions} regions");
 }

@@ -1,5 +1,6 @@
-//! The `omp_*` functions of Fortran: arguments by reference, a trailing underscore; `_8_` where gfortran passes 8-byte
-//! integers. Logical results are 4 bytes, 0 or 1. CHARACTER arguments are not terminated; their lengths come last.
+//! The `omp_*` functions of Fortran: arguments by reference, a trailing underscore; `_8_` where
+//! gfortran passes 8-byte integers. Logical results are 4 bytes, 0 or 1. CHARACTER arguments are
+//! not terminated; their lengths come last.
 
 mod allocators;
 mod display;

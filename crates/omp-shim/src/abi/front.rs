@@ -1,18 +1,22 @@
 //! Calls by which programs and threads are started, under the C library's names and in front of it
 //! (`abi/front.s`, [`starters`]).
 //!
-//! The shared library stands there in programs that are linked with it, which name it first, and in others into which
-//! `cpumgr run` preloads it. What the next library has under these names is looked up when this one is loaded, not at the first
-//! call: that may be in a child of `vfork`. The one call before that, of a library that starts programs while it is being
-//! loaded, looks itself. Where this library is only what another library of the program needs, it may stand after the C
+//! The shared library stands there in programs that are linked with it, which name it first, and in
+//! others into which `cpumgr run` preloads it. What the next library has under these names is
+//! looked up when this one is loaded, not at the first call: that may be in a child of `vfork`. The
+//! one call before that, of a library that starts programs while it is being loaded, looks itself.
+//! Where this library is only what another library of the program needs, it may stand after the C
 //! library: then nobody comes here, and the C library is asked for the names itself.
 //!
-//! The library's own calls of these names go past the functions here, to the first of the process that is not here.
+//! The library's own calls of these names go past the functions here, to the first of the process
+//! that is not here.
 //!
 //! # Limits
-//! - The static library shows no such names: two definitions would clash. A preloaded shared one serves its engine, too.
-//! - A library that is loaded late, by `dlopen`, is behind the C library. Calls that the C library added late
-//!   (`execveat`, `pidfd_spawn`, `thrd_create`) are left alone: programs look whether they are there.
+//! - The static library shows no such names: two definitions would clash. A preloaded shared one
+//!   serves its engine, too.
+//! - A library that is loaded late, by `dlopen`, is behind the C library. Calls that the C library
+//!   added late (`execveat`, `pidfd_spawn`, `thrd_create`) are left alone: programs look whether
+//!   they are there.
 
 mod starters;
 
@@ -78,7 +82,8 @@ fn find_next(name: &CStr) -> *mut c_void {
     if !next.is_null() {
         return next;
     }
-    // The C library stands before this one where a library of the program brought this one in, and not the program.
+    // The C library stands before this one where a library of the program brought this one in, and
+    // not the program.
     let found = find_in_c_library(name);
     if found.is_null() { find_first(name) } else { found }
 }
@@ -102,14 +107,20 @@ fn find_in_c_library(name: &CStr) -> *mut c_void {
 fn find_first(name: &CStr) -> *mut c_void {
     // SAFETY: - a C string.
     let first = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
-    if object_of(first) == object_of(nanos_find_all as *const c_void) { ptr::null_mut() } else { first }
+    if object_of(first) == object_of(nanos_find_all as *const c_void) {
+        ptr::null_mut()
+    } else {
+        first
+    }
 }
 
 /// Where the library or program is loaded that `place` is in.
 fn object_of(place: *const c_void) -> Option<usize> {
     let mut found = std::mem::MaybeUninit::<libc::Dl_info>::uninit();
     // SAFETY: - a place for the answer, which is written where there is one.
-    unsafe { (libc::dladdr(place, found.as_mut_ptr()) != 0).then(|| found.assume_init().dli_fbase.addr()) }
+    unsafe {
+        (libc::dladdr(place, found.as_mut_ptr()) != 0).then(|| found.assume_init().dli_fbase.addr())
+    }
 }
 
 /// Sees to it that the numbered function can be jumped to.
@@ -125,9 +136,10 @@ extern "C" fn nanos_find_next(number: usize) {
     }
 }
 
-/// Sees to it that this library's own call of the numbered function can be made. It goes to the first function of that name
-/// in the process, as any library's call does: a sanitizer or a profiler has to see the threads that are made here. Where the
-/// first one is the one in front here, the call goes on to the next.
+/// Sees to it that this library's own call of the numbered function can be made. It goes to the
+/// first function of that name in the process, as any library's call does: a sanitizer or a
+/// profiler has to see the threads that are made here. Where the first one is the one in front
+/// here, the call goes on to the next.
 #[unsafe(no_mangle)]
 extern "C" fn nanos_find_own(number: usize) {
     // ORDERING: Relaxed - what other threads would find as well.
@@ -152,7 +164,8 @@ fn fail(number: usize) -> ! {
     std::process::abort();
 }
 
-/// What the numbered name is after this library; null where that has not been looked up, or is nothing.
+/// What the numbered name is after this library; null where that has not been looked up, or is
+/// nothing.
 fn next(number: usize) -> *mut c_void {
     // ORDERING: Relaxed - as above.
     NEXT[number].load(Relaxed)

@@ -1,7 +1,7 @@
 //! Locks: the C and Fortran names of both versions.
 //!
-//! In the shared library the plain names are OMP_3.0's (owner of a nestable lock: the task) and `nanos_old_*` become
-//! OMP_1.0's (owner: the thread); see `abi/versioned_locks.s` beside `src`.
+//! In the shared library the plain names are OMP_3.0's (owner of a nestable lock: the task) and
+//! `nanos_old_*` become OMP_1.0's (owner: the thread); see `abi/versioned_locks.s` beside `src`.
 
 use crate::frame;
 use crate::lock::{NestLock, OldNestLock, SimpleLock};

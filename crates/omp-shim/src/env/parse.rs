@@ -32,7 +32,8 @@ pub(super) fn positive(text: &str) -> Result<u32, Fault> {
 
 /// A limit of at least `least`. One beyond what an `int` holds limits nothing: it is the largest.
 pub(super) fn limit(text: &str, least: fn(&str) -> Result<u32, Fault>) -> Result<u32, Fault> {
-    let is_large = text.trim_start_matches('0').len() > 9 && text.bytes().all(|digit| digit.is_ascii_digit());
+    let is_large =
+        text.trim_start_matches('0').len() > 9 && text.bytes().all(|digit| digit.is_ascii_digit());
     least(text).or_else(|fault| if is_large { Ok(i32::MAX.cast_unsigned()) } else { Err(fault) })
 }
 
@@ -48,7 +49,9 @@ pub(super) fn list<T>(
 /// The size of a stack. Less than any system allows is a typing error.
 pub(super) fn stack(text: &str) -> Result<usize, Fault> {
     const LEAST: usize = 16 << 10;
-    size(text).and_then(|bytes| if bytes < LEAST { Err(Fault { wanted: "at least 16K" }) } else { Ok(bytes) })
+    size(text).and_then(|bytes| {
+        if bytes < LEAST { Err(Fault { wanted: "at least 16K" }) } else { Ok(bytes) }
+    })
 }
 
 /// Bytes: a number with B, K, M or G behind it; K when nothing stands there.
@@ -87,11 +90,13 @@ pub(super) fn spin_count(text: &str) -> Result<u64, Fault> {
     value.checked_mul(factor).ok_or(FAULT)
 }
 
-/// `GOMP_CPU_AFFINITY`: processors, ranges and ranges with a stride of at least 1, between spaces or commas. Kept as it is.
+/// `GOMP_CPU_AFFINITY`: processors, ranges and ranges with a stride of at least 1, between spaces
+/// or commas. Kept as it is.
 pub(super) fn cpu_affinity(text: &str) -> Result<String, Fault> {
     let number = |part: &str| part.parse::<u32>().ok();
     let is_item = |part: &str| {
-        let (range, stride) = part.split_once(':').map_or((part, None), |(range, stride)| (range, Some(stride)));
+        let (range, stride) =
+            part.split_once(':').map_or((part, None), |(range, stride)| (range, Some(stride)));
         match (range.split_once('-'), stride) {
             (None, None) => number(range).is_some(),
             (None, Some(_)) => false,

@@ -1,15 +1,15 @@
 //! The end of tasks (T4): what each one's end means for others, and who is told.
 //!
 //! # Tallies
-//! Who runs children of a task that another member runs would take that task's line from its creator at each end, which
-//! takes it back at each creation. So a member that helps at a barrier keeps a [`Tally`]: how many children of one parent,
-//! counted by one group, it has completed, to be told together. Dependences are told at once: who waits for them alone
-//! is not kept waiting.
+//! Who runs children of a task that another member runs would take that task's line from its
+//! creator at each end, which takes it back at each creation. So a member that helps at a barrier
+//! keeps a [`Tally`]: how many children of one parent, counted by one group, it has completed, to
+//! be told together. Dependences are told at once: who waits for them alone is not kept waiting.
 //!
-//! C1  A tally is told before its member runs a task of another parent or group, waits, or leaves the barrier. So whoever
-//!     waits for the parent's children or for the group waits, while there is a tally, for a task that its member runs.
-//! C2  The team's count comes last (I2): a tallied task is one that the team still waits for. Its parent's memory is kept by the
-//!     parent's count of children, which the tally is to be subtracted from (I1). The references of the children that are gone
+//! C1  A tally is told before its member runs a task of another parent or group, waits, or leaves
+//!     the barrier. So whoever waits for the parent's children or for the group waits, while there is a tally, for a task that its member runs.
+//! C2  The team's count comes last (I2): a tallied task is one that the team still waits for. Its
+//!     parent's memory is kept by the parent's count of children, which the tally is to be subtracted from (I1). The references of the children that are gone
 //!     are in the tally as well; those of the others may be given back by whoever ends their last child.
 
 use super::memory::{CHILD, REFERENCE, end, let_go, release};
@@ -41,10 +41,13 @@ impl Tally {
     /// Nothing to tell.
     #[inline]
     pub(crate) const fn new() -> Self {
-        Self { ends: Cell::new(Ends { parent: ptr::null(), group: ptr::null(), count: 0, gone: 0 }) }
+        Self {
+            ends: Cell::new(Ends { parent: ptr::null(), group: ptr::null(), count: 0, gone: 0 }),
+        }
     }
 
-    /// Tells what is still to be told, unless all of it is about the parent and the group of `next` (C1).
+    /// Tells what is still to be told, unless all of it is about the parent and the group of `next`
+    /// (C1).
     pub(super) fn tell_before(&self, frame: &Frame, next: &Explicit) {
         let ends = self.ends.get();
         if ends.count > 0 && (ends.parent != next.task.parent || ends.group != next.counted_by) {
@@ -65,15 +68,22 @@ impl Tally {
         true
     }
 
-    /// Completes `task`, to be told later. Its parent and group are those of the tally, if there is one.
+    /// Completes `task`, to be told later. Its parent and group are those of the tally, if there is
+    /// one.
     pub(super) fn complete(&self, frame: &Frame, task: &Explicit) {
         let team = frame.team();
-        let (parent, group, is_watched) = (task.task.parent, task.counted_by, task.node.is_watched());
+        let (parent, group, is_watched) =
+            (task.task.parent, task.counted_by, task.node.is_watched());
         let released = release_successors(team, Some(frame.id), task);
         let before = self.ends.get();
         // SAFETY: - its body has run, and its successors know.
         let is_gone = unsafe { end(task) };
-        self.ends.set(Ends { parent, group, count: before.count + 1, gone: before.gone + u32::from(is_gone) });
+        self.ends.set(Ends {
+            parent,
+            group,
+            count: before.count + 1,
+            gone: before.gone + u32::from(is_gone),
+        });
         if released {
             team.stir();
         } else if is_watched {
@@ -85,10 +95,12 @@ impl Tally {
     }
 }
 
-/// Completes a task, and wakes waiting members when there may be something new for them. `id`: the member that calls; none
-/// for a thread that is not of the team, or when an event made the task complete.
+/// Completes a task, and wakes waiting members when there may be something new for them. `id`: the
+/// member that calls; none for a thread that is not of the team, or when an event made the task
+/// complete.
 pub(super) fn complete(team: &Team, id: Option<u32>, by_event: bool, task: &Explicit) {
-    // A stranger outlives the team's last task in here: the team waits for it before its memory goes.
+    // A stranger outlives the team's last task in here: the team waits for it before its memory
+    // goes.
     let _visit = id.is_none().then(|| team.tasks.visit());
     let is_watched = task.node.is_watched();
     let released = release_successors(team, id.filter(|_| !by_event), task);
@@ -99,10 +111,19 @@ pub(super) fn complete(team: &Team, id: Option<u32>, by_event: bool, task: &Expl
     // SAFETY: - its body has run, its event has come, and its successors know.
     let is_gone = unsafe { end(task) };
     // SAFETY: - the task is complete but for this.
-    unsafe { tell(team, id, Ends { parent, group, count: 1, gone: u32::from(is_gone) }, released, is_watched) };
+    unsafe {
+        tell(
+            team,
+            id,
+            Ends { parent, group, count: 1, gone: u32::from(is_gone) },
+            released,
+            is_watched,
+        )
+    };
 }
 
-/// Passes on what waited for `task` alone: to member `id`, or to nobody. True when there was something.
+/// Passes on what waited for `task` alone: to member `id`, or to nobody. True when there was
+/// something.
 fn release_successors(team: &Team, id: Option<u32>, task: &Explicit) -> bool {
     let mut released = false;
     task.node.finish(|successor| {
@@ -115,11 +136,12 @@ fn release_successors(team: &Team, id: Option<u32>, task: &Explicit) -> bool {
     released
 }
 
-/// Counts `ends` off with group, parent and, last, the team. `released`: other tasks have become ready; `news`: somebody may
-/// wait for one of these.
+/// Counts `ends` off with group, parent and, last, the team. `released`: other tasks have become
+/// ready; `news`: somebody may wait for one of these.
 ///
 /// # Safety
-/// - The tasks are counted by all three, and those that are gone have not given their reference to the parent back.
+/// - The tasks are counted by all three, and those that are gone have not given their reference to
+///   the parent back.
 unsafe fn tell(team: &Team, id: Option<u32>, ends: Ends, released: bool, mut news: bool) {
     // SAFETY: - counted by the group, so the group is open until the next line has run.
     if let Some(group) = unsafe { ends.group.as_ref() } {

@@ -1,14 +1,15 @@
 //! How many tasks of a region were created and completed, and whether all are.
 //!
 //! # Protocol
-//! Each member counts in a line of its own. Who creates a task counts it before anybody can run it; who completes one counts that
-//! last (T1), after all tasks that it created. Who asks whether all are complete sums the completions first (T2), and the
-//! creations after that.
+//! Each member counts in a line of its own. Who creates a task counts it before anybody can run it;
+//! who completes one counts that last (T1), after all tasks that it created. Who asks whether all
+//! are complete sums the completions first (T2), and the creations after that.
 //!
-//! Whoever completed a task had seen its creation, and created its children before: so each completion that is seen makes its
-//! task's creation, and its children's, visible to the second sum. Equal sums mean equal sets, with no unseen descendant. In the
-//! other order a child could be created, and its parent completed, between the two sums: they would be equal, and the child still
-//! to run.
+//! Whoever completed a task had seen its creation, and created its children before: so each
+//! completion that is seen makes its task's creation, and its children's, visible to the second
+//! sum. Equal sums mean equal sets, with no unseen descendant. In the other order a child could be
+//! created, and its parent completed, between the two sums: they would be equal, and the child
+//! still to run.
 //!
 //! # Orderings
 //! T1 Release with T2 Acquire: creations, as told above, and what the tasks did.
@@ -26,8 +27,8 @@ struct Member {
     completed: AtomicU64,
 }
 
-/// Adds to a counter that only the caller writes. In models by one access: loom looks for others' accesses before the last one
-/// alone, which would be the writer's own load.
+/// Adds to a counter that only the caller writes. In models by one access: loom looks for others'
+/// accesses before the last one alone, which would be the writer's own load.
 #[inline]
 #[cfg_attr(loom, track_caller)]
 fn add(counter: &AtomicU64, count: u64, ordering: Ordering) {
@@ -84,7 +85,8 @@ impl Counts {
         is_first
     }
 
-    /// Member `id` (or a thread that is none) completes `count` tasks: the last thing that touches their region.
+    /// Member `id` (or a thread that is none) completes `count` tasks: the last thing that touches
+    /// their region.
     pub(crate) fn complete(&self, id: Option<u32>, count: u32) {
         let count = u64::from(count);
         match id {
@@ -107,8 +109,8 @@ impl Counts {
         !self.noted.load(Relaxed)
     }
 
-    /// True when every task is complete that was created by what the caller has seen the end of: its own code, and
-    /// that of all members which have arrived at its barrier.
+    /// True when every task is complete that was created by what the caller has seen the end of:
+    /// its own code, and that of all members which have arrived at its barrier.
     #[inline]
     pub(crate) fn all_complete(&self, size: u32) -> bool {
         self.are_unused() || self.sums_agree(size)

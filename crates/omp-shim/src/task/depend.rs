@@ -1,7 +1,8 @@
 //! Dependences among the children of one task, by address.
 //!
-//! The table belongs to the parent and is used only by the thread that runs it. A child's [`Node`] counts the
-//! predecessors that are not done and lists the successors that wait for it; both ends may be on different threads.
+//! The table belongs to the parent and is used only by the thread that runs it. A child's [`Node`]
+//! counts the predecessors that are not done and lists the successors that wait for it; both ends
+//! may be on different threads.
 
 use super::Explicit;
 use super::memory::TaskRef;
@@ -19,7 +20,8 @@ use std::ptr::{self, NonNull};
 pub(crate) enum Access {
     /// `in`: after the last writer.
     Read,
-    /// `out`, `inout`, `mutexinoutset` (which we order): after the last writer and all readers since.
+    /// `out`, `inout`, `mutexinoutset` (which we order): after the last writer and all readers
+    /// since.
     Write,
     /// `inoutset`: after what came before the set. Tasks of a set do not wait for each other.
     Set,
@@ -53,8 +55,8 @@ struct Set {
 /// See the module head.
 pub(crate) struct Table {
     users: Addresses<Users>,
-    /// With so many addresses those are forgotten that nobody uses any more: what is known of an address keeps the memory of
-    /// tasks, also of those that are done.
+    /// With so many addresses those are forgotten that nobody uses any more: what is known of an
+    /// address keeps the memory of tasks, also of those that are done.
     sweep_at: usize,
 }
 
@@ -82,7 +84,8 @@ pub(super) struct Node {
     watched: bool,
 }
 
-/// One waiting task, in its predecessor's list. It waits at least as long as it stands there, so it is alive.
+/// One waiting task, in its predecessor's list. It waits at least as long as it stands there, so it
+/// is alive.
 pub(super) struct Edge {
     task: NonNull<Explicit>,
     next: *mut Edge,
@@ -157,7 +160,8 @@ impl Node {
         if head == DONE {
             return false;
         }
-        // ORDERING: Relaxed - registration's own count keeps it above 0 until the end; the edge publishes it.
+        // ORDERING: Relaxed - registration's own count keeps it above 0 until the end; the edge
+        // publishes it.
         task.node.missing.fetch_add(1, Relaxed);
         let edge = task.node.new_edge(NonNull::from(task), head);
         loop {
@@ -185,13 +189,15 @@ impl Node {
         // ORDERING: AcqRel (D4) - sees the edges of D3; shows what the task did to D1, D2 and D3.
         let mut edge = self.successors.swap(DONE, AcqRel);
         while !edge.is_null() {
-            // SAFETY: - made by `add`, taken out of the list once; its task waits until the count below.
+            // SAFETY: - made by `add`, taken out of the list once; its task waits until the count
+            // below.
             let Edge { task, next, is_boxed } = unsafe { edge.read() };
             if is_boxed {
                 // SAFETY: - made with `Box`, and nobody's any more.
                 drop(unsafe { Box::from_raw(edge) });
             }
-            // SAFETY: - the task waits, so it is alive; the edge in its memory is not looked at after this.
+            // SAFETY: - the task waits, so it is alive; the edge in its memory is not looked at
+            // after this.
             if unsafe { task.as_ref() }.node.has_one_less() {
                 ready(task);
             }
@@ -254,20 +260,27 @@ impl Users {
 
     /// Somebody may still have to wait for one of them.
     fn are_some_left(&self) -> bool {
-        let set = self.set.as_deref().into_iter().flat_map(|set| set.before.iter().chain(&set.members));
-        self.writer.iter().chain(&self.readers).chain(set).any(|task| !task.get().node.is_finished())
+        let set =
+            self.set.as_deref().into_iter().flat_map(|set| set.before.iter().chain(&set.members));
+        self.writer
+            .iter()
+            .chain(&self.readers)
+            .chain(set)
+            .any(|task| !task.get().node.is_finished())
     }
 }
 
 impl Table {
     /// The children that are not done and that a task with `dependences` comes after.
     fn open<'a>(&'a self, dependences: &'a [Dependence]) -> impl Iterator<Item = &'a Explicit> {
-        let users =
-            |dependence: &Dependence| self.users.get(&dependence.address).map(|users| users.before(dependence.access));
+        let users = |dependence: &Dependence| {
+            self.users.get(&dependence.address).map(|users| users.before(dependence.access))
+        };
         dependences.iter().filter_map(users).flatten().filter(|task| !task.node.is_finished())
     }
 
-    /// Forgets addresses that nobody uses any more, when there are twice as many as were left the last time.
+    /// Forgets addresses that nobody uses any more, when there are twice as many as were left the
+    /// last time.
     fn sweep(&mut self) {
         self.users.retain(|_, users| users.are_some_left());
         self.sweep_at = FEW.max(2 * self.users.len());

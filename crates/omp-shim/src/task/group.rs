@@ -18,14 +18,16 @@ pub(crate) struct Group {
     cancelled: AtomicBool,
     /// The reduction data that compiled code registered.
     pub(crate) reductions: Cell<*mut usize>,
-    /// The group belongs to a worksharing construct or region, not to a taskgroup: cancellation looks through it.
+    /// The group belongs to a worksharing construct or region, not to a taskgroup: cancellation
+    /// looks through it.
     pub(crate) of_construct: Cell<bool>,
 }
 
 impl Group {
     /// One more task.
     pub(super) fn count_created(&self) {
-        // ORDERING: Relaxed - queues and tables publish the task; the count only has to be up before that.
+        // ORDERING: Relaxed - queues and tables publish the task; the count only has to be up
+        // before that.
         self.pending.fetch_add(1, Relaxed);
     }
 
@@ -49,7 +51,8 @@ impl Group {
     /// True after `cancel`, here or in the group that a construct's group hides.
     pub(crate) fn is_cancelled(&self) -> bool {
         // ORDERING: Relaxed - a hint.
-        self.cancelled.load(Relaxed) || (self.of_construct.get() && self.outer().is_some_and(Group::is_cancelled))
+        self.cancelled.load(Relaxed)
+            || (self.of_construct.get() && self.outer().is_some_and(Group::is_cancelled))
     }
 
     /// The group around this one.
@@ -72,7 +75,9 @@ pub(crate) fn new_group(outer: *const Group) -> Box<Group> {
         pending: AtomicU32::new(0),
         cancelled: AtomicBool::new(false),
         // SAFETY: - null or a group that is open around the new one.
-        reductions: Cell::new(unsafe { outer.as_ref() }.map_or(ptr::null_mut(), |outer| outer.reductions.get())),
+        reductions: Cell::new(
+            unsafe { outer.as_ref() }.map_or(ptr::null_mut(), |outer| outer.reductions.get()),
+        ),
         of_construct: Cell::new(false),
     })
 }

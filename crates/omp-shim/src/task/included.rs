@@ -1,5 +1,6 @@
-//! Tasks that their creator runs at once, on its stack: undeferred ones, final ones, and those of a team that has enough.
-//! They cost no memory and no count, because they are complete before anybody could ask for them.
+//! Tasks that their creator runs at once, on its stack: undeferred ones, final ones, and those of a
+//! team that has enough. They cost no memory and no count, because they are complete before anybody
+//! could ask for them.
 
 use super::memory::{Memory, REFERENCE, release};
 use super::{Request, Task};
@@ -11,7 +12,8 @@ use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Runs a task on the creator's stack: it is complete before anybody could ask for it, so nothing is counted.
+/// Runs a task on the creator's stack: it is complete before anybody could ask for it, so nothing
+/// is counted.
 pub(super) fn run_included(frame: &Frame, request: &Request<'_>) {
     let task = Task::included(frame.task(), request.is_final);
     let before = frame.swap_task(&raw const task);

@@ -1,10 +1,12 @@
 //! The memory of tasks: where it comes from (T1) and when it goes (T5).
 //!
-//! An explicit task is one allocation: the task, places for the edges of its dependences, and its argument block.
+//! An explicit task is one allocation: the task, places for the edges of its dependences, and its
+//! argument block.
 //!
-//! A task's memory goes when nothing of its links is left: no reference, and no child that is not told to it. The second is not
-//! implied by the first: a child that is complete tells its parent a little later (or much later: [`super::Tally`]), and when its own
-//! children end meanwhile, on other threads, its memory goes first, and with it its reference to the parent.
+//! A task's memory goes when nothing of its links is left: no reference, and no child that is not
+//! told to it. The second is not implied by the first: a child that is complete tells its parent a
+//! little later (or much later: [`super::Tally`]), and when its own children end meanwhile, on
+//! other threads, its memory goes first, and with it its reference to the parent.
 
 use super::depend::{Edge, Node};
 use super::included::lasting_task;
@@ -42,12 +44,16 @@ pub(super) const CHILD: u64 = 1 << 32;
 pub(super) fn allocate<'a>(frame: &Frame, request: &Request<'_>) -> &'a Explicit {
     let parent = lasting_task(frame);
     let (layout, edges, offset) = layout(request).unwrap_or_else(|| {
-        crate::message::fatal(&format!("a task's argument block of {} bytes is too large", request.block.size()))
+        crate::message::fatal(&format!(
+            "a task's argument block of {} bytes is too large",
+            request.block.size()
+        ))
     });
     let team = frame.team();
     let memory = if pool::fits(layout) { team.tasks.take_block(frame.id) } else { large(layout) };
     // SAFETY: - `edges` and `offset` lie in the allocation.
-    let (edges, block): (*mut Edge, *mut c_void) = unsafe { (memory.add(edges).cast(), memory.add(offset).cast()) };
+    let (edges, block): (*mut Edge, *mut c_void) =
+        unsafe { (memory.add(edges).cast(), memory.add(offset).cast()) };
     let task = memory.cast::<Explicit>();
     let fresh = Explicit {
         task: Task {
@@ -80,7 +86,8 @@ pub(super) fn allocate<'a>(frame: &Frame, request: &Request<'_>) -> &'a Explicit
     // SAFETY: - fresh memory of the right layout.
     unsafe { task.write(fresh) };
     if let Some(place) = request.event {
-        // SAFETY: - the compiled code passes a place for the handle, and begins the argument block with it.
+        // SAFETY: - the compiled code passes a place for the handle, and begins the argument block
+        // with it.
         unsafe {
             place.write(task.cast());
             if !request.data.is_null() {
@@ -90,7 +97,8 @@ pub(super) fn allocate<'a>(frame: &Frame, request: &Request<'_>) -> &'a Explicit
     }
     // SAFETY: - fresh memory behind the task, of the request's layout.
     unsafe { request.fill(block) };
-    // ORDERING: Relaxed - queues and tables publish the task; the counts only have to be up before that.
+    // ORDERING: Relaxed - queues and tables publish the task; the counts only have to be up before
+    // that.
     parent.links.fetch_add(CHILD | REFERENCE, Relaxed);
     if let Some(group) = parent.group() {
         group.count_created();
@@ -100,7 +108,8 @@ pub(super) fn allocate<'a>(frame: &Frame, request: &Request<'_>) -> &'a Explicit
     unsafe { &*task }
 }
 
-/// The layout of a task, and where its edges and its block begin. None when it is larger than memory can be.
+/// The layout of a task, and where its edges and its block begin. None when it is larger than
+/// memory can be.
 fn layout(request: &Request<'_>) -> Option<(Layout, usize, usize)> {
     let edges = Layout::array::<Edge>(request.dependences.len()).ok()?;
     let (layout, edges) = Layout::new::<Explicit>().extend(edges).ok()?;
@@ -173,14 +182,15 @@ impl Drop for TaskRef {
     }
 }
 
-/// Gives the reference back that a task was made with; true when its memory is gone, and the caller owns the reference to
-/// its parent.
+/// Gives the reference back that a task was made with; true when its memory is gone, and the caller
+/// owns the reference to its parent.
 ///
 /// # Safety
 /// - The task is complete but for the counts of its parent, group and team.
 #[inline]
 pub(super) unsafe fn end(task: &Explicit) -> bool {
-    // ORDERING: Acquire - what all others did with it, who are gone: most tasks have no children and no successors.
+    // ORDERING: Acquire - what all others did with it, who are gone: most tasks have no children
+    // and no successors.
     if task.task.links.load(Acquire) == REFERENCE {
         // SAFETY: - this was the only reference, and it is the caller's.
         unsafe { free(ptr::from_ref(task).cast_mut()) };
@@ -210,8 +220,8 @@ pub(super) struct Before {
     pub(super) parent: *const Task,
 }
 
-/// Subtracts `share` of a task's links; frees its memory, and says so, when that was the last of them. Then the caller
-/// owns the reference to its parent.
+/// Subtracts `share` of a task's links; frees its memory, and says so, when that was the last of
+/// them. Then the caller owns the reference to its parent.
 ///
 /// # Safety
 /// - The caller owns what it subtracts.
@@ -220,7 +230,8 @@ pub(super) unsafe fn let_go(task: *const Task, share: u64) -> (bool, Before) {
     // SAFETY: - what the caller owns keeps it alive.
     let this = unsafe { &*task };
     let (parent, memory) = (this.parent, this.memory);
-    // ORDERING: AcqRel - the one who frees sees what all others did with it; `has_children` sees what the child did.
+    // ORDERING: AcqRel - the one who frees sees what all others did with it; `has_children` sees
+    // what the child did.
     let links = this.links.fetch_sub(share, AcqRel);
     let is_last = links == share;
     if is_last {
@@ -229,7 +240,8 @@ pub(super) unsafe fn let_go(task: *const Task, share: u64) -> (bool, Before) {
             Memory::Frame | Memory::Stack => return (false, Before { links, parent }),
             // SAFETY: - made by `promote` with `Box`, and nobody refers to it any more.
             Memory::Heap => drop(unsafe { Box::from_raw(task.cast_mut()) }),
-            // SAFETY: - explicit tasks start with their `Task` (repr(C)), and nobody refers to this one any more.
+            // SAFETY: - explicit tasks start with their `Task` (repr(C)), and nobody refers to this
+            // one any more.
             Memory::Explicit => unsafe { free(task.cast::<Explicit>().cast_mut()) },
         }
     }
@@ -243,7 +255,8 @@ mod tests {
     use crate::icv::Icvs;
     use crate::schedule::{Kind, Schedule};
 
-    /// A task on the heap with one child that is complete, has children of its own, and has not told its parent.
+    /// A task on the heap with one child that is complete, has children of its own, and has not
+    /// told its parent.
     fn parent() -> *const Task {
         let icvs = Icvs {
             schedule: Schedule { kind: Kind::Static, chunk: 0, monotonic: false },
@@ -264,8 +277,8 @@ mod tests {
     #[test]
     fn a_parent_stays_until_its_child_has_told_it_though_all_references_are_gone() {
         let parent = parent();
-        // SAFETY: - its own reference, that of the child, whose last child ends elsewhere, and the count of the child, in the
-        //           order in which they are given back.
+        // SAFETY: - its own reference, that of the child, whose last child ends elsewhere, and the
+        //           count of the child, in the order in which they are given back.
         unsafe {
             assert!(!let_go(parent, REFERENCE).0);
             assert!(!let_go(parent, REFERENCE).0, "the child still has to tell it");

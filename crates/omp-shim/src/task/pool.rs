@@ -1,12 +1,14 @@
 //! Free blocks for explicit tasks: taken and given back by a member's own thread without a lock.
 //!
-//! Tasks often end on another member than the one that created them. The C library's allocator then takes the creator's
-//! lock for each; here who frees keeps the block, and a shelf that grows too long puts [`BATCH`] blocks at once into the
-//! team's store, where empty shelves look before they ask for fresh memory. A block is never told from another: any
-//! member's shelf, of any team, takes it.
+//! Tasks often end on another member than the one that created them. The C library's allocator then
+//! takes the creator's lock for each; here who frees keeps the block, and a shelf that grows too
+//! long puts [`BATCH`] blocks at once into the team's store, where empty shelves look before they
+//! ask for fresh memory. A block is never told from another: any member's shelf, of any team, takes
+//! it.
 //!
-//! Blocks begin at a line of their own, so that a task that is written does not disturb one that runs. Who takes a block
-//! starts to fetch the next one, which another member's cache most likely has.
+//! Blocks begin at a line of their own, so that a task that is written does not disturb one that
+//! runs. Who takes a block starts to fetch the next one, which another member's cache most likely
+//! has.
 //!
 //! # Who touches what
 //! [`Shelf`]: its member's thread. [`Store`]: anybody, under its lock.
@@ -101,8 +103,8 @@ impl Shelf {
         }
     }
 
-    /// Puts the blocks that were freed last into the store: those that come to lie on top there are the ones that whoever
-    /// takes them next finds in a cache.
+    /// Puts the blocks that were freed last into the store: those that come to lie on top there are
+    /// the ones that whoever takes them next finds in a cache.
     #[cold]
     fn shed(&self, store: &Store) {
         let batch = self.first.get();
@@ -234,7 +236,8 @@ mod tests {
     fn a_store_keeps_no_more_than_its_share() {
         let store = Store::default();
         let shelf = Shelf::default();
-        let taken: Vec<*mut u8> = (0..(KEPT as u32 + 20) * BATCH).map(|_| shelf.take(&store)).collect();
+        let taken: Vec<*mut u8> =
+            (0..(KEPT as u32 + 20) * BATCH).map(|_| shelf.take(&store)).collect();
         for block in taken {
             // SAFETY: - taken above, and not used.
             unsafe { shelf.give(block, &store) };

@@ -1,8 +1,8 @@
-//! The team's tasks that are ready: a deque for each member, one queue for tasks that nobody owns, and a list of those with
-//! a priority, which go first.
+//! The team's tasks that are ready: a deque for each member, one queue for tasks that nobody owns,
+//! and a list of those with a priority, which go first.
 //!
-//! A member pushes and pops at one end of its deque (the youngest first: what it needs is in its cache), others steal
-//! at the other (the oldest first: the largest piece of work).
+//! A member pushes and pops at one end of its deque (the youngest first: what it needs is in its
+//! cache), others steal at the other (the oldest first: the largest piece of work).
 
 use super::Explicit;
 use super::counts::Counts;
@@ -21,7 +21,8 @@ use std::sync::atomic::{
 #[derive(Clone, Copy)]
 struct Ready(NonNull<Explicit>);
 
-// SAFETY: - a task is built to be run by any member; standing in one queue, it is handed to exactly one of them.
+// SAFETY: - a task is built to be run by any member; standing in one queue, it is handed to exactly
+// one of them.
 unsafe impl Send for Ready {}
 
 struct Deque {
@@ -29,13 +30,14 @@ struct Deque {
     others: Stealer<Ready>,
 }
 
-/// Incomplete tasks of a team before their creators run the next ones themselves: so many, and so many for each member.
+/// Incomplete tasks of a team before their creators run the next ones themselves: so many, and so
+/// many for each member.
 const FULL: u64 = 128;
 const FULL_EACH: u64 = 64;
 /// Tasks that a member of a full team runs itself before it looks at the others' counts again.
 const RUNS: i32 = 8;
-/// Tasks that are taken from another member's queue in one go, at most, and half of what is there: a thief pays for the
-/// lines once.
+/// Tasks that are taken from another member's queue in one go, at most, and half of what is there:
+/// a thief pays for the lines once.
 const BATCH: usize = 8;
 
 /// Tasks of strangers that a waiting member moves out of its way in others' deques, for each wait.
@@ -116,9 +118,9 @@ impl Queues {
         unsafe { &(&*self.deques.get())[id as usize] }
     }
 
-    /// True when a member of `size` should run a task rather than queue it. `room` is the member's own
-    /// ([`Frame::task_room`](crate::frame::Frame)); only now and then this looks at the others' counts, whose lines they
-    /// write.
+    /// True when a member of `size` should run a task rather than queue it. `room` is the member's
+    /// own ([`Frame::task_room`](crate::frame::Frame)); only now and then this looks at the others'
+    /// counts, whose lines they write.
     #[inline]
     pub(crate) fn is_full(&self, room: &Cell<i32>, size: u32) -> bool {
         let left = room.get();
@@ -132,21 +134,25 @@ impl Queues {
     fn look_for_room(&self, room: &Cell<i32>, size: u32) -> bool {
         let (completed, created) = self.counts.sums(size);
         let size = u64::from(size);
-        let free = (FULL + FULL_EACH * size).saturating_sub(created.saturating_sub(completed)) / size;
+        let free =
+            (FULL + FULL_EACH * size).saturating_sub(created.saturating_sub(completed)) / size;
         room.set(if free == 0 { -RUNS } else { i32::try_from(free - 1).unwrap_or(i32::MAX) });
         free == 0
     }
 
-    /// Keeps the team's memory until the visit ends. The caller holds an incomplete task of the team, so it lives now.
+    /// Keeps the team's memory until the visit ends. The caller holds an incomplete task of the
+    /// team, so it lives now.
     pub(crate) fn visit(&self) -> Visit<'_> {
-        // ORDERING: Relaxed - before the Release that completes the caller's task, which the team's end is behind.
+        // ORDERING: Relaxed - before the Release that completes the caller's task, which the team's
+        // end is behind.
         self.visitors.fetch_add(1, Relaxed);
         Visit(self)
     }
 
     /// Waits until no visitor is left: before the team's memory goes.
     pub(crate) fn await_visitors(&self) {
-        // ORDERING: Acquire - pairs with the end of a `Visit`, which is some instructions away, or a wake.
+        // ORDERING: Acquire - pairs with the end of a `Visit`, which is some instructions away, or
+        // a wake.
         while self.visitors.load(Acquire) != 0 {
             std::thread::yield_now();
         }
@@ -205,8 +211,8 @@ impl Queues {
         self.urgent.take(|_| true).or_else(|| self.deque(id).own.pop().map(|Ready(task)| task))
     }
 
-    /// Takes any task, for member `id` of `size`. Unless `eager`, a task that stands alone in its queue is left to its
-    /// creator for a while: moving one small task costs more than running it.
+    /// Takes any task, for member `id` of `size`. Unless `eager`, a task that stands alone in its
+    /// queue is left to its creator for a while: moving one small task costs more than running it.
     pub(crate) fn take(&self, id: u32, size: u32, eager: bool) -> Option<NonNull<Explicit>> {
         if let Some(task) = self.take_own(id) {
             return Some(task);
@@ -216,7 +222,9 @@ impl Queues {
             victims(id, size)
                 .map(|victim| &self.deque(victim).others)
                 .filter(|queue| queue.len() >= least)
-                .find_map(|queue| steal(|| queue.steal_batch_with_limit_and_pop(&self.deque(id).own, BATCH)))
+                .find_map(|queue| {
+                    steal(|| queue.steal_batch_with_limit_and_pop(&self.deque(id).own, BATCH))
+                })
         })
     }
 
@@ -304,7 +312,8 @@ impl Queues {
         }
     }
 
-    /// Member `id` (or a thread that is none) completes `count` tasks: the last thing that touches their region.
+    /// Member `id` (or a thread that is none) completes `count` tasks: the last thing that touches
+    /// their region.
     pub(super) fn count_complete(&self, id: Option<u32>, count: u32) {
         self.counts.complete(id, count);
     }
@@ -315,8 +324,8 @@ impl Queues {
         self.counts.are_unused()
     }
 
-    /// True when every task is complete that was created by what the caller has seen the end of: its own code, and
-    /// that of all members which have arrived at its barrier.
+    /// True when every task is complete that was created by what the caller has seen the end of:
+    /// its own code, and that of all members which have arrived at its barrier.
     #[inline]
     pub(crate) fn all_complete(&self, size: u32) -> bool {
         self.counts.all_complete(size)

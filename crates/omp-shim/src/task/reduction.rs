@@ -1,9 +1,11 @@
-//! Reductions over tasks: `task_reduction`, `in_reduction`, and `reduction(task, ...)` of constructs and regions.
+//! Reductions over tasks: `task_reduction`, `in_reduction`, and `reduction(task, ...)` of
+//! constructs and regions.
 //!
-//! Compiled code describes its reductions in arrays of words, chained from inner to outer groups: [`COUNT`] variables,
-//! [`SIZE`] bytes of one thread's private copies, [`BASE`] alignment at first and address of all copies once registered,
-//! [`NEXT`] array, [`END`] of the copies, and from [`ENTRIES`] on three words for each variable: address of the original,
-//! offset in the copies, unused. Word [`HEAD`] is ours: 1 in the first array of a registration.
+//! Compiled code describes its reductions in arrays of words, chained from inner to outer groups:
+//! [`COUNT`] variables, [`SIZE`] bytes of one thread's private copies, [`BASE`] alignment at first
+//! and address of all copies once registered, [`NEXT`] array, [`END`] of the copies, and from
+//! [`ENTRIES`] on three words for each variable: address of the original, offset in the copies,
+//! unused. Word [`HEAD`] is ours: 1 in the first array of a registration.
 
 use super::Frame;
 use crate::message;
@@ -29,7 +31,8 @@ impl Data {
     }
 
     fn get(self, word: usize) -> usize {
-        // SAFETY: - compiled code's array, which has `ENTRIES + ENTRY * count` words, all callers stay below.
+        // SAFETY: - compiled code's array, which has `ENTRIES + ENTRY * count` words, all callers
+        // stay below.
         unsafe { *self.0.add(word) }
     }
 
@@ -66,7 +69,9 @@ impl Data {
         // SAFETY: - `memory` is a place for the result.
         let error = unsafe { libc::posix_memalign(&mut memory, align, size.max(1)) };
         if error != 0 {
-            message::fatal(&format!("out of memory: {size} bytes for the private copies of a task reduction"));
+            message::fatal(&format!(
+                "out of memory: {size} bytes for the private copies of a task reduction"
+            ));
         }
         // SAFETY: - fresh memory of this size.
         unsafe { ptr::write_bytes(memory.cast::<u8>(), 0, size) };
@@ -75,8 +80,8 @@ impl Data {
     }
 }
 
-/// Registers the chain that begins with `data` for a team of `threads`, in front of `outer`. With `first`, the copies
-/// that another member registered for the same construct are used.
+/// Registers the chain that begins with `data` for a team of `threads`, in front of `outer`. With
+/// `first`, the copies that another member registered for the same construct are used.
 fn link(data: *mut usize, outer: *mut usize, first: *mut usize, threads: usize) {
     let (mut this, mut model) = (Data::new(data), Data::new(first));
     while let Some(array) = this {
@@ -108,7 +113,8 @@ pub(crate) unsafe fn register(frame: &Frame, data: *mut usize) {
     group.reductions.set(data);
 }
 
-/// Registers the reductions of a worksharing construct: the first member (`first` null) makes the copies for all.
+/// Registers the reductions of a worksharing construct: the first member (`first` null) makes the
+/// copies for all.
 ///
 /// # Safety
 /// - As for [`register`]; `first` is null or what the first member registered.
@@ -145,8 +151,9 @@ pub(crate) unsafe fn unregister(data: *mut usize) {
     }
 }
 
-/// `GOMP_task_reduction_remap`: replaces each address in `addresses[..count]`, of an original or of another thread's
-/// copy, by that of the calling thread's copy, and writes the first `originals` originals behind them.
+/// `GOMP_task_reduction_remap`: replaces each address in `addresses[..count]`, of an original or of
+/// another thread's copy, by that of the calling thread's copy, and writes the first `originals`
+/// originals behind them.
 ///
 /// # Safety
 /// - `addresses` has `count + originals` words.
@@ -158,7 +165,9 @@ pub(crate) unsafe fn remap(frame: &Frame, count: usize, originals: usize, addres
         // SAFETY: - caller's contract.
         let address = unsafe { *place };
         let Some((array, offset, original)) = find(chain, address) else {
-            message::fatal(&format!("no task_reduction, or reduction with the task modifier, matches {address:#x}"));
+            message::fatal(&format!(
+                "no task_reduction, or reduction with the task modifier, matches {address:#x}"
+            ));
         };
         let own = array.get(BASE) + frame.id as usize * array.get(SIZE) + offset;
         // SAFETY: - caller's contract.
@@ -173,7 +182,9 @@ pub(crate) unsafe fn remap(frame: &Frame, count: usize, originals: usize, addres
 /// The array that reduces `address`, the variable's offset there, and its original.
 fn find(chain: *mut usize, address: usize) -> Option<(Data, usize, usize)> {
     let arrays = || std::iter::successors(Data::new(chain), |array| array.next());
-    if let Some(found) = arrays().find_map(|array| Some((array, array.offset_of(address)?, address))) {
+    if let Some(found) =
+        arrays().find_map(|array| Some((array, array.offset_of(address)?, address)))
+    {
         return Some(found);
     }
     let array = arrays().find(|array| (array.get(BASE)..array.get(END)).contains(&address))?;

@@ -1,6 +1,8 @@
 //! `taskloop`: the iterations of a loop, dealt out to tasks.
 
-use super::{Request, close_group, create, included::run_included, is_cancelled, open_group, reduction};
+use super::{
+    Request, close_group, create, included::run_included, is_cancelled, open_group, reduction,
+};
 use crate::frame::{self, Frame};
 use crate::schedule::Space;
 use std::alloc::Layout;
@@ -23,7 +25,8 @@ pub(crate) enum Grain {
 /// Tasks for each thread when the program says nothing.
 const TASKS_PER_THREAD: u64 = 4;
 
-/// The sizes of the tasks: the first `larger` have one iteration more than `size`; `Strictly` counts the other way.
+/// The sizes of the tasks: the first `larger` have one iteration more than `size`; `Strictly`
+/// counts the other way.
 fn shares(trips: u64, grain: Grain, threads: u64) -> (u64, u64, u64) {
     let tasks = match grain {
         Grain::Default => threads * TASKS_PER_THREAD,
@@ -126,8 +129,8 @@ pub(crate) struct Clauses {
 /// Makes the tasks of one loop, and waits for them unless `nogroup` was given.
 ///
 /// # Safety
-/// - `request.data` points to the compiled code's argument block: first the two bounds (8 bytes each), then, when
-///   `clauses.reduces`, the address of the reduction data.
+/// - `request.data` points to the compiled code's argument block: first the two bounds (8 bytes
+///   each), then, when `clauses.reduces`, the address of the reduction data.
 pub(crate) unsafe fn run(frame: &Frame, request: &Request<'_>, space: &Space, clauses: Clauses) {
     if !clauses.ungrouped {
         open_group(frame);
@@ -140,13 +143,16 @@ pub(crate) unsafe fn run(frame: &Frame, request: &Request<'_>, space: &Space, cl
     }
     let dealt = Dealt::new(space, clauses.grain, u64::from(frame.size));
     let bundles = u64::from(frame.size) * BUNDLES_PER_THREAD;
-    // The creator must still be there, with the block, when a bundle runs; and blocks with copy constructors are copied by
-    // the creator.
-    let may_bundle = frame.size > 1 && !clauses.ungrouped && request.deferrable && request.copy.is_none();
+    // The creator must still be there, with the block, when a bundle runs; and blocks with copy
+    // constructors are copied by the creator.
+    let may_bundle =
+        frame.size > 1 && !clauses.ungrouped && request.deferrable && request.copy.is_none();
     if may_bundle && dealt.tasks > bundles {
         deal_in_bundles(frame, request, &dealt, bundles);
     } else {
-        dealt.each(0..dealt.tasks, |bounds| create(frame, &Request { bounds: Some(bounds), ..*request }));
+        dealt.each(0..dealt.tasks, |bounds| {
+            create(frame, &Request { bounds: Some(bounds), ..*request })
+        });
     }
     if !clauses.ungrouped {
         close_group(frame);

@@ -22,12 +22,14 @@ struct Ready {
     task: NonNull<Explicit>,
 }
 
-// SAFETY: - a task is built to be run by any member; standing in one list, it is handed to exactly one of them.
+// SAFETY: - a task is built to be run by any member; standing in one list, it is handed to exactly
+// one of them.
 unsafe impl Send for Ready {}
 
 impl Urgent {
     pub(super) fn is_empty(&self) -> bool {
-        // ORDERING: Relaxed - a hint; who is about to sleep looks again behind its fence (`WaitPoint`).
+        // ORDERING: Relaxed - a hint; who is about to sleep looks again behind its fence
+        // (`WaitPoint`).
         self.count.load(Relaxed) == 0
     }
 
@@ -40,7 +42,10 @@ impl Urgent {
     }
 
     /// Takes the most urgent task that is `wanted`.
-    pub(super) fn take(&self, wanted: impl Fn(NonNull<Explicit>) -> bool) -> Option<NonNull<Explicit>> {
+    pub(super) fn take(
+        &self,
+        wanted: impl Fn(NonNull<Explicit>) -> bool,
+    ) -> Option<NonNull<Explicit>> {
         if self.is_empty() {
             return None;
         }

@@ -45,11 +45,12 @@ fn run_descendant(frame: &Frame, ancestor: &Task) -> bool {
     run_descendant_sparing(frame, ancestor, &mut 0)
 }
 
-/// Runs one descendant of `ancestor`, if one is to be found. `strangers` counts the tasks of others that were taken from
-/// other members' queues in vain.
+/// Runs one descendant of `ancestor`, if one is to be found. `strangers` counts the tasks of others
+/// that were taken from other members' queues in vain.
 fn run_descendant_sparing(frame: &Frame, ancestor: &Task, strangers: &mut u32) -> bool {
     let wanted = |task: NonNull<Explicit>| {
-        // SAFETY: - a queued task is alive until it is run, and the caller took it out of its queue.
+        // SAFETY: - a queued task is alive until it is run, and the caller took it out of its
+        // queue.
         unsafe { task.as_ref() }.task.descends_from(ancestor)
     };
     match frame.team().tasks.take_if(frame.id, frame.size, wanted, strangers) {
@@ -70,8 +71,8 @@ pub(crate) fn run_own(frame: &Frame) {
     }
 }
 
-/// Runs one task of the team, if there is one; also true when one stands alone that was left to its creator for now: the
-/// caller must not sleep before it has looked again. For barriers.
+/// Runs one task of the team, if there is one; also true when one stands alone that was left to its
+/// creator for now: the caller must not sleep before it has looked again. For barriers.
 #[inline]
 pub(crate) fn run_any(frame: &Frame) -> bool {
     let tasks = &frame.team().tasks;
@@ -91,8 +92,8 @@ pub(crate) fn run_any(frame: &Frame) -> bool {
         // The counts are in lines that those write who create tasks: looked at only now.
         None if tasks.all_complete(frame.size) => false,
         None => {
-            // Each look at another member's queue takes a line from who fills it: look less and less often, but never
-            // skip a look, since the caller may be about to sleep.
+            // Each look at another member's queue takes a line from who fills it: look less and
+            // less often, but never skip a look, since the caller may be about to sleep.
             frame.vain_looks.set((vain + 1).min(MOST_PAUSES.ilog2()));
             (0..1 << vain).for_each(|_| platform::sync::pause());
             vain < EAGER && tasks.has_any(frame.id, frame.size)
@@ -109,8 +110,12 @@ const EAGER: u32 = 3;
 /// Runs one task at a `taskyield`: a descendant of the current one.
 pub(crate) fn yield_now(frame: &Frame) {
     let team = frame.team();
-    if !team.tasks.all_complete(frame.size) && !run_descendant(frame, frame.task()) && team.tasks.keeps_any(frame.id) {
-        // What was looked at was in no queue meanwhile: a member that looked then sleeps, and this task may be waiting for just that.
+    if !team.tasks.all_complete(frame.size)
+        && !run_descendant(frame, frame.task())
+        && team.tasks.keeps_any(frame.id)
+    {
+        // What was looked at was in no queue meanwhile: a member that looked then sleeps, and this
+        // task may be waiting for just that.
         team.stir();
     }
 }

@@ -48,7 +48,10 @@ impl CancelBarrier {
 /// Barriers by size, so that a team that changes between sizes keeps them.
 #[derive(Default)]
 pub(super) struct Barriers {
-    #[expect(clippy::vec_box, reason = "a barrier must not move when another is added: `current` points to one")]
+    #[expect(
+        clippy::vec_box,
+        reason = "a barrier must not move when another is added: `current` points to one"
+    )]
     known: UnsafeCell<Vec<Box<Barrier>>>,
     current: Cell<*const Barrier>,
 }
@@ -70,7 +73,8 @@ impl Barriers {
     /// Selects the barrier for `size` members. Between regions only.
     pub(super) fn select(&self, size: usize) {
         let current = self.current.get();
-        // SAFETY: - null or one of `known`, which are freed only by `reset`, which clears `current`.
+        // SAFETY: - null or one of `known`, which are freed only by `reset`, which clears
+        // `current`.
         if !current.is_null() && unsafe { &*current }.size() == size {
             return;
         }

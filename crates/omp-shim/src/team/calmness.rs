@@ -1,16 +1,17 @@
 //! Which regions create tasks, as far as a team remembers its bodies.
 //!
-//! A member that is done must stay to help with tasks that others still create, which costs a barrier before the join: two
-//! switches more of a team that shares a processor. Most regions never create a task: one whose body ran [`QUIET`] times
-//! without any is *calm* and skips that barrier. When it does create a task later, those who have left are called back for it
-//! (`Team::call_back`): who created it may wait for it in the program's own code, and so may all who have not left. The body is
-//! never calm again.
+//! A member that is done must stay to help with tasks that others still create, which costs a
+//! barrier before the join: two switches more of a team that shares a processor. Most regions never
+//! create a task: one whose body ran [`QUIET`] times without any is *calm* and skips that barrier.
+//! When it does create a task later, those who have left are called back for it
+//! (`Team::call_back`): who created it may wait for it in the program's own code, and so may all
+//! who have not left. The body is never calm again.
 //!
 //! # What is remembered
-//! [`BODIES`] bodies, in sets of [`WAYS`] that each fill a cache line. A program that goes round between a few bodies (those
-//! of a library's inner loop) must find all of them again, wherever its compiler put them: in sets of one, two that met would
-//! each push the other out at every region, and neither would ever be calm. A body that is forgotten only has its barrier
-//! again, twice.
+//! [`BODIES`] bodies, in sets of [`WAYS`] that each fill a cache line. A program that goes round
+//! between a few bodies (those of a library's inner loop) must find all of them again, wherever its
+//! compiler put them: in sets of one, two that met would each push the other out at every region,
+//! and neither would ever be calm. A body that is forgotten only has its barrier again, twice.
 
 use std::cell::Cell;
 
@@ -38,14 +39,16 @@ pub(super) struct Calmness([Set; SETS]);
 struct Set([Cell<Known>; WAYS]);
 
 impl Calmness {
-    /// Bodies begin at multiples of 16; what is above that says little beside the rest of the address.
+    /// Bodies begin at multiples of 16; what is above that says little beside the rest of the
+    /// address.
     #[inline]
     fn set(&self, body: usize) -> &Set {
         const SPREAD: usize = 0x9e37_79b9_7f4a_7c15_u64 as usize;
         &self.0[(body >> 4).wrapping_mul(SPREAD) >> (usize::BITS - SETS.ilog2())]
     }
 
-    /// True when members may leave a region of `body` without a last barrier. Cost: a load or two of one line.
+    /// True when members may leave a region of `body` without a last barrier. Cost: a load or two
+    /// of one line.
     #[inline]
     pub(super) fn is_calm(&self, body: usize) -> bool {
         let known = self.set(body).find(body).map(|way| way.get().1);
@@ -130,13 +133,15 @@ mod tests {
         assert!(bodies[1..WAYS].iter().all(|body| calmness.is_calm(*body)));
     }
 
-    /// The bodies of scikit-learn's HistGradientBoosting, where they were loaded once: in eight places of one each, four of
-    /// them met.
+    /// The bodies of scikit-learn's HistGradientBoosting, where they were loaded once: in eight
+    /// places of one each, four of them met.
     #[test]
     fn the_bodies_of_a_library_are_found_again() {
         let calmness = Calmness::default();
-        let bodies =
-            [0x4000, 0x33_8c60, 0xc_c0e0, 0x7_37a0, 0x6_db70, 0x6_df60, 0xc_3de0, 0xc_3bf0, 0x12_3090, 0xa_5bc0];
+        let bodies = [
+            0x4000, 0x33_8c60, 0xc_c0e0, 0x7_37a0, 0x6_db70, 0x6_df60, 0xc_3de0, 0xc_3bf0,
+            0x12_3090, 0xa_5bc0,
+        ];
         let loaded = bodies.map(|body| 0x7f6b_1460_0000 + body);
         assert_eq!((0..3).map(|_| round(&calmness, &loaded)).last(), Some(loaded.len()));
     }
@@ -146,8 +151,9 @@ mod tests {
         let calmness = Calmness::default();
         // As the functions of one file, and as those of files far from each other.
         for step in [0x10, 0x40, 0x3f0, 0x1000, 0x1_0000, 0x10_0000] {
-            let sets: std::collections::BTreeSet<_> =
-                (0..BODIES).map(|at| std::ptr::from_ref(calmness.set(0x7f00_0000_0000 + at * step))).collect();
+            let sets: std::collections::BTreeSet<_> = (0..BODIES)
+                .map(|at| std::ptr::from_ref(calmness.set(0x7f00_0000_0000 + at * step)))
+                .collect();
             assert!(sets.len() > SETS / 2, "{step:#x}: {} sets", sets.len());
         }
     }

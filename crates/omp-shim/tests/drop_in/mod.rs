@@ -1,6 +1,9 @@
 //! The drop-in library under test, and programs that run on it.
 
-#![expect(clippy::unwrap_used, reason = "a step of a test that fails is a failed test, in the helpers, too")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a step of a test that fails is a failed test, in the helpers, too"
+)]
 #![allow(dead_code, reason = "not every test file uses all of it")]
 
 use std::ffi::OsStr;
@@ -16,7 +19,8 @@ pub(crate) fn sources() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c")
 }
 
-/// The folder of the drop-in library, or a printed reason why there is none. `NANOS_TEST_SHIM` may name another one.
+/// The folder of the drop-in library, or a printed reason why there is none. `NANOS_TEST_SHIM` may
+/// name another one.
 pub(crate) fn shim() -> Option<PathBuf> {
     let shipped = || Some(Path::new(env!("CARGO_TARGET_TMPDIR")).parent()?.join("shim"));
     let folder = std::env::var_os("NANOS_TEST_SHIM").map(PathBuf::from).or_else(shipped)?;
@@ -32,7 +36,11 @@ pub(crate) fn shim() -> Option<PathBuf> {
 }
 
 pub(crate) fn exists(tool: &str) -> bool {
-    Command::new(tool).arg("--version").stdin(Stdio::null()).output().is_ok_and(|output| output.status.success())
+    Command::new(tool)
+        .arg("--version")
+        .stdin(Stdio::null())
+        .output()
+        .is_ok_and(|output| output.status.success())
 }
 
 /// A name in the tests' folder that no other test uses.
@@ -71,7 +79,9 @@ pub(crate) fn compile_by(compiler: &str, source: &Path, options: &[&str]) -> Pat
 pub(crate) fn clean(program: impl AsRef<OsStr>, library: Option<&Path>) -> Command {
     let mut command = Command::new(program);
     for (name, _) in std::env::vars_os() {
-        if name.to_str().is_some_and(|name| ["OMP_", "GOMP_", "NANOS_"].iter().any(|start| name.starts_with(start))) {
+        if name.to_str().is_some_and(|name| {
+            ["OMP_", "GOMP_", "NANOS_"].iter().any(|start| name.starts_with(start))
+        }) {
             command.env_remove(name);
         }
     }
@@ -84,7 +94,8 @@ pub(crate) fn clean(program: impl AsRef<OsStr>, library: Option<&Path>) -> Comma
     command
 }
 
-/// Runs a program to its end, or kills it after [`LIMIT`]. Its output must be short: nobody reads it meanwhile.
+/// Runs a program to its end, or kills it after [`LIMIT`]. Its output must be short: nobody reads
+/// it meanwhile.
 pub(crate) fn finish(mut command: Command) -> Output {
     let mut child = command.spawn().unwrap();
     let started = Instant::now();
@@ -104,6 +115,11 @@ pub(crate) fn finish(mut command: Command) -> Output {
 pub(crate) fn must_be_ok(command: Command) {
     let shown = format!("{command:?}");
     let output = finish(command);
-    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success() && out == "ok\n" && err.is_empty(), "{shown}: {}\n{out}{err}", output.status);
+    let (out, err) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success() && out == "ok\n" && err.is_empty(),
+        "{shown}: {}\n{out}{err}",
+        output.status
+    );
 }

@@ -1,11 +1,13 @@
 //! How often control groups stopped this process because its time was used up.
 
-use super::{CgroupError, Hierarchy, MOUNTED_AT, garbage, parse_mounts, parse_places, read_bytes, read_text};
+use super::{
+    CgroupError, Hierarchy, MOUNTED_AT, garbage, parse_mounts, parse_places, read_bytes, read_text,
+};
 use std::path::Path;
 
-/// Periods in which our control groups, or those above, stopped their processes because the quota was used up: a number
-/// that only grows while the process stays where it is. `None` when no group that we see has a quota's counters. Some ten
-/// small files: do it now and then.
+/// Periods in which our control groups, or those above, stopped their processes because the quota
+/// was used up: a number that only grows while the process stays where it is. `None` when no group
+/// that we see has a quota's counters. Some ten small files: do it now and then.
 ///
 /// # Errors
 /// When a file is unreadable or garbage.
@@ -13,21 +15,28 @@ pub fn throttled_periods() -> Result<Option<u64>, CgroupError> {
     throttled_periods_in(Path::new("/proc"), Path::new(MOUNTED_AT))
 }
 
-/// The same for trees of the same form as `/proc` and `/sys/fs/cgroup`, as [`Limits::read_from`](super::Limits::read_from)
-/// takes them.
+/// The same for trees of the same form as `/proc` and `/sys/fs/cgroup`, as
+/// [`Limits::read_from`](super::Limits::read_from) takes them.
 ///
 /// # Errors
 /// When a file that is there is unreadable or garbage.
-pub fn throttled_periods_in(proc_root: &Path, cgroup_root: &Path) -> Result<Option<u64>, CgroupError> {
-    let (mounts_file, places_file) = (proc_root.join("self/mountinfo"), proc_root.join("self/cgroup"));
-    let (Some(mounts), Some(places)) = (read_bytes(&mounts_file)?, read_bytes(&places_file)?) else {
+pub fn throttled_periods_in(
+    proc_root: &Path,
+    cgroup_root: &Path,
+) -> Result<Option<u64>, CgroupError> {
+    let (mounts_file, places_file) =
+        (proc_root.join("self/mountinfo"), proc_root.join("self/cgroup"));
+    let (Some(mounts), Some(places)) = (read_bytes(&mounts_file)?, read_bytes(&places_file)?)
+    else {
         return Ok(None);
     };
     let places = parse_places(&places).map_err(|error| error.at(&places_file))?;
     let mounts = parse_mounts(&mounts).map_err(|error| error.at(&mounts_file))?;
     let mut sum = None;
     for place in &places {
-        let Some(mount) = place.nearest_mount(&mounts).filter(|mount| mount.controls("cpu")) else { continue };
+        let Some(mount) = place.nearest_mount(&mounts).filter(|mount| mount.controls("cpu")) else {
+            continue;
+        };
         for group in Hierarchy::new(mount, &place.path, cgroup_root).groups {
             if let Some(count) = throttled(&group)? {
                 sum = Some(sum.unwrap_or(0_u64).saturating_add(count));
@@ -37,13 +46,18 @@ pub fn throttled_periods_in(proc_root: &Path, cgroup_root: &Path) -> Result<Opti
     Ok(sum)
 }
 
-/// The line `nr_throttled N` of a group's `cpu.stat`, which both versions have where the group may have a quota.
+/// The line `nr_throttled N` of a group's `cpu.stat`, which both versions have where the group may
+/// have a quota.
 fn throttled(group: &Path) -> Result<Option<u64>, CgroupError> {
     let path = group.join("cpu.stat");
     let Some(text) = read_text(&path)? else { return Ok(None) };
-    let Some(count) = text.lines().find_map(|line| line.strip_prefix("nr_throttled ")) else { return Ok(None) };
+    let Some(count) = text.lines().find_map(|line| line.strip_prefix("nr_throttled ")) else {
+        return Ok(None);
+    };
     let count = count.trim().parse();
-    count.map(Some).map_err(|_| garbage(&path, &text, "expected a number behind nr_throttled".to_owned()))
+    count
+        .map(Some)
+        .map_err(|_| garbage(&path, &text, "expected a number behind nr_throttled".to_owned()))
 }
 
 #[cfg(all(test, not(loom)))]

@@ -1,7 +1,9 @@
-//! Loom's atomics, with a switch that takes the ordering from one access: for models that show what an ordering is for.
+//! Loom's atomics, with a switch that takes the ordering from one access: for models that show what
+//! an ordering is for.
 //!
-//! An access is named by its place in the source: the file and the lines behind the comment that says why its ordering is
-//! enough. What is weakened is [`Ordering::Relaxed`] there; a fence is left out. All else is loom's.
+//! An access is named by its place in the source: the file and the lines behind the comment that
+//! says why its ordering is enough. What is weakened is [`Ordering::Relaxed`] there; a fence is
+//! left out. All else is loom's.
 
 use loom::sync::atomic as of_loom;
 use std::fmt;
@@ -32,7 +34,8 @@ pub fn weaken(place: Weakened) {
 fn is_weakened(caller: &Location<'_>) -> bool {
     WEAKENED.get().is_some_and(|place| {
         let mut lines = place.lines.iter();
-        lines.any(|&(first, last)| (first..=last).contains(&caller.line())) && caller.file().ends_with(&place.file)
+        lines.any(|&(first, last)| (first..=last).contains(&caller.line()))
+            && caller.file().ends_with(&place.file)
     })
 }
 

@@ -1,8 +1,8 @@
 //! Reads the topology from the files of `/sys/devices/system`.
 //!
-//! Groups (cores, packages, caches) are read as the sets of processors that each processor reports, and a group is
-//! named by its lowest processor. That does not depend on the numbers of cores and packages, which are not
-//! unique on all machines (-1 on some virtual ones).
+//! Groups (cores, packages, caches) are read as the sets of processors that each processor reports,
+//! and a group is named by its lowest processor. That does not depend on the numbers of cores and
+//! packages, which are not unique on all machines (-1 on some virtual ones).
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -27,7 +27,8 @@ pub(super) fn read(root: &Path) -> Result<Topology, TopologyError> {
         .collect::<Result<Vec<Groups>, TopologyError>>()?;
     let nodes = read_nodes(&root.join("node"))?;
 
-    let (mut packages, mut cores, mut llcs) = (Dense::default(), Dense::default(), Dense::default());
+    let (mut packages, mut cores, mut llcs) =
+        (Dense::default(), Dense::default(), Dense::default());
     let mut cpus: Vec<Cpu> = Vec::with_capacity(groups.len());
     for (id, group) in online.iter().zip(groups) {
         let core = cores.number(group.core);
@@ -36,7 +37,8 @@ pub(super) fn read(root: &Path) -> Result<Topology, TopologyError> {
             id,
             package: packages.number(group.package),
             core,
-            smt_index: u32::try_from(smt_index).expect("a core has fewer processors than CpuSet::LIMIT"),
+            smt_index: u32::try_from(smt_index)
+                .expect("a core has fewer processors than CpuSet::LIMIT"),
             llc: llcs.number(group.llc),
             node: nodes.iter().find(|(_, cpus)| cpus.contains(id)).map_or(0, |(node, _)| *node),
         });
@@ -75,7 +77,11 @@ fn read_group(folder: &Path, names: &[&str], cpu: CpuId) -> Result<Option<CpuSet
         let path = folder.join(name);
         if let Some(set) = read_set(&path)? {
             if !set.contains(cpu) {
-                return Err(garbage(path, &set.to_string(), format!("processor {cpu} is not in its own group")));
+                return Err(garbage(
+                    path,
+                    &set.to_string(),
+                    format!("processor {cpu} is not in its own group"),
+                ));
             }
             return Ok(Some(set));
         }
@@ -92,7 +98,8 @@ fn read_llc(folder: &Path, cpu: CpuId) -> Result<Option<CpuSet>, TopologyError> 
         let Ok(level) = text.parse::<u32>() else {
             return Err(garbage(level, &text, "expected a number".to_owned()));
         };
-        let is_code_only = read_text(&index.join("type"))?.is_some_and(|kind| kind == "Instruction");
+        let is_code_only =
+            read_text(&index.join("type"))?.is_some_and(|kind| kind == "Instruction");
         if is_code_only || highest.as_ref().is_some_and(|(known, _)| *known >= level) {
             continue;
         }
@@ -120,21 +127,31 @@ fn read_distances(folder: &Path) -> Result<Vec<(u32, u32, u32)>, TopologyError> 
     for (from, path) in &nodes {
         let file = path.join("distance");
         let Some(text) = read_text(&file)? else { continue };
-        let row: Option<Vec<u32>> = text.split_whitespace().map(|number| number.parse().ok()).collect();
+        let row: Option<Vec<u32>> =
+            text.split_whitespace().map(|number| number.parse().ok()).collect();
         let Some(row) = row.filter(|row| row.len() == nodes.len()) else {
-            return Err(garbage(file, &text, format!("expected {} numbers, one per node", nodes.len())));
+            return Err(garbage(
+                file,
+                &text,
+                format!("expected {} numbers, one per node", nodes.len()),
+            ));
         };
         distances.extend(nodes.iter().zip(row).map(|((to, _), distance)| (*from, *to, distance)));
     }
     Ok(distances)
 }
 
-/// The processors that have a folder and are not switched off. For systems that hide the file `online`.
+/// The processors that have a folder and are not switched off. For systems that hide the file
+/// `online`.
 fn cpu_folders(folder: &Path) -> Result<CpuSet, TopologyError> {
     let mut cpus = CpuSet::new();
     for (cpu, path) in numbered_folders(folder, "cpu")? {
         if cpu >= CpuSet::LIMIT {
-            return Err(garbage(path, "", format!("processor numbers are below {}", CpuSet::LIMIT)));
+            return Err(garbage(
+                path,
+                "",
+                format!("processor numbers are below {}", CpuSet::LIMIT),
+            ));
         }
         // The first processor of most machines cannot be switched off, and has no such file.
         if read_text(&path.join("online"))?.as_deref() != Some("0") {
@@ -144,7 +161,8 @@ fn cpu_folders(folder: &Path) -> Result<CpuSet, TopologyError> {
     Ok(cpus)
 }
 
-/// The entries `<prefix><number>` of a folder, ascending by number; none when the folder is missing.
+/// The entries `<prefix><number>` of a folder, ascending by number; none when the folder is
+/// missing.
 fn numbered_folders(folder: &Path, prefix: &str) -> Result<Vec<(u32, PathBuf)>, TopologyError> {
     let unreadable = |source| TopologyError::Unreadable { path: folder.to_owned(), source };
     let names = match file::names(folder) {
@@ -153,7 +171,8 @@ fn numbered_folders(folder: &Path, prefix: &str) -> Result<Vec<(u32, PathBuf)>, 
     };
     let mut found = Vec::new();
     for name in names {
-        let number = name.to_str().and_then(|name| name.strip_prefix(prefix)).map(str::parse::<u32>);
+        let number =
+            name.to_str().and_then(|name| name.strip_prefix(prefix)).map(str::parse::<u32>);
         if let Some(Ok(number)) = number {
             found.push((number, folder.join(name)));
         }

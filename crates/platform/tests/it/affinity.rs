@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use nanothreads_platform::affinity::{CpuId, CpuSet, Tid, affinity, current_cpu, current_tid, set_affinity};
+use nanothreads_platform::affinity::{
+    CpuId, CpuSet, Tid, affinity, current_cpu, current_tid, set_affinity,
+};
 use proptest::prelude::*;
 
 fn set(cpus: &[u32]) -> CpuSet {
@@ -48,7 +50,10 @@ fn a_bad_list_is_refused_with_the_item_and_the_reason() {
         ("0-3:0/0", "0-3:0/0", "empty or larger"),
     ] {
         let message = CpuSet::parse_list(text).unwrap_err().to_string();
-        assert!(message.contains(text) && message.contains(item) && message.contains(reason), "{message}");
+        assert!(
+            message.contains(text) && message.contains(item) && message.contains(reason),
+            "{message}"
+        );
     }
 }
 
@@ -174,7 +179,9 @@ fn another_users_thread_is_refused_with_eperm() {
         nanothreads_platform::skip!("process 1 is hidden");
         return;
     };
-    if std::fs::metadata("/proc/1").is_ok_and(|init| std::os::unix::fs::MetadataExt::uid(&init) != 0) {
+    if std::fs::metadata("/proc/1")
+        .is_ok_and(|init| std::os::unix::fs::MetadataExt::uid(&init) != 0)
+    {
         nanothreads_platform::skip!("process 1 is not root's");
         return;
     }

@@ -54,7 +54,11 @@ fn max_is_no_limit() {
 
 #[test]
 fn the_processors_are_those_of_the_nearest_group_that_has_a_set() {
-    let files = [("G/a/cpuset.cpus.effective", "0-7"), ("G/a/b/cpuset.cpus.effective", "2-3"), ("G/a/b/c/x", "")];
+    let files = [
+        ("G/a/cpuset.cpus.effective", "0-7"),
+        ("G/a/b/cpuset.cpus.effective", "2-3"),
+        ("G/a/b/c/x", ""),
+    ];
     assert_eq!(read(V2, "0::/a/b/c", &files).unwrap().cpuset, limits(None, Some("2-3")).cpuset);
     assert_eq!(read(V2, "0::/a", &files).unwrap().cpuset, limits(None, Some("0-7")).cpuset);
 }
@@ -102,9 +106,14 @@ fn a_hybrid_system_takes_the_least_of_both_versions() {
 #[test]
 fn a_container_sees_its_group_at_the_top_of_the_mount() {
     // The last file lies beside the mount, where a path with ".." would lead.
-    let files = [("G/cpu.max", "200000 100000"), ("G/in/cpu.max", "100000 100000"), ("in/cpu.max", "1000 100000")];
+    let files = [
+        ("G/cpu.max", "200000 100000"),
+        ("G/in/cpu.max", "100000 100000"),
+        ("in/cpu.max", "1000 100000"),
+    ];
     let part = V2.replace(" / /sys", " /docker/abc /sys");
-    // Without a cgroup namespace /proc shows the path from the machine's top, and the mount says where it begins.
+    // Without a cgroup namespace /proc shows the path from the machine's top, and the mount says
+    // where it begins.
     assert_eq!(read(&part, "0::/docker/abc", &files).unwrap().quota, Some(2.0));
     assert_eq!(read(&part, "0::/docker/abc/in", &files).unwrap().quota, Some(1.0));
     // With one, it shows the path from the container's top.
@@ -116,7 +125,11 @@ fn a_container_sees_its_group_at_the_top_of_the_mount() {
 
 #[test]
 fn a_mount_that_shows_another_containers_group_does_not_limit_us() {
-    let files = [("G/cpu.max", "max 100000"), ("G/me/cpu.max", "700000 100000"), ("G/other/cpu.max", "1000 100000")];
+    let files = [
+        ("G/cpu.max", "max 100000"),
+        ("G/me/cpu.max", "700000 100000"),
+        ("G/other/cpu.max", "1000 100000"),
+    ];
     let foreign = "31 23 0:26 /box /sys/fs/cgroup/other rw - cgroup2 cgroup2 rw";
     for mounts in [format!("{V2}\n{foreign}"), format!("{foreign}\n{V2}")] {
         assert_eq!(read(&mounts, "0::/me", &files).unwrap().quota, Some(7.0));
@@ -183,7 +196,8 @@ fn garbage_in_version_1_is_refused_with_the_file_and_its_content() {
         ("50000", "0", PERIOD, "0"),
         ("50000", "-1", PERIOD, "-1"),
     ] {
-        let message = read(V1, V1_PLACES, &[(QUOTA, quota), (PERIOD, period)]).unwrap_err().to_string();
+        let message =
+            read(V1, V1_PLACES, &[(QUOTA, quota), (PERIOD, period)]).unwrap_err().to_string();
         assert!(message.contains(named) && message.contains(&format!("{shown:?}")), "{message}");
     }
     let message = read(V1, V1_PLACES, &[(QUOTA, "50000")]).unwrap_err().to_string();
@@ -194,16 +208,27 @@ fn garbage_in_version_1_is_refused_with_the_file_and_its_content() {
 fn garbage_in_proc_is_refused_with_the_line() {
     let message = read(V2, "0::/a\nnonsense", &[]).unwrap_err().to_string();
     assert!(message.contains("self/cgroup") && message.contains("\"nonsense\""), "{message}");
-    for line in ["nonsense", "1 2 - cgroup2", "30 23 0:26 / /sys/fs/cgroup rw -", "3 2 0:2 / /x rw - cgroup"] {
+    for line in [
+        "nonsense",
+        "1 2 - cgroup2",
+        "30 23 0:26 / /sys/fs/cgroup rw -",
+        "3 2 0:2 / /x rw - cgroup",
+    ] {
         let message = read(line, "0::/a", &[]).unwrap_err().to_string();
-        assert!(message.contains("self/mountinfo") && message.contains(&format!("{line:?}")), "{message}");
+        assert!(
+            message.contains("self/mountinfo") && message.contains(&format!("{line:?}")),
+            "{message}"
+        );
     }
 }
 
 #[test]
 fn a_file_that_cannot_be_read_is_an_error_not_a_missing_limit() {
     let error = read(V2, "0::/a", &[("G/a/cpu.max/is_a_folder", "")]).unwrap_err();
-    assert!(matches!(&error, CgroupError::Unreadable { path, .. } if path.ends_with("G/a/cpu.max")), "{error}");
+    assert!(
+        matches!(&error, CgroupError::Unreadable { path, .. } if path.ends_with("G/a/cpu.max")),
+        "{error}"
+    );
 }
 
 #[test]
@@ -224,7 +249,11 @@ fn usable_processors_are_the_least_of_mask_set_and_whole_quota() {
         (Some(f64::NAN), None, 1),
         (Some(-1.0), None, 1),
     ] {
-        assert_eq!(usable_processors(&mask, &limits(quota, cpuset)), expected, "{quota:?} {cpuset:?}");
+        assert_eq!(
+            usable_processors(&mask, &limits(quota, cpuset)),
+            expected,
+            "{quota:?} {cpuset:?}"
+        );
     }
     assert_eq!(usable_processors(&CpuSet::new(), &Limits::default()), 1);
 }
@@ -247,6 +276,9 @@ fn this_machines_limits_leave_at_least_one_processor_of_our_mask() {
     let mask = affinity(None).unwrap();
     assert!((1..=mask.len()).contains(&usable_processors(&mask, &limits)));
     if let Some(cpuset) = &limits.cpuset {
-        assert!(mask.is_subset(cpuset), "the kernel keeps the mask within the set: {mask} and {cpuset}");
+        assert!(
+            mask.is_subset(cpuset),
+            "the kernel keeps the mask within the set: {mask} and {cpuset}"
+        );
     }
 }

@@ -66,6 +66,8 @@ fn the_source_stays_and_gives_a_plausible_rate() {
     match Ticks::source() {
         TickSource::Monotonic => assert_eq!(Ticks::per_us(), 1000),
         // 100 MHz to 10 GHz.
-        TickSource::TimeStampCounter => assert!((100..10_000).contains(&Ticks::per_us()), "{}", Ticks::per_us()),
+        TickSource::TimeStampCounter => {
+            assert!((100..10_000).contains(&Ticks::per_us()), "{}", Ticks::per_us())
+        }
     }
 }

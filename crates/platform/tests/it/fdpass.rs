@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use crate::helper;
 use nanothreads_platform::fdpass::{
-    Bare, MAX_DESCRIPTORS, accept, connect, listen, pair, recv, recv_without_descriptors, refuse_descriptors, send,
-    set_nonblocking,
+    Bare, MAX_DESCRIPTORS, accept, connect, listen, pair, recv, recv_without_descriptors,
+    refuse_descriptors, send, set_nonblocking,
 };
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 
@@ -22,7 +22,8 @@ fn inode(fd: impl AsFd) -> u64 {
     nix::sys::stat::fstat(fd).unwrap().st_ino
 }
 
-/// True when a descriptor of this process still holds the pipe with this inode number for writing or reading.
+/// True when a descriptor of this process still holds the pipe with this inode number for writing
+/// or reading.
 fn is_held(pipe: u64) -> bool {
     let target = format!("pipe:[{pipe}]");
     std::fs::read_dir("/proc/self/fd")
@@ -31,7 +32,8 @@ fn is_held(pipe: u64) -> bool {
         .any(|link| link.to_string_lossy() == target)
 }
 
-/// Sends `count` descriptors of a pipe's writing end past the checks of `send`, as a hostile process would.
+/// Sends `count` descriptors of a pipe's writing end past the checks of `send`, as a hostile
+/// process would.
 fn send_many(socket: &OwnedFd, fd: &OwnedFd, count: usize) {
     let raw = vec![fd.as_raw_fd(); count];
     let rights = [nix::sys::socket::ControlMessage::ScmRights(&raw)];
@@ -144,7 +146,9 @@ fn a_receiver_without_messages_gives_up_in_time() {
 fn a_full_queue_stops_only_senders_that_may_wait() {
     let (left, _right) = pair().unwrap();
     set_nonblocking(&left).unwrap();
-    let error = (0..100_000).find_map(|_| send(&left, &[0; 1024], &[]).err()).expect("no queue is that long");
+    let error = (0..100_000)
+        .find_map(|_| send(&left, &[0; 1024], &[]).err())
+        .expect("no queue is that long");
     assert_eq!(error.errno(), libc::EAGAIN);
 }
 
@@ -175,7 +179,10 @@ fn a_socket_that_a_dead_listener_left_is_replaced_and_a_live_one_is_not() {
     drop(listen(&path, 0o600).unwrap());
     assert!(path.exists(), "closing does not remove the file");
     let alive = listen(&path, 0o600).unwrap();
-    assert_eq!(listen(&path, 0o600).unwrap_err().to_string(), "bind: Address already in use (EADDRINUSE)");
+    assert_eq!(
+        listen(&path, 0o600).unwrap_err().to_string(),
+        "bind: Address already in use (EADDRINUSE)"
+    );
     // The probe may have left a connection in the queue: it must not count as a client that hangs.
     let client = connect(&path, Duration::from_secs(20)).unwrap();
     send(&client, b"x", &[]).unwrap();
@@ -207,7 +214,10 @@ fn connecting_to_nobody_says_why() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("none");
     let second = Duration::from_secs(1);
-    assert_eq!(connect(&path, second).unwrap_err().to_string(), "connect: No such file or directory (ENOENT)");
+    assert_eq!(
+        connect(&path, second).unwrap_err().to_string(),
+        "connect: No such file or directory (ENOENT)"
+    );
     drop(listen(&path, 0o600).unwrap());
     assert_eq!(connect(&path, second).unwrap_err().errno(), libc::ECONNREFUSED);
     let long = folder.path().join("x".repeat(120));
@@ -241,8 +251,8 @@ fn a_listener_without_connections_does_not_stop_a_server_that_may_not_wait() {
     assert_eq!(accept(&listener).unwrap_err().errno(), libc::EAGAIN);
 }
 
-/// Whether this process holds a record lock on the file of `other`, another descriptor of it. It is gone when this process
-/// closes any descriptor of that file.
+/// Whether this process holds a record lock on the file of `other`, another descriptor of it. It is
+/// gone when this process closes any descriptor of that file.
 fn is_locked(other: &File) -> bool {
     let mut lock = whole_file();
     fcntl(other, FcntlArg::F_OFD_GETLK(&mut lock)).unwrap();
@@ -258,7 +268,8 @@ fn whole_file() -> libc::flock {
 fn a_receiver_that_wants_no_descriptors_gets_none_and_closes_none() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("locked");
-    let open = || File::options().read(true).write(true).create(true).truncate(false).open(&path).unwrap();
+    let open =
+        || File::options().read(true).write(true).create(true).truncate(false).open(&path).unwrap();
     let (locked, other) = (OwnedFd::from(open()), open());
     let (left, right) = pair().unwrap();
     fcntl(&locked, FcntlArg::F_SETLK(&whole_file())).unwrap();
@@ -274,7 +285,10 @@ fn a_receiver_that_wants_no_descriptors_gets_none_and_closes_none() {
     assert!(error.is(libc::EMSGSIZE) && is_locked(&other), "{error}");
     send(&left, b"none", &[]).unwrap();
     let received = recv_without_descriptors(&right, &mut buffer).unwrap();
-    assert_eq!((received, &buffer[..4]), (Bare { length: 4, had_descriptors: false }, &b"none"[..]));
+    assert_eq!(
+        (received, &buffer[..4]),
+        (Bare { length: 4, had_descriptors: false }, &b"none"[..])
+    );
     assert!(recv_without_descriptors(&right, &mut buffer).unwrap_err().is(libc::EAGAIN));
     drop(left);
     assert_eq!(recv_without_descriptors(&right, &mut buffer).unwrap().length, 0);

@@ -1,11 +1,11 @@
-//! A second process for tests: this test program run again with one test that does the helper's part, and is
-//! ignored otherwise.
+//! A second process for tests: this test program run again with one test that does the helper's
+//! part, and is ignored otherwise.
 
 use std::process::{Child, Command, Stdio};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
-/// Between fork and exec a new process holds copies of all our descriptors, so that what we close then stays open for a
-/// moment. Starts are the writers.
+/// Between fork and exec a new process holds copies of all our descriptors, so that what we close
+/// then stays open for a moment. Starts are the writers.
 static STARTS: RwLock<()> = RwLock::new(());
 
 /// While the guard lives no helper is started: what a test closes is closed.
@@ -14,8 +14,8 @@ pub(crate) fn hold_starts() -> RwLockReadGuard<'static, ()> {
     STARTS.read().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Starts `test` (its full name) in a child that finds `argument` in `PLATFORM_HELPER`. The child has a pipe as
-/// standard input, and ends when that is closed if its part says so.
+/// Starts `test` (its full name) in a child that finds `argument` in `PLATFORM_HELPER`. The child
+/// has a pipe as standard input, and ends when that is closed if its part says so.
 pub(crate) fn start(test: &str, argument: &str) -> Child {
     let _exclusive = STARTS.write().unwrap_or_else(PoisonError::into_inner);
     Command::new(std::env::current_exe().unwrap())
@@ -27,7 +27,8 @@ pub(crate) fn start(test: &str, argument: &str) -> Child {
         .unwrap()
 }
 
-/// The helper's argument; `None` in an ordinary test run, where the helper's part has nothing to do.
+/// The helper's argument; `None` in an ordinary test run, where the helper's part has nothing to
+/// do.
 pub(crate) fn argument() -> Option<String> {
     std::env::var("PLATFORM_HELPER").ok()
 }

@@ -1,6 +1,10 @@
-//! Tests of the platform crate against the running kernel and against made-up machines. No privilege is needed.
+//! Tests of the platform crate against the running kernel and against made-up machines. No
+//! privilege is needed.
 
-#![expect(clippy::unwrap_used, reason = "a failed step of a test is a failed test, also outside of the test function")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a failed step of a test is a failed test, also outside of the test function"
+)]
 
 mod affinity;
 mod cgroup;

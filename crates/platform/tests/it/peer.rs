@@ -8,14 +8,15 @@ use std::time::Duration;
 use nanothreads_platform::SysResult;
 use nanothreads_platform::fdpass::{accept, connect, listen, pair, recv, send};
 use nanothreads_platform::process::{
-    PeerProcess, PeerRung, Pid, current_pid, has_ended, peer, peer_by_recheck, peer_credentials, peer_pidfd,
-    pidfd_open, pidfd_send_signal, wait_readable,
+    PeerProcess, PeerRung, Pid, current_pid, has_ended, peer, peer_by_recheck, peer_credentials,
+    peer_pidfd, pidfd_open, pidfd_send_signal, wait_readable,
 };
 
 use crate::helper;
 
 const SOON: Option<Duration> = Some(Duration::from_secs(20));
-const RUNGS: [fn(&OwnedFd) -> SysResult<PeerProcess>; 2] = [|socket| peer(socket), |socket| peer_by_recheck(socket)];
+const RUNGS: [fn(&OwnedFd) -> SysResult<PeerProcess>; 2] =
+    [|socket| peer(socket), |socket| peer_by_recheck(socket)];
 
 #[test]
 #[ignore = "the entry point of child processes, not a test"]
@@ -79,7 +80,8 @@ fn a_peer_that_has_ended_is_never_taken_for_a_living_one() {
     drop(case.child.stdin.take());
     assert!(case.child.wait().unwrap().success());
     assert_eq!(peer_by_recheck(&case.server).unwrap_err().errno(), libc::ESRCH);
-    // Newer kernels still hand out a descriptor of the process that was: it must say that it has ended.
+    // Newer kernels still hand out a descriptor of the process that was: it must say that it has
+    // ended.
     match peer(&case.server) {
         Ok(found) => {
             assert_eq!(found.rung, PeerRung::Exact);
@@ -103,8 +105,8 @@ fn a_connection_that_was_handed_over_does_not_make_its_new_holder_the_peer() {
     let pidfd = pidfd_open(Pid(case.child.id() as i32)).unwrap();
     drop(case.child.stdin.take());
     wait_readable(&[pidfd.as_fd()], None).unwrap();
-    // The connection stands (we hold it), the process does not: the second rung must not find anybody. At first its
-    // number is still taken, since nobody has waited for it.
+    // The connection stands (we hold it), the process does not: the second rung must not find
+    // anybody. At first its number is still taken, since nobody has waited for it.
     assert_eq!(peer_by_recheck(&case.server).unwrap_err().errno(), libc::ESRCH);
     case.child.wait().unwrap();
     send(&connection, b"x", &[]).unwrap();
@@ -118,7 +120,10 @@ fn a_closed_connection_is_refused_by_the_second_rung() {
     let (left, right) = pair().unwrap();
     assert_eq!(peer_by_recheck(&left).unwrap().peer.pid, current_pid());
     drop(right);
-    assert_eq!(peer_by_recheck(&left).unwrap_err().to_string(), "peer process: No such process (ESRCH)");
+    assert_eq!(
+        peer_by_recheck(&left).unwrap_err().to_string(),
+        "peer process: No such process (ESRCH)"
+    );
 }
 
 #[test]
@@ -126,7 +131,10 @@ fn sockets_without_a_peer_and_files_have_no_credentials() {
     let folder = tempfile::tempdir().unwrap();
     let file = std::fs::File::open("/dev/null").unwrap();
     let error = peer_credentials(&file).unwrap_err();
-    assert_eq!(error.to_string(), "getsockopt(SO_PEERCRED): Socket operation on non-socket (ENOTSOCK)");
+    assert_eq!(
+        error.to_string(),
+        "getsockopt(SO_PEERCRED): Socket operation on non-socket (ENOTSOCK)"
+    );
     assert_eq!(peer(&file).unwrap_err().errno(), libc::ENOTSOCK);
     let unconnected = std::os::unix::net::UnixDatagram::bind(folder.path().join("x")).unwrap();
     assert_eq!(peer_credentials(&unconnected).unwrap_err().errno(), libc::ENOTCONN);

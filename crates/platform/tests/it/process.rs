@@ -6,8 +6,8 @@ use std::time::Duration;
 use nanothreads_platform::affinity::{Tid, current_tid};
 use nanothreads_platform::fdpass::{pair, send};
 use nanothreads_platform::process::{
-    Pid, current_pid, has_ended, is_hung_up, pidfd_open, pidfd_open_thread, pidfd_send_signal, start_time,
-    wait_readable,
+    Pid, current_pid, has_ended, is_hung_up, pidfd_open, pidfd_open_thread, pidfd_send_signal,
+    start_time, wait_readable,
 };
 
 use crate::helper;

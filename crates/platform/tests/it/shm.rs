@@ -20,7 +20,8 @@ fn bare_memfd(size: u64, seals: SealFlag) -> OwnedFd {
 
 fn byte(mapping: &Mapping, index: usize) -> &std::sync::atomic::AtomicU8 {
     assert!(index < mapping.len());
-    // SAFETY: - `index` is inside of the mapping, which the reference borrows; all accesses are atomic.
+    // SAFETY: - `index` is inside of the mapping, which the reference borrows; all accesses are
+    // atomic.
     unsafe { std::sync::atomic::AtomicU8::from_ptr(mapping.as_ptr().add(index)) }
 }
 
@@ -86,8 +87,11 @@ fn the_read_only_descriptor_neither_writes_nor_maps_writable() {
     let mut file = File::from(read_only);
     assert_eq!(file.write(b"x").unwrap_err().raw_os_error(), Some(libc::EBADF));
     let mapping = Mapping::map_read_only(&file, PAGE).unwrap();
-    // SAFETY: - the range is the mapping; the call is expected to be refused, and would only widen its rights.
-    let result = unsafe { libc::mprotect(mapping.as_ptr().cast(), PAGE, libc::PROT_READ | libc::PROT_WRITE) };
+    // SAFETY: - the range is the mapping; the call is expected to be refused, and would only widen
+    // its rights.
+    let result = unsafe {
+        libc::mprotect(mapping.as_ptr().cast(), PAGE, libc::PROT_READ | libc::PROT_WRITE)
+    };
     assert_eq!((result, std::io::Error::last_os_error().raw_os_error()), (-1, Some(libc::EACCES)));
 }
 
@@ -112,9 +116,11 @@ fn memory_from_another_process_is_taken_when_its_size_is_fixed() {
 
 #[test]
 fn memory_whose_owner_could_resize_it_is_refused() {
-    for (seals, missing) in
-        [(SealFlag::empty(), "shrinking"), (SealFlag::F_SEAL_GROW, "shrinking"), (SealFlag::F_SEAL_SHRINK, "growing")]
-    {
+    for (seals, missing) in [
+        (SealFlag::empty(), "shrinking"),
+        (SealFlag::F_SEAL_GROW, "shrinking"),
+        (SealFlag::F_SEAL_SHRINK, "growing"),
+    ] {
         let refused = SharedMemory::from_fd(bare_memfd(PAGE as u64, seals)).unwrap_err();
         assert_eq!(refused, ForeignMemoryError::NotSealed { missing });
         assert!(refused.to_string().contains("not sealed"), "{refused}");
@@ -140,7 +146,10 @@ fn what_is_no_memfd_is_refused_by_the_calls_name() {
     let (pipe, _other_end) = nix::unistd::pipe2(OFlag::O_CLOEXEC).unwrap();
     for fd in [pipe, File::open("/dev/null").unwrap().into()] {
         let refused = SharedMemory::from_fd(fd).unwrap_err();
-        assert!(refused.to_string().contains("fcntl(F_GET_SEALS): Invalid argument (EINVAL)"), "{refused}");
+        assert!(
+            refused.to_string().contains("fcntl(F_GET_SEALS): Invalid argument (EINVAL)"),
+            "{refused}"
+        );
     }
 }
 
@@ -183,7 +192,8 @@ fn a_mapping_may_be_kept_out_of_forked_children() {
 
 #[test]
 fn a_mapping_that_replaces_another_is_found_at_its_place() {
-    let (old, new) = (SharedMemory::create("old", 8192).unwrap(), SharedMemory::create("new", 8192).unwrap());
+    let (old, new) =
+        (SharedMemory::create("old", 8192).unwrap(), SharedMemory::create("new", 8192).unwrap());
     let place = old.map_read_write().unwrap();
     let other = new.map_read_write().unwrap();
     let byte = |mapping: &Mapping, offset: usize| {
@@ -199,7 +209,11 @@ fn a_mapping_that_replaces_another_is_found_at_its_place() {
     assert_eq!(byte(&place, 5000), 1);
     place.replace(other).unwrap();
     assert_eq!((byte(&place, 5000), place.as_ptr()), (2, before));
-    assert_eq!(byte(&old.map_read_only().unwrap(), 5000), 1, "the memory that was replaced is as it was");
+    assert_eq!(
+        byte(&old.map_read_only().unwrap(), 5000),
+        1,
+        "the memory that was replaced is as it was"
+    );
     // A read-only mapping takes the place of a writable one and is read-only there.
     place.replace(new.map_read_only().unwrap()).unwrap();
     assert_eq!(byte(&place, 5000), 2);

@@ -8,7 +8,8 @@ use tempfile::TempDir;
 
 use crate::tree::{tree, write};
 
-/// A regular machine, as Linux numbers most of them: all first hardware threads, then all second ones.
+/// A regular machine, as Linux numbers most of them: all first hardware threads, then all second
+/// ones.
 #[derive(Clone, Copy)]
 struct Machine {
     packages: u32,
@@ -18,8 +19,10 @@ struct Machine {
     nodes_per_package: u32,
 }
 
-const SERVER: Machine = Machine { packages: 2, llcs_per_package: 4, cores_per_llc: 3, smt: 2, nodes_per_package: 2 };
-const LAPTOP: Machine = Machine { packages: 1, llcs_per_package: 1, cores_per_llc: 4, smt: 1, nodes_per_package: 1 };
+const SERVER: Machine =
+    Machine { packages: 2, llcs_per_package: 4, cores_per_llc: 3, smt: 2, nodes_per_package: 2 };
+const LAPTOP: Machine =
+    Machine { packages: 1, llcs_per_package: 1, cores_per_llc: 4, smt: 1, nodes_per_package: 1 };
 
 impl Machine {
     fn cores(self) -> u32 {
@@ -52,14 +55,16 @@ impl Machine {
         online.iter().filter(alike).collect::<CpuSet>().to_string()
     }
 
-    /// The files below `/sys/devices/system`, as the kernel shows them with only `online` switched on.
+    /// The files below `/sys/devices/system`, as the kernel shows them with only `online` switched
+    /// on.
     fn files(self, online: &CpuSet) -> Vec<(String, String)> {
         let mut files = vec![
             ("cpu/online".to_owned(), online.to_string()),
             ("cpu/possible".to_owned(), CpuSet::first_n(self.cpus()).to_string()),
         ];
         for CpuId(cpu) in online {
-            let mut file = |name: &str, content: String| files.push((format!("cpu/cpu{cpu}/{name}"), content));
+            let mut file =
+                |name: &str, content: String| files.push((format!("cpu/cpu{cpu}/{name}"), content));
             let core = self.sharers(online, cpu, Machine::core_of);
             let package = self.sharers(online, cpu, Machine::package_of);
             file("topology/core_cpus_list", core.clone());
@@ -69,7 +74,12 @@ impl Machine {
             file("topology/core_id", core_id.to_string());
             file("topology/physical_package_id", self.package_of(cpu).to_string());
             let llc = self.sharers(online, cpu, Machine::llc_of);
-            let caches = [(1, "Data", &core), (1, "Instruction", &core), (2, "Unified", &core), (3, "Unified", &llc)];
+            let caches = [
+                (1, "Data", &core),
+                (1, "Instruction", &core),
+                (2, "Unified", &core),
+                (3, "Unified", &llc),
+            ];
             for (index, (level, kind, sharers)) in caches.into_iter().enumerate() {
                 file(&format!("cache/index{index}/level"), level.to_string());
                 file(&format!("cache/index{index}/type"), kind.to_owned());
@@ -112,7 +122,10 @@ fn a_server_with_packages_caches_threads_and_nodes_is_read_exactly() {
         assert_eq!(cpu.llc, SERVER.llc_of(number), "cache of {number}");
         assert_eq!(cpu.node, SERVER.node_of(number), "node of {number}");
     }
-    assert_eq!((topology.packages(), topology.cores(), topology.llcs(), topology.nodes()), (2, 24, 8, 4));
+    assert_eq!(
+        (topology.packages(), topology.cores(), topology.llcs(), topology.nodes()),
+        (2, 24, 8, 4)
+    );
     assert_eq!(topology.online(), CpuSet::first_n(48));
 }
 
@@ -128,14 +141,20 @@ fn groups_are_listed_by_processor_and_by_number() {
     assert_eq!(topology.node_cpus(3), list("18-23,42-47"));
     assert_eq!(topology.package_cpus(1), list("12-23,36-47"));
     let absent = CpuId(48);
-    assert_eq!((topology.get(absent), topology.llc_of(absent), topology.node_of(absent)), (None, None, None));
+    assert_eq!(
+        (topology.get(absent), topology.llc_of(absent), topology.node_of(absent)),
+        (None, None, None)
+    );
     assert!(topology.smt_siblings(absent).is_empty() && topology.llc_cpus(8).is_empty());
 }
 
 #[test]
 fn a_machine_without_hardware_threads_has_a_core_per_processor() {
     let topology = read(&LAPTOP.tree());
-    assert_eq!((topology.packages(), topology.cores(), topology.llcs(), topology.nodes()), (1, 4, 1, 1));
+    assert_eq!(
+        (topology.packages(), topology.cores(), topology.llcs(), topology.nodes()),
+        (1, 4, 1, 1)
+    );
     assert!(topology.cpus().iter().all(|cpu| cpu.smt_index == 0 && cpu.core == cpu.id.0));
     assert!(topology.smt_siblings(CpuId(0)).is_empty());
 }
@@ -149,7 +168,10 @@ fn processors_that_are_offline_leave_holes_but_no_holes_in_the_numbers_of_groups
     assert_eq!(topology.possible(), &CpuSet::first_n(48));
     assert_eq!(topology.get(CpuId(0)), None);
     let first = topology.cpus()[0];
-    assert_eq!((first.id, first.package, first.core, first.llc, first.node), (CpuId(2), 0, 0, 0, 0));
+    assert_eq!(
+        (first.id, first.package, first.core, first.llc, first.node),
+        (CpuId(2), 0, 0, 0, 0)
+    );
     // The second hardware thread of a core whose first one is off is the first that there is.
     assert_eq!(topology.get(CpuId(36)).unwrap().smt_index, 0);
     assert_eq!(topology.get(CpuId(38)).unwrap().smt_index, 1);
@@ -192,14 +214,17 @@ fn distances_are_read_also_of_nodes_without_processors() {
     let root = SERVER.tree();
     // Node 4 has memory and no processor, far from everybody.
     write(root.path(), "node/node4/cpulist", "");
-    for (node, row) in ["10 12 32 32 40", "12 10 32 32 40", "32 32 10 12 40", "32 32 12 10 40", "40 40 40 40 10"]
-        .into_iter()
-        .enumerate()
+    for (node, row) in
+        ["10 12 32 32 40", "12 10 32 32 40", "32 32 10 12 40", "32 32 12 10 40", "40 40 40 40 10"]
+            .into_iter()
+            .enumerate()
     {
         write(root.path(), &format!("node/node{node}/distance"), row);
     }
     let topology = read(&root);
-    let distance = |from, to| topology.distances().find(|(a, b, _)| (*a, *b) == (from, to)).map(|(.., far)| far);
+    let distance = |from, to| {
+        topology.distances().find(|(a, b, _)| (*a, *b) == (from, to)).map(|(.., far)| far)
+    };
     assert_eq!((topology.distances().count(), topology.nodes()), (25, 4));
     assert_eq!(
         (distance(0, 0), distance(0, 1), distance(1, 2), distance(3, 4)),
@@ -212,14 +237,24 @@ fn distances_are_read_also_of_nodes_without_processors() {
 
 #[test]
 fn a_hybrid_processor_has_cores_with_and_without_threads_and_caches_of_both_kinds() {
-    // Two large cores with two threads and a second-level cache each; four small ones with one for all of them; one
-    // third-level cache over all but the two of low power, which have none.
+    // Two large cores with two threads and a second-level cache each; four small ones with one for
+    // all of them; one third-level cache over all but the two of low power, which have none.
     let mut files = vec![("cpu/online".to_owned(), "0-9".to_owned())];
-    let groups =
-        [("0-1", 0..2), ("2-3", 2..4), ("4", 4..5), ("5", 5..6), ("6", 6..7), ("7", 7..8), ("8", 8..9), ("9", 9..10)];
+    let groups = [
+        ("0-1", 0..2),
+        ("2-3", 2..4),
+        ("4", 4..5),
+        ("5", 5..6),
+        ("6", 6..7),
+        ("7", 7..8),
+        ("8", 8..9),
+        ("9", 9..10),
+    ];
     for (core, cpus) in groups {
         for cpu in cpus {
-            let mut file = |name: &str, content: &str| files.push((format!("cpu/cpu{cpu}/{name}"), content.to_owned()));
+            let mut file = |name: &str, content: &str| {
+                files.push((format!("cpu/cpu{cpu}/{name}"), content.to_owned()))
+            };
             file("topology/core_cpus_list", core);
             file("topology/package_cpus_list", "0-9");
             let second = if cpu < 4 {
@@ -240,7 +275,10 @@ fn a_hybrid_processor_has_cores_with_and_without_threads_and_caches_of_both_kind
     let topology = read(&tree(files));
     assert_eq!((topology.cores(), topology.llcs(), topology.packages()), (8, 2, 1));
     assert_eq!((topology.llc_cpus(0), topology.llc_cpus(1)), (list("0-7"), list("8-9")));
-    assert_eq!((topology.smt_siblings(CpuId(2)), topology.smt_siblings(CpuId(4))), (list("3"), CpuSet::new()));
+    assert_eq!(
+        (topology.smt_siblings(CpuId(2)), topology.smt_siblings(CpuId(4))),
+        (list("3"), CpuSet::new())
+    );
 }
 
 #[test]
@@ -248,19 +286,29 @@ fn files_of_older_kernels_are_read_too() {
     let root = SERVER.tree();
     for cpu in 0..SERVER.cpus() {
         let folder = root.path().join(format!("cpu/cpu{cpu}/topology"));
-        std::fs::rename(folder.join("core_cpus_list"), folder.join("thread_siblings_list")).unwrap();
-        std::fs::rename(folder.join("package_cpus_list"), folder.join("core_siblings_list")).unwrap();
+        std::fs::rename(folder.join("core_cpus_list"), folder.join("thread_siblings_list"))
+            .unwrap();
+        std::fs::rename(folder.join("package_cpus_list"), folder.join("core_siblings_list"))
+            .unwrap();
     }
     assert_eq!(read(&root), read(&SERVER.tree()));
 }
 
 #[test]
 fn without_a_list_of_online_processors_their_folders_are_counted() {
-    let files = [("cpu/cpu0/x", ""), ("cpu/cpu1/online", "0"), ("cpu/cpu10/online", "1"), ("cpu/cpufreq/x", "")];
+    let files = [
+        ("cpu/cpu0/x", ""),
+        ("cpu/cpu1/online", "0"),
+        ("cpu/cpu10/online", "1"),
+        ("cpu/cpufreq/x", ""),
+    ];
     let topology = read(&tree(files));
     assert_eq!(topology.online(), list("0,10"));
     // Nothing but the folders is known: cores of one package with one cache.
-    assert_eq!((topology.packages(), topology.cores(), topology.llcs(), topology.nodes()), (1, 2, 1, 1));
+    assert_eq!(
+        (topology.packages(), topology.cores(), topology.llcs(), topology.nodes()),
+        (1, 2, 1, 1)
+    );
     assert_eq!(Some(topology.cpus()), Topology::flat(&list("0,10")).as_ref().map(Topology::cpus));
 }
 
@@ -303,7 +351,10 @@ fn machines_beyond_1024_processors_are_read() {
     assert_eq!((topology.cpus().len(), topology.cores(), topology.llcs()), (1280, 1279, 2));
     assert_eq!(topology.smt_siblings(CpuId(1279)), list("639"));
     assert_eq!(topology.get(CpuId(1279)).unwrap().smt_index, 1);
-    assert_eq!((topology.package_cpus(1), topology.node_cpus(1)), (list("1278-1279"), list("1278-1279")));
+    assert_eq!(
+        (topology.package_cpus(1), topology.node_cpus(1)),
+        (list("1278-1279"), list("1278-1279"))
+    );
 }
 
 #[test]
@@ -329,11 +380,16 @@ fn garbage_is_refused_with_the_file_and_its_content() {
 
 #[test]
 fn a_group_that_does_not_hold_its_own_processor_is_refused() {
-    for file in ["topology/core_cpus_list", "topology/package_cpus_list", "cache/index3/shared_cpu_list"] {
+    for file in
+        ["topology/core_cpus_list", "topology/package_cpus_list", "cache/index3/shared_cpu_list"]
+    {
         let root = LAPTOP.tree();
         write(root.path(), &format!("cpu/cpu1/{file}"), "2-3");
         let message = refused(&root);
-        assert!(message.contains(file) && message.contains("processor 1 is not in its own group"), "{message}");
+        assert!(
+            message.contains(file) && message.contains("processor 1 is not in its own group"),
+            "{message}"
+        );
     }
 }
 
@@ -352,7 +408,10 @@ fn a_file_that_cannot_be_read_is_an_error_not_a_missing_file() {
     std::fs::remove_file(&path).unwrap();
     std::fs::create_dir(&path).unwrap();
     let error = Topology::read_from(root.path()).unwrap_err();
-    assert!(matches!(&error, TopologyError::Unreadable { path: bad, .. } if *bad == path), "{error}");
+    assert!(
+        matches!(&error, TopologyError::Unreadable { path: bad, .. } if *bad == path),
+        "{error}"
+    );
 }
 
 #[test]
@@ -368,7 +427,9 @@ fn a_machine_without_processors_is_refused() {
 #[test]
 fn this_machine_has_at_least_the_processors_that_we_may_use() {
     let topology = match Topology::read() {
-        Err(TopologyError::NoProcessors { .. }) => return nanothreads_platform::skip!("/sys is not mounted"),
+        Err(TopologyError::NoProcessors { .. }) => {
+            return nanothreads_platform::skip!("/sys is not mounted");
+        }
         topology => topology.unwrap(),
     };
     assert!(affinity(None).unwrap().is_subset(&topology.online()));
@@ -389,9 +450,19 @@ fn hwloc_says_the_same_as_the_files() {
     for cpu in hwloc.cpus() {
         let own = files.get(cpu.id).unwrap();
         let both = |set: CpuSet| set.intersection(&hwloc.online());
-        assert_eq!(hwloc.core_cpus(cpu.core), both(files.core_cpus(own.core)), "core of {}", cpu.id);
+        assert_eq!(
+            hwloc.core_cpus(cpu.core),
+            both(files.core_cpus(own.core)),
+            "core of {}",
+            cpu.id
+        );
         assert_eq!(hwloc.llc_cpus(cpu.llc), both(files.llc_cpus(own.llc)), "cache of {}", cpu.id);
-        assert_eq!(hwloc.package_cpus(cpu.package), both(files.package_cpus(own.package)), "package of {}", cpu.id);
+        assert_eq!(
+            hwloc.package_cpus(cpu.package),
+            both(files.package_cpus(own.package)),
+            "package of {}",
+            cpu.id
+        );
         assert_eq!((cpu.node, cpu.id), (own.node, own.id));
     }
 }

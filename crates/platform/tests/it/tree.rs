@@ -5,9 +5,11 @@ use std::path::Path;
 
 use tempfile::TempDir;
 
-/// Writes the files `(path, content)`, in memory where the machine has a place for that: a server's tree is a thousand
-/// files.
-pub(crate) fn tree<P: AsRef<str>, C: AsRef<str>>(files: impl IntoIterator<Item = (P, C)>) -> TempDir {
+/// Writes the files `(path, content)`, in memory where the machine has a place for that: a server's
+/// tree is a thousand files.
+pub(crate) fn tree<P: AsRef<str>, C: AsRef<str>>(
+    files: impl IntoIterator<Item = (P, C)>,
+) -> TempDir {
     let root = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
     for (path, content) in files {
         write(root.path(), path.as_ref(), content.as_ref());

@@ -16,8 +16,8 @@
 //! | P_TEST | efficient                                          | STABLE | kept              |
 //! | P_TEST | inefficient                                        | STABLE | last that was good|
 //!
-//! What is free, and hence whether a step is made, is the business of [`Pdpa`](super::Pdpa): P_INC without a free
-//! processor becomes P_STABLE, and P_STABLE with free processors P_TEST.
+//! What is free, and hence whether a step is made, is the business of [`Pdpa`](super::Pdpa): P_INC
+//! without a free processor becomes P_STABLE, and P_STABLE with free processors P_TEST.
 
 use serde::{Deserialize, Serialize};
 
@@ -111,14 +111,17 @@ mod tests {
                 }
                 let expected = match (state, efficient, may_grow, grew, below_request, on_one) {
                     (NoReference, true, true, _, true, _) => (Increasing, Step::Up),
-                    (NoReference, true, false, _, _, _) | (NoReference, true, _, _, false, _) => (Stable, Step::Keep),
+                    (NoReference, true, false, _, _, _) | (NoReference, true, _, _, false, _) => {
+                        (Stable, Step::Keep)
+                    }
                     (NoReference, false, _, _, _, false) => (Decreasing, Step::Down),
                     (NoReference, false, _, _, _, true) => (Stable, Step::Keep),
                     (Increasing, true, true, true, true, _) => (Increasing, Step::Up),
-                    (Increasing, true, false, true, _, _) | (Increasing, true, _, true, false, _) => {
-                        (Stable, Step::Keep)
+                    (Increasing, true, false, true, _, _)
+                    | (Increasing, true, _, true, false, _) => (Stable, Step::Keep),
+                    (Increasing, false, _, _, _, _) | (Increasing, _, _, false, _, _) => {
+                        (Stable, Step::Back)
                     }
-                    (Increasing, false, _, _, _, _) | (Increasing, _, _, false, _, _) => (Stable, Step::Back),
                     (Decreasing, false, _, _, _, false) => (Decreasing, Step::Down),
                     (Decreasing, false, _, _, _, true) => (Stable, Step::Keep),
                     (Decreasing, true, _, _, _, _) => (Stable, Step::Keep),

@@ -1,11 +1,12 @@
-//! Placements in which everybody is at home: those of a request for a processor that the application had before, and of most
-//! quanta.
+//! Placements in which everybody is at home: those of a request for a processor that the
+//! application had before, and of most quanta.
 //!
 //! # Rule
-//! When nobody shares, nobody stays inside a set, nobody came or left, and each virtual processor can be where it ran last,
-//! since its application holds that processor or was the last one there, then steps 1 and 2 of the placement place everybody
-//! and leave nothing to do for the others. So no map of what is free and of what is near is made. With the cold caches of a
-//! manager that slept for some milliseconds that took 18 of the 42 us from a ring to the grant.
+//! When nobody shares, nobody stays inside a set, nobody came or left, and each virtual processor
+//! can be where it ran last, since its application holds that processor or was the last one there,
+//! then steps 1 and 2 of the placement place everybody and leave nothing to do for the others. So
+//! no map of what is free and of what is near is made. With the cold caches of a manager that slept
+//! for some milliseconds that took 18 of the 42 us from a ring to the grant.
 
 use super::circle::Circle;
 use super::{Machine, Placement};
@@ -16,8 +17,8 @@ use crate::snapshot::AppId;
 const MOST: usize = 1024;
 
 impl Placement {
-    /// Does what [`Placement::place_each`] does, when everybody is at home. False, and nothing has changed, otherwise.
-    /// O(P log P), without allocations.
+    /// Does what [`Placement::place_each`] does, when everybody is at home. False, and nothing has
+    /// changed, otherwise. O(P log P), without allocations.
     pub(super) fn place_at_home(
         &mut self,
         machine: &Machine,
@@ -46,7 +47,11 @@ impl Placement {
     fn find_everybody_at_home(&self, machine: &Machine, decision: &Decision) -> Option<()> {
         let cpus = &machine.cpus;
         let many = cpus.len() > MOST || self.homes.len() != decision.allocations.len();
-        if decision.unbound || !self.within.is_empty() || many || !cpus.is_sorted_by_key(|cpu| cpu.id) {
+        if decision.unbound
+            || !self.within.is_empty()
+            || many
+            || !cpus.is_sorted_by_key(|cpu| cpu.id)
+        {
             return None;
         }
         let mut taken = [0_u64; MOST / 64];
@@ -77,7 +82,8 @@ mod tests {
     use crate::decision::Allocation;
 
     fn decision(numbers: &[Option<(bool, u32)>]) -> Decision {
-        let named = numbers.iter().zip(0..).filter_map(|(number, app)| Some((AppId(app), (*number)?)));
+        let named =
+            numbers.iter().zip(0..).filter_map(|(number, app)| Some((AppId(app), (*number)?)));
         let allocations = named.map(|(app, (shared, processors))| match shared {
             true => Allocation::shared_master(app),
             false => Allocation::own(app, processors),
@@ -85,9 +91,15 @@ mod tests {
         Decision { allocations: allocations.collect(), ..Decision::default() }
     }
 
-    fn at_home(placement: &mut Placement, machine: &Machine, decision: &Decision) -> Option<Vec<(AppId, Vec<u32>)>> {
+    fn at_home(
+        placement: &mut Placement,
+        machine: &Machine,
+        decision: &Decision,
+    ) -> Option<Vec<(AppId, Vec<u32>)>> {
         let mut placed = Vec::new();
-        placement.place_at_home(machine, decision, |app, cpus| placed.push((app, cpus.to_vec()))).then_some(placed)
+        placement
+            .place_at_home(machine, decision, |app, cpus| placed.push((app, cpus.to_vec())))
+            .then_some(placed)
     }
 
     fn machine(ids: impl Iterator<Item = u32>) -> Machine {
@@ -104,9 +116,17 @@ mod tests {
         assert_eq!(at_home(&mut placement, &machine, &numbers(3, 1)), Some(begin.clone()));
         assert!(at_home(&mut placement, &machine, &numbers(1, 1)).is_some());
         assert_eq!(at_home(&mut placement, &machine, &numbers(3, 1)), Some(begin));
-        assert_eq!(at_home(&mut placement, &machine, &numbers(4, 0)), None, "it never had the fourth");
+        assert_eq!(
+            at_home(&mut placement, &machine, &numbers(4, 0)),
+            None,
+            "it never had the fourth"
+        );
         placement.place(&machine, &numbers(1, 3));
-        assert_eq!(at_home(&mut placement, &machine, &numbers(3, 1)), None, "the other one was there since");
+        assert_eq!(
+            at_home(&mut placement, &machine, &numbers(3, 1)),
+            None,
+            "the other one was there since"
+        );
     }
 
     proptest! {

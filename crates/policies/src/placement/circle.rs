@@ -15,11 +15,12 @@ pub(super) struct Circle {
 }
 
 impl Circle {
-    /// Takes the masters that share now, in order of arrival, and the processors for them out of `free`: one each as
-    /// long as there are so many. Who shared already keeps its place in the circle, newcomers follow at the end.
+    /// Takes the masters that share now, in order of arrival, and the processors for them out of
+    /// `free`: one each as long as there are so many. Who shared already keeps its place in the
+    /// circle, newcomers follow at the end.
     ///
-    /// When nobody of them shared before, each starts where it comes from, as far as the runs allow it. True when
-    /// somebody did, so that a turn may pass on.
+    /// When nobody of them shared before, each starts where it comes from, as far as the runs allow
+    /// it. True when somebody did, so that a turn may pass on.
     pub(super) fn renew(
         &mut self,
         masters: &[AppId],
@@ -37,7 +38,8 @@ impl Circle {
             self.shared.extend(free.take_ids(masters.len() - self.shared.len()));
         }
         let known: BTreeSet<AppId> = self.masters.iter().copied().collect();
-        let mut newcomers: Vec<AppId> = masters.iter().copied().filter(|app| !known.contains(app)).collect();
+        let mut newcomers: Vec<AppId> =
+            masters.iter().copied().filter(|app| !known.contains(app)).collect();
         let shared_before = !self.masters.is_empty();
         if !shared_before {
             newcomers = self.near_home(newcomers, came_from);
@@ -46,8 +48,9 @@ impl Circle {
         shared_before
     }
 
-    /// A turn: everybody moves on by one place, unless all share alike already (rule 7: no needless movement): there are as
-    /// many on each processor, and none may be `joined` by masters that do not move.
+    /// A turn: everybody moves on by one place, unless all share alike already (rule 7: no needless
+    /// movement): there are as many on each processor, and none may be `joined` by masters that do
+    /// not move.
     pub(super) fn turn(&mut self, joined: bool) {
         if self.turns(joined) {
             self.masters.rotate_left(1);
@@ -75,12 +78,19 @@ impl Circle {
     }
 
     /// Orders masters so that as many as possible are on the processor from which they come.
-    fn near_home(&self, masters: Vec<AppId>, came_from: impl Fn(&AppId) -> Option<u32>) -> Vec<AppId> {
+    fn near_home(
+        &self,
+        masters: Vec<AppId>,
+        came_from: impl Fn(&AppId) -> Option<u32>,
+    ) -> Vec<AppId> {
         let mut runs: BTreeMap<u32, (usize, Vec<AppId>)> =
             self.runs(masters.len()).map(|(id, length)| (id, (length, Vec::new()))).collect();
         let mut elsewhere = VecDeque::new();
         for app in masters {
-            match came_from(&app).and_then(|id| runs.get_mut(&id)).filter(|(length, run)| run.len() < *length) {
+            match came_from(&app)
+                .and_then(|id| runs.get_mut(&id))
+                .filter(|(length, run)| run.len() < *length)
+            {
                 Some((_, run)) => run.push(app),
                 None => elsewhere.push_back(app),
             }

@@ -1,19 +1,22 @@
 //! Applications that stay inside a set of processors: what they get, and who makes room for it.
 //!
 //! # Rule
-//! Each takes what is free inside its set. Who then lacks something looks for a chain: a processor of its set whose owner
-//! could have another one instead, whose owner could, and so on, to an end, in this order:
+//! Each takes what is free inside its set. Who then lacks something looks for a chain: a processor
+//! of its set whose owner could have another one instead, whose owner could, and so on, to an end,
+//! in this order:
 //! 1. a processor that is free;
-//! 2. one of an application that may run everywhere, which finds another one later: the number of all fits the machine;
+//! 2. one of an application that may run everywhere, which finds another one later: the number of
+//!    all fits the machine;
 //! 3. one of the application that has most, if that is at least two more than this one has.
 //!
-//! Each in turn gets one processor, until nobody finds anything. What then is still lacking cannot be: all that can be
-//! reached belongs to applications that stay inside sets, too, and have no more than one processor more.
+//! Each in turn gets one processor, until nobody finds anything. What then is still lacking cannot
+//! be: all that can be reached belongs to applications that stay inside sets, too, and have no more
+//! than one processor more.
 //!
 //! # Cost
-//! Nothing without such applications. A chain is O(applications x P), and there are few: as many as processors are lacking,
-//! and those of end 3. The worst that was found: 60 ms, for 512 applications that all lack something, in sets of 3 of 1024
-//! processors.
+//! Nothing without such applications. A chain is O(applications x P), and there are few: as many as
+//! processors are lacking, and those of end 3. The worst that was found: 60 ms, for 512
+//! applications that all lack something, in sets of 3 of 1024 processors.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
@@ -27,7 +30,9 @@ pub(super) struct Rooms(HashMap<AppId, Vec<bool>>);
 impl Rooms {
     /// Of those sets that bound anything: which have some of these processors, and not all of them.
     pub(super) fn new(within: &BTreeMap<AppId, BTreeSet<u32>>, cpus: &[MachineCpu]) -> Self {
-        let room = |ids: &BTreeSet<u32>| cpus.iter().map(|cpu| ids.contains(&cpu.id)).collect::<Vec<bool>>();
+        let room = |ids: &BTreeSet<u32>| {
+            cpus.iter().map(|cpu| ids.contains(&cpu.id)).collect::<Vec<bool>>()
+        };
         let rooms = within.iter().map(|(app, ids)| (*app, room(ids)));
         Self(rooms.filter(|(_, room)| room.contains(&true) && room.contains(&false)).collect())
     }
@@ -47,8 +52,8 @@ impl Rooms {
     }
 }
 
-/// Fills the seats of applications that have rooms as far as that is possible, and cuts off what is not. Seats of others may
-/// have holes afterwards.
+/// Fills the seats of applications that have rooms as far as that is possible, and cuts off what is
+/// not. Seats of others may have holes afterwards.
 pub(super) fn fill(seats: &mut [Seat], rooms: &Rooms, processors: usize, free: &mut Free<'_>) {
     if rooms.is_empty() {
         return;
@@ -76,12 +81,17 @@ struct Matching<'a, 'b> {
     owner: Vec<Option<(usize, usize)>>,
 }
 
-/// How good the end of a chain is that costs somebody a processor: an application that may run everywhere, or the number
-/// that the other one has; of the former the last slot.
+/// How good the end of a chain is that costs somebody a processor: an application that may run
+/// everywhere, or the number that the other one has; of the former the last slot.
 type End = (bool, usize);
 
 impl<'a, 'b> Matching<'a, 'b> {
-    fn new(seats: &'a mut [Seat], rooms: &'a Rooms, processors: usize, free: &'a mut Free<'b>) -> Self {
+    fn new(
+        seats: &'a mut [Seat],
+        rooms: &'a Rooms,
+        processors: usize,
+        free: &'a mut Free<'b>,
+    ) -> Self {
         let mut owner = vec![None; processors];
         for (i, seat) in seats.iter().enumerate() {
             for (slot, cpu) in seat.slots.iter().enumerate() {
@@ -101,7 +111,8 @@ impl<'a, 'b> Matching<'a, 'b> {
         self.seats[seat].slots.iter().flatten().count()
     }
 
-    /// Gets one processor more for a seat that has a room and a hole; false if there is none to be had.
+    /// Gets one processor more for a seat that has a room and a hole; false if there is none to be
+    /// had.
     fn extend(&mut self, start: usize) -> bool {
         let Some(hole) = self.seats[start].slots.iter().position(Option::is_none) else {
             return false;
@@ -109,7 +120,8 @@ impl<'a, 'b> Matching<'a, 'b> {
         if self.room(start).is_none() {
             return false;
         }
-        // By processor: the seat that would get it. By seat: the processor that it would give for that.
+        // By processor: the seat that would get it. By seat: the processor that it would give for
+        // that.
         let mut getter: Vec<Option<usize>> = vec![None; self.owner.len()];
         let mut given: Vec<Option<usize>> = vec![None; self.seats.len()];
         let Some(end) = self.search(start, &mut getter, &mut given) else {
@@ -135,7 +147,12 @@ impl<'a, 'b> Matching<'a, 'b> {
     }
 
     /// The processor at the end of the best chain, breadth first.
-    fn search(&self, start: usize, getter: &mut [Option<usize>], given: &mut [Option<usize>]) -> Option<usize> {
+    fn search(
+        &self,
+        start: usize,
+        getter: &mut [Option<usize>],
+        given: &mut [Option<usize>],
+    ) -> Option<usize> {
         let enough = self.has(start) + 2;
         let mut best: Option<(End, usize)> = None;
         let mut queue = VecDeque::from([start]);

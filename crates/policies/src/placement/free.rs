@@ -1,24 +1,27 @@
 //! The processors that nobody has yet, and which of them is nearest.
 //!
 //! # Order
-//! `spread`: a processor of an idle core before one with busy siblings; then, in any case, the cache in which the
-//! application has most processors, then the node in which it has most, then the node nearest to that one. Where it has
-//! none: a cache that suffices for all that it wants, the fullest such one, so that large holes stay large; else the
-//! fullest node that suffices, in it the largest hole; else the largest hole. Of a cluster that is to stay together, a
-//! cache that has room for all of it comes before nearness.
+//! `spread`: a processor of an idle core before one with busy siblings; then, in any case, the
+//! cache in which the application has most processors, then the node in which it has most, then the
+//! node nearest to that one. Where it has none: a cache that suffices for all that it wants, the
+//! fullest such one, so that large holes stay large; else the fullest node that suffices, in it the
+//! largest hole; else the largest hole. Of a cluster that is to stay together, a cache that has
+//! room for all of it comes before nearness.
 //!
 //! # Index
-//! Caches stand in [`Shelves`] by the size of their hole, those of a node and all, and nodes by theirs; but only
-//! caches whose best processor is as idle as the best of the machine, since nothing comes before that. The best cache is one
-//! of few: those in which the application has processors; of each node in which it has some, the best by its hole; of
-//! all the others, the best by its hole, or where distances between nodes are known, the best of each of the nearest.
-//! A cache that is better than its hole says (it belongs to two of these groups) wins in the group of the more telling
-//! key, so that nobody is missed.
+//! Caches stand in [`Shelves`] by the size of their hole, those of a node and all, and nodes by
+//! theirs; but only caches whose best processor is as idle as the best of the machine, since
+//! nothing comes before that. The best cache is one of few: those in which the application has
+//! processors; of each node in which it has some, the best by its hole; of all the others, the best
+//! by its hole, or where distances between nodes are known, the best of each of the nearest. A
+//! cache that is better than its hole says (it belongs to two of these groups) wins in the group of
+//! the more telling key, so that nobody is missed.
 //!
 //! # Cost
-//! Building is O(P log P). Taking a given processor is O(threads of its core). Taking near is, for each cache that is
-//! taken from, O(caches and nodes in which the application has processors and something is free, + P / 64), and where
-//! distances between nodes are known and its own nodes are full, O(nodes).
+//! Building is O(P log P). Taking a given processor is O(threads of its core). Taking near is, for
+//! each cache that is taken from, O(caches and nodes in which the application has processors and
+//! something is free, + P / 64), and where distances between nodes are known and its own nodes are
+//! full, O(nodes).
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -134,12 +137,20 @@ impl Near {
 }
 
 /// The order of caches, least first.
-type Key = ((bool, bool), (Reverse<usize>, Reverse<usize>, u32), (bool, bool), (usize, usize), usize, usize);
+type Key = (
+    (bool, bool),
+    (Reverse<usize>, Reverse<usize>, u32),
+    (bool, bool),
+    (usize, usize),
+    usize,
+    usize,
+);
 
 impl<'a> Free<'a> {
     /// All of `cpus`, which are in order of id.
     pub(super) fn new(cpus: &[MachineCpu], distances: &'a Distances, smt: Smt) -> Self {
-        let (mut core_index, mut cache_index, mut node_index) = (HashMap::new(), HashMap::new(), HashMap::new());
+        let (mut core_index, mut cache_index, mut node_index) =
+            (HashMap::new(), HashMap::new(), HashMap::new());
         let mut all = Self {
             smt,
             cpus: Vec::with_capacity(cpus.len()),
@@ -156,12 +167,18 @@ impl<'a> Free<'a> {
             let nodes = node_index.len();
             let node = *node_index.entry(cpu.node).or_insert(nodes);
             let caches = cache_index.len();
-            // A cache is within one node and a core within one cache; numbers that say otherwise are kept apart.
+            // A cache is within one node and a core within one cache; numbers that say otherwise
+            // are kept apart.
             let cache = *cache_index.entry((node, cpu.llc)).or_insert(caches);
             let cores = core_index.len();
             let core = *core_index.entry((cache, cpu.core)).or_insert(cores);
             if node == all.nodes.len() {
-                all.nodes.push(Node { number: cpu.node, members: Vec::new(), free: 0, idle_cores: 0 });
+                all.nodes.push(Node {
+                    number: cpu.node,
+                    members: Vec::new(),
+                    free: 0,
+                    idle_cores: 0,
+                });
             }
             if cache == all.caches.len() {
                 let place = all.nodes[node].members.len();
@@ -188,7 +205,8 @@ impl<'a> Free<'a> {
             (0..cache.free).for_each(|place| cache.best.put(rank, place));
         }
         all.rows = vec![None; all.nodes.len()];
-        (all.near.in_cache, all.near.in_node) = (vec![0; all.caches.len()], vec![0; all.nodes.len()]);
+        (all.near.in_cache, all.near.in_node) =
+            (vec![0; all.caches.len()], vec![0; all.nodes.len()]);
         all
     }
 
@@ -230,9 +248,14 @@ impl<'a> Free<'a> {
         self.index = None;
     }
 
-    /// Takes `number` processors, or all that are left, as for an application that has those of `near`; `cluster` at a
-    /// time, if that is more than one.
-    pub(super) fn take_near(&mut self, near: &[usize], number: usize, cluster: usize) -> Vec<usize> {
+    /// Takes `number` processors, or all that are left, as for an application that has those of
+    /// `near`; `cluster` at a time, if that is more than one.
+    pub(super) fn take_near(
+        &mut self,
+        near: &[usize],
+        number: usize,
+        cluster: usize,
+    ) -> Vec<usize> {
         let mut taken = Vec::with_capacity(number);
         if number == 0 {
             return taken;
@@ -252,9 +275,12 @@ impl<'a> Free<'a> {
             let Some(cache) = self.best_cache(&mut has, piece, whole) else {
                 break;
             };
-            // It stays the best until its level changes: it has the most of the application, and more with each.
+            // It stays the best until its level changes: it has the most of the application, and
+            // more with each.
             let level = self.level(cache);
-            while let Some(cpu) = self.first(cache).filter(|_| taken.len() < upto && self.level(cache) == level) {
+            while let Some(cpu) =
+                self.first(cache).filter(|_| taken.len() < upto && self.level(cache) == level)
+            {
                 self.move_out(cpu);
                 taken.push(cpu);
                 has.add(cache, self.caches[cache].node);
@@ -265,9 +291,16 @@ impl<'a> Free<'a> {
         taken
     }
 
-    /// Takes up to `number` of those that are `inside`, as for an application that has those of `near`. O(number x P).
-    pub(super) fn take_inside(&mut self, near: &[usize], number: usize, inside: &[bool]) -> Vec<usize> {
-        let (mut in_cache, mut in_node) = (vec![0_usize; self.caches.len()], vec![0_usize; self.nodes.len()]);
+    /// Takes up to `number` of those that are `inside`, as for an application that has those of
+    /// `near`. O(number x P).
+    pub(super) fn take_inside(
+        &mut self,
+        near: &[usize],
+        number: usize,
+        inside: &[bool],
+    ) -> Vec<usize> {
+        let (mut in_cache, mut in_node) =
+            (vec![0_usize; self.caches.len()], vec![0_usize; self.nodes.len()]);
         let mut taken = Vec::with_capacity(number);
         let mut has = near.to_vec();
         while taken.len() < number {
@@ -280,7 +313,13 @@ impl<'a> Free<'a> {
                 let Cpu { core, cache, .. } = self.cpus[cpu];
                 let rank = self.rank(self.cores[core].taken);
                 let (before, after) = if self.smt == Smt::Spread { (rank, 0) } else { (0, rank) };
-                (before, Reverse(in_cache[cache]), Reverse(in_node[self.caches[cache].node]), after, cpu)
+                (
+                    before,
+                    Reverse(in_cache[cache]),
+                    Reverse(in_node[self.caches[cache].node]),
+                    after,
+                    cpu,
+                )
             };
             let all = (0..self.cpus.len()).filter(|&cpu| inside[cpu] && self.has(cpu));
             let Some(best) = all.min_by_key(key) else {
@@ -299,7 +338,8 @@ impl<'a> Free<'a> {
         taken.into_iter().map(|cpu| self.cpus[cpu].id).collect()
     }
 
-    /// The cache to take from, of those that have a free processor; see `# Index`. Forgets where nothing is free.
+    /// The cache to take from, of those that have a free processor; see `# Index`. Forgets where
+    /// nothing is free.
     fn best_cache(&mut self, has: &mut Near, number: usize, whole: bool) -> Option<usize> {
         if self.index.as_ref().is_none_or(|index| index.all.highest().is_none()) {
             self.index = self.make_index();
@@ -317,9 +357,15 @@ impl<'a> Free<'a> {
         let row = has.home.and_then(|home| self.rows[home].as_deref());
 
         let key = |cache: usize, hole: usize| self.key(has, row, cache, hole, number, whole);
-        let own = has.caches.iter().filter_map(|&cache| index.cache_at[cache].map(|hole| key(cache, hole)));
-        let best_of =
-            |node: usize| index.best_of(node, number).map(|(hole, place)| key(self.nodes[node].members[place], hole));
+        let own = has
+            .caches
+            .iter()
+            .filter_map(|&cache| index.cache_at[cache].map(|hole| key(cache, hole)));
+        let best_of = |node: usize| {
+            index
+                .best_of(node, number)
+                .map(|(hole, place)| key(self.nodes[node].members[place], hole))
+        };
         let own_nodes = has.nodes.iter().filter_map(|&node| best_of(node));
         let mut best = own.chain(own_nodes).min();
         // Nearness decides where nothing is torn: others cannot be better.
@@ -334,7 +380,9 @@ impl<'a> Free<'a> {
                     }
                     nearest
                 }
-                None => index.best_of_all(number, &self.nodes).map(|(hole, cache)| key(cache, hole)),
+                None => {
+                    index.best_of_all(number, &self.nodes).map(|(hole, cache)| key(cache, hole))
+                }
             };
             best = best.into_iter().chain(others).min();
         }
@@ -342,7 +390,15 @@ impl<'a> Free<'a> {
     }
 
     /// The place in the order of a cache with a hole of this size.
-    fn key(&self, has: &Near, row: Option<&[u32]>, cache: usize, hole: usize, number: usize, whole: bool) -> Key {
+    fn key(
+        &self,
+        has: &Near,
+        row: Option<&[u32]>,
+        cache: usize,
+        hole: usize,
+        number: usize,
+        whole: bool,
+    ) -> Key {
         let node = self.caches[cache].node;
         let suffices = hole >= number;
         let node_hole = self.node_hole(node);
@@ -350,17 +406,21 @@ impl<'a> Free<'a> {
         let torn = (whole && !suffices, whole && !node_suffices);
         let distance = row.map_or_else(|| u32::from(has.home != Some(node)), |row| row[node]);
         let near = (Reverse(has.in_cache[cache]), Reverse(has.in_node[node]), distance);
-        let node_slack = if node_suffices && !suffices { (node_hole - number, node) } else { (0, 0) };
+        let node_slack =
+            if node_suffices && !suffices { (node_hole - number, node) } else { (0, 0) };
         let slack = if suffices { hole - number } else { usize::MAX - hole };
         (torn, near, (!suffices, !node_suffices), node_slack, slack, cache)
     }
 
     /// The index of the caches that have the best free processors; `None` when nothing is free.
     fn make_index(&self) -> Option<Index> {
-        let ranks: Vec<Option<usize>> = (0..self.caches.len()).map(|cache| self.level(cache)).collect();
+        let ranks: Vec<Option<usize>> =
+            (0..self.caches.len()).map(|cache| self.level(cache)).collect();
         let rank = ranks.iter().flatten().copied().min()?;
-        let largest = |members: &[usize]| members.iter().map(|&cache| self.caches[cache].members.len()).max();
-        let shelves = |members: &[usize]| Shelves::new(members.len(), largest(members).unwrap_or(0) + 1);
+        let largest =
+            |members: &[usize]| members.iter().map(|&cache| self.caches[cache].members.len()).max();
+        let shelves =
+            |members: &[usize]| Shelves::new(members.len(), largest(members).unwrap_or(0) + 1);
         let most = self.caches.iter().map(|cache| cache.members.len()).max().unwrap_or(0);
         let node_at: Vec<usize> = (0..self.nodes.len()).map(|node| self.node_hole(node)).collect();
         let largest_node = node_at.iter().copied().max().unwrap_or(0);
@@ -400,8 +460,8 @@ impl<'a> Free<'a> {
         index.nodes.put(node_hole, at.node);
     }
 
-    /// What comes before nearness: with `spread`, how busy the core of the best free processor is. `None` when
-    /// nothing is free.
+    /// What comes before nearness: with `spread`, how busy the core of the best free processor is.
+    /// `None` when nothing is free.
     fn level(&self, cache: usize) -> Option<usize> {
         let (rank, _) = self.caches[cache].best.at_least(0)?;
         Some(if self.smt == Smt::Spread { rank } else { 0 })
@@ -413,8 +473,8 @@ impl<'a> Free<'a> {
         if self.smt == Smt::Spread && cache.idle_cores > 0 { cache.idle_cores } else { cache.free }
     }
 
-    /// The processors of a node that are as good as any, as far as they count for an application that fits no cache:
-    /// those on idle cores, or all.
+    /// The processors of a node that are as good as any, as far as they count for an application
+    /// that fits no cache: those on idle cores, or all.
     fn node_hole(&self, node: usize) -> usize {
         let node = &self.nodes[node];
         if self.smt == Smt::Spread { node.idle_cores } else { node.free }
@@ -478,8 +538,8 @@ impl Index {
         self.cache_at[cache] = Some(hole);
     }
 
-    /// The hole and place of the best cache of a node in which the application has none: the smallest that suffices,
-    /// else the largest.
+    /// The hole and place of the best cache of a node in which the application has none: the
+    /// smallest that suffices, else the largest.
     fn best_of(&self, node: usize, number: usize) -> Option<(usize, usize)> {
         let caches = &self.of_node[node];
         caches.at_least(number).or_else(|| caches.highest())

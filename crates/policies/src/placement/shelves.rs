@@ -1,4 +1,5 @@
-//! Things sorted by a small number, in bitmaps: what is taken from and put back often costs a few instructions.
+//! Things sorted by a small number, in bitmaps: what is taken from and put back often costs a few
+//! instructions.
 
 /// Things 0, 1, ..., each on at most one of the shelves 0, 1, ...
 ///
@@ -50,13 +51,17 @@ impl Shelves {
 
     /// The highest shelf that holds something, and the least thing on it.
     pub(super) fn highest(&self) -> Option<(usize, usize)> {
-        let (i, word) = self.words[..self.head].iter().enumerate().rfind(|(_, word)| **word != 0)?;
+        let (i, word) =
+            self.words[..self.head].iter().enumerate().rfind(|(_, word)| **word != 0)?;
         self.least(i * 64 + word.ilog2() as usize)
     }
 
     fn least(&self, shelf: usize) -> Option<(usize, usize)> {
         let begin = self.head + shelf * self.width;
-        let (i, word) = self.words[begin..begin + self.width].iter().enumerate().find(|(_, word)| **word != 0)?;
+        let (i, word) = self.words[begin..begin + self.width]
+            .iter()
+            .enumerate()
+            .find(|(_, word)| **word != 0)?;
         Some((shelf, i * 64 + word.trailing_zeros() as usize))
     }
 }

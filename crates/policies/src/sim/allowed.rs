@@ -1,10 +1,12 @@
 //! What the keys of a workload may be, for whoever reads one and finds something else there.
 //!
-//! The checks are where the values are ([`Workload::check`](super::Workload::check)); these are their words, for a value
-//! of another kind, which no check sees. A test of `cpumgr simulate` holds the two together.
+//! The checks are where the values are ([`Workload::check`](super::Workload::check)); these are
+//! their words, for a value of another kind, which no check sees. A test of `cpumgr simulate` holds
+//! the two together.
 
-/// What stands at a place of a workload: its keys from the outside, as `["programs", "swim", "request"]`, without
-/// places in lists. `None` where any value of the right kind will do, or for no place of a workload.
+/// What stands at a place of a workload: its keys from the outside, as
+/// `["programs", "swim", "request"]`, without places in lists. `None` where any value of the right
+/// kind will do, or for no place of a workload.
 #[must_use]
 pub fn allowed(keys: &[&str]) -> Option<&'static str> {
     Some(match *keys {

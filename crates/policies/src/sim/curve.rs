@@ -1,12 +1,13 @@
 //! How much faster a parallel phase is on more processors.
 //!
 //! # Papers
-//! Amdahl: "Validity of the single processor approach", 1967. Downey: "A model for speedup of parallel programs",
-//! UC Berkeley CSD-97-933, 1997: a mean parallelism, and how much the parallelism varies.
+//! Amdahl: "Validity of the single processor approach", 1967. Downey: "A model for speedup of
+//! parallel programs", UC Berkeley CSD-97-933, 1997: a mean parallelism, and how much the
+//! parallelism varies.
 //!
 //! # Invariants
-//! C1  S(1) = 1, S(p) > 0 and finite for every p. A measured curve is straight between its points, and flat beyond the
-//!     last one: nothing is known there, and a program's runtime would not use what does not help.
+//! C1  S(1) = 1, S(p) > 0 and finite for every p. A measured curve is straight between its points,
+//!     and flat beyond the last one: nothing is known there, and a program's runtime would not use what does not help.
 
 use serde::{Deserialize, Serialize};
 
@@ -48,7 +49,9 @@ impl Curve {
         match self {
             Self::Linear => Ok(()),
             Self::Amdahl { serial } if (0.0..=1.0).contains(serial) => Ok(()),
-            Self::Amdahl { serial } => Err(format!("serial = {serial} is no part of the work; it is from 0 to 1")),
+            Self::Amdahl { serial } => {
+                Err(format!("serial = {serial} is no part of the work; it is from 0 to 1"))
+            }
             Self::Downey { parallelism, variance } => {
                 if !(1.0..=1e6).contains(parallelism) {
                     return Err(format!("parallelism = {parallelism}; it is from 1 to 1000000"));
@@ -71,7 +74,8 @@ impl Curve {
         }
     }
 
-    /// The speedup on `processors`; 1 on none, because whoever asks shares one. O(number of points).
+    /// The speedup on `processors`; 1 on none, because whoever asks shares one. O(number of
+    /// points).
     #[must_use]
     pub fn at(&self, processors: u32) -> f64 {
         if processors <= 1 {
@@ -85,7 +89,8 @@ impl Curve {
             Self::Speedups(points) => between(points, n),
             Self::Times(points) => {
                 let first = points.first().map_or(1.0, |(_, time)| *time);
-                let speedups: Vec<(u32, f64)> = points.iter().map(|&(p, time)| (p, first / time)).collect();
+                let speedups: Vec<(u32, f64)> =
+                    points.iter().map(|&(p, time)| (p, first / time)).collect();
                 between(&speedups, n)
             }
         }
@@ -97,10 +102,15 @@ fn check_speedup(processors: u32, speedup: f64) -> Result<(), String> {
     if speedup > 0.0 && speedup <= most {
         return Ok(());
     }
-    Err(format!("a speedup of {speedup} on {processors} processors; it is above 0 and at most {most}"))
+    Err(format!(
+        "a speedup of {speedup} on {processors} processors; it is above 0 and at most {most}"
+    ))
 }
 
-fn check_points(points: &[(u32, f64)], check: impl Fn(u32, f64) -> Result<(), String>) -> Result<(), String> {
+fn check_points(
+    points: &[(u32, f64)],
+    check: impl Fn(u32, f64) -> Result<(), String>,
+) -> Result<(), String> {
     let Some(first) = points.first() else {
         return Err("no point; the first is for 1 processor".to_owned());
     };
@@ -170,7 +180,8 @@ mod tests {
         for (p, s) in [(1, 1.0), (4, 4.0), (8, 8.0), (9, 8.0), (64, 8.0)] {
             near(flat.at(p), s);
         }
-        // sigma = 1, A = 8: 8 * 5 / (8 + 4 / 2) = 4; both forms agree at sigma = 1; flat from 2 A - 1 on.
+        // sigma = 1, A = 8: 8 * 5 / (8 + 4 / 2) = 4; both forms agree at sigma = 1; flat from 2 A -
+        // 1 on.
         let one = Curve::Downey { parallelism: 8.0, variance: 1.0 };
         near(one.at(5), 4.0);
         near(one.at(15), 8.0);

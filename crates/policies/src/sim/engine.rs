@@ -1,10 +1,11 @@
 //! The event loop: time goes from one event to the next, and the manager decides at each.
 //!
 //! # Protocol
-//! At each time at which something happens: (1) programs do what is due: phases end, requests change, executions end and
-//! the next repetition comes; (2) another policy takes over, if one is to; (3) whoever may is admitted; (4) the policy
-//! is asked once for the most important thing that happened, and again with [`Cause::Quantum`] when a quantum ended, so
-//! that no turn is lost; (5) the placement moves virtual processors; (6) all speeds are computed anew.
+//! At each time at which something happens: (1) programs do what is due: phases end, requests
+//! change, executions end and the next repetition comes; (2) another policy takes over, if one is
+//! to; (3) whoever may is admitted; (4) the policy is asked once for the most important thing that
+//! happened, and again with [`Cause::Quantum`] when a quantum ended, so that no turn is lost; (5)
+//! the placement moves virtual processors; (6) all speeds are computed anew.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
@@ -82,13 +83,17 @@ pub enum SimError {
         at: Nanos,
     },
     /// It is too much to be counted.
-    #[error("more than {LONGEST} ns of processor time at {at} ns, and the workload has not ended; make it shorter")]
+    #[error(
+        "more than {LONGEST} ns of processor time at {at} ns, and the workload has not ended; make it shorter"
+    )]
     TooMuch {
         /// When.
         at: Nanos,
     },
     /// It takes too long.
-    #[error("{events} events and the workload has not ended; make it shorter or its quantum longer")]
+    #[error(
+        "{events} events and the workload has not ended; make it shorter or its quantum longer"
+    )]
     TooLong {
         /// How many.
         events: u64,
@@ -110,7 +115,11 @@ struct Arrival {
 ///
 /// # Errors
 /// When it cannot be simulated, or the policy breaks a rule.
-pub fn simulate(workload: &Workload, registry: &Registry, options: &Options) -> Result<Outcome, SimError> {
+pub fn simulate(
+    workload: &Workload,
+    registry: &Registry,
+    options: &Options,
+) -> Result<Outcome, SimError> {
     workload.check(registry)?;
     let name = options.policy.as_deref().unwrap_or(&workload.manager.policy);
     let policy = workload.policy(registry, name)?;
@@ -145,7 +154,12 @@ struct Engine<'w> {
 }
 
 impl<'w> Engine<'w> {
-    fn new(workload: &'w Workload, registry: &'w Registry, policy: Box<dyn Policy>, options: &'w Options) -> Self {
+    fn new(
+        workload: &'w Workload,
+        registry: &'w Registry,
+        policy: Box<dyn Policy>,
+        options: &'w Options,
+    ) -> Self {
         let outcome = Outcome {
             workload: workload.name.clone(),
             policy: policy.name().to_owned(),
@@ -156,9 +170,10 @@ impl<'w> Engine<'w> {
             reallocations: 0,
             migrations: 0,
             reports: (0, 0),
-            timeline: options
-                .timeline
-                .then(|| Timeline { processors: workload.machine.processors, ..Timeline::default() }),
+            timeline: options.timeline.then(|| Timeline {
+                processors: workload.machine.processors,
+                ..Timeline::default()
+            }),
         };
         let mut switches: Vec<(Nanos, &str)> =
             workload.switches.iter().map(|switch| (switch.at.0, switch.policy.as_str())).collect();
@@ -246,7 +261,9 @@ impl<'w> Engine<'w> {
                 cause = Some(other);
             }
         };
-        while let Some(Reverse(arrival)) = self.arrivals.peek().copied().filter(|Reverse(a)| a.at <= self.now) {
+        while let Some(Reverse(arrival)) =
+            self.arrivals.peek().copied().filter(|Reverse(a)| a.at <= self.now)
+        {
             self.arrivals.pop();
             self.next_id += 1;
             self.waiting.push_back((AppId(self.next_id), arrival));
@@ -288,9 +305,17 @@ impl<'w> Engine<'w> {
     }
 
     fn stuck(&self) -> SimError {
-        let waiting = self.waiting.front().map(|(_, arrival)| self.workload.jobs[arrival.job].program.as_str());
-        let program = self.running.first().map(|instance| instance.name).or(waiting).unwrap_or_default();
-        SimError::Stuck { policy: self.policy.name().to_owned(), program: program.to_owned(), at: self.now }
+        let waiting = self
+            .waiting
+            .front()
+            .map(|(_, arrival)| self.workload.jobs[arrival.job].program.as_str());
+        let program =
+            self.running.first().map(|instance| instance.name).or(waiting).unwrap_or_default();
+        SimError::Stuck {
+            policy: self.policy.name().to_owned(),
+            program: program.to_owned(),
+            at: self.now,
+        }
     }
 
     /// What programs do now. Returns why to decide.
@@ -307,10 +332,12 @@ impl<'w> Engine<'w> {
         while at < self.running.len() {
             let instance = &mut self.running[at];
             let happened = instance.happen(self.now, patience);
-            if let Some((processors, time)) = happened.sample.filter(|_| reports && !happened.ended) {
+            if let Some((processors, time)) = happened.sample.filter(|_| reports && !happened.ended)
+            {
                 let sample = Sample { region: 0, processors, time, at: self.now };
                 self.outcome.reports.0 += 1;
-                match self.speedups.sample(instance.name, sample, self.workload.machine.processors) {
+                match self.speedups.sample(instance.name, sample, self.workload.machine.processors)
+                {
                     Ok(speedup) => {
                         instance.speedup = Some(speedup);
                         more(Cause::Speedup);
@@ -349,14 +376,21 @@ impl<'w> Engine<'w> {
             started: instance.started,
             ended: self.now,
             cpu_time,
-            dedicated: instance.program.dedicated(self.workload.machine.processors).round() as Nanos,
+            dedicated: instance.program.dedicated(self.workload.machine.processors).round()
+                as Nanos,
         });
         if let Some(timeline) = &mut self.outcome.timeline {
             timeline.close(instance.track, self.now);
         }
         let repetition = instance.repetition + 1;
         if repetition < job.repetitions && job.until.is_none_or(|until| self.now < until.0) {
-            self.arrive(Arrival { at: self.now, order: 0, job: instance.job, copy: instance.copy, repetition });
+            self.arrive(Arrival {
+                at: self.now,
+                order: 0,
+                job: instance.job,
+                copy: instance.copy,
+                repetition,
+            });
         }
     }
 
@@ -366,10 +400,13 @@ impl<'w> Engine<'w> {
         // A policy that raises the level one at a time may answer more when it is asked again.
         while !self.waiting.is_empty() {
             let views = self.views();
-            let queue: Vec<Waiting> = self.waiting.iter().map(|(id, arrival)| self.as_waiting(*id, arrival)).collect();
+            let queue: Vec<Waiting> =
+                self.waiting.iter().map(|(id, arrival)| self.as_waiting(*id, arrival)).collect();
             let answer = self.policy.admission(&self.snapshot(&views, Cause::Arrival), &queue);
             let room = match self.workload.manager.level {
-                Some(level) if !has_level(&*self.policy) => (level as usize).saturating_sub(self.running.len()),
+                Some(level) if !has_level(&*self.policy) => {
+                    (level as usize).saturating_sub(self.running.len())
+                }
                 _ => usize::MAX,
             };
             self.admission = answer.next.filter(|next| *next > self.now).unwrap_or(NEVER);
@@ -397,8 +434,11 @@ impl<'w> Engine<'w> {
 
     fn start(&mut self, id: AppId, arrival: Arrival) {
         let job = &self.workload.jobs[arrival.job];
-        let (name, program) =
-            self.workload.programs.get_key_value(&job.program).expect("the workload was checked: every job has one");
+        let (name, program) = self
+            .workload
+            .programs
+            .get_key_value(&job.program)
+            .expect("the workload was checked: every job has one");
         let Arrival { at, job, copy, repetition, .. } = arrival;
         let start = Start { id, name, program, job, copy, repetition, arrival: at };
         let mut instance = Instance::new(start, self.now, self.workload.native.patience.0);
@@ -448,7 +488,8 @@ impl<'w> Engine<'w> {
     /// Computes all speeds anew.
     fn plan(&mut self) {
         self.running.iter_mut().for_each(Instance::settle);
-        let threads: u64 = self.running.iter().map(|instance| u64::from(instance.runnable(self.now))).sum();
+        let threads: u64 =
+            self.running.iter().map(|instance| u64::from(instance.runnable(self.now))).sum();
         let load = threads as f64 / f64::from(self.workload.machine.processors);
         let busy: f64 = self.running.iter().map(|instance| instance.busy(self.now)).sum();
         let busy = (busy.round() as u32).min(self.workload.machine.processors);

@@ -1,4 +1,5 @@
-//! One execution of a program while it runs: where it is in its work, how fast it goes, when something happens next.
+//! One execution of a program while it runs: where it is in its work, how fast it goes, when
+//! something happens next.
 
 use super::native::{Native, Team};
 use super::program::{Bottleneck, Phase, Program, Waits};
@@ -221,7 +222,11 @@ impl<'w> Instance<'w> {
     /// Whether something of its own happens at this time.
     pub(super) fn next(&self) -> Nanos {
         let stall = if self.stalled_until > 0 { self.stalled_until } else { NEVER };
-        let spin = if self.place == Place::Unbound && self.spins_until > 0 { self.spins_until } else { NEVER };
+        let spin = if self.place == Place::Unbound && self.spins_until > 0 {
+            self.spins_until
+        } else {
+            NEVER
+        };
         self.ends.min(self.boundary).min(stall).min(spin)
     }
 
@@ -286,8 +291,8 @@ impl<'w> Instance<'w> {
         ((self.whole() - self.left) / self.now_in().region_work() + ALMOST).floor()
     }
 
-    /// Where a region begins now, the team takes the size that it can have. Before [`Instance::plan`], and before the
-    /// load is known, for all.
+    /// Where a region begins now, the team takes the size that it can have. Before
+    /// [`Instance::plan`], and before the load is known, for all.
     pub(super) fn settle(&mut self) {
         let (work, region) = (self.whole(), self.now_in().region_work());
         let into = (work - self.left) - self.regions_begun() * region;
@@ -318,8 +323,8 @@ impl<'w> Instance<'w> {
         }
     }
 
-    /// How fast it goes from now on, and when something happens next. `load`: runnable threads per processor; `busy`:
-    /// processors that work, whosever.
+    /// How fast it goes from now on, and when something happens next. `load`: runnable threads per
+    /// processor; `busy`: processors that work, whosever.
     pub(super) fn plan(&mut self, now: Nanos, native: &Native, load: f64, busy: u32) {
         let is_parallel = self.now_in().is_parallel();
         let (work, region) = (self.whole(), self.now_in().region_work());
@@ -349,7 +354,11 @@ impl<'w> Instance<'w> {
             }
         };
         let after = |work: f64, rate: f64| {
-            if rate > 0.0 { now.saturating_add(((work / rate).ceil() as Nanos).max(1)) } else { NEVER }
+            if rate > 0.0 {
+                now.saturating_add(((work / rate).ceil() as Nanos).max(1))
+            } else {
+                NEVER
+            }
         };
         self.ends = after(self.left, self.rate);
         let next = (begun + 1.0) * region;

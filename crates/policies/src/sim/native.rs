@@ -1,28 +1,32 @@
 //! What programs do without a manager: a time-sharing kernel under teams that spin or block.
 //!
 //! # Rule
-//! N runnable threads on P processors share evenly: each has 1 / k of a processor, k = max(1, N / P), in slices of q.
-//! A team of t threads passes from one region to the next only when all of its threads have had their part (L on t
-//! processors of its own). Time per region:
+//! N runnable threads on P processors share evenly: each has 1 / k of a processor, k = max(1, N /
+//! P), in slices of q. A team of t threads passes from one region to the next only when all of its
+//! threads have had their part (L on t processors of its own). Time per region:
 //! - It cannot be less than k x L, the fair share.
-//! - A team that *spins* passes regions quickly while all of its threads happen to run at once: by chance 1 / k^t of the
-//!   time, times `coincidence`. Otherwise it waits for its last thread: the largest of t waits of at most (k - 1) q each,
-//!   on average w = (k - 1) q t / (t + 1).  Hence 1 / (coincidence / (k^t L) + 1 / (L + w)).
-//! - A team whose waiters *block* gives its processors away while it waits, and pays a sleep and a wake-up, c, per
-//!   region: k (L + c). A waiter that spins for `patience` and then blocks pays that, too: k (L + c + min(patience, w)),
-//!   when that is less.
+//! - A team that *spins* passes regions quickly while all of its threads happen to run at once: by
+//!   chance 1 / k^t of the time, times `coincidence`. Otherwise it waits for its last thread: the
+//!   largest of t waits of at most (k - 1) q each, on average w = (k - 1) q t / (t + 1). Hence 1 /
+//!   (coincidence / (k^t L) + 1 / (L + w)).
+//! - A team whose waiters *block* gives its processors away while it waits, and pays a sleep and a
+//!   wake-up, c, per region: k (L + c). A waiter that spins for `patience` and then blocks pays
+//!   that, too: k (L + c + min(patience, w)), when that is less.
 //!
-//! Each slice begins with a cache that others have used: the time grows by refill / q while k > 1. A serial phase runs at
-//! 1 / k; the slaves of a spinning team are runnable in it, until their patience ends.
+//! Each slice begins with a cache that others have used: the time grows by refill / q while k > 1.
+//! A serial phase runs at 1 / k; the slaves of a spinning team are runnable in it, until their
+//! patience ends.
 //!
 //! # Parameters
-//! Four, fixed once for a system and not per program: `slice`, `patience`, `switch` and `coincidence`. The table of
-//! `cargo xtask reproduce policies` says what 25 % more and less of each changes.
+//! Four, fixed once for a system and not per program: `slice`, `patience`, `switch` and
+//! `coincidence`. The table of `cargo xtask reproduce policies` says what 25 % more and less of
+//! each changes.
 //!
 //! # Papers
-//! Waiting for a preempted sibling, and what it costs teams that spin, is the point of P2 section 2 and P0 section 4;
-//! neither has a formula. This one is ours. What it leaves out: kernels that favour fresh or interactive processes (why
-//! IRIX won with short programs in P2), page placement, and the difference between one processor's queue and another's.
+//! Waiting for a preempted sibling, and what it costs teams that spin, is the point of P2 section 2
+//! and P0 section 4; neither has a formula. This one is ours. What it leaves out: kernels that
+//! favour fresh or interactive processes (why IRIX won with short programs in P2), page placement,
+//! and the difference between one processor's queue and another's.
 
 use serde::{Deserialize, Serialize};
 
@@ -38,12 +42,14 @@ pub struct Native {
     pub patience: Span,
     /// What a sleep and a wake-up cost.
     pub switch: Span,
-    /// How often the threads of a team run at once, relative to chance. Below 1 where wake-ups put them on one processor.
+    /// How often the threads of a team run at once, relative to chance. Below 1 where wake-ups put
+    /// them on one processor.
     pub coincidence: f64,
 }
 
 impl Default for Native {
-    /// Linux and libgomp, as measured with `cargo xtask demo` on 2 processors: see `docs/simulator.md`.
+    /// Linux and libgomp, as measured with `cargo xtask demo` on 2 processors: see
+    /// `docs/simulator.md`.
     fn default() -> Self {
         Self {
             slice: Span::from_us(2_800),
@@ -65,13 +71,19 @@ impl Native {
             return Err(("slice", format!("{} is no slice; it is from 1us to 1s", self.slice)));
         }
         if self.patience > hour {
-            return Err(("patience", format!("{} is too long; it is at most 3600s", self.patience)));
+            return Err((
+                "patience",
+                format!("{} is too long; it is at most 3600s", self.patience),
+            ));
         }
         if self.switch > second {
             return Err(("switch", format!("{} is too long; it is at most 1s", self.switch)));
         }
         if !(0.0..=10.0).contains(&self.coincidence) {
-            return Err(("coincidence", format!("{} is out of range; it is from 0 to 10", self.coincidence)));
+            return Err((
+                "coincidence",
+                format!("{} is out of range; it is from 0 to 10", self.coincidence),
+            ));
         }
         Ok(())
     }
@@ -106,7 +118,8 @@ impl Native {
         let wait = (load - 1.0) * q * threads / (threads + 1.0);
         let patience = if team.blocks { 0.0 } else { self.patience.ns().min(wait) };
         let blocking = load * (alone + c + patience);
-        let together = self.coincidence / load.powi(i32::try_from(team.threads).unwrap_or(i32::MAX)).max(1.0);
+        let together =
+            self.coincidence / load.powi(i32::try_from(team.threads).unwrap_or(i32::MAX)).max(1.0);
         let spinning = 1.0 / (together / alone.max(1.0) + 1.0 / (alone + wait));
         let time = if team.blocks { blocking } else { spinning.min(blocking) };
         time.max(load * alone) * refilled
@@ -143,16 +156,19 @@ mod tests {
         assert_eq!(native.region(team(8, true), 1e6, 1.0), 1e6 + 25_000.0);
     }
 
-    /// The experiment that fixed the parameters: `cargo xtask demo` on 2 processors, K copies on libgomp. cg: 81 758
-    /// regions of 40 us; 3.1 times ideal with 2 copies, at least 3.9 with 3. lu: waits for flags every 50 us or so; 2.85
-    /// and at least 3.5.
+    /// The experiment that fixed the parameters: `cargo xtask demo` on 2 processors, K copies on
+    /// libgomp. cg: 81 758 regions of 40 us; 3.1 times ideal with 2 copies, at least 3.9 with 3.
+    /// lu: waits for flags every 50 us or so; 2.85 and at least 3.5.
     #[test]
     fn copies_of_cg_and_lu_are_as_slow_as_measured_here() {
         let native = Native::default();
         for (alone, measured) in [(40e3, [3.1, 3.9]), (54e3, [2.85, 3.5])] {
             for (copies, measured) in [2.0, 3.0].into_iter().zip(measured) {
                 let model = ratio(&native, team(2, false), alone, copies);
-                assert!((model / measured - 1.0).abs() < 0.25, "{copies} copies: {model}, measured {measured}");
+                assert!(
+                    (model / measured - 1.0).abs() < 0.25,
+                    "{copies} copies: {model}, measured {measured}"
+                );
             }
         }
     }

@@ -78,7 +78,8 @@ pub struct Outcome {
     pub decisions: u64,
     /// How often a decision changed the number of processors of a program.
     pub reallocations: u64,
-    /// How often a virtual processor went on elsewhere; those that the kernel moves under `none` are not counted.
+    /// How often a virtual processor went on elsewhere; those that the kernel moves under `none`
+    /// are not counted.
     pub migrations: u64,
     /// Times that were reported, and those of them that were not believed.
     pub reports: (u64, u64),
@@ -139,11 +140,12 @@ impl Outcome {
         mean(self.executions.iter().map(|e| e.response() as f64 / (e.dedicated as f64).max(1.0)))
     }
 
-    /// Jain's index of the executions' progress (time alone by response time): 1 when all are slowed down alike, 1/n
-    /// when one of n has everything.
+    /// Jain's index of the executions' progress (time alone by response time): 1 when all are
+    /// slowed down alike, 1/n when one of n has everything.
     #[must_use]
     pub fn fairness(&self) -> f64 {
-        let progress = || self.executions.iter().map(|e| e.dedicated as f64 / (e.response() as f64).max(1.0));
+        let progress =
+            || self.executions.iter().map(|e| e.dedicated as f64 / (e.response() as f64).max(1.0));
         let (sum, squares): (f64, f64) = (progress().sum(), progress().map(|x| x * x).sum());
         if squares > 0.0 { sum * sum / (squares * self.executions.len() as f64) } else { 1.0 }
     }

@@ -1,7 +1,9 @@
-//! What a simulated program does: phases of work, how they speed up, and how many processors it asks for meanwhile.
+//! What a simulated program does: phases of work, how they speed up, and how many processors it
+//! asks for meanwhile.
 //!
 //! # Invariants
-//! G1  A checked program has work to do, and asks for 1 to [`MOST_PROCESSORS`] processors at any time.
+//! G1  A checked program has work to do, and asks for 1 to [`MOST_PROCESSORS`] processors at any
+//!     time.
 
 use serde::{Deserialize, Serialize};
 
@@ -38,7 +40,8 @@ pub struct Program {
     /// What its threads do while they wait for each other.
     #[serde(default)]
     pub waiting: Waits,
-    /// How long a processor runs with a cold cache after another program used it: the cost of losing a processor.
+    /// How long a processor runs with a cold cache after another program used it: the cost of
+    /// losing a processor.
     #[serde(default)]
     pub refill: Span,
     /// The fewest processors that it should have.
@@ -70,12 +73,12 @@ pub struct Phase {
     /// A parallel part; its length on one processor.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parallel: Option<Span>,
-    /// Into how many regions the parallel part is cut. A team changes its size, and its threads wait for each other,
-    /// between regions.
+    /// Into how many regions the parallel part is cut. A team changes its size, and its threads
+    /// wait for each other, between regions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub regions: Option<u32>,
-    /// Of how many iterations of the program's own outer loop (time steps) the parallel part consists; its times are
-    /// reported one by one. A divisor of `regions`.
+    /// Of how many iterations of the program's own outer loop (time steps) the parallel part
+    /// consists; its times are reported one by one. A divisor of `regions`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub steps: Option<u32>,
 }
@@ -121,13 +124,15 @@ pub enum Pattern {
     /// Its `request` all the time.
     #[default]
     Constant,
-    /// 2, 4, ... `request`, `request`, ... 4, 2: one step per iteration, then from the beginning (EPD).
+    /// 2, 4, ... `request`, `request`, ... 4, 2: one step per iteration, then from the beginning
+    /// (EPD).
     Diamond,
     /// 1 in serial phases and its `request` in parallel ones (ltomcatv).
     Alternate,
     /// These, one per iteration, then from the beginning.
     List(Vec<u32>),
-    /// A file of numbers, one a line, read as `List` by whoever reads the workload. Not to be simulated as it stands.
+    /// A file of numbers, one a line, read as `List` by whoever reads the workload. Not to be
+    /// simulated as it stands.
     File(String),
 }
 
@@ -138,8 +143,8 @@ pub enum Bottleneck {
     /// The program itself: its speedup depends on the size of its team.
     #[default]
     Program,
-    /// The machine, as a memory bus: the curve is that of a program that keeps p processors busy, and on p busy
-    /// processors, whosever they are, each of them is worth S(p) / p.
+    /// The machine, as a memory bus: the curve is that of a program that keeps p processors busy,
+    /// and on p busy processors, whosever they are, each of them is worth S(p) / p.
     Machine,
 }
 
@@ -155,7 +160,8 @@ pub enum Waits {
 }
 
 impl Program {
-    /// A program that asks for `request` processors in one parallel phase of so much work; linear, one region.
+    /// A program that asks for `request` processors in one parallel phase of so much work; linear,
+    /// one region.
     #[must_use]
     pub fn new(request: u32, work: Span) -> Self {
         Self {
@@ -180,7 +186,10 @@ impl Program {
     pub fn check(&self) -> Result<(), Fault> {
         let processors = |at: &str, number: u32| match number {
             1..=MOST_PROCESSORS => Ok(()),
-            _ => Err(Fault::at(at, format!("{number} processors; it is from 1 to {MOST_PROCESSORS}"))),
+            _ => Err(Fault::at(
+                at,
+                format!("{number} processors; it is from 1 to {MOST_PROCESSORS}"),
+            )),
         };
         processors("request", self.request)?;
         processors("min", self.min)?;
@@ -191,16 +200,27 @@ impl Program {
             }
         }
         if !(1..=MOST_REGIONS).contains(&self.iterations) {
-            return Err(Fault::at("iterations", format!("{}; it is from 1 to {MOST_REGIONS}", self.iterations)));
+            return Err(Fault::at(
+                "iterations",
+                format!("{}; it is from 1 to {MOST_REGIONS}", self.iterations),
+            ));
         }
         if !(MIN_WEIGHT..=MAX_WEIGHT).contains(&self.weight) {
-            return Err(Fault::at("weight", format!("{}; it is from {MIN_WEIGHT} to {MAX_WEIGHT}", self.weight)));
+            return Err(Fault::at(
+                "weight",
+                format!("{}; it is from {MIN_WEIGHT} to {MAX_WEIGHT}", self.weight),
+            ));
         }
         match &self.pattern {
             Pattern::List(list) if list.is_empty() => {
-                return Err(Fault::at("pattern", "an empty list; it has one number or more".to_owned()));
+                return Err(Fault::at(
+                    "pattern",
+                    "an empty list; it has one number or more".to_owned(),
+                ));
             }
-            Pattern::List(list) => list.iter().try_for_each(|&number| processors("pattern", number))?,
+            Pattern::List(list) => {
+                list.iter().try_for_each(|&number| processors("pattern", number))?
+            }
             Pattern::File(file) => {
                 return Err(Fault::at("pattern", format!("the file {file:?} has not been read")));
             }
@@ -211,10 +231,16 @@ impl Program {
             return Err(Fault::at("refill", format!("{}; it is at most 60s", self.refill)));
         }
         if self.phases.is_empty() || self.phases.len() > 1000 {
-            return Err(Fault::at("phases", format!("{} phases; there are 1 to 1000", self.phases.len())));
+            return Err(Fault::at(
+                "phases",
+                format!("{} phases; there are 1 to 1000", self.phases.len()),
+            ));
         }
         if self.steps() > u64::from(MOST_REGIONS) {
-            let message = format!("{} phases and steps in all; there are at most {MOST_REGIONS}", self.steps());
+            let message = format!(
+                "{} phases and steps in all; there are at most {MOST_REGIONS}",
+                self.steps()
+            );
             return Err(Fault::at("iterations", message));
         }
         for (i, phase) in self.phases.iter().enumerate() {
@@ -225,7 +251,8 @@ impl Program {
 
     /// Phases, and steps of phases, of an execution.
     pub(super) fn steps(&self) -> u64 {
-        u64::from(self.iterations) * self.phases.iter().map(|phase| u64::from(phase.steps())).sum::<u64>()
+        u64::from(self.iterations)
+            * self.phases.iter().map(|phase| u64::from(phase.steps())).sum::<u64>()
     }
 
     /// How many processors it asks for in this phase of this iteration.
@@ -272,7 +299,11 @@ fn check_phase(phase: &Phase) -> Result<(), String> {
     let length = match (phase.serial, phase.parallel) {
         (Some(serial), None) if phase.regions.or(phase.steps).is_none() => serial,
         (None, Some(parallel)) => parallel,
-        (Some(_), None) => return Err("`regions` or `steps` in a serial phase; they belong to `parallel`".to_owned()),
+        (Some(_), None) => {
+            return Err(
+                "`regions` or `steps` in a serial phase; they belong to `parallel`".to_owned()
+            );
+        }
         _ => return Err("a phase has exactly one of `serial` and `parallel`".to_owned()),
     };
     if !(Span::from_us(1)..=Span::from_ms(100_000_000)).contains(&length) {
@@ -306,9 +337,11 @@ mod tests {
     #[test]
     fn ltomcatv_alternates_and_a_list_comes_round() {
         let phases = vec![Phase::serial(Span::from_ms(1)), Phase::parallel(Span::from_ms(9), 3)];
-        let ltomcatv = Program { pattern: Pattern::Alternate, phases, ..Program::new(32, Span::from_ms(1)) };
+        let ltomcatv =
+            Program { pattern: Pattern::Alternate, phases, ..Program::new(32, Span::from_ms(1)) };
         assert_eq!((ltomcatv.request_in(0, 0), ltomcatv.request_in(0, 1)), (1, 32));
-        let list = Program { pattern: Pattern::List(vec![3, 1]), ..Program::new(8, Span::from_ms(1)) };
+        let list =
+            Program { pattern: Pattern::List(vec![3, 1]), ..Program::new(8, Span::from_ms(1)) };
         assert_eq!((0..3).map(|i| list.request_in(i, 0)).collect::<Vec<_>>(), [3, 1, 3]);
         // 1 ms + 9 ms / 4 on 4 processors.
         assert!((ltomcatv.dedicated(4) - 3.25e6).abs() < 1.0);
@@ -319,7 +352,12 @@ mod tests {
         let good = Program::new(4, Span::from_ms(1));
         assert_eq!(good.check(), Ok(()));
         let phases = |phase: Phase| Program { phases: vec![phase], ..good.clone() };
-        let both = Phase { serial: Some(Span(1000)), parallel: Some(Span(1000)), regions: None, steps: None };
+        let both = Phase {
+            serial: Some(Span(1000)),
+            parallel: Some(Span(1000)),
+            regions: None,
+            steps: None,
+        };
         for (bad, at, text) in [
             (Program { request: 0, ..good.clone() }, "request", "1 to 4096"),
             (Program { max: Some(2), min: 3, ..good.clone() }, "max", "less than min"),
@@ -327,14 +365,26 @@ mod tests {
             (Program { weight: f64::NAN, ..good.clone() }, "weight", "0.001 to 1000"),
             (Program { pattern: Pattern::List(vec![2, 0]), ..good.clone() }, "pattern", "from 1"),
             (Program { pattern: Pattern::List(vec![]), ..good.clone() }, "pattern", "empty"),
-            (Program { pattern: Pattern::File("x".into()), ..good.clone() }, "pattern", "not been read"),
+            (
+                Program { pattern: Pattern::File("x".into()), ..good.clone() },
+                "pattern",
+                "not been read",
+            ),
             (Program { phases: vec![], ..good.clone() }, "phases", "1 to 1000"),
             (phases(both), "phases[0]", "exactly one"),
             (phases(Phase::default()), "phases[0]", "exactly one"),
             (phases(Phase::serial(Span(0))), "phases[0]", "1us"),
             (phases(Phase::parallel(Span(1000), 0)), "phases[0]", "regions"),
-            (phases(Phase { regions: Some(2), ..Phase::serial(Span(1000)) }), "phases[0]", "belong to"),
-            (phases(Phase { steps: Some(2), ..Phase::parallel(Span(1000), 3) }), "phases[0]", "divisor"),
+            (
+                phases(Phase { regions: Some(2), ..Phase::serial(Span(1000)) }),
+                "phases[0]",
+                "belong to",
+            ),
+            (
+                phases(Phase { steps: Some(2), ..Phase::parallel(Span(1000), 3) }),
+                "phases[0]",
+                "divisor",
+            ),
         ] {
             let fault = bad.check().expect_err("it cannot be simulated");
             assert!(fault.at == at && fault.message.contains(text), "{fault}");

@@ -105,11 +105,29 @@ mod tests {
 
     #[test]
     fn times_are_read_as_they_are_written() {
-        for (text, ns) in [("100ms", 100_000_000), ("1.5s", 1_500_000_000), ("0s", 0), ("2.25us", 2_250), ("7ns", 7)] {
+        for (text, ns) in [
+            ("100ms", 100_000_000),
+            ("1.5s", 1_500_000_000),
+            ("0s", 0),
+            ("2.25us", 2_250),
+            ("7ns", 7),
+        ] {
             assert_eq!(text.parse(), Ok(Span(ns)), "{text}");
         }
         assert_eq!(Span(1_500_000_000).to_string(), "1500ms");
-        for text in ["", "5", "ms", "1.2.3s", "-1s", "1 s", "1 hour", "1d", "1e3s", "99999999999999999999s", "."] {
+        for text in [
+            "",
+            "5",
+            "ms",
+            "1.2.3s",
+            "-1s",
+            "1 s",
+            "1 hour",
+            "1d",
+            "1e3s",
+            "99999999999999999999s",
+            ".",
+        ] {
             assert!(text.parse::<Span>().is_err(), "{text}");
         }
     }

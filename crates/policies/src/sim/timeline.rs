@@ -1,8 +1,11 @@
-//! Who ran where when: for each virtual processor of each execution a list of intervals without gap or overlap.
+//! Who ran where when: for each virtual processor of each execution a list of intervals without gap
+//! or overlap.
 //!
 //! # Invariants
-//! L1  The intervals of a virtual processor follow each other from the start of its execution to the end.
-//! L2  At no time do two virtual processors run, idle or refill on the same processor; only shared masters may.
+//! L1  The intervals of a virtual processor follow each other from the start of its execution to
+//!     the end.
+//! L2  At no time do two virtual processors run, idle or refill on the same processor; only shared
+//!     masters may.
 
 use serde::Serialize;
 
@@ -79,7 +82,13 @@ pub struct Timeline {
 
 impl Timeline {
     /// A new execution. Returns its place.
-    pub(super) fn open(&mut self, name: String, program: &str, now: Nanos, virtual_processors: u32) -> usize {
+    pub(super) fn open(
+        &mut self,
+        name: String,
+        program: &str,
+        now: Nanos,
+        virtual_processors: u32,
+    ) -> usize {
         let absent = Interval { begin: now, end: now, cpu: None, activity: Activity::Absent };
         self.tracks.push(Track {
             name,
@@ -92,7 +101,14 @@ impl Timeline {
     }
 
     /// From now on the virtual processor does this.
-    pub(super) fn note(&mut self, track: usize, vp: usize, now: Nanos, cpu: Option<u32>, activity: Activity) {
+    pub(super) fn note(
+        &mut self,
+        track: usize,
+        vp: usize,
+        now: Nanos,
+        cpu: Option<u32>,
+        activity: Activity,
+    ) {
         let list = &mut self.tracks[track].virtual_processors[vp];
         let last = list.last_mut().expect("each list begins with one interval");
         if (last.cpu, last.activity) == (cpu, activity) {
@@ -103,7 +119,8 @@ impl Timeline {
         if last.begin == now {
             // It lasted no time. The one before may be the same as this.
             list.pop();
-            if let Some(before) = list.last_mut().filter(|b| (b.cpu, b.activity) == (cpu, activity)) {
+            if let Some(before) = list.last_mut().filter(|b| (b.cpu, b.activity) == (cpu, activity))
+            {
                 before.end = now;
                 return;
             }

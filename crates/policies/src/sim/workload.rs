@@ -1,11 +1,12 @@
 //! A workload: a machine, a manager, programs, and when they come.
 //!
-//! The form of a workload file; reading files is the business of `cpumgr simulate`. [`Workload::check`] names what
-//! cannot be simulated by its place, `jobs[2].program`, so that whoever read the file can say the line.
+//! The form of a workload file; reading files is the business of `cpumgr simulate`.
+//! [`Workload::check`] names what cannot be simulated by its place, `jobs[2].program`, so that
+//! whoever read the file can say the line.
 //!
 //! # Invariants
-//! W1  What is checked ends: work, copies and repetitions are bounded, so that no file makes the simulator run for ever
-//!     or without memory.
+//! W1  What is checked ends: work, copies and repetitions are bounded, so that no file makes the
+//!     simulator run for ever or without memory.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -89,7 +90,12 @@ impl MachineSpec {
     pub fn machine(&self) -> Machine {
         let per_cache = self.per_cache.unwrap_or(self.processors).max(1);
         let per_node = self.per_node.unwrap_or(self.processors).max(1);
-        let cpu = |id| MachineCpu { id, core: id / self.per_core.max(1), llc: id / per_cache, node: id / per_node };
+        let cpu = |id| MachineCpu {
+            id,
+            core: id / self.per_core.max(1),
+            llc: id / per_cache,
+            node: id / per_node,
+        };
         Machine::new((0..self.processors).map(cpu).collect())
     }
 
@@ -98,11 +104,15 @@ impl MachineSpec {
             let message = format!("{}; it is from 1 to {MOST_PROCESSORS}", self.processors);
             return Err(Fault::at("processors", message));
         }
-        let nested = [("per_core", 1, Some(self.per_core)), ("per_cache", self.per_core, self.per_cache)];
+        let nested =
+            [("per_core", 1, Some(self.per_core)), ("per_cache", self.per_core, self.per_cache)];
         let nodes = ("per_node", self.per_cache.unwrap_or(self.per_core), self.per_node);
         for (at, inner, outer) in nested.into_iter().chain([nodes]) {
             if outer.is_some_and(|outer| outer == 0 || !outer.is_multiple_of(inner)) {
-                let message = format!("{}; it is a multiple of {inner}, what is inside it", outer.unwrap_or(0));
+                let message = format!(
+                    "{}; it is a multiple of {inner}, what is inside it",
+                    outer.unwrap_or(0)
+                );
                 return Err(Fault::at(at, message));
             }
         }
@@ -118,8 +128,8 @@ pub struct ManagerSpec {
     pub policy: String,
     /// The time between regular decisions.
     pub quantum: Span,
-    /// How many programs run at once; the others wait. For a policy with a parameter `level` it is that, and the policy
-    /// decides.
+    /// How many programs run at once; the others wait. For a policy with a parameter `level` it is
+    /// that, and the policy decides.
     pub level: Option<u32>,
     /// Whether every program that runs keeps its master running.
     pub master_always: bool,
@@ -166,7 +176,14 @@ impl Job {
     /// So many copies at the beginning, each so often.
     #[must_use]
     pub fn new(program: &str, copies: u32, repetitions: u32) -> Self {
-        Self { program: program.to_owned(), arrival: Span(0), copies, every: Span(0), repetitions, until: None }
+        Self {
+            program: program.to_owned(),
+            arrival: Span(0),
+            copies,
+            every: Span(0),
+            repetitions,
+            until: None,
+        }
     }
 }
 
@@ -231,7 +248,10 @@ impl Workload {
         }
         // The range of every policy's own parameter of this name.
         if let Some(level) = self.manager.level.filter(|level| !(1..=MAX_LEVEL).contains(level)) {
-            return Err(Fault::at("manager.level", format!("{level} programs at once; it is from 1 to {MAX_LEVEL}")));
+            return Err(Fault::at(
+                "manager.level",
+                format!("{level} programs at once; it is from 1 to {MAX_LEVEL}"),
+            ));
         }
         self.policy(registry, &self.manager.policy).map_err(|fault| match fault.at.as_str() {
             "policy" => fault.within("manager"),
@@ -265,7 +285,11 @@ impl Workload {
             let at = |field: &str| format!("jobs[{i}].{field}");
             let Some(program) = self.programs.get(&job.program) else {
                 let known: Vec<&str> = self.programs.keys().map(String::as_str).collect();
-                let message = format!("no program is called {:?}; there are: {}", job.program, known.join(", "));
+                let message = format!(
+                    "no program is called {:?}; there are: {}",
+                    job.program,
+                    known.join(", ")
+                );
                 return Err(Fault::at(&at("program"), message));
             };
             for (field, number) in [("copies", job.copies), ("repetitions", job.repetitions)] {
@@ -340,32 +364,51 @@ mod tests {
     #[test]
     fn faults_are_told_with_their_place_and_what_is_allowed() {
         assert_eq!(workload().check(&Registry::with_builtin_for(Needs::EVERYTHING)), Ok(()));
-        for (text, starts, has) in [
-            (fault(|w| w.machine.processors = 0), "machine.processors: 0", "1 to 4096"),
-            (
-                fault(|w| (w.machine.per_core, w.machine.per_cache) = (2, Some(3))),
-                "machine.per_cache: 3",
-                "multiple of 2",
-            ),
-            (fault(|w| w.machine.per_core = 0), "machine.per_core: 0", "multiple of 1"),
-            (fault(|w| w.manager.policy = "fair".into()), "manager.policy: ", "dss-ts"),
-            (fault(|w| w.manager.level = Some(0)), "manager.level: ", "from 1 to 65536"),
-            (fault(|w| w.manager.level = Some(u32::MAX)), "manager.level: ", "from 1 to 65536"),
-            (fault(|w| w.manager.quantum = Span(5)), "manager.quantum: 5ns", "1ms to 10s"),
-            (fault(|w| w.native.coincidence = f64::NAN), "native.coincidence: ", "0 to 10"),
-            (fault(|w| w.jobs.clear()), "jobs: ", "one job"),
-            (fault(|w| w.jobs[0].program = "b".into()), "jobs[0].program: ", "there are: a"),
-            (fault(|w| w.jobs[0].copies = 0), "jobs[0].copies: ", "1 or more"),
-            (fault(|w| w.jobs[0].copies = u32::MAX), "jobs[0].copies: ", "there may be"),
-            (fault(|w| w.switches = vec![Switch { at: Span(1), policy: "x".into() }]), "switches[0].policy: ", "equip"),
-            (
-                fault(|w| drop(w.parameters.insert("pdpa".into(), Settings::from([("base".into(), Value::Whole(0))])))),
-                "parameters.pdpa.base: ",
-                "from 1 to 1024",
-            ),
-            (fault(|w| drop(w.parameters.insert("x".into(), Settings::new()))), "parameters.x: ", "equip"),
-            (fault(|w| w.programs.get_mut("a").expect("it is there").request = 0), "programs.a.request: ", "from 1"),
-        ] {
+        for (text, starts, has) in
+            [
+                (fault(|w| w.machine.processors = 0), "machine.processors: 0", "1 to 4096"),
+                (
+                    fault(|w| (w.machine.per_core, w.machine.per_cache) = (2, Some(3))),
+                    "machine.per_cache: 3",
+                    "multiple of 2",
+                ),
+                (fault(|w| w.machine.per_core = 0), "machine.per_core: 0", "multiple of 1"),
+                (fault(|w| w.manager.policy = "fair".into()), "manager.policy: ", "dss-ts"),
+                (fault(|w| w.manager.level = Some(0)), "manager.level: ", "from 1 to 65536"),
+                (fault(|w| w.manager.level = Some(u32::MAX)), "manager.level: ", "from 1 to 65536"),
+                (fault(|w| w.manager.quantum = Span(5)), "manager.quantum: 5ns", "1ms to 10s"),
+                (fault(|w| w.native.coincidence = f64::NAN), "native.coincidence: ", "0 to 10"),
+                (fault(|w| w.jobs.clear()), "jobs: ", "one job"),
+                (fault(|w| w.jobs[0].program = "b".into()), "jobs[0].program: ", "there are: a"),
+                (fault(|w| w.jobs[0].copies = 0), "jobs[0].copies: ", "1 or more"),
+                (fault(|w| w.jobs[0].copies = u32::MAX), "jobs[0].copies: ", "there may be"),
+                (
+                    fault(|w| w.switches = vec![Switch { at: Span(1), policy: "x".into() }]),
+                    "switches[0].policy: ",
+                    "equip",
+                ),
+                (
+                    fault(|w| {
+                        drop(w.parameters.insert(
+                            "pdpa".into(),
+                            Settings::from([("base".into(), Value::Whole(0))]),
+                        ))
+                    }),
+                    "parameters.pdpa.base: ",
+                    "from 1 to 1024",
+                ),
+                (
+                    fault(|w| drop(w.parameters.insert("x".into(), Settings::new()))),
+                    "parameters.x: ",
+                    "equip",
+                ),
+                (
+                    fault(|w| w.programs.get_mut("a").expect("it is there").request = 0),
+                    "programs.a.request: ",
+                    "from 1",
+                ),
+            ]
+        {
             assert!(text.starts_with(starts) && text.contains(has), "{text}");
         }
     }

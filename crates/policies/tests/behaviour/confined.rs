@@ -1,5 +1,5 @@
-//! Applications that stay inside a set of processors: nobody outside its set, nobody without a processor, nothing idle
-//! that somebody lacks.
+//! Applications that stay inside a set of processors: nobody outside its set, nobody without a
+//! processor, nothing idle that somebody lacks.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,15 +13,29 @@ fn decision(list: &[(u64, Option<u32>)], cause: Cause) -> Decision {
     let allocation = |&(id, n): &(u64, Option<u32>)| {
         n.map_or(Allocation::shared_master(AppId(id)), |n| Allocation::own(AppId(id), n))
     };
-    let apps: Vec<AppView> = list.iter().map(|&(id, n)| AppView::new(AppId(id), n.unwrap_or(1))).collect();
-    Decision::new(&snapshot(&apps, 0, cause, true), list.iter().map(allocation).collect(), Vec::new())
+    let apps: Vec<AppView> =
+        list.iter().map(|&(id, n)| AppView::new(AppId(id), n.unwrap_or(1))).collect();
+    Decision::new(
+        &snapshot(&apps, 0, cause, true),
+        list.iter().map(allocation).collect(),
+        Vec::new(),
+    )
 }
 
-fn place(placement: &mut Placement, machine: &Machine, list: &[(u64, Option<u32>)], cause: Cause) -> Vec<Vec<u32>> {
+fn place(
+    placement: &mut Placement,
+    machine: &Machine,
+    list: &[(u64, Option<u32>)],
+    cause: Cause,
+) -> Vec<Vec<u32>> {
     placement.place(machine, &decision(list, cause)).into_iter().map(|(_, cpus)| cpus).collect()
 }
 
-fn arrive(placement: &mut Placement, machine: &Machine, list: &[(u64, Option<u32>)]) -> Vec<Vec<u32>> {
+fn arrive(
+    placement: &mut Placement,
+    machine: &Machine,
+    list: &[(u64, Option<u32>)],
+) -> Vec<Vec<u32>> {
     place(placement, machine, list, Cause::Arrival)
 }
 
@@ -31,7 +45,10 @@ fn who_may_run_elsewhere_makes_room_and_moves_no_more_than_that() {
     let mut placement = Placement::new();
     assert_eq!(arrive(&mut placement, &machine, &[(1, Some(3))]), [vec![0, 1, 2]]);
     placement.confine(AppId(2), &[0]);
-    assert_eq!(arrive(&mut placement, &machine, &[(1, Some(3)), (2, Some(1))]), [vec![3, 1, 2], vec![0]]);
+    assert_eq!(
+        arrive(&mut placement, &machine, &[(1, Some(3)), (2, Some(1))]),
+        [vec![3, 1, 2], vec![0]]
+    );
     // Whose set has something free takes that.
     placement.confine(AppId(3), &[1, 3]);
     let three = [(1, Some(2)), (2, Some(1)), (3, Some(1))];
@@ -85,7 +102,8 @@ fn who_finds_nothing_in_its_set_is_a_guest_where_fewest_are() {
 fn masters_that_share_stay_inside_and_leave_the_others_their_part() {
     let two = machine(1, 1, 2, 1);
     let shared = [(1, None), (2, None), (3, None)];
-    // One that is bound to processor 0: the circle goes round on both, and nobody is always beside the guest.
+    // One that is bound to processor 0: the circle goes round on both, and nobody is always beside
+    // the guest.
     let mut placement = Placement::new();
     placement.confine(AppId(3), &[0]);
     assert_eq!(place(&mut placement, &two, &shared, Cause::Arrival), [vec![0], vec![1], vec![0]]);
@@ -104,18 +122,27 @@ fn a_set_ends_with_its_application_and_bounds_nothing_where_the_machine_has_none
     placement.confine(AppId(1), &[1]);
     placement.confine(AppId(2), &[7]);
     assert_eq!(arrive(&mut placement, &machine, &[(1, Some(1)), (2, Some(1))]), [vec![1], vec![0]]);
-    assert!(placement.is_confined(AppId(1)) && !placement.may_use(AppId(1), 0) && placement.may_use(AppId(1), 1));
+    assert!(
+        placement.is_confined(AppId(1))
+            && !placement.may_use(AppId(1), 0)
+            && placement.may_use(AppId(1), 1)
+    );
     arrive(&mut placement, &machine, &[]);
     assert!(!placement.is_confined(AppId(1)) && placement.may_use(AppId(1), 0));
     assert_eq!(arrive(&mut placement, &machine, &[(1, Some(1))]), [vec![0]]);
 }
 
-/// Per application of a list of at most 10 its set, cut down to the machine's numbers; `None`: everywhere.
+/// Per application of a list of at most 10 its set, cut down to the machine's numbers; `None`:
+/// everywhere.
 fn any_sets() -> impl Strategy<Value = Vec<Option<BTreeSet<u32>>>> {
-    prop::collection::vec(prop::option::weighted(0.6, prop::collection::btree_set(0..24_u32, 1..8)), 10)
+    prop::collection::vec(
+        prop::option::weighted(0.6, prop::collection::btree_set(0..24_u32, 1..8)),
+        10,
+    )
 }
 
-/// What the next decision says: per application whether it is there and with what; whether a quantum ended.
+/// What the next decision says: per application whether it is there and with what; whether a
+/// quantum ended.
 fn any_step() -> impl Strategy<Value = (Vec<(bool, Option<u32>)>, bool)> {
     let number = prop_oneof![4 => (1..7_u32).prop_map(Some), 1 => Just(None)];
     (prop::collection::vec((prop::bool::weighted(0.7), number), 10), any::<bool>())

@@ -104,11 +104,14 @@ impl World {
                 let at = self.now;
                 let app = i.get_mut(&mut self.apps);
                 let processors = app.allocated.saturating_add(1).saturating_sub(*off);
-                app.speedup = Some(Speedup { processors, speedup: efficiency * f64::from(processors), at });
+                app.speedup =
+                    Some(Speedup { processors, speedup: efficiency * f64::from(processors), at });
                 (Cause::Speedup, true)
             }
             Event::Configure(..) => (Cause::Administration, true),
-            Event::Exit(_) | Event::Request(..) | Event::Bounds(..) | Event::Speedup(..) => (Cause::Request, false),
+            Event::Exit(_) | Event::Request(..) | Event::Bounds(..) | Event::Speedup(..) => {
+                (Cause::Request, false)
+            }
             Event::Processors(processors) => {
                 self.processors = *processors;
                 (Cause::Administration, true)
@@ -171,13 +174,17 @@ fn obeys(name: &str, snapshot: &Snapshot<'_>, decision: &Decision) -> Result<(),
     }
     let without = |app: &AppId| decision.of(*app).is_some_and(|a| a.processors == 0);
     if name != "batch" {
-        prop_assert!(decision.work_list.is_sorted_by_key(|app| !without(app)), "those without a processor come first");
+        prop_assert!(
+            decision.work_list.is_sorted_by_key(|app| !without(app)),
+            "those without a processor come first"
+        );
     }
     prop_assert_eq!(decision.check(snapshot), Ok(()));
     Ok(())
 }
 
-/// Policies in which an application may be outside its turn although there is a processor for everybody.
+/// Policies in which an application may be outside its turn although there is a processor for
+/// everybody.
 fn takes_turns(name: &str) -> bool {
     matches!(name, "sw-dss" | "ssw-dss" | "vtq-dss" | "gang" | "rr")
 }
@@ -193,8 +200,13 @@ fn turn_ended(name: &str, snapshot: &Snapshot<'_>, before: &Decision) -> bool {
     turns && snapshot.cause == Cause::Quantum
 }
 
-/// What processors released in mid-quantum lead to: nobody breaks a rule, nobody idles while somebody waits.
-fn release_obeys(policy: &mut dyn Policy, world: &World, decision: &Decision) -> Result<(), TestCaseError> {
+/// What processors released in mid-quantum lead to: nobody breaks a rule, nobody idles while
+/// somebody waits.
+fn release_obeys(
+    policy: &mut dyn Policy,
+    world: &World,
+    decision: &Decision,
+) -> Result<(), TestCaseError> {
     // Every other application halves its request, and the first one leaves.
     let mut apps = world.apps.clone();
     for app in apps.iter_mut().step_by(2) {
@@ -208,22 +220,34 @@ fn release_obeys(policy: &mut dyn Policy, world: &World, decision: &Decision) ->
         let before = decision.of(app.id).map_or(0, |a| a.processors);
         let waited = decision.work_list.contains(&app.id);
         prop_assert!(waited || allocation.processors <= before);
-        prop_assert!(allocation.processors >= before.min(app.wants()), "a release takes from nobody");
+        prop_assert!(
+            allocation.processors >= before.min(app.wants()),
+            "a release takes from nobody"
+        );
         let had_none = decision.of(app.id).is_none_or(|a| a.processors == 0 || a.shared);
         if policy.name() == "batch" && had_none && allocation.processors > 0 && !allocation.shared {
             // All, but for what is kept for masters.
-            let masters = if world.masters { world.processors.saturating_sub(1) } else { world.processors };
+            let masters =
+                if world.masters { world.processors.saturating_sub(1) } else { world.processors };
             let most = if decision.allocations.iter().any(|a| a.shared) { 1 } else { masters };
             prop_assert!(allocation.processors >= app.wants().min(most));
         }
     }
     let all_used = after.unallocated(world.processors) == 0 || after.work_list.is_empty();
-    prop_assert!(all_used || matches!(policy.name(), "batch" | "pdpa"), "{}: {after:?}", policy.name());
+    prop_assert!(
+        all_used || matches!(policy.name(), "batch" | "pdpa"),
+        "{}: {after:?}",
+        policy.name()
+    );
     Ok(())
 }
 
 /// Sets a parameter of both objects to its lowest, default or highest value.
-fn configure(policies: [&mut Box<dyn Policy>; 2], which: &prop::sample::Index, to: u8) -> Result<(), TestCaseError> {
+fn configure(
+    policies: [&mut Box<dyn Policy>; 2],
+    which: &prop::sample::Index,
+    to: u8,
+) -> Result<(), TestCaseError> {
     for policy in policies {
         let parameters = policy.parameters();
         if parameters.is_empty() {
@@ -272,7 +296,8 @@ proptest! {
                     prop_assert_eq!(&before.allocations, &decision.allocations);
                     let mut expected = before.work_list;
                     if policy.name() == "vtq-dss" {
-                        // A master outside its turn uses up its quantum, too, and then leaves the repository.
+                        // A master outside its turn uses up its quantum, too, and then leaves the
+                        // repository.
                         expected.retain(|app| decision.work_list.contains(app));
                     }
                     prop_assert_eq!(&expected, &decision.work_list, "{}", policy.name());
@@ -312,13 +337,14 @@ proptest! {
         let sum: u64 = got.iter().map(|&a| u64::from(a)).sum();
         prop_assert_eq!(sum, wanted.min(u64::from(processors)));
         prop_assert!(got.iter().all(|&a| a >= 1));
-        // An application below its minimum: everybody after it has no more than one, and nobody has more than its
-        // own minimum.
+        // An application below its minimum: everybody after it has no more than one, and nobody has
+        // more than its own minimum.
         if let Some(first) = apps.iter().zip(&got).position(|(app, &a)| a < app.floor()) {
             prop_assert!(got[first + 1..].iter().all(|&a| a == 1));
             prop_assert!(apps.iter().zip(&got).all(|(app, &a)| a <= app.floor()));
         }
-        // Without minima: who claims at least as much as another, and can use as much, has as much; but for rounding.
+        // Without minima: who claims at least as much as another, and can use as much, has as much;
+        // but for rounding.
         let level: Vec<AppView> = apps.iter().map(|app| AppView { min: 1, ..*app }).collect();
         let got = numbers(&decide("dss", &level, processors, true));
         for (a, got_a) in level.iter().zip(&got).filter(|(a, _)| a.check().is_ok()) {

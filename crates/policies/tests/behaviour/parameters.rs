@@ -14,12 +14,17 @@ fn every_parameter_is_described_and_takes_exactly_its_range() {
         let mut policy = create(name);
         for parameter in policy.parameters() {
             let key = parameter.key;
-            assert!(!parameter.description.is_empty() && parameter.value == parameter.default, "{name}: {key}");
+            assert!(
+                !parameter.description.is_empty() && parameter.value == parameter.default,
+                "{name}: {key}"
+            );
             for value in [parameter.lowest, parameter.highest, parameter.default] {
                 assert_eq!(policy.configure(key, &value), Ok(()), "{name}: {key}");
-                let now = policy.parameters().into_iter().find(|now| now.key == key).map(|now| now.value);
+                let now =
+                    policy.parameters().into_iter().find(|now| now.key == key).map(|now| now.value);
                 assert_eq!(now, Some(value), "{name}: {key}");
-                // What is shown can be typed; a number may come back as a whole one, which means the same.
+                // What is shown can be typed; a number may come back as a whole one, which means
+                // the same.
                 let typed: Value = value.to_string().parse().expect("it is the form that is shown");
                 assert_eq!(policy.configure(key, &typed), Ok(()), "{name}: {key} = {typed}");
             }
@@ -30,7 +35,8 @@ fn every_parameter_is_described_and_takes_exactly_its_range() {
                 Value::Time(most) => Value::Time(most + 1),
             };
             for bad in [beyond, Value::Number(f64::NAN), Value::Number(-1.0)] {
-                let message = policy.configure(key, &bad).expect_err("it is out of range").to_string();
+                let message =
+                    policy.configure(key, &bad).expect_err("it is out of range").to_string();
                 let allowed = match parameter.highest {
                     Value::Switch(_) => "true or false".to_owned(),
                     highest => format!("from {} to {highest}", parameter.lowest),
@@ -40,11 +46,17 @@ fn every_parameter_is_described_and_takes_exactly_its_range() {
                     assert!(message.contains(part), "{message:?} does not say {part:?}");
                 }
             }
-            let now = policy.parameters().into_iter().find(|now| now.key == key).map(|now| now.value);
-            assert_eq!(now, Some(parameter.default), "a refused value leaves {name}: {key} as it was");
+            let now =
+                policy.parameters().into_iter().find(|now| now.key == key).map(|now| now.value);
+            assert_eq!(
+                now,
+                Some(parameter.default),
+                "a refused value leaves {name}: {key} as it was"
+            );
             seen += 1;
         }
-        let message = policy.configure("nonesuch", &Value::Whole(1)).expect_err("there is none").to_string();
+        let message =
+            policy.configure("nonesuch", &Value::Whole(1)).expect_err("there is none").to_string();
         assert!(message.contains("nonesuch") && message.contains("there are: "), "{message}");
         for parameter in policy.parameters() {
             assert!(message.contains(parameter.key), "{message}");
@@ -64,7 +76,8 @@ fn several_parameters_are_set_all_or_none() {
     assert_eq!(policy.parameters(), before);
     settings.insert("step".to_owned(), Value::Whole(4));
     assert_eq!(apply(&mut *policy, &settings), Ok(()));
-    let values: BTreeMap<_, _> = policy.parameters().into_iter().map(|p| (p.key, p.value)).collect();
+    let values: BTreeMap<_, _> =
+        policy.parameters().into_iter().map(|p| (p.key, p.value)).collect();
     assert_eq!((values["base"], values["step"]), (Value::Whole(8), Value::Whole(4)));
 }
 
@@ -72,8 +85,14 @@ fn several_parameters_are_set_all_or_none() {
 fn typed_parameters_are_written_as_a_map_and_read_back_checked() {
     let parameters = PdpaParameters { step: 4, min_efficiency: 0.5, ..PdpaParameters::default() };
     let text = serde_json::to_string(&parameters).expect("a map of values");
-    assert!(text.contains("\"min-efficiency\":0.5") && text.contains("\"max-wait\":\"60s\""), "{text}");
-    assert_eq!(serde_json::from_str::<PdpaParameters>(&text).expect("it was written so"), parameters);
+    assert!(
+        text.contains("\"min-efficiency\":0.5") && text.contains("\"max-wait\":\"60s\""),
+        "{text}"
+    );
+    assert_eq!(
+        serde_json::from_str::<PdpaParameters>(&text).expect("it was written so"),
+        parameters
+    );
     // What is left out has its default value.
     let read: WindowParameters = serde_json::from_str("{\"load\": 2}").expect("a load");
     assert_eq!(read, WindowParameters { load: 2.0, ..WindowParameters::default() });
@@ -84,7 +103,8 @@ fn typed_parameters_are_written_as_a_map_and_read_back_checked() {
         ("{\"masters\": 2.0}", "masters cannot be 2.0; it is a whole number from 1 to 1024"),
         ("{\"masters\": true}", "masters cannot be true; it is a whole number from 1 to 1024"),
     ] {
-        let message = serde_json::from_str::<WindowParameters>(text).expect_err("it is wrong").to_string();
+        let message =
+            serde_json::from_str::<WindowParameters>(text).expect_err("it is wrong").to_string();
         assert!(message.contains(part), "{message}");
     }
     assert!(serde_json::from_str::<BatchParameters>("{\"backfill\": \"soon\"}").is_err());
@@ -109,7 +129,9 @@ fn values_are_read_as_they_are_typed() {
     for (text, printed) in [("25h", "90000s"), ("5min", "300s")] {
         assert_eq!(text.parse::<Value>().map(|value| value.to_string()), Ok(printed.to_owned()));
     }
-    for text in ["", "ms", "1 s", "1d", "-1s", "99999999999999999999s", "18446744073709551615s", "yes"] {
+    for text in
+        ["", "ms", "1 s", "1d", "-1s", "99999999999999999999s", "18446744073709551615s", "yes"]
+    {
         let error = text.parse::<Value>().expect_err("it is no value");
         assert!(error.to_string().contains(&format!("{text:?}")), "{error}");
     }

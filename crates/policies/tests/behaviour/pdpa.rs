@@ -1,7 +1,8 @@
 //! `pdpa`: walks through its diagram worked out by hand, and admission.
 
 use policies::{
-    AppId, AppView, Cause, Decision, Nanos, Pdpa, PdpaParameters, PdpaState, Policy, Snapshot, Speedup, Value, Waiting,
+    AppId, AppView, Cause, Decision, Nanos, Pdpa, PdpaParameters, PdpaState, Policy, Snapshot,
+    Speedup, Value, Waiting,
 };
 use proptest::prelude::*;
 
@@ -19,12 +20,23 @@ struct Run {
 impl Run {
     fn new(requests_: &[u32], processors: u32) -> Self {
         let policy = Pdpa::new();
-        let mut run = Self { policy, apps: requests(requests_), processors, now: 0, decision: Decision::default() };
+        let mut run = Self {
+            policy,
+            apps: requests(requests_),
+            processors,
+            now: 0,
+            decision: Decision::default(),
+        };
         run.decide(Cause::Arrival);
         run
     }
 
-    fn snapshot<'a>(apps: &'a [AppView], processors: u32, now: Nanos, cause: Cause) -> Snapshot<'a> {
+    fn snapshot<'a>(
+        apps: &'a [AppView],
+        processors: u32,
+        now: Nanos,
+        cause: Cause,
+    ) -> Snapshot<'a> {
         Snapshot { now, quantum: 100_000_000, processors, apps, cause, master_always: true }
     }
 
@@ -68,8 +80,8 @@ fn an_efficient_application_grows_until_it_is_not() {
     assert_eq!((run.report(1, 4.0), run.state(1)), (vec![6], PdpaState::Increasing));
     // 5.6 on 6: 0.93, and it grew.
     assert_eq!((run.report(1, 5.6), run.state(1)), (vec![8], PdpaState::Increasing));
-    // 5.6 = 0.7 x 8 is good, equal to the minimum, but did not grow: back to 6. There are free processors all the time,
-    // and they are no more than when it went back.
+    // 5.6 = 0.7 x 8 is good, equal to the minimum, but did not grow: back to 6. There are free
+    // processors all the time, and they are no more than when it went back.
     assert_eq!((run.report(1, 5.6), run.state(1)), (vec![6], PdpaState::Stable));
     assert_eq!((run.decide(Cause::Quantum), run.state(1)), (vec![6], PdpaState::Stable));
 }
@@ -81,7 +93,8 @@ fn an_inefficient_application_shrinks_until_it_is_good() {
     assert_eq!((run.report(1, 2.0), run.state(1)), (vec![2], PdpaState::Decreasing));
     // 1.3 on 2: 0.65, still bad: not below 1.
     assert_eq!((run.report(1, 1.3), run.state(1)), (vec![1], PdpaState::Decreasing));
-    // 0.5 on 1 is bad, too, but there is nothing less; 31 are free, so that a step more is tried: 3.
+    // 0.5 on 1 is bad, too, but there is nothing less; 31 are free, so that a step more is tried:
+    // 3.
     assert_eq!((run.report(1, 0.5), run.state(1)), (vec![3], PdpaState::Testing));
     // Bad: back.
     assert_eq!((run.report(1, 1.0), run.state(1)), (vec![1], PdpaState::Stable));
@@ -102,7 +115,8 @@ fn growth_ends_at_the_request_and_where_nothing_is_free() {
     // The first is at its request, the second finds nothing free.
     assert_eq!((run.report(1, 5.0), run.state(1)), (vec![5, 5], PdpaState::Stable));
     assert_eq!((run.report(2, 5.0), run.state(2)), (vec![5, 5], PdpaState::Stable));
-    // The first leaves: 5 are free, and the second tries 7; kept; 9; kept; 10 (all); kept: three tries.
+    // The first leaves: 5 are free, and the second tries 7; kept; 9; kept; 10 (all); kept: three
+    // tries.
     run.apps.remove(0);
     for (speedup, expected) in [(7.0, 7), (9.0, 9)] {
         assert_eq!((run.decide(Cause::Exit), run.state(2)), (vec![expected], PdpaState::Testing));
@@ -130,13 +144,19 @@ fn wishes_beyond_what_is_free_are_served_by_efficiency_then_arrival() {
 fn a_report_counts_once_and_only_on_the_present_allocation() {
     let mut run = Run::new(&[16], 32);
     assert_eq!(run.report(1, 4.0), [6]);
-    // The same report again, and a new one about 4 processors, change nothing; nor do numbers that are no speedup.
+    // The same report again, and a new one about 4 processors, change nothing; nor do numbers that
+    // are no speedup.
     assert_eq!(run.decide(Cause::Speedup), [6]);
-    for (processors, speedup) in [(4, 4.0), (6, f64::NAN), (6, -1.0), (6, f64::INFINITY), (6, 0.0)] {
+    for (processors, speedup) in [(4, 4.0), (6, f64::NAN), (6, -1.0), (6, f64::INFINITY), (6, 0.0)]
+    {
         run.now += 1;
         let at = run.now;
         run.app(1).speedup = Some(Speedup { processors, speedup, at });
-        assert_eq!((run.decide(Cause::Speedup), run.state(1)), (vec![6], PdpaState::Increasing), "{speedup}");
+        assert_eq!(
+            (run.decide(Cause::Speedup), run.state(1)),
+            (vec![6], PdpaState::Increasing),
+            "{speedup}"
+        );
     }
     assert_eq!(run.report(1, 6.0), [8]);
 }
@@ -144,14 +164,16 @@ fn a_report_counts_once_and_only_on_the_present_allocation() {
 #[test]
 fn a_stable_allocation_survives_dips_of_its_own_request_and_those_of_others() {
     let mut run = Run::new(&[16, 16], 12);
-    // 4 and 4; the second is bad on 4, fine on 2. The first grows to 6, is bad there, and goes back to 4.
+    // 4 and 4; the second is bad on 4, fine on 2. The first grows to 6, is bad there, and goes back
+    // to 4.
     run.report(2, 2.0);
     run.report(2, 1.9);
     assert_eq!(run.report(1, 4.0)[0], 6);
     run.report(1, 3.0);
     let stable = numbers(&run.decision);
     assert_eq!((stable[0], run.state(1)), (4, PdpaState::Stable));
-    // A serial phase of the first: its processors stay reserved, nobody else moves; then they are back at once.
+    // A serial phase of the first: its processors stay reserved, nobody else moves; then they are
+    // back at once.
     let during = run.request(1, 1);
     assert_eq!(during, [1, stable[1]]);
     assert_eq!(run.request(1, 16), stable);
@@ -161,7 +183,10 @@ fn a_stable_allocation_survives_dips_of_its_own_request_and_those_of_others() {
     let snapshot = Run::snapshot(&run.apps, run.processors, run.now, Cause::Release);
     let after = run.policy.clone().release(&snapshot, &last);
     assert_eq!(after.allocations[0].processors, 1);
-    assert!(after.allocations[1].processors <= stable[1].max(4), "no more than a test allows: {after:?}");
+    assert!(
+        after.allocations[1].processors <= stable[1].max(4),
+        "no more than a test allows: {after:?}"
+    );
 }
 
 #[test]
@@ -171,7 +196,11 @@ fn a_newcomer_on_a_full_machine_has_one_processor_of_the_largest() {
     run.apps.push(AppView::new(AppId(3), 8));
     // 9 wanted of 8: cut to the level 4, 3, 1.
     assert_eq!(run.decide(Cause::Arrival), [4, 3, 1]);
-    assert_eq!(run.decision.work_list, [AppId(2), AppId(3)], "who is below its base may take what is released");
+    assert_eq!(
+        run.decision.work_list,
+        [AppId(2), AppId(3)],
+        "who is below its base may take what is released"
+    );
     // The first leaves: the second has its own back, and the newcomer its base, 4 in all.
     run.apps.remove(0);
     assert_eq!(run.decide(Cause::Exit), [4, 4]);
@@ -190,9 +219,11 @@ fn idle_processors_that_nobody_can_use_admit_another_application() {
         let answer = run.policy.admission(&snapshot, &queue(asked));
         (answer.admit, answer.level, answer.next)
     };
-    // Two run, the level is 2, and they have not found their allocations: nobody yet; the first waits 1000 at most.
+    // Two run, the level is 2, and they have not found their allocations: nobody yet; the first
+    // waits 1000 at most.
     assert_eq!(admission(&mut run, asked), (0, Some(2), Some(asked + 1_000)));
-    // Both are stable at their requests: 8 of 16 idle. One is admitted; the next waits until this one is stable.
+    // Both are stable at their requests: 8 of 16 idle. One is admitted; the next waits until this
+    // one is stable.
     run.report(1, 4.0);
     run.report(2, 4.0);
     let now = run.now;
@@ -234,13 +265,15 @@ fn high_efficiency_keeps_the_merely_good_from_growing() {
 #[test]
 fn a_level_that_is_lowered_holds_from_then_on() {
     let mut run = Run::new(&[4, 4], 64);
-    let queue: Vec<Waiting> = (8..16).map(|id| Waiting { id: AppId(id), request: 4, since: run.now }).collect();
+    let queue: Vec<Waiting> =
+        (8..16).map(|id| Waiting { id: AppId(id), request: 4, since: run.now }).collect();
     let admission = |run: &mut Run| {
         let snapshot = Run::snapshot(&run.apps, run.processors, run.now, Cause::Arrival);
         let answer = run.policy.admission(&snapshot, &queue);
         (answer.admit, answer.level)
     };
-    // As it stands: 4, two of them run. When both are stable the level follows those that come, one at a time.
+    // As it stands: 4, two of them run. When both are stable the level follows those that come, one
+    // at a time.
     assert_eq!(admission(&mut run), (2, Some(4)));
     run.report(1, 4.0);
     run.report(2, 4.0);
@@ -249,7 +282,8 @@ fn a_level_that_is_lowered_holds_from_then_on() {
     run.report(3, 4.0);
     run.report(4, 4.0);
     assert_eq!(admission(&mut run), (1, Some(5)));
-    // Lowered while four run: nobody comes before three of them have left; nor is what was raised before remembered.
+    // Lowered while four run: nobody comes before three of them have left; nor is what was raised
+    // before remembered.
     for (key, value) in [("level", 2), ("max-level", 2)] {
         run.policy.configure(key, &Value::Whole(value)).expect("it is in range");
     }
@@ -300,7 +334,8 @@ fn who_does_not_report_keeps_nobody_from_idle_processors_for_long() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// First come, first served; nobody waits beyond `max-wait`; beyond the highest level only who has waited for so long.
+    /// First come, first served; nobody waits beyond `max-wait`; beyond the highest level only who
+    /// has waited for so long.
     #[test]
     fn admission_keeps_to_its_bounds_whatever_happens(
         processors in 1..40_u32,

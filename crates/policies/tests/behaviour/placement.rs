@@ -1,8 +1,11 @@
-//! Which processors: golden cases by hand, and what holds for any machine and any sequence of decisions.
+//! Which processors: golden cases by hand, and what holds for any machine and any sequence of
+//! decisions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use policies::{Allocation, AppId, AppView, Cause, Decision, Distances, Machine, MachineCpu, Placement, Smt};
+use policies::{
+    Allocation, AppId, AppView, Cause, Decision, Distances, Machine, MachineCpu, Placement, Smt,
+};
 use proptest::prelude::*;
 
 use crate::support::{create, machine, requests, snapshot};
@@ -17,8 +20,13 @@ fn decision_of(list: &[(u64, Option<u32>)], cause: Cause) -> Decision {
     let allocation = |&(id, n): &(u64, Option<u32>)| {
         n.map_or(Allocation::shared_master(AppId(id)), |n| Allocation::own(AppId(id), n))
     };
-    let apps: Vec<AppView> = list.iter().map(|&(id, n)| AppView::new(AppId(id), n.unwrap_or(1))).collect();
-    Decision::new(&snapshot(&apps, 0, cause, true), list.iter().map(allocation).collect(), Vec::new())
+    let apps: Vec<AppView> =
+        list.iter().map(|&(id, n)| AppView::new(AppId(id), n.unwrap_or(1))).collect();
+    Decision::new(
+        &snapshot(&apps, 0, cause, true),
+        list.iter().map(allocation).collect(),
+        Vec::new(),
+    )
 }
 
 /// Places numbers of processors for applications 1, 2, ... and returns their lists.
@@ -41,7 +49,8 @@ fn an_application_stays_within_a_cache_and_takes_the_smallest_hole_that_suffices
     let machine = machine(1, 3, 4, 1);
     let mut placement = Placement::new();
     assert_eq!(place(&mut placement, &machine, &[3, 2]), [vec![0, 1, 2], vec![4, 5]]);
-    // Free: 3 | 6 7 | 8-11. One goes into the hole of one, two into the hole of two, so that four find four.
+    // Free: 3 | 6 7 | 8-11. One goes into the hole of one, two into the hole of two, so that four
+    // find four.
     let lists = place(&mut placement, &machine, &[3, 2, 1, 2, 4]);
     assert_eq!(lists[2..], [vec![3], vec![6, 7], vec![8, 9, 10, 11]]);
 }
@@ -53,12 +62,15 @@ fn growth_goes_to_the_own_cache_then_to_the_own_node() {
     let mut placement = Placement::new();
     // Two single ones start in different holes of one cache: the fullest that suffices.
     assert_eq!(place(&mut placement, &machine, &[1, 1, 1]), [vec![0], vec![1], vec![2]]);
-    // The third has cache 2-3: first 3; then nothing is free in its node, so the next comes from node 1.
+    // The third has cache 2-3: first 3; then nothing is free in its node, so the next comes from
+    // node 1.
     assert_eq!(place(&mut placement, &machine, &[1, 1, 3])[2], [2, 3, 4]);
-    // Then 5, which shares a cache with 4, although the first and the second are gone and node 0 has room.
+    // Then 5, which shares a cache with 4, although the first and the second are gone and node 0
+    // has room.
     let grown = placement.place(&machine, &decision_of(&[(3, Some(4))], Cause::Exit));
     assert_eq!(grown, [(AppId(3), vec![2, 3, 4, 5])]);
-    // A fourth begins at 0; alone it grows by 1 in its cache, by 2 and 3 in its node, and only then beyond.
+    // A fourth begins at 0; alone it grows by 1 in its cache, by 2 and 3 in its node, and only then
+    // beyond.
     let decision = decision_of(&[(3, Some(4)), (4, Some(1))], Cause::Arrival);
     assert_eq!(placement.place(&machine, &decision)[1], (AppId(4), vec![0]));
     let grown = placement.place(&machine, &decision_of(&[(4, Some(5))], Cause::Exit));
@@ -79,7 +91,8 @@ fn hardware_threads_of_busy_cores_are_filled_last() {
     // Cores {0,4} {1,5} in cache 0 and {2,6} {3,7} in cache 1.
     let machine = machine(1, 2, 2, 2);
     let mut placement = Placement::new();
-    // Three cores are wanted, the fourth one stays for the second application: no sibling of a busy core before that.
+    // Three cores are wanted, the fourth one stays for the second application: no sibling of a busy
+    // core before that.
     assert_eq!(place(&mut placement, &machine, &[3, 1]), [vec![0, 1, 2], vec![3]]);
     // Now only siblings are left: those of the own cache first.
     assert_eq!(place(&mut placement, &machine, &[5, 1])[0], [0, 1, 2, 4, 5]);
@@ -90,8 +103,8 @@ fn packing_fills_the_threads_of_a_core_and_the_cache_first() {
     let machine = machine(1, 2, 2, 2);
     let mut placement = Placement::with_smt(Smt::Pack);
     assert_eq!(place(&mut placement, &machine, &[3, 2]), [vec![0, 4, 1], vec![2, 6]]);
-    // Whoever has its processors keeps them when the order is changed; the next ones follow the new order: the idle
-    // core of the other cache comes before the free sibling in its own.
+    // Whoever has its processors keeps them when the order is changed; the next ones follow the new
+    // order: the idle core of the other cache comes before the free sibling in its own.
     placement.set_smt(Smt::Spread);
     assert_eq!(place(&mut placement, &machine, &[4, 2]), [vec![0, 4, 1, 3], vec![2, 6]]);
 }
@@ -107,7 +120,8 @@ fn a_list_is_cut_at_its_end_and_grows_back_to_where_it_was() {
     assert_eq!(borrowed[1..], [vec![6, 7], vec![4, 5]]);
     // Back to four: virtual processor 3 returns to 3, on which nobody ran since.
     assert_eq!(place(&mut placement, &machine, &[4, 2, 2])[0], [0, 1, 2, 3]);
-    // The newcomer gives one back: virtual processor 4 returns to its old 4 only if that is the one, else takes 5.
+    // The newcomer gives one back: virtual processor 4 returns to its old 4 only if that is the
+    // one, else takes 5.
     assert_eq!(place(&mut placement, &machine, &[5, 2, 1])[0], [0, 1, 2, 3, 5]);
 }
 
@@ -133,7 +147,8 @@ fn a_processor_that_goes_offline_is_replaced_and_nobody_else_moves() {
     // 1 goes; 3 is free in the same cache and takes its place in the list.
     let fewer = without(&all, &[1]);
     assert_eq!(place(&mut placement, &fewer, &[3, 3]), [vec![0, 3, 2], vec![4, 5, 6]]);
-    // 4 goes and the second must shrink to two: its own last one fills the hole, rather than the free one.
+    // 4 goes and the second must shrink to two: its own last one fills the hole, rather than the
+    // free one.
     let fewer = without(&all, &[1, 4]);
     assert_eq!(place(&mut placement, &fewer, &[3, 2]), [vec![0, 3, 2], vec![6, 5]]);
 }
@@ -147,7 +162,8 @@ fn what_is_held_now_comes_before_what_was_held_once() {
     assert_eq!(place(&mut placement, &without(&all, &[2]), &[2]), [vec![0, 1]]);
     // 0 goes, 2 comes for it.
     assert_eq!(place(&mut placement, &without(&all, &[0]), &[2]), [vec![2, 1]]);
-    // 2 goes and 0 is back, where the application was the last to run; but it holds 1, and shrinks to that.
+    // 2 goes and 0 is back, where the application was the last to run; but it holds 1, and shrinks
+    // to that.
     assert_eq!(place(&mut placement, &without(&all, &[2]), &[1]), [vec![1]]);
 }
 
@@ -155,13 +171,19 @@ fn what_is_held_now_comes_before_what_was_held_once() {
 fn a_decision_for_more_than_the_machine_has_is_served_in_order_of_arrival() {
     let mut placement = Placement::new();
     assert_eq!(place(&mut placement, &machine(1, 1, 4, 1), &[3, 3]), [vec![0, 1, 2], vec![3]]);
-    assert_eq!(place(&mut placement, &Machine::default(), &[3, 3]), [vec![], vec![]] as [Vec<u32>; 2]);
+    assert_eq!(
+        place(&mut placement, &Machine::default(), &[3, 3]),
+        [vec![], vec![]] as [Vec<u32>; 2]
+    );
     // A shared master keeps one processor, an owner goes short for it.
     let mixed = decision(&[Some(4), None], Cause::Arrival);
     let placed = lists(placement.place(&machine(1, 1, 4, 1), &mixed));
     assert_eq!(placed, [vec![0, 1, 2], vec![3]]);
     // Without any processor not even that.
-    assert_eq!(lists(placement.place(&Machine::default(), &mixed)), [vec![], vec![]] as [Vec<u32>; 2]);
+    assert_eq!(
+        lists(placement.place(&Machine::default(), &mixed)),
+        [vec![], vec![]] as [Vec<u32>; 2]
+    );
 }
 
 #[test]
@@ -182,7 +204,8 @@ fn masters_begin_to_share_where_they_ran_and_return_when_there_is_room() {
     let machine = machine(1, 1, 4, 1);
     let mut placement = Placement::new();
     assert_eq!(place(&mut placement, &machine, &[1, 1, 2]), [vec![0], vec![1], vec![2, 3]]);
-    // Two more come: five masters, runs of 2, 1, 1, 1 on 0, 1, 2, 3. The old ones stay; the new ones fill the rest.
+    // Two more come: five masters, runs of 2, 1, 1, 1 on 0, 1, 2, 3. The old ones stay; the new
+    // ones fill the rest.
     let five = decision(&[None; 5], Cause::Arrival);
     let shared = lists(placement.place(&machine, &five));
     assert_eq!(shared, [vec![0], vec![1], vec![2], vec![0], vec![3]]);
@@ -197,10 +220,12 @@ fn masters_outside_a_gang_share_what_the_gang_leaves() {
     let gang = decision(&[Some(2), None, None, None, None, None], Cause::Quantum);
     let placed = lists(placement.place(&machine, &gang));
     assert_eq!(placed[0], [0, 1]);
-    let loads: Vec<usize> = [2, 3].map(|cpu| placed[1..].iter().filter(|list| **list == [cpu]).count()).to_vec();
+    let loads: Vec<usize> =
+        [2, 3].map(|cpu| placed[1..].iter().filter(|list| **list == [cpu]).count()).to_vec();
     assert_eq!(loads, [3, 2]);
     // Fewer masters than processors left: one each.
-    let placed = lists(placement.place(&machine, &decision(&[Some(1), None, None], Cause::Quantum)));
+    let placed =
+        lists(placement.place(&machine, &decision(&[Some(1), None, None], Cause::Quantum)));
     let distinct: BTreeSet<u32> = placed.iter().flatten().copied().collect();
     assert_eq!((placed.len(), distinct.len()), (3, 3));
 }
@@ -213,13 +238,16 @@ fn who_left_is_forgotten() {
     placement.place(&machine, &decision_of(&[(1, Some(2))], Cause::Exit));
     // An application with the old identity is a new one: it starts where a new one would.
     placement.place(&machine, &decision_of(&[], Cause::Exit));
-    assert_eq!(lists(placement.place(&machine, &decision_of(&[(2, Some(2))], Cause::Arrival))), [vec![0, 1]]);
+    assert_eq!(
+        lists(placement.place(&machine, &decision_of(&[(2, Some(2))], Cause::Arrival))),
+        [vec![0, 1]]
+    );
 }
 
 #[test]
 fn a_cluster_stays_within_a_cache_although_the_own_one_has_a_little_room() {
-    // Caches of 6. The first has 4 of cache 0, the second 4 of cache 1. Both grow by a cluster of 4: 2 are free beside
-    // what each has, but whole clusters are to be had in caches 2 and 3.
+    // Caches of 6. The first has 4 of cache 0, the second 4 of cache 1. Both grow by a cluster of
+    // 4: 2 are free beside what each has, but whole clusters are to be had in caches 2 and 3.
     let machine = machine(1, 4, 6, 1);
     let mut policy = create("cluster");
     let mut placement = Placement::new();
@@ -244,7 +272,9 @@ fn a_cluster_stays_within_a_cache_although_the_own_one_has_a_little_room() {
 fn beyond_the_own_node_the_nearest_one_comes_first() {
     // Four nodes of one cache of 2. Node 0 is near 3, far from 1 and 2.
     let mut machine = machine(4, 1, 2, 1);
-    for (from, row) in [[10, 31, 31, 21], [31, 10, 21, 31], [31, 21, 10, 31], [21, 31, 31, 10]].iter().enumerate() {
+    for (from, row) in
+        [[10, 31, 31, 21], [31, 10, 21, 31], [31, 21, 10, 31], [21, 31, 31, 10]].iter().enumerate()
+    {
         for (to, &distance) in row.iter().enumerate() {
             machine.distances.set(from as u32, to as u32, distance);
         }
@@ -264,10 +294,23 @@ fn beyond_the_own_node_the_nearest_one_comes_first() {
 fn a_hybrid_machine_is_filled_core_by_core() {
     // Two large cores with two threads each, four small ones with one, all under one cache.
     let cpu = |id, core| MachineCpu { id, core, llc: 0, node: 0 };
-    let cpus = vec![cpu(0, 0), cpu(1, 0), cpu(2, 1), cpu(3, 1), cpu(4, 2), cpu(5, 3), cpu(6, 4), cpu(7, 5)];
+    let cpus = vec![
+        cpu(0, 0),
+        cpu(1, 0),
+        cpu(2, 1),
+        cpu(3, 1),
+        cpu(4, 2),
+        cpu(5, 3),
+        cpu(6, 4),
+        cpu(7, 5),
+    ];
     let machine = Machine::new(cpus);
     let mut placement = Placement::new();
-    assert_eq!(place(&mut placement, &machine, &[6]), [vec![0, 2, 4, 5, 6, 7]], "a core each, then second threads");
+    assert_eq!(
+        place(&mut placement, &machine, &[6]),
+        [vec![0, 2, 4, 5, 6, 7]],
+        "a core each, then second threads"
+    );
     assert_eq!(place(&mut placement, &machine, &[6, 2])[1], [1, 3]);
 }
 
@@ -275,17 +318,21 @@ fn a_hybrid_machine_is_filled_core_by_core() {
 fn a_machine_of_1024_processors_with_holes_is_filled_without_splitting_caches() {
     // 8 nodes, 8 caches each, 8 cores each, two threads; every 16th core is offline.
     let whole = machine(8, 8, 8, 2);
-    let machine = Machine::new(whole.cpus.iter().copied().filter(|cpu| cpu.core % 16 != 15).collect());
+    let machine =
+        Machine::new(whole.cpus.iter().copied().filter(|cpu| cpu.core % 16 != 15).collect());
     let processors = machine.cpus.len() as u32;
     assert_eq!((whole.cpus.len(), processors), (1024, 960));
     let mut placement = Placement::new();
     let apps = requests(&vec![15; 64]);
     let mut policy = create("dss");
-    let placed = placement.place(&machine, &policy.decide(&snapshot(&apps, processors, Cause::Arrival, true)));
-    let distinct: BTreeSet<u32> = placed.iter().flat_map(|(_, cpus)| cpus.iter().copied()).collect();
+    let placed = placement
+        .place(&machine, &policy.decide(&snapshot(&apps, processors, Cause::Arrival, true)));
+    let distinct: BTreeSet<u32> =
+        placed.iter().flat_map(|(_, cpus)| cpus.iter().copied()).collect();
     assert_eq!(distinct.len(), 960, "everybody has 15 of its own");
     let node = |id: u32| machine.cpus.iter().find(|cpu| cpu.id == id).expect("it is there").node;
-    let torn = placed.iter().filter(|(_, cpus)| cpus.iter().any(|&id| node(id) != node(cpus[0]))).count();
+    let torn =
+        placed.iter().filter(|(_, cpus)| cpus.iter().any(|&id| node(id) != node(cpus[0]))).count();
     assert_eq!(torn, 0, "{torn} of 64 are on several nodes");
 }
 
@@ -300,13 +347,18 @@ fn any_machine() -> impl Strategy<Value = Machine> {
         .prop_map(Machine::new)
 }
 
-/// What the next decision says: per application of a list of at most 12, in order, whether it is there and with what.
+/// What the next decision says: per application of a list of at most 12, in order, whether it is
+/// there and with what.
 type Step = (Vec<(bool, Option<u32>)>, bool, Option<prop::sample::Index>);
 
 fn any_step() -> impl Strategy<Value = Step> {
     let number = prop_oneof![5 => (0..9_u32).prop_map(Some), 1 => Just(None)];
     let app = (prop::bool::weighted(0.8), number);
-    (prop::collection::vec(app, 0..12), any::<bool>(), prop::option::weighted(0.2, any::<prop::sample::Index>()))
+    (
+        prop::collection::vec(app, 0..12),
+        any::<bool>(),
+        prop::option::weighted(0.2, any::<prop::sample::Index>()),
+    )
 }
 
 /// Cuts numbers down so that they fit, as a policy would.
@@ -387,8 +439,9 @@ proptest! {
         }
     }
 
-    /// P4 with the policy in front: over as many quanta as there are applications everybody is on a processor of a
-    /// given load equally often, so that all get the same, and at each turn few move.
+    /// P4 with the policy in front: over as many quanta as there are applications everybody is on a
+    /// processor of a given load equally often, so that all get the same, and at each turn few
+    /// move.
     #[test]
     fn shared_masters_all_get_the_same_over_as_many_quanta_as_there_are_masters(
         machine in any_machine(),
@@ -436,7 +489,8 @@ proptest! {
         prop_assert!(visits.values().all(|v| v == first && v.len() == processors), "{visits:?}");
     }
 
-    /// A new application that fits on idle cores of one cache is never spread over two, and never put on siblings.
+    /// A new application that fits on idle cores of one cache is never spread over two, and never
+    /// put on siblings.
     #[test]
     fn a_newcomer_that_fits_stays_within_a_cache_on_cores_of_its_own(
         nodes in 1..3_u32, caches in 2..4_u32, cores in 1..6_u32, threads in 1..3_u32,

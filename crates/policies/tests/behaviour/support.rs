@@ -1,9 +1,16 @@
 //! Snapshots and machines for the tests.
 
-use policies::{AppId, AppView, Cause, Decision, Machine, MachineCpu, Needs, Policy, Registry, Snapshot};
+use policies::{
+    AppId, AppView, Cause, Decision, Machine, MachineCpu, Needs, Policy, Registry, Snapshot,
+};
 
 /// A snapshot of `apps` on `processors`.
-pub(crate) fn snapshot(apps: &[AppView], processors: u32, cause: Cause, master_always: bool) -> Snapshot<'_> {
+pub(crate) fn snapshot(
+    apps: &[AppView],
+    processors: u32,
+    cause: Cause,
+    master_always: bool,
+) -> Snapshot<'_> {
     Snapshot { now: 0, quantum: 100_000_000, processors, apps, cause, master_always }
 }
 
@@ -13,7 +20,12 @@ pub(crate) fn requests(requests: &[u32]) -> Vec<AppView> {
 }
 
 /// One decision of a new object of the policy called `name`.
-pub(crate) fn decide(name: &str, apps: &[AppView], processors: u32, master_always: bool) -> Decision {
+pub(crate) fn decide(
+    name: &str,
+    apps: &[AppView],
+    processors: u32,
+    master_always: bool,
+) -> Decision {
     create(name).decide(&snapshot(apps, processors, Cause::Arrival, master_always))
 }
 
@@ -32,9 +44,14 @@ pub(crate) fn numbers(decision: &Decision) -> Vec<u32> {
     decision.allocations.iter().map(|a| a.processors).collect()
 }
 
-/// A regular machine; processors are numbered thread by thread, as Linux does: all first threads of the cores come
-/// before all second ones.
-pub(crate) fn machine(nodes: u32, caches_per_node: u32, cores_per_cache: u32, threads: u32) -> Machine {
+/// A regular machine; processors are numbered thread by thread, as Linux does: all first threads of
+/// the cores come before all second ones.
+pub(crate) fn machine(
+    nodes: u32,
+    caches_per_node: u32,
+    cores_per_cache: u32,
+    threads: u32,
+) -> Machine {
     let cores = nodes * caches_per_node * cores_per_cache;
     let cpus = (0..cores * threads).map(|id| {
         let core = id % cores;

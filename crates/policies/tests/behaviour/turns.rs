@@ -10,10 +10,19 @@ fn ids(list: &[u64]) -> Vec<AppId> {
     list.iter().map(|&id| AppId(id)).collect()
 }
 
-/// Allocations at the end of each of `quanta` quanta, without masters outside turns; the first is the arrival.
-fn quanta(policy: &mut dyn Policy, apps: &[AppView], processors: u32, quanta: usize) -> Vec<Vec<u32>> {
+/// Allocations at the end of each of `quanta` quanta, without masters outside turns; the first is
+/// the arrival.
+fn quanta(
+    policy: &mut dyn Policy,
+    apps: &[AppView],
+    processors: u32,
+    quanta: usize,
+) -> Vec<Vec<u32>> {
     let causes = std::iter::once(Cause::Arrival).chain(std::iter::repeat(Cause::Quantum));
-    causes.take(quanta).map(|cause| numbers(&policy.decide(&snapshot(apps, processors, cause, false)))).collect()
+    causes
+        .take(quanta)
+        .map(|cause| numbers(&policy.decide(&snapshot(apps, processors, cause, false))))
+        .collect()
 }
 
 /// Who runs with processors of its own.
@@ -23,31 +32,41 @@ fn running(decision: &Decision) -> Vec<AppId> {
 
 #[test]
 fn cluster_hands_out_whole_clusters_in_order_of_arrival_then_the_rest() {
-    // 14 processors, clusters of 4, masters not counted. First round: 4, 4, 2 (the third asks for 2): 4 left. Second
-    // round: 4 to the first. Nothing is left.
+    // 14 processors, clusters of 4, masters not counted. First round: 4, 4, 2 (the third asks for
+    // 2): 4 left. Second round: 4 to the first. Nothing is left.
     assert_eq!(numbers(&decide("cluster", &requests(&[12, 8, 2]), 14, false)), [8, 4, 2]);
-    // 11: first round 4, 4 and 3 left, less than a cluster: two go to the third, which had nothing, and, as each pass
-    // begins there, the last one, too.
+    // 11: first round 4, 4 and 3 left, less than a cluster: two go to the third, which had nothing,
+    // and, as each pass begins there, the last one, too.
     let decision = decide("cluster", &requests(&[12, 8, 5]), 11, false);
     assert_eq!((numbers(&decision), decision.work_list.clone()), (vec![4, 4, 3], ids(&[1, 2, 3])));
     // The third asks for 2 only: the last one goes to the first.
     assert_eq!(numbers(&decide("cluster", &requests(&[12, 8, 2]), 11, false)), [5, 4, 2]);
-    // With masters each has 1 of 11 first; 3 complete the cluster of the first, 3 that of the second; then 2 are left,
-    // less than a cluster: both to the third, which has no more than its master. So it is as without masters.
+    // With masters each has 1 of 11 first; 3 complete the cluster of the first, 3 that of the
+    // second; then 2 are left, less than a cluster: both to the third, which has no more than its
+    // master. So it is as without masters.
     assert_eq!(numbers(&decide("cluster", &requests(&[12, 8, 5]), 11, true)), [4, 4, 3]);
-    // A fourth has its master only, and heads the work-list: 12 - 4 = 8, 3 + 3 of them to the first two, 2 to the third.
+    // A fourth has its master only, and heads the work-list: 12 - 4 = 8, 3 + 3 of them to the first
+    // two, 2 to the third.
     let decision = decide("cluster", &requests(&[12, 8, 5, 5]), 12, true);
-    assert_eq!((numbers(&decision), decision.work_list.clone()), (vec![4, 4, 3, 1], ids(&[4, 1, 2, 3])));
+    assert_eq!(
+        (numbers(&decision), decision.work_list.clone()),
+        (vec![4, 4, 3, 1], ids(&[4, 1, 2, 3]))
+    );
     // More applications than clusters, strict: the last ones have nothing and head the work-list.
     let decision = decide("cluster", &requests(&[4, 6, 4, 4]), 8, false);
-    assert_eq!((numbers(&decision), decision.work_list.clone()), (vec![4, 4, 0, 0], ids(&[3, 4, 2])));
+    assert_eq!(
+        (numbers(&decision), decision.work_list.clone()),
+        (vec![4, 4, 0, 0], ids(&[3, 4, 2]))
+    );
 }
 
 #[test]
 fn a_cluster_of_another_size_is_handed_out_from_the_next_decision_on() {
     let apps = requests(&[8, 8]);
     let mut policy = create("cluster");
-    let numbers = |policy: &mut Box<dyn Policy>| numbers(&policy.decide(&snapshot(&apps, 12, Cause::Request, false)));
+    let numbers = |policy: &mut Box<dyn Policy>| {
+        numbers(&policy.decide(&snapshot(&apps, 12, Cause::Request, false)))
+    };
     // Clusters of 4: 4, 4, then 4 more to the first.
     assert_eq!(numbers(&mut policy), [8, 4]);
     policy.configure("size", &Value::Whole(6)).expect("it is a size");
@@ -57,15 +76,16 @@ fn a_cluster_of_another_size_is_handed_out_from_the_next_decision_on() {
 
 #[test]
 fn sw_dss_runs_gang_after_gang_under_dss() {
-    // P = 4, load 1.5: requests of a gang are at most 6. From 1: 4 + 2 = 6, with 3 it were 9: gang {1, 2}; then from 3:
-    // 3 + 3 = 6: {3, 4}, with 1 it were 10; then {1, 2} again.
-    // dss on 4: {4, 2}: 1 each, 2 remain by 4 : 2 = 1.33 : 0.67: 1, 0 and the last one to the second: 2, 2.
-    // {3, 3}: 2, 2.
+    // P = 4, load 1.5: requests of a gang are at most 6. From 1: 4 + 2 = 6, with 3 it were 9: gang
+    // {1, 2}; then from 3: 3 + 3 = 6: {3, 4}, with 1 it were 10; then {1, 2} again.
+    // dss on 4: {4, 2}: 1 each, 2 remain by 4 : 2 = 1.33 : 0.67: 1, 0 and the last one to the
+    // second: 2, 2. {3, 3}: 2, 2.
     let apps = requests(&[4, 2, 3, 3]);
     let mut policy = create("sw-dss");
     let expected = [[2, 2, 0, 0], [0, 0, 2, 2], [2, 2, 0, 0]].map(|row| row.to_vec());
     assert_eq!(quanta(&mut *policy, &apps, 4, 3), expected);
-    // In mid-quantum 2 leaves: the gang from 1 on is 4 alone (with 3 it were 7); its turn does not pass.
+    // In mid-quantum 2 leaves: the gang from 1 on is 4 alone (with 3 it were 7); its turn does not
+    // pass.
     let left = [apps[0], apps[2], apps[3]];
     let decision = policy.decide(&snapshot(&left, 4, Cause::Exit, false));
     assert_eq!((numbers(&decision), decision.work_list), (vec![4, 0, 0], ids(&[3, 4])));
@@ -81,15 +101,17 @@ fn sw_dss_gangs_reach_around_the_end_of_the_list() {
 
 #[test]
 fn ssw_dss_drops_the_first_and_takes_what_fits_at_the_end() {
-    // P = 4, at most 6: {1, 2} = 4; with 3 it were 9. Drop 1: {2} = 2; 3 would be 7: alone, 2 of 4. Drop 2: {3} = 5.
-    // Drop 3: {1, 2} again? In the ring after 3 comes 1: 5 alone was the window; now {1, 2}.
+    // P = 4, at most 6: {1, 2} = 4; with 3 it were 9. Drop 1: {2} = 2; 3 would be 7: alone, 2 of 4.
+    // Drop 2: {3} = 5. Drop 3: {1, 2} again? In the ring after 3 comes 1: 5 alone was the window;
+    // now {1, 2}.
     let apps = requests(&[2, 2, 5]);
     let expected = [[2, 2, 0], [0, 2, 0], [0, 0, 4], [2, 2, 0]].map(|row| row.to_vec());
     assert_eq!(quanta(&mut *create("ssw-dss"), &apps, 4, 4), expected);
     // Sizes that fit: {1, 2, 3} = 6, {2, 3, 4}, {3, 4, 5}, {4, 5, 1}.
     // dss of {2, 2, 2} on 4: 1 each, the one that remains goes to the first in order of arrival.
     let apps = requests(&[2, 2, 2, 2, 2]);
-    let expected = [[2, 1, 1, 0, 0], [0, 2, 1, 1, 0], [0, 0, 2, 1, 1], [2, 0, 0, 1, 1]].map(|row| row.to_vec());
+    let expected = [[2, 1, 1, 0, 0], [0, 2, 1, 1, 0], [0, 0, 2, 1, 1], [2, 0, 0, 1, 1]]
+        .map(|row| row.to_vec());
     assert_eq!(quanta(&mut *create("ssw-dss"), &apps, 4, 4), expected);
 }
 
@@ -100,18 +122,27 @@ fn outside_its_turn_an_application_has_its_master_on_the_processor_kept_for_that
     for name in ["sw-dss", "ssw-dss", "vtq-dss", "gang", "rr"] {
         let decision = decide(name, &apps, 4, true);
         let masters = [2, 3].map(|id| Allocation::shared_master(AppId(id)));
-        assert_eq!(decision.allocations, [&[Allocation::own(AppId(1), 3)][..], &masters].concat(), "{name}");
+        assert_eq!(
+            decision.allocations,
+            [&[Allocation::own(AppId(1), 3)][..], &masters].concat(),
+            "{name}"
+        );
     }
     // A single processor is shared by all.
     for name in ["sw-dss", "ssw-dss", "vtq-dss", "gang", "rr", "batch"] {
         let decision = decide(name, &apps, 1, true);
-        assert_eq!(decision.allocations, [1, 2, 3].map(|id| Allocation::shared_master(AppId(id))), "{name}");
+        assert_eq!(
+            decision.allocations,
+            [1, 2, 3].map(|id| Allocation::shared_master(AppId(id))),
+            "{name}"
+        );
     }
 }
 
 #[test]
 fn gang_puts_whole_requests_into_rows() {
-    // P = 8. Rows in order of arrival: 5 | 4, 3 (fits into the second row: 7) | ... 2 fits into the first: 7.
+    // P = 8. Rows in order of arrival: 5 | 4, 3 (fits into the second row: 7) | ... 2 fits into the
+    // first: 7.
     let apps = requests(&[5, 4, 3, 2]);
     let mut policy = create("gang");
     let expected = [[5, 0, 3, 0], [0, 4, 0, 2], [5, 0, 3, 0]].map(|row| row.to_vec());
@@ -122,13 +153,17 @@ fn gang_puts_whole_requests_into_rows() {
     let decision = policy.decide(&snapshot(&left, 8, Cause::Exit, false));
     assert_eq!((numbers(&decision), decision.work_list), (vec![4, 3, 0], ids(&[4])));
     // A request beyond the machine is the machine, alone.
-    assert_eq!(quanta(&mut *create("gang"), &requests(&[20, 1]), 8, 3), [vec![8, 0], vec![0, 1], vec![8, 0]]);
+    assert_eq!(
+        quanta(&mut *create("gang"), &requests(&[20, 1]), 8, 3),
+        [vec![8, 0], vec![0, 1], vec![8, 0]]
+    );
 }
 
 #[test]
 fn gang_lets_nobody_be_passed_over_for_ever_by_requests_that_change() {
-    // P = 8. The third always asks for all. At each quantum the first two of the others, in the order in which they ran,
-    // ask for 5 and the last two for 3: pairs of 5 and 3 fill every row that is packed, two of them at each time.
+    // P = 8. The third always asks for all. At each quantum the first two of the others, in the
+    // order in which they ran, ask for 5 and the last two for 3: pairs of 5 and 3 fill every row
+    // that is packed, two of them at each time.
     let mut apps = requests(&[5, 5, 8, 3, 3]);
     let mut policy = create("gang");
     let mut cause = Cause::Arrival;
@@ -141,7 +176,8 @@ fn gang_lets_nobody_be_passed_over_for_ever_by_requests_that_change() {
         let run = running(&policy.decide(&snapshot(&apps, 8, cause, false)));
         waits = if run.contains(&AppId(3)) { 0 } else { waits + 1 };
         assert!(waits < apps.len(), "quantum {quantum}: the third waits for {waits} quanta");
-        let (ran, others): (Vec<usize>, Vec<usize>) = ring.iter().partition(|&&i| run.contains(&apps[i].id));
+        let (ran, others): (Vec<usize>, Vec<usize>) =
+            ring.iter().partition(|&&i| run.contains(&apps[i].id));
         ring = [others, ran].concat();
         cause = Cause::Quantum;
     }
@@ -167,7 +203,10 @@ fn batch_starts_whole_requests_in_order_and_with_backfill_also_others() {
     let mut policy = create("batch");
     // 4 of 8; 6 does not fit, and all behind it wait.
     let decision = policy.decide(&snapshot(&apps, 8, Cause::Arrival, false));
-    assert_eq!((numbers(&decision), decision.work_list.clone()), (vec![4, 0, 0, 0], ids(&[2, 3, 4])));
+    assert_eq!(
+        (numbers(&decision), decision.work_list.clone()),
+        (vec![4, 0, 0, 0], ids(&[2, 3, 4]))
+    );
     // Backfilling: 2 starts (2 left), 3 does not fit.
     policy.configure("backfill", &Value::Switch(true)).expect("it is a switch");
     let decision = policy.decide(&snapshot(&apps, 8, Cause::Administration, false));
@@ -184,10 +223,15 @@ fn batch_takes_nothing_from_who_runs() {
     let mut apps = requests(&[4, 4]);
     let mut policy = create("batch");
     assert_eq!(numbers(&policy.decide(&snapshot(&apps, 8, Cause::Arrival, false))), [4, 4]);
-    // The first asks for more: nothing is free. It falls to 1 and rises again: what it gave back is there still.
+    // The first asks for more: nothing is free. It falls to 1 and rises again: what it gave back is
+    // there still.
     for (request, expected) in [(6, [4, 4]), (1, [1, 4]), (3, [3, 4]), (9, [4, 4])] {
         apps[0].request = request;
-        assert_eq!(numbers(&policy.decide(&snapshot(&apps, 8, Cause::Request, false))), expected, "{request}");
+        assert_eq!(
+            numbers(&policy.decide(&snapshot(&apps, 8, Cause::Request, false))),
+            expected,
+            "{request}"
+        );
     }
     // It falls to 1, and a third one takes the three. Then it cannot have them back.
     apps[0].request = 1;
@@ -200,7 +244,8 @@ fn batch_takes_nothing_from_who_runs() {
 
 #[test]
 fn batch_lets_those_who_wait_keep_their_masters() {
-    // 8 processors, both run. A third comes: one processor is kept for its master, from the one that started last.
+    // 8 processors, both run. A third comes: one processor is kept for its master, from the one
+    // that started last.
     let mut apps = requests(&[4, 4]);
     let mut policy = create("batch");
     assert_eq!(numbers(&policy.decide(&snapshot(&apps, 8, Cause::Arrival, true))), [4, 4]);
@@ -216,7 +261,10 @@ fn batch_lets_those_who_wait_keep_their_masters() {
 #[test]
 fn none_gives_everybody_everything_and_binds_nothing() {
     let decision = decide("none", &requests(&[8, 100, 1]), 4, true);
-    assert_eq!((numbers(&decision), decision.unbound, decision.work_list), (vec![8, 100, 1], true, vec![]));
+    assert_eq!(
+        (numbers(&decision), decision.unbound, decision.work_list),
+        (vec![8, 100, 1], true, vec![])
+    );
 }
 
 /// Applications for turn-taking policies: some small, some as large as the machine.
@@ -241,8 +289,9 @@ proptest! {
         }
     }
 
-    /// Everybody has a turn on processors of its own within as many quanta as there were applications when it came or
-    /// had its last turn, while newcomers arrive and requests change at every quantum and between them.
+    /// Everybody has a turn on processors of its own within as many quanta as there were
+    /// applications when it came or had its last turn, while newcomers arrive and requests change
+    /// at every quantum and between them.
     #[test]
     fn nobody_starves_in_a_policy_with_turns(
         (sizes, processors) in crowd(),

@@ -20,8 +20,14 @@ struct Run {
 
 impl Run {
     fn new(apps: Vec<AppView>, processors: u32, masters: bool) -> Self {
-        let mut run =
-            Self { policy: create("vtq-dss"), apps, processors, masters, now: 0, decision: Decision::default() };
+        let mut run = Self {
+            policy: create("vtq-dss"),
+            apps,
+            processors,
+            masters,
+            now: 0,
+            decision: Decision::default(),
+        };
         run.decide(Cause::Arrival);
         run
     }
@@ -37,7 +43,10 @@ impl Run {
         };
         let decision = self.policy.decide(&snapshot);
         assert_eq!(decision.check(&snapshot), Ok(()));
-        assert!(decision.next.is_none_or(|next| next > self.now), "the policy asks for a time that has passed");
+        assert!(
+            decision.next.is_none_or(|next| next > self.now),
+            "the policy asks for a time that has passed"
+        );
         for (before, after) in self.apps.iter_mut().zip(&decision.allocations) {
             before.allocated = after.processors;
         }
@@ -54,7 +63,8 @@ impl Run {
     fn pass(&mut self, time: Nanos) {
         self.now += time;
         let sharing = self.decision.allocations.iter().filter(|a| a.shared).count() as u64;
-        let own: u32 = self.decision.allocations.iter().filter(|a| !a.shared).map(|a| a.processors).sum();
+        let own: u32 =
+            self.decision.allocations.iter().filter(|a| !a.shared).map(|a| a.processors).sum();
         let left = u64::from(self.processors - own);
         for (app, allocation) in self.apps.iter_mut().zip(&self.decision.allocations) {
             // Masters share what is left evenly.
@@ -69,7 +79,8 @@ impl Run {
 
     /// Runs for so many cycles: in each, the application with the mean request has a quantum.
     fn cycles(&mut self, number: u64) {
-        let wanted: u64 = self.apps.iter().map(|app| u64::from(app.request.min(self.processors))).sum();
+        let wanted: u64 =
+            self.apps.iter().map(|app| u64::from(app.request.min(self.processors))).sum();
         let cycle = QUANTUM * wanted / u64::from(self.processors);
         while self.now < number * cycle {
             self.step();
@@ -105,20 +116,27 @@ fn note(last: &mut [Nanos], had: &Decision, now: Nanos) {
 
 #[test]
 fn an_application_on_more_processors_has_a_shorter_turn() {
-    // P = 12, load 1.5. Equal shares are 3, so that the first takes no turns: 2 all the time. 10 remain for requests
-    // of 4, 10, 10: 15 at most in a gang. A cycle's worth: 24 / 3 / 1.5 x 100 ms = 533 ms and a third of CPU time.
-    // Gang {2, 3}: 14. dss on 10: 1 each, 8 remain by 4 : 10: 2.29 : 5.71, down 2, 5, the one left to the larger
-    // remainder: 3 and 7. The third has 533.3 ms after 76.2 ms, the second after 177.8.
+    // P = 12, load 1.5. Equal shares are 3, so that the first takes no turns: 2 all the time. 10
+    // remain for requests of 4, 10, 10: 15 at most in a gang. A cycle's worth: 24 / 3 / 1.5 x 100
+    // ms = 533 ms and a third of CPU time. Gang {2, 3}: 14. dss on 10: 1 each, 8 remain by 4 : 10:
+    // 2.29 : 5.71, down 2, 5, the one left to the larger remainder: 3 and 7. The third has 533.3 ms
+    // after 76.2 ms, the second after 177.8.
     let mut run = Run::new(requests(&[2, 4, 10, 10]), 12, false);
     assert_eq!(numbers(&run.decision), [2, 3, 7, 0]);
     assert_eq!(run.decision.next.map(|next| next / 100_000), Some(761));
-    assert_eq!(run.decision.work_list, [AppId(4), AppId(2), AppId(3)], "the repository, then the gang");
-    // The first of the repository (10 <= 1.5 x 7) takes the 7, for 76.2 ms, and is at the level before the gang ends.
+    assert_eq!(
+        run.decision.work_list,
+        [AppId(4), AppId(2), AppId(3)],
+        "the repository, then the gang"
+    );
+    // The first of the repository (10 <= 1.5 x 7) takes the 7, for 76.2 ms, and is at the level
+    // before the gang ends.
     run.step();
     assert_eq!(numbers(&run.decision), [2, 3, 0, 7]);
     assert_eq!(run.decision.next.map(|next| next / 100_000), Some(1523));
-    // Nobody but the second is below the level; it takes what it wants of the 7, 1; the other 6 go to the third, on
-    // credit (it and the fourth have received the same; the ring begins behind the window at the fourth).
+    // Nobody but the second is below the level; it takes what it wants of the 7, 1; the other 6 go
+    // to the third, on credit (it and the fourth have received the same; the ring begins behind the
+    // window at the fourth).
     run.step();
     assert_eq!(numbers(&run.decision), [2, 4, 0, 6]);
     let times: Vec<Nanos> = run.apps.iter().map(|app| app.cpu_time / MS).collect();
@@ -128,8 +146,12 @@ fn an_application_on_more_processors_has_a_shorter_turn() {
 #[test]
 fn who_leaves_a_gang_makes_room_for_the_repository_until_the_gang_ends() {
     let mut run = Run::new(requests(&[4, 4, 4]), 4, false);
-    // Load at most 6: {1}; a cycle's worth is 4 / 1.5, rounded up for three of them: 12 / 1.5 = 8, 266.7 ms: 66.7 on 4.
-    assert_eq!((numbers(&run.decision), run.decision.next.map(|next| next / MS)), (vec![4, 0, 0], Some(66)));
+    // Load at most 6: {1}; a cycle's worth is 4 / 1.5, rounded up for three of them: 12 / 1.5 = 8,
+    // 266.7 ms: 66.7 on 4.
+    assert_eq!(
+        (numbers(&run.decision), run.decision.next.map(|next| next / MS)),
+        (vec![4, 0, 0], Some(66))
+    );
     run.pass(30 * MS);
     run.apps.remove(0);
     run.decide(Cause::Exit);
@@ -146,7 +168,8 @@ fn without_waiting_there_are_no_turns() {
     assert_eq!((numbers(&run.decision), run.decision.next), (vec![4, 4], None));
 }
 
-/// What the policy promises at most: twice the number of applications times the longest gang (500 ms as it stands).
+/// What the policy promises at most: twice the number of applications times the longest gang (500
+/// ms as it stands).
 fn longest_wait(apps: &[AppView]) -> Nanos {
     2 * apps.len() as u64 * 500 * MS
 }
@@ -167,17 +190,19 @@ fn a_count_that_jumps_keeps_nobody_waiting_beyond_the_bound() {
     }
 }
 
-/// How far anybody was behind at the end of any of so many steps, in quanta of the whole machine: an application is due
-/// an equal share of what all received, as far as its request goes.
+/// How far anybody was behind at the end of any of so many steps, in quanta of the whole machine:
+/// an application is due an equal share of what all received, as far as its request goes.
 fn most_lag(sizes: &[u32], processors: u32, masters: bool, steps: usize) -> f64 {
     let mut run = Run::new(requests(sizes), processors, masters);
     let mut due = vec![0.0_f64; sizes.len()];
     let mut most = 0.0_f64;
     for _ in 0..steps {
-        let (now, before): (Nanos, Vec<Nanos>) = (run.now, run.apps.iter().map(|app| app.cpu_time).collect());
+        let (now, before): (Nanos, Vec<Nanos>) =
+            (run.now, run.apps.iter().map(|app| app.cpu_time).collect());
         run.step();
         let time = (run.now - now) as f64;
-        let received: f64 = run.apps.iter().zip(&before).map(|(app, before)| (app.cpu_time - before) as f64).sum();
+        let received: f64 =
+            run.apps.iter().zip(&before).map(|(app, before)| (app.cpu_time - before) as f64).sum();
         let (mut low, mut high) = (0.0, time * f64::from(processors));
         for _ in 0..50 {
             let level = (low + high) / 2.0;
@@ -194,13 +219,17 @@ fn most_lag(sizes: &[u32], processors: u32, masters: bool, steps: usize) -> f64 
 
 #[test]
 fn long_gangs_of_small_requests_put_nobody_ahead_by_more_than_a_quantum() {
-    // A request of 1 makes its gang last for 500 ms. Were all the other processors one application's for so long, others
-    // would lag by 2.4 quanta of the machine in the end; the share of each is just below one processor.
+    // A request of 1 makes its gang last for 500 ms. Were all the other processors one
+    // application's for so long, others would lag by 2.4 quanta of the machine in the end; the
+    // share of each is just below one processor.
     let sizes = [1, 9, 26, 29, 33, 26, 35, 38, 34, 6, 26, 25, 33, 8, 30, 22, 26, 26, 29, 32, 31, 5];
-    // Requests of one to twelve times the equal share, one of them just above it; in gangs of one on two processors.
+    // Requests of one to twelve times the equal share, one of them just above it; in gangs of one
+    // on two processors.
     let just_above = [32, 8, 6, 1, 33, 20, 12, 27, 7, 31, 32, 27];
     let narrow = [18, 14, 4, 33, 28, 8, 5, 4, 20, 29, 37, 4, 31, 26, 10, 38, 6];
-    for (sizes, processors, masters) in [(&sizes[..], 22, true), (&just_above, 12, true), (&narrow, 2, false)] {
+    for (sizes, processors, masters) in
+        [(&sizes[..], 22, true), (&just_above, 12, true), (&narrow, 2, false)]
+    {
         let most = most_lag(sizes, processors, masters, 800);
         assert!(most < 0.8, "{most} quanta of the machine with {sizes:?} on {processors}");
     }
@@ -212,7 +241,8 @@ proptest! {
     /// Over 100 cycles the spread is below 10 %.
     #[test]
     fn saturated_applications_receive_the_same_over_100_cycles((sizes, processors) in saturated(), masters in any::<bool>()) {
-        // With masters the machine is smaller by one; then every request has to be a share of the rest still.
+        // With masters the machine is smaller by one; then every request has to be a share of the
+        // rest still.
         prop_assume!(!masters || processors > 4);
         let mut run = Run::new(requests(&sizes), processors, masters);
         run.cycles(100);

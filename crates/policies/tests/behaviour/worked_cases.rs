@@ -70,8 +70,8 @@ fn dss_gives_everybody_one_before_anybody_gets_two() {
 
 #[test]
 fn dss_shares_the_surplus_of_the_satisfied_again() {
-    // Everybody 1; 30 remain by 10 x 4 : 1 x 60 = 40 : 60, that is 12 : 18; the first has room for 3 only, so that
-    // 27 go to the second: 1 + 3 and 1 + 27.
+    // Everybody 1; 30 remain by 10 x 4 : 1 x 60 = 40 : 60, that is 12 : 18; the first has room for
+    // 3 only, so that 27 go to the second: 1 + 3 and 1 + 27.
     let decision = decide("dss", &weighted(&[(10.0, 4), (1.0, 60)]), 32, true);
     assert_eq!(numbers(&decision), [4, 28]);
     assert_eq!(decision.work_list, ids(&[2]));
@@ -79,9 +79,11 @@ fn dss_shares_the_surplus_of_the_satisfied_again() {
 
 #[test]
 fn dss_rounds_by_largest_remainder_and_ties_by_arrival() {
-    // Everybody 1; 5 remain by 8 : 8 : 8, 1 2/3 each: all rounded down leaves 2, remainders tie, first two get them.
+    // Everybody 1; 5 remain by 8 : 8 : 8, 1 2/3 each: all rounded down leaves 2, remainders tie,
+    // first two get them.
     assert_eq!(numbers(&decide("dss", &requests(&[8, 8, 8]), 8, true)), [3, 3, 2]);
-    // Everybody 1; 7 remain by 2 : 6 : 12 = 0.7, 2.1, 4.2: down 0, 2, 4 leaves 1, largest remainder 0.7 is the first.
+    // Everybody 1; 7 remain by 2 : 6 : 12 = 0.7, 2.1, 4.2: down 0, 2, 4 leaves 1, largest remainder
+    // 0.7 is the first.
     assert_eq!(numbers(&decide("dss", &requests(&[2, 6, 12]), 10, true)), [2, 3, 5]);
 }
 
@@ -120,7 +122,9 @@ fn dss_ts_is_dss_while_everybody_can_have_a_processor() {
 fn dss_ts_rotates_shared_masters_at_the_end_of_a_quantum_only() {
     let apps = requests(&[2, 2, 2]);
     let mut policy = create("dss-ts");
-    for (cause, rotate) in [(Cause::Arrival, false), (Cause::Quantum, true), (Cause::Request, false)] {
+    for (cause, rotate) in
+        [(Cause::Arrival, false), (Cause::Quantum, true), (Cause::Request, false)]
+    {
         let decision = policy.decide(&snapshot(&apps, 2, cause, true));
         assert_eq!(decision.allocations, [1, 2, 3].map(|id| Allocation::shared_master(AppId(id))));
         assert_eq!(decision.rotate, rotate, "{cause:?}");
@@ -171,7 +175,8 @@ fn released_processors_go_to_the_first_in_the_work_list() {
     let decision = policy.decide(&snapshot(&apps, 10, Cause::Arrival, true));
     // floor(10 / 3) = 3 each, one unallocated.
     assert_eq!((numbers(&decision), decision.work_list.clone()), (vec![3, 3, 3], ids(&[1, 2, 3])));
-    // The third falls to 2 and so gives back 1; with the one that was free: 1 to the first, 1 to the second.
+    // The third falls to 2 and so gives back 1; with the one that was free: 1 to the first, 1 to
+    // the second.
     apps[2].request = 2;
     let after = policy.release(&snapshot(&apps, 10, Cause::Release, true), &decision);
     assert_eq!((numbers(&after), after.work_list.clone()), (vec![4, 4, 2], ids(&[])));
@@ -185,28 +190,42 @@ fn released_processors_go_to_the_first_in_the_work_list() {
 fn a_sharing_master_gets_a_released_processor_for_itself() {
     let apps = requests(&[3, 1, 1]);
     // Two processors for the first, two masters on the third one.
-    let allocations =
-        vec![Allocation::own(AppId(1), 2), Allocation::shared_master(AppId(2)), Allocation::shared_master(AppId(3))];
+    let allocations = vec![
+        Allocation::own(AppId(1), 2),
+        Allocation::shared_master(AppId(2)),
+        Allocation::shared_master(AppId(3)),
+    ];
     let before = snapshot(&apps, 3, Cause::Arrival, true);
     let decision = Decision::new(&before, allocations, ids(&[3, 1, 2]));
     assert_eq!(decision.check(&before), Ok(()));
     assert_eq!(decision.unallocated(3), 0);
-    // The first falls to 1. Of 3 processors, 1 is its own and 2 are there for the two masters: each is alone, nothing
-    // is left to hand out, and nobody moves before the next decision.
+    // The first falls to 1. Of 3 processors, 1 is its own and 2 are there for the two masters: each
+    // is alone, nothing is left to hand out, and nobody moves before the next decision.
     let fewer = requests(&[1, 1, 1]);
     let after = decision.after_release(&snapshot(&fewer, 3, Cause::Release, true));
     assert_eq!(numbers(&after), [1, 1, 1]);
     assert_eq!((after.unallocated(3), after.work_list.clone()), (0, ids(&[3, 2])));
-    // On 4 processors one more is free: each of the masters is alone and has its processor for itself; 3 are used.
+    // On 4 processors one more is free: each of the masters is alone and has its processor for
+    // itself; 3 are used.
     let four = snapshot(&fewer, 4, Cause::Administration, true);
     let after = decision.after_release(&four);
-    assert_eq!(after.allocations[1..], [Allocation::own(AppId(2), 1), Allocation::own(AppId(3), 1)]);
-    assert_eq!((after.work_list.clone(), after.unallocated(4), after.check(&four)), (ids(&[]), 1, Ok(())));
-    // When they want more, the first in the list has it: 1 and 2 on its own, and nothing is left for the second.
+    assert_eq!(
+        after.allocations[1..],
+        [Allocation::own(AppId(2), 1), Allocation::own(AppId(3), 1)]
+    );
+    assert_eq!(
+        (after.work_list.clone(), after.unallocated(4), after.check(&four)),
+        (ids(&[]), 1, Ok(()))
+    );
+    // When they want more, the first in the list has it: 1 and 2 on its own, and nothing is left
+    // for the second.
     let more = requests(&[1, 2, 2]);
     let more = snapshot(&more, 4, Cause::Release, true);
     let after = decision.after_release(&more);
-    assert_eq!(after.allocations[1..], [Allocation::shared_master(AppId(2)), Allocation::own(AppId(3), 2)]);
+    assert_eq!(
+        after.allocations[1..],
+        [Allocation::shared_master(AppId(2)), Allocation::own(AppId(3), 2)]
+    );
     assert_eq!((after.work_list.clone(), after.check(&more)), (ids(&[2]), Ok(())));
 }
 
@@ -218,8 +237,9 @@ fn a_decision_that_breaks_a_rule_is_refused_by_name() {
     let strict = snapshot(&apps, 4, Cause::Arrival, false);
     let crowded = snapshot(&apps, 1, Cause::Arrival, true);
     let own = |a, b| vec![Allocation::own(one, a), Allocation::own(two, b)];
-    let with =
-        |allocations: Vec<Allocation>, work_list: &[AppId]| Decision::new(&masters, allocations, work_list.to_vec());
+    let with = |allocations: Vec<Allocation>, work_list: &[AppId]| {
+        Decision::new(&masters, allocations, work_list.to_vec())
+    };
     assert_eq!(with(own(2, 2), &[two]).check(&masters), Ok(()));
     assert_eq!(with(own(0, 4), &[one]).check(&strict), Ok(()));
 
@@ -228,14 +248,22 @@ fn a_decision_that_breaks_a_rule_is_refused_by_name() {
     let swapped = with(vec![Allocation::own(two, 1), Allocation::own(one, 1)], &[]);
     assert_eq!(swapped.check(&masters), Err(BrokenRule::List { allocations: 2, apps: 2 }));
     let greedy = with(own(3, 1), &[]);
-    assert_eq!(greedy.check(&masters), Err(BrokenRule::TooMany { app: one, processors: 3, wants: 2 }));
+    assert_eq!(
+        greedy.check(&masters),
+        Err(BrokenRule::TooMany { app: one, processors: 3, wants: 2 })
+    );
     let full = with(own(2, 3), &[]);
     assert_eq!(full.check(&masters), Err(BrokenRule::Sum { own: 5, masters: 0, processors: 4 }));
     let no_room = with(vec![Allocation::own(one, 1), Allocation::shared_master(two)], &[]);
     assert_eq!(no_room.check(&crowded), Err(BrokenRule::Sum { own: 1, masters: 1, processors: 1 }));
     assert_eq!(no_room.check(&strict), Err(BrokenRule::Shared { app: two, processors: 1 }));
-    let broad =
-        with(vec![Allocation::own(one, 1), Allocation { processors: 2, ..Allocation::shared_master(two) }], &[]);
+    let broad = with(
+        vec![
+            Allocation::own(one, 1),
+            Allocation { processors: 2, ..Allocation::shared_master(two) },
+        ],
+        &[],
+    );
     assert_eq!(broad.check(&masters), Err(BrokenRule::Shared { app: two, processors: 2 }));
     assert_eq!(with(own(0, 4), &[]).check(&masters), Err(BrokenRule::NoMaster { app: one }));
     for (bad, list) in [(one, vec![one]), (two, vec![two, two]), (AppId(9), vec![AppId(9)])] {

@@ -2,8 +2,9 @@
 
 use super::*;
 
-/// Two processors and a program of two threads that wait for each other; on processor 1 a stranger computes for `on` of each
-/// `period`, alone where it was left to him. Returns in which part of the last `time` of ten times that it was left.
+/// Two processors and a program of two threads that wait for each other; on processor 1 a stranger
+/// computes for `on` of each `period`, alone where it was left to him. Returns in which part of the
+/// last `time` of ten times that it was left.
 fn left_to_a_rhythm(on: Nanos, period: Nanos, seed: u64) -> f64 {
     let time = 1_000 * MS;
     let mut foreign = Foreign::new(seed);
@@ -33,7 +34,13 @@ fn left_to_a_rhythm(on: Nanos, period: Nanos, seed: u64) -> f64 {
         let seats = (0..2).filter(|cpu| *cpu == 0 || !is_left);
         let threads = seats.map(|cpu| (cpu as u32, (Tid(cpu as i32), threads[cpu]))).collect();
         let held = [(1, Held { threads, first: 0, ran: Some(ran) })].into();
-        foreign.look(Sample { at: now, held, busy: [(0, busy[0]), (1, busy[1])].into(), ran, ..Sample::default() });
+        foreign.look(Sample {
+            at: now,
+            held,
+            busy: [(0, busy[0]), (1, busy[1])].into(),
+            ran,
+            ..Sample::default()
+        });
     }
     left_for as f64 / time as f64
 }
@@ -41,7 +48,8 @@ fn left_to_a_rhythm(on: Nanos, period: Nanos, seed: u64) -> f64 {
 #[test]
 fn a_stranger_that_uses_a_third_in_a_rhythm_is_not_given_half_of_two_processors() {
     for (on, period) in [(3, 10), (30, 90), (8, 26), (10, 30), (60, 200)] {
-        let left = (0..20).map(|seed| left_to_a_rhythm(on * MS, period * MS, seed)).sum::<f64>() / 20.0;
+        let left =
+            (0..20).map(|seed| left_to_a_rhythm(on * MS, period * MS, seed)).sum::<f64>() / 20.0;
         assert!(left < 0.15, "{on} of {period} ms: left for {left} of the time");
     }
 }
@@ -49,7 +57,8 @@ fn a_stranger_that_uses_a_third_in_a_rhythm_is_not_given_half_of_two_processors(
 #[test]
 fn a_stranger_that_uses_most_of_a_processor_in_a_rhythm_has_it() {
     for (on, period) in [(8, 10), (60, 90), (10, 10)] {
-        let left = (0..20).map(|seed| left_to_a_rhythm(on * MS, period * MS, seed)).sum::<f64>() / 20.0;
+        let left =
+            (0..20).map(|seed| left_to_a_rhythm(on * MS, period * MS, seed)).sum::<f64>() / 20.0;
         assert!(left > 0.85, "{on} of {period} ms: left for {left} of the time");
     }
 }
@@ -57,6 +66,9 @@ fn a_stranger_that_uses_most_of_a_processor_in_a_rhythm_has_it() {
 #[test]
 fn the_larger_the_team_the_sooner_a_processor_is_worth_leaving() {
     let worths = [1, 2, 3, 4, 64].map(|processors| worth(processors, false));
-    assert!(worths[1] == CONTENDED_OF_TWO && worths.windows(2).skip(1).all(|pair| pair[0] >= pair[1]), "{worths:?}");
+    assert!(
+        worths[1] == CONTENDED_OF_TWO && worths.windows(2).skip(1).all(|pair| pair[0] >= pair[1]),
+        "{worths:?}"
+    );
     assert_eq!((worths[0], worths[4], worth(2, true)), (CONTENDED, CONTENDED, CONTENDED));
 }

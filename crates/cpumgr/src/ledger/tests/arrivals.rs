@@ -9,7 +9,10 @@ fn a_program_alone_gets_what_it_asks_for_and_is_dedicated() {
     let changes = ledger.decide(0, Cause::Arrival);
     assert_eq!(changes.len(), 1);
     assert_eq!(ledger.holding(changes[0]).unwrap().cpus.len(), 3);
-    assert!(ledger.holding(changes[0]).unwrap().dedicated && !ledger.holding(changes[0]).unwrap().shared);
+    assert!(
+        ledger.holding(changes[0]).unwrap().dedicated
+            && !ledger.holding(changes[0]).unwrap().shared
+    );
     assert_eq!(ledger.next_deadline(), None, "nothing changes by itself");
 }
 
@@ -21,7 +24,11 @@ fn a_weighted_program_has_its_share() {
     }
     ledger.decide(0, Cause::Arrival);
     assert_eq!((cpus(&ledger, 1).len(), cpus(&ledger, 2).len()), (4, 4));
-    assert!(ledger.set_weight(AppId(1), 3.0) && !ledger.set_weight(AppId(1), 3.0) && !ledger.set_weight(AppId(9), 3.0));
+    assert!(
+        ledger.set_weight(AppId(1), 3.0)
+            && !ledger.set_weight(AppId(1), 3.0)
+            && !ledger.set_weight(AppId(9), 3.0)
+    );
     ledger.decide(MAX_HOLD, Cause::Administration);
     assert_eq!((cpus(&ledger, 1).len(), cpus(&ledger, 2).len()), (6, 2));
     assert_eq!((ledger.weight(AppId(1)), ledger.weight(AppId(2))), (Some(3.0), Some(1.0)));
@@ -32,7 +39,11 @@ fn hardware_threads_are_packed_when_that_is_asked_for() {
     let cores = |id: u32| MachineCpu { id, core: id / 2, llc: 0, node: 0 };
     let machine = Machine::new((0..8).map(cores).collect());
     for (smt, has) in [(Smt::Spread, [0, 2]), (Smt::Pack, [0, 1])] {
-        let mut ledger = Ledger::new(machine.clone(), 100 * MS, Registry::with_builtin().create("equip").unwrap());
+        let mut ledger = Ledger::new(
+            machine.clone(),
+            100 * MS,
+            Registry::with_builtin().create("equip").unwrap(),
+        );
         ledger.set_smt(smt);
         ledger.arrive(AppId(1), 2, 2);
         ledger.decide(0, Cause::Arrival);
@@ -58,7 +69,11 @@ fn an_arrival_takes_old_processors_at_once() {
     assert_eq!(changes.len(), 2);
     assert_eq!((cpus(&ledger, 1).len(), cpus(&ledger, 2).len()), (1, 1));
     assert_ne!(cpus(&ledger, 1), cpus(&ledger, 2));
-    assert!(changes.iter().all(|app| ledger.holding(*app).is_some_and(|it| !it.shared && !it.dedicated)));
+    assert!(
+        changes
+            .iter()
+            .all(|app| ledger.holding(*app).is_some_and(|it| !it.shared && !it.dedicated))
+    );
 }
 
 #[test]
@@ -90,7 +105,8 @@ fn a_crowd_does_not_take_young_processors_either() {
         ledger.arrive(AppId(app), 2, 2);
     }
     ledger.decide(MS, Cause::Arrival);
-    // Five programs on four processors: masters are going to share, but not before the two had their time.
+    // Five programs on four processors: masters are going to share, but not before the two had
+    // their time.
     assert_eq!((cpus(&ledger, 1), cpus(&ledger, 2)), before);
     for app in 1..=5 {
         assert_eq!(ledger.holding(AppId(app)).unwrap().shared, app > 2, "{app}");
@@ -103,7 +119,8 @@ fn a_crowd_does_not_take_young_processors_either() {
 
 #[test]
 fn a_short_quantum_has_a_short_hold() {
-    let mut ledger = Ledger::new(machine(2), 8 * MS, Registry::with_builtin().create("dss-ts").unwrap());
+    let mut ledger =
+        Ledger::new(machine(2), 8 * MS, Registry::with_builtin().create("dss-ts").unwrap());
     ledger.arrive(AppId(1), 2, 2);
     ledger.decide(0, Cause::Arrival);
     ledger.arrive(AppId(2), 2, 2);

@@ -17,16 +17,25 @@ enum Event {
 
 fn events() -> impl Strategy<Value = Event> {
     prop_oneof![
-        (0..9_u32, 0..9_u32, 0..6_u32, prop::option::weighted(0.4, prop::collection::btree_set(0..6_u32, 1..4)))
+        (
+            0..9_u32,
+            0..9_u32,
+            0..6_u32,
+            prop::option::weighted(0.4, prop::collection::btree_set(0..6_u32, 1..4))
+        )
             .prop_map(
                 // Half of the users are one.
-                |(request, max, user, within)| Event::Arrive { request, max, user: user.saturating_sub(3), within }
+                |(request, max, user, within)| Event::Arrive {
+                    request,
+                    max,
+                    user: user.saturating_sub(3),
+                    within
+                }
             ),
         any::<usize>().prop_map(|which| Event::Leave { which }),
         (any::<usize>(), 0..9_u32).prop_map(|(which, request)| Event::Ask { which, request }),
-        (any::<usize>(), prop::option::of((0..4_u32, any::<bool>()))).prop_map(|(which, curb)| Event::Curb {
-            which,
-            curb: curb.map(|(processors, firm)| Curb { processors, firm }),
+        (any::<usize>(), prop::option::of((0..4_u32, any::<bool>()))).prop_map(|(which, curb)| {
+            Event::Curb { which, curb: curb.map(|(processors, firm)| Curb { processors, firm }) }
         }),
         prop::collection::vec(0..6_u32, 0..4).prop_map(|cpus| Event::LeaveToOthers { cpus }),
         (0..30 * MS).prop_map(|ns| Event::Wait { ns }),
@@ -39,9 +48,17 @@ pub(super) fn check(ledger: &Ledger) {
     for entry in &ledger.entries {
         let holding = &entry.holding;
         assert!(!holding.cpus.is_empty(), "L1: {} holds nothing", entry.id);
-        assert!(entry.used().len() as u32 <= entry.view().wants(), "{} has more than it wants", entry.id);
+        assert!(
+            entry.used().len() as u32 <= entry.view().wants(),
+            "{} has more than it wants",
+            entry.id
+        );
         assert!(!entry.sleeps() || entry.used().is_empty(), "L9: {} has a processor", entry.id);
-        assert!(!entry.sleeps() || !ledger.decision.work_list.contains(&entry.id), "L9: {} waits", entry.id);
+        assert!(
+            !entry.sleeps() || !ledger.decision.work_list.contains(&entry.id),
+            "L9: {} waits",
+            entry.id
+        );
         assert!(!(holding.shared && (holding.dedicated || holding.cpus.len() != 1)));
         let set: BTreeSet<u32> = holding.cpus.iter().copied().collect();
         assert_eq!(set.len(), holding.cpus.len(), "a processor twice");
@@ -105,7 +122,8 @@ proptest! {
             };
             check(&ledger);
             prop_assert!(ledger.is_settled_as_the_long_way_does(now));
-            // L3: a young processor of its own was kept, unless its program wants less now or shares (L2).
+            // L3: a young processor of its own was kept, unless its program wants less now or
+            //     shares (L2).
             for entry in &ledger.entries {
                 let Some((before, since)) = held.get(&entry.id) else { continue };
                 let lost: Vec<u32> =

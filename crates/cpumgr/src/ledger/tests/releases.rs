@@ -75,7 +75,11 @@ fn what_is_given_back_goes_to_who_waits_and_only_that() {
     let foreign = cpus(&ledger, 2)[0];
     let changes = ledger.release(AppId(1), &[held[1], foreign], 50 * MS);
     assert_eq!(changes.len(), 2);
-    assert_eq!(ledger.holding(AppId(1)).unwrap().cpus, [held[0], held[2]], "the others stay in their order");
+    assert_eq!(
+        ledger.holding(AppId(1)).unwrap().cpus,
+        [held[0], held[2]],
+        "the others stay in their order"
+    );
     assert!(cpus(&ledger, 2).contains(&held[1]) && cpus(&ledger, 2).len() == 4);
     assert_eq!(ledger.request(AppId(1)), Some(6));
     // The same again is nothing new, at the quantum neither.
@@ -105,6 +109,7 @@ fn what_is_given_back_before_a_newcomer_is_decided_upon_breaks_no_rule() {
     // In one pass: another one registers, and the first gives a processor back.
     ledger.arrive(AppId(2), 4, 4);
     ledger.release(AppId(1), &[3], 200 * MS);
-    // By the rule of batch, and not by equal shares, which take the place of decisions that break a rule.
+    // By the rule of batch, and not by equal shares, which take the place of decisions that break a
+    // rule.
     assert_eq!((cpus(&ledger, 1), cpus(&ledger, 2)), (vec![0, 1, 2], vec![3]));
 }

@@ -26,7 +26,8 @@ fn programs_of_one_name_that_run_at_once_are_measured_each_by_itself() {
     for app in [1, 2] {
         ledger.arrive(AppId(app), 4, 4);
     }
-    // The second has ten times as much to do: together with the first it would be impossibly fast on two processors.
+    // The second has ten times as much to do: together with the first it would be impossibly fast
+    // on two processors.
     for turn in 1..4 {
         ledger.report(AppId(1), "cg", &[(1, 1_000), (2, 500)], turn * MS).unwrap();
         ledger.report(AppId(2), "cg", &[(1, 10_000), (2, 8_000)], turn * MS).unwrap();

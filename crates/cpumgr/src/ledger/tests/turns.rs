@@ -16,7 +16,10 @@ fn a_policy_that_comes_later_decides_from_then_on() {
     assert!(ledger.configure("colour", &Value::Switch(true)).is_err());
     ledger.decide(50 * MS, Cause::Administration);
     assert_eq!(ledger.policy(), "batch");
-    assert_eq!(ledger.parameters().iter().find(|it| it.key == "masters").unwrap().value, Value::Whole(2));
+    assert_eq!(
+        ledger.parameters().iter().find(|it| it.key == "masters").unwrap().value,
+        Value::Whole(2)
+    );
 }
 
 #[test]
@@ -57,8 +60,8 @@ fn owners(ledger: &Ledger) -> Vec<(u64, usize)> {
     own.map(|entry| (entry.id.0, entry.holding.cpus.len())).collect()
 }
 
-/// Four programs on 8 processors change from `equip` to this policy; then one line per turn, taken in
-/// its middle, when rule M4 keeps nothing back any more.
+/// Four programs on 8 processors change from `equip` to this policy; then one line per turn, taken
+/// in its middle, when rule M4 keeps nothing back any more.
 fn turns_after_equip(policy: &str, request: u32) -> Vec<Vec<u64>> {
     let mut ledger = ledger(8, "equip");
     for app in 1..=4 {
@@ -77,7 +80,11 @@ fn turns_after_equip(policy: &str, request: u32) -> Vec<Vec<u64>> {
         let next = ledger.next_deadline().unwrap();
         if next - now > 50 * MS {
             let own = owners(&ledger);
-            assert_eq!(own.iter().map(|(_, number)| number).sum::<usize>(), 7, "all but the masters' one: {own:?}");
+            assert_eq!(
+                own.iter().map(|(_, number)| number).sum::<usize>(),
+                7,
+                "all but the masters' one: {own:?}"
+            );
             turns.push(own.into_iter().map(|(app, _)| app).collect());
         }
         now = next;
@@ -93,15 +100,23 @@ fn windows_slide_in_order_from_the_second_turn_on() {
     let gangs = turns_after_equip("sw-dss", 5);
     assert!(gangs.chunks_exact(2).all(|pair| *pair == [[3, 4], [1, 2]]), "{gangs:?}");
     let windows = turns_after_equip("ssw-dss", 5);
-    assert!(windows.chunks_exact(4).all(|round| *round == [[2, 3], [3, 4], [1, 4], [1, 2]]), "{windows:?}");
-    // Three requests of 4 are 12, no more than 1.5 times the machine, although the masters of others have one of it.
+    assert!(
+        windows.chunks_exact(4).all(|round| *round == [[2, 3], [3, 4], [1, 4], [1, 2]]),
+        "{windows:?}"
+    );
+    // Three requests of 4 are 12, no more than 1.5 times the machine, although the masters of
+    // others have one of it.
     let windows = turns_after_equip("ssw-dss", 4);
-    assert!(windows.chunks_exact(4).all(|round| *round == [[2, 3, 4], [1, 3, 4], [1, 2, 4], [1, 2, 3]]), "{windows:?}");
+    assert!(
+        windows.chunks_exact(4).all(|round| *round == [[2, 3, 4], [1, 3, 4], [1, 2, 4], [1, 2, 3]]),
+        "{windows:?}"
+    );
 }
 
 #[test]
 fn no_quantum_runs_where_its_end_changes_nothing() {
-    // Masters that share evenly, somebody who wants more than there is: under a policy that answers the same each time.
+    // Masters that share evenly, somebody who wants more than there is: under a policy that answers
+    // the same each time.
     for (policy, programs, runs) in [
         ("dss-ts", 4, false),
         ("dss-ts", 3, true),

@@ -70,7 +70,8 @@ pub(super) fn program(world: &World, player: usize) {
             // It lives on, until the manager says goodbye.
             world.rests(true);
             let mut farewell = line.answer();
-            while !matches!(&farewell, Some(Answer::Messages(said)) if said.contains(&FromManager::Leaving)) {
+            while !matches!(&farewell, Some(Answer::Messages(said)) if said.contains(&FromManager::Leaving))
+            {
                 assert!(farewell.is_some(), "a program was let go");
                 farewell = line.answer();
             }
@@ -82,8 +83,8 @@ pub(super) fn program(world: &World, player: usize) {
     world.rests(true);
 }
 
-/// The second virtual processor sleeps until the program has a processor for it, as `arena::client` does it, but for the
-/// timeout, which would hide a wake that is lost.
+/// The second virtual processor sleeps until the program has a processor for it, as `arena::client`
+/// does it, but for the timeout, which would hide a wake that is lost.
 fn sleep(world: &World, view: &View) {
     let (park, state) = (&view.up().vps[1].park, |state| view.up().vps[1].set_state(state));
     state(VpState::Parked);

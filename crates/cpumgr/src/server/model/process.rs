@@ -22,11 +22,18 @@ impl Process {
     pub(in crate::server) fn start() -> Self {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command
-            .args(["--ignored", "--exact", "server::model::process::plays_a_process", "--nocapture"])
+            .args([
+                "--ignored",
+                "--exact",
+                "server::model::process::plays_a_process",
+                "--nocapture",
+            ])
             .env(PLAYS, "1");
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let second = lines.map_while(Result::ok).find_map(|line| line.split_once("tid=")?.1.trim().parse().ok());
+        let second = lines
+            .map_while(Result::ok)
+            .find_map(|line| line.split_once("tid=")?.1.trim().parse().ok());
         Self { second: Tid(second.unwrap()), child }
     }
 
@@ -62,7 +69,9 @@ fn plays_a_process() {
 
 /// Masks of threads.
 #[derive(Clone, Debug)]
-pub(in crate::server) struct Masks(pub(in crate::server) std::sync::Arc<std::sync::Mutex<BTreeMap<i32, CpuSet>>>);
+pub(in crate::server) struct Masks(
+    pub(in crate::server) std::sync::Arc<std::sync::Mutex<BTreeMap<i32, CpuSet>>>,
+);
 
 impl Masks {
     pub(in crate::server) fn all() -> CpuSet {

@@ -1,4 +1,5 @@
-//! A strict reader of Paraver traces of state records, written from the form and not from the writer.
+//! A strict reader of Paraver traces of state records, written from the form and not from the
+//! writer.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -61,7 +62,8 @@ pub fn validate(trace: &Trace) -> Result<Totals, TraceError> {
         if cpu > header.processors {
             return Err(wrong(format!("processor {cpu} of {}", header.processors)));
         }
-        let Some(&threads) = application.checked_sub(1).and_then(|at| header.threads.get(at)) else {
+        let Some(&threads) = application.checked_sub(1).and_then(|at| header.threads.get(at))
+        else {
             return Err(wrong(format!("application {application} of {}", header.threads.len())));
         };
         if !(1..=threads).contains(&thread) {
@@ -79,7 +81,9 @@ pub fn validate(trace: &Trace) -> Result<Totals, TraceError> {
         before = begin;
         let (_, reach) = reached.entry((application, thread)).or_insert((begin, begin));
         if *reach != begin {
-            return Err(wrong(format!("thread {thread} of application {application} has a gap: {reach} to {begin}")));
+            return Err(wrong(format!(
+                "thread {thread} of application {application} has a gap: {reach} to {begin}"
+            )));
         }
         *reach = end;
         let exclusive = EXCLUSIVE.contains(&name.as_str());
@@ -89,7 +93,9 @@ pub fn validate(trace: &Trace) -> Result<Totals, TraceError> {
         if exclusive {
             let until = busy_until.entry(cpu).or_insert(0);
             if *until > begin {
-                return Err(wrong(format!("two threads on processor {cpu}: one until {until}, one from {begin}")));
+                return Err(wrong(format!(
+                    "two threads on processor {cpu}: one until {until}, one from {begin}"
+                )));
             }
             *until = end;
         }
@@ -102,8 +108,9 @@ pub fn validate(trace: &Trace) -> Result<Totals, TraceError> {
         let span = totals.by_application.get(&application).copied();
         for thread in 1..=*threads {
             if reached.get(&(application, thread)).copied() != span || span.is_none() {
-                let message =
-                    format!("thread {thread} of application {application} does not last as long as the others");
+                let message = format!(
+                    "thread {thread} of application {application} does not last as long as the others"
+                );
                 return Err(TraceError { file: "prv", line: last, message });
             }
         }
@@ -145,7 +152,9 @@ impl Record {
 
 /// Digits only: no sign, no blank, no leading zero.
 fn number(text: &str) -> Result<u64, String> {
-    let plain = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) && (text == "0" || !text.starts_with('0'));
+    let plain = !text.is_empty()
+        && text.bytes().all(|b| b.is_ascii_digit())
+        && (text == "0" || !text.starts_with('0'));
     text.parse().ok().filter(|_| plain).ok_or_else(|| format!("{text:?} is no number"))
 }
 
@@ -167,15 +176,20 @@ fn header(line: &str) -> Result<Header, String> {
         return Err(what());
     }
     let (end, rest) = rest.split_once("_ns:").ok_or_else(what)?;
-    let (processors, rest) = rest.strip_prefix("1(").and_then(|rest| rest.split_once("):")).ok_or_else(what)?;
+    let (processors, rest) =
+        rest.strip_prefix("1(").and_then(|rest| rest.split_once("):")).ok_or_else(what)?;
     let mut parts = rest.splitn(2, ':');
     let applications: usize = narrow(parts.next().unwrap_or_default())?;
     let mut rest = parts.next().unwrap_or_default();
     let mut threads = Vec::new();
     for application in 1..=applications {
-        let (list, after) = rest.split_once(')').ok_or_else(|| format!("header without application {application}"))?;
+        let (list, after) = rest
+            .split_once(')')
+            .ok_or_else(|| format!("header without application {application}"))?;
         let count = list.strip_prefix("1(").and_then(|list| list.strip_suffix(":1"));
-        threads.push(narrow(count.ok_or_else(|| format!("header: application {application} is {list:?}"))?)?);
+        threads.push(narrow(
+            count.ok_or_else(|| format!("header: application {application} is {list:?}"))?,
+        )?);
         rest = after.strip_prefix(':').unwrap_or(after);
     }
     if !rest.is_empty() {
@@ -204,7 +218,8 @@ fn states(pcf: &str) -> Result<BTreeMap<u32, String>, TraceError> {
             "STATES_COLOR" => {
                 colours.insert(narrow::<u32>(first).map_err(wrong)?);
                 let inner = rest.trim().strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
-                let parts: Vec<Result<u8, _>> = inner.unwrap_or("").split(',').map(str::parse).collect();
+                let parts: Vec<Result<u8, _>> =
+                    inner.unwrap_or("").split(',').map(str::parse).collect();
                 if parts.len() != 3 || parts.iter().any(Result::is_err) {
                     return Err(wrong(format!("{rest:?} is no colour")));
                 }
@@ -250,9 +265,11 @@ fn row(row: &str, header: &Header) -> Result<(), TraceError> {
         }
     }
     match lines.find(|(_, line)| !line.is_empty()) {
-        Some((index, line)) => {
-            Err(TraceError { file: "row", line: index + 1, message: format!("{line:?} after the last name") })
-        }
+        Some((index, line)) => Err(TraceError {
+            file: "row",
+            line: index + 1,
+            message: format!("{line:?} after the last name"),
+        }),
         None => Ok(()),
     }
 }

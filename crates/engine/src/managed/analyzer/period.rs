@@ -1,14 +1,15 @@
 //! Finding the outer loop of a program in the sequence of its regions.
 //!
-//! A program that iterates forks the same regions in the same order, again and again. For each possible period the
-//! detector counts for how many regions in a row each was the one a period ago; the shortest period that held for two
-//! rounds more (three in all) is the loop. A loop in a loop looks like a shorter period for a while: a period that broke
-//! once has to hold for twice as many rounds the next time. What consists of rounds of a shorter period is no period of its
-//! own: it would be another loop each time that the shorter one broke.
+//! A program that iterates forks the same regions in the same order, again and again. For each
+//! possible period the detector counts for how many regions in a row each was the one a period ago;
+//! the shortest period that held for two rounds more (three in all) is the loop. A loop in a loop
+//! looks like a shorter period for a while: a period that broke once has to hold for twice as many
+//! rounds the next time. What consists of rounds of a shorter period is no period of its own: it
+//! would be another loop each time that the shorter one broke.
 //!
 //! # Papers
-//! SelfAnalyzer (P2 section 4.4) finds it by interposing the parallelizing compiler's calls; the regions of an OpenMP
-//! program are as good, and so are the places of a Rust program that fork.
+//! SelfAnalyzer (P2 section 4.4) finds it by interposing the parallelizing compiler's calls; the
+//! regions of an OpenMP program are as good, and so are the places of a Rust program that fork.
 
 /// The most regions of one iteration.
 pub(super) const LONGEST: usize = 64;
@@ -41,7 +42,13 @@ pub(super) struct Loop {
 
 impl Period {
     pub(super) fn new() -> Self {
-        Self { regions: [0; LONGEST], count: 0, held: [0; LONGEST], rounds: [2; LONGEST], found: None }
+        Self {
+            regions: [0; LONGEST],
+            count: 0,
+            held: [0; LONGEST],
+            rounds: [2; LONGEST],
+            found: None,
+        }
     }
 
     /// Forgets what was seen, but not which periods broke.
@@ -63,7 +70,8 @@ impl Period {
         self.regions[self.count % LONGEST] = region;
         self.count += 1;
         if let Some(Loop { identity: 0, length }) = self.found {
-            let identity = (1..=length).filter_map(|back| self.before(back)).fold(1, usize::wrapping_add);
+            let identity =
+                (1..=length).filter_map(|back| self.before(back)).fold(1, usize::wrapping_add);
             self.found = Some(Loop { length, identity: identity.max(1) });
         }
         self.found
@@ -72,18 +80,24 @@ impl Period {
     fn look(&mut self, region: usize) {
         for length in 1..=LONGEST {
             let held = &mut self.held[length - 1];
-            let matches = self.count >= length && self.regions[(self.count - length) % LONGEST] == region;
+            let matches =
+                self.count >= length && self.regions[(self.count - length) % LONGEST] == region;
             *held = if matches { *held + 1 } else { 0 };
-            if *held >= (self.rounds[length - 1] * length as u32).max(FEWEST) && !self.is_repeated(length) {
+            if *held >= (self.rounds[length - 1] * length as u32).max(FEWEST)
+                && !self.is_repeated(length)
+            {
                 self.found = Some(Loop { length, identity: 0 });
                 return;
             }
         }
     }
 
-    /// Whether the last `length` regions consist of rounds of a shorter period, of which `held` is known already.
+    /// Whether the last `length` regions consist of rounds of a shorter period, of which `held` is
+    /// known already.
     fn is_repeated(&self, length: usize) -> bool {
-        (1..=length / 2).any(|part| length.is_multiple_of(part) && self.held[part - 1] as usize >= length - part)
+        (1..=length / 2).any(|part| {
+            length.is_multiple_of(part) && self.held[part - 1] as usize >= length - part
+        })
     }
 
     /// The region so many before the next one.
@@ -97,7 +111,12 @@ mod tests {
     use super::*;
 
     fn follow(period: &mut Period, regions: impl IntoIterator<Item = usize>) -> Option<usize> {
-        regions.into_iter().map(|region| period.note(region)).last().flatten().map(|found| found.length)
+        regions
+            .into_iter()
+            .map(|region| period.note(region))
+            .last()
+            .flatten()
+            .map(|found| found.length)
     }
 
     #[test]
@@ -143,7 +162,9 @@ mod tests {
         let mut period = Period::new();
         let mut state = 1_usize;
         for _ in 0..10_000 {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             assert_eq!(period.note(state >> 60), None);
         }
     }

@@ -44,7 +44,8 @@ impl Program {
         self.on_base += if size < granted { work / u64::from(size) } else { 0 };
     }
 
-    /// `count` iterations of `work` nanoseconds in three regions, of which `serial` parts of 100 are serial.
+    /// `count` iterations of `work` nanoseconds in three regions, of which `serial` parts of 100
+    /// are serial.
     fn run(&mut self, count: u64, work: u64, serial: u64, granted: u32) {
         for number in 0..count {
             self.now += work * serial / 100 + (self.noise)(number);
@@ -81,7 +82,8 @@ proptest! {
 #[test]
 fn iterations_that_were_disturbed_do_not_count() {
     // Each tenth takes ten times as long.
-    let mut program = Program::new(|number| if number % 10 == 3 { 30_000_000 } else { number % 7 * 1_000 });
+    let mut program =
+        Program::new(|number| if number % 10 == 3 { 30_000_000 } else { number % 7 * 1_000 });
     program.run(3_000, 3_000_000, 10, 2);
     assert!((program.speedup() - 1.818).abs() < 0.1, "{}", program.speedup());
 }
@@ -91,15 +93,24 @@ fn measuring_rests_most_of_the_time() {
     let mut program = Program::new(|_| 0);
     program.run(100_000, 100_000, 0, 2);
     let seconds = program.now as f64 / 1e9;
-    assert!((program.reports.len() as f64) < seconds * 12.0, "{} in {seconds} s", program.reports.len());
-    assert!((program.reports.len() as f64) > seconds * 4.0, "{} in {seconds} s", program.reports.len());
+    assert!(
+        (program.reports.len() as f64) < seconds * 12.0,
+        "{} in {seconds} s",
+        program.reports.len()
+    );
+    assert!(
+        (program.reports.len() as f64) > seconds * 4.0,
+        "{} in {seconds} s",
+        program.reports.len()
+    );
 }
 
 #[test]
 fn the_base_costs_a_tenth_of_a_programs_time_at_most() {
     for work in [100_000, 3_000_000, 40_000_000, 400_000_000] {
         let mut program = Program::new(|_| 0);
-        // Many loops one after the other, each of them new: their bases are all that there is to measure.
+        // Many loops one after the other, each of them new: their bases are all that there is to
+        // measure.
         for first in 0..40 {
             for _ in 0..10_000_000_000 / work {
                 for region in [3 * first, 3 * first + 1, 3 * first] {
@@ -158,7 +169,11 @@ fn no_program_pays_for_a_base_of_long_iterations() {
     let mut program = Program::new(|_| 0);
     program.run(100, 3_000_000_000, 0, 8);
     assert_eq!(program.reports, []);
-    assert!(program.now < 40_000_000_000, "it ran on all its processors: {} s", program.now / 1_000_000_000);
+    assert!(
+        program.now < 40_000_000_000,
+        "it ran on all its processors: {} s",
+        program.now / 1_000_000_000
+    );
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! The ready queue that all members of a team share: work from outside, and work with a priority.
 //!
 //! # Who touches what
-//! Everything by anybody. `ranked`: under its lock, which nobody takes while `top` says that there is nothing to take.
+//! Everything by anybody. `ranked`: under its lock, which nobody takes while `top` says that there
+//! is nothing to take.
 
 use crate::nano::descriptor::NanoPtr;
 use crossbeam_deque::{Injector, Steal};
@@ -121,7 +122,8 @@ impl Global {
 
     fn publish_top(&self, ranked: &Ranked) {
         let top = ranked.heap.peek().map_or(NOTHING, |&(priority, ..)| i64::from(priority));
-        // ORDERING: Release - pairs with `has_above`. Written under the lock: the last store is the truth.
+        // ORDERING: Release - pairs with `has_above`. Written under the lock: the last store is the
+        // truth.
         self.top.store(top, Release);
     }
 }

@@ -1,16 +1,18 @@
-//! The inbox of a member: started nano-threads that others made ready. Only their home may resume them.
+//! The inbox of a member: started nano-threads that others made ready. Only their home may resume
+//! them.
 //!
 //! # Protocol
 //! 1. `push` (anybody): writes the item's link, then swings `head` to it (B1).
-//! 2. `drain` (the owner): one look at `head`; if there is anything, swaps it for null (B2) and walks the chain.
+//! 2. `drain` (the owner): one look at `head`; if there is anything, swaps it for null (B2) and
+//!    walks the chain.
 //!
 //! # Invariants
 //! I1  An item is in at most one inbox, once: who brought its counter to zero pushes it (`Inputs`).
 //! I2  After B1 the pusher does not touch the item again: the owner may have moved it on.
 //!
 //! # Orderings
-//! B1 Release with B2 Acquire: the owner sees the link, and what the pusher did. The whole chain is taken at once, so an
-//! item that comes back meanwhile (ABA) cannot confuse a walk.
+//! B1 Release with B2 Acquire: the owner sees the link, and what the pusher did. The whole chain is
+//! taken at once, so an item that comes back meanwhile (ABA) cannot confuse a walk.
 
 use platform::sync::HandCell;
 use platform::sync::atomic::{
@@ -43,7 +45,8 @@ impl<T: Item> Inbox<T> {
     /// Puts `item` in. Lock-free; any thread. The caller then notifies the owner's wait point.
     ///
     /// # Safety
-    /// - `item` is live until it is drained, and in no inbox (I1). After the call it may be gone (I2).
+    /// - `item` is live until it is drained, and in no inbox (I1). After the call it may be gone
+    ///   (I2).
     pub(crate) unsafe fn push(&self, item: *const T) {
         // ORDERING: Relaxed - the exchange below decides.
         let mut head = self.head.load(Relaxed);
@@ -60,8 +63,8 @@ impl<T: Item> Inbox<T> {
         }
     }
 
-    /// Calls `take` with each item, newest first; false when there was none. Cost when empty: one load of a line in the
-    /// own cache.
+    /// Calls `take` with each item, newest first; false when there was none. Cost when empty: one
+    /// load of a line in the own cache.
     ///
     /// # Safety
     /// - The caller is the owner.

@@ -1,15 +1,17 @@
-//! The ready queue of one member: a private part of started nano-threads, which stay here, and a public part of unstarted
-//! ones, from which others steal the oldest.
+//! The ready queue of one member: a private part of started nano-threads, which stay here, and a
+//! public part of unstarted ones, from which others steal the oldest.
 //!
 //! # Who touches what
-//! Everything by the member's own thread, through [`Local`]; the public part also by thieves, through [`Local::stealer`].
+//! Everything by the member's own thread, through [`Local`]; the public part also by thieves,
+//! through [`Local::stealer`].
 
 use crate::nano::descriptor::NanoPtr;
 use crossbeam_deque::{Steal, Stealer, Worker};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 
-/// Turns after which a nano-thread that yielded goes before fresh work, so that fresh work cannot starve it.
+/// Turns after which a nano-thread that yielded goes before fresh work, so that fresh work cannot
+/// starve it.
 const FAIRNESS: u32 = 61;
 
 /// See the module head.
@@ -99,7 +101,8 @@ pub(crate) fn prepare() {
     let _ = steal(&Local::new().stealer());
 }
 
-/// Takes the oldest unstarted one of another member; tries again as long as somebody else interferes.
+/// Takes the oldest unstarted one of another member; tries again as long as somebody else
+/// interferes.
 pub(crate) fn steal(victim: &Stealer<NanoPtr>) -> Option<NanoPtr> {
     loop {
         match victim.steal() {

@@ -24,7 +24,9 @@ fn caught<R>(body: impl FnOnce() -> R) -> Option<u32> {
 
 fn members() -> Vec<ThreadId> {
     let ids = Mutex::new(Vec::new());
-    broadcast(|member| ids.lock().expect("no member panics").push((member.id, thread::current().id())));
+    broadcast(|member| {
+        ids.lock().expect("no member panics").push((member.id, thread::current().id()))
+    });
     let mut ids = ids.into_inner().expect("no member panics");
     ids.sort_by_key(|&(id, _)| id);
     ids.into_iter().map(|(_, thread)| thread).collect()
@@ -86,7 +88,11 @@ fn a_nano_thread_that_waits_gets_the_panic_of_its_child_and_may_stop_it() {
         for _ in 0..20 {
             s.spawn(|s| {
                 s.spawn(|s| s.spawn(|_| fail(7)));
-                assert_eq!(caught(|| s.wait()), Some(7), "through the grandchild's creator, which did not wait");
+                assert_eq!(
+                    caught(|| s.wait()),
+                    Some(7),
+                    "through the grandchild's creator, which did not wait"
+                );
                 s.wait();
                 assert_eq!(caught(|| s.group(|g| g.spawn(|_| fail(8)))), Some(8));
                 assert_eq!(caught(|| s.group(|_| fail(9))), Some(9));
@@ -162,7 +168,10 @@ fn impossible_predecessors_are_refused_with_the_reason() {
     team();
     let text = |body: &mut dyn FnMut()| {
         let payload = catch_unwind(AssertUnwindSafe(body)).expect_err("refused");
-        payload.downcast_ref::<String>().cloned().or_else(|| payload.downcast_ref::<&str>().map(|&text| text.into()))
+        payload
+            .downcast_ref::<String>()
+            .cloned()
+            .or_else(|| payload.downcast_ref::<&str>().map(|&text| text.into()))
     };
     let own = Mutex::new(None);
     let refused = AtomicUsize::new(0);

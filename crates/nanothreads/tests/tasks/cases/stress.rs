@@ -1,4 +1,5 @@
-//! Random trees of tasks: everything at once, from a seed that is printed (`NANOS_SEED=n` repeats it).
+//! Random trees of tasks: everything at once, from a seed that is printed (`NANOS_SEED=n` repeats
+//! it).
 
 use super::team;
 use nanothreads::{Access, DataCell, Scope, TaskRef, scope};
@@ -6,7 +7,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-/// A small generator (xorshift64*): each task has its own, so that the tree does not depend on the schedule.
+/// A small generator (xorshift64*): each task has its own, so that the tree does not depend on the
+/// schedule.
 #[derive(Clone)]
 struct Random(u64);
 
@@ -36,7 +38,13 @@ struct Counts {
 /// Something that a creator knows to be expected: a payload that a child threw on purpose.
 struct Planted;
 
-fn grow<'s>(s: &Scope<'s>, counts: &'s Counts, cells: &'s [DataCell<u64>], mut random: Random, depth: u64) {
+fn grow<'s>(
+    s: &Scope<'s>,
+    counts: &'s Counts,
+    cells: &'s [DataCell<u64>],
+    mut random: Random,
+    depth: u64,
+) {
     counts.ran.fetch_add(1, Relaxed);
     let mut tasks: Vec<TaskRef> = Vec::new();
     for _ in 0..random.below(6) {
@@ -51,18 +59,27 @@ fn grow<'s>(s: &Scope<'s>, counts: &'s Counts, cells: &'s [DataCell<u64>], mut r
             3 => {
                 counts.created.fetch_add(1, Relaxed);
                 let priority = random.below(5) as i32 - 2;
-                tasks.push(s.task().priority(priority).spawn(move |s| grow(s, counts, cells, child, depth - 1)));
+                tasks.push(
+                    s.task()
+                        .priority(priority)
+                        .spawn(move |s| grow(s, counts, cells, child, depth - 1)),
+                );
             }
             4 => {
                 let mut task = s.task();
                 for _ in 0..random.below(7) {
-                    if let Some(before) = tasks.get(random.below(tasks.len().max(1) as u64) as usize) {
+                    if let Some(before) =
+                        tasks.get(random.below(tasks.len().max(1) as u64) as usize)
+                    {
                         task = task.depends_on(before);
                     }
                 }
                 for _ in 0..random.below(3) {
                     let kinds = [Access::Read, Access::Write, Access::Exclude, Access::Share];
-                    task = task.accesses(kinds[random.below(4) as usize], &cells[random.below(4) as usize]);
+                    task = task.accesses(
+                        kinds[random.below(4) as usize],
+                        &cells[random.below(4) as usize],
+                    );
                 }
                 counts.created.fetch_add(1, Relaxed);
                 tasks.push(task.spawn(move |s| grow(s, counts, cells, child, depth - 1)));
@@ -74,7 +91,11 @@ fn grow<'s>(s: &Scope<'s>, counts: &'s Counts, cells: &'s [DataCell<u64>], mut r
                     for number in 0..random.below(8) {
                         let cell = &own[random.below(3) as usize];
                         counts.created.fetch_add(1, Relaxed);
-                        let task = if random.below(2) == 0 { g.task().writes(cell) } else { g.task().excludes(cell) };
+                        let task = if random.below(2) == 0 {
+                            g.task().writes(cell)
+                        } else {
+                            g.task().excludes(cell)
+                        };
                         task.spawn(move |s| {
                             counts.ran.fetch_add(1, Relaxed);
                             let mut inside = cell.write();
@@ -114,7 +135,8 @@ fn grow<'s>(s: &Scope<'s>, counts: &'s Counts, cells: &'s [DataCell<u64>], mut r
 fn random_trees_of_tasks_run_whole_and_once() {
     own_process!();
     team();
-    let fresh = SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |time| time.as_nanos() as u64);
+    let fresh =
+        SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |time| time.as_nanos() as u64);
     let seed = std::env::var("NANOS_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(fresh);
     println!("NANOS_SEED={seed}");
     let mut random = Random(seed | 1);
@@ -133,7 +155,11 @@ fn random_trees_of_tasks_run_whole_and_once() {
                 s.spawn(move |s| grow(s, counts, cells, start.child(), depth));
             }
         });
-        assert_eq!(counts.ran.into_inner(), counts.created.into_inner(), "NANOS_SEED={seed} tree {trees}");
+        assert_eq!(
+            counts.ran.into_inner(),
+            counts.created.into_inner(),
+            "NANOS_SEED={seed} tree {trees}"
+        );
         trees += 1;
     }
     assert!(trees > 0);

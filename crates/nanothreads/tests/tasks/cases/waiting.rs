@@ -21,7 +21,8 @@ fn an_rc_and_a_thread_local_borrow_survive_suspensions() {
     scope(|s| {
         for _ in 0..200 {
             s.spawn(|s| {
-                // Not Send, and shared with other nano-threads of this kernel thread: a migration would race on the count.
+                // Not Send, and shared with other nano-threads of this kernel thread: a migration
+                // would race on the count.
                 let shared = SHARED.with(Rc::clone);
                 let home = thread::current().id();
                 NAME.with_borrow_mut(|names| names.push(home));
@@ -31,7 +32,11 @@ fn an_rc_and_a_thread_local_borrow_survive_suspensions() {
                     twin.set(twin.get() + 1);
                     s.spawn(|s| s.yield_now());
                     s.wait();
-                    assert_eq!(thread::current().id(), home, "a started nano-thread stays on its virtual processor");
+                    assert_eq!(
+                        thread::current().id(),
+                        home,
+                        "a started nano-thread stays on its virtual processor"
+                    );
                     assert!(Rc::ptr_eq(&shared, &SHARED.with(Rc::clone)));
                 }
                 NAME.with_borrow(|names| assert!(names.iter().all(|name| *name == home)));
@@ -175,7 +180,8 @@ fn nano_threads_that_yield_let_each_other_run() {
 fn a_wait_below_an_open_inner_scope_still_ends() {
     own_process!();
     team();
-    // The outer handle waits while a region is open on top of it: its stack cannot be left, so its member works on.
+    // The outer handle waits while a region is open on top of it: its stack cannot be left, so its
+    // member works on.
     let done = AtomicUsize::new(0);
     scope(|outer| {
         outer.spawn(|outer| {

@@ -12,10 +12,17 @@ pub(in crate::abi) fn meant(handle: usize) -> usize {
 
 /// Makes an allocator; 0 when that cannot be.
 #[unsafe(no_mangle)]
-pub(in crate::abi) unsafe extern "C" fn omp_init_allocator(space: usize, count: c_int, traits: *const Trait) -> usize {
+pub(in crate::abi) unsafe extern "C" fn omp_init_allocator(
+    space: usize,
+    count: c_int,
+    traits: *const Trait,
+) -> usize {
     let count = if traits.is_null() { 0 } else { usize::try_from(count).unwrap_or(0) };
-    // SAFETY: the program's array.
-    memory::create(space, if count == 0 { &[] } else { unsafe { slice::from_raw_parts(traits, count) } })
+    if count == 0 {
+        return memory::create(space, &[]);
+    }
+    // SAFETY: - the program's array, not null and of `count` items.
+    memory::create(space, unsafe { slice::from_raw_parts(traits, count) })
 }
 
 /// Ends an allocator.
@@ -58,14 +65,24 @@ extern "C" fn omp_calloc(count: usize, size: usize, handle: usize) -> *mut c_voi
 
 /// Aligned zeroed memory.
 #[unsafe(no_mangle)]
-extern "C" fn omp_aligned_calloc(alignment: usize, count: usize, size: usize, handle: usize) -> *mut c_void {
+extern "C" fn omp_aligned_calloc(
+    alignment: usize,
+    count: usize,
+    size: usize,
+    handle: usize,
+) -> *mut c_void {
     // What overflows is more than there is: the largest size fails as the allocator's traits say.
     memory::allocate(alignment, count.saturating_mul(size), meant(handle), true)
 }
 
 /// Changes the size of a block.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn omp_realloc(block: *mut c_void, size: usize, handle: usize, _old: usize) -> *mut c_void {
+unsafe extern "C" fn omp_realloc(
+    block: *mut c_void,
+    size: usize,
+    handle: usize,
+    _old: usize,
+) -> *mut c_void {
     // SAFETY: the program's block.
     unsafe { memory::reallocate(block, size, handle, omp_get_default_allocator()) }
 }

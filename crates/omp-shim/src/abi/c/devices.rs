@@ -30,7 +30,8 @@ pub(in crate::abi) extern "C" fn omp_is_initial_device() -> c_int {
     1
 }
 
-/// True for the host's number, also in its old form. Another device is not there, which may end the program.
+/// True for the host's number, also in its old form. Another device is not there, which may end the
+/// program.
 fn is_host(device: c_int) -> bool {
     const OLD: c_int = -10;
     let is_host = device == omp_get_initial_device() || device == OLD;
@@ -77,12 +78,14 @@ unsafe extern "C" fn omp_target_memcpy(
         return libc::EINVAL;
     }
     // SAFETY: the program's blocks.
-    unsafe { ptr::copy(from.cast::<u8>().add(from_offset), to.cast::<u8>().add(to_offset), length) };
+    unsafe {
+        ptr::copy(from.cast::<u8>().add(from_offset), to.cast::<u8>().add(to_offset), length)
+    };
     0
 }
 
-/// Copies a box of an array of several dimensions; only from host to host. With two null pointers: the dimensions that
-/// may be copied.
+/// Copies a box of an array of several dimensions; only from host to host. With two null pointers:
+/// the dimensions that may be copied.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn omp_target_memcpy_rect(
     to: *mut c_void,
@@ -100,13 +103,16 @@ unsafe extern "C" fn omp_target_memcpy_rect(
     if to.is_null() && from.is_null() {
         return c_int::MAX;
     }
-    let Some(count) = usize::try_from(dimensions).ok().filter(|count| *count > 0) else { return libc::EINVAL };
+    let Some(count) = usize::try_from(dimensions).ok().filter(|count| *count > 0) else {
+        return libc::EINVAL;
+    };
     if !is_host(to_device) || !is_host(from_device) {
         return libc::EINVAL;
     }
     // SAFETY: the program's arrays have one item for each dimension.
     let list = |pointer: *const usize| unsafe { slice::from_raw_parts(pointer, count) };
-    let (to_box, from_box) = ((list(to_offsets), list(to_sizes)), (list(from_offsets), list(from_sizes)));
+    let (to_box, from_box) =
+        ((list(to_offsets), list(to_sizes)), (list(from_offsets), list(from_sizes)));
     // SAFETY: the program's blocks have the sizes that it gives.
     unsafe { copy_box(to.cast(), from.cast(), element, list(volume), to_box, from_box) };
     0
@@ -131,12 +137,14 @@ unsafe fn copy_box(
     let stride = |sizes: &[usize]| sizes[1..].iter().product::<usize>() * element;
     let (to_stride, from_stride) = (stride(to_box.1), stride(from_box.1));
     // SAFETY: caller's contract.
-    let (to, from) = unsafe { (to.add(to_box.0[0] * to_stride), from.add(from_box.0[0] * from_stride)) };
+    let (to, from) =
+        unsafe { (to.add(to_box.0[0] * to_stride), from.add(from_box.0[0] * from_stride)) };
     if inner.is_empty() {
         // SAFETY: caller's contract.
         return unsafe { ptr::copy(from, to, rows * element) };
     }
-    let (to_inner, from_inner) = ((&to_box.0[1..], &to_box.1[1..]), (&from_box.0[1..], &from_box.1[1..]));
+    let (to_inner, from_inner) =
+        ((&to_box.0[1..], &to_box.1[1..]), (&from_box.0[1..], &from_box.1[1..]));
     for row in 0..*rows {
         // SAFETY: caller's contract.
         unsafe {

@@ -14,7 +14,8 @@ unsafe fn string(text: *const c_char) -> Option<String> {
     (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
 }
 
-/// Writes `text` with a zero behind it into `size` bytes, cut where it is too long; returns its whole length.
+/// Writes `text` with a zero behind it into `size` bytes, cut where it is too long; returns its
+/// whole length.
 ///
 /// # Safety
 /// - `buffer` has `size` bytes (or `size` is 0).
@@ -55,7 +56,11 @@ unsafe extern "C" fn omp_display_affinity(format: *const c_char) {
 
 /// The text that `omp_display_affinity` shows.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn omp_capture_affinity(buffer: *mut c_char, size: usize, format: *const c_char) -> usize {
+unsafe extern "C" fn omp_capture_affinity(
+    buffer: *mut c_char,
+    size: usize,
+    format: *const c_char,
+) -> usize {
     // SAFETY: the program's string.
     let text = display::capture(frame::current(), unsafe { string(format) }.as_deref());
     // SAFETY: the program's buffer.

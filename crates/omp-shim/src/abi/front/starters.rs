@@ -1,18 +1,22 @@
-//! Programs that a member of a region starts, and threads that it makes: they have the mask that this program was started with
-//! (D2), not that of a thread which is bound under a manager, or was put on one processor when it was woken. What `fork` makes has
-//! it anyway (`engine::unbound`'s module).
+//! Programs that a member of a region starts, and threads that it makes: they have the mask that
+//! this program was started with (D2), not that of a thread which is bound under a manager, or was
+//! put on one processor when it was woken. What `fork` makes has it anyway (`engine::unbound`'s
+//! module).
 //!
-//! - `exec*` are jumps to the C library's ones behind a call of [`nanos_before_exec`]: arguments, result and errno are the C
-//!   library's own. That serves whoever made the child: `vfork`, `clone`, a spawn of the program's own. It calls nothing but
-//!   the kernel, since a child of `vfork` or a signal handler may be there.
-//! - `posix_spawn`, `posix_spawnp`, `system`, `popen` and `pthread_create` make their child inside the C library, where nobody
-//!   else comes in. On threads that are none of the engine's they are jumps as well, so that who is cancelled in `system` finds
-//!   no frame of ours; on those that are, the functions here lend the thread the program's mask for as long as the call takes.
+//! - `exec*` are jumps to the C library's ones behind a call of [`nanos_before_exec`]: arguments,
+//!   result and errno are the C library's own. That serves whoever made the child: `vfork`,
+//!   `clone`, a spawn of the program's own. It calls nothing but the kernel, since a child of
+//!   `vfork` or a signal handler may be there.
+//! - `posix_spawn`, `posix_spawnp`, `system`, `popen` and `pthread_create` make their child inside
+//!   the C library, where nobody else comes in. On threads that are none of the engine's they are
+//!   jumps as well, so that who is cancelled in `system` finds no frame of ours; on those that are,
+//!   the functions here lend the thread the program's mask for as long as the call takes.
 //!
 //! # Limits
-//! - A child of `vfork` that binds itself to the very processor of the thread that made it is taken for one that inherited it.
-//! - A manager that squeezes a thread in the instant in which it has the program's mask and makes a child takes that from the
-//!   child, too. Children of `vfork` are out of its reach.
+//! - A child of `vfork` that binds itself to the very processor of the thread that made it is taken
+//!   for one that inherited it.
+//! - A manager that squeezes a thread in the instant in which it has the program's mask and makes a
+//!   child takes that from the child, too. Children of `vfork` are out of its reach.
 
 use super::{nanos_find_next, next, number};
 use crate::icv::settings;
@@ -93,7 +97,9 @@ spawn! {
 unsafe extern "C" fn nanos_system(command: *const c_char) -> c_int {
     lend(SYSTEM, |next| {
         // SAFETY: - the C library's function of that name.
-        let next = unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*const c_char) -> c_int>(next) };
+        let next = unsafe {
+            std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*const c_char) -> c_int>(next)
+        };
         // SAFETY: - the argument of our caller.
         unsafe { next(command) }
     })
@@ -117,8 +123,12 @@ unsafe extern "C" fn nanos_pthread_create(
     begin: *mut c_void,
     argument: *mut c_void,
 ) -> c_int {
-    type Create =
-        unsafe extern "C" fn(*mut libc::pthread_t, *const libc::pthread_attr_t, *mut c_void, *mut c_void) -> c_int;
+    type Create = unsafe extern "C" fn(
+        *mut libc::pthread_t,
+        *const libc::pthread_attr_t,
+        *mut c_void,
+        *mut c_void,
+    ) -> c_int;
     lend(PTHREAD_CREATE, |next| {
         // SAFETY: - the C library's function of that name.
         let next = unsafe { std::mem::transmute::<*mut c_void, Create>(next) };

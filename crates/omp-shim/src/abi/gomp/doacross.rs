@@ -46,7 +46,15 @@ macro_rules! start_doacross {
             iend: *mut u64,
         ) -> bool {
             // SAFETY: the compiled code's pointers.
-            unsafe { begin_doacross((depth, counts), |_| Schedule::new($kind, chunk), NO_EXTRAS, istart, iend) }
+            unsafe {
+                begin_doacross(
+                    (depth, counts),
+                    |_| Schedule::new($kind, chunk),
+                    NO_EXTRAS,
+                    istart,
+                    iend,
+                )
+            }
         }
     };
 }
@@ -60,11 +68,25 @@ start_doacross!(GOMP_loop_ull_doacross_guided_start, Kind::Guided);
 
 macro_rules! start_doacross_other {
     ($runtime:ident, $general:ident) => {
-        /// Enters a loop nest with cross-iteration dependences and the schedule of the control variable.
+        /// Enters a loop nest with cross-iteration dependences and the schedule of the control
+        /// variable.
         #[unsafe(no_mangle)]
-        unsafe extern "C" fn $runtime(depth: c_uint, counts: *mut u64, istart: *mut u64, iend: *mut u64) -> bool {
+        unsafe extern "C" fn $runtime(
+            depth: c_uint,
+            counts: *mut u64,
+            istart: *mut u64,
+            iend: *mut u64,
+        ) -> bool {
             // SAFETY: the compiled code's pointers.
-            unsafe { begin_doacross((depth, counts), |frame| frame.icvs().schedule, NO_EXTRAS, istart, iend) }
+            unsafe {
+                begin_doacross(
+                    (depth, counts),
+                    |frame| frame.icvs().schedule,
+                    NO_EXTRAS,
+                    istart,
+                    iend,
+                )
+            }
         }
 
         /// Enters a loop nest with cross-iteration dependences and extras.
@@ -81,7 +103,15 @@ macro_rules! start_doacross_other {
         ) -> bool {
             let extras = Extras { reductions, memory };
             // SAFETY: the compiled code's pointers.
-            unsafe { begin_doacross((depth, counts), |frame| schedule(frame, sched, chunk), extras, istart, iend) }
+            unsafe {
+                begin_doacross(
+                    (depth, counts),
+                    |frame| schedule(frame, sched, chunk),
+                    extras,
+                    istart,
+                    iend,
+                )
+            }
         }
     };
 }
@@ -113,7 +143,9 @@ unsafe extern "C" fn GOMP_doacross_ull_post(vector: *mut u64) {
 unsafe extern "C" fn doacross_wait(registers: *const u64, stack: *const u64) {
     frame::with_current((registers, stack), |frame, (registers, stack)| {
         // SAFETY: the compiled code passes one number for each loop of the nest.
-        doacross::wait(frame, |k| unsafe { if k < 6 { *registers.add(k) } else { *stack.add(k - 6) } });
+        doacross::wait(frame, |k| unsafe {
+            if k < 6 { *registers.add(k) } else { *stack.add(k - 6) }
+        });
     });
 }
 

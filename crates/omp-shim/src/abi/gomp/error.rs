@@ -29,5 +29,7 @@ unsafe extern "C" fn GOMP_warning(message: *const c_char, length: usize) {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn GOMP_error(message: *const c_char, length: usize) {
     // SAFETY: the compiled code's text.
-    message::fatal(&format!("fatal error: error directive encountered{}", unsafe { text(message, length) }));
+    message::fatal(&format!("fatal error: error directive encountered{}", unsafe {
+        text(message, length)
+    }));
 }

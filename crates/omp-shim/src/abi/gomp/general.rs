@@ -1,4 +1,5 @@
-//! The general entries of worksharing constructs: those that bring task reductions or shared memory, too.
+//! The general entries of worksharing constructs: those that bring task reductions or shared
+//! memory, too.
 
 use super::loops::{deliver, next_section};
 use crate::doacross::Doacross;
@@ -8,7 +9,8 @@ use crate::task::{self, reduction};
 use crate::worksharing::{self, Plan, Shared};
 use std::ffi::{c_long, c_uint, c_ulonglong, c_void};
 
-/// The schedule argument of the general entries: 0 = the control variable's; the top bit is a modifier.
+/// The schedule argument of the general entries: 0 = the control variable's; the top bit is a
+/// modifier.
 pub(super) fn schedule(frame: &Frame, number: c_long, chunk: u64) -> Schedule {
     match Kind::from_number((number & 0x7fff_ffff) as u32) {
         Some(kind) => Schedule::new(kind, chunk),
@@ -16,14 +18,16 @@ pub(super) fn schedule(frame: &Frame, number: c_long, chunk: u64) -> Schedule {
     }
 }
 
-/// What a construct may bring besides its loop: task reductions, and shared memory (in: its size, out: its address).
+/// What a construct may bring besides its loop: task reductions, and shared memory (in: its size,
+/// out: its address).
 #[derive(Clone, Copy)]
 pub(super) struct Extras {
     pub(super) reductions: *mut usize,
     pub(super) memory: *mut *mut c_void,
 }
 
-/// Enters a construct with extras; `nest` are counts and schedule of a nest with cross-iteration dependences.
+/// Enters a construct with extras; `nest` are counts and schedule of a nest with cross-iteration
+/// dependences.
 ///
 /// # Safety
 /// - The pointers are null or the compiled code's.
@@ -39,14 +43,17 @@ pub(super) unsafe fn enter_with(
     let mut first = false;
     worksharing::enter(frame, plan, |shared: &mut Shared| {
         first = true;
-        shared.doacross = nest.map(|(counts, schedule)| Doacross::new(counts, schedule, frame.size));
+        shared.doacross =
+            nest.map(|(counts, schedule)| Doacross::new(counts, schedule, frame.size));
         // SAFETY: caller's contract.
         unsafe { make_extras(frame, extras, shared) };
     });
     let Some(construct) = worksharing::current(frame) else { return };
     if !extras.reductions.is_null() && !first {
         // SAFETY: caller's contract; the first member's data stays until all have left.
-        unsafe { reduction::register_construct(frame, extras.reductions, construct.shared().reductions) };
+        unsafe {
+            reduction::register_construct(frame, extras.reductions, construct.shared().reductions)
+        };
     }
     if !extras.memory.is_null() {
         // SAFETY: caller's contract.
@@ -96,7 +103,12 @@ macro_rules! start_general {
             memory: *mut *mut c_void,
         ) -> bool {
             let frame = frame::current();
-            let plan = || $plan(Space::signed(start, end, step), schedule(frame, sched, chunk.cast_unsigned()));
+            let plan = || {
+                $plan(
+                    Space::signed(start, end, step),
+                    schedule(frame, sched, chunk.cast_unsigned()),
+                )
+            };
             // SAFETY: the compiled code's pointers.
             unsafe {
                 enter_with(frame, plan, Extras { reductions, memory }, None);
@@ -119,7 +131,8 @@ macro_rules! start_general {
             memory: *mut *mut c_void,
         ) -> bool {
             let frame = frame::current();
-            let plan = || $plan(Space::unsigned(up, start, end, step), schedule(frame, sched, chunk));
+            let plan =
+                || $plan(Space::unsigned(up, start, end, step), schedule(frame, sched, chunk));
             // SAFETY: the compiled code's pointers.
             unsafe {
                 enter_with(frame, plan, Extras { reductions, memory }, None);
@@ -134,7 +147,11 @@ start_general!(GOMP_loop_ordered_start, GOMP_loop_ull_ordered_start, Plan::order
 
 /// Enters `sections` with extras.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn GOMP_sections2_start(count: c_uint, reductions: *mut usize, memory: *mut *mut c_void) -> c_uint {
+unsafe extern "C" fn GOMP_sections2_start(
+    count: c_uint,
+    reductions: *mut usize,
+    memory: *mut *mut c_void,
+) -> c_uint {
     let frame = frame::current();
     // SAFETY: the compiled code's pointers.
     unsafe { enter_with(frame, || Plan::sections(count), Extras { reductions, memory }, None) };

@@ -46,7 +46,9 @@ macro_rules! start {
             istart: *mut c_long,
             iend: *mut c_long,
         ) -> bool {
-            let plan = |_: &Frame| $plan(Space::signed(start, end, step), Schedule::new($kind, chunk.cast_unsigned()));
+            let plan = |_: &Frame| {
+                $plan(Space::signed(start, end, step), Schedule::new($kind, chunk.cast_unsigned()))
+            };
             // SAFETY: the compiled code's places for the bounds.
             unsafe { begin(plan, istart.cast(), iend.cast()) }
         }
@@ -62,7 +64,9 @@ macro_rules! start {
             istart: *mut c_ulonglong,
             iend: *mut c_ulonglong,
         ) -> bool {
-            let plan = |_: &Frame| $plan(Space::unsigned(up, start, end, step), Schedule::new($kind, chunk));
+            let plan = |_: &Frame| {
+                $plan(Space::unsigned(up, start, end, step), Schedule::new($kind, chunk))
+            };
             // SAFETY: the compiled code's places for the bounds.
             unsafe { begin(plan, istart, iend) }
         }
@@ -72,11 +76,36 @@ macro_rules! start {
 start!(GOMP_loop_static_start, GOMP_loop_ull_static_start, Plan::new, Kind::Static);
 start!(GOMP_loop_dynamic_start, GOMP_loop_ull_dynamic_start, Plan::new, Kind::Dynamic);
 start!(GOMP_loop_guided_start, GOMP_loop_ull_guided_start, Plan::new, Kind::Guided);
-start!(GOMP_loop_nonmonotonic_dynamic_start, GOMP_loop_ull_nonmonotonic_dynamic_start, Plan::new, Kind::Dynamic);
-start!(GOMP_loop_nonmonotonic_guided_start, GOMP_loop_ull_nonmonotonic_guided_start, Plan::new, Kind::Guided);
-start!(GOMP_loop_ordered_static_start, GOMP_loop_ull_ordered_static_start, Plan::ordered, Kind::Static);
-start!(GOMP_loop_ordered_dynamic_start, GOMP_loop_ull_ordered_dynamic_start, Plan::ordered, Kind::Dynamic);
-start!(GOMP_loop_ordered_guided_start, GOMP_loop_ull_ordered_guided_start, Plan::ordered, Kind::Guided);
+start!(
+    GOMP_loop_nonmonotonic_dynamic_start,
+    GOMP_loop_ull_nonmonotonic_dynamic_start,
+    Plan::new,
+    Kind::Dynamic
+);
+start!(
+    GOMP_loop_nonmonotonic_guided_start,
+    GOMP_loop_ull_nonmonotonic_guided_start,
+    Plan::new,
+    Kind::Guided
+);
+start!(
+    GOMP_loop_ordered_static_start,
+    GOMP_loop_ull_ordered_static_start,
+    Plan::ordered,
+    Kind::Static
+);
+start!(
+    GOMP_loop_ordered_dynamic_start,
+    GOMP_loop_ull_ordered_dynamic_start,
+    Plan::ordered,
+    Kind::Dynamic
+);
+start!(
+    GOMP_loop_ordered_guided_start,
+    GOMP_loop_ull_ordered_guided_start,
+    Plan::ordered,
+    Kind::Guided
+);
 
 macro_rules! start_runtime {
     ($long:ident, $ull:ident, $plan:expr) => {
@@ -89,7 +118,8 @@ macro_rules! start_runtime {
             istart: *mut c_long,
             iend: *mut c_long,
         ) -> bool {
-            let plan = |frame: &Frame| $plan(Space::signed(start, end, step), frame.icvs().schedule);
+            let plan =
+                |frame: &Frame| $plan(Space::signed(start, end, step), frame.icvs().schedule);
             // SAFETY: the compiled code's places for the bounds.
             unsafe { begin(plan, istart.cast(), iend.cast()) }
         }
@@ -104,7 +134,8 @@ macro_rules! start_runtime {
             istart: *mut c_ulonglong,
             iend: *mut c_ulonglong,
         ) -> bool {
-            let plan = |frame: &Frame| $plan(Space::unsigned(up, start, end, step), frame.icvs().schedule);
+            let plan =
+                |frame: &Frame| $plan(Space::unsigned(up, start, end, step), frame.icvs().schedule);
             // SAFETY: the compiled code's places for the bounds.
             unsafe { begin(plan, istart, iend) }
         }
@@ -112,8 +143,16 @@ macro_rules! start_runtime {
 }
 
 start_runtime!(GOMP_loop_runtime_start, GOMP_loop_ull_runtime_start, Plan::new);
-start_runtime!(GOMP_loop_nonmonotonic_runtime_start, GOMP_loop_ull_nonmonotonic_runtime_start, Plan::new);
-start_runtime!(GOMP_loop_maybe_nonmonotonic_runtime_start, GOMP_loop_ull_maybe_nonmonotonic_runtime_start, Plan::new);
+start_runtime!(
+    GOMP_loop_nonmonotonic_runtime_start,
+    GOMP_loop_ull_nonmonotonic_runtime_start,
+    Plan::new
+);
+start_runtime!(
+    GOMP_loop_maybe_nonmonotonic_runtime_start,
+    GOMP_loop_ull_maybe_nonmonotonic_runtime_start,
+    Plan::new
+);
 start_runtime!(GOMP_loop_ordered_runtime_start, GOMP_loop_ull_ordered_runtime_start, Plan::ordered);
 
 macro_rules! next {

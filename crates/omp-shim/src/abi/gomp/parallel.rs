@@ -17,7 +17,12 @@ unsafe extern "C" fn GOMP_parallel(body: Body, data: *mut c_void, threads: c_uin
 
 /// `parallel` with `reduction(task, ...)`; returns the size of the team.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn GOMP_parallel_reductions(body: Body, data: *mut c_void, threads: c_uint, flags: c_uint) -> c_uint {
+unsafe extern "C" fn GOMP_parallel_reductions(
+    body: Body,
+    data: *mut c_void,
+    threads: c_uint,
+    flags: c_uint,
+) -> c_uint {
     // SAFETY: the argument block begins with the address of the reduction data.
     let reductions = unsafe { data.cast::<*mut usize>().read() };
     let group = task::new_group(std::ptr::null());
@@ -40,7 +45,8 @@ unsafe extern "C" fn GOMP_parallel_sections(
     with_construct(body, data, ask(threads, flags), |_| Plan::sections(count));
 }
 
-/// What the arguments of a parallel construct ask for: the low bits of the flags are the proc_bind clause.
+/// What the arguments of a parallel construct ask for: the low bits of the flags are the proc_bind
+/// clause.
 fn ask(threads: c_uint, flags: c_uint) -> Ask {
     Ask { threads, bind: (flags & 7) as u8 }
 }
@@ -65,7 +71,9 @@ macro_rules! parallel_loop {
             flags: c_uint,
         ) {
             let schedule = Schedule::new($kind, chunk.cast_unsigned());
-            with_construct(body, data, ask(threads, flags), |_| Plan::new(Space::signed(start, end, step), schedule));
+            with_construct(body, data, ask(threads, flags), |_| {
+                Plan::new(Space::signed(start, end, step), schedule)
+            });
         }
     };
 }
@@ -90,7 +98,9 @@ macro_rules! parallel_loop_runtime {
             flags: c_uint,
         ) {
             let space = Space::signed(start, end, step);
-            with_construct(body, data, ask(threads, flags), |frame| Plan::new(space, frame.icvs().schedule));
+            with_construct(body, data, ask(threads, flags), |frame| {
+                Plan::new(space, frame.icvs().schedule)
+            });
         }
     };
 }
@@ -115,8 +125,15 @@ extern "C" fn GOMP_parallel_end() {
 
 /// Starts a region that begins with sections.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn GOMP_parallel_sections_start(body: Body, data: *mut c_void, threads: c_uint, count: c_uint) {
-    legacy::start(body, data, threads, |_, team| worksharing::lay_out_ahead(team, Plan::sections(count)));
+unsafe extern "C" fn GOMP_parallel_sections_start(
+    body: Body,
+    data: *mut c_void,
+    threads: c_uint,
+    count: c_uint,
+) {
+    legacy::start(body, data, threads, |_, team| {
+        worksharing::lay_out_ahead(team, Plan::sections(count))
+    });
 }
 
 macro_rules! parallel_loop_start {
@@ -132,7 +149,10 @@ macro_rules! parallel_loop_start {
             step: c_long,
             chunk: c_long,
         ) {
-            let plan = Plan::new(Space::signed(start, end, step), Schedule::new($kind, chunk.cast_unsigned()));
+            let plan = Plan::new(
+                Space::signed(start, end, step),
+                Schedule::new($kind, chunk.cast_unsigned()),
+            );
             legacy::start(body, data, threads, |_, team| worksharing::lay_out_ahead(team, plan));
         }
     };

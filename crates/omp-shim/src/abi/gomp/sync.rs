@@ -92,7 +92,11 @@ fn construct(bits: c_int) -> Construct {
 #[unsafe(no_mangle)]
 extern "C" fn GOMP_cancel(which: c_int, really: bool) -> bool {
     let frame = frame::current();
-    if really { sync::cancel(frame, construct(which)) } else { sync::is_cancelled(frame, construct(which)) }
+    if really {
+        sync::cancel(frame, construct(which))
+    } else {
+        sync::is_cancelled(frame, construct(which))
+    }
 }
 
 /// `cancellation point`; true = go to the construct's end.

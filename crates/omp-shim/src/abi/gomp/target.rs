@@ -16,12 +16,15 @@ use std::ptr;
 unsafe fn await_dependences(depend: *mut *mut c_void) {
     if !depend.is_null() {
         // SAFETY: caller's contract.
-        task::wait_for_predecessors(frame::current(), &unsafe { super::tasks::dependences(depend) });
+        task::wait_for_predecessors(frame::current(), &unsafe {
+            super::tasks::dependences(depend)
+        });
     }
 }
 
-/// As [`await_dependences`]; with the nowait clause the construct is a task of its own, which waits for them in the
-/// encountering thread's place: they may include an event that this thread will fulfill.
+/// As [`await_dependences`]; with the nowait clause the construct is a task of its own, which waits
+/// for them in the encountering thread's place: they may include an event that this thread will
+/// fulfill.
 ///
 /// # Safety
 /// - As for [`await_dependences`].
@@ -34,7 +37,10 @@ unsafe fn follow_dependences(flags: c_uint, depend: *mut *mut c_void) {
         // SAFETY: caller's contract.
         let dependences = unsafe { super::tasks::dependences(depend) };
         let data = ptr::dangling_mut::<u8>().cast();
-        task::create(frame::current(), &target_task(nothing, data, None, Layout::new::<()>(), &dependences));
+        task::create(
+            frame::current(),
+            &target_task(nothing, data, None, Layout::new::<()>(), &dependences),
+        );
     }
 }
 
@@ -70,7 +76,8 @@ fn too_large() -> ! {
     message::fatal("the firstprivate variables of a target construct are larger than memory can be")
 }
 
-/// A target region. In a block of its own the addresses stand behind it, and then the firstprivate variables.
+/// A target region. In a block of its own the addresses stand behind it, and then the firstprivate
+/// variables.
 #[repr(C)]
 struct Region {
     body: Body,
@@ -84,7 +91,8 @@ struct Region {
 }
 
 impl Region {
-    /// Index and layout of each firstprivate variable. One without an address is an optional argument that is absent, and stays so.
+    /// Index and layout of each firstprivate variable. One without an address is an optional
+    /// argument that is absent, and stays so.
     ///
     /// # Safety
     /// - The lists have `count` items.
@@ -105,25 +113,30 @@ impl Region {
     /// - The lists have `count` items.
     unsafe fn block(&self) -> Layout {
         // SAFETY: caller's contract.
-        unsafe { self.private() }.fold(self.head().0, |block, (_, variable)| behind(block, variable).0)
+        unsafe { self.private() }
+            .fold(self.head().0, |block, (_, variable)| behind(block, variable).0)
     }
 
     /// The layout of the region with its addresses, and where these begin.
     fn head(&self) -> (Layout, usize) {
-        behind(Layout::new::<Self>(), layout(self.count.saturating_mul(size_of::<usize>()), align_of::<usize>()))
+        behind(
+            Layout::new::<Self>(),
+            layout(self.count.saturating_mul(size_of::<usize>()), align_of::<usize>()),
+        )
     }
 
     /// Makes the block's region from the compiled code's.
     ///
     /// # Safety
-    /// - `block` has the layout of `region`'s block, and `region` points to a region whose lists have `count` items, and whose
-    ///   addresses are those of variables of these sizes.
+    /// - `block` has the layout of `region`'s block, and `region` points to a region whose lists
+    ///   have `count` items, and whose addresses are those of variables of these sizes.
     unsafe extern "C" fn copy(block: *mut c_void, region: *mut c_void) {
         let block = block.cast::<u8>();
         // SAFETY: caller's contract.
         let region = unsafe { &*region.cast::<Self>() };
         let (mut end, list) = region.head();
-        // SAFETY: caller's contract: the list and the variables stand in the block, one behind the other.
+        // SAFETY: caller's contract: the list and the variables stand in the block, one behind the
+        // other.
         unsafe {
             let own = block.add(list).cast::<*mut c_void>();
             ptr::copy_nonoverlapping(region.addresses, own, region.count);
@@ -200,9 +213,16 @@ unsafe extern "C" fn GOMP_target_ext(
     // SAFETY: the compiled code's lists.
     let block = unsafe { region.block() };
     if flags & NOWAIT != 0 {
-        // SAFETY: the compiled code's list.
-        let dependences = if depend.is_null() { Vec::new() } else { unsafe { super::tasks::dependences(depend) } };
-        return task::create(frame, &target_task(Region::run, data, Some(Region::copy), block, &dependences));
+        let dependences = if depend.is_null() {
+            Vec::new()
+        } else {
+            // SAFETY: - the compiled code's list, not null.
+            unsafe { super::tasks::dependences(depend) }
+        };
+        return task::create(
+            frame,
+            &target_task(Region::run, data, Some(Region::copy), block, &dependences),
+        );
     }
     // SAFETY: the compiled code's lists.
     unsafe { await_dependences(depend) };
@@ -310,7 +330,13 @@ extern "C" fn GOMP_offload_register(_host: *const c_void, _kind: c_int, _image: 
 
 /// The same with a version.
 #[unsafe(no_mangle)]
-extern "C" fn GOMP_offload_register_ver(_version: c_uint, _host: *const c_void, _kind: c_int, _image: *const c_void) {}
+extern "C" fn GOMP_offload_register_ver(
+    _version: c_uint,
+    _host: *const c_void,
+    _kind: c_int,
+    _image: *const c_void,
+) {
+}
 
 /// The end of an image.
 #[unsafe(no_mangle)]
@@ -318,5 +344,10 @@ extern "C" fn GOMP_offload_unregister(_host: *const c_void, _kind: c_int, _image
 
 /// The same with a version.
 #[unsafe(no_mangle)]
-extern "C" fn GOMP_offload_unregister_ver(_version: c_uint, _host: *const c_void, _kind: c_int, _image: *const c_void) {
+extern "C" fn GOMP_offload_unregister_ver(
+    _version: c_uint,
+    _host: *const c_void,
+    _kind: c_int,
+    _image: *const c_void,
+) {
 }

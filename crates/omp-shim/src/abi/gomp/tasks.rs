@@ -28,7 +28,9 @@ const STRICT: c_uint = 0x4000;
 fn block(size: c_long, align: c_long) -> Layout {
     let (size, align) = (size.max(0) as usize, align.max(1) as usize);
     Layout::from_size_align(size, align).unwrap_or_else(|_| {
-        message::fatal(&format!("a task's argument block of {size} bytes aligned to {align} cannot be made"))
+        message::fatal(&format!(
+            "a task's argument block of {size} bytes aligned to {align} cannot be made"
+        ))
     })
 }
 
@@ -51,8 +53,14 @@ pub(super) unsafe fn dependences(list: *mut *mut c_void) -> Vec<Dependence> {
     let (count, writes) = (word(1).addr(), word(2).addr() + word(3).addr());
     let plain = writes + word(4).addr();
     (0..count)
-        // SAFETY: items behind the plain ones are addresses of dependence objects.
-        .map(|index| if index < plain { item(5 + index, index < writes) } else { unsafe { object(word(5 + index)) } })
+        .map(|index| {
+            if index < plain {
+                item(5 + index, index < writes)
+            } else {
+                // SAFETY: - items after the plain ones are addresses of dependence objects.
+                unsafe { object(word(5 + index)) }
+            }
+        })
         .collect()
 }
 
@@ -69,7 +77,9 @@ unsafe fn object(object: *mut c_void) -> Dependence {
         2..=4 => Access::Write,
         // gcc 13 and later
         5 => Access::Set,
-        _ => message::fatal(&format!("a dependence object has the unknown kind {kind}: it is not initialised")),
+        _ => message::fatal(&format!(
+            "a dependence object has the unknown kind {kind}: it is not initialised"
+        )),
     };
     Dependence { address, access }
 }
@@ -94,7 +104,18 @@ unsafe extern "C" fn GOMP_task(
     let is_final = flags & FINAL != 0;
     let (block, dependences, bounds) = (block(size, align), &*dependences, None);
     let priority = if flags & PRIORITY != 0 { priority } else { 0 };
-    let request = Request { body, data, copy, block, deferrable, is_final, priority, dependences, event, bounds };
+    let request = Request {
+        body,
+        data,
+        copy,
+        block,
+        deferrable,
+        is_final,
+        priority,
+        dependences,
+        event,
+        bounds,
+    };
     task::create(frame::current(), &request);
 }
 
@@ -120,7 +141,18 @@ fn loop_task(
 ) -> Request<'static> {
     let (deferrable, is_final) = (flags & IF != 0, flags & FINAL != 0);
     let priority = if flags & PRIORITY != 0 { priority } else { 0 };
-    Request { body, data, copy, block, deferrable, is_final, priority, dependences: &[], event: None, bounds: None }
+    Request {
+        body,
+        data,
+        copy,
+        block,
+        deferrable,
+        is_final,
+        priority,
+        dependences: &[],
+        event: None,
+        bounds: None,
+    }
 }
 
 /// `taskloop`.
@@ -140,7 +172,14 @@ unsafe extern "C" fn GOMP_taskloop(
 ) {
     let request = loop_task(body, data, copy, block(size, align), flags, priority);
     // SAFETY: the compiled code's argument block begins with the bounds.
-    unsafe { taskloop::run(frame::current(), &request, &Space::signed(start, end, step), clauses(flags, tasks)) };
+    unsafe {
+        taskloop::run(
+            frame::current(),
+            &request,
+            &Space::signed(start, end, step),
+            clauses(flags, tasks),
+        )
+    };
 }
 
 /// `taskloop` over unsigned numbers.
@@ -211,7 +250,11 @@ unsafe extern "C" fn GOMP_taskgroup_reduction_unregister(data: *mut usize) {
 
 /// `in_reduction`: the calling thread's copies.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn GOMP_task_reduction_remap(count: usize, originals: usize, addresses: *mut *mut c_void) {
+unsafe extern "C" fn GOMP_task_reduction_remap(
+    count: usize,
+    originals: usize,
+    addresses: *mut *mut c_void,
+) {
     // SAFETY: the compiled code's array.
     unsafe { reduction::remap(frame::current(), count, originals, addresses.cast()) };
 }
@@ -223,7 +266,8 @@ unsafe extern "C" fn GOMP_workshare_task_reduction_unregister(cancelled: bool) {
     let data = frame.task().group().map_or(std::ptr::null_mut(), |group| group.reductions.get());
     task::close_group(frame);
     if frame.id == 0 {
-        // SAFETY: all members' tasks of the construct are complete: compiled code passed a barrier before.
+        // SAFETY: all members' tasks of the construct are complete: compiled code passed a barrier
+        // before.
         unsafe { reduction::unregister(data) };
     }
     if !cancelled {

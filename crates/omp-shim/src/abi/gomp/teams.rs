@@ -7,7 +7,13 @@ use std::ffi::{c_uint, c_void};
 
 /// `teams` on the host.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn GOMP_teams_reg(body: Body, data: *mut c_void, teams: c_uint, threads: c_uint, _flags: c_uint) {
+unsafe extern "C" fn GOMP_teams_reg(
+    body: Body,
+    data: *mut c_void,
+    teams: c_uint,
+    threads: c_uint,
+    _flags: c_uint,
+) {
     league::teams(frame::current(), body, data, teams, threads);
 }
 

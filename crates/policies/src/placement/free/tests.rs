@@ -8,8 +8,9 @@ use super::*;
 fn look_at_all(free: &Free<'_>, has: &Near, number: usize, whole: bool) -> Option<usize> {
     let level = (0..free.caches.len()).filter_map(|cache| free.level(cache)).min()?;
     let numbers: Vec<u32> = free.nodes.iter().map(|node| node.number).collect();
-    let row: Option<Vec<u32>> =
-        has.home.map(|home| numbers.iter().map(|to| free.distances.between(numbers[home], *to)).collect());
+    let row: Option<Vec<u32>> = has
+        .home
+        .map(|home| numbers.iter().map(|to| free.distances.between(numbers[home], *to)).collect());
     let best = (0..free.caches.len()).filter(|&cache| free.level(cache) == Some(level));
     best.min_by_key(|&cache| free.key(has, row.as_deref(), cache, free.hole(cache), number, whole))
 }

@@ -1,4 +1,5 @@
-//! The moves that a decision brings: which programs get other processors, and what their cold caches cost them.
+//! The moves that a decision brings: which programs get other processors, and what their cold
+//! caches cost them.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +8,8 @@ use super::Engine;
 use crate::placement::Machine;
 use crate::snapshot::{AppId, Nanos};
 
-/// What a processor costs that lies under a cache of which the program has another processor, against a far one.
+/// What a processor costs that lies under a cache of which the program has another processor,
+/// against a far one.
 const NEAR: f64 = 0.25;
 
 impl Engine<'_> {
@@ -20,7 +22,9 @@ impl Engine<'_> {
                 cpus.iter().for_each(|&cpu| *sharers.entry(cpu).or_insert(0) += 1);
             }
         }
-        for ((instance, (_, cpus)), allocation) in self.running.iter_mut().zip(placed).zip(&self.decision.allocations) {
+        for ((instance, (_, cpus)), allocation) in
+            self.running.iter_mut().zip(placed).zip(&self.decision.allocations)
+        {
             if instance.allocated != allocation.processors {
                 self.outcome.reallocations += 1;
                 instance.allocated = allocation.processors;
@@ -31,7 +35,8 @@ impl Engine<'_> {
             }
             let refill = instance.program.refill.ns();
             let cold = coldness(&self.machine, &self.used_by, instance, &cpus);
-            let moved = instance.was_on.iter().zip(&cpus).filter(|(before, now)| before != now).count();
+            let moved =
+                instance.was_on.iter().zip(&cpus).filter(|(before, now)| before != now).count();
             self.outcome.migrations += moved as u64;
             let stall = (refill * cold).round() as Nanos;
             if stall > 0 {
@@ -50,7 +55,11 @@ impl Engine<'_> {
                 (true, Some(cpu)) => {
                     let sharers = sharers.get(cpu).copied().unwrap_or(1);
                     // The kernel gives them slices in turn, each with a cold cache.
-                    let refilled = if sharers > 1 { 1.0 + refill / self.workload.native.slice.ns() } else { 1.0 };
+                    let refilled = if sharers > 1 {
+                        1.0 + refill / self.workload.native.slice.ns()
+                    } else {
+                        1.0
+                    };
                     Place::Shared(1.0 / f64::from(sharers) / refilled)
                 }
             };
@@ -60,13 +69,23 @@ impl Engine<'_> {
 }
 
 /// How much of its refill time a program pays when it moves from what it has to `cpus`; 0 to 1.
-fn coldness(machine: &Machine, used_by: &BTreeMap<u32, AppId>, instance: &Instance<'_>, cpus: &[u32]) -> f64 {
-    if instance.was_on.is_empty() || instance.program.refill.0 == 0 || instance.cpus == cpus || cpus.is_empty() {
+fn coldness(
+    machine: &Machine,
+    used_by: &BTreeMap<u32, AppId>,
+    instance: &Instance<'_>,
+    cpus: &[u32],
+) -> f64 {
+    if instance.was_on.is_empty()
+        || instance.program.refill.0 == 0
+        || instance.cpus == cpus
+        || cpus.is_empty()
+    {
         return 0.0;
     }
     let cache = |id: u32| machine.cpus.get(id as usize).map(|cpu| cpu.llc);
     let fresh = |cpu: &&u32| used_by.get(cpu) != Some(&instance.id);
-    let mut warm: Vec<u32> = cpus.iter().filter(|cpu| !fresh(cpu)).filter_map(|&cpu| cache(cpu)).collect();
+    let mut warm: Vec<u32> =
+        cpus.iter().filter(|cpu| !fresh(cpu)).filter_map(|&cpu| cache(cpu)).collect();
     warm.sort_unstable();
     let cost = |cpu: &u32| match cache(*cpu) {
         Some(llc) if warm.binary_search(&llc).is_ok() => NEAR,
