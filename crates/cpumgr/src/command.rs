@@ -1,10 +1,11 @@
 //! What each command does.
 
 use std::io::{self, Write};
+use std::process::ExitCode;
 
 use crate::cli::{Command, DaemonArgs, StatusArgs};
 use crate::daemon::{self, Options, background};
-use crate::error::Error;
+use crate::error::{Error, FAILED};
 use crate::escape::printable;
 use crate::run::{self, Start};
 use crate::status::Report;
@@ -70,6 +71,19 @@ fn status(args: &StatusArgs) -> Result<(), Error> {
 /// program all the same, and an exit code is what it is.
 pub(crate) fn complain(text: &str) {
     platform::message::say(format_args!("cpumgr: {}", printable(text)));
+}
+
+/// Shows what the parser of the command line says: a mistake, or the help that was asked for. A help
+/// that cannot be written is a failure, as any other output is.
+pub(crate) fn refuse(said: &clap::Error) -> ExitCode {
+    let code = ExitCode::from(u8::try_from(said.exit_code()).unwrap_or(FAILED));
+    match said.print() {
+        Err(error) if !said.use_stderr() && error.kind() != io::ErrorKind::BrokenPipe => {
+            complain(&format!("cannot write to standard output: {error}"));
+            ExitCode::from(FAILED)
+        }
+        _ => code,
+    }
 }
 
 /// Writes to standard output.

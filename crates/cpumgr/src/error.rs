@@ -155,7 +155,10 @@ fn advice(error: &ConnectError) -> &'static str {
             "; is it the socket of a cpumgr of this version? Choose another one with --socket or NANOS_CPUMGR"
         }
         ConnectError::TooLong { .. } => "; say it in fewer words",
-        ConnectError::Silent { .. } => "; it hangs or is stopped: continue it (SIGCONT) or end it",
+        ConnectError::Silent { .. } => {
+            "; it is stopped (continue it by SIGCONT), hangs (end it), or the machine is \
+             overloaded (try again)"
+        }
         _ => "",
     }
 }

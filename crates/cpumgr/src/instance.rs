@@ -21,13 +21,15 @@ use std::fmt;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use nix::fcntl::{Flock, FlockArg};
 use nix::libc;
 use platform::{SysError, fdpass, process};
+
+use crate::own_file;
 
 /// How long who listens at a socket file may take to take or break a connection.
 const LISTENS: Duration = Duration::from_millis(100);
@@ -337,14 +339,7 @@ pub fn beside(socket: &Path, ending: &str) -> PathBuf {
 }
 
 fn open_lock(path: &Path) -> Result<File, InstanceError> {
-    let opened = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600)
-        .custom_flags(nix::fcntl::OFlag::O_NOFOLLOW.bits())
-        .open(path);
+    let opened = own_file::open(path, OpenOptions::new().read(true).write(true), 0o600);
     opened.map_err(|source| InstanceError::Io {
         what: "cannot open",
         path: path.to_owned(),

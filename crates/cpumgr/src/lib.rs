@@ -32,6 +32,7 @@ pub mod limits;
 mod log;
 pub mod machine;
 mod masks;
+mod own_file;
 pub mod preload;
 pub mod reactor;
 pub mod reclaim;
@@ -50,7 +51,11 @@ pub mod unused;
 /// went wrong. Call it from the only thread, once; begin with [`limits::builtin`] and add to it.
 pub fn run(policies: Registry) -> ExitCode {
     limits::set_policies(policies);
-    match command::execute(cli::Cli::parse().command) {
+    let cli = match cli::Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return command::refuse(&error),
+    };
+    match command::execute(cli.command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             // Parts of the text may come from whatever answered at a socket.

@@ -81,7 +81,10 @@ pub fn run(args: &RunArgs, start: Start, warn: impl Fn(&str)) -> Error {
                 }
             }
         }
-        Err(error) => warn(&format!("{error}; the program runs without a manager")),
+        Err(error) => {
+            warn(&format!("{error}; the program runs without a manager"));
+            command.env(SOCKET_VARIABLE, "off");
+        }
     }
     match library_directory(args.lib.as_deref()) {
         Ok(directory) => offer(&mut command, &directory, args, &warn),

@@ -1,5 +1,6 @@
 //! Which socket a command means.
 
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,8 +14,27 @@ use crate::daemon::absolute;
 use crate::error::{Error, is_absent};
 use crate::instance::InstanceError;
 
-fn choice(named: Option<&Path>) -> SocketChoice {
-    named.map_or_else(find_socket, |path| SocketChoice::Explicit(path.to_owned()))
+/// The socket that an option or the variable names, or the one that is found.
+///
+/// # Errors
+/// When the variable holds a word that is neither `off` nor a path: a manager would be looked for,
+/// and started, in the current directory.
+fn choice(named: Option<&Path>) -> Result<SocketChoice, Error> {
+    let Some(path) = named else { return is_path(find_socket()) };
+    Ok(SocketChoice::Explicit(path.to_owned()))
+}
+
+fn is_path(choice: SocketChoice) -> Result<SocketChoice, Error> {
+    match &choice {
+        SocketChoice::Explicit(path) if !path.as_os_str().as_bytes().contains(&b'/') => {
+            Err(Error::Usage(format!(
+                "NANOS_CPUMGR={0}: neither `off` nor the path of a socket; unset it, or write ./{0} \
+                 for one in the current directory",
+                path.display()
+            )))
+        }
+        _ => Ok(choice),
+    }
 }
 
 /// The socket of a manager that is to be started, for the whole machine or for this user. A user's
@@ -27,7 +47,7 @@ pub fn to_serve(named: Option<&Path>, system: bool) -> Result<PathBuf, Error> {
     if system && named.is_none() {
         return Ok(SYSTEM_SOCKET.into());
     }
-    to_serve_of(choice(named))
+    to_serve_of(choice(named)?)
 }
 
 fn to_serve_of(choice: SocketChoice) -> Result<PathBuf, Error> {
@@ -54,7 +74,7 @@ fn to_serve_of(choice: SocketChoice) -> Result<PathBuf, Error> {
 /// # Errors
 /// When there is none at any usual place.
 pub fn to_ask(named: Option<&Path>) -> Result<PathBuf, Error> {
-    match choice(named) {
+    match choice(named)? {
         SocketChoice::Explicit(path) | SocketChoice::Found(path) => absolute(&path),
         SocketChoice::Off => Err(Error::NoManager { looked: "NANOS_CPUMGR=off".into() }),
         SocketChoice::None => Err(no_manager(&user_socket(), &in_the_way())),
@@ -80,7 +100,7 @@ fn said_of(obstacles: &[InTheWay]) -> String {
 /// this user's would usually be.
 pub fn remark(named: Option<&Path>, socket: &Path) -> Option<String> {
     let obstacles = in_the_way();
-    let is_own = matches!(choice(named), SocketChoice::Found(_) | SocketChoice::None)
+    let is_own = matches!(choice(named), Ok(SocketChoice::Found(_) | SocketChoice::None))
         && socket != Path::new(SYSTEM_SOCKET);
     (is_own && !obstacles.is_empty()).then(|| {
         let said = said_of(&obstacles);
@@ -98,7 +118,7 @@ pub fn remark(named: Option<&Path>, socket: &Path) -> Option<String> {
 /// # Errors
 /// When a relative path has no current directory.
 pub fn to_run(named: Option<&Path>) -> Result<Option<PathBuf>, Error> {
-    match choice(named) {
+    match choice(named)? {
         SocketChoice::Explicit(path) => absolute(&path).map(Some),
         SocketChoice::Found(path) if path == Path::new(SYSTEM_SOCKET) && is_abandoned(&path) => {
             Ok(Some(user_socket()))
@@ -169,6 +189,18 @@ mod tests {
         assert!(refuse_file(&path).is_ok() && refuse_file(&link).is_ok());
         std::fs::write(&file, "").unwrap();
         assert_eq!(refuse_file(&file).unwrap_err().code(), crate::error::SOCKET);
+    }
+
+    #[test]
+    fn a_word_in_the_variable_that_is_no_path_is_refused_by_name() {
+        for word in ["on", "nope"] {
+            let error = is_path(SocketChoice::Explicit(word.into())).unwrap_err();
+            assert!(error.to_string().contains(&format!("NANOS_CPUMGR={word}")), "{error}");
+        }
+        for path in ["./on", "/run/on"] {
+            assert!(is_path(SocketChoice::Explicit(path.into())).is_ok());
+        }
+        assert!(is_path(SocketChoice::Off).is_ok() && is_path(SocketChoice::None).is_ok());
     }
 
     #[test]

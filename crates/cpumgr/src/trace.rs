@@ -20,15 +20,15 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::{self, JoinHandle};
 
-use nix::fcntl::OFlag;
 use serde::Serialize;
 
 use crate::instance::beside;
+use crate::own_file;
 
 /// Lines that may wait for the disk.
 const QUEUE: usize = 4096;
@@ -277,21 +277,7 @@ impl Pages {
 
 /// A new file, or an own one.
 fn open(path: &Path) -> io::Result<File> {
-    // A pipe would be waited for, and a terminal become ours.
-    let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_NOCTTY | OFlag::O_CLOEXEC;
-    let opened = OpenOptions::new()
-        .append(true)
-        .create(true)
-        .mode(0o644)
-        .custom_flags(flags.bits())
-        .open(path);
-    let file = opened.map_err(|error| match error.raw_os_error() {
-        Some(nix::libc::ELOOP) => io::Error::new(
-            error.kind(),
-            "it is a symbolic link, which a trace does not follow; name the file itself",
-        ),
-        _ => error,
-    })?;
+    let file = own_file::open(path, OpenOptions::new().append(true), 0o644)?;
     may_replace(&file.metadata()?)?;
     Ok(file)
 }

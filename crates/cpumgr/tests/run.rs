@@ -73,6 +73,44 @@ fn where_nobody_can_hear_a_warning_the_program_runs_and_exit_codes_are_what_they
 }
 
 #[test]
+fn pipes_in_place_of_the_managers_own_files_delay_nothing() {
+    for ending in ["lock", "log"] {
+        let dir = tempfile::tempdir().unwrap();
+        let _end = EndManagers(dir.path());
+        let place = dir.path().join("m");
+        std::fs::create_dir(&place).unwrap();
+        std::fs::set_permissions(&place, std::fs::Permissions::from_mode(0o700)).unwrap();
+        let pipe = place.join(format!("app.sock.{ending}"));
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let output = shell(dir.path(), "echo ran").output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "ran\n", "{}", errors(&output));
+        assert!(errors(&output).contains("is no regular file"), "{}", errors(&output));
+        assert!(errors(&output).contains(pipe.to_str().unwrap()), "{}", errors(&output));
+    }
+}
+
+#[test]
+fn a_word_in_the_variable_that_names_no_place_starts_no_manager() {
+    let dir = tempfile::tempdir().unwrap();
+    let _end = EndManagers(dir.path());
+    let mut command = cpumgr();
+    command.current_dir(dir.path()).env("NANOS_CPUMGR", "on").args(["run", "--", "true"]);
+    let output = command.output().unwrap();
+    assert!(errors(&output).contains("NANOS_CPUMGR=on: neither `off`"), "{}", errors(&output));
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "something was made there");
+}
+
+#[test]
+fn a_help_that_cannot_be_written_is_a_failure() {
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let output = cpumgr().arg("help").stdout(full).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(errors(&output).contains("cannot write to standard output"), "{}", errors(&output));
+    assert!(cpumgr().arg("--version").output().unwrap().status.success());
+    assert_eq!(cpumgr().arg("--nonsense").output().unwrap().status.code(), Some(2));
+}
+
+#[test]
 fn a_pipe_signal_that_is_ignored_is_ignored_by_the_program_and_no_other() {
     let dir = tempfile::tempdir().unwrap();
     let _end = EndManagers(dir.path());

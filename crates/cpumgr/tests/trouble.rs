@@ -80,6 +80,22 @@ fn a_stopped_program_gives_way_and_is_well_when_it_goes_on() {
 }
 
 #[test]
+fn a_program_that_ends_before_it_is_taken_in_is_no_fault_of_the_manager() {
+    let manager = Manager::start(&[]);
+    manager.signal(SIGSTOP);
+    let mut short = Program::unregistered(&manager.socket());
+    assert_eq!(short.ask("send-registration"), "sent");
+    let pid = short.pid();
+    short.kill();
+    manager.signal(SIGCONT);
+    let _later = manager.program(1, 1);
+    let log = manager.log();
+    let ended = log.lines().find(|line| line.contains(&pid.to_string()));
+    assert!(!log.contains("WARN"), "{log}");
+    assert!(ended.is_some_and(|line| line.contains("ended")), "{log}");
+}
+
+#[test]
 fn sixteen_hogs_make_nobody_take_the_manager_for_dead() {
     let seconds: u32 =
         std::env::var("CPUMGR_HOGS").ok().and_then(|text| text.parse().ok()).unwrap_or(4);

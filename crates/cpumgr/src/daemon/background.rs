@@ -11,7 +11,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
@@ -26,6 +26,7 @@ use crate::error::{Error, FAILED};
 use crate::instance::{beside, prepare_directory};
 use crate::kernel::Linux;
 use crate::masks;
+use crate::own_file;
 use crate::server::Settings;
 
 /// What the detached manager says when it answers.
@@ -338,13 +339,7 @@ fn open_log(socket: &Path) -> Result<(PathBuf, File), Error> {
         // Without success the log grows on: that is no reason not to start.
         let _renamed: io::Result<()> = fs::rename(&path, beside(socket, ".log.old"));
     }
-    let opened = OpenOptions::new()
-        .append(true)
-        .create(true)
-        .mode(0o600)
-        .custom_flags(nix::fcntl::OFlag::O_NOFOLLOW.bits())
-        .open(&path);
-    match opened {
+    match own_file::open(&path, OpenOptions::new().append(true), 0o600) {
         Ok(file) => Ok((path, file)),
         Err(source) => Err(Error::Io { what: "cannot open the log", path, source }),
     }

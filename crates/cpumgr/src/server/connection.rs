@@ -351,6 +351,11 @@ impl Server {
     pub(super) fn refuse(&mut self, serial: u64, code: RefusedCode, reason: String) {
         if let Some(connection) = self.connections.get(&serial) {
             let (pid, uid) = (connection.peer.pid.0, connection.peer.uid);
+            // What is missing is the program itself: nothing is wrong, and nothing reads an answer.
+            if process::has_ended(&connection.pidfd).unwrap_or(false) {
+                tracing::info!(pid, uid, "a program ended before it was taken in");
+                return self.doom(serial, "its process ended");
+            }
             // What it said may be in it: with all escaped, it must fit a packet.
             let reason: String = reason.chars().take(MAX_REASON).collect();
             tracing::warn!(pid, uid, ?code, reason, "a client is refused");
