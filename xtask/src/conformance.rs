@@ -7,7 +7,8 @@ use std::process::Command;
 
 use anyhow::{Context, bail};
 
-use crate::demo::{Manager, processors, usable};
+use crate::demo::Trace;
+use crate::measure::{Manager, processors, usable};
 use crate::setup::{Workspace, must_succeed};
 use crate::shim::{self, Form};
 use crate::skips;
@@ -84,7 +85,7 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<bo
     }
     let result = must_succeed(&mut command);
     if let Some(manager) = manager {
-        let (trace, _) = manager.finish()?;
+        let trace = Trace::read(&manager.finish()?.0)?;
         println!("conformance: the manager changed grants {} times", trace.allocations());
     }
     result.map(|()| true)

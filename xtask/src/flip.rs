@@ -15,9 +15,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 
-use crate::demo::{
-    Finish, Household, Manager, Program, Subject, check_interrupt, run_copies, usable,
-};
+use crate::demo::{Program, Subject, Trace};
+use crate::measure::{Finish, Household, Manager, check_interrupt, run_copies, usable};
 use crate::setup::{Compiler, Language, Workspace, clean_environment, must_succeed};
 use crate::shim::Form;
 use crate::skips;
@@ -142,7 +141,7 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<u6
 
 /// Ends a manager; what is wrong where the programs' processors changed too seldom.
 fn has_flipped(manager: Manager) -> anyhow::Result<Result<(), String>> {
-    let (trace, _) = manager.finish()?;
+    let trace = Trace::read(&manager.finish()?.0)?;
     let changes = trace.allocations();
     Ok(if changes < LEAST_CHANGES {
         Err(format!("only {changes} grants: that tested nothing"))
@@ -159,7 +158,7 @@ impl Stage<'_> {
     /// A manager that flips with this period.
     fn manager(&self, period: &str) -> anyhow::Result<Manager> {
         let options = ["--policy", "flip", "--quantum", "20ms", "--cpus"];
-        let cpus = crate::demo::processors()?
+        let cpus = crate::measure::processors()?
             .iter()
             .take(2)
             .map(u32::to_string)

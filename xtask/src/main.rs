@@ -7,6 +7,7 @@ mod demo;
 mod flip;
 mod graph;
 mod hwloc;
+mod measure;
 mod package;
 mod peers;
 mod ratchet;
@@ -16,6 +17,7 @@ mod san;
 mod setup;
 mod shim;
 mod skips;
+mod suite;
 mod test;
 mod vm;
 mod words;
@@ -56,6 +58,9 @@ enum Task {
     Hwloc,
     /// Redraws tables of the papers.
     Reproduce(reproduce::Options),
+    /// Runs the papers' programs (`kernels/`) in copies and mixes on several runtimes: a CSV record
+    /// and ratios to the ideal.
+    Suite(suite::Options),
     /// Runs the OpenMP programs under a manager that changes every grant 1 <-> 2 every 20 ms: right
     /// results.
     Flip(flip::Options),
@@ -81,6 +86,7 @@ fn main() -> anyhow::Result<()> {
         Task::Vm(guest) => vm::run(&workspace, &guest).map(drop),
         Task::Hwloc => hwloc::run(&workspace),
         Task::Reproduce(options) => reproduce::run(&workspace, &options),
+        Task::Suite(options) => suite::run(&workspace, &options),
         Task::Flip(options) => flip::run(&workspace, &options).map(drop),
         Task::Shim => {
             println!("{}", shim::run(&workspace, shim::Form::Shipped)?.display());

@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use serde::Deserialize;
 
-use crate::demo::{Household, Program, Subject, run_copies};
+use crate::demo::{Program, Subject};
+use crate::measure::{Household, run_copies};
 use crate::peers::must_load;
 use crate::san::{self, Sanitizer};
 use crate::setup::{Compiler, Workspace, clean_environment, must_succeed, shown};

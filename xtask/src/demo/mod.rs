@@ -4,9 +4,6 @@
 //! Builds what it needs, measures both sides interleaved, checks every result, compares with the
 //! ideal, and draws who had which processor. Leaves no process behind, however it ends.
 
-mod load;
-mod manager;
-mod measure;
 mod plan;
 mod report;
 mod subject;
@@ -21,16 +18,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 
-use self::load::Load;
-pub(crate) use self::load::{processors, usable};
-pub(crate) use self::manager::Manager;
-use self::measure::monotonic_ns;
-pub(crate) use self::measure::{Finish, Household, check_interrupt, run_copies};
 pub(crate) use self::plan::Program;
 use self::plan::{Record, Runtime, Sample, Selection, Step, USUAL_COPIES};
 pub(crate) use self::subject::Subject;
 use self::subject::line_of;
-use self::timeline::{Trace, Window};
+pub(crate) use self::timeline::Trace;
+use self::timeline::Window;
+use crate::measure::{self, Finish, Household, Load, Manager, monotonic_ns, run_copies};
 use crate::setup::{Compiler, Workspace, clean_environment, must_succeed};
 use crate::{peers, skips};
 
@@ -115,7 +109,7 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()
             &[],
         )?,
         subjects,
-        record: Record::new(selection, load::usable()?, target),
+        record: Record::new(selection, measure::usable()?, target),
         windows: Vec::new(),
         faults: Vec::new(),
         load: Load::default(),
@@ -127,6 +121,7 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()
     drop(household);
     outcome?;
     let (trace, manager_cpu) = managed?;
+    let trace = Trace::read(&trace)?;
     faults.extend(windows.iter().filter_map(|window| unmanaged(&trace, window, &library)));
 
     let folder = workspace.target.join("demo");
@@ -136,7 +131,7 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()
     let mut titles = BTreeSet::new();
     let drawn: Vec<Window> =
         windows.into_iter().filter(|window| titles.insert(window.title.clone())).collect();
-    write(&svg, &timeline::draw(&trace, &drawn, &load::processors()?))?;
+    write(&svg, &timeline::draw(&trace, &drawn, &measure::processors()?))?;
     write(&json, &report::json(&record)?)?;
     print!("{}", report::table(&record));
     println!(
@@ -283,11 +278,11 @@ impl Demo {
             Step::OneThread(_) => self.record.processors,
             Step::Copies(_, _, copies) => copies,
         };
-        let (busy, begin, begin_ns) = (load::busy()?, Instant::now(), monotonic_ns());
+        let (busy, begin, begin_ns) = (measure::busy()?, Instant::now(), monotonic_ns());
         let finished = run_copies(copies, cap, || self.command(index, step))?;
         let (end_ns, elapsed) = (monotonic_ns(), begin.elapsed());
         let sample = self.judge(index, step, cap, &finished);
-        let busy = load::busy()? - busy;
+        let busy = measure::busy()? - busy;
         let (others, idle) =
             self.load.note(self.record.processors, busy, sample.cpu, elapsed.as_secs_f64());
         self.record.add(step, sample);

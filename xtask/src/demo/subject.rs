@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use anyhow::{Context, bail};
 use serde::Deserialize;
 
-use super::measure::Finish;
 use super::plan::Program;
+use crate::measure::Finish;
 use crate::setup::{Compiler, Workspace};
 
 /// A program under measurement.
@@ -91,6 +91,7 @@ mod tests {
 
     fn finish(status: Option<i32>, output: &str) -> Finish {
         Finish {
+            index: 0,
             turnaround: Duration::from_secs(1),
             cpu: Duration::from_secs(1),
             status: status.map(|code| ExitStatus::from_raw(code << 8)),

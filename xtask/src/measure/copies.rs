@@ -24,6 +24,8 @@ static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
 /// One copy's end.
 pub(crate) struct Finish {
+    /// Which of the commands that were started together, from 0.
+    pub(crate) index: usize,
     /// From its start to its end, or to the cap.
     pub(crate) turnaround: Duration,
     /// Processor time of all its threads, user and system.
@@ -39,6 +41,7 @@ pub(crate) struct Finish {
 }
 
 struct Copy {
+    index: usize,
     pid: i32,
     handle: OwnedFd,
     started: Instant,
@@ -68,12 +71,21 @@ pub(crate) fn run_copies(
     cap: Duration,
     mut command: impl FnMut() -> Command,
 ) -> anyhow::Result<Vec<Finish>> {
+    run_together(cap, (0..copies).map(|_| command()).collect())
+}
+
+/// Starts these commands and waits for all, at most until `cap`; then the rest is killed. In the
+/// order in which they ended.
+pub(crate) fn run_together(
+    cap: Duration,
+    mut commands: Vec<Command>,
+) -> anyhow::Result<Vec<Finish>> {
     let begin = Instant::now();
-    let mut group = Group { running: Vec::with_capacity(copies) };
-    for _ in 0..copies {
-        group.running.push(Copy::start(&mut command())?);
+    let mut group = Group { running: Vec::with_capacity(commands.len()) };
+    for (index, command) in commands.iter_mut().enumerate() {
+        group.running.push(Copy::start(index, command)?);
     }
-    let mut finished = Vec::with_capacity(copies);
+    let mut finished = Vec::with_capacity(commands.len());
     while !group.running.is_empty() {
         check_interrupt()?;
         let left = cap.saturating_sub(begin.elapsed());
@@ -124,7 +136,7 @@ impl Group {
 }
 
 impl Copy {
-    fn start(command: &mut Command) -> anyhow::Result<Copy> {
+    fn start(index: usize, command: &mut Command) -> anyhow::Result<Copy> {
         // Files and not pipes: a copy that writes much must not block on a reader that waits for
         // its end.
         let output = tempfile::tempfile().context("cannot make a temporary file")?;
@@ -144,7 +156,7 @@ impl Copy {
                 return Err(error).context("pidfd_open (Linux 5.3 or later is needed)");
             }
         };
-        Ok(Copy { pid, handle, started, output, errors })
+        Ok(Copy { index, pid, handle, started, output, errors })
     }
 
     fn finish(mut self, turnaround: Duration, capped: bool) -> anyhow::Result<Finish> {
@@ -152,7 +164,7 @@ impl Copy {
         let status = if capped { None } else { Some(status) };
         let output = read_back(&mut self.output)?;
         let errors = read_back(&mut self.errors)?;
-        Ok(Finish { turnaround, cpu, status, output, errors, pid: self.pid })
+        Ok(Finish { index: self.index, turnaround, cpu, status, output, errors, pid: self.pid })
     }
 }
 
@@ -281,10 +293,15 @@ extern "C" fn note_interrupt(_signal: libc::c_int) {
     INTERRUPTED.store(true, Ordering::Relaxed);
 }
 
+/// Whether a signal has asked this program to end.
+pub(crate) fn is_interrupted() -> bool {
+    // Relaxed: see `note_interrupt`.
+    INTERRUPTED.load(Ordering::Relaxed)
+}
+
 /// Fails once a signal has asked this program to end.
 pub(crate) fn check_interrupt() -> anyhow::Result<()> {
-    // Relaxed: see `note_interrupt`.
-    if INTERRUPTED.load(Ordering::Relaxed) {
+    if is_interrupted() {
         bail!("interrupted by a signal; every process that was started has been ended");
     }
     Ok(())

@@ -1,4 +1,5 @@
-//! The manager of a demo: a private instance with its own socket and trace, gone when the demo is.
+//! The manager of a measurement: a private instance with its own socket and trace, gone when the
+//! measurement is.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -6,8 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 
-use super::measure::{Servant, check_interrupt};
-use super::timeline::Trace;
+use super::copies::{Servant, check_interrupt};
 
 /// Longer than any start takes on a machine that works.
 const START: Duration = Duration::from_secs(10);
@@ -79,15 +79,15 @@ impl Manager {
         self.servant.kill()
     }
 
-    /// Ends it; returns what it did and the processor time that it took. Fails when it was gone
-    /// before.
-    pub(crate) fn finish(mut self) -> anyhow::Result<(Trace, Duration)> {
+    /// Ends it; returns the file of its trace, whole now, and the processor time that it took. Fails
+    /// when it was gone before.
+    pub(crate) fn finish(mut self) -> anyhow::Result<(PathBuf, Duration)> {
         if let Some(status) = self.servant.ended()? {
-            bail!("the manager ended during the demo: {status}");
+            bail!("the manager ended during the measurement: {status}");
         }
         // The trace is whole only when its writer has ended.
         let cpu = self.servant.stop()?;
-        Ok((Trace::read(&self.trace)?, cpu))
+        Ok((self.trace, cpu))
     }
 }
 

@@ -1,0 +1,171 @@
+//! The programs of `kernels/`: which there are, how they are built, and the line that each prints.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, bail, ensure};
+use serde::Deserialize;
+
+use crate::measure::Finish;
+use crate::setup::{Workspace, find_program, install, is_root, must_succeed, shown};
+
+/// A program under measurement.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Kernel {
+    /// Its place below `kernels/` without the ending: `c/cg`, `fortran/bt`, `c/papers/epd`.
+    pub(crate) name: String,
+    /// The size of its problem: S, W, A or B.
+    pub(crate) class: String,
+    /// How often a copy does its timed section: what makes it last long enough.
+    pub(crate) repeat: u32,
+}
+
+/// What a kernel prints with `--json`.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Line {
+    class: String,
+    /// One time for each repetition.
+    pub(crate) seconds: Vec<f64>,
+    /// Millions of operations a second.
+    pub(crate) mops: f64,
+    /// Threads of its regions, as it saw them.
+    pub(crate) threads: u32,
+    verified: bool,
+}
+
+/// What a copy came to.
+#[derive(Clone, Debug)]
+pub(crate) enum Outcome {
+    Verified(Line),
+    /// It was ended at the cap.
+    Killed,
+    /// What was wrong.
+    Wrong(String),
+}
+
+impl Kernel {
+    /// Its command line after the program.
+    pub(crate) fn arguments(&self) -> [String; 6] {
+        let repeat = self.repeat.to_string();
+        ["--class", &self.class, "--repeat", &repeat, "--json", "--quiet"].map(str::to_owned)
+    }
+
+    /// What a finished copy says; everything that is not a verified result of all repetitions is
+    /// wrong.
+    pub(crate) fn outcome(&self, finish: &Finish) -> Outcome {
+        let Some(status) = finish.status else { return Outcome::Killed };
+        let said = format!("{}{}", finish.output, finish.errors).trim().to_owned();
+        if !status.success() {
+            return Outcome::Wrong(format!("{status}; it said: {said}"));
+        }
+        match finish.output.lines().last().map(serde_json::from_str::<Line>) {
+            Some(Ok(line))
+                if line.verified
+                    && line.class == self.class
+                    && line.seconds.len() == self.repeat as usize =>
+            {
+                Outcome::Verified(line)
+            }
+            Some(Ok(_)) => {
+                Outcome::Wrong(format!("not a verified result of {}: {said}", self.name))
+            }
+            _ => Outcome::Wrong(format!("no result line in: {said}")),
+        }
+    }
+}
+
+/// Builds all kernels by their own makefile; returns the folder and the programs in it, in the
+/// order of their names.
+pub(crate) fn build(workspace: &Workspace) -> anyhow::Result<(PathBuf, Vec<String>)> {
+    need("make", &["make"])?;
+    need("gfortran", &["gfortran"])?;
+    let folder = workspace.target.join("kernels");
+    let source = workspace.root.join("kernels");
+    let mut make = Command::new("make");
+    make.arg("--silent").arg("-C").arg(&source).arg(format!("OUT={}", folder.display()));
+    must_succeed(&mut make)?;
+    let mut programs = Vec::new();
+    for (below, ending) in [("c", "c"), ("c/papers", "c"), ("fortran", "f90")] {
+        for name in sources(&source.join(below), ending)? {
+            // What is no program has no file here: parts that programs share.
+            let name = format!("{below}/{name}");
+            if folder.join(&name).is_file() {
+                programs.push(name);
+            }
+        }
+    }
+    ensure!(!programs.is_empty(), "{} built no program into {}", shown(&make), folder.display());
+    programs.sort_unstable();
+    Ok((folder, programs))
+}
+
+/// Names without endings of the files with an ending in a folder.
+fn sources(folder: &Path, ending: &str) -> anyhow::Result<Vec<String>> {
+    let entries = std::fs::read_dir(folder).with_context(|| folder.display().to_string())?;
+    let mut names = Vec::new();
+    for entry in entries {
+        let path = entry.with_context(|| folder.display().to_string())?.path();
+        if path.extension().is_some_and(|it| it == ending) {
+            names.extend(path.file_stem().map(|name| name.to_string_lossy().into_owned()));
+        }
+    }
+    Ok(names)
+}
+
+/// Finds a tool, or installs its packages where that is allowed.
+fn need(tool: &str, packages: &[&str]) -> anyhow::Result<()> {
+    if find_program(tool).is_some() {
+        return Ok(());
+    }
+    let by_hand = format!("sudo apt-get install -y --no-install-recommends {}", packages.join(" "));
+    if find_program("apt-get").is_none() || !is_root() {
+        bail!("{tool} is not here: {by_hand}");
+    }
+    install(packages).with_context(|| format!("{tool} cannot be installed; by hand: {by_hand}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::ExitStatus;
+    use std::time::Duration;
+
+    fn said(status: Option<i32>, output: &str) -> Outcome {
+        let kernel = Kernel { name: "c/mg".into(), class: "S".into(), repeat: 2 };
+        kernel.outcome(&Finish {
+            index: 0,
+            turnaround: Duration::from_secs(1),
+            cpu: Duration::from_secs(1),
+            status: status.map(|code| ExitStatus::from_raw(code << 8)),
+            output: output.into(),
+            errors: "oops".into(),
+            pid: 1,
+        })
+    }
+
+    fn line(class: &str, seconds: &str, verified: bool) -> String {
+        format!(
+            "text\n{{\"kernel\":\"mg\",\"class\":\"{class}\",\"threads\":2,\"seconds\":{seconds},\
+             \"mops\":7.5,\"verified\":{verified},\"checks\":[]}}\n"
+        )
+    }
+
+    #[test]
+    fn only_a_verified_result_of_every_repetition_counts() {
+        assert!(matches!(said(Some(0), &line("S", "[1,2]", true)),
+            Outcome::Verified(line) if line.seconds == [1.0, 2.0] && line.threads == 2));
+        for wrong in [
+            line("S", "[1,2]", false),
+            line("S", "[1]", true),
+            line("W", "[1,2]", true),
+            "nothing".to_owned(),
+            String::new(),
+        ] {
+            assert!(matches!(said(Some(0), &wrong), Outcome::Wrong(_)), "{wrong}");
+        }
+        let failed = said(Some(1), &line("S", "[1,2]", true));
+        assert!(matches!(failed, Outcome::Wrong(what) if what.contains("oops")));
+        assert!(matches!(said(None, ""), Outcome::Killed));
+    }
+}

@@ -1,0 +1,89 @@
+//! What a program of the suite runs on: a libgomp.so.1 and its settings.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::measure::Manager;
+use crate::peers;
+use crate::setup::clean_environment;
+
+/// One of the columns.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    clap::ValueEnum,
+    serde::Serialize,
+    serde::Deserialize,
+)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Runtime {
+    /// gcc's libgomp with one thread: with the best run alone, what the ideal is made of.
+    One,
+    /// The drop-in library under a manager.
+    Managed,
+    /// The drop-in library without a manager.
+    Alone,
+    /// gcc's libgomp by its defaults.
+    Libgomp,
+    /// gcc's libgomp whose waiting threads sleep.
+    Passive,
+    /// LLVM's libomp under libgomp's name, with hot nested teams.
+    Libomp,
+}
+
+impl Runtime {
+    /// As on the command line and in records.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Runtime::One => "one",
+            Runtime::Managed => "managed",
+            Runtime::Alone => "alone",
+            Runtime::Libgomp => "libgomp",
+            Runtime::Passive => "passive",
+            Runtime::Libomp => "libomp",
+        }
+    }
+
+    /// A runtime of others, which may collapse and is then ended early.
+    pub(crate) fn is_peer(self) -> bool {
+        matches!(self, Runtime::Libgomp | Runtime::Passive | Runtime::Libomp)
+    }
+}
+
+/// Where the runtimes are.
+pub(crate) struct Places {
+    /// Cargo's target directory, whose folders must not be searched for libraries.
+    pub(crate) target: PathBuf,
+    /// The folder of the drop-in library.
+    pub(crate) drop_in: PathBuf,
+    /// The folder in which libgomp.so.1 is LLVM's library; empty where it is not run.
+    pub(crate) libomp: PathBuf,
+}
+
+impl Places {
+    /// The command that runs a program on a runtime.
+    pub(crate) fn command(&self, runtime: Runtime, program: &Path, manager: &Manager) -> Command {
+        let mut command = match runtime {
+            Runtime::Managed => manager.run(program),
+            _ => Command::new(program),
+        };
+        clean_environment(&mut command, &self.target);
+        match runtime {
+            Runtime::One => _ = command.env("OMP_NUM_THREADS", "1"),
+            Runtime::Passive => _ = command.env(peers::PASSIVE.0, peers::PASSIVE.1),
+            Runtime::Libomp => {
+                command.env("LD_LIBRARY_PATH", &self.libomp).envs(peers::LIBOMP_SETTINGS);
+            }
+            Runtime::Alone => {
+                command.env("LD_LIBRARY_PATH", &self.drop_in).env("NANOS_CPUMGR", "off");
+            }
+            Runtime::Managed | Runtime::Libgomp => {}
+        }
+        command
+    }
+}
