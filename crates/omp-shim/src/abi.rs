@@ -18,14 +18,14 @@ pub(crate) mod front;
 mod gomp;
 mod locks;
 
-use crate::env::DisplayEnv;
-use crate::icv::settings;
+use crate::settings::DisplayEnv;
+use crate::settings::settings;
 
 /// Runs when the library is loaded: wrong variables are reported before the program starts.
 extern "C" fn on_load() {
     match settings().environment.display_env {
         DisplayEnv::No => {}
-        shown => crate::display::environment(shown == DisplayEnv::Verbose),
+        shown => crate::query::display::environment(shown == DisplayEnv::Verbose),
     }
 }
 

@@ -2,22 +2,28 @@
 //! worksharing.
 //!
 //! A frame lives on the stack of the thread that runs as that member, from the fork to the join;
-//! the frame of an initial task lives in [`crate::root`]. [`crate::tls`] points to the innermost
-//! one.
+//! the frame of an initial task lives in `root`. `word` points to the innermost one of the calling
+//! thread, which `current` finds.
 //!
 //! # Who touches what
 //! All cells: the frame's thread only. Other threads read `id`, `size`, `team` (fixed) and the
 //! atomics of `implicit`.
 
-use crate::icv::Icvs;
-use crate::legacy::Open;
-use crate::root;
-use crate::tail::Return;
+mod current;
+mod root;
+mod word;
+
+pub(crate) use current::{current, with_current};
+pub(crate) use root::Root;
+pub(crate) use word::{get as innermost, set as switch};
+
+use crate::body::{Body, Return};
+use crate::construct::Progress;
+use crate::settings::Icvs;
 use crate::task::{Tally, Task};
 use crate::team::Team;
-use crate::tls;
-use crate::worksharing::Progress;
 use std::cell::{Cell, UnsafeCell};
+use std::ffi::c_void;
 use std::ptr;
 
 /// See the module head.
@@ -49,7 +55,8 @@ pub(crate) struct Frame {
     /// Where the region's body returns.
     pub(crate) returns: Return,
     /// The region, if it is one in two calls and the frame its caller's; else null.
-    pub(crate) opened: Cell<*mut Open>,
+    /// `region::legacy`, which opens it, knows what is there.
+    pub(crate) opened: Cell<*mut ()>,
 }
 
 impl Frame {
@@ -90,11 +97,34 @@ impl Frame {
         unsafe { &*self.team }
     }
 
+    /// The frame of the thread that forked; none for initial teams.
+    pub(crate) fn parent(&self) -> Option<&Frame> {
+        // SAFETY: - null or set by `open`; that frame stays until the join of the region that the
+        // caller is in.
+        unsafe { self.team().parent().cast::<Frame>().as_ref() }
+    }
+
+    /// Prepares a region of `size` threads on `team`, which the frame's thread forks. `bind` is the
+    /// number of its proc_bind clause, or 0.
+    #[inline]
+    pub(crate) fn open(
+        &self,
+        team: &Team,
+        size: u32,
+        body: Body,
+        data: *mut c_void,
+        icvs: &Icvs,
+        bind: u8,
+    ) {
+        team.set_parent(ptr::from_ref(self).cast());
+        team.open(self.team(), size, body, data, icvs, bind);
+    }
+
     /// The task that the thread runs now.
     #[inline]
     pub(crate) fn task(&self) -> &Task {
-        // SAFETY: - set by `settle` and by whoever runs an explicit task, who keeps it alive
-        // meanwhile.
+        // SAFETY: - set by `settle` and by the code that runs an explicit task, which keeps it
+        // alive meanwhile.
         unsafe { &*self.task.get() }
     }
 
@@ -132,36 +162,4 @@ impl Frame {
         change(&mut icvs);
         cell.set(icvs);
     }
-}
-
-/// `enter` with the calling thread's frame, as with [`current`], at the end of a function of few
-/// instructions: a thread's first call goes another way, so that all others save no registers and
-/// move no stack pointer.
-#[inline(always)]
-pub(crate) fn with_current<A, R>(argument: A, enter: fn(&Frame, A) -> R) -> R {
-    // SAFETY: - the word points to the innermost frame that is entered and not left, which is alive
-    // until this call ends.
-    match unsafe { tls::get().as_ref() } {
-        Some(frame) => enter(frame, argument),
-        None => with_new(argument, enter),
-    }
-}
-
-#[cold]
-#[inline(never)]
-fn with_new<A, R>(argument: A, enter: fn(&Frame, A) -> R) -> R {
-    enter(root::create(), argument)
-}
-
-/// The calling thread's frame; a thread that never came here gets an initial one. Cost: two loads.
-#[inline]
-pub(crate) fn current<'a>() -> &'a Frame {
-    let frame = tls::get();
-    if frame.is_null() {
-        return root::create();
-    }
-    // SAFETY: - the word points to the innermost frame that is entered and not left, which is
-    // alive.
-    //         - the lifetime is bounded by the callers: entry points, which end before the frame is left.
-    unsafe { &*frame }
 }

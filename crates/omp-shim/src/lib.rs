@@ -3,13 +3,22 @@
 //! Compiled OpenMP programs call the `extern "C"` functions in `abi`; what these mean is in the
 //! other modules, which know no ABI. There is no Rust API: use the `nanothreads` crate.
 //!
-//! # Map
-//! Other copies of this library: `copies`. Main threads that leave before their process:
-//! `departure`. What members start, and calls about the calling thread alone: `abi::front`. Control
-//! variables: `env` (the environment), `icv`. Memory of the library's own: `nursery`. A thread's
-//! place: `tls` -> `frame` -> `team`; initial tasks: `root`. Fork and join: `region`. Loops and
-//! sections: `schedule` (arithmetic), `worksharing` (constructs in flight), `doacross`. Barriers,
-//! single, cancellation: `sync`. Locks: `lock`. Tasks: `task` and below.
+//! # Modules, from the bottom up
+//! 1. `engine`: what the protocols below take from the engine.
+//! 2. `process`: what there is once in a process: its memory (`nursery`), messages, other copies of
+//!    this library, the end of one whose main thread left.
+//! 3. `schedule`, `body`, `memory`: the arithmetic of loops; how a region's body is called and
+//!    where it ends; allocators.
+//! 4. `settings`: the environment, places, control variables.
+//! 5. `lock`: locks in a program's memory.
+//! 6. `task`, `construct`: tasks, and worksharing constructs in flight, as plain state.
+//! 7. `team`: what the members of a region share.
+//! 8. `frame`: a thread's place in a team, and how the calling thread finds it.
+//! 9. `tasking`, `worksharing`: what members do with tasks, and in loops and sections.
+//! 10. `sync`: barriers, single, cancellation.
+//! 11. `query`: what programs ask and set, and what is shown.
+//! 12. `region`: fork and join; leagues.
+//! 13. `abi`: the entry points.
 
 // Loom's models compile the files of the protocols themselves: `tests/loom_*.rs`.
 #![cfg(not(loom))]
@@ -17,33 +26,24 @@
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 mod abi;
-mod copies;
-mod departure;
-mod display;
-mod doacross;
-mod env;
+mod body;
+mod construct;
+mod engine;
 mod frame;
-mod icv;
-mod league;
-mod legacy;
 mod lock;
 mod memory;
-mod message;
-mod nursery;
-mod pause;
-mod places;
+mod process;
 mod query;
 mod region;
-mod root;
 mod schedule;
+mod settings;
 mod sync;
-mod tail;
 mod task;
+mod tasking;
 mod team;
-mod tls;
 mod worksharing;
 
-pub(crate) use ::engine;
+use process::nursery::{Nursery, ROOM};
 
 #[global_allocator]
-static ALLOCATOR: nursery::Nursery<{ nursery::ROOM }> = nursery::Nursery::new();
+static ALLOCATOR: Nursery<ROOM> = Nursery::new();

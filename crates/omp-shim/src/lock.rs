@@ -11,7 +11,7 @@
 //! Taking is Acquire, freeing is Release: what one holder did is seen by the next.
 
 #[cfg(not(loom))]
-use crate::icv::settings;
+use crate::settings::settings;
 #[cfg(not(loom))]
 use platform::clock::Ticks;
 use platform::futex::PrivateFutex;

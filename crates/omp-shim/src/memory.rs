@@ -4,7 +4,7 @@
 //! A [`Header`] stands before each block, so that a block can be freed without knowing its
 //! allocator.
 
-use crate::message;
+use crate::process::message;
 use std::ffi::c_void;
 use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};

@@ -1,8 +1,11 @@
 //! What programs may ask about where they are, and the control variables that they may set.
 
+pub(crate) mod display;
+pub(crate) mod places;
+
 use crate::frame::Frame;
-use crate::icv::{SUPPORTED_LEVELS, settings};
 use crate::schedule::{Kind, Schedule};
+use crate::settings::{SUPPORTED_LEVELS, settings};
 use platform::clock::monotonic_ns;
 
 /// Seconds on a clock that never goes back.
@@ -93,7 +96,7 @@ fn at_level<R>(frame: &Frame, level: i32, look: impl FnOnce(&Frame) -> R) -> Opt
     let wanted = u32::try_from(level).ok().filter(|level| *level <= frame.team().level())?;
     let mut frame = frame;
     while frame.team().level() > wanted {
-        frame = frame.team().parent()?;
+        frame = frame.parent()?;
     }
     Some(look(frame))
 }

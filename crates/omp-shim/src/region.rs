@@ -1,15 +1,17 @@
 //! Parallel regions: how large a team is, fork and join.
 
-use crate::display;
-use crate::env::Adapt;
-use crate::frame::Frame;
-use crate::icv::{Icvs, NO_LIMIT, settings};
-use crate::message;
+pub(crate) mod league;
+pub(crate) mod legacy;
+pub(crate) mod pause;
+
+use crate::body::{self, Body};
+use crate::frame::{self, Frame};
+use crate::process::message;
+use crate::query::display;
+use crate::settings::{Adapt, Icvs, NO_LIMIT, settings};
 use crate::sync;
-use crate::tail;
-use crate::task;
-use crate::team::{Body, Team};
-use crate::tls;
+use crate::tasking;
+use crate::team::Team;
 use crate::worksharing;
 use engine::Member;
 use std::ffi::c_void;
@@ -58,7 +60,7 @@ impl Size {
             say_refused(self.threads, got);
         }
         if self.is_shrunk {
-            team.count_as_active(frame);
+            team.count_as_active(frame.team());
         }
     }
 
@@ -87,7 +89,7 @@ pub(crate) fn parallel(
     let got = u32::try_from(reserved.size()).unwrap_or(u32::MAX);
     let display_affinity = settings().environment.display_affinity;
     frame.team().with_child(frame.id, got as usize, |team| {
-        team.open(frame, got, body, data, &icvs, ask.bind);
+        frame.open(team, got, body, data, &icvs, ask.bind);
         size.settle(frame, team, got);
         prepare(team);
         // SAFETY: - `member` takes the team, which lives until `close`; it does not unwind (the
@@ -112,16 +114,16 @@ pub(crate) unsafe fn member(data: *const (), member: Member) {
     let team = unsafe { &*data.cast::<Team>() };
     let frame = Frame::new(team, member.id, team.member_icvs());
     frame.settle();
-    let before = tls::set(&raw const frame);
+    let before = frame::switch(&raw const frame);
     begin(&frame);
-    let (body, data) = team.body();
+    let (run, data) = team.body();
     // SAFETY: - the compiled code's body and argument.
-    unsafe { tail::call(body, data, &frame.returns) };
+    unsafe { body::call(run, data, &frame.returns) };
     finish(&frame);
     if member.id == 0 {
-        team.count_on(&frame);
+        team.count_on(frame.constructs.get(), frame.singles.get());
     }
-    tls::set(before);
+    frame::switch(before);
 }
 
 /// What a member does before the region's body: it enters the construct that was laid out ahead, if
@@ -146,7 +148,7 @@ pub(crate) fn finish(frame: &Frame) {
         worksharing::leave(frame);
     }
     if frame.team().is_calm() {
-        task::finish_all(frame);
+        tasking::finish_all(frame);
     } else {
         frame.implicit().drop_table();
         sync::barrier(frame);

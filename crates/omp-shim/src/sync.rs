@@ -1,22 +1,23 @@
 //! Barriers, `single`, critical regions, and cancellation.
 
+use crate::body::Place;
 use crate::frame::Frame;
-use crate::icv::settings;
 use crate::lock::SimpleLock;
-use crate::tail::{self, Place};
+use crate::settings::settings;
 use crate::task;
+use crate::tasking;
 use crate::team::Team;
 use std::ffi::c_void;
 use std::ptr;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 /// The barrier that returns at `place`: the region's last one need not be waited for by all (see
-/// [`tail`]).
+/// [`crate::body`]).
 #[inline]
 pub(crate) fn barrier_before(frame: &Frame, place: Place) {
     let team = frame.team();
     let may_leave = frame.id != 0
-        && tail::is_last(frame, place)
+        && frame.returns.is_at(place)
         && team.is_calm()
         && !has_work(team)
         && !task::were_any();
@@ -38,11 +39,11 @@ pub(crate) fn barrier(frame: &Frame) {
     let team = frame.team();
     if frame.size == 1 {
         end_construct(frame);
-        return task::finish_all(frame);
+        return tasking::finish_all(frame);
     }
     if !team.tasks.are_unused() {
         // Before the others are waited for: they may be waiting for these.
-        task::run_own(frame);
+        tasking::run_own(frame);
     }
     let complete = || {
         // Asked by one member when all have arrived.
@@ -53,7 +54,12 @@ pub(crate) fn barrier(frame: &Frame) {
         }
         complete
     };
-    team.barrier().wait_with(frame.id as usize, has_work(team), || task::run_any(frame), complete);
+    team.barrier().wait_with(
+        frame.id as usize,
+        has_work(team),
+        || tasking::run_any(frame),
+        complete,
+    );
 }
 
 fn end_construct(frame: &Frame) {
@@ -72,11 +78,11 @@ pub(crate) fn cancellable_barrier(frame: &Frame) -> bool {
     match team.cancel_barrier.arrive(frame.size) {
         Ok(()) => {
             engine::wait(&team.wait, || {
-                while task::run_any(frame) {}
+                while tasking::run_any(frame) {}
                 cancelled() || team.tasks.all_complete(frame.size)
             });
             if cancelled() {
-                frame.tally.tell(frame);
+                tasking::tell(frame);
                 return true;
             }
             // ORDERING: Relaxed - published by the release.
@@ -85,12 +91,12 @@ pub(crate) fn cancellable_barrier(frame: &Frame) -> bool {
             team.stir();
         }
         Err(round) => engine::wait(&team.wait, || {
-            while !team.cancel_barrier.is_over(round) && task::run_any(frame) {}
+            while !team.cancel_barrier.is_over(round) && tasking::run_any(frame) {}
             cancelled() || team.cancel_barrier.is_over(round)
         }),
     }
     // Who leaves early may have kept something.
-    frame.tally.tell(frame);
+    tasking::tell(frame);
     cancelled()
 }
 

@@ -1,4 +1,5 @@
-//! Tasks: creation, execution, completion, and the waits for them.
+//! Tasks, as plain state: what they are, where the ready ones stand, and what is counted of them.
+//! What threads do with them is in [`crate::tasking`].
 //!
 //! # Life of an explicit task
 //! T1 created: counted with its parent, its group and the team. T2 its predecessors are done: it
@@ -12,153 +13,118 @@
 //!     their memory is gone: ancestors can be walked.
 //! I2  Frames of implicit tasks live until the team's count of tasks is 0, which is the last thing
 //!     that a completing task touches.
-//! I3  Whoever waits for children or a group runs only descendants of its own task. Two waits can
-//!     then never block each other: a thread that waits for task C and blocks task B, which is no descendant, in its queue got B there (by
-//!     creating it, or by stealing it at a barrier) before it began the task whose child C is. So C is younger than B,
-//!     and in a cycle of such waits each task would be younger than itself. What an event releases, whoever fulfills it,
-//!     stands in the queue that nobody owns.
+//! I3  A thread that waits for children or a group runs only descendants of its own task. Two
+//!     waits can then never block each other: a thread that waits for task C and blocks task B,
+//!     which is no descendant, in its queue got B there (by creating it, or by stealing it at a
+//!     barrier) before it began the task whose child C is. So C is younger than B, and in a cycle
+//!     of such waits each task would be younger than itself. What an event releases, whichever
+//!     thread fulfills it, stands in the queue that no member owns.
 
-mod completion;
 mod counts;
-mod depend;
+pub(crate) mod depend;
 mod group;
-mod help;
-mod included;
-mod memory;
-mod pool;
+pub(crate) mod pool;
 mod queue;
-pub(crate) mod reduction;
-pub(crate) mod taskloop;
+mod request;
+mod tally;
 mod urgent;
-mod wait;
 
-pub(crate) use completion::Tally;
 pub(crate) use depend::{Access, Dependence};
-pub(crate) use group::{Group, close_group, new_group, open_group};
+pub(crate) use group::{Group, new_group};
 pub(crate) use queue::{Queues, were_any};
-pub(crate) use wait::{
-    finish_all, run_any, run_own, wait_for_children, wait_for_predecessors, yield_now,
-};
+pub(crate) use request::Request;
+pub(crate) use tally::{Ends, Tally};
 
-use crate::frame::Frame;
-use crate::icv::{Icvs, settings};
-use crate::team::{Body, Team};
-use completion::complete;
-use depend::{Node, Table};
-use help::help;
-pub(crate) use included::with_block;
-use included::{resume, run_included};
-use memory::{CHILD, Memory, REFERENCE, TaskRef, allocate};
+use crate::body::Body;
+use crate::settings::Icvs;
+use depend::{Node, Ordered, Table};
 use std::alloc::Layout;
 use std::cell::Cell;
 use std::ffi::c_void;
+use std::ops::Deref;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{
     AtomicU8, AtomicU64,
-    Ordering::{AcqRel, Acquire, Relaxed},
+    Ordering::{Acquire, Relaxed},
 };
+
+/// Where a task's memory comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Memory {
+    /// A member's frame: an implicit task.
+    Frame,
+    /// The stack of the thread that creates it: an included task, which nobody else has heard of.
+    Stack,
+    /// The heap, because it turned out to have children: see `tasking::memory`.
+    Heap,
+    /// An [`Explicit`].
+    Explicit,
+}
+
+/// One reference to a task's memory, in its links.
+pub(crate) const REFERENCE: u64 = 1;
+/// One child that is not complete, or whose end is not told yet, in its links.
+pub(crate) const CHILD: u64 = 1 << 32;
 
 /// What implicit and explicit tasks have in common.
 #[repr(C)]
 pub(crate) struct Task {
     /// The control variables of its data environment.
     pub(crate) icvs: Cell<Icvs>,
-    parent: *const Task,
+    /// Null for implicit tasks.
+    pub(crate) parent: *const Task,
     /// Explicit tasks between this one and its implicit task.
-    depth: u32,
-    memory: Memory,
+    pub(crate) depth: u32,
+    /// Where its memory comes from.
+    pub(crate) memory: Memory,
     is_final: bool,
     /// The address by which the task is known, when that is not its own.
     origin: usize,
     /// What an included task became when it got its first child; null until then.
-    lasting: Cell<*const Task>,
+    pub(crate) lasting: Cell<*const Task>,
     /// The innermost group that the task's code is in.
-    group: Cell<*const Group>,
+    pub(crate) group: Cell<*const Group>,
     /// Dependences among its children; null before the first.
-    table: Cell<*mut Table>,
+    table: Cell<*mut Table<Explicit>>,
     /// Low half: references to the memory. High half: children that are not complete.
-    links: AtomicU64,
+    pub(crate) links: AtomicU64,
 }
 
 /// An explicit task. Its edges and its argument block stand behind it in the same allocation.
 #[repr(C)]
 pub(crate) struct Explicit {
-    task: Task,
-    /// Beside the task's links, which are touched with it.
-    node: Node,
-    body: Body,
-    data: *mut c_void,
-    layout: Layout,
+    /// What it has in common with implicit ones.
+    pub(crate) task: Task,
+    /// Its place in the order of its parent's children. Next to the task's links, which are touched
+    /// with it.
+    pub(crate) node: Node<Explicit>,
+    /// The team that it belongs to: modules above this one know what that is.
+    pub(crate) team: *const (),
+    /// Its code.
+    pub(crate) body: Body,
+    /// Its argument block.
+    pub(crate) data: *mut c_void,
+    /// That of the allocation.
+    pub(crate) layout: Layout,
     /// The group that counts it.
-    counted_by: *const Group,
+    pub(crate) counted_by: *const Group,
     /// Bits of `event`.
-    event: AtomicU8,
-    detached: bool,
+    pub(crate) event: AtomicU8,
+    /// It is complete only when its event has come.
+    pub(crate) detached: bool,
     /// The compiled code made objects in its argument block, which its body destroys.
-    has_objects: bool,
+    pub(crate) has_objects: bool,
     /// At most `OMP_MAX_TASK_PRIORITY`.
-    priority: u32,
+    pub(crate) priority: u32,
 }
 
 /// The body has run.
-const BODY_DONE: u8 = 1;
+pub(crate) const BODY_DONE: u8 = 1;
 /// `omp_fulfill_event` was called.
-const FULFILLED: u8 = 2;
+pub(crate) const FULFILLED: u8 = 2;
 /// The task was cancelled before it started, and is complete: its memory stays for a late
 /// `omp_fulfill_event`.
-const DISCARDED: u8 = 4;
-
-/// What to create.
-pub(crate) struct Request<'a> {
-    /// The task's code.
-    pub(crate) body: Body,
-    /// Its argument block, to be copied.
-    pub(crate) data: *mut c_void,
-    /// Copies the block; `None` = bytewise.
-    pub(crate) copy: Option<unsafe extern "C" fn(*mut c_void, *mut c_void)>,
-    /// Size and alignment of the block.
-    pub(crate) block: Layout,
-    /// The `if` clause.
-    pub(crate) deferrable: bool,
-    /// The `final` clause.
-    pub(crate) is_final: bool,
-    /// The `priority` clause, or 0.
-    pub(crate) priority: i32,
-    /// The `depend` clauses.
-    pub(crate) dependences: &'a [Dependence],
-    /// Where the event handle goes.
-    pub(crate) event: Option<NonNull<*mut c_void>>,
-    /// A taskloop's task: its bounds, which its own argument block begins with. The next one gets
-    /// the same `data`.
-    pub(crate) bounds: Option<[u64; 2]>,
-}
-
-impl Request<'_> {
-    /// Makes a task's own argument block.
-    ///
-    /// # Safety
-    /// - `block` is fresh memory of the layout `self.block`, and `self.data` is what the compiled
-    ///   code passed.
-    unsafe fn fill(&self, block: *mut c_void) {
-        match self.copy {
-            // SAFETY: - the compiled code's own copy constructor for its block.
-            Some(copy) => unsafe { copy(block, self.data) },
-            // SAFETY: - the compiled code's block has this size; `block` is fresh.
-            None => unsafe {
-                ptr::copy_nonoverlapping(
-                    self.data.cast::<u8>(),
-                    block.cast::<u8>(),
-                    self.block.size(),
-                );
-            },
-        }
-        if let Some(bounds) = self.bounds {
-            // SAFETY: - the block of a taskloop begins with two words; the copy constructor does
-            // not know them.
-            unsafe { block.cast::<[u64; 2]>().write(bounds) };
-        }
-    }
-}
+pub(crate) const DISCARDED: u8 = 4;
 
 impl Task {
     /// The implicit task of a member.
@@ -178,17 +144,34 @@ impl Task {
         }
     }
 
-    /// A task that its creator `parent` runs at once, on its stack.
-    fn included(parent: &Self, is_final: bool) -> Self {
+    /// A child of `parent`, with its control variables and in its group.
+    #[inline]
+    pub(crate) fn below(parent: &Self, memory: Memory, is_final: bool) -> Self {
         Self {
             icvs: parent.icvs.clone(),
             parent,
             depth: parent.depth + 1,
-            memory: Memory::Stack,
+            memory,
             is_final: is_final || parent.is_final,
             origin: 0,
             lasting: Cell::new(ptr::null()),
             group: parent.group.clone(),
+            table: Cell::new(ptr::null_mut()),
+            links: AtomicU64::new(REFERENCE),
+        }
+    }
+
+    /// What goes on as an included task that moves to the heap, below `parent`.
+    pub(crate) fn moved(&self, parent: *const Task) -> Self {
+        Self {
+            icvs: self.icvs.clone(),
+            parent,
+            depth: self.depth,
+            memory: Memory::Heap,
+            is_final: self.is_final,
+            origin: self.identity(),
+            lasting: Cell::new(ptr::null()),
+            group: self.group.clone(),
             table: Cell::new(ptr::null_mut()),
             links: AtomicU64::new(REFERENCE),
         }
@@ -205,13 +188,14 @@ impl Task {
         self.is_final
     }
 
-    fn has_children(&self) -> bool {
+    /// True when a child is not complete, or has not told its end.
+    pub(crate) fn has_children(&self) -> bool {
         // ORDERING: Acquire - what the children did; pairs with `complete`.
         self.links.load(Acquire) >= CHILD
     }
 
     /// True when `self` was created by `ancestor` or by one of its descendants.
-    fn descends_from(&self, ancestor: &Task) -> bool {
+    pub(crate) fn descends_from(&self, ancestor: &Task) -> bool {
         let mut task = self;
         while task.depth > ancestor.depth {
             // SAFETY: - I1: ancestors of a task that is not complete are alive; depth > 0 has a
@@ -227,9 +211,15 @@ impl Task {
         unsafe { self.group.get().as_ref() }
     }
 
+    /// True when none of its children had dependences.
+    #[inline]
+    pub(crate) fn has_no_table(&self) -> bool {
+        self.table.get().is_null()
+    }
+
     /// The table of dependences among its children.
     #[expect(clippy::mut_from_ref, reason = "only the thread that runs the task touches its table")]
-    fn table(&self) -> &mut Table {
+    pub(crate) fn table(&self) -> &mut Table<Explicit> {
         if self.table.get().is_null() {
             self.table.set(Box::into_raw(Box::default()));
         }
@@ -253,146 +243,46 @@ impl Task {
     }
 }
 
-/// Creates a task, and runs it at once where it must not or need not wait.
-pub(crate) fn create(frame: &Frame, request: &Request<'_>) {
-    let team = frame.team();
-    let parent = frame.task();
-    if is_cancelled(team, parent.group()) {
-        return;
+/// A counted reference to an explicit task's memory.
+pub(crate) struct TaskRef(NonNull<Explicit>);
+
+impl TaskRef {
+    pub(crate) fn new(task: &Explicit) -> Self {
+        // ORDERING: Relaxed - the caller has a reference already.
+        task.task.links.fetch_add(REFERENCE, Relaxed);
+        Self(NonNull::from(task))
     }
-    let included = !request.deferrable || parent.is_final;
-    if included && !request.dependences.is_empty() {
-        wait_for_predecessors(frame, request.dependences);
-    }
-    if request.event.is_some() {
-        create_detached(frame, request, included);
-    } else if included {
-        run_included(frame, request);
-    } else if frame.size == 1 || team.tasks.is_full(&frame.task_room, frame.size) {
-        create_in_full_team(frame, request);
-    } else {
-        let task = allocate(frame, request);
-        submit(frame, task, request.dependences);
+
+    /// The task, which the reference keeps.
+    pub(crate) fn task(&self) -> NonNull<Explicit> {
+        self.0
     }
 }
 
-/// Runs a task at once although it may be deferred, because there are enough. Waits for its
-/// predecessors, too, so that a chain does not grow without end; unless one of them may wait for an
-/// event that the creator itself will fulfill.
-fn create_in_full_team(frame: &Frame, request: &Request<'_>) {
-    if !is_ready(frame, request.dependences) {
-        if frame.team().tasks.awaits_events() {
-            let task = allocate(frame, request);
-            return submit(frame, task, request.dependences);
-        }
-        wait_for_predecessors(frame, request.dependences);
-    }
-    run_included(frame, request);
-}
+impl Deref for TaskRef {
+    type Target = Explicit;
 
-/// Queues a task, now or (by its last predecessor) later.
-fn submit(frame: &Frame, task: &Explicit, dependences: &[Dependence]) {
-    let team = frame.team();
-    if dependences.is_empty() || depend::register(frame.task().table(), task, dependences) {
-        team.tasks.push(frame.id, NonNull::from(task));
-        if frame.size > 1 {
-            team.call_back(help);
-        }
-        team.stir();
+    fn deref(&self) -> &Explicit {
+        // SAFETY: - the reference keeps the memory.
+        unsafe { self.0.as_ref() }
     }
 }
 
-/// Creates a task that is complete only when its event is fulfilled; the creator of an included one
-/// waits for that.
-fn create_detached(frame: &Frame, request: &Request<'_>, included: bool) {
-    frame.team().tasks.count_detached();
-    let task = allocate(frame, request);
-    if included {
-        let kept = TaskRef::new(task);
-        execute(frame, task);
-        wait::wait_running(frame, || kept.get().node.is_finished());
-    } else {
-        submit(frame, task, request.dependences);
-    }
-}
+impl Ordered for Explicit {
+    type Reference = TaskRef;
 
-/// True when nothing that is not done comes before a child with these dependences.
-fn is_ready(frame: &Frame, dependences: &[Dependence]) -> bool {
-    let task = frame.task();
-    dependences.is_empty()
-        || task.table.get().is_null()
-        || depend::is_ready(task.table(), dependences)
-}
-
-/// What the task's `priority` clause comes to.
-#[inline]
-fn priority(request: &Request<'_>) -> u32 {
-    match u32::try_from(request.priority) {
-        Ok(0) | Err(_) => 0,
-        Ok(priority) => priority.min(settings().environment.max_task_priority),
+    fn node(&self) -> &Node<Self> {
+        &self.node
     }
-}
 
-/// Runs a task's body (T3) and completes it unless its event is still to come.
-fn execute(frame: &Frame, task: &Explicit) {
-    if run(frame, task) {
-        complete(frame.team(), Some(frame.id), false, task);
+    fn refer(&self) -> TaskRef {
+        TaskRef::new(self)
     }
-}
 
-/// As [`execute`], for who has nothing else to do: what its end means for parent, group and team is
-/// told later, together with that of others ([`Tally`]).
-fn execute_helping(frame: &Frame, task: &Explicit) {
-    frame.tally.tell_before(frame, task);
-    if run(frame, task) {
-        if task.detached {
-            complete(frame.team(), Some(frame.id), false, task);
-        } else {
-            frame.tally.complete(frame, task);
-        }
+    fn refer_to_fresh(&self) -> TaskRef {
+        let links = &self.task.links;
+        // ORDERING: Relaxed, both - nobody else knows the task; what publishes it publishes this.
+        links.store(links.load(Relaxed) + REFERENCE, Relaxed);
+        TaskRef(NonNull::from(self))
     }
-}
-
-/// Runs a task's body (T3), unless its group is cancelled and there are no objects that only the
-/// body destroys; true when the task is to be completed now: no event is to come.
-fn run(frame: &Frame, task: &Explicit) -> bool {
-    // SAFETY: - the group counts this task, so it is still open.
-    if !task.has_objects && is_cancelled(frame.team(), unsafe { task.counted_by.as_ref() }) {
-        // ORDERING: AcqRel - as below.
-        if task.detached && task.event.fetch_or(DISCARDED, AcqRel) & FULFILLED == 0 {
-            std::mem::forget(TaskRef::new(task));
-        }
-        return true;
-    }
-    if frame.size > 1 {
-        engine::between_pieces();
-    }
-    let before = frame.swap_task(&raw const task.task);
-    // SAFETY: - the compiled code's body with its argument block, once.
-    unsafe { (task.body)(task.data) };
-    resume(frame, before);
-    task.task.drop_table();
-    // ORDERING: AcqRel - either this thread or the fulfilling one sees both bits, and completes the
-    // task.
-    !task.detached || task.event.fetch_or(BODY_DONE, AcqRel) & FULFILLED != 0
-}
-
-/// `omp_fulfill_event`: may come from any thread of the process.
-///
-/// # Safety
-/// - `handle` is the event handle of a task whose event was not fulfilled yet.
-pub(crate) unsafe fn fulfill(handle: *mut c_void, frame: &Frame) {
-    // SAFETY: - caller's contract: the task waits for this call.
-    let task = unsafe { &*handle.cast::<Explicit>() };
-    // ORDERING: AcqRel - see `execute`.
-    if task.event.fetch_or(FULFILLED, AcqRel) & (BODY_DONE | DISCARDED) == BODY_DONE {
-        let team = task.node.team();
-        let id = ptr::eq(team, frame.team()).then_some(frame.id);
-        complete(team, id, true, task);
-    }
-}
-
-fn is_cancelled(team: &Team, group: Option<&Group>) -> bool {
-    // ORDERING: Relaxed - a hint, checked at scheduling points.
-    team.cancelled.load(Relaxed) || group.is_some_and(Group::is_cancelled)
 }

@@ -8,11 +8,10 @@
 mod barriers;
 mod calmness;
 
-use crate::env::Bind;
-use crate::frame::Frame;
-use crate::icv::{Icvs, settings};
+use crate::body::Body;
+use crate::construct::Ring;
+use crate::settings::{Bind, Icvs, settings};
 use crate::task::{Group, Queues};
-use crate::worksharing::Ring;
 use barriers::{Barriers, CancelBarrier};
 use calmness::Calmness;
 use engine::{Barrier, Recall, WaitPoint, Work};
@@ -21,9 +20,6 @@ use std::cell::{Cell, UnsafeCell};
 use std::ffi::c_void;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering::Relaxed};
-
-/// What a compiler makes of a region's body.
-pub(crate) type Body = unsafe extern "C" fn(*mut c_void);
 
 /// See the module head.
 pub(crate) struct Team {
@@ -74,8 +70,8 @@ struct Orders {
     bind: Steady<Bind>,
     /// The largest size that OMP_DISPLAY_AFFINITY has shown.
     displayed: Steady<u32>,
-    /// The frame of the thread that forked; null for initial teams.
-    parent: Steady<*const Frame>,
+    /// What the thread that forked was in; null for initial teams.
+    parent: Steady<*const ()>,
     /// Which team of which league.
     league: Steady<League>,
     /// The task group that the implicit tasks are in (reductions of a whole region).
@@ -169,8 +165,8 @@ impl Team {
             calm: Steady::new(false),
         };
         // SAFETY: - `this` is the new box, which nobody else sees before it is whole.
-        //         - each field is written once, the ring by its own means; the pattern below names them all, so that one more is
-        //           noticed by the compiler.
+        //         - each field is written once, the ring by its own means; the pattern below names
+        //           them all, so that one more is noticed by the compiler.
         unsafe {
             (&raw mut (*this).orders).write(CachePadded::new(orders));
             (&raw mut (*this).counts).write(CachePadded::new(Counts {
@@ -257,10 +253,17 @@ impl Team {
         self.is_of_thread
     }
 
-    /// The frame of the thread that forked.
-    pub(crate) fn parent(&self) -> Option<&Frame> {
-        // SAFETY: - null or a frame that stays until the join of the region that the caller is in.
-        unsafe { self.orders.parent.get().as_ref() }
+    /// What the thread that forked was in, as it said ([`Team::set_parent`]); null for initial
+    /// teams.
+    pub(crate) fn parent(&self) -> *const () {
+        self.orders.parent.get()
+    }
+
+    /// Says what the thread that is about to fork is in: its frame, which modules above this one
+    /// know.
+    #[inline]
+    pub(crate) fn set_parent(&self, parent: *const ()) {
+        self.orders.parent.set(parent);
     }
 
     /// The group that implicit tasks start in.
@@ -413,18 +416,17 @@ impl Team {
         member.children.iter().for_each(|child| drop(child.take()));
     }
 
-    /// Prepares a region of `size` threads, forked by `parent`. `bind` is the number of its
-    /// proc_bind clause, or 0.
+    /// Prepares a region of `size` threads, forked by a member of `outer`. `bind` is the number of
+    /// its proc_bind clause, or 0.
     pub(crate) fn open(
         &self,
-        parent: &Frame,
+        outer: &Team,
         size: u32,
         body: Body,
         data: *mut c_void,
         icvs: &Icvs,
         bind: u8,
     ) {
-        let outer = parent.team();
         let level = outer.level() + 1;
         self.make_room(size as usize);
         self.barriers.select(size as usize);
@@ -435,7 +437,6 @@ impl Team {
         self.orders.data.set(data);
         let bind = Bind::of_region(icvs.bind, bind);
         self.orders.icvs.set(settings().inherited(icvs, level, bind));
-        self.orders.parent.set(ptr::from_ref(parent));
         let mut league = outer.league();
         if league.counter.is_null() {
             league.counter = ptr::from_ref(outer);
@@ -449,14 +450,14 @@ impl Team {
 
     /// The region that was just prepared is active though it has one thread: it would have more on
     /// a machine that nobody else uses. Called between `open` and the fork.
-    pub(crate) fn count_as_active(&self, parent: &Frame) {
-        self.orders.active_level.set(parent.team().active_level() + 1);
+    pub(crate) fn count_as_active(&self, outer: &Team) {
+        self.orders.active_level.set(outer.active_level() + 1);
     }
 
     /// Member 0 tells how many constructs the region had.
     #[inline]
-    pub(crate) fn count_on(&self, frame: &Frame) {
-        self.met.set((frame.constructs.get(), frame.singles.get()));
+    pub(crate) fn count_on(&self, constructs: u64, singles: u32) {
+        self.met.set((constructs, singles));
     }
 
     /// After the join: ready for the next region.

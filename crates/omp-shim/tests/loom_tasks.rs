@@ -12,10 +12,11 @@ mod counts;
 mod depend;
 
 use counts::Counts;
-use depend::{Access, Dependence, Node, Table};
+use depend::{Access, Dependence, Node, Ordered, Table};
 use loom::thread;
 use platform::model::{RACE, explore, is_needed, is_refuted};
 use platform::sync::{Arc, HandCell};
+use std::ops::Deref;
 use std::ptr::NonNull;
 
 /// What the dependences need of the engine.
@@ -23,45 +24,43 @@ mod engine {
     pub(crate) use engine::Addresses;
 }
 
-/// What the dependences need of a team: its address.
-mod team {
-    pub(crate) struct Team;
+/// A reference to a task; here all of them live as long as the model.
+pub(crate) struct Reference(NonNull<Explicit>);
+
+impl Deref for Reference {
+    type Target = Explicit;
+
+    fn deref(&self) -> &Explicit {
+        // SAFETY: - tasks of a model are kept to its end.
+        unsafe { self.0.as_ref() }
+    }
 }
 
-/// References to tasks; here all of them live as long as the model.
-mod memory {
-    use super::Explicit;
-    use std::ptr::NonNull;
+impl Ordered for Explicit {
+    type Reference = Reference;
 
-    pub(crate) struct TaskRef(NonNull<Explicit>);
+    fn node(&self) -> &Node<Self> {
+        &self.node
+    }
 
-    impl TaskRef {
-        pub(crate) fn new(task: &Explicit) -> Self {
-            Self(NonNull::from(task))
-        }
+    fn refer(&self) -> Reference {
+        Reference(NonNull::from(self))
+    }
 
-        pub(crate) fn to_fresh(task: &Explicit) -> Self {
-            Self::new(task)
-        }
-
-        pub(crate) fn get(&self) -> &Explicit {
-            // SAFETY: - tasks of a model are kept to its end.
-            unsafe { self.0.as_ref() }
-        }
+    fn refer_to_fresh(&self) -> Reference {
+        self.refer()
     }
 }
 
 /// A task: its place in the order, and what it writes.
 pub(crate) struct Explicit {
-    node: Node,
+    node: Node<Self>,
     result: HandCell<u32>,
 }
 
-static TEAM: team::Team = team::Team;
-
 impl Explicit {
     fn new() -> Self {
-        Self { node: Node::new(&TEAM, true, std::ptr::null_mut(), 0), result: HandCell::default() }
+        Self { node: Node::new(true, std::ptr::null_mut(), 0), result: HandCell::default() }
     }
 
     fn run(&self) {

@@ -6,23 +6,45 @@
 
 // Loom takes the files themselves: the crate is a library for C, and shows no Rust name.
 #[allow(dead_code, unreachable_pub, reason = "the models use a part of it")]
-#[path = "../src/doacross.rs"]
+#[path = "../src/worksharing/doacross.rs"]
 mod doacross;
+#[allow(dead_code, unreachable_pub, reason = "the models use a part of it")]
+#[path = "../src/worksharing/member.rs"]
+mod member;
+#[allow(dead_code, unreachable_pub, reason = "the models use a part of it")]
+#[path = "../src/construct/doacross.rs"]
+mod nest;
+#[allow(dead_code, unreachable_pub, reason = "the models use a part of it")]
+#[path = "../src/construct/progress.rs"]
+mod progress;
+#[allow(dead_code, unreachable_pub, reason = "the models use a part of it")]
+#[path = "../src/construct/ring.rs"]
+mod ring;
 #[allow(dead_code, unreachable_pub, reason = "the models use a part of it")]
 #[path = "../src/schedule.rs"]
 mod schedule;
-#[allow(dead_code, unreachable_pub, reason = "the models use a part of it")]
-#[path = "../src/worksharing.rs"]
-mod worksharing;
 
-use doacross::Doacross;
+use construct::{Doacross, Plan};
 use frame::Frame;
 use loom::thread;
 use platform::model::{DEADLOCK, RACE, explore_within, is_needed, is_refuted};
 use platform::sync::{Arc, HandCell};
 use schedule::{Kind, Schedule, Space};
 use team::Team;
-use worksharing::{Plan, enter, leave, next, wait_for_turn};
+use worksharing::{enter, leave, next, wait_for_turn};
+
+/// The files' names in the crate.
+#[allow(unused_imports, reason = "as the crate's, which uses all of it")]
+mod construct {
+    pub(crate) use crate::nest::Doacross;
+    pub(crate) use crate::progress::Progress;
+    pub(crate) use crate::ring::{Construct, Look, Plan, Ring, Shared};
+}
+
+/// As above.
+mod worksharing {
+    pub(crate) use crate::member::{self, current, enter, leave, next, wait_for_turn};
+}
 
 /// The engine's waits, without spinning: what ends them must wake who sleeps.
 mod engine {
@@ -41,7 +63,7 @@ mod engine {
 
 /// What worksharing needs of a team.
 mod team {
-    use crate::worksharing::Ring;
+    use crate::construct::Ring;
     use engine::wait_point::WaitPoint;
     use platform::sync::atomic::AtomicBool;
 
@@ -71,8 +93,8 @@ mod team {
 
 /// A member's place in the region.
 mod frame {
+    use crate::construct::Progress;
     use crate::team::Team;
-    use crate::worksharing::Progress;
     use platform::sync::Arc;
     use std::cell::{Cell, UnsafeCell};
 
@@ -192,7 +214,7 @@ fn who_enters_a_construct_sees_what_the_first_member_made() {
 
 #[test]
 fn the_orderings_of_constructs_are_needed() {
-    let file = "src/worksharing.rs";
+    let file = "src/construct/ring.rs";
     is_needed(
         "who_enters_a_construct_sees_what_the_first_member_made",
         file,
@@ -230,7 +252,7 @@ fn ordered_regions_take_their_turns_and_see_those_before() {
 #[test]
 fn the_orderings_of_turns_are_needed() {
     let name = "ordered_regions_take_their_turns_and_see_those_before";
-    is_needed(name, "src/worksharing.rs", &[("O1", RACE), ("O2", RACE)]);
+    is_needed(name, "src/construct/ring.rs", &[("O1", RACE), ("O2", RACE)]);
 }
 
 #[test]
@@ -280,7 +302,7 @@ fn an_iteration_sees_what_the_one_that_it_waits_for_did() {
 #[test]
 fn the_orderings_of_cross_iteration_dependences_are_needed() {
     let name = "an_iteration_sees_what_the_one_that_it_waits_for_did";
-    is_needed(name, "src/doacross.rs", &[("X1", RACE), ("X2", RACE)]);
+    is_needed(name, "src/worksharing/doacross.rs", &[("X1", RACE), ("X2", RACE)]);
 }
 
 #[test]

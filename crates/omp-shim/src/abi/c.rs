@@ -6,10 +6,10 @@ pub(super) mod display;
 pub(super) mod places;
 
 use crate::frame;
-use crate::icv::{SUPPORTED_LEVELS, settings};
-use crate::league;
 use crate::query;
-use crate::task;
+use crate::settings::device;
+use crate::settings::{SUPPORTED_LEVELS, settings};
+use crate::tasking;
 use std::ffi::{c_double, c_int, c_uint, c_void};
 
 /// Declares functions of no arguments that look at the calling thread's frame.
@@ -148,25 +148,25 @@ pub(super) extern "C" fn omp_get_team_size(level: c_int) -> c_int {
 /// nteams-var.
 #[unsafe(no_mangle)]
 pub(super) extern "C" fn omp_get_max_teams() -> c_int {
-    query::int(league::max_teams())
+    query::int(device::max_teams())
 }
 
 /// Sets nteams-var.
 #[unsafe(no_mangle)]
 pub(super) extern "C" fn omp_set_num_teams(teams: c_int) {
-    league::set_max_teams(teams);
+    device::set_max_teams(teams);
 }
 
 /// teams-thread-limit-var.
 #[unsafe(no_mangle)]
 pub(super) extern "C" fn omp_get_teams_thread_limit() -> c_int {
-    query::int(league::thread_limit())
+    query::int(device::thread_limit())
 }
 
 /// Sets teams-thread-limit-var.
 #[unsafe(no_mangle)]
 pub(super) extern "C" fn omp_set_teams_thread_limit(threads: c_int) {
-    league::set_thread_limit(threads);
+    device::set_thread_limit(threads);
 }
 
 /// Sets default-device-var.
@@ -179,5 +179,5 @@ pub(super) extern "C" fn omp_set_default_device(device: c_int) {
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn omp_fulfill_event(event: *mut c_void) {
     // SAFETY: the program passes an event handle that it got from a task, once.
-    unsafe { task::fulfill(event, frame::current()) };
+    unsafe { tasking::fulfill(event, frame::current()) };
 }

@@ -156,7 +156,7 @@ extern "C" fn nanos_find_own(number: usize) {
 
 #[cold]
 fn fail(number: usize) -> ! {
-    crate::message::warn(&format!(
+    crate::process::message::warn(&format!(
         "there is no {} in this process: neither after this library, nor in libc.so.6, nor before it; link the program \
          with the C library as a shared one",
         NAMES[number].to_string_lossy()

@@ -5,7 +5,7 @@
 
 use crate::frame;
 use crate::lock::{NestLock, OldNestLock, SimpleLock};
-use crate::message;
+use crate::process::message;
 use platform::affinity::current_tid;
 use std::ffi::{c_int, c_void};
 use std::ptr;

@@ -2,17 +2,15 @@
 //!
 //! The table belongs to the parent and is used only by the thread that runs it. A child's [`Node`]
 //! counts the predecessors that are not done and lists the successors that wait for it; both ends
-//! may be on different threads.
+//! may be on different threads. What a task is besides is no matter here ([`Ordered`]).
 
-use super::Explicit;
-use super::memory::TaskRef;
 use crate::engine::Addresses;
-use crate::team::Team;
 use platform::sync::atomic::{
     AtomicPtr, AtomicU32,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 use std::cell::Cell;
+use std::ops::Deref;
 use std::ptr::{self, NonNull};
 
 /// How a task uses an address.
@@ -36,25 +34,44 @@ pub(crate) struct Dependence {
     pub(crate) access: Access,
 }
 
+/// A task that stands in the order.
+pub(crate) trait Ordered: Sized {
+    /// A counted reference to its memory.
+    type Reference: Deref<Target = Self>;
+
+    /// Its place.
+    fn node(&self) -> &Node<Self>;
+
+    /// A reference to the task, for a caller that has one already.
+    fn refer(&self) -> Self::Reference;
+
+    /// A reference to a task that its creator has shown to nobody yet.
+    fn refer_to_fresh(&self) -> Self::Reference;
+}
+
 /// Who used an address last.
-#[derive(Default)]
-struct Users {
-    writer: Option<TaskRef>,
+struct Users<T: Ordered> {
+    writer: Option<T::Reference>,
     /// In the writer's place.
-    set: Option<Box<Set>>,
-    readers: Vec<TaskRef>,
+    set: Option<Box<Set<T>>>,
+    readers: Vec<T::Reference>,
+}
+
+impl<T: Ordered> Default for Users<T> {
+    fn default() -> Self {
+        Self { writer: None, set: None, readers: Vec::new() }
+    }
 }
 
 /// Tasks of one `inoutset`, and who comes before all of them.
-#[derive(Default)]
-struct Set {
-    before: Vec<TaskRef>,
-    members: Vec<TaskRef>,
+struct Set<T: Ordered> {
+    before: Vec<T::Reference>,
+    members: Vec<T::Reference>,
 }
 
 /// See the module head.
-pub(crate) struct Table {
-    users: Addresses<Users>,
+pub(crate) struct Table<T: Ordered> {
+    users: Addresses<Users<T>>,
     /// With so many addresses those are forgotten that nobody uses any more: what is known of an
     /// address keeps the memory of tasks, also of those that are done.
     sweep_at: usize,
@@ -63,70 +80,64 @@ pub(crate) struct Table {
 /// The fewest addresses that are swept: the memory of so many tasks is nothing.
 const FEW: usize = 64;
 
-impl Default for Table {
+impl<T: Ordered> Default for Table<T> {
     fn default() -> Self {
         Self { users: Addresses::default(), sweep_at: FEW }
     }
 }
 
 /// A task's place in the order.
-pub(super) struct Node {
-    /// A stack of the tasks that wait for this one; [`DONE`] once it is done.
-    successors: AtomicPtr<Edge>,
+pub(crate) struct Node<T> {
+    /// A stack of the tasks that wait for this one; [`Node::DONE`] once it is done.
+    successors: AtomicPtr<Edge<T>>,
     /// Predecessors that are not done, and one until registration is over.
     missing: AtomicU32,
     /// Places at `edges` that are free: for its creator alone.
     room: Cell<u32>,
     /// Memory for edges, behind the task: one for each of its dependences.
-    edges: *mut Edge,
-    team: *const Team,
+    edges: *mut Edge<T>,
     /// Somebody may ask whether the task is done: it has dependences or an event.
     watched: bool,
 }
 
 /// One waiting task, in its predecessor's list. It waits at least as long as it stands there, so it
 /// is alive.
-pub(super) struct Edge {
-    task: NonNull<Explicit>,
-    next: *mut Edge,
+pub(crate) struct Edge<T> {
+    task: NonNull<T>,
+    next: *mut Edge<T>,
     /// Not in the waiting task's own memory: it has more predecessors than dependences.
     is_boxed: bool,
 }
 
-/// Marks the end of a node's life; never followed.
-const DONE: *mut Edge = ptr::without_provenance_mut(1);
+impl<T: Ordered> Node<T> {
+    /// Marks the end of a node's life; never followed.
+    const DONE: *mut Edge<T> = ptr::without_provenance_mut(1);
 
-impl Node {
-    /// A task of `team`; `edges` is memory for `room` of them.
-    pub(super) fn new(team: &Team, watched: bool, edges: *mut Edge, room: usize) -> Self {
+    /// That of a fresh task; `edges` is memory for `room` of them.
+    #[inline]
+    pub(crate) fn new(watched: bool, edges: *mut Edge<T>, room: usize) -> Self {
         Self {
             successors: AtomicPtr::new(ptr::null_mut()),
             missing: AtomicU32::new(1),
             room: Cell::new(u32::try_from(room).unwrap_or(u32::MAX)),
             edges,
-            team,
             watched,
         }
     }
 
-    /// The team that the task belongs to.
-    pub(super) fn team(&self) -> &Team {
-        // SAFETY: - the team's region does not end before its tasks are complete.
-        unsafe { &*self.team }
-    }
-
     /// True when somebody may ask whether the task is done.
-    pub(super) fn is_watched(&self) -> bool {
+    pub(crate) fn is_watched(&self) -> bool {
         self.watched
     }
 
-    pub(super) fn is_finished(&self) -> bool {
+    /// True when the task is done.
+    pub(crate) fn is_finished(&self) -> bool {
         // ORDERING: Acquire (D1) - what the task did; pairs with D4.
-        self.successors.load(Acquire) == DONE
+        self.successors.load(Acquire) == Self::DONE
     }
 
     /// An edge of `task`, which this node is of.
-    fn new_edge(&self, task: NonNull<Explicit>, next: *mut Edge) -> *mut Edge {
+    fn new_edge(&self, task: NonNull<T>, next: *mut Edge<T>) -> *mut Edge<T> {
         let room = self.room.get();
         if room == 0 {
             return Box::into_raw(Box::new(Edge { task, next, is_boxed: true }));
@@ -143,7 +154,7 @@ impl Node {
     ///
     /// # Safety
     /// - It stands in no list.
-    unsafe fn drop_edge(&self, edge: *mut Edge) {
+    unsafe fn drop_edge(&self, edge: *mut Edge<T>) {
         // SAFETY: - caller's contract: alive and ours.
         if unsafe { (*edge).is_boxed } {
             // SAFETY: - made with `Box`.
@@ -154,40 +165,41 @@ impl Node {
     }
 
     /// Makes `task` wait for this one; false when it is done already.
-    fn add(&self, task: &Explicit) -> bool {
+    fn add(&self, task: &T) -> bool {
         // ORDERING: Acquire (D2) - what the task did, when it is done; pairs with D4.
         let mut head = self.successors.load(Acquire);
-        if head == DONE {
+        if head == Self::DONE {
             return false;
         }
         // ORDERING: Relaxed - registration's own count keeps it above 0 until the end; the edge
         // publishes it.
-        task.node.missing.fetch_add(1, Relaxed);
-        let edge = task.node.new_edge(NonNull::from(task), head);
+        task.node().missing.fetch_add(1, Relaxed);
+        let edge = task.node().new_edge(NonNull::from(task), head);
         loop {
             // ORDERING: Release or Acquire (D3) - publishes the edge, to D4; or as D2.
             match self.successors.compare_exchange_weak(head, edge, Release, Acquire) {
                 Ok(_) => return true,
-                Err(DONE) => break,
+                Err(now) if now == Self::DONE => break,
                 Err(now) => head = now,
             }
             // SAFETY: - not published yet.
             unsafe { (*edge).next = head };
         }
         // ORDERING: Relaxed - as above.
-        task.node.missing.fetch_sub(1, Relaxed);
+        task.node().missing.fetch_sub(1, Relaxed);
         // SAFETY: - not published.
-        unsafe { task.node.drop_edge(edge) };
+        unsafe { task.node().drop_edge(edge) };
         false
     }
 
     /// The task is done: passes on the successors that were waiting for it alone.
-    pub(super) fn finish(&self, mut ready: impl FnMut(NonNull<Explicit>)) {
+    #[inline]
+    pub(crate) fn finish(&self, mut ready: impl FnMut(NonNull<T>)) {
         if !self.watched {
             return;
         }
         // ORDERING: AcqRel (D4) - sees the edges of D3; shows what the task did to D1, D2 and D3.
-        let mut edge = self.successors.swap(DONE, AcqRel);
+        let mut edge = self.successors.swap(Self::DONE, AcqRel);
         while !edge.is_null() {
             // SAFETY: - made by `add`, taken out of the list once; its task waits until the count
             // below.
@@ -198,7 +210,7 @@ impl Node {
             }
             // SAFETY: - the task waits, so it is alive; the edge in its memory is not looked at
             // after this.
-            if unsafe { task.as_ref() }.node.has_one_less() {
+            if unsafe { task.as_ref() }.node().has_one_less() {
                 ready(task);
             }
             edge = next;
@@ -213,36 +225,36 @@ impl Node {
 }
 
 /// Adds a task to a list that forgets those that are done before it grows.
-fn push(list: &mut Vec<TaskRef>, task: &Explicit) {
+fn push<T: Ordered>(list: &mut Vec<T::Reference>, task: &T) {
     if list.len() == list.capacity() {
-        list.retain(|other| !other.get().node.is_finished());
+        list.retain(|other| !other.node().is_finished());
     }
-    list.push(TaskRef::to_fresh(task));
+    list.push(task.refer_to_fresh());
 }
 
-impl Users {
+impl<T: Ordered> Users<T> {
     /// The set that a task with this access joins.
-    fn open_set(&self, access: Access) -> Option<&Set> {
+    fn open_set(&self, access: Access) -> Option<&Set<T>> {
         self.set.as_deref().filter(|_| access == Access::Set && self.readers.is_empty())
     }
 
     /// The tasks that a user with this access comes after.
-    fn before(&self, access: Access) -> impl Iterator<Item = &Explicit> {
+    fn before(&self, access: Access) -> impl Iterator<Item = &T> {
         let (writer, earlier) = match self.open_set(access) {
             Some(set) => (None, &*set.before),
             None => (self.writer.as_ref(), self.set.as_ref().map_or(&[][..], |set| &set.members)),
         };
         let readers = if access == Access::Read { &[][..] } else { &self.readers };
-        writer.into_iter().chain(earlier).chain(readers).map(TaskRef::get)
+        writer.into_iter().chain(earlier).chain(readers).map(Deref::deref)
     }
 
     /// `task`, which nobody has heard of yet, is the last user now.
-    fn note(&mut self, task: &Explicit, access: Access) {
+    fn note(&mut self, task: &T, access: Access) {
         match access {
             Access::Write => {
                 self.readers.clear();
                 self.set = None;
-                self.writer = Some(TaskRef::to_fresh(task));
+                self.writer = Some(task.refer_to_fresh());
             }
             Access::Read => push(&mut self.readers, task),
             Access::Set => {
@@ -262,21 +274,17 @@ impl Users {
     fn are_some_left(&self) -> bool {
         let set =
             self.set.as_deref().into_iter().flat_map(|set| set.before.iter().chain(&set.members));
-        self.writer
-            .iter()
-            .chain(&self.readers)
-            .chain(set)
-            .any(|task| !task.get().node.is_finished())
+        self.writer.iter().chain(&self.readers).chain(set).any(|task| !task.node().is_finished())
     }
 }
 
-impl Table {
+impl<T: Ordered> Table<T> {
     /// The children that are not done and that a task with `dependences` comes after.
-    fn open<'a>(&'a self, dependences: &'a [Dependence]) -> impl Iterator<Item = &'a Explicit> {
+    fn open<'a>(&'a self, dependences: &'a [Dependence]) -> impl Iterator<Item = &'a T> {
         let users = |dependence: &Dependence| {
             self.users.get(&dependence.address).map(|users| users.before(dependence.access))
         };
-        dependences.iter().filter_map(users).flatten().filter(|task| !task.node.is_finished())
+        dependences.iter().filter_map(users).flatten().filter(|task| !task.node().is_finished())
     }
 
     /// Forgets addresses that nobody uses any more, when there are twice as many as were left the
@@ -288,7 +296,12 @@ impl Table {
 }
 
 /// Registers a child, which nobody has heard of yet; true when it can run at once.
-pub(super) fn register(table: &mut Table, task: &Explicit, dependences: &[Dependence]) -> bool {
+#[inline]
+pub(crate) fn register<T: Ordered>(
+    table: &mut Table<T>,
+    task: &T,
+    dependences: &[Dependence],
+) -> bool {
     if table.users.len() >= table.sweep_at {
         table.sweep();
     }
@@ -298,20 +311,23 @@ pub(super) fn register(table: &mut Table, task: &Explicit, dependences: &[Depend
         for predecessor in users.before(dependence.access) {
             // It uses the address twice.
             if !ptr::eq(predecessor, task) {
-                waits |= predecessor.node.add(task);
+                waits |= predecessor.node().add(task);
             }
         }
         users.note(task, dependence.access);
     }
-    !waits || task.node.has_one_less()
+    !waits || task.node().has_one_less()
 }
 
 /// True when a child with `dependences` could run at once.
-pub(super) fn is_ready(table: &Table, dependences: &[Dependence]) -> bool {
+pub(crate) fn is_ready<T: Ordered>(table: &Table<T>, dependences: &[Dependence]) -> bool {
     table.open(dependences).next().is_none()
 }
 
 /// The children that are not done and that a task with `dependences` would come after.
-pub(super) fn predecessors(table: &Table, dependences: &[Dependence]) -> Vec<TaskRef> {
-    table.open(dependences).map(TaskRef::new).collect()
+pub(crate) fn predecessors<T: Ordered>(
+    table: &Table<T>,
+    dependences: &[Dependence],
+) -> Vec<T::Reference> {
+    table.open(dependences).map(Ordered::refer).collect()
 }

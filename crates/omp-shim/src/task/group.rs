@@ -1,7 +1,5 @@
 //! Task groups: what `taskgroup` waits for and cancels, and what reductions over tasks hang on.
 
-use super::wait::wait_running;
-use crate::frame::Frame;
 use std::cell::Cell;
 use std::ptr;
 use std::sync::atomic::{
@@ -12,7 +10,8 @@ use std::sync::atomic::{
 /// A task group: taskgroup construct, or the group around a reduction over tasks.
 #[derive(Debug)]
 pub(crate) struct Group {
-    outer: *const Group,
+    /// The group around this one, or null.
+    pub(crate) outer: *const Group,
     /// Tasks of the group that are not complete.
     pending: AtomicU32,
     cancelled: AtomicBool,
@@ -25,19 +24,20 @@ pub(crate) struct Group {
 
 impl Group {
     /// One more task.
-    pub(super) fn count_created(&self) {
+    pub(crate) fn count_created(&self) {
         // ORDERING: Relaxed - queues and tables publish the task; the count only has to be up
         // before that.
         self.pending.fetch_add(1, Relaxed);
     }
 
     /// `count` tasks less; true when none is left. The group may be gone when this returns.
-    pub(super) fn count_complete(&self, count: u32) -> bool {
+    pub(crate) fn count_complete(&self, count: u32) -> bool {
         // ORDERING: Release - pairs with `is_done`.
         self.pending.fetch_sub(count, Release) == count
     }
 
-    fn is_done(&self) -> bool {
+    /// True when no task of it is left.
+    pub(crate) fn is_done(&self) -> bool {
         // ORDERING: Acquire - pairs with `count_complete`.
         self.pending.load(Acquire) == 0
     }
@@ -62,12 +62,6 @@ impl Group {
     }
 }
 
-/// Opens a group around what the current task creates from now on.
-pub(crate) fn open_group(frame: &Frame) {
-    let task = frame.task();
-    task.group.set(Box::into_raw(new_group(task.group.get())));
-}
-
 /// A group inside `outer`.
 pub(crate) fn new_group(outer: *const Group) -> Box<Group> {
     Box::new(Group {
@@ -80,14 +74,4 @@ pub(crate) fn new_group(outer: *const Group) -> Box<Group> {
         ),
         of_construct: Cell::new(false),
     })
-}
-
-/// Waits for the tasks of the innermost group and closes it.
-pub(crate) fn close_group(frame: &Frame) {
-    let task = frame.task();
-    let Some(group) = task.group() else { return };
-    wait_running(frame, || group.is_done());
-    task.group.set(group.outer);
-    // SAFETY: - made by `open_group` of the same task; no task is counted by it any more.
-    drop(unsafe { Box::from_raw(ptr::from_ref(group).cast_mut()) });
 }

@@ -55,7 +55,7 @@ struct Batch(*mut Free);
 unsafe impl Send for Batch {}
 
 /// True when a task of this layout has a block.
-pub(super) fn fits(layout: Layout) -> bool {
+pub(crate) fn fits(layout: Layout) -> bool {
     layout.size() <= SIZE && layout.align() <= LINE
 }
 
@@ -163,7 +163,7 @@ impl Drop for Store {
 ///
 /// # Safety
 /// - As for [`Shelf::give`].
-pub(super) unsafe fn free(block: *mut u8) {
+pub(crate) unsafe fn free(block: *mut u8) {
     // SAFETY: - caller's contract; made by `fresh` with this layout.
     unsafe { dealloc(block, BLOCK) };
 }

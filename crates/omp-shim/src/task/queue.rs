@@ -79,7 +79,8 @@ impl Drop for Visit<'_> {
 }
 
 // SAFETY: - the vector changes between regions only (`make_room`).
-//         - `own` is used by the member alone that the deque belongs to, shelves likewise; `others` is made to be shared.
+//         - `own` is used by the member alone that the deque belongs to, shelves likewise;
+//           `others` is made to be shared.
 unsafe impl Sync for Queues {}
 
 impl Queues {
@@ -287,7 +288,7 @@ impl Queues {
     }
 
     /// Memory for a task that member `id`, the caller, creates.
-    pub(super) fn take_block(&self, id: u32) -> *mut u8 {
+    pub(crate) fn take_block(&self, id: u32) -> *mut u8 {
         self.shelf(id).take(&self.store)
     }
 
@@ -295,7 +296,7 @@ impl Queues {
     ///
     /// # Safety
     /// - It came from `take_block`, of this or another team, and nobody uses it any more.
-    pub(super) unsafe fn give_block(&self, id: u32, block: *mut u8) {
+    pub(crate) unsafe fn give_block(&self, id: u32, block: *mut u8) {
         // SAFETY: - caller's contract.
         unsafe { self.shelf(id).give(block, &self.store) };
     }
@@ -314,7 +315,7 @@ impl Queues {
 
     /// Member `id` (or a thread that is none) completes `count` tasks: the last thing that touches
     /// their region.
-    pub(super) fn count_complete(&self, id: Option<u32>, count: u32) {
+    pub(crate) fn count_complete(&self, id: Option<u32>, count: u32) {
         self.counts.complete(id, count);
     }
 

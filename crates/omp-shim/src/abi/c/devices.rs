@@ -1,8 +1,8 @@
 //! Devices, of which there is one, the host; memory there, and giving resources back.
 
 use crate::frame;
-use crate::league;
-use crate::pause;
+use crate::region::league;
+use crate::region::pause;
 use std::ffi::{c_int, c_void};
 use std::{ptr, slice};
 

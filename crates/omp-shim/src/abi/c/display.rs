@@ -1,7 +1,7 @@
 //! What is shown: affinity, control variables.
 
-use crate::display;
 use crate::frame;
+use crate::query::display;
 use std::ffi::{CStr, c_char, c_int};
 use std::ptr;
 

@@ -1,8 +1,8 @@
 //! Places.
 
 use crate::frame;
-use crate::places;
 use crate::query::int;
+use crate::query::places;
 use std::ffi::c_int;
 
 /// Places of the process.

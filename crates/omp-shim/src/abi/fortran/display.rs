@@ -1,7 +1,7 @@
 //! What is shown: texts in CHARACTERs.
 
-use crate::display;
 use crate::frame;
+use crate::query::display;
 use crate::query::int;
 use std::ffi::c_int;
 use std::{ptr, slice};

@@ -19,7 +19,7 @@
 //!   child takes that from the child, too. Children of `vfork` are out of its reach.
 
 use super::{nanos_find_next, next, number};
-use crate::icv::settings;
+use crate::settings::settings;
 use std::ffi::{c_char, c_int, c_void};
 
 const POSIX_SPAWN: usize = number(c"posix_spawn");

@@ -2,7 +2,7 @@
 
 use crate::abi::c::allocators::meant;
 use crate::memory;
-use crate::message;
+use crate::process::message;
 use std::ffi::c_void;
 
 /// The `allocate` clause.

@@ -1,10 +1,10 @@
 //! Loop nests with cross-iteration dependences.
 
 use super::general::{Extras, enter_with, first_chunk, schedule};
-use crate::doacross;
+use crate::construct::Plan;
 use crate::frame::{self, Frame};
 use crate::schedule::{Kind, Schedule, Space};
-use crate::worksharing::Plan;
+use crate::worksharing::doacross;
 use std::ffi::{c_long, c_uint, c_void};
 use std::slice;
 

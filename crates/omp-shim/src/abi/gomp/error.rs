@@ -1,6 +1,6 @@
 //! The `error` directive.
 
-use crate::message;
+use crate::process::message;
 use std::ffi::c_char;
 
 /// The text of an `error` directive.

@@ -2,11 +2,11 @@
 //! memory, too.
 
 use super::loops::{deliver, next_section};
-use crate::doacross::Doacross;
+use crate::construct::{Doacross, Plan, Shared};
 use crate::frame::{self, Frame};
 use crate::schedule::{Kind, Schedule, Space};
-use crate::task::{self, reduction};
-use crate::worksharing::{self, Plan, Shared};
+use crate::tasking::{self, reduction};
+use crate::worksharing;
 use std::ffi::{c_long, c_uint, c_ulonglong, c_void};
 
 /// The schedule argument of the general entries: 0 = the control variable's; the top bit is a
@@ -38,7 +38,7 @@ pub(super) unsafe fn enter_with(
     nest: Option<(&[u64], Schedule)>,
 ) {
     if !extras.reductions.is_null() {
-        task::open_group(frame);
+        tasking::open_group(frame);
     }
     let mut first = false;
     worksharing::enter(frame, plan, |shared: &mut Shared| {

@@ -1,10 +1,11 @@
 //! Worksharing: loops, sections, ordered regions.
 
+use crate::body::{Place, entry_of_a_barrier};
+use crate::construct::Plan;
 use crate::frame::{self, Frame};
 use crate::schedule::{Kind, Schedule, Space};
 use crate::sync;
-use crate::tail::{Place, entry_of_a_barrier};
-use crate::worksharing::{self, Plan};
+use crate::worksharing;
 use std::ffi::{c_long, c_uint, c_ulonglong};
 
 /// Takes the next chunk and hands its bounds to the compiled code.

@@ -1,12 +1,14 @@
 //! Parallel regions.
 
+use crate::body::Body;
+use crate::construct::Plan;
 use crate::frame::{self, Frame};
-use crate::legacy;
+use crate::region::legacy;
 use crate::region::{self, Ask};
 use crate::schedule::{Kind, Schedule, Space};
-use crate::task::{self, reduction};
-use crate::team::Body;
-use crate::worksharing::{self, Plan};
+use crate::task;
+use crate::tasking::reduction;
+use crate::worksharing;
 use std::ffi::{c_long, c_uint, c_void};
 
 /// `parallel`.
@@ -119,7 +121,9 @@ unsafe extern "C" fn GOMP_parallel_start(body: Body, data: *mut c_void, threads:
 #[unsafe(no_mangle)]
 extern "C" fn GOMP_parallel_end() {
     if !legacy::end() {
-        crate::message::fatal("GOMP_parallel_end without GOMP_parallel_start on this thread");
+        crate::process::message::fatal(
+            "GOMP_parallel_end without GOMP_parallel_start on this thread",
+        );
     }
 }
 

@@ -1,9 +1,9 @@
 //! Barriers, single, critical, atomic, cancellation.
 
+use crate::body::{Place, entry_of_a_barrier};
 use crate::frame;
 use crate::lock::SimpleLock;
 use crate::sync::{self, ATOMIC, CRITICAL, Construct};
-use crate::tail::{Place, entry_of_a_barrier};
 use std::ffi::{c_int, c_void};
 
 entry_of_a_barrier! {

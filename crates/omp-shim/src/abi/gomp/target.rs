@@ -1,10 +1,11 @@
 //! Target constructs, on the host: there is no device.
 
+use crate::body::Body;
 use crate::frame;
-use crate::league;
-use crate::message;
-use crate::task::{self, Dependence, Request};
-use crate::team::Body;
+use crate::process::message;
+use crate::region::league;
+use crate::task::{Dependence, Request};
+use crate::tasking;
 use std::alloc::Layout;
 use std::ffi::{c_int, c_uint, c_ushort, c_void};
 use std::ptr;
@@ -16,7 +17,7 @@ use std::ptr;
 unsafe fn await_dependences(depend: *mut *mut c_void) {
     if !depend.is_null() {
         // SAFETY: caller's contract.
-        task::wait_for_predecessors(frame::current(), &unsafe {
+        tasking::wait_for_predecessors(frame::current(), &unsafe {
             super::tasks::dependences(depend)
         });
     }
@@ -37,7 +38,7 @@ unsafe fn follow_dependences(flags: c_uint, depend: *mut *mut c_void) {
         // SAFETY: caller's contract.
         let dependences = unsafe { super::tasks::dependences(depend) };
         let data = ptr::dangling_mut::<u8>().cast();
-        task::create(
+        tasking::create(
             frame::current(),
             &target_task(nothing, data, None, Layout::new::<()>(), &dependences),
         );
@@ -219,14 +220,14 @@ unsafe extern "C" fn GOMP_target_ext(
             // SAFETY: - the compiled code's list, not null.
             unsafe { super::tasks::dependences(depend) }
         };
-        return task::create(
+        return tasking::create(
             frame,
             &target_task(Region::run, data, Some(Region::copy), block, &dependences),
         );
     }
     // SAFETY: the compiled code's lists.
     unsafe { await_dependences(depend) };
-    task::with_block(block, |block| {
+    tasking::with_block(block, |block| {
         // SAFETY: a fresh block of this layout; the variables are there while the region runs.
         unsafe {
             Region::copy(block, data);

@@ -1,12 +1,13 @@
 //! Tasks.
 
+use crate::body::Body;
 use crate::frame;
-use crate::message;
+use crate::process::message;
 use crate::schedule::Space;
 use crate::sync;
-use crate::task::taskloop::{self, Clauses, Grain};
-use crate::task::{self, Access, Dependence, Request, reduction};
-use crate::team::Body;
+use crate::task::{Access, Dependence, Request};
+use crate::tasking::taskloop::{self, Clauses, Grain};
+use crate::tasking::{self, reduction};
 use std::alloc::Layout;
 use std::ffi::{c_int, c_long, c_uint, c_ulong, c_ulonglong, c_void};
 use std::ptr::NonNull;
@@ -116,7 +117,7 @@ unsafe extern "C" fn GOMP_task(
         event,
         bounds,
     };
-    task::create(frame::current(), &request);
+    tasking::create(frame::current(), &request);
 }
 
 /// The clauses of a taskloop.
@@ -206,32 +207,32 @@ unsafe extern "C" fn GOMP_taskloop_ull(
 /// `taskwait`.
 #[unsafe(no_mangle)]
 extern "C" fn GOMP_taskwait() {
-    task::wait_for_children(frame::current());
+    tasking::wait_for_children(frame::current());
 }
 
 /// `taskwait depend(...)`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn GOMP_taskwait_depend(depend: *mut *mut c_void) {
     // SAFETY: the compiled code's list.
-    task::wait_for_predecessors(frame::current(), &unsafe { dependences(depend) });
+    tasking::wait_for_predecessors(frame::current(), &unsafe { dependences(depend) });
 }
 
 /// `taskyield`.
 #[unsafe(no_mangle)]
 extern "C" fn GOMP_taskyield() {
-    task::yield_now(frame::current());
+    tasking::yield_now(frame::current());
 }
 
 /// Begins `taskgroup`.
 #[unsafe(no_mangle)]
 extern "C" fn GOMP_taskgroup_start() {
-    task::open_group(frame::current());
+    tasking::open_group(frame::current());
 }
 
 /// Ends `taskgroup`.
 #[unsafe(no_mangle)]
 extern "C" fn GOMP_taskgroup_end() {
-    task::close_group(frame::current());
+    tasking::close_group(frame::current());
 }
 
 /// `task_reduction` of the current group.
@@ -264,7 +265,7 @@ unsafe extern "C" fn GOMP_task_reduction_remap(
 unsafe extern "C" fn GOMP_workshare_task_reduction_unregister(cancelled: bool) {
     let frame = frame::current();
     let data = frame.task().group().map_or(std::ptr::null_mut(), |group| group.reductions.get());
-    task::close_group(frame);
+    tasking::close_group(frame);
     if frame.id == 0 {
         // SAFETY: all members' tasks of the construct are complete: compiled code passed a barrier
         // before.

@@ -1,8 +1,8 @@
 //! Teams.
 
+use crate::body::Body;
 use crate::frame;
-use crate::league;
-use crate::team::Body;
+use crate::region::league;
 use std::ffi::{c_uint, c_void};
 
 /// `teams` on the host.
