@@ -30,6 +30,7 @@ use crate::layout::{Down, MAX_VPS, Up, Verdict, VpState};
 
 mod connection;
 mod error;
+mod hello;
 mod kept;
 mod life;
 mod pass;
@@ -44,29 +45,13 @@ pub use crate::socket::{
 };
 pub use connection::Connection;
 pub use error::ConnectError;
+pub use hello::Hello;
 use kept::Descriptors;
 use registration::Registration;
 use tie::{Registered, Tie};
 
 /// Quanta for which a parked virtual processor sleeps before it looks by itself (D5).
 const PARK_QUANTA: u32 = 3;
-
-/// What a program states at registration.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Hello {
-    /// The most processors that it could use.
-    pub max_processors: u32,
-    /// The processors that it wants now.
-    pub request: u32,
-    /// Its teams have a fixed size.
-    pub fixed_team: bool,
-    /// The library that speaks for it, for reports; cut after 64 bytes.
-    pub library: String,
-    /// The processors on which it stays whatever it is granted (D14): the manager grants it no
-    /// others, as long as it has some of them. `None`: what the kernel lets it run on counts, and
-    /// bounds how many are granted, not which.
-    pub within: Option<CpuSet>,
-}
 
 /// A registered program's end of the connection.
 #[derive(Debug)]

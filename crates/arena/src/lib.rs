@@ -10,6 +10,16 @@
 //!   messages.
 //! - [`layout`]: what lies in the areas; [`grant`], [`park`], [`report`], [`global`], [`domain`]:
 //!   the parts with a protocol of their own.
+//!
+//! # Modules, from the bottom up
+//! 1. `header`, `hook`, `park`, `socket`: what every area begins with; where tests look on; where a
+//!    thread sleeps; where the manager's socket is.
+//! 2. `grant`: what a program may use.
+//! 3. `global`, `message`, `report`: what all programs read; what goes over the socket; measured
+//!    speeds.
+//! 4. `layout`: the two areas of a program.
+//! 5. `area`: an area as one process has it.
+//! 6. `client`, `domain`, `manager`: the two sides, and programs that pass processors on.
 
 // What cannot be written must not panic: `platform::message`.
 #![cfg_attr(not(any(test, loom)), deny(clippy::print_stderr, clippy::print_stdout))]

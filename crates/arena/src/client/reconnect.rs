@@ -21,9 +21,10 @@
 use std::thread;
 use std::time::Duration;
 
+use super::error::ConnectError;
+use super::hello::Hello;
 use super::registration::Registration;
 use super::tie::Tie;
-use super::{ConnectError, Hello};
 use crate::hook::{self, Step};
 use crate::layout::{Verdict, VpState};
 use crate::message::{Held, RefusedCode};

@@ -4,8 +4,10 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::Duration;
 
+use super::connection::Connection;
+use super::error::ConnectError;
+use super::hello::Hello;
 use super::kept::Descriptors;
-use super::{ConnectError, Connection, Hello};
 use crate::area::Area;
 use crate::global::Global;
 use crate::grant::MAX_CPUS;

@@ -10,7 +10,7 @@ use platform::affinity::Tid;
 use platform::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use platform::{SysResult, event};
 
-use super::Hello;
+use super::hello::Hello;
 use super::kept::Descriptors;
 use super::life::Life;
 use crate::area::Area;
