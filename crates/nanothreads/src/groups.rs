@@ -28,7 +28,7 @@ use engine::head::{Follows, Head};
 use engine::split::split;
 
 use crate::join;
-use crate::loops::per_member::Carried;
+use crate::per_member::Carried;
 use crate::region;
 use domains::Domain;
 use engine::forked::UntilJoin;
@@ -140,7 +140,7 @@ impl<'w> Groups<'w> {
                 unsafe { results.put(group.index, Some(result)) };
             },
         );
-        crate::loops::per_member::values(results)
+        crate::per_member::values(results)
     }
 
     /// Runs `body` for each group on what `share` makes for their number, which is returned

@@ -50,6 +50,16 @@
 //! | starting programs and threads in a region | [`unbound`] |
 //! | settings and numbers | [`builder()`], [`configure`], [`statistics()`] |
 //!
+//! # Modules, from the bottom up
+//! 1. `builder`, `idle`, `per_member`, `per_vp`, `region`: settings; which members sleep; a value for
+//!    each member, and for each thread; a region on what the program has.
+//! 2. `join`: two halves.
+//! 3. `groups`: divided processors.
+//! 4. `loops`: loops and sections.
+//! 5. `tasks`: scopes and what runs in them.
+//! 6. `overlap`: several regions at once.
+//! 7. `teams`: reserved threads, for all of the above.
+//!
 //! Language runtimes stand on the crate `nanothreads-engine`, as this one does.
 
 // What cannot be written must not panic: `platform::message`.
@@ -59,13 +69,14 @@
 
 mod builder;
 mod groups;
+mod idle;
 mod join;
 mod loops;
-mod nano;
 mod overlap;
+mod per_member;
 mod per_vp;
 mod region;
-mod scope;
+mod tasks;
 mod teams;
 
 pub use builder::{BuildError, Builder, builder};
@@ -80,12 +91,12 @@ pub use loops::{
     Pipeline, Pipeline2d, Schedule, Sections, doacross, par_chunks_mut, par_for, par_for_2d,
     par_for_3d, pipeline, pipeline_2d, sections,
 };
-pub use nano::cell::DataCell;
-pub use nano::completion::{Completion, Spawner};
-pub use nano::depend::Access;
-pub use nano::task::{Task, TaskRef};
 pub use overlap::{Overlap, Pending};
 pub use per_vp::PerVp;
 pub use region::broadcast;
-pub use scope::{Scope, scope};
+pub use tasks::cell::DataCell;
+pub use tasks::completion::{Completion, Spawner};
+pub use tasks::depend::Access;
+pub use tasks::scope::{Scope, scope};
+pub use tasks::task::{Task, TaskRef};
 pub use teams::{Team, TeamError, TeamMember};

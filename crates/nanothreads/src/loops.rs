@@ -24,7 +24,6 @@ mod doacross;
 mod gather;
 mod grain;
 mod ordered;
-pub(crate) mod per_member;
 mod pipeline;
 pub(crate) mod ranges;
 mod reduce;

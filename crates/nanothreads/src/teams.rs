@@ -23,11 +23,11 @@
 //! barrier.
 
 use crate::groups::within;
-use crate::loops::per_member::Carried;
 use crate::loops::static_block;
 use crate::loops::stop::{Stop, abandon, unless_abandoned};
 use crate::loops::turns::Turns;
 use crate::overlap::{self, Overlap};
+use crate::per_member::Carried;
 use crate::region;
 use engine::barrier::Barrier;
 use engine::config::Supply;
@@ -271,7 +271,7 @@ impl Team {
             // SAFETY: - called once for each member of this one region, with its own number.
             unsafe { results.put(member.id(), Some(result)) };
         });
-        crate::loops::per_member::values(results)
+        crate::per_member::values(results)
     }
 
     /// Runs `body` on the caller, which may fork several regions on the team before it joins any of

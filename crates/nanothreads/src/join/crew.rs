@@ -30,9 +30,9 @@
 //! (direct stacks). The tag makes the first exact: a thief that has gone on to other work is not
 //! followed.
 
+use crate::idle::Idle;
 use crate::join::deque::Deque;
 use crate::join::half::{Frame, Runner, State};
-use crate::nano::ready::idle::Idle;
 use engine::local::local;
 use engine::nearness::Nearness;
 use engine::occupant::Occupant;

@@ -3,9 +3,9 @@
 //! `RUSTFLAGS="--cfg loom" cargo test --release -p nanothreads --lib join::model`. Each has a twin
 //! with a planted bug that loom must find.
 
+use crate::idle::Idle;
 use crate::join::deque::Deque;
 use crate::join::half::{Frame, Half, Runner, State};
-use crate::nano::ready::idle::Idle;
 use engine::wait_point::{Look, WaitPoint};
 use loom::sync::Arc;
 use loom::thread;

@@ -11,10 +11,10 @@
 
 use super::ONE;
 use super::dealer::{Dealer, Loop};
-use super::per_member::PerMember;
 use super::schedule::Schedule;
 use super::stages::Stage;
 use super::stop::{abandon, unless_abandoned};
+use crate::per_member::PerMember;
 use std::cell::Cell;
 use std::fmt;
 use std::num::NonZeroUsize;

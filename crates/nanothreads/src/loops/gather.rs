@@ -6,7 +6,7 @@
 //! moved by value; the master takes every one that was put before it runs anything else, so that
 //! types with a destructor ride as well.
 
-use super::per_member::Carried;
+use crate::per_member::Carried;
 use engine::forked::UntilJoin;
 use engine::local::{Local, local};
 use engine::panics::FirstPanic;
@@ -139,7 +139,7 @@ fn in_places<T: Send, F: Fn(Member) -> Option<T> + Sync>(team: &Team, body: F) -
         // SAFETY: - called once for each member of this one region, with its own number.
         unsafe { places.put(member.id as usize, value) };
     });
-    Gathered::Many(crate::loops::per_member::values(carried).into_iter().map(Some).collect())
+    Gathered::Many(crate::per_member::values(carried).into_iter().map(Some).collect())
 }
 
 /// What came, by member.

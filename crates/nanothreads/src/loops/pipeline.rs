@@ -12,10 +12,10 @@
 //! # Papers
 //! P1 section 5.2 (F9): ordered loops pipelined with blocking, one and two dimensions.
 
-use super::per_member::PerMember;
 use super::schedule::static_block;
 use super::stages::Stage;
 use super::stop::Stop;
+use crate::per_member::PerMember;
 use crate::region;
 use engine::local::local;
 use std::cmp::Reverse;

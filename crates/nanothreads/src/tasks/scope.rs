@@ -3,16 +3,15 @@
 //!
 //! A scope forks a region on all processors that the program has now. Member 0, the caller, runs
 //! the scope's body on its own stack; the other members, and the caller whenever it waits, run
-//! nano-threads ([`crate::nano`]).
+//! nano-threads ([`crate::tasks`]).
 
-use crate::nano::body::Body;
-use crate::nano::depend::Table;
-use crate::nano::descriptor::{Nano, NanoPtr, Traits};
-use crate::nano::node::{Node, Phase};
-use crate::nano::scheduler::Scheduler;
-use crate::nano::seat::Seat;
-use crate::nano::task::Task;
 use crate::region;
+use crate::tasks::body::Body;
+use crate::tasks::depend::Table;
+use crate::tasks::descriptor::{Nano, NanoPtr, Traits};
+use crate::tasks::node::{Node, Phase, ScopeId};
+use crate::tasks::scheduler::Scheduler;
+use crate::tasks::seat::{Seat, Start};
 use engine::local::local;
 use engine::panics::{NoUnwinding, Payload, discard};
 use engine::team::Concurrency;
@@ -170,7 +169,7 @@ where
     }
     // SAFETY: - caller's contract: member 0's field.
     let body = unsafe { &mut *(*run).body.get() }.take().expect("a region runs once");
-    let node = Node::running(ptr::null(), Arc::as_ptr(scheduler), 0);
+    let node = Node::running(ptr::null(), ScopeId::of(Arc::as_ptr(scheduler)), 0);
     // SAFETY: - the node is on this frame until all its children are done; the seat is ours.
     let result = unsafe { run_and_join(&node, seat, false, body) };
     scheduler.end();
@@ -213,25 +212,11 @@ where
     }
 }
 
-/// Calls the closure of a nano-thread that was started just now by `seat`'s member, and is current
-/// there. `is_carried`: on a carrier; on the stack of somebody else it keeps that while it waits.
-#[inline]
-pub(crate) fn run_nano(nano: NanoPtr, seat: Seat, is_carried: bool) {
-    // SAFETY: - it was started by the calling thread, and does not end before this returns.
-    let this = unsafe { nano.get() };
-    // SAFETY: - its own node, which runs, on its home's thread.
-    let handle = unsafe { Scope::new(nano.node(), seat, is_carried) };
-    // SAFETY: - started just now, once; the closure was made for a handle (`body_of`).
-    let run = || unsafe { this.call_body(ptr::from_ref(&handle).cast()) };
-    if let Err(payload) = catch_unwind(AssertUnwindSafe(run)) {
-        this.fail(payload);
-    }
-}
-
 impl<'scope> Scope<'scope> {
     /// # Safety
     /// - `node` is running, outlives the handle, and `seat` is that of its home, the caller's. It
     ///   belongs to what is current there, which is on a carrier if `is_carried`.
+    #[inline]
     unsafe fn new(node: *const Node, seat: Seat, is_carried: bool) -> Self {
         Self {
             node,
@@ -267,27 +252,10 @@ impl<'scope> Scope<'scope> {
         self.node().share_for_child();
         let seat = self.seat();
         let memory = (seat.shelf(), &self.scheduler().store);
-        let (scheduler, creator, number) =
-            (self.scheduler.as_ptr(), self.creator(), seat.next_number());
+        let (scope, creator, number) = (self.id(), self.creator(), seat.next_number());
         // SAFETY: - the node's owner waits for the task, and `'scope` outlives the owner's wait.
         let fill = |body: &mut Body| unsafe { body.fill(call_of(task)) };
-        seat.enqueue_plain(NanoPtr::pooled(memory, self.node, scheduler, creator, number, fill));
-    }
-
-    /// Describes a task that needs more than a closure: dependences, a priority, a name, the size
-    /// of its stack.
-    ///
-    /// ```
-    /// use std::sync::Mutex;
-    /// let log = Mutex::new(Vec::new());
-    /// nanothreads::scope(|s| {
-    ///     let first = s.task().spawn(|_| log.lock().unwrap().push(1));
-    ///     s.task().depends_on(&first).spawn(|_| log.lock().unwrap().push(2));
-    /// });
-    /// assert_eq!(log.into_inner().unwrap(), [1, 2]);
-    /// ```
-    pub fn task(&self) -> Task<'_, 'scope> {
-        Task::new(self)
+        seat.enqueue_plain(NanoPtr::pooled(memory, self.node, scope, creator, number, fill));
     }
 
     /// Waits for all children of this handle, and their children. Meanwhile the processor runs
@@ -364,14 +332,11 @@ impl<'scope> Scope<'scope> {
         let seat = self.seat();
         // SAFETY: - the node's owner waits for the task, and `'scope` outlives the owner's wait.
         let body = unsafe { body_of(task) };
-        Nano::new(
-            self.node,
-            self.scheduler.as_ptr(),
-            body,
-            Some(traits),
-            self.creator(),
-            seat.next_number(),
-        )
+        Nano::new(self.node, self.id(), body, Some(traits), self.creator(), seat.next_number())
+    }
+
+    fn id(&self) -> ScopeId {
+        ScopeId::of(self.scheduler.as_ptr())
     }
 
     fn creator(&self) -> u32 {
@@ -434,18 +399,20 @@ impl<'scope> Scope<'scope> {
 /// The closure of a task, as descriptors hold it.
 ///
 /// # Safety
-/// - It is called with a pointer to a handle, or dropped, before `'scope` ends.
+/// - It is called with a pointer to a [`Start`], or dropped, before `'scope` ends.
 pub(crate) unsafe fn body_of<'scope, F: FnOnce(&Scope<'scope>) + Send + 'scope>(task: F) -> Body {
     // SAFETY: - caller's contract.
     unsafe { Body::new(call_of(task)) }
 }
 
-/// What a body calls with a pointer to the handle.
+/// What a body calls with a pointer to its start: it makes the handle.
 fn call_of<'scope, F: FnOnce(&Scope<'scope>) + Send + 'scope>(
     task: F,
 ) -> impl FnOnce(*const ()) + Send + 'scope {
-    move |handle: *const ()| {
-        // SAFETY: - `run_nano` passes the nano-thread's own handle.
-        task(unsafe { &*handle.cast::<Scope<'scope>>() });
+    move |start: *const ()| {
+        // SAFETY: - `seat::call_body` passes the start of the nano-thread that the caller is.
+        let start: &Start<'_> = unsafe { &*start.cast() };
+        // SAFETY: - its own node, which runs, on its home's thread.
+        task(&unsafe { Scope::new(start.nano.node(), start.seat, start.is_carried) });
     }
 }

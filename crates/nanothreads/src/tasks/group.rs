@@ -1,9 +1,8 @@
 //! Groups of tasks: waited for together, cancelled together.
 
-use crate::nano::node::Node;
-use crate::scope::{Scope, run_and_join};
+use crate::tasks::node::{Node, ScopeId};
+use crate::tasks::scope::{Scope, run_and_join};
 use std::panic::resume_unwind;
-use std::ptr;
 
 impl Scope<'_> {
     /// Runs `body` on the caller, and waits for all tasks that it spawns with its own handle, and
@@ -37,7 +36,7 @@ impl Scope<'_> {
         self.assert_current();
         let seat = self.seat();
         let home = u32::try_from(seat.index()).expect("teams have less than 2^32 members");
-        let node = Node::running(self.node(), ptr::from_ref(seat.scheduler()), home);
+        let node = Node::running(self.node(), ScopeId::of(seat.scheduler()), home);
         // SAFETY: - the node is on this frame until its children are done; the handle's owner is
         // current, on this seat.
         let result = unsafe { run_and_join(&node, seat, self.is_carried(), body) };

@@ -4,14 +4,13 @@
 //! [`Own`]: the member's thread only, through a [`Seat`], which does not leave it. Invariants: see
 //! [`scheduler`](super::scheduler).
 
-use crate::nano::carrier::{Carrier, Rest};
-use crate::nano::descriptor::NanoPtr;
-use crate::nano::held::Held;
-use crate::nano::node::{Node, Phase};
-use crate::nano::pool::Shelf;
-use crate::nano::ready::local::{Local, steal};
-use crate::nano::scheduler::Scheduler;
-use crate::scope;
+use crate::tasks::carrier::{Carrier, Rest};
+use crate::tasks::descriptor::NanoPtr;
+use crate::tasks::held::Held;
+use crate::tasks::node::{Node, Phase};
+use crate::tasks::pool::Shelf;
+use crate::tasks::ready::local::{Local, steal};
+use crate::tasks::scheduler::Scheduler;
 use crossbeam_deque::Stealer;
 use engine::local::{Place, local};
 use engine::patience;
@@ -22,6 +21,7 @@ use platform::{SysError, SysResult};
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// Turns with nothing but nano-threads that yield, between two offers of the processor to others.
@@ -94,6 +94,14 @@ impl Own {
             self.shelf.forget();
         }
     }
+}
+
+/// What a nano-thread's closure is called with: who it is, and where it runs.
+pub(super) struct Start<'a> {
+    pub(super) nano: NanoPtr,
+    pub(super) seat: Seat<'a>,
+    /// On a carrier; on the stack of somebody else it keeps that while it waits.
+    pub(super) is_carried: bool,
 }
 
 /// A member's place at its scheduler, on the member's thread.
@@ -241,7 +249,7 @@ impl<'a> Seat<'a> {
         );
         if !idle.take(self.index) && self.scheduler.has_work() {
             // Somebody woke this member for that, and it goes on with something else (I5 of
-            // `ready::idle`).
+            // `crate::idle`).
             self.scheduler.wake_one(self.others());
         }
         found
@@ -333,7 +341,7 @@ impl<'a> Seat<'a> {
         }
         // SAFETY: - the seat stays on its thread; `retire` ends those that are kept, before the
         // scope ends.
-        unsafe { Carrier::start(self, size) }
+        unsafe { Carrier::start(size, move |carrier| self.carry(carrier)) }
     }
 
     /// Lets `carrier` run until it gives control back; returns what it leaves to us.
@@ -449,10 +457,10 @@ impl<'a> Seat<'a> {
             carrier.label(this);
             this.set_carrier(carrier);
             self.own().current.set(Some(nano));
-            scope::run_nano(nano, self, true);
+            call_body(nano, self, true);
         } else {
             let below = self.own().current.replace(Some(nano));
-            scope::run_nano(nano, self, false);
+            call_body(nano, self, false);
             self.own().current.set(below);
         }
         // The body may have forked, and this be the child: whoever waits for the nano-thread waits
@@ -489,6 +497,20 @@ impl<'a> Seat<'a> {
             Some(nano) => self.own().local.push_resumed(nano),
             None => self.own().attention.set(true),
         }
+    }
+}
+
+/// Calls the closure of a nano-thread that was started just now by `seat`'s member, and is current
+/// there. `is_carried`: as in [`Start`].
+#[inline]
+fn call_body(nano: NanoPtr, seat: Seat, is_carried: bool) {
+    // SAFETY: - it was started by the calling thread, and does not end before this returns.
+    let this = unsafe { nano.get() };
+    let start = Start { nano, seat, is_carried };
+    // SAFETY: - started just now, once; the closure was made for a start (`scope::call_of`).
+    let run = || unsafe { this.call_body(ptr::from_ref(&start).cast()) };
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(run)) {
+        this.fail(payload);
     }
 }
 

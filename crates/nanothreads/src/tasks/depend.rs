@@ -11,8 +11,8 @@
 //! A table belongs to the handle of one creator, on its thread: no lock. Tasks are told apart from
 //! finished ones by their closed list of successors.
 
-use crate::nano::descriptor::{Nano, NanoPtr};
-use crate::nano::exclusive::Turnstile;
+use crate::tasks::descriptor::{Nano, NanoPtr};
+use crate::tasks::turnstile::Turnstile;
 use engine::addresses::Addresses;
 use std::sync::Arc;
 
@@ -50,7 +50,7 @@ struct Value {
     previous: Vec<Arc<Nano>>,
     last: Vec<Arc<Nano>>,
     kind: Access,
-    turnstile: Option<Arc<Turnstile>>,
+    turnstile: Option<Arc<Turnstile<NanoPtr>>>,
     /// Size of `last` at which finished members are dropped.
     sweep_at: usize,
 }

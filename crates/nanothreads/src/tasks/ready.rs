@@ -9,7 +9,6 @@
 //! | `global`, plain | unstarted ones from threads that are no members | anybody |
 //! | `global`, ranked | unstarted ones with a priority | anybody, highest first |
 
-pub(crate) mod idle;
 pub(crate) mod inbox;
 
 pub(crate) mod global;

@@ -10,14 +10,15 @@
 //! I2  A member runs nothing but what was created below the scope whose scheduler this is: a waiter
 //!     never runs strangers' work.
 
-use crate::nano::descriptor::{Nano, NanoPtr};
-use crate::nano::exclusive;
-use crate::nano::node::{Node, Phase};
-use crate::nano::pool::Store;
-use crate::nano::ready::global::Global;
-use crate::nano::ready::idle::Idle;
-use crate::nano::ready::inbox::Inbox;
-use crate::nano::seat::{Own, Seat};
+use crate::idle::Idle;
+use crate::tasks::descriptor::{Nano, NanoPtr};
+use crate::tasks::exclusive;
+use crate::tasks::node::{Node, Phase};
+use crate::tasks::pool::Store;
+use crate::tasks::ready::global::Global;
+use crate::tasks::ready::inbox::Inbox;
+use crate::tasks::ready::local;
+use crate::tasks::seat::{Own, Seat};
 use crossbeam_deque::Stealer;
 use engine::nearness::Nearness;
 use engine::occupant::Occupant;
@@ -120,7 +121,7 @@ impl Scheduler {
             Some(spare.swap_remove(at))
         });
         let mut scheduler = spare.ok().flatten().unwrap_or_else(|| {
-            super::ready::local::prepare();
+            local::prepare();
             Arc::new(Self::new(size))
         });
         if let Some(unique) = Arc::get_mut(&mut scheduler) {

@@ -17,10 +17,9 @@
 //!     nano-thread.
 //! I2  The last one touches it only until it has woken the waiter.
 
-use crate::nano::descriptor::NanoPtr;
-use crate::nano::inputs::Inputs;
-use crate::nano::ready::inbox::Item;
-use crate::nano::scheduler::Scheduler;
+use crate::tasks::descriptor::NanoPtr;
+use crate::tasks::inputs::Inputs;
+use crate::tasks::ready::inbox::Item;
 use engine::panics::{FirstPanic, Payload};
 use platform::sync::HandCell;
 use platform::sync::atomic::{
@@ -47,6 +46,17 @@ pub(crate) enum Phase {
     Ended,
 }
 
+/// Which scope a node belongs to: the address of its scheduler, which is compared only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ScopeId(*const ());
+
+impl ScopeId {
+    /// That of the scope with this scheduler.
+    pub(crate) const fn of<S>(scheduler: *const S) -> Self {
+        Self(scheduler.cast())
+    }
+}
+
 /// See the module head.
 pub(crate) struct Node {
     pub(crate) inputs: Inputs,
@@ -60,7 +70,7 @@ pub(crate) struct Node {
     panic: FirstPanic,
     /// The node that this one belongs to; null for the body of a scope.
     pub(crate) up: *const Node,
-    pub(crate) scheduler: *const Scheduler,
+    pub(crate) scope: ScopeId,
     /// The nano-thread that was switched away from to wait here. `None`: the wait watches
     /// `signalled`.
     waiter: Cell<Option<NanoPtr>>,
@@ -80,7 +90,7 @@ unsafe impl Item for Node {
 
 impl Node {
     /// A node below `up` whose owner has not started.
-    pub(crate) fn new(up: *const Node, scheduler: *const Scheduler) -> Self {
+    pub(crate) fn new(up: *const Node, scope: ScopeId) -> Self {
         Self {
             inputs: Inputs::new(),
             phase: AtomicU8::new(Phase::New as u8),
@@ -89,7 +99,7 @@ impl Node {
             cancelled: AtomicBool::new(false),
             panic: FirstPanic::default(),
             up,
-            scheduler,
+            scope,
             waiter: Cell::new(None),
             signalled: Cell::new(false),
             credits: Cell::new(0),
@@ -98,8 +108,8 @@ impl Node {
     }
 
     /// A node below `up` whose owner runs on member `home` now.
-    pub(crate) fn running(up: *const Node, scheduler: *const Scheduler, home: u32) -> Self {
-        let node = Self::new(up, scheduler);
+    pub(crate) fn running(up: *const Node, scope: ScopeId, home: u32) -> Self {
+        let node = Self::new(up, scope);
         node.start(home);
         node
     }

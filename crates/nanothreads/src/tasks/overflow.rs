@@ -178,7 +178,7 @@ fn describe(slot: &Slot, line: &mut Line) -> fmt::Result {
     }
     let (creator, number, size) =
         (slot.creator.load(Relaxed), slot.number.load(Relaxed), slot.size.load(Relaxed));
-    let variable = crate::nano::stack::SIZE_VARIABLE;
+    let variable = crate::tasks::stack::SIZE_VARIABLE;
     writeln!(line, "(number {number} of member {creator}) overflowed its stack of {size} bytes.")?;
     writeln!(
         line,

@@ -5,7 +5,7 @@
 //! Everything by the member's own thread, through [`Local`]; the public part also by thieves,
 //! through [`Local::stealer`].
 
-use crate::nano::descriptor::NanoPtr;
+use crate::tasks::descriptor::NanoPtr;
 use crossbeam_deque::{Steal, Stealer, Worker};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;

@@ -13,33 +13,40 @@
 //! The API is [`scope`](crate::scope()) and the handle [`Scope`](crate::Scope); descriptions are
 //! [`task::Task`]s.
 //!
+//! # Files, from the bottom up
+//! `body`, `pool`, `inputs`, `successors`, `turnstile`, `stack` and what the sanitizer and reports of
+//! overflows need of it: parts that know no task. `descriptor`, `node`, `carrier`: one nano-thread.
+//! `exclusive`, `depend`, `held`, `ready`: what several have to do with each other. `scheduler`,
+//! `seat`: a team, and a member's place in it. `scope`; `task`, `group`, `completion`: the handle,
+//! and what it makes.
+//!
 //! # Papers
 //! P1 section 2 and P0 section 2 (F2, F8): upper levels of a parallel program are nano-threads, the
 //! deepest one uses work descriptors ([`par_for`](crate::par_for()), [`join`](fn@crate::join)).
 
+mod body;
+mod carrier;
 pub(crate) mod cell;
 pub(crate) mod completion;
 pub(crate) mod depend;
-pub(crate) mod inputs;
-pub(crate) mod ready;
-pub(crate) mod stack;
-pub(crate) mod successors;
-pub(crate) mod task;
-
-pub(crate) mod body;
-mod carrier;
-pub(crate) mod descriptor;
-pub(crate) mod exclusive;
+mod descriptor;
+mod exclusive;
 mod fibers;
 mod group;
 mod held;
+mod inputs;
 #[cfg(all(test, loom))]
 mod model;
-pub(crate) mod node;
-mod overflow;
-mod pool;
-pub(crate) mod scheduler;
-pub(crate) mod seat;
-
 #[cfg(all(test, loom))]
 mod models;
+mod node;
+mod overflow;
+mod pool;
+mod ready;
+mod scheduler;
+pub(crate) mod scope;
+mod seat;
+mod stack;
+mod successors;
+pub(crate) mod task;
+mod turnstile;

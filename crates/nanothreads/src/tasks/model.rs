@@ -1,18 +1,21 @@
-//! What the loom models (`nano/models.rs`) drive: a scheduler's members, without their queues and
+//! What the loom models (`tasks/models.rs`) drive: a scheduler's members, without their queues and
 //! stacks.
 //!
 //! Nodes, descriptors, the pool, ends of children and the wait of a creator are the shipped ones.
 //! Models hand tasks over themselves, since loom does not see into the queues, which are a
 //! library's; and tasks run on the member's own stack.
 
-use crate::nano::descriptor::{Nano, NanoPtr, Traits};
-use crate::nano::node::Node;
-use crate::nano::scheduler::Scheduler;
-use crate::nano::seat::Seat;
+use crate::tasks::descriptor::{Nano, NanoPtr, Traits};
+use crate::tasks::node::{Node, ScopeId};
+use crate::tasks::scheduler::Scheduler;
+use crate::tasks::seat::Seat;
 use engine::wait_point::Look;
 use std::fmt;
 use std::ptr;
 use std::sync::Arc;
+
+/// All is in one scope.
+const NOWHERE: ScopeId = ScopeId::of(ptr::null::<Scheduler>());
 
 /// A creator on member 0 of a team, and the team.
 pub(super) struct Team {
@@ -48,10 +51,7 @@ impl fmt::Debug for Named {
 impl Team {
     /// A team of `size`, whose member 0 runs the creator.
     pub(super) fn new(size: usize) -> Self {
-        Self {
-            scheduler: Scheduler::new(size),
-            creator: Node::running(ptr::null(), ptr::null(), 0),
-        }
+        Self { scheduler: Scheduler::new(size), creator: Node::running(ptr::null(), NOWHERE, 0) }
     }
 
     /// # Safety
@@ -71,8 +71,8 @@ impl Team {
         let seat = unsafe { self.seat(0) };
         let memory = (seat.shelf(), &self.scheduler.store);
         // SAFETY: - the task borrows nothing.
-        let fill = |body: &mut crate::nano::body::Body| unsafe { body.fill(move |_| task()) };
-        Child(NanoPtr::pooled(memory, &self.creator, &self.scheduler, 0, seat.next_number(), fill))
+        let fill = |body: &mut crate::tasks::body::Body| unsafe { body.fill(move |_| task()) };
+        Child(NanoPtr::pooled(memory, &self.creator, NOWHERE, 0, seat.next_number(), fill))
     }
 
     /// Creates a task that others may come after.
@@ -95,8 +95,8 @@ impl Team {
     fn described(&self, task: impl FnOnce() + Send + 'static) -> (NanoPtr, Arc<Nano>) {
         self.creator.share_for_child();
         // SAFETY: - the task borrows nothing.
-        let body = unsafe { crate::nano::body::Body::new(move |_| task()) };
-        let nano = Nano::new(&self.creator, &self.scheduler, body, Some(Traits::default()), 0, 0);
+        let body = unsafe { crate::tasks::body::Body::new(move |_| task()) };
+        let nano = Nano::new(&self.creator, NOWHERE, body, Some(Traits::default()), 0, 0);
         (NanoPtr::new(Arc::clone(&nano)), nano)
     }
 

@@ -4,7 +4,7 @@
 //! Everything by anybody. `ranked`: under its lock, which nobody takes while `top` says that there
 //! is nothing to take.
 
-use crate::nano::descriptor::NanoPtr;
+use crate::tasks::descriptor::NanoPtr;
 use crossbeam_deque::{Injector, Steal};
 use platform::lock::Mutex;
 use std::cmp::Reverse;

@@ -2,11 +2,11 @@
 //! `RUSTFLAGS="--cfg loom" cargo test --release -p nanothreads --lib nano::models`. Each has a twin
 //! with a planted bug that loom must find.
 
-use crate::nano::inputs::Inputs;
-use crate::nano::model::Team as Shipped;
-use crate::nano::ready::idle::Idle;
-use crate::nano::ready::inbox::{Inbox, Item};
-use crate::nano::successors::{Link, Successors};
+use crate::idle::Idle;
+use crate::tasks::inputs::Inputs;
+use crate::tasks::model::Team as Shipped;
+use crate::tasks::ready::inbox::{Inbox, Item};
+use crate::tasks::successors::{Link, Successors};
 use engine::wait_point::{Look, WaitPoint};
 use loom::sync::Arc;
 use loom::sync::atomic::{

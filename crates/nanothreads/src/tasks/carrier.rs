@@ -6,7 +6,7 @@
 //! stacks, and a member has as many carriers as it has suspended nano-threads, and one more.
 //!
 //! # Life
-//! Made on a stack of the pool -> resumed by its member's root loop ([`Seat`]) -> runs
+//! Made on a stack of the pool -> resumed by its member's root loop ([`seat`](super::seat)) -> runs
 //! nano-threads, and gives back control *suspended* (one of them waits), or *idle* (what comes next
 //! is not for this stack, or somebody on the member's own stack is to go on) -> resumed any number
 //! of times -> told to return, when the scope is over. One whose stack a task asked for runs that
@@ -18,11 +18,10 @@
 //! I2  It is owned by the nano-thread that is suspended on it, by the member while it is idle, and
 //!     else by who resumed it.
 
-use crate::nano::descriptor::{Nano, NanoPtr};
-use crate::nano::fibers::Fibers;
-use crate::nano::overflow::Guard;
-use crate::nano::seat::Seat;
-use crate::nano::stack::Stack;
+use crate::tasks::descriptor::{Nano, NanoPtr};
+use crate::tasks::fibers::Fibers;
+use crate::tasks::overflow::Guard;
+use crate::tasks::stack::Stack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 use platform::SysResult;
 use std::cell::{Cell, UnsafeCell};
@@ -55,12 +54,13 @@ pub(super) enum Rest {
 }
 
 impl Carrier {
-    /// A carrier of `seat`'s member on a stack of `size` bytes; 0: of the default size, and for any
-    /// number of nano-threads.
+    /// A carrier of the calling thread on a stack of `size` bytes; 0: of the default size, and for
+    /// any number of nano-threads. It calls `carry` there.
     ///
     /// # Safety
-    /// - It is resumed on the seat's thread only, and has returned before the scheduler ends.
-    pub(super) unsafe fn start(seat: Seat, size: usize) -> SysResult<*const Self> {
+    /// - It is resumed on the calling thread only, and has returned before what `carry` borrows
+    ///   ends.
+    pub(super) unsafe fn start(size: usize, carry: impl FnOnce(&Self)) -> SysResult<*const Self> {
         let stack = Stack::take(size)?;
         let carrier: *const Self = Box::into_raw(Box::new(Self {
             coroutine: UnsafeCell::new(None),
@@ -77,11 +77,11 @@ impl Carrier {
             // SAFETY: - by `resume`.
             unsafe { this.fibers.arrive() };
             this.yielder.set(yielder);
-            seat.carry(this);
+            carry(this);
             // SAFETY: - it returns to who resumed it.
             unsafe { this.fibers.leave() };
         };
-        // SAFETY: - the seat's scheduler lives until `main` has returned (caller's contract).
+        // SAFETY: - what `carry` borrows lives until `main` has returned (caller's contract).
         let coroutine = unsafe { Coroutine::with_stack_unchecked(stack, main) };
         // SAFETY: - fresh: nobody else has it.
         unsafe { *(*carrier).coroutine.get() = Some(coroutine) };

@@ -1,8 +1,9 @@
 //! Descriptions of tasks: dependences, priority, name, stack size.
 
-use crate::nano::depend::Access;
-use crate::nano::descriptor::{Nano, NanoPtr, Traits};
-use crate::scope::Scope;
+use crate::tasks::depend::Access;
+use crate::tasks::descriptor::{Nano, NanoPtr, Traits};
+use crate::tasks::node::ScopeId;
+use crate::tasks::scope::Scope;
 use std::borrow::Cow;
 use std::fmt;
 use std::ptr;
@@ -50,6 +51,24 @@ impl fmt::Debug for Task<'_, '_> {
     }
 }
 
+impl<'scope> Scope<'scope> {
+    /// Describes a task that needs more than a closure: dependences, a priority, a name, the size
+    /// of its stack.
+    ///
+    /// ```
+    /// use std::sync::Mutex;
+    /// let log = Mutex::new(Vec::new());
+    /// nanothreads::scope(|s| {
+    ///     let first = s.task().spawn(|_| log.lock().unwrap().push(1));
+    ///     s.task().depends_on(&first).spawn(|_| log.lock().unwrap().push(2));
+    /// });
+    /// assert_eq!(log.into_inner().unwrap(), [1, 2]);
+    /// ```
+    pub fn task(&self) -> Task<'_, 'scope> {
+        Task::new(self)
+    }
+}
+
 impl<'a, 'scope> Task<'a, 'scope> {
     pub(crate) fn new(scope: &'a Scope<'scope>) -> Self {
         Self { scope, accesses: Vec::new(), predecessors: Vec::new(), traits: Traits::default() }
@@ -72,7 +91,7 @@ impl<'a, 'scope> Task<'a, 'scope> {
         }
         assert!(
             predecessor.0.is_finished()
-                || ptr::eq(predecessor.0.node.scheduler, self.scope.scheduler()),
+                || predecessor.0.node.scope == ScopeId::of(self.scope.scheduler()),
             "depends_on: the predecessor is a task of another scope, whose members may all be waiting for this one; \
              spawn both in one scope, or end the other scope first"
         );

@@ -22,14 +22,13 @@
 //! I1  A started nano-thread is resumed and ended on its home's thread: its stack may hold what is
 //!     not `Send`.
 
-use crate::nano::body::Body;
-use crate::nano::carrier::Carrier;
-use crate::nano::exclusive::Turnstile;
-use crate::nano::node::{Node, Phase};
-use crate::nano::overflow::Label;
-use crate::nano::pool::{Shelf, Store};
-use crate::nano::scheduler::Scheduler;
-use crate::nano::successors::{Link, Successors};
+use crate::tasks::body::Body;
+use crate::tasks::carrier::Carrier;
+use crate::tasks::node::{Node, Phase, ScopeId};
+use crate::tasks::overflow::Label;
+use crate::tasks::pool::{Shelf, Store};
+use crate::tasks::successors::{Link, Successors};
+use crate::tasks::turnstile::Turnstile;
 use engine::panics::Payload;
 use platform::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::borrow::Cow;
@@ -74,7 +73,7 @@ struct Rare {
     links: UnsafeCell<[MaybeUninit<Link<NanoPtr>>; INLINE_LINKS]>,
     links_used: Cell<usize>,
     /// What has to be passed before the start, in the order of addresses.
-    turnstiles: UnsafeCell<Vec<Arc<Turnstile>>>,
+    turnstiles: UnsafeCell<Vec<Arc<Turnstile<NanoPtr>>>>,
     /// How many of them are passed.
     claimed: Cell<usize>,
 }
@@ -151,16 +150,14 @@ impl NanoPtr {
     pub(crate) fn pooled(
         (shelf, store): (&Shelf, &Store<Nano>),
         up: *const Node,
-        scheduler: *const Scheduler,
+        scope: ScopeId,
         creator: u32,
         number: u64,
         fill: impl FnOnce(&mut Body),
     ) -> Self {
         let place = shelf.take(store);
         // SAFETY: - a fresh place for a descriptor.
-        unsafe {
-            place.write(Nano::value(up, scheduler, Body::empty(), None, creator, number, true))
-        };
+        unsafe { place.write(Nano::value(up, scope, Body::empty(), None, creator, number, true)) };
         // SAFETY: - written just now.
         fill(unsafe { (*place).strand.body.get_mut() });
         Self(NonNull::new(place).expect("a place has an address"))
@@ -187,19 +184,19 @@ impl Nano {
     /// A nano-thread below `up`, with one share that the creator holds.
     pub(crate) fn new(
         up: *const Node,
-        scheduler: *const Scheduler,
+        scope: ScopeId,
         body: Body,
         traits: Option<Traits>,
         creator: u32,
         number: u64,
     ) -> Arc<Self> {
-        Arc::new(Self::value(up, scheduler, body, traits, creator, number, false))
+        Arc::new(Self::value(up, scope, body, traits, creator, number, false))
     }
 
     #[inline(always)]
     fn value(
         up: *const Node,
-        scheduler: *const Scheduler,
+        scope: ScopeId,
         body: Body,
         traits: Option<Traits>,
         creator: u32,
@@ -218,7 +215,7 @@ impl Nano {
             })
         });
         Self {
-            node: Node::new(up, scheduler),
+            node: Node::new(up, scope),
             successors: Successors::new(),
             skip: AtomicBool::new(false),
             pooled,
@@ -292,7 +289,7 @@ impl Nano {
     ///
     /// # Safety
     /// - The caller creates `self`.
-    pub(crate) unsafe fn set_turnstiles(&self, turnstiles: Vec<Arc<Turnstile>>) {
+    pub(crate) unsafe fn set_turnstiles(&self, turnstiles: Vec<Arc<Turnstile<NanoPtr>>>) {
         let rare = self.rare.as_ref().expect("a task with dependences was described in detail");
         // SAFETY: - the creator's until it is ready.
         unsafe { *rare.turnstiles.get() = turnstiles };
@@ -303,7 +300,7 @@ impl Nano {
     /// # Safety
     /// - The caller is who moves it on.
     #[inline]
-    pub(crate) unsafe fn turnstiles(&self) -> &[Arc<Turnstile>] {
+    pub(crate) unsafe fn turnstiles(&self) -> &[Arc<Turnstile<NanoPtr>>] {
         match &self.rare {
             // SAFETY: - not written once the creator has given its share up.
             Some(rare) => unsafe { &*rare.turnstiles.get() },

@@ -5,8 +5,8 @@
 //! starts and ends on the same kernel thread, so a pool needs no lock, and the stack that was used
 //! last, warm in the cache, is used next.
 
-use crate::nano::fibers::Fibers;
-use crate::nano::overflow::{self, Guard};
+use crate::tasks::fibers::Fibers;
+use crate::tasks::overflow::{self, Guard};
 use corosensei::stack::valgrind::ValgrindStackRegistration;
 use corosensei::stack::{Stack as CoroutineStack, StackPointer};
 use platform::SysResult;

@@ -18,7 +18,7 @@
 //! I2  A kept share is a share: P is live. One that is only noted may be gone, and another node may
 //!     be in its place: then shares of that one are kept from the first child on, which is as right.
 
-use crate::nano::node::Node;
+use crate::tasks::node::Node;
 use std::cell::Cell;
 use std::ptr;
 
@@ -70,10 +70,11 @@ impl Held {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::tasks::node::ScopeId;
 
     #[test]
     fn shares_of_one_node_are_kept_until_they_are_taken() {
-        let nodes = [0, 0].map(|_| Node::running(ptr::null(), ptr::null(), 0));
+        let nodes = [0, 0].map(|_| Node::running(ptr::null(), ScopeId::of(ptr::null::<()>()), 0));
         let [first, second] = [&raw const nodes[0], &raw const nodes[1]];
         let held = Held::new();
         assert!(!held.keep(first), "not noted");

@@ -1,9 +1,9 @@
 //! Events from outside that a nano-thread waits for, and tasks from outside.
 
-use crate::nano::descriptor::{Nano, NanoPtr};
-use crate::nano::node::Node;
-use crate::nano::scheduler::Scheduler;
-use crate::scope::{Scope, body_of};
+use crate::tasks::descriptor::{Nano, NanoPtr};
+use crate::tasks::node::{Node, ScopeId};
+use crate::tasks::scheduler::Scheduler;
+use crate::tasks::scope::{Scope, body_of};
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -85,7 +85,7 @@ impl<'scope> Spawner<'scope> {
         unsafe { &**node }.inputs.add(1);
         // SAFETY: - the node's owner waits for the task, and `'scope` outlives the owner's wait.
         let body = unsafe { body_of(task) };
-        let nano = Nano::new(*node, Arc::as_ptr(scheduler), body, None, u32::MAX, 0);
+        let nano = Nano::new(*node, ScopeId::of(Arc::as_ptr(scheduler)), body, None, u32::MAX, 0);
         scheduler.enqueue_from_outside(NanoPtr::new(nano));
     }
 }

@@ -1,0 +1,70 @@
+//! A turnstile: one task is inside, the others queue, in the order in which they came.
+//!
+//! # Invariants
+//! I1  At most one is inside. Leaving hands the place over to the first in the queue.
+//!
+//! # Who touches what
+//! The state: under its lock, which is one for each address and creator.
+
+use platform::lock::Mutex;
+use std::collections::VecDeque;
+use std::sync::{MutexGuard, PoisonError};
+
+/// See the module head.
+#[derive(Debug)]
+pub(crate) struct Turnstile<T>(Mutex<State<T>>);
+
+#[derive(Debug)]
+struct State<T> {
+    occupied: bool,
+    queue: VecDeque<T>,
+}
+
+impl<T> Default for Turnstile<T> {
+    fn default() -> Self {
+        Self(Mutex::new(State { occupied: false, queue: VecDeque::new() }))
+    }
+}
+
+impl<T> Turnstile<T> {
+    fn state(&self) -> MutexGuard<'_, State<T>> {
+        // Nothing that runs under the lock panics halfway.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Enters; false: another one is inside, and `task` belongs to the queue now.
+    pub(crate) fn enter(&self, task: T) -> bool {
+        let mut state = self.state();
+        if state.occupied {
+            state.queue.push_back(task);
+            return false;
+        }
+        state.occupied = true;
+        true
+    }
+
+    /// Leaves; returns the one that is inside after that.
+    pub(crate) fn leave(&self) -> Option<T> {
+        let mut state = self.state();
+        let next = state.queue.pop_front();
+        state.occupied = next.is_some();
+        next
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_is_inside_and_the_others_follow_in_order() {
+        let turnstile = Turnstile::default();
+        assert!(turnstile.enter(1));
+        assert!(!turnstile.enter(2) && !turnstile.enter(3));
+        assert_eq!(
+            [turnstile.leave(), turnstile.leave(), turnstile.leave()],
+            [Some(2), Some(3), None]
+        );
+        assert!(turnstile.enter(4), "empty again");
+    }
+}
