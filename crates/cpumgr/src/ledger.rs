@@ -52,34 +52,12 @@ mod resting;
 mod settling;
 mod users;
 
-pub use curbing::{Allotted, Curb};
+pub use curbing::Allotted;
 use entry::Entry;
+pub use entry::{Curb, Holding};
 pub use settling::MAX_HOLD;
 pub use users::Maker;
 use users::Users;
-
-/// What a program holds.
-#[derive(Clone, Debug, PartialEq, Eq, Default)]
-pub struct Holding {
-    /// Its processors; the first is its master's.
-    pub cpus: Vec<u32>,
-    /// Its one processor is used by other programs in turn.
-    pub shared: bool,
-    /// No other program wants processors that it does not have.
-    pub dedicated: bool,
-    /// It is bound to nothing and may use so many at once; `cpus` are all that are managed. Under
-    /// the policy `none`.
-    pub unbound: Option<u32>,
-}
-
-impl Holding {
-    /// Processors that it may use at once.
-    pub fn number(&self) -> u32 {
-        self.unbound.unwrap_or_else(|| {
-            u32::try_from(self.cpus.len()).expect("processors have 32-bit numbers")
-        })
-    }
-}
 
 /// The manager's books.
 pub struct Ledger {
@@ -334,7 +312,7 @@ impl Ledger {
             return false;
         };
         if let Some((name, region)) =
-            self.entries.remove(at).kept_as.filter(|(_, region)| *region != reports::REMEMBERED)
+            self.entries.remove(at).kept_as.filter(|(_, region)| *region != entry::REMEMBERED)
         {
             self.speedups.forget_region(&name, region);
         }

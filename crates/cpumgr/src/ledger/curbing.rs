@@ -11,16 +11,8 @@
 
 use policies::{Allocation, AppId, AppView};
 
-use super::{Entry, Ledger};
-
-/// The most that a program counts as asking for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Curb {
-    /// So many processors; none: it sleeps.
-    pub processors: u32,
-    /// It stays when the program asks for more.
-    pub firm: bool,
-}
+use super::Ledger;
+use super::entry::{Curb, Entry};
 
 /// What a program has of what it asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,25 +103,12 @@ impl Ledger {
     }
 }
 
-impl Entry {
-    /// It is curbed to nothing.
-    pub(super) fn sleeps(&self) -> bool {
-        self.curb.is_some_and(|curb| curb.processors == 0)
-    }
-
-    /// It asks anew.
-    pub(super) fn lift_curb(&mut self) {
-        self.curb = self.curb.filter(|curb| curb.firm);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use policies::{AppId, Cause};
 
     use super::super::tests::{MS, cpus, ledger};
-    use super::super::{Ledger, MAX_HOLD};
-    use super::Curb;
+    use super::super::{Curb, Ledger, MAX_HOLD};
 
     /// Programs that want all of so many processors, decided on.
     fn books(processors: u32, policy: &str, programs: u64) -> Ledger {

@@ -2,7 +2,40 @@
 
 use policies::{AppId, AppView, Nanos, Speedup};
 
-use super::{Curb, Holding};
+/// The region of a program's times that outlive it.
+pub(super) const REMEMBERED: u64 = 0;
+
+/// What a program holds.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Holding {
+    /// Its processors; the first is its master's.
+    pub cpus: Vec<u32>,
+    /// Its one processor is used by other programs in turn.
+    pub shared: bool,
+    /// No other program wants processors that it does not have.
+    pub dedicated: bool,
+    /// It is bound to nothing and may use so many at once; `cpus` are all that are managed. Under
+    /// the policy `none`.
+    pub unbound: Option<u32>,
+}
+
+impl Holding {
+    /// Processors that it may use at once.
+    pub fn number(&self) -> u32 {
+        self.unbound.unwrap_or_else(|| {
+            u32::try_from(self.cpus.len()).expect("processors have 32-bit numbers")
+        })
+    }
+}
+
+/// The most that a program counts as asking for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Curb {
+    /// So many processors; none: it sleeps.
+    pub processors: u32,
+    /// It stays when the program asks for more.
+    pub firm: bool,
+}
 
 #[derive(Debug)]
 pub(super) struct Entry {
@@ -119,5 +152,15 @@ impl Entry {
             speedup: self.speedup,
             ..AppView::new(self.id, self.asks())
         }
+    }
+
+    /// It is curbed to nothing.
+    pub(super) fn sleeps(&self) -> bool {
+        self.curb.is_some_and(|curb| curb.processors == 0)
+    }
+
+    /// It asks anew.
+    pub(super) fn lift_curb(&mut self) {
+        self.curb = self.curb.filter(|curb| curb.firm);
     }
 }

@@ -3,10 +3,8 @@
 use policies::speedups::{Refused, Sample};
 use policies::{AppId, Nanos, Speedup};
 
-use super::{Entry, Ledger};
-
-/// The region of a program's times that outlive it.
-pub(super) const REMEMBERED: u64 = 0;
+use super::Ledger;
+use super::entry::{Entry, REMEMBERED};
 
 impl Ledger {
     /// A program called `name` reported how long the same work took on numbers of processors. What

@@ -10,7 +10,8 @@ use std::collections::BTreeMap;
 
 use policies::{AppId, Nanos};
 
-use super::{Entry, Holding, Ledger};
+use super::Ledger;
+use super::entry::{Entry, Holding};
 
 /// The longest time for which a processor is not taken (M4).
 pub const MAX_HOLD: Nanos = 10_000_000;
