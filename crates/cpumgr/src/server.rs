@@ -42,11 +42,15 @@ use crate::trace::{self, Trace};
 use crate::unused::Unused;
 
 mod attached;
+mod attaching;
+mod bounds;
+mod calls;
 mod connection;
 mod control;
 mod deadlines;
 mod domain;
 mod doorbell;
+mod due;
 #[cfg(test)]
 mod failing;
 mod fencing;
@@ -65,18 +69,13 @@ mod setup;
 mod spinning;
 mod strangers;
 mod usage;
+mod watch;
 
+pub use bounds::{MAX_PLACES, MAX_PROGRAMS};
 use connection::Connection;
-use deadlines::{Due, Pace};
-pub use queue::MAX_PLACES;
+use due::{Due, Pace};
 use seam::Fault;
 pub use setup::{Ended, Settings, Setup};
-
-/// Programs that are managed at once.
-pub const MAX_PROGRAMS: usize = 512;
-/// Programs take a manager for hung that was silent for the longer of this and ten quanta
-/// (`arena::client`); it gives a sign of life four times as often.
-const SILENCE_NS: u64 = 1_000_000_000;
 
 /// The scheduler's state.
 pub struct Server {
@@ -98,7 +97,7 @@ pub struct Server {
     /// Programs that do not speak the protocol, by their number in the books.
     attached: BTreeMap<u64, attached::Attached>,
     /// Announced processes with several threads, as they were when they were looked at last.
-    watches: BTreeMap<u64, spinning::Watch>,
+    watches: BTreeMap<u64, watch::Watch>,
     /// Those of them that are left alone.
     alone: BTreeSet<u64>,
     /// Writes their masks down; from the first one on.
@@ -197,7 +196,7 @@ impl Server {
             idle_exit: setup.idle_exit.map(nanos),
             grace: nanos(setup.grace),
             kernel: Counted::new(setup.kernel),
-            looks: looks::allowances(doorman.owner),
+            looks: bounds::allowances(doorman.owner),
             level: setup.level,
             attached: BTreeMap::new(),
             watches: BTreeMap::new(),

@@ -13,7 +13,7 @@
 use policies::{AppId, Cause};
 
 use super::Server;
-use super::deadlines::is_over;
+use super::due::is_over;
 use super::program::UNMUTE_TOKENS;
 use super::seam::{self, Fault};
 use crate::reactor::{Interest, Role};

@@ -3,7 +3,7 @@
 use platform::affinity::CpuId;
 
 use super::Server;
-use super::deadlines::is_over;
+use super::due::is_over;
 use super::program::Program;
 
 impl Server {

@@ -12,10 +12,11 @@ use platform::clock::monotonic_ns;
 use platform::process::{self, Peer, Pid};
 use policies::AppId;
 
+use super::Server;
 use super::attached::Attached;
-use super::connection::{Connection, FIRST_LOOK, Look};
-use super::queue::MAX_PLACES;
-use super::{Ended, MAX_PROGRAMS, Server};
+use super::bounds::{FIRST_LOOK, MAX_PLACES, MAX_PROGRAMS};
+use super::connection::{Connection, Look};
+use super::setup::Ended;
 use crate::keeper::Keeper;
 use crate::limits::Weight;
 use crate::masks;

@@ -10,18 +10,6 @@
 use policies::AppId;
 
 use super::Server;
-use crate::allowance::{Allowances, Rate};
-
-/// Two hundredths of a processor, a look being some 3 us; a program of a thousand threads is within
-/// the burst.
-const OTHERS: Rate = Rate { burst: 4_096, unit_ns: 150_000 };
-/// A tenth of one.
-const OWN: Rate = Rate { burst: 32_768, unit_ns: 30_000 };
-
-/// What users owe for that.
-pub(super) fn allowances(owner: u32) -> Allowances {
-    Allowances::new(owner, OWN, OTHERS)
-}
 
 impl Server {
     /// What was asked of the kernel since the last such call was about threads of user `uid`.
@@ -46,6 +34,7 @@ pub(super) mod tests {
     use platform::affinity::{CpuSet, Tid};
     use policies::Registry;
 
+    use super::super::bounds::OWN;
     use super::super::model::{Masks, Process, ledger, setup};
     use super::super::{Api, Server, Setup};
     use crate::kernel::Kernel;
@@ -134,7 +123,7 @@ pub(super) mod tests {
         let mut server = server(dir.path(), &kernel, 100_000_000);
         let begin = server.started;
         let owes = |server: &mut Server, now: u64| {
-            server.looks.charge(uid, super::OWN.burst + 5 * SECOND / super::OWN.unit_ns, now);
+            server.looks.charge(uid, OWN.burst + 5 * SECOND / OWN.unit_ns, now);
             server.looks.free_at(uid, now)
         };
         let paid = owes(&mut server, begin);

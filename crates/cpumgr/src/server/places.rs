@@ -1,9 +1,7 @@
 //! How many places of a system's manager one user can have: nobody keeps all others out (D10).
 
 use super::Server;
-
-/// Programs of one user, and as many places in the queue, where every user may come.
-pub(super) const MAX_OF_USER: usize = 384;
+use super::bounds::MAX_OF_USER;
 
 impl Server {
     /// Client `serial` may have no more of what `users` have: the manager's user and the superuser

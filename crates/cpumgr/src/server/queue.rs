@@ -22,12 +22,10 @@ use std::collections::BTreeSet;
 use arena::message::{FromManager, Queue, QueuedStatus, RefusedCode, WAITING_PER_PACKET};
 use policies::{AppId, AppView, Waiting};
 
-use super::places::MAX_OF_USER;
-use super::{MAX_PROGRAMS, Server};
+use super::Server;
+use super::bounds::{MAX_OF_USER, MAX_PLACES, MAX_PROGRAMS};
 use crate::escape::escape;
 
-/// Programs that may wait.
-pub const MAX_PLACES: usize = 512;
 /// The longest label, in bytes.
 const MAX_LABEL: usize = 64;
 
