@@ -4,7 +4,7 @@ use super::native::entry;
 use super::place::Row;
 use super::sample::{Measure, Subject};
 use super::{Engine, Runtime};
-use engine::{self, Config, Member};
+use engine::{self, Member};
 use nanothreads::{Schedule, Team, par_for};
 use orx_parallel::{IntoParIter, Par};
 use platform::sync::CachePadded;
@@ -81,18 +81,14 @@ pub(crate) static SHRINKS: AtomicBool = AtomicBool::new(false);
 
 /// Our engine as the row wants it.
 pub(crate) fn configure(row: Row) {
+    let builder = nanothreads::builder().bind(row == Row::Bound);
     // ORDERING: Relaxed - set by the same thread.
-    if !SHRINKS.load(Relaxed) {
-        let two = engine::sizer::Fixed::new(super::place::PROCESSORS);
-        assert!(
-            nanothreads::set_team_sizer(Box::new(two)),
-            "a sample sets the team size before it uses the engine"
-        );
-    }
-    assert!(
-        engine::configure(Config { bind: row == Row::Bound, ..Config::default() }),
-        "a sample configures the engine before it uses it"
-    );
+    let builder = if SHRINKS.load(Relaxed) {
+        builder
+    } else {
+        builder.sizer(engine::sizer::Fixed::new(super::place::PROCESSORS))
+    };
+    assert!(builder.install().is_ok(), "a sample configures the engine before it uses it");
 }
 
 /// A pool of rayon with the calling thread in it.

@@ -1,7 +1,8 @@
 //! What is counted: engines, and ways of ours.
 
 use super::variants::Pool;
-use engine::{self, Barrier, Config, Member, Supply, Team, Waiting};
+use engine::{self, Barrier, Member, Supply, Team};
+use nanothreads::Waiting;
 use platform::affinity::{CpuSet, affinity, set_affinity};
 use platform::sync::CachePadded;
 use std::hint::black_box;
@@ -74,13 +75,15 @@ fn ring(threads: usize, rounds: u32, before: &mut dyn FnMut()) {
 
 /// The way that is hot: threads have their processors and nobody sleeps.
 fn configure(threads: usize) {
-    assert!(engine::configure(Config {
-        bind: true,
-        waiting: Waiting::Active,
-        adapt: false,
-        ..Config::default()
-    }));
-    assert!(nanothreads::set_team_sizer(Box::new(engine::sizer::Fixed::new(threads))));
+    assert!(
+        nanothreads::builder()
+            .bind(true)
+            .waiting(Waiting::Active)
+            .adapt(false)
+            .sizer(engine::sizer::Fixed::new(threads))
+            .install()
+            .is_ok()
+    );
     // The engine looks at the mask before it is narrowed.
     assert!(engine::processors() >= threads, "the machine has fewer than {threads} processors");
     bind(0);

@@ -22,7 +22,7 @@
 //!   [`Team`]s go on with other threads. It must not wait in that part for the other members (at a
 //!   barrier, for a turn, a post or data).
 //! - A child that a *slave* forks in its part (a virtual processor in a region, an overlap's
-//!   construct, the master of a group that is not the caller, work of [`on_each_vp`]) has nobody to
+//!   construct, the master of a group that is not the caller, work of [`workers::on_each`]) has nobody to
 //!   go back to: it must end, or exec, before it leaves that part. Else it is ended with a report
 //!   on stderr, by `SIGABRT`. So is one that goes on with its parent's tasks ([`scope()`]).
 //! - A child that completes or joins what other threads of its parent run, in [`join()`] or
@@ -47,18 +47,21 @@
 //! | teams | [`broadcast`], [`Team`] and its [`TeamMember`] |
 //! | several regions of one master at once | [`Team::overlap`] |
 //! | storage for each thread | [`PerVp`] |
-//! | starting programs and threads in a region | [`unbound`] |
-//! | settings and numbers | [`builder()`], [`configure`], [`statistics()`] |
+//! | starting programs and threads in a region | [`process::unbound`] |
+//! | something on each thread | [`workers::on_each`] |
+//! | settings and numbers | [`builder()`], [`statistics()`] |
+//! | under a processor manager | [`managed`] |
 //!
 //! # Modules, from the bottom up
-//! 1. `builder`, `idle`, `per_member`, `per_vp`, `region`: settings; which members sleep; a value for
-//!    each member, and for each thread; a region on what the program has.
-//! 2. `join`: two halves.
-//! 3. `groups`: divided processors.
-//! 4. `loops`: loops and sections.
-//! 5. `tasks`: scopes and what runs in them.
-//! 6. `overlap`: several regions at once.
-//! 7. `teams`: reserved threads, for all of the above.
+//! 1. `builder`, `managed`, `process`, `workers`: what belongs to the process and its threads.
+//! 2. `idle`, `per_member`, `per_vp`, `region`: which members sleep; a value for each member, and for
+//!    each thread; a region on what the program has.
+//! 3. `join`: two halves.
+//! 4. `groups`: divided processors.
+//! 5. `loops`: loops and sections.
+//! 6. `tasks`: scopes and what runs in them.
+//! 7. `overlap`: several regions at once.
+//! 8. `teams`: reserved threads, for all of the above.
 //!
 //! Language runtimes stand on the crate `nanothreads-engine`, as this one does.
 
@@ -72,18 +75,18 @@ mod groups;
 mod idle;
 mod join;
 mod loops;
+pub mod managed;
 mod overlap;
 mod per_member;
 mod per_vp;
+pub mod process;
 mod region;
 mod tasks;
 mod teams;
+pub mod workers;
 
-pub use builder::{BuildError, Builder, builder};
-pub use engine::{
-    Config, Member, Statistics, Supply, TeamSizer, Waiting, configure, iteration, on_each_vp,
-    set_team_sizer, statistics, unbound,
-};
+pub use builder::{BuildError, Builder, Waiting, builder};
+pub use engine::{Member, Statistics, Supply, TeamSizer, statistics};
 pub use groups::{Group, Groups, groups};
 pub use join::join;
 pub use loops::{

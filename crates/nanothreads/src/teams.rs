@@ -65,7 +65,7 @@ pub enum TeamError {
     },
     /// More than one thread where regions have one: in a method of a
     /// [`TeamSizer`](crate::TeamSizer), or in work that was offered to a virtual processor
-    /// ([`on_each_vp`](crate::on_each_vp)).
+    /// ([`workers::on_each`](crate::workers::on_each)).
     #[error(
         "a team of {asked} threads in a method of a TeamSizer, or in work that was offered to a virtual processor: regions \
          there have one thread"

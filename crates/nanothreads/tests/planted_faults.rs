@@ -23,7 +23,7 @@ impl Bare {
 }
 
 fn four() {
-    assert!(nanothreads::set_team_sizer(Box::new(engine::sizer::Fixed::new(4))));
+    assert!(nanothreads::builder().sizer(engine::sizer::Fixed::new(4)).install().is_ok());
 }
 
 #[cfg(tsan)]

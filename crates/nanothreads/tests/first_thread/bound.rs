@@ -1,6 +1,6 @@
 //! A bound team keeps its limit, also when the first thread is its master.
 
-use nanothreads::{Config, broadcast, configure};
+use nanothreads::broadcast;
 use std::time::{Duration, Instant};
 
 pub(crate) fn a_bound_team_keeps_its_limit_also_when_the_first_thread_is_its_master() {
@@ -10,7 +10,7 @@ pub(crate) fn a_bound_team_keeps_its_limit_also_when_the_first_thread_is_its_mas
         std::process::id().cast_signed(),
         "the first thread"
     );
-    assert!(configure(Config { adapt: false, bind: true, ..Config::default() }));
+    assert!(nanothreads::builder().adapt(false).bind(true).install().is_ok());
     // Teams may be smaller while others use the processors; what the mask allows is the same.
     let limit = || {
         broadcast(|_| ());

@@ -9,9 +9,9 @@
 
 use crate::process::{again, is_again, start};
 use engine::sizer::Fixed;
-use engine::{Config, Member, Supply, Team, Waiting, configure};
+use engine::{Member, Supply, Team};
 use libtest_mimic::Trial;
-use nanothreads::{Schedule, par_for};
+use nanothreads::{Schedule, Waiting, par_for};
 use std::hint::black_box;
 use std::process::{Child, Stdio};
 use std::ptr;
@@ -151,8 +151,14 @@ fn traced(case: &str) {
         unsafe { team.run(work, data) };
     }
 
-    assert!(configure(Config { waiting: Waiting::Active, adapt: false, ..Config::default() }));
-    assert!(nanothreads::set_team_sizer(Box::new(Fixed::new(2))));
+    assert!(
+        nanothreads::builder()
+            .waiting(Waiting::Active)
+            .adapt(false)
+            .sizer(Fixed::new(2))
+            .install()
+            .is_ok()
+    );
     if let Some(kind) = case.strip_suffix(" slave") {
         let supply = if kind == "lines" { Supply::Local } else { Supply::Global };
         let number = AtomicU32::new(0);

@@ -2,7 +2,7 @@
 
 use crate::forked::{assert_in_child, assert_right, forked, leave};
 use engine::sizer::Fixed;
-use nanothreads::{Config, Supply, broadcast, groups, par_for};
+use nanothreads::{Supply, broadcast, groups, par_for};
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering::Relaxed};
 
 fn members() -> u32 {
@@ -20,8 +20,7 @@ fn a_child_has_regions_of_its_own() {
     own_process!();
     let supply =
         if module_path!().ends_with("::child_broadcast") { Supply::Global } else { Supply::Local };
-    assert!(nanothreads::configure(Config { supply, ..Config::default() }));
-    assert!(nanothreads::set_team_sizer(Box::new(Fixed::new(3))));
+    assert!(nanothreads::builder().supply(supply).sizer(Fixed::new(3)).install().is_ok());
     assert_eq!(members(), 3);
     for _ in 0..10 {
         assert_in_child("has the settings that the parent was given", || members() == 3);

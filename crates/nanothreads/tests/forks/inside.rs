@@ -4,7 +4,7 @@
 
 use crate::forked::{assert_right, forked, leave, says};
 use engine::sizer::Fixed;
-use nanothreads::{Config, Schedule, Supply, Team, broadcast, groups, par_for};
+use nanothreads::{Schedule, Supply, Team, broadcast, groups, par_for};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering::Relaxed};
 use std::thread;
@@ -161,8 +161,7 @@ fn child_at_the_end_of_an_overlap_is_told() {
 #[test]
 fn a_child_goes_on_outside_the_region_in_which_it_was_forked() {
     own_process!();
-    assert!(nanothreads::configure(Config { supply: Supply::Local, ..Config::default() }));
-    assert!(nanothreads::set_team_sizer(Box::new(Fixed::new(4))));
+    assert!(nanothreads::builder().supply(Supply::Local).sizer(Fixed::new(4)).install().is_ok());
     assert_eq!(members(), 4);
     child_behind_an_inner_region_has_regions_of_its_own(false);
     child_behind_an_inner_region_has_regions_of_its_own(true);

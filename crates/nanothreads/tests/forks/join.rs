@@ -76,7 +76,7 @@ fn verdict(inner: u64, had_two: bool, outer: &std::thread::Result<(i32, u32)>) -
 #[test]
 fn a_child_runs_the_halves_that_nobody_stole_and_is_told_of_those_that_are_the_parents() {
     own_process!();
-    assert!(nanothreads::set_team_sizer(Box::new(Fixed::new(2))));
+    assert!(nanothreads::builder().sizer(Fixed::new(2)).install().is_ok());
     let parent = std::process::id();
     for _ in 0..5 {
         let (began, has_forked) = (AtomicBool::new(false), AtomicBool::new(false));

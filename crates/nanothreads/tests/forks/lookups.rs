@@ -18,7 +18,7 @@ fn divides() -> bool {
 
 /// Forks so long after another thread began its first region.
 fn forks_amid(delay: Duration) -> bool {
-    assert!(nanothreads::set_team_sizer(Box::new(Fixed::new(2))));
+    assert!(nanothreads::builder().sizer(Fixed::new(2)).install().is_ok());
     let begin = Barrier::new(2);
     thread::scope(|threads| {
         let first = threads.spawn(|| {

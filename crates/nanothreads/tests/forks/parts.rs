@@ -2,7 +2,8 @@
 //! forks would otherwise be a copy of a process in which another test is at work.
 
 use crate::forked::{forked, leave, status_of};
-use nanothreads::{Schedule, Supply, Team, groups, on_each_vp, par_for};
+use nanothreads::workers::on_each;
+use nanothreads::{Schedule, Supply, Team, groups, par_for};
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::FromRawFd;
@@ -184,7 +185,7 @@ fn a_child_behind_its_part_has_kept_teams_of_its_own_or_is_ended_where_its_maste
         });
     });
     let offered = AtomicU32::new(0);
-    on_each_vp(|_| {
+    on_each(|_| {
         if offered.fetch_add(1, Relaxed) == 0 {
             child_that_leaves_is_ended();
         }

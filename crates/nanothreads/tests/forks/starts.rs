@@ -23,7 +23,7 @@ fn members() -> u32 {
 #[test]
 fn a_child_that_is_forked_while_threads_start_and_end_has_its_own_virtual_processors() {
     own_process!();
-    assert!(nanothreads::set_team_sizer(Box::new(Fixed::new(4))));
+    assert!(nanothreads::builder().sizer(Fixed::new(4)).install().is_ok());
     assert_eq!(members(), 4);
     let is_over = AtomicBool::new(false);
     let wrong = thread::scope(|threads| {

@@ -63,7 +63,7 @@ fn child_that_is_forked_in_a_body_behind_all_tasks_leaves_the_scope() {
 #[test]
 fn a_child_has_scopes_of_its_own_and_is_ended_when_it_goes_on_with_its_parents_tasks() {
     own_process!();
-    assert!(nanothreads::set_team_sizer(Box::new(Fixed::new(3))));
+    assert!(nanothreads::builder().sizer(Fixed::new(3)).install().is_ok());
     for _ in 0..5 {
         let ran = AtomicU32::new(0);
         scope(|s| {

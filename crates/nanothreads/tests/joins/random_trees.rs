@@ -348,7 +348,7 @@ fn number(name: &str) -> Option<u64> {
 #[test]
 fn random_programs_of_joins_give_what_one_thread_gives() {
     own_process!();
-    assert!(nanothreads::set_team_sizer(Box::new(Changing)));
+    assert!(nanothreads::builder().sizer(Changing).install().is_ok());
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |time| time.as_nanos() as u64);
     let first = number("NANOS_STRESS_SEED").unwrap_or(now / 1000 % 1_000_000_000);
     let time = Duration::from_secs(number("NANOS_STRESS_SECONDS").unwrap_or(2));

@@ -28,7 +28,7 @@ fn processors(size: usize) -> MutexGuard<'static, ()> {
     static ONCE: Once = Once::new();
     static TURN: Mutex<()> = Mutex::new(());
     let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    ONCE.call_once(|| assert!(nanothreads::set_team_sizer(Box::new(Changing))));
+    ONCE.call_once(|| assert!(nanothreads::builder().sizer(Changing).install().is_ok()));
     LIMIT.store(size, Relaxed);
     // The thread of the test before counts until it has ended (D6).
     while Team::available().size() != size {

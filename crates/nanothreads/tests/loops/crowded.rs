@@ -14,7 +14,7 @@ const MEMBERS: usize = 64;
 
 /// This process has teams of 64.
 fn crowd() {
-    assert!(nanothreads::set_team_sizer(Box::new(Fixed::new(MEMBERS))));
+    assert!(nanothreads::builder().sizer(Fixed::new(MEMBERS)).install().is_ok());
 }
 
 fn n(value: usize) -> NonZeroUsize {

@@ -315,8 +315,8 @@ fn what_a_bound_thread_starts_unbound_has_the_mask_of_the_program_and_the_thread
     own_process!();
     with_two_seated(|script, team| {
         let seen = team.map(|_| {
-            let mask = nanothreads::unbound(mask_of_a_child);
-            let own = nanothreads::unbound(|| mask_of(current_tid()));
+            let mask = nanothreads::process::unbound(mask_of_a_child);
+            let own = nanothreads::process::unbound(|| mask_of(current_tid()));
             (mask, own, mask_of(current_tid()))
         });
         let whole = script.whole.clone();
@@ -348,7 +348,7 @@ fn a_bound_thread_that_is_unbound_while_the_grant_changes_follows_it_afterwards(
         let script = Mutex::new(script);
         team.run(|member| {
             if member.id() == 1 {
-                nanothreads::unbound(|| script.lock().unwrap().grant(&[b, a], true));
+                nanothreads::process::unbound(|| script.lock().unwrap().grant(&[b, a], true));
             }
         });
         second_thread_comes_to(&on(a));

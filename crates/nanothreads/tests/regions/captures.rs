@@ -3,7 +3,7 @@
 //! by the caller.
 
 use engine::sizer::Fixed;
-use nanothreads::{Config, Schedule, Supply, Team, broadcast, par_for};
+use nanothreads::{Schedule, Supply, Team, broadcast, par_for};
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
 use std::sync::Once;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
@@ -11,8 +11,9 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
 fn two() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        assert!(nanothreads::configure(Config { supply: Supply::Local, ..Config::default() }));
-        assert!(nanothreads::set_team_sizer(Box::new(Fixed::new(2))));
+        assert!(
+            nanothreads::builder().supply(Supply::Local).sizer(Fixed::new(2)).install().is_ok()
+        );
     });
 }
 

@@ -1,6 +1,7 @@
 //! Panics that are hard to carry: payloads whose destructors panic, too, when nobody wants them.
 
-use nanothreads::{Schedule, Team, join, on_each_vp, par_for, scope, sections};
+use nanothreads::workers::on_each;
+use nanothreads::{Schedule, Team, join, par_for, scope, sections};
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
 use std::sync::Barrier;
 
@@ -102,6 +103,6 @@ fn payloads_of_tasks_that_lose_are_discarded_when_their_destructors_panic() {
 fn payloads_of_visits_that_lose_are_discarded_when_their_destructors_panic() {
     own_process!();
     first_bomb_is_carried(|_, _| {
-        on_each_vp(|_| explode());
+        on_each(|_| explode());
     });
 }

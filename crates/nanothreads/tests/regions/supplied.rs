@@ -4,7 +4,7 @@
 
 use engine::sizer::Fixed;
 use engine::{Barrier, Member, Team};
-use nanothreads::{Config, Schedule, Supply, broadcast, join, par_for, scope};
+use nanothreads::{Schedule, Supply, broadcast, join, par_for, scope};
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
@@ -21,8 +21,7 @@ fn four() {
     ONCE.call_once(|| {
         let supply =
             if module_path!().ends_with("::broadcast") { Supply::Global } else { Supply::Local };
-        assert!(nanothreads::configure(Config { supply, ..Config::default() }));
-        assert!(nanothreads::set_team_sizer(Box::new(Fixed::new(4))));
+        assert!(nanothreads::builder().supply(supply).sizer(Fixed::new(4)).install().is_ok());
     });
 }
 

@@ -3,7 +3,8 @@
 
 use crate::team_of_four::{four, four_alone, four_answer, members, panic_of};
 use engine::{Member, Refusal, Supply, Team, VirtualProcessor, virtual_processors};
-use nanothreads::{on_each_vp, par_for};
+use nanothreads::par_for;
+use nanothreads::workers::on_each;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
@@ -210,7 +211,7 @@ fn each_virtual_processor_is_visited_once_and_on_its_own_thread() {
     let _guard = four_alone();
     members();
     let seen = Mutex::new(Vec::new());
-    let visited = on_each_vp(|number| {
+    let visited = on_each(|number| {
         assert_eq!(engine_thread(), format!("nanos-vp-{number}"));
         // The visited one may be the next one's slave: it forks alone.
         assert_eq!((members(), Team::reserve(3).size()), (1, 1));
@@ -223,13 +224,13 @@ fn each_virtual_processor_is_visited_once_and_on_its_own_thread() {
     assert_eq!(seen.len(), visited);
     assert_eq!(
         panic_of(|| {
-            on_each_vp(|_| panic!("planted"));
+            on_each(|_| panic!("planted"));
         }),
         "planted"
     );
     let nested = panic_of(|| {
         nanothreads::broadcast(|_| {
-            on_each_vp(|_| ());
+            on_each(|_| ());
         })
     });
     assert!(nested.contains("inside a region"));

@@ -1,13 +1,13 @@
 //! A `TeamSizer` that sets no limit: teams have at most as many threads as any may have.
 
 use engine::sizer::Fixed;
-use nanothreads::{Team, par_for, set_team_sizer, statistics};
+use nanothreads::{Team, par_for, statistics};
 use std::thread;
 
 #[test]
 fn a_limit_beyond_all_bounds_is_that_of_all_teams() {
     own_process!();
-    assert!(set_team_sizer(Box::new(Fixed::new(usize::MAX))));
+    assert!(nanothreads::builder().sizer(Fixed::new(usize::MAX)).install().is_ok());
     let sum = || assert_eq!(par_for(0..10).reduce(0, |i| i, |a, b| a + b), 45);
     sum();
     assert!(Team::at_most(3).expect("not 0").size() <= 3);

@@ -1,6 +1,6 @@
 //! Teams follow the program's affinity mask while it runs, down and up again.
 
-use nanothreads::{Config, broadcast, configure};
+use nanothreads::broadcast;
 use platform::affinity::{CpuSet, Tid, affinity, set_affinity};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -34,7 +34,7 @@ fn pass(time: Duration) {
 #[test]
 fn a_mask_that_narrows_and_widens_again_is_followed() {
     own_process!();
-    assert!(configure(Config { adapt: false, ..Config::default() }));
+    assert!(nanothreads::builder().adapt(false).install().is_ok());
     let initial = Some(Tid(std::process::id().cast_signed()));
     let whole = affinity(initial).expect("the own mask");
     let before = size();

@@ -27,7 +27,7 @@ mod tasks;
 mod teams;
 mod watched;
 
-use nanothreads::{Config, Supply};
+use nanothreads::Supply;
 use random::Random;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -84,8 +84,7 @@ fn random_programs_compute_what_one_thread_computes() {
         Ok(other) => panic!("NANOS_STRESS_SUPPLY={other}: give lines or broadcast"),
         Err(_) => Supply::Auto,
     };
-    assert!(nanothreads::configure(Config { supply, ..Config::default() }));
-    assert!(nanothreads::set_team_sizer(Box::new(sizer::Changing)));
+    assert!(nanothreads::builder().supply(supply).sizer(sizer::Changing).install().is_ok());
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |time| time.as_nanos() as u64);
     // Short enough to be typed.
     let first = number("NANOS_STRESS_SEED").unwrap_or(now / 1000 % 1_000_000_000);

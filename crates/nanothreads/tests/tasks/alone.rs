@@ -15,7 +15,7 @@ use std::thread;
 /// All tests of this process see one processor.
 fn team() -> usize {
     static ONCE: Once = Once::new();
-    ONCE.call_once(|| assert!(nanothreads::set_team_sizer(Box::new(Fixed::new(1)))));
+    ONCE.call_once(|| assert!(nanothreads::builder().sizer(Fixed::new(1)).install().is_ok()));
     1
 }
 

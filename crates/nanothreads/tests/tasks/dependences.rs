@@ -158,7 +158,7 @@ fn effects_are_those_of_the_order_of_creation() {
     own_process!();
     proptest!(ProptestConfig::with_cases(80), |(plans in plans())| {
         static ONCE: Once = Once::new();
-        ONCE.call_once(|| assert!(nanothreads::set_team_sizer(Box::new(Fixed::new(4)))));
+        ONCE.call_once(|| assert!(nanothreads::builder().sizer(Fixed::new(4)).install().is_ok()));
         prop_assert_eq!(in_parallel(&plans), one_after_the_other(&plans));
     });
 }

@@ -11,6 +11,6 @@ use std::sync::Once;
 /// All tests of this process see four processors.
 fn team() -> usize {
     static ONCE: Once = Once::new();
-    ONCE.call_once(|| assert!(nanothreads::set_team_sizer(Box::new(Fixed::new(4)))));
+    ONCE.call_once(|| assert!(nanothreads::builder().sizer(Fixed::new(4)).install().is_ok()));
     4
 }

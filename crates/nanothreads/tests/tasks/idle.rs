@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 #[test]
 fn members_share_the_work_and_sleep_without_any() {
     own_process!();
-    assert!(nanothreads::set_team_sizer(Box::new(Fixed::new(4))));
+    assert!(nanothreads::builder().sizer(Fixed::new(4)).install().is_ok());
     all_members_take_part_even_from_sleep();
     nobody_runs_while_all_wait_for_an_event();
 }

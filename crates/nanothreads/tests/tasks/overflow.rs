@@ -64,7 +64,8 @@ fn an_overflow_on_a_thread_that_rust_did_not_create_is_reported_too() {
             };
             // SAFETY: - takes the thread's alternate stack out of use, which nobody is on.
             assert_eq!(unsafe { libc::sigaltstack(&none, std::ptr::null_mut()) }, 0);
-            nanothreads::set_team_sizer(Box::new(engine::sizer::Fixed::new(1)));
+            let installed = nanothreads::builder().sizer(engine::sizer::Fixed::new(1)).install();
+            assert!(installed.is_ok());
             nanothreads::scope(|s| {
                 s.spawn(|_| {
                     black_box(descend(0));

@@ -29,7 +29,7 @@ static MASTERS: RwLock<()> = RwLock::new(());
 
 fn fix_team_size() {
     static ONCE: Once = Once::new();
-    ONCE.call_once(|| assert!(nanothreads::set_team_sizer(Box::new(Fixed::new(4)))));
+    ONCE.call_once(|| assert!(nanothreads::builder().sizer(Fixed::new(4)).install().is_ok()));
 }
 
 /// A number that is not 0.

@@ -3,7 +3,7 @@
 
 use engine::split::split;
 use nanothreads::{
-    Config, Group, Supply, Team, TeamSizer, broadcast, groups, join, par_for, scope, sections,
+    Group, Supply, Team, TeamSizer, broadcast, groups, join, par_for, scope, sections,
 };
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -35,8 +35,7 @@ fn alone_with(grant: usize) -> MutexGuard<'static, ()> {
         } else {
             Supply::Auto
         };
-        assert!(nanothreads::configure(Config { supply, ..Config::default() }));
-        assert!(nanothreads::set_team_sizer(Box::new(Elastic)));
+        assert!(nanothreads::builder().supply(supply).sizer(Elastic).install().is_ok());
     });
     let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     GRANT.store(grant, Relaxed);

@@ -17,7 +17,7 @@ fn available() -> usize {
 fn alone() -> MutexGuard<'static, ()> {
     static ONE: Mutex<()> = Mutex::new(());
     static SET: Once = Once::new();
-    SET.call_once(|| assert!(nanothreads::set_team_sizer(Box::new(Fixed::new(4)))));
+    SET.call_once(|| assert!(nanothreads::builder().sizer(Fixed::new(4)).install().is_ok()));
     let one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     // The thread of the test before counts until it has ended (D6).
     while Team::available().size() != 4 {

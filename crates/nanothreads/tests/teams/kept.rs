@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 /// All tests of this process see three processors.
 fn three() {
     static ONCE: Once = Once::new();
-    ONCE.call_once(|| assert!(nanothreads::set_team_sizer(Box::new(Fixed::new(3)))));
+    ONCE.call_once(|| assert!(nanothreads::builder().sizer(Fixed::new(3)).install().is_ok()));
 }
 
 fn exact(size: usize) -> Team {

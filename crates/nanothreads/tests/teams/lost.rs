@@ -1,7 +1,6 @@
 //! Members that lose their processor: noticed, given way to, left out, and taken back. By counters,
 //! not by times.
 
-use engine::{self, Config};
 use nanothreads::{Statistics, Team, broadcast, statistics};
 use platform::affinity::{CpuId, CpuSet, affinity, current_tid, set_affinity};
 use platform::scheduling::run_delay;
@@ -39,7 +38,7 @@ fn default_size() -> usize {
 #[test]
 fn members_without_processor_are_given_way_to_and_left_out_until_they_run() {
     own_process!();
-    assert!(engine::configure(Config { bind: true, adapt: false, ..Config::default() }));
+    assert!(nanothreads::builder().bind(true).adapt(false).install().is_ok());
     let mask = affinity(None).unwrap();
     let all = engine::processors();
     if all < 2 || mask.len() < 2 {

@@ -2,7 +2,7 @@
 //! others would be in the way.
 
 use engine::sizer::Fixed;
-use nanothreads::{Config, Team, configure, set_team_sizer};
+use nanothreads::Team;
 use platform::affinity::{CpuId, affinity, current_cpu};
 use std::time::{Duration, Instant};
 
@@ -44,8 +44,7 @@ fn a_team_that_is_the_only_inner_one_uses_the_other_processors_whatever_was_befo
         platform::skip!("one processor, which all threads share");
         return;
     }
-    assert!(configure(Config { adapt: false, ..Config::default() }));
-    assert!(set_team_sizer(Box::new(Fixed::new(2))));
+    assert!(nanothreads::builder().adapt(false).sizer(Fixed::new(2)).install().is_ok());
     let team = Team::exact(2).expect("threads");
     let mut found = Vec::new();
     for _ in 0..TRIES {

@@ -3,15 +3,21 @@
 
 use crate::processor_time::processor_time;
 use engine::sizer::Fixed;
-use nanothreads::{Config, Waiting, broadcast, configure, set_team_sizer};
+use nanothreads::{Waiting, broadcast};
 use std::thread;
 use std::time::{Duration, Instant};
 
 #[test]
 fn an_active_team_stays_hot() {
     own_process!();
-    assert!(configure(Config { adapt: false, waiting: Waiting::Active, ..Config::default() }));
-    assert!(set_team_sizer(Box::new(Fixed::new(2))));
+    assert!(
+        nanothreads::builder()
+            .adapt(false)
+            .waiting(Waiting::Active)
+            .sizer(Fixed::new(2))
+            .install()
+            .is_ok()
+    );
     for _ in 0..100 {
         broadcast(|_| ());
     }

@@ -2,7 +2,7 @@
 //! own, because its settings are the engine's and a neighbour test would be load.
 
 use engine::sizer::Fixed;
-use nanothreads::{Config, broadcast, configure, set_team_sizer};
+use nanothreads::broadcast;
 use platform::affinity::{Tid, current_tid};
 use std::sync::Mutex;
 use std::thread;
@@ -24,10 +24,9 @@ fn switches(tid: Tid) -> u64 {
 #[test]
 fn a_slave_without_work_falls_asleep_and_stays_so() {
     own_process!();
-    assert!(configure(Config { adapt: false, ..Config::default() }));
     // One slave: with more threads than processors nobody would spin, and two processors are the
     // fewest.
-    assert!(set_team_sizer(Box::new(Fixed::new(2))));
+    assert!(nanothreads::builder().adapt(false).sizer(Fixed::new(2)).install().is_ok());
     let slave = Mutex::new(None);
     broadcast(|member| {
         assert!(engine::spin_limit() <= LONG, "{} us of spinning", engine::spin_limit());

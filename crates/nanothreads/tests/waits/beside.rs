@@ -3,7 +3,7 @@
 
 use crate::cost::{ROUNDS, Waits, spent, work};
 use engine::sizer::Fixed;
-use nanothreads::{Config, Team, Waiting, broadcast, join, scope};
+use nanothreads::{Team, Waiting, broadcast, join, scope};
 use platform::affinity::{CpuSet, affinity, set_affinity};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -17,8 +17,7 @@ fn wait_until(flag: &AtomicBool) {
 #[test]
 fn who_waits_in_a_barrier_a_join_or_a_scope_hands_over_to_who_shares_the_processor() {
     own_process!();
-    assert!(nanothreads::configure(Config { waiting: Waiting::Active, ..Config::default() }));
-    assert!(nanothreads::set_team_sizer(Box::new(Fixed::new(2))));
+    assert!(nanothreads::builder().waiting(Waiting::Active).sizer(Fixed::new(2)).install().is_ok());
     let here = CpuSet::single(
         affinity(None).expect("this thread's mask").first().expect("it runs somewhere"),
     );

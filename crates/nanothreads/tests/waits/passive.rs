@@ -2,7 +2,7 @@
 //! when it is their turn.
 
 use crate::processor_time::processor_time;
-use nanothreads::{Config, Schedule, Waiting, broadcast, configure, join, par_for, scope};
+use nanothreads::{Schedule, Waiting, broadcast, join, par_for, scope};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 #[test]
 fn every_part_runs_once_whoever_starts_it() {
     own_process!();
-    assert!(configure(Config { adapt: false, waiting: Waiting::Passive, ..Config::default() }));
+    assert!(nanothreads::builder().adapt(false).waiting(Waiting::Passive).install().is_ok());
     let ran: Vec<AtomicU32> = (0..64).map(|_| AtomicU32::new(0)).collect();
     let begin = Instant::now();
     let mut rounds = 0;
