@@ -9,6 +9,7 @@
 //!    fine. A crate whose largest is larger today has that size in `graph/ceilings.toml`: it may
 //!    not grow, and when it got smaller the number there follows (`--update`).
 //! 5. `direction` checks the order of modules, where a crate's head states one.
+//! 6. `front` counts the items that a library shows, where that is limited.
 //!
 //! # Not here
 //! A crate's circles other than its largest are shown, and not limited.
@@ -17,6 +18,7 @@ mod cfg;
 mod circles;
 mod crates;
 mod direction;
+mod front;
 mod resolve;
 mod source;
 mod tree;
@@ -134,6 +136,13 @@ pub(crate) fn check(workspace: &Workspace) -> anyhow::Result<()> {
         }
         let order = if is_ordered { "ordered" } else { "no order stated" };
         println!("{}, at most {}; {order}", house.summary(), ceilings.allowed(TABLE, &house.name));
+    }
+    for house in &houses {
+        match front::check(&house.name, &house.tree) {
+            Some(Ok(line)) => println!("{line}"),
+            Some(Err(fault)) => faults.push(fault),
+            None => {}
+        }
     }
     for change in ceilings.changes(&sizes(&houses)) {
         let (name, found, allowed) = (&change.key, change.found, change.allowed);

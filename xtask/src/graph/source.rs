@@ -53,6 +53,11 @@ pub(super) struct Scope {
     pub(super) children: Vec<Child>,
     /// Modules that only tests or models have.
     pub(super) absent: Vec<String>,
+    /// What it shows to everything outside, re-exports among that; `*` for all names of another
+    /// module.
+    pub(super) public: Vec<String>,
+    /// The modules that it shows.
+    pub(super) public_modules: Vec<String>,
 }
 
 /// A source file.
@@ -103,6 +108,31 @@ fn scope(items: &[Item]) -> syn::Result<Scope> {
     }
 }
 
+/// The names that an item, unless it is a module, shows to everything outside its own one.
+fn shown(item: &Item) -> Vec<String> {
+    let (visibility, name) = match item {
+        Item::Use(item) => {
+            let mut imports = Vec::new();
+            if matches!(item.vis, Visibility::Public(_)) {
+                flatten(&item.tree, &mut Vec::new(), true, &mut imports);
+            }
+            let name = |import: Import| import.name.unwrap_or_else(|| "*".to_owned());
+            return imports.into_iter().map(name).collect();
+        }
+        Item::Const(item) => (&item.vis, &item.ident),
+        Item::Enum(item) => (&item.vis, &item.ident),
+        Item::Fn(item) => (&item.vis, &item.sig.ident),
+        Item::Static(item) => (&item.vis, &item.ident),
+        Item::Struct(item) => (&item.vis, &item.ident),
+        Item::Trait(item) => (&item.vis, &item.ident),
+        Item::TraitAlias(item) => (&item.vis, &item.ident),
+        Item::Type(item) => (&item.vis, &item.ident),
+        Item::Union(item) => (&item.vis, &item.ident),
+        _ => return Vec::new(),
+    };
+    if matches!(visibility, Visibility::Public(_)) { vec![plain(name)] } else { Vec::new() }
+}
+
 struct Collector {
     scope: Scope,
     /// Something that this reader would get wrong.
@@ -112,6 +142,7 @@ struct Collector {
 impl Collector {
     /// Takes in an item of the module itself.
     fn define(&mut self, item: &Item) -> syn::Result<()> {
+        self.scope.public.extend(shown(item));
         match item {
             Item::Use(item) => {
                 let exported = !matches!(item.vis, Visibility::Inherited);
@@ -127,6 +158,9 @@ impl Collector {
                     .iter()
                     .find(|attribute| attribute.path().is_ident("path"))
                     .and_then(value);
+                if matches!(item.vis, Visibility::Public(_)) {
+                    self.scope.public_modules.push(plain(&item.ident));
+                }
                 self.scope.children.push(Child { name: plain(&item.ident), path, inline });
                 return Ok(());
             }
