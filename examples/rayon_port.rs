@@ -11,7 +11,7 @@
 //! regions 18 (18 of 2 threads); ...
 //! ```
 
-use nanothreads::{PerVp, Scope};
+use nanothreads::{PerThread, Scope};
 use nanothreads_rayon::OnEngine;
 use rayon::prelude::*;
 use std::collections::BTreeMap;
@@ -40,7 +40,7 @@ fn main() {
 
     let text = ["fork", "join", "team", "fork", "group", "team", "fork", "task"];
     // rayon: thread_local::ThreadLocal, or a fold of maps
-    let counts = PerVp::new(BTreeMap::new);
+    let counts = PerThread::new(BTreeMap::new);
     // rayon: rayon::scope(|s| { for .. { s.spawn(|_| ..) } })
     nanothreads::scope(|s: &Scope<'_>| {
         for word in text {

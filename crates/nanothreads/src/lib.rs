@@ -46,7 +46,7 @@
 //! | divided processors | [`groups()`] |
 //! | teams | [`broadcast`], [`Team`] and its [`TeamMember`] |
 //! | several regions of one master at once | [`Team::overlap`] |
-//! | storage for each thread | [`PerVp`] |
+//! | storage for each thread | [`PerThread`] |
 //! | starting programs and threads in a region | [`process::unbound`] |
 //! | something on each thread | [`workers::on_each`] |
 //! | settings and numbers | [`builder()`], [`statistics()`] |
@@ -54,7 +54,7 @@
 //!
 //! # Modules, from the bottom up
 //! 1. `builder`, `managed`, `process`, `workers`: what belongs to the process and its threads.
-//! 2. `idle`, `per_member`, `per_vp`, `region`: which members sleep; a value for each member, and for
+//! 2. `idle`, `per_member`, `per_thread`, `region`: which members sleep; a value for each member, and for
 //!    each thread; a region on what the program has.
 //! 3. `join`: two halves.
 //! 4. `groups`: divided processors.
@@ -78,7 +78,7 @@ mod loops;
 pub mod managed;
 mod overlap;
 mod per_member;
-mod per_vp;
+mod per_thread;
 pub mod process;
 mod region;
 mod tasks;
@@ -95,7 +95,7 @@ pub use loops::{
     par_for_3d, pipeline, pipeline_2d, sections,
 };
 pub use overlap::{Overlap, Pending};
-pub use per_vp::PerVp;
+pub use per_thread::PerThread;
 pub use region::broadcast;
 pub use tasks::cell::DataCell;
 pub use tasks::completion::{Completion, Spawner};

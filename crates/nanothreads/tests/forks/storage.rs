@@ -2,13 +2,13 @@
 //! it forks would otherwise be a copy of a process in which another test is at work.
 
 use crate::forked::{assert_right, forked, leave};
-use nanothreads::{PerVp, Team, par_for};
+use nanothreads::{PerThread, Team, par_for};
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 
 /// Sums in storage of its own.
 fn sums() -> bool {
-    let sums = PerVp::new(|| 0);
+    let sums = PerThread::new(|| 0);
     par_for(0..100).run(|i| sums.with(|own| *own += i));
     sums.into_values().sum::<usize>() == 4950
 }
@@ -19,7 +19,7 @@ fn a_child_has_storage_of_its_own_and_none_that_another_thread_was_writing() {
     let team = Team::exact(2).expect("threads");
     for takes in [false, true] {
         let (pid, met) = (AtomicI32::new(-1), Barrier::new(2));
-        let mut values = PerVp::new(String::new);
+        let mut values = PerThread::new(String::new);
         team.run(|member| {
             if member.id() == 0 {
                 values.with(|own| own.push('a'));

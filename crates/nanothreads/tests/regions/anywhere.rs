@@ -63,7 +63,7 @@ fn a_thread_local_destructor_forks_regions() {
 #[test]
 fn a_thread_local_destructor_uses_storage() {
     own_process!();
-    static VALUES: LazyLock<PerVp<u32>> = LazyLock::new(PerVp::default);
+    static VALUES: LazyLock<PerThread<u32>> = LazyLock::new(PerThread::default);
     struct Last(mpsc::Sender<u32>);
     impl Drop for Last {
         fn drop(&mut self) {
@@ -132,7 +132,7 @@ fn a_panic_in_any_construct_loses_no_virtual_processor() {
     let _four = four_alone();
     let mut data = vec![0; 100];
     let team = Team::exact(4).expect("the system gives threads");
-    let values: PerVp<u32> = PerVp::default();
+    let values: PerThread<u32> = PerThread::default();
     let planted = |i: usize| assert!(i != 57, "planted");
     type Construct<'a> = (&'a str, Box<dyn FnMut() + 'a>);
     let mut constructs: Vec<Construct> = vec![

@@ -3,7 +3,7 @@
 
 use engine::sizer::Fixed;
 use nanothreads::{
-    PerVp, Supply, Team, TeamError, TeamMember, broadcast, groups, join, par_for, scope,
+    PerThread, Supply, Team, TeamError, TeamMember, broadcast, groups, join, par_for, scope,
 };
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -415,7 +415,7 @@ fn a_team_is_used_again_inside_its_own_region() {
 fn every_member_has_one_value_and_sums_agree() {
     own_process!();
     three();
-    let counts: PerVp<usize> = PerVp::default();
+    let counts: PerThread<usize> = PerThread::default();
     let team = exact(4);
     for _ in 0..10 {
         team.run(|member| {
@@ -432,7 +432,7 @@ fn every_member_has_one_value_and_sums_agree() {
 fn tasks_that_wait_inside_a_value_do_not_share_it() {
     own_process!();
     three();
-    let values = PerVp::new(|| 0);
+    let values = PerThread::new(|| 0);
     let refused = AtomicUsize::new(0);
     scope(|s| {
         for _ in 0..20 {

@@ -1,4 +1,4 @@
-//! Storage per virtual processor: a value for each thread that asks, made when it first does.
+//! Storage for each thread: a value for each thread that asks, made when it first does.
 
 mod places;
 
@@ -6,17 +6,16 @@ use places::Places;
 use std::cell::RefMut;
 use std::fmt;
 
-/// A value for each virtual processor and each other thread that uses it, made by `make` at its
-/// first use there (a thread that begins after another one has ended may go on with that one's
-/// value). After the region its owner reads, changes or takes them all. A thread has its value also
-/// in thread-local destructors.
+/// A value for each thread that uses it, made by `make` at its first use there (a thread that begins
+/// after another one has ended may go on with that one's value). After the region its owner reads,
+/// changes or takes them all. A thread has its value also in thread-local destructors.
 ///
 /// Access takes no lock and shares no cache line: each value has lines of its own, and while a
-/// closure of [`PerVp::with`] runs nobody else can reach it.
+/// closure of [`PerThread::with`] runs nobody else can reach it.
 ///
 /// ```
-/// use nanothreads::{PerVp, par_for};
-/// let histograms = PerVp::new(|| [0_u32; 10]);
+/// use nanothreads::{PerThread, par_for};
+/// let histograms = PerThread::new(|| [0_u32; 10]);
 /// par_for(0..1_000).run(|i| histograms.with(|own| own[i % 10] += 1));
 /// let sum = histograms.into_values().fold([0; 10], |mut sum, own| {
 ///     sum.iter_mut().zip(own).for_each(|(sum, own)| *sum += own);
@@ -27,34 +26,34 @@ use std::fmt;
 ///
 /// The values travel to the thread that reads them:
 /// ```compile_fail,E0277
-/// let values = nanothreads::PerVp::new(|| std::rc::Rc::new(1));
+/// let values = nanothreads::PerThread::new(|| std::rc::Rc::new(1));
 /// nanothreads::broadcast(|_| values.with(|own| drop(own.clone())));
 /// ```
 /// and what is borrowed from one does not leave the closure:
 /// ```compile_fail,E0521
-/// let values = nanothreads::PerVp::new(|| 1);
+/// let values = nanothreads::PerThread::new(|| 1);
 /// let mut kept: Option<&mut i32> = None;
 /// values.with(|own| kept = Some(own));
 /// ```
-pub struct PerVp<T: Send, F = fn() -> T> {
+pub struct PerThread<T: Send, F = fn() -> T> {
     places: Places<T>,
     make: F,
 }
 
-impl<T: Send + fmt::Debug, F> fmt::Debug for PerVp<T, F> {
+impl<T: Send + fmt::Debug, F> fmt::Debug for PerThread<T, F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Other threads may be using theirs: their values cannot be shown.
-        f.debug_struct("PerVp").field("own", &self.places.own()).finish_non_exhaustive()
+        f.debug_struct("PerThread").field("own", &self.places.own()).finish_non_exhaustive()
     }
 }
 
-impl<T: Send + Default> Default for PerVp<T> {
+impl<T: Send + Default> Default for PerThread<T> {
     fn default() -> Self {
         Self::new(T::default)
     }
 }
 
-impl<T: Send, F: Fn() -> T> PerVp<T, F> {
+impl<T: Send, F: Fn() -> T> PerThread<T, F> {
     /// Storage without values yet; `make` makes each.
     pub fn new(make: F) -> Self {
         Self { places: Places::new(), make }
@@ -65,23 +64,23 @@ impl<T: Send, F: Fn() -> T> PerVp<T, F> {
     ///
     /// # Panics
     /// When a `with` of the same storage is open on this thread: `body` calls it again, or a
-    /// nano-thread waits inside its `body` and another one runs on its virtual processor meanwhile.
-    /// [`PerVp::try_with`] tells instead.
+    /// nano-thread waits inside its `body` and another one runs on its thread meanwhile.
+    /// [`PerThread::try_with`] tells instead.
     #[inline]
     pub fn with<R>(&self, body: impl FnOnce(&mut T) -> R) -> R {
         match self.try_with(body) {
             Some(result) => result,
             None => {
-                panic!("PerVp::with inside another one of the same storage, on the same thread")
+                panic!("PerThread::with inside another one of the same storage, on the same thread")
             }
         }
     }
 
-    /// As [`PerVp::with`]; `None`, without a call of `body`, when the value is in use on this
+    /// As [`PerThread::with`]; `None`, without a call of `body`, when the value is in use on this
     /// thread.
     ///
     /// ```
-    /// let buffers = nanothreads::PerVp::new(String::new);
+    /// let buffers = nanothreads::PerThread::new(String::new);
     /// buffers.with(|own| {
     ///     own.push('a');
     ///     assert!(buffers.try_with(|again| again.push('b')).is_none());
@@ -103,12 +102,12 @@ impl<T: Send, F: Fn() -> T> PerVp<T, F> {
     }
 }
 
-impl<T: Send, F> PerVp<T, F> {
+impl<T: Send, F> PerThread<T, F> {
     /// The values that were made, in no particular order. In a child of `fork` without those that
     /// other threads of its parent were using when it was forked: they may be half written.
     ///
     /// ```
-    /// let mut counts = nanothreads::PerVp::new(|| 0);
+    /// let mut counts = nanothreads::PerThread::new(|| 0);
     /// for _ in 0..2 {
     ///     nanothreads::par_for(0..50).run(|_| counts.with(|own| *own += 1));
     ///     let sum: i32 = counts.values_mut().map(|own| std::mem::take(own)).sum();
@@ -138,7 +137,7 @@ mod tests {
 
     #[test]
     fn each_thread_has_a_value_of_its_own_on_lines_of_its_own() {
-        let values = PerVp::new(Vec::new);
+        let values = PerThread::new(Vec::new);
         let all_live = std::sync::Barrier::new(3);
         let places: Vec<usize> = std::thread::scope(|s| {
             let threads = [1, 2, 3].map(|id| {
@@ -164,7 +163,7 @@ mod tests {
 
     #[test]
     fn threads_that_come_one_after_the_other_use_few_values() {
-        let values = std::sync::Arc::new(PerVp::new(|| 0));
+        let values = std::sync::Arc::new(PerThread::new(|| 0));
         for _ in 0..500 {
             let values = std::sync::Arc::clone(&values);
             // Not a scoped thread: the join of that one does not wait for the thread's end.
@@ -183,7 +182,7 @@ mod tests {
 
     #[test]
     fn a_value_in_use_is_refused_and_usable_afterwards_also_after_a_panic() {
-        let mut values: PerVp<u32> = PerVp::default();
+        let mut values: PerThread<u32> = PerThread::default();
         values.with(|own| {
             *own = 1;
             assert_eq!(values.try_with(|_| ()), None);
@@ -192,7 +191,7 @@ mod tests {
                 inner
                     .expect_err("refused")
                     .downcast_ref::<&str>()
-                    .is_some_and(|text| text.contains("PerVp::with"))
+                    .is_some_and(|text| text.contains("PerThread::with"))
             );
         });
         let panicking = catch_unwind(AssertUnwindSafe(|| {
@@ -207,7 +206,7 @@ mod tests {
     }
 
     /// Makes its value, at the first call by a value that another call makes inside.
-    fn reentrant(values: &OnceLock<PerVp<u32>>, inner: impl FnOnce(&PerVp<u32>)) -> u32 {
+    fn reentrant(values: &OnceLock<PerThread<u32>>, inner: impl FnOnce(&PerThread<u32>)) -> u32 {
         thread_local! {
             static MADE: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
         }
@@ -220,9 +219,9 @@ mod tests {
 
     #[test]
     fn a_value_is_made_outside_the_storage_which_its_make_may_use() {
-        static VALUES: OnceLock<PerVp<u32>> = OnceLock::new();
+        static VALUES: OnceLock<PerThread<u32>> = OnceLock::new();
         let values = VALUES.get_or_init(|| {
-            PerVp::new(|| {
+            PerThread::new(|| {
                 reentrant(&VALUES, |values| {
                     // Nobody has the thread's value yet: it is made here, and stays.
                     values.with(|own| *own += 10);
@@ -236,7 +235,7 @@ mod tests {
     #[test]
     fn a_make_that_panics_leaves_no_value_and_the_next_use_makes_one() {
         let calls = std::cell::Cell::new(0);
-        let mut values = PerVp::new(|| {
+        let mut values = PerThread::new(|| {
             calls.set(calls.get() + 1);
             assert!(calls.get() > 1, "planted");
             7
