@@ -16,7 +16,7 @@ pub enum BuildError {
     #[error("the engine is in use: install settings before the first region, and once only")]
     InUse,
     /// A stack on which nothing could run.
-    #[error("stacks of {asked} bytes for virtual processors: {least} bytes are the least")]
+    #[error("stacks of {asked} bytes for workers: {least} bytes are the least")]
     StackTooSmall {
         /// What was asked for.
         asked: usize,
@@ -24,7 +24,7 @@ pub enum BuildError {
         least: usize,
     },
     /// A stack that no address space has room for.
-    #[error("stacks of {asked} bytes for virtual processors: {most} bytes are the most")]
+    #[error("stacks of {asked} bytes for workers: {most} bytes are the most")]
     StackTooLarge {
         /// What was asked for.
         asked: usize,
@@ -73,7 +73,7 @@ impl From<Waiting> for config::Waiting {
     }
 }
 
-/// The smallest stack of a virtual processor: what a region with a panic and its backtrace needs.
+/// The smallest stack of a worker: what a region with a panic and its backtrace needs.
 const LEAST_STACK: usize = 64 << 10;
 
 /// The largest: a program of hundreds of threads fits in 47 bits of addresses.
@@ -132,7 +132,7 @@ impl Builder {
         Self { sizer: Some(Box::new(sizer)), ..self }
     }
 
-    /// Binds each virtual processor to one processor, also without a manager. Default: placed
+    /// Binds each worker to one processor, also without a manager. Default: placed
     /// softly.
     pub fn bind(mut self, bind: bool) -> Self {
         self.config.bind = bind;
@@ -151,7 +151,7 @@ impl Builder {
         self
     }
 
-    /// Stack of each virtual processor in bytes, from 64 KiB to 1 TiB. Default: 8 MiB of address
+    /// Stack of each worker in bytes, from 64 KiB to 1 TiB. Default: 8 MiB of address
     /// space.
     pub fn stack_size(mut self, bytes: usize) -> Self {
         self.config.stack_size = Some(bytes);

@@ -4,15 +4,15 @@
 //! # Protocol
 //! The caller, a master with P threads, divides them: group i gets `sizes[i]` consecutive ones, of
 //! which the first is the group's master; group 0's is the caller.
-//! 1. The caller forks a region whose members are the masters alone. The other virtual processors
+//! 1. The caller forks a region whose members are the masters alone. The other workers
 //!    stay idle where they are: no line moves for them.
-//! 2. Each master leads its group: its forks get the group's virtual processors, any number of
+//! 2. Each master leads its group: its forks get the group's workers, any number of
 //!    times and at any depth. An inner fork is what an outermost one is: a store for each slave.
-//! 3. A master whose body has ended leaves the group's virtual processors idle, and arrives. Nobody
+//! 3. A master whose body has ended leaves the group's workers idle, and arrives. Nobody
 //!    else gets them before the caller's join: what comes after finds its data in the same caches.
 //!
 //! # Races
-//! *Two masters of one virtual processor.* A (the caller) supplies it before and after the groups,
+//! *Two masters of one worker.* A (the caller) supplies it before and after the groups,
 //! B (the group's master) in between. B joins its last region on it, then arrives at A's join with
 //! Release; A sees that with Acquire before it supplies again, and B saw A's last number with the
 //! Acquire of its own descriptor. So the numbers in the supply line continue, and there is one

@@ -14,7 +14,7 @@
 //! # Rules
 //! The team is what the program has when the loop begins, at most one member for each iteration. A
 //! panic of the body reaches the caller with its payload when all members are done; nothing new is
-//! begun meanwhile, and no virtual processor is lost. Who has to wait for another member spins as
+//! begun meanwhile, and no worker is lost. Who has to wait for another member spins as
 //! long as that can pay, then sleeps.
 
 mod cancel;

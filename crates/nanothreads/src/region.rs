@@ -88,7 +88,7 @@ fn run_on_line<F: Fn(Member) + Sync>(concurrency: Concurrency, team: &Team, body
 }
 
 /// # Safety
-/// - `data` points to an `F`, in the line of the virtual processor that the member's result would
+/// - `data` points to an `F`, in the line of the worker that the member's result would
 ///   ride on.
 unsafe fn call_there<F: Fn(Member) + Sync>(data: *const (), member: Member) {
     // SAFETY: - caller's contract.

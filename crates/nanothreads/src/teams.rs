@@ -64,10 +64,10 @@ pub enum TeamError {
         largest: usize,
     },
     /// More than one thread where regions have one: in a method of a
-    /// [`TeamSizer`](crate::TeamSizer), or in work that was offered to a virtual processor
+    /// [`TeamSizer`](crate::TeamSizer), or in work that was offered to a worker
     /// ([`workers::on_each`](crate::workers::on_each)).
     #[error(
-        "a team of {asked} threads in a method of a TeamSizer, or in work that was offered to a virtual processor: regions \
+        "a team of {asked} threads in a method of a TeamSizer, or in work that was offered to a worker: regions \
          there have one thread"
     )]
     Alone {
@@ -97,7 +97,7 @@ impl TeamError {
 
 /// A team that the program keeps, to run many regions on it.
 ///
-/// Its virtual processors belong to the thread that runs the regions; thread i of a thread's teams
+/// Its workers belong to the thread that runs the regions; thread i of a thread's teams
 /// is always the same.
 ///
 /// ```

@@ -1,6 +1,6 @@
 //! Groups that follow the machine: the processors of the program by cache or memory node.
 //!
-//! Where every virtual processor is bound to one processor (by a manager's grant, or because the
+//! Where every worker is bound to one processor (by a manager's grant, or because the
 //! program wants it), members are grouped by where they are, the master's own domain first.
 //! Elsewhere the kernel places them, and the groups are as large as the domains.
 

@@ -1,4 +1,4 @@
-//! Ready queues: where nano-threads wait for a virtual processor. Protocol, races and costs:
+//! Ready queues: where nano-threads wait for a worker. Protocol, races and costs:
 //! `ready/README.md`.
 //!
 //! | queue | holds | taken by |
