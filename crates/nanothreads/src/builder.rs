@@ -51,9 +51,9 @@ pub enum Waiting {
     /// Spin while that can pay, then sleep.
     #[default]
     Auto,
-    /// As `Auto`, and longer where no manager says whose the machine is, as long as no other program
-    /// is seen on the processors: for programs with many serial parts of a millisecond, whose next
-    /// region would pay for a wake-up each.
+    /// As `Auto`, and longer where no manager says whose the machine is, as long as no other
+    /// program is seen on the processors: for programs with many serial parts of a millisecond,
+    /// whose next region would pay for a wake-up each.
     Hot,
     /// Spin as long as the team has its processors. Between regions a thread still gives its own
     /// back where a manager says that others want it.
@@ -132,8 +132,7 @@ impl Builder {
         Self { sizer: Some(Box::new(sizer)), ..self }
     }
 
-    /// Binds each worker to one processor, also without a manager. Default: placed
-    /// softly.
+    /// Binds each worker to one processor, also without a manager. Default: placed softly.
     pub fn bind(mut self, bind: bool) -> Self {
         self.config.bind = bind;
         self
@@ -151,8 +150,7 @@ impl Builder {
         self
     }
 
-    /// Stack of each worker in bytes, from 64 KiB to 1 TiB. Default: 8 MiB of address
-    /// space.
+    /// Stack of each worker in bytes, from 64 KiB to 1 TiB. Default: 8 MiB of address space.
     pub fn stack_size(mut self, bytes: usize) -> Self {
         self.config.stack_size = Some(bytes);
         self

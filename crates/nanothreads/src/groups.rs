@@ -7,7 +7,7 @@
 //! 1. The caller forks a region whose members are the masters alone. The other workers
 //!    stay idle where they are: no line moves for them.
 //! 2. Each master leads its group: its forks get the group's workers, any number of
-//!    times and at any depth. An inner fork is what an outermost one is: a store for each slave.
+//!    times and at any depth. An inner fork is what an outermost one is: a store for each worker.
 //! 3. A master whose body has ended leaves the group's workers idle, and arrives. Nobody
 //!    else gets them before the caller's join: what comes after finds its data in the same caches.
 //!
@@ -155,9 +155,9 @@ impl<'w> Groups<'w> {
             Shape::Weights(weights) => weights,
             Shape::Domain(domain) => {
                 let team = reserve();
-                if let Some((sizes, slaves)) = domain.arrange(local().members(team.size())) {
+                if let Some((sizes, workers)) = domain.arrange(local().members(team.size())) {
                     let shared = share(sizes.len());
-                    fork_parts(Concurrency::Promised, sizes.len(), sizes, &slaves, |group| {
+                    fork_parts(Concurrency::Promised, sizes.len(), sizes, &workers, |group| {
                         body(group, &shared)
                     });
                     return shared;
@@ -237,27 +237,27 @@ fn reserve() -> Team {
 }
 
 /// Runs `body` for `count` groups on parts of `sizes`, of which the first begins with the caller,
-/// and the others are what `slaves`, members 1.. of the reserved team, are in this order.
+/// and the others are what `workers`, members 1.. of the reserved team, are in this order.
 fn fork_parts<F: Fn(Group) + Sync>(
     concurrency: Concurrency,
     count: usize,
     sizes: Vec<usize>,
-    slaves: &[&'static Vp],
+    workers: &[&'static Vp],
     body: F,
 ) {
     let local = local();
-    let total = slaves.len() + 1;
+    let total = workers.len() + 1;
     let firsts: Vec<usize> =
         sizes.iter().scan(0, |end, size| Some(std::mem::replace(end, *end + size))).collect();
     let crowd = local.crowd_of(narrow(total));
-    let masters: Vec<&'static Vp> = firsts[1..].iter().map(|first| slaves[first - 1]).collect();
+    let masters: Vec<&'static Vp> = firsts[1..].iter().map(|first| workers[first - 1]).collect();
     let parts = Parts {
         sizes: &sizes,
         firsts: &firsts,
         total,
         follows: local.followed(),
         crowd,
-        slaves,
+        workers,
         count,
     };
     let next = AtomicUsize::new(0);
@@ -323,7 +323,7 @@ struct Parts<'a> {
     follows: Follows<'a>,
     crowd: u32,
     /// Members 1.. of the divided team.
-    slaves: &'a [&'static Vp],
+    workers: &'a [&'static Vp],
     /// Groups to run; more than `sizes` when there are fewer threads than groups.
     count: usize,
 }
@@ -355,7 +355,7 @@ impl Parts<'_> {
         // SAFETY: - L1: these are this group's places in the divided team, and the groups are
         //           disjoint; the caller of `divide` supplies them again after the join alone.
         //         - all regions that the body forks are joined when it ends.
-        let _led = unsafe { local().lead(&head, &self.slaves[first..first + size - 1]) };
+        let _led = unsafe { local().lead(&head, &self.workers[first..first + size - 1]) };
         let _outside = join::outside();
         run();
     }

@@ -27,7 +27,7 @@
 //! In a child that was forked inside a join (D13) the halves that nobody had stolen are the
 //! child's, and it runs them. What another thread had begun is the parent's: the child's join
 //! panics when it gets there. A child of a thief has nobody to go back to when its half is done: it
-//! is ended with a report, like a child of any other slave.
+//! is ended with a report, like a child of any other worker.
 //!
 //! # Papers
 //! Mohr, Kranz and Halstead, Lazy task creation, TPDS 1991: open the oldest, largest ones only;

@@ -3,39 +3,38 @@
 #![doc = include_str!("../README.md")]
 //!
 //! # Vocabulary
-//! - A *worker* is one kernel thread of the engine. It is created at first use,
-//!   sleeps when it has nothing to do, and is never destroyed by a change of team size.
+//! - A *worker* is one kernel thread of the engine. It is created at first use, sleeps when it has
+//!   nothing to do, and is never destroyed by a change of team size.
 //! - A *region* is a piece of work that several threads run together. The thread that forks it is
-//!   its *master* and member 0; the others are its *slaves*. All of them are the region's *team*.
-//! - A *work descriptor* says what a member has to do. The master writes it into the worker's supply
-//!   line.
+//!   its *master* and member 0; the others are workers. All of them are the region's *team*.
+//! - A *work descriptor* says what a member has to do. The master writes it into the worker's line.
 //! - The *grant* is how many processors the program may use now. It comes from a [`TeamSizer`]: the
 //!   processor manager (`cpumgr`) when one answers, else the affinity mask and cgroup quota. Each
 //!   region reads it when it forks.
 //!
 //! # fork()
 //! A child of `fork` has one thread, and starts with an engine of its own: it may use all that is
-//! here (but see the end of this section), with workers that it creates, also when it
-//! was forked inside a region. What was open in its parent stays the parent's (D13):
-//! - A child that a *master* forks in its own part leaves the region alone, with its own part's
-//!   result, and that of parts that its thread ran because nobody else had begun them; kept
-//!   [`Team`]s go on with other threads. It must not wait in that part for the other members (at a
-//!   barrier, for a turn, a post or data).
-//! - A child that a *slave* forks in its part (a worker in a region, an overlap's
-//!   construct, the master of a group that is not the caller, work of [`workers::on_each`]) has nobody to
-//!   go back to: it must end, or exec, before it leaves that part. Else it is ended with a report
-//!   on stderr, by `SIGABRT`. So is one that goes on with its parent's tasks ([`scope()`]).
+//! here (but see the end of this section), with workers that it creates, also when it was forked
+//! inside a region. What was open in its parent stays the parent's (D13):
+//! - A child that a *master* forks in its own part leaves the region as its only member. It keeps
+//!   the result of its own part, and the results of any parts that its thread ran for members that
+//!   had not begun; kept [`Team`]s go on with other threads. It must not wait in that part for the
+//!   other members (at a barrier, for a turn, a post or data).
+//! - A child that a *worker* forks in its part (of a region or of an overlap's construct, as the
+//!   master of a group that is not the caller, in work of [`workers::on_each`]) has nothing to go
+//!   back to: it must end, or exec, before it leaves that part. Else it is ended with a report on
+//!   stderr, by `SIGABRT`. So is one that goes on with its parent's tasks ([`scope()`]).
 //! - A child that completes or joins what other threads of its parent run, in [`join()`] or
 //!   [`Team::overlap`], gets a panic that says so.
 //!
-//! The engine's locks are not its parent's. Those of the C library and of Rust's standard library
-//! are. glibc makes what it holds itself (its allocator, its threads) good in a child, and a
-//! child's workers are threads of the C library. The standard library does not: in a
-//! program whose `main` is Rust's, each `std::thread` that starts or ends holds a lock for a moment
-//! (for what is said of stack overflows), and so does whoever prints. A child that is forked in
-//! that moment waits for ever when it starts a `std::thread` itself, or prints. A stack overflow of
-//! a child's worker is a bare SIGSEGV. And a child that is forked while another thread
-//! is amid the program's very first call of this crate (some us) may wait for that.
+//! The child's copy of the engine's locks is free. That of the locks of the C library and of Rust's
+//! standard library need not be. glibc puts its own in order in a child (its allocator, its
+//! threads), and a child's workers are threads of the C library. The standard library does not: in
+//! a program whose `main` is Rust's, each `std::thread` that starts or ends holds a lock for a
+//! moment (for what is said of stack overflows), and so does each thread that prints. A child that
+//! is forked in that moment waits for ever when it starts a `std::thread` itself, or prints. A
+//! stack overflow of a child's worker is a bare SIGSEGV. And a child that is forked while another
+//! thread makes the program's very first call of this crate (some us) may wait for that.
 //!
 //! # Map
 //! | what | where |
@@ -54,8 +53,8 @@
 //!
 //! # Modules, from the bottom up
 //! 1. `builder`, `managed`, `process`, `workers`: what belongs to the process and its threads.
-//! 2. `idle`, `per_member`, `per_thread`, `region`: which members sleep; a value for each member, and for
-//!    each thread; a region on what the program has.
+//! 2. `idle`, `per_member`, `per_thread`, `region`: which members sleep; a value for each member,
+//!    and for each thread; a region on what the program has.
 //! 3. `join`: two halves.
 //! 4. `groups`: divided processors.
 //! 5. `loops`: loops and sections.

@@ -94,7 +94,7 @@ impl ParFor {
     /// # Panics
     /// With the payload of the first iteration that panics; chunks not started by then are skipped.
     pub fn run<F: Fn(usize) + Sync>(self, body: F) {
-        // The body moves along: what the slaves need is in one place.
+        // The body moves along: what the workers need is in one place.
         self.run_chunks(move |chunk| chunk.for_each(&body));
     }
 

@@ -17,7 +17,8 @@
 //! P1  Constructs are completed in their order: when a member of one waits for another member, the
 //!     master is not stuck in a younger one.
 //! P2  A construct's closure lives until the construct is completed: the overlap owns it, whatever
-//!     becomes of the handle. What it borrows lives longer than the overlap, which completes all, also while it unwinds.
+//!     becomes of the handle. What it borrows lives longer than the overlap, which completes all,
+//!     also while it unwinds.
 //! P3  A panic is the overlap's until its construct is joined: a handle that is dropped, or
 //!     forgotten, loses none.
 //!

@@ -76,7 +76,8 @@ impl<T> Default for Place<T> {
 }
 
 // SAFETY: - each value is written by one member (`put`'s contract) and read by the owner of the
-//           whole after the join; values thus move between threads, hence `T: Send`, and are never looked at by two.
+//           whole after the join; values thus move between threads, hence `T: Send`, and are never
+//           looked at by two.
 //         - `is_home` is touched by the master's thread only; `home` is only compared.
 unsafe impl<T: Send> Sync for Carried<T> {}
 

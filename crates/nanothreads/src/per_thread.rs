@@ -6,9 +6,9 @@ use places::Places;
 use std::cell::RefMut;
 use std::fmt;
 
-/// A value for each thread that uses it, made by `make` at its first use there (a thread that begins
-/// after another one has ended may go on with that one's value). After the region its owner reads,
-/// changes or takes them all. A thread has its value also in thread-local destructors.
+/// A value for each thread that uses it, made by `make` at its first use there (a thread that
+/// begins after another one has ended may go on with that one's value). After the region its owner
+/// reads, changes or takes them all. A thread has its value also in thread-local destructors.
 ///
 /// Access takes no lock and shares no cache line: each value has lines of its own, and while a
 /// closure of [`PerThread::with`] runs nobody else can reach it.

@@ -11,7 +11,7 @@ use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 
-/// On lines of its own: the slaves fetch as few as the captures fill, and none that the master
+/// On lines of its own: the workers fetch as few as the captures fill, and none that the master
 /// writes meanwhile.
 #[repr(C, align(64))]
 struct Region<F> {
@@ -46,7 +46,7 @@ pub(crate) fn run_team_in<F: Fn(Member) + Sync>(concurrency: Concurrency, team: 
     }
 }
 
-/// The master's view of a region whose closure stands in its slave's line.
+/// The master's view of a region whose closure stands in its worker's line.
 struct Home<F> {
     /// Of an `F`.
     place: Cell<*const ()>,
@@ -54,7 +54,7 @@ struct Home<F> {
     body: PhantomData<F>,
 }
 
-/// The region of a closure that fits into the line of the team's only slave.
+/// The region of a closure that fits into the line of the team's only worker.
 fn run_on_line<F: Fn(Member) + Sync>(concurrency: Concurrency, team: &Team, body: F) {
     let home = Home::<F> {
         place: Cell::new(ptr::null()),
@@ -66,8 +66,8 @@ fn run_on_line<F: Fn(Member) + Sync>(concurrency: Concurrency, team: &Team, body
     let carried =
         Carried { work: call_there::<F>, captures: Captures::of(body), place: &home.place };
     // SAFETY: - `call_there::<F>` gets the place of the closure, and `call_home::<F>` the master's
-    //           view of it, which outlive the join: nobody supplies the slave before this function has returned; `F: Sync` may be called on many threads at once;
-    //           neither unwinds.
+    //           view of it, which outlive the join: nobody supplies the worker before this function
+    //           has returned; `F: Sync` may be called on many threads at once; neither unwinds.
     //         - the caller looked that there is one line.
     let joined = unsafe {
         team.run_with(concurrency, call_home::<F>, ptr::from_ref(&home).cast(), Some(carried))

@@ -244,7 +244,7 @@ impl Team {
         };
         let held = UntilJoin::new(meeting);
         let shared: &Meeting = &held;
-        // The body moves along: what the slaves need is in one place.
+        // The body moves along: what the workers need is in one place.
         region::run_team_in(Concurrency::Promised, team, move |member| {
             let wake = || shared.wake_all();
             let guard = shared.stop.raise_on_unwind(wake);
@@ -277,9 +277,9 @@ impl Team {
     /// Runs `body` on the caller, which may fork several regions on the team before it joins any of
     /// them.
     ///
-    /// [`Overlap::fork`] lets the slaves begin and returns at once; the caller does something else,
-    /// forks again, and joins when it needs the results. What is not joined when `body` ends is
-    /// joined then.
+    /// [`Overlap::fork`] lets the workers begin and returns at once; the caller does something
+    /// else, forks again, and joins when it needs the results. What is not joined when `body` ends
+    /// is joined then.
     ///
     /// ```
     /// use nanothreads::Team;
@@ -291,7 +291,7 @@ impl Team {
     /// let roots = team.overlap(|o| {
     ///     let first = o.fork(|member| _ = squares.fetch_add(part(member.id).map(|i| i * i).sum(), Relaxed));
     ///     let second = o.fork(|member| _ = cubes.fetch_add(part(member.id).map(|i| i * i * i).sum(), Relaxed));
-    ///     // The slaves are at it; meanwhile something of the caller's own.
+    ///     // The workers are at it; meanwhile something of the caller's own.
     ///     let roots: f64 = (0..300).map(f64::from).map(f64::sqrt).sum();
     ///     first.join();
     ///     assert_eq!(squares.load(Relaxed), 8_955_050);

@@ -28,16 +28,16 @@ impl Domain {
 
     /// Members 1.. of a team by the domain that they are bound in, and how many threads each domain
     /// has, the calling master counted. `None` when some are not bound.
-    pub(super) fn arrange(self, slaves: &[&'static Vp]) -> Option<(Vec<usize>, Vec<&'static Vp>)> {
+    pub(super) fn arrange(self, workers: &[&'static Vp]) -> Option<(Vec<usize>, Vec<&'static Vp>)> {
         let machine = engine().machine()?;
-        let domains = slaves.iter().map(|vp| {
+        let domains = workers.iter().map(|vp| {
             let cpu = machine.cpus().iter().find(|cpu| vp.is_on(cpu.id))?;
             Some(self.of(cpu))
         });
         let domains = domains.collect::<Option<Vec<u32>>>()?;
         let own = self.of(machine.get(current_cpu())?);
         let (sizes, order) = by_domain(own, &domains);
-        Some((sizes, order.into_iter().map(|slave| slaves[slave]).collect()))
+        Some((sizes, order.into_iter().map(|worker| workers[worker]).collect()))
     }
 
     /// How many of the program's processors each domain has, domains in the order of their first
@@ -72,8 +72,8 @@ impl Domain {
     }
 }
 
-/// Groups slaves, of which each is in one of `domains`: how many threads each domain has, that of
-/// the master (`own`) first, the others in the order of their first slave; and the slaves in that
+/// Groups workers, of which each is in one of `domains`: how many threads each domain has, that of
+/// the master (`own`) first, the others in the order of their first worker; and the workers in that
 /// order.
 fn by_domain(own: u32, domains: &[u32]) -> (Vec<usize>, Vec<usize>) {
     let mut kinds = vec![own];
@@ -86,7 +86,7 @@ fn by_domain(own: u32, domains: &[u32]) -> (Vec<usize>, Vec<usize>) {
     let mut sizes = Vec::with_capacity(kinds.len());
     for kind in kinds {
         let before = order.len();
-        order.extend((0..domains.len()).filter(|&slave| domains[slave] == kind));
+        order.extend((0..domains.len()).filter(|&worker| domains[worker] == kind));
         sizes.push(order.len() - before + usize::from(kind == own));
     }
     (sizes, order)

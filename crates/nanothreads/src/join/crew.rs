@@ -132,15 +132,15 @@ impl Crew {
         })
     }
 
-    /// A crew for a region that the caller is about to fork with `slaves`: the one that it led
+    /// A crew for a region that the caller is about to fork with `workers`: the one that it led
     /// last, or a new one.
-    pub(super) fn take(slaves: &[&'static Vp]) -> Box<Self> {
-        let size = slaves.len() + 1;
+    pub(super) fn take(workers: &[&'static Vp]) -> Box<Self> {
+        let size = workers.len() + 1;
         // The store is gone while the thread's destructors run.
         let spare = SPARE.try_with(|spare| spare.borrow_mut().take()).ok().flatten();
         let spare = spare.filter(|crew| crew.mates.len() == size && !crew.is_parents());
         let mut crew = spare.unwrap_or_else(|| Self::new(size));
-        crew.nearness.update(slaves);
+        crew.nearness.update(workers);
         crew.mates[0].rare.occupant.is_me(local());
         crew
     }

@@ -12,11 +12,11 @@
 //! An item that nobody takes costs its owner some 30 ns, and a recursion of depth d passes about
 //! d^k / k! joins with k older halves open: a fixed bound of 8 opened most joins of a recursion of
 //! depth 30. So the *limit* moves. Work begins with
-//! [`CAPACITY`]: a chain of joins opens that many at once. An item that comes back although thieves could have had it says
-//! that nobody wants work from so deep: the limit falls to the number of items left, but not below
-//! [`CUSHION`]. A theft that the owner sees at its next push or pop raises it to [`CAPACITY`]
-//! again. So there are always a few for those who come next, and more are opened as long as
-//! somebody takes them.
+//! [`CAPACITY`]: a chain of joins opens that many at once. An item that comes back although thieves
+//! could have had it says that nobody wants work from so deep: the limit falls to the number of
+//! items left, but not below [`CUSHION`]. A theft that the owner sees at its next push or pop
+//! raises it to [`CAPACITY`] again. So there are always a few for those who come next, and more are
+//! opened as long as somebody takes them.
 //!
 //! The limit is kept as the *brim*, the index of `top` at which the deque counts as full: one
 //! comparison says so.

@@ -55,7 +55,8 @@ struct Home<T> {
 }
 
 // SAFETY: - `home` is touched by the master's thread alone; `master` is only compared.
-//         - `body` is called on many threads, hence `F: Sync`; values move between threads, hence `T: Send`.
+//         - `body` is called on many threads, hence `F: Sync`; values move between threads, hence
+//           `T: Send`.
 unsafe impl<F: Sync, T: Send> Sync for Returning<F, T> {}
 
 impl<F: Fn(Member) -> Option<T>, T> Returning<F, T> {

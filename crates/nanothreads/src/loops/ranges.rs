@@ -9,13 +9,13 @@
 //!
 //! # Invariants
 //! R1  An iteration is in one word, or taken, never both: a word changes only by an exchange of
-//!     what was seen (A1, A2), or by its owner while it is empty (A3), when no exchange of another member can succeed, since thieves never
-//!     exchange an empty word.
+//!     what was seen (A1, A2), or by its owner while it is empty (A3), when no exchange of another
+//!     member can succeed, since thieves never exchange an empty word.
 //! R2  No A-B-A: a word that holds (begin, end) again still holds these iterations untaken, by R1.
 //!     The exchange is right also then.
 //! R3  What a member takes from its own word is behind all that it took from it since the last
-//!     refill; thieves take from the end. Hence the first iteration of a loop that is not done is never behind one that waits for it (ordered
-//!     loops).
+//!     refill; thieves take from the end. Hence the first iteration of a loop that is not done is
+//!     never behind one that waits for it (ordered loops).
 //!
 //! # Orderings
 //! All relaxed: the words deal numbers, and no data. What iterations read and write travels by fork

@@ -69,7 +69,8 @@ impl<T: Send> ParChunksMut<'_, T> {
             let length = chunk_length.min(slice.length - begin);
             // SAFETY: - the loop runs each number once, and chunks of different numbers do not
             // overlap.
-            //         - begin + length <= slice.length: the last number is that of the last element's chunk.
+            //         - begin + length <= slice.length: the last number is that of the last
+            //           element's chunk.
             let chunk = unsafe { slice.part(begin, length) };
             body(number, chunk);
         });

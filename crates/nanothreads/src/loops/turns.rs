@@ -10,7 +10,8 @@
 //!
 //! # Invariants
 //! T-a Each number is passed once, by the chunk before it: a line that holds a chunk's number means
-//!     that all chunks before it are done, and nobody overwrites it before that chunk itself passes the token on.
+//!     that all chunks before it are done, and nobody overwrites it before that chunk itself passes
+//!     the token on.
 //! T-b Two chunks that share a line share its sleepers: a wake for one of them makes the other look
 //! and sleep again.
 //!

@@ -65,8 +65,9 @@ impl<T: Send> Places<T> {
             return None;
         }
         // SAFETY: - `find`: the bucket has such a place, which lives as long as `self`.
-        //         - only the thread with this number comes here, and the reference stays on it (`RefCell` is not `Sync`). Its
-        //           next owner gets the number when this thread has ended, and sees what it did.
+        //         - only the thread with this number comes here, and the reference stays on it
+        //           (`RefCell` is not `Sync`). Its next owner gets the number when this thread has
+        //           ended, and sees what it did.
         let place = unsafe { &*first.add(index) };
         place.get().map(|value| &***value)
     }

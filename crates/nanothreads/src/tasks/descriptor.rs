@@ -86,8 +86,8 @@ struct Strand {
 }
 
 // SAFETY: - the table in the module head says who touches which cell, and what hands it over. The
-//           closure is `Send`; what is on the stack of a started nano-thread stays on its home's thread (I1), since only unstarted ones are ever
-//           put where another thread takes them.
+//           closure is `Send`; what is on the stack of a started nano-thread stays on its home's
+//           thread (I1), since only unstarted ones are ever put where another thread takes them.
 unsafe impl Send for Nano {}
 // SAFETY: - as above.
 unsafe impl Sync for Nano {}

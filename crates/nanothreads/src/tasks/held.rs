@@ -14,9 +14,11 @@
 //!
 //! # Invariants
 //! I1  While code of the program runs on the member, it keeps shares of P only if that code is a
-//!     child of P, or belongs to one. P waits for that child anyway: nobody waits longer because of the shares.
+//!     child of P, or belongs to one. P waits for that child anyway: nobody waits longer because of
+//!     the shares.
 //! I2  A kept share is a share: P is live. One that is only noted may be gone, and another node may
-//!     be in its place: then shares of that one are kept from the first child on, which is as right.
+//!     be in its place: then shares of that one are kept from the first child on, which is as
+//!     right.
 
 use crate::tasks::node::Node;
 use std::cell::Cell;

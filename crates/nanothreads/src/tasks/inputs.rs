@@ -24,10 +24,11 @@
 //!
 //! The near forms load, and store plainly (`restore` does, too); `is_only` carries these:
 //! A1  Who holds `own` shares and reads `own` reads the last write: by I1 any other share keeps the
-//!     counter above it until it is released. So its Acquire sees every release since the last store, as a `release` of the last share would have.
+//!     counter above it until it is released. So its Acquire sees every release since the last
+//!     store, as a `release` of the last share would have.
 //! A2  A plain store ends the releases before it as something to read from. Who stores has acquired
-//!     them (A1, or a `release` that was the last), and passes them on with its own share: it is the last one itself, or the last one reads its
-//!     `release` or a later one.
+//!     them (A1, or a `release` that was the last), and passes them on with its own share: it is
+//!     the last one itself, or the last one reads its `release` or a later one.
 
 use platform::sync::atomic::{
     AtomicUsize,

@@ -108,10 +108,10 @@ impl Scheduler {
         }
     }
 
-    /// A scheduler for the team of the caller and `slaves`: one that the calling thread used
+    /// A scheduler for the team of the caller and `workers`: one that the calling thread used
     /// before, or a new one.
-    pub(crate) fn take(slaves: &[&'static Vp]) -> Arc<Self> {
-        let size = slaves.len() + 1;
+    pub(crate) fn take(workers: &[&'static Vp]) -> Arc<Self> {
+        let size = workers.len() + 1;
         let fits =
             |scheduler: &Arc<Self>| scheduler.members.len() == size && !scheduler.is_parents();
         // The store is gone while the thread's destructors run.
@@ -126,7 +126,7 @@ impl Scheduler {
         });
         if let Some(unique) = Arc::get_mut(&mut scheduler) {
             unique.born = Born::now();
-            unique.nearness.update(slaves);
+            unique.nearness.update(workers);
         }
         scheduler
     }

@@ -77,7 +77,8 @@ pub(crate) struct Stack {
 }
 
 // SAFETY: - `base` and `limit` describe a mapping that lives as long as the value; its lowest
-//           `GUARD` bytes fault; at least `LEAST_SIZE` bytes are usable; both ends are page-aligned.
+//           `GUARD` bytes fault; at least `LEAST_SIZE` bytes are usable; both ends are
+//           page-aligned.
 unsafe impl CoroutineStack for Stack {
     fn base(&self) -> StackPointer {
         self.memory.high()

@@ -179,8 +179,9 @@ impl<'a, 'scope> Task<'a, 'scope> {
     }
 
     /// Creates the task. It starts when its dependences allow. Cost beyond that of
-    /// [`Scope::spawn`]: two allocations; with [`depends_on`](Self::depends_on), [`reads`](Self::reads) or [`writes`](Self::writes) three, with
-    /// [`excludes`](Self::excludes) four.
+    /// [`Scope::spawn`]: two allocations; with [`depends_on`](Self::depends_on),
+    /// [`reads`](Self::reads) or [`writes`](Self::writes) three, with [`excludes`](Self::excludes)
+    /// four.
     pub fn spawn<F: FnOnce(&Scope<'scope>) + Send + 'scope>(mut self, task: F) -> TaskRef {
         let scope = self.scope;
         let nano = scope.create(task, self.traits);
