@@ -1,10 +1,11 @@
 //! How many items a library shows: those that a program can name.
 //!
 //! # What counts
-//! Functions, types, traits, macros, constants, statics and modules whose path from the crate's root
-//! is public, and each name of a `pub use`, also of what another crate defines. Of one that is
-//! reachable by two paths each path counts, and so does what only a feature has. Methods, fields and
-//! variants do not count. A `pub use` of all names of a module cannot be counted, and is a fault.
+//! Functions, types, traits, macros, constants, statics and modules whose path from the crate's
+//! root is public, and each name of a `pub use`, also of what another crate defines. Of one that is
+//! reachable by two paths each path counts, and so does what only a feature has. Methods, fields
+//! and variants do not count. A `pub use` of all names of a module cannot be counted, and is a
+//! fault.
 //!
 //! # Not here
 //! What a re-exported module holds: it counts as one item.

@@ -22,8 +22,8 @@ pub(super) const LAST_LOOK: u64 = 2_000_000_000;
 /// (`arena::client`); it gives a sign of life four times as often.
 pub(super) const SILENCE_NS: u64 = 1_000_000_000;
 
-/// What looks at other users' threads may cost: two hundredths of a processor, a look being some 3 us; a program of a thousand threads is within
-/// the burst.
+/// What looks at other users' threads may cost: two hundredths of a processor, a look being some 3
+/// us; a program of a thousand threads is within the burst.
 const OTHERS: Rate = Rate { burst: 4_096, unit_ns: 150_000 };
 /// The same of the manager's user: a tenth of one.
 pub(super) const OWN: Rate = Rate { burst: 32_768, unit_ns: 30_000 };
