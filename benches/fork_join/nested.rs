@@ -233,7 +233,7 @@ fn inner_of_one() -> Case {
             Ok(subject(move || region.call(count as Body as usize, INNER_OF_ONE as usize, 0)))
         })
     };
-    const NONE: &str = "no teams: what it splits runs on whoever is free";
+    const NONE: &str = "no teams: what it splits runs on any free thread";
     let engines = vec![
         ours,
         native("libgomp", Runtime::Libgomp),

@@ -6,7 +6,7 @@
 //!    it. What a peer does not have, or could not run here, is a row with the reason; one that
 //!    could not run, or gave wrong results, leaves our bars of the case unmet.
 //! 2. The parent runs rounds: each case, each engine, bound and unbound in turn. Each sample is a
-//!    process of its own, so that a peer's spinning threads disturb nobody else.
+//!    process of its own, so that a peer's spinning threads disturb no other sample.
 //! 3. Before and after each sample the parent measures the round trip of one cache line between the
 //!    two processors. The sample checks the case's result: a wrong one fails the bench.
 //! 4. Samples whose round trips differ by more than [`AGREE`] are dropped: the processors moved
@@ -70,7 +70,7 @@ pub(crate) struct Case {
     pub bar: Option<Bar>,
 }
 
-/// What our row has to reach.
+/// The limit that our row has to keep.
 #[derive(Clone, Copy)]
 pub(crate) enum Bar {
     /// Round trips of one line.
@@ -91,7 +91,7 @@ pub(crate) enum Bar {
     Extra { index: usize, limit: f64 },
 }
 
-/// Who brings the threads.
+/// The library that brings the threads.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Runtime {
     /// nanothreads.

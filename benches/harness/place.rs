@@ -3,7 +3,7 @@
 //! In a *bound* row every thread, the peers' too, has a processor of its own. We and the OpenMP
 //! libraries bind by their own settings; for the others this module binds, once their threads are
 //! there: an engine that counts the processors of its mask when it starts must not see a narrowed
-//! one. In the *unbound* row nobody binds anything.
+//! one. In the *unbound* row nothing is bound.
 
 use super::Runtime;
 use platform::affinity::{CpuId, CpuSet, Tid, affinity, set_affinity};

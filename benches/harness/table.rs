@@ -373,8 +373,8 @@ fn unmet(bar: Option<(String, bool)>, missing: &[&str]) -> (String, bool) {
     (format!("{words}bar unmet: peer missing: {}", missing.join(", ")), false)
 }
 
-/// By how much ours may be behind a peer with this median of these times: 5 %, 2 ns or two standard
-/// errors.
+/// How much slower ours may be than a peer with this median of these times: 5 %, 2 ns or two
+/// standard errors.
 pub(crate) fn forgiven(best: f64, times: &[f64]) -> f64 {
     (best.abs() * 0.05).max(2.0).max(2.0 * error_of_the_mean(times))
 }

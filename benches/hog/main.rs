@@ -7,7 +7,7 @@
 //! when `x alone` of a row of ours is above 2. Peers, and the sequential program, stand in the same
 //! table.
 //!
-//! The time is the mean of the regions of 0.25 s, so that every time slice that somebody waits
+//! The time is the mean of the regions of 0.25 s, so that every time slice for which a thread waits
 //! counts, some dozens of them; `p50 us` and `p99 us` say how it is spread. `x alone` is the mean
 //! over the time of the same work on one thread without the hog, from the same sample. How samples
 //! are taken: `benches/README.md`.

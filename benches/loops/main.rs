@@ -1,8 +1,8 @@
-//! Loops by schedule: who deals iterations how well, and what dealing costs.
+//! Loops by schedule: how well each engine deals iterations, and what dealing costs.
 //!
 //! # Questions, and what refutes the claims
 //! - For each kind of body (uniform, triangular, random, one heavy iteration) there is a schedule
-//!   of ours that is not behind any peer's. Refuted when the median of a peer is below that of all
+//!   of ours that is as fast as any peer's. Refuted when the median of a peer is below that of all
 //!   of ours.
 //! - [`Schedule::Auto`], which is told nothing, is never far from the best. Refuted where its
 //!   `x ideal` is well above that of another row.

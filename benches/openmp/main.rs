@@ -4,7 +4,7 @@
 //! # Questions, and what refutes the claims
 //! - `parallel`, `for`, `parallel for`, `barrier`, `single`, `reduction`: at most half of libgomp's
 //!   overhead and 0.6 of libomp's. Every other directive and task pattern, and a task for a thread
-//!   that waits: not behind the best of the others by more than 5 %, 2 ns or two standard errors of
+//!   that waits: slower than the best of the others by at most 5 %, 2 ns or two standard errors of
 //!   its samples. A row of ours above that refutes it. A library that does not run what the
 //!   directive says (libomp deals `schedule(static, 1)` of ordered and doacross loops in blocks, by
 //!   libgomp's entry points) stays in the table, which says so, and is no yardstick for that row;
@@ -30,14 +30,14 @@ use harness::sample::{Measure, Subject, overhead};
 use harness::{Bar, Bench, Case, Engine, Runtime};
 use std::process::ExitCode;
 
-/// Constructs in a timed call: so many that the region around them counts for little.
+/// Constructs in a timed call: enough that the region around them counts for little.
 const INNER: usize = 1000;
 /// In regions whose second thread has nothing to do, or little: a timed call lasts 1 ms, as in
-/// EPCC's calibration, so that waking who fell asleep before it (some 10 us) counts less than the
-/// row's limit.
+/// EPCC's calibration, so that waking a thread that fell asleep before it (some 10 us) counts less
+/// than the row's limit.
 const INNER_ALONE: usize = 10_000;
 
-/// Ours has to be at most so much of each.
+/// The largest allowed ratio of ours to each.
 const FASTER: Bar = Bar::TimesOfEach(&[("libgomp", 0.5), ("libomp", 0.6)]);
 
 /// A case: its name, the entry of `overheads.c`, how often the work runs for each construct, its

@@ -5,8 +5,8 @@
 //!   placed queen: ours are ahead of rayon and chili. Refuted when the median of our fastest form
 //!   is above that of theirs.
 //! - A sparse LU factorisation with dependences by address, against the same operations in phases.
-//! - An unbalanced tree, whose shape nobody knows before: do all processors get work, and what does
-//!   that cost?
+//! - An unbalanced tree, whose shape is not known in advance: do all processors get work, and what
+//!   does that cost?
 //! - A task that does nothing, from one producer: the cost of a task alone.
 //!
 //! `second %` is the share of the nodes that the less busy threads ran: an engine that runs all on

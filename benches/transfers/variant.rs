@@ -11,8 +11,8 @@ use std::sync::atomic::{
     Ordering::{Acquire, Release},
 };
 
-/// Runs so many regions of so many threads, and calls the closure on the master before each and
-/// after the last.
+/// Runs the given number of regions of the given number of threads, and calls the closure on the
+/// master before each region and after the last.
 type Run = fn(usize, u32, &mut dyn FnMut());
 
 pub(crate) const VARIANTS: &[(&str, Run)] = &[
@@ -73,7 +73,7 @@ fn ring(threads: usize, rounds: u32, before: &mut dyn FnMut()) {
     });
 }
 
-/// The way that is hot: threads have their processors and nobody sleeps.
+/// The way that is hot: threads have their processors and none sleeps.
 fn configure(threads: usize) {
     assert!(
         nanothreads::builder()
@@ -177,7 +177,7 @@ fn barrier(threads: usize, rounds: u32, before: &mut dyn FnMut()) {
         let shared = unsafe { &*data.cast::<Shared<'_>>() };
         for _ in 0..shared.rounds {
             if member.id == 0 {
-                // SAFETY: - caller's contract: nobody else uses it.
+                // SAFETY: - caller's contract: no other thread uses it.
                 unsafe { (*shared.before)() };
             }
             shared.barrier.wait(member.id as usize);

@@ -3,7 +3,7 @@
 //! Everything is built before the first sample. Each bench gets its share of the time and writes
 //! its raw record and its tables (`benches/README.md` says how samples are taken); the tables are
 //! put together in one Markdown file, headed by what the machine is. A wrong result fails the task,
-//! behind the last bench; a missed bar is listed, not a failure.
+//! after the last bench; a missed bar is listed, not a failure.
 
 use std::fmt::Write as _;
 use std::fs;

@@ -54,7 +54,7 @@ const TESTS: [(&str, &[(&str, &str)]); 18] = [
     ("old", &[]),
     ("memory", &[]),
 ];
-/// After so long a gang whose manager was killed runs again (D5).
+/// After this time a gang whose manager was killed runs again (D5).
 const LONGEST_PAUSE: f64 = 1.0;
 
 /// What the command line can ask for.
@@ -352,7 +352,7 @@ impl Stage<'_> {
         Ok(())
     }
 
-    /// D2: what others inherit, and four copies that nobody manages.
+    /// D2: what others inherit, and four copies without a manager.
     fn heirs(&mut self) -> anyhow::Result<()> {
         if self.wanted("heirs") {
             let program = self.own("heirs")?;

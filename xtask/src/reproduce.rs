@@ -272,7 +272,7 @@ impl Answer<'_> {
         !(1.0 / APART..=APART).contains(&apart)
     }
 
-    /// Which of the two is faster; within 5 % nobody.
+    /// Which of the two is faster; neither within 5 %.
     fn winner(ratio: f64) -> &'static str {
         match ratio {
             ratio if ratio > 1.05 => "managed",

@@ -220,7 +220,7 @@ impl Compiler {
     fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
         // The same results for any number of threads and on any processor: no fused multiply-add
-        // behind our back.
+        // without our knowledge.
         command.args(["-std=gnu11", "-O2", "-ffp-contract=off", "-fopenmp", "-Wall", "-Wextra"]);
         command.stdin(Stdio::null());
         command

@@ -3,9 +3,9 @@
 //!
 //! # Protocol
 //! 1. `cargo xtask test` makes the file and names it in [`VARIABLE`] to all that it starts.
-//! 2. Whoever leaves something out appends one line, `skipped: REASON [file:line]`, and prints it,
-//!    too. Where others had the processors and the same test says more on a quiet machine, it is
-//!    `skipped (busy): REASON [file:line]`.
+//! 2. A test or lane that leaves something out appends one line, `skipped: REASON [file:line]`, and
+//!    prints it, too. Where other programs had the processors and the same test says more on a
+//!    quiet machine, it is `skipped (busy): REASON [file:line]`.
 //! 3. The lines are read after each lane. A test that was skipped ends like one that passed, so
 //!    that they are the only sign of it.
 
@@ -40,12 +40,12 @@ pub(crate) struct Skips {
     all: BTreeMap<(&'static str, Skip), u64>,
 }
 
-/// The file that skips go to, if somebody counts them.
+/// The file that skips go to, if they are counted.
 pub(crate) fn file() -> Option<PathBuf> {
     FILE.get().cloned().or_else(|| std::env::var_os(VARIABLE).map(PathBuf::from))
 }
 
-/// Leaves something of a lane out: says so, and notes it where somebody counts.
+/// Leaves something of a lane out: says so, and notes it where skips are counted.
 pub(crate) fn note(reason: impl std::fmt::Display) {
     let line = format!("skipped: {reason}").replace('\n', "; ");
     println!("{line}");

@@ -8,8 +8,9 @@
 //! | `gwd` | elsewhere; a ring of pointers for all | NULL at the own index = nothing; a used location is cleared | DJS, PJV |
 //! | `lwd` | elsewhere; a ring of pointers for each slave | as `gwd` | DJS, PJV |
 //!
-//! Nobody sleeps here, nothing is nested, and the master is one thread: this is what the papers
-//! timed. Threads are bound by who makes the pool. The product's own forms are in the library.
+//! No thread sleeps here, nothing is nested, and the master is one thread: this is what the papers
+//! timed. The code that makes the pool binds the threads. The product's own forms are in the
+//! library.
 
 mod descriptor;
 mod djs;
@@ -37,7 +38,7 @@ trait Scheme: Send + Sync {
     fn join(&self);
 }
 
-/// A master, which is whoever calls [`Pool::region`], and its slaves.
+/// A master, which is the thread that calls [`Pool::region`], and its slaves.
 pub(crate) struct Pool {
     scheme: Arc<dyn Scheme>,
     slaves: Vec<JoinHandle<()>>,

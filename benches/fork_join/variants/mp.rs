@@ -1,8 +1,8 @@
 //! `mp-shm` and `mp-fop`: what the vendor's library did. One descriptor at a fixed place, announced
 //! to all by one sequence number; arrivals by marks on lines of their own, or by one counter.
 //!
-//! Orderings: the sequence number is stored with Release behind the descriptor and read with
-//! Acquire; marks and counter are written with Release behind the work and read with Acquire.
+//! Orderings: the sequence number is stored with Release after the descriptor and read with
+//! Acquire; marks and counter are written with Release after the work and read with Acquire.
 
 use super::Scheme;
 use super::descriptor::Descriptor;

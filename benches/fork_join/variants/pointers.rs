@@ -4,7 +4,7 @@
 //! NULL at the reader's own index means that there is nothing. The producer's index is advanced
 //! under mutual exclusion (LL/SC then, fetch-and-add here), since any processor may supply. After
 //! writing a pointer the master, which owns the line now, clears a used location: the one after the
-//! next. Whoever looks there has seen the pointer before it, which is written later than the
+//! next. A reader that looks there has seen the pointer before it, which is written later than the
 //! clearing.
 
 use super::Scheme;

@@ -1,9 +1,9 @@
 //! What the library does aside, between the program's own calls: it shows neither in `errno` nor as
 //! a place where the program's thread may be cancelled.
 //!
-//! A region or barrier may stand between a program's failing call and its look at `errno`, and
-//! looks at files now and then. It is no cancellation point in the original, and a thread that is
-//! unwound out of a look would leave the engine amid it.
+//! A region or barrier may stand between a program's failing call and its look at `errno`, and the
+//! library reads files now and then. It is no cancellation point in the original, and a thread that
+//! is cancelled while it reads one would leave the engine in mid-operation.
 
 use std::marker::PhantomData;
 

@@ -124,7 +124,7 @@ pub fn usable_processors(mask: &CpuSet, limits: &Limits) -> usize {
         Some(cpuset) => mask.intersection(cpuset).len(),
         None => mask.len(),
     };
-    // The cast saturates; a quota that is no number (nobody makes one here) becomes 0 and thus 1.
+    // The cast saturates; a quota that is no number (none is made here) becomes 0 and thus 1.
     let paid = limits.quota.map_or(usize::MAX, |quota| quota.floor() as usize);
     present.min(paid).max(1)
 }

@@ -64,7 +64,7 @@ static BEGIN_TICKS: AtomicU64 = AtomicU64::new(0);
 static BEGIN_NS: AtomicU64 = AtomicU64::new(0);
 /// The shortest measurement: reading both clocks is off by some 30 ns.
 const SPAN_NS: u64 = 2_000_000;
-/// Ticks in a microsecond as long as nobody knows.
+/// Ticks in a microsecond as long as the rate is not known.
 const GUESS_PER_US: u64 = 2500;
 
 impl Ticks {
@@ -109,9 +109,9 @@ impl Ticks {
     pub fn begin_measuring() {
         if BEGIN_NS.load(Ordering::Relaxed) == 0 && Self::source() == TickSource::TimeStampCounter {
             let (ticks, ns) = reading();
-            // ORDERING: Relaxed and Release - who sees the nanoseconds sees ticks. Two threads that
-            // begin at the same time may mix their readings, which are then microseconds apart in a
-            // measurement of milliseconds.
+            // ORDERING: Relaxed and Release - a thread that sees the nanoseconds sees the ticks.
+            // Two threads that begin at the same time may mix their readings, which are then
+            // microseconds apart in a measurement of milliseconds.
             BEGIN_TICKS.store(ticks, Ordering::Relaxed);
             BEGIN_NS.store(ns, Ordering::Release);
         }

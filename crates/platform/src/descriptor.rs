@@ -17,7 +17,7 @@ const F_DUPFD_QUERY: libc::c_int = 1027;
 /// are one). `None`: the kernel does not tell (before Linux 6.10).
 ///
 /// # Errors
-/// `EBADF`: one of them is closed, which a program may do behind our back.
+/// `EBADF`: one of them is closed, which a program may do without our knowledge.
 pub fn is_same_file(one: impl AsFd, other: impl AsFd) -> SysResult<Option<bool>> {
     let (one, other) = (one.as_fd().as_raw_fd(), other.as_fd().as_raw_fd());
     // SAFETY: - this fcntl takes two numbers and touches no memory of ours.
@@ -39,7 +39,7 @@ pub fn above_streams(fd: OwnedFd) -> SysResult<OwnedFd> {
         return Ok(fd);
     }
     let moved = named("fcntl(F_DUPFD_CLOEXEC)", fcntl(&fd, FcntlArg::F_DUPFD_CLOEXEC(FIRST)))?;
-    // SAFETY: - fcntl has just made the descriptor, and nobody else knows it.
+    // SAFETY: - fcntl has just made the descriptor, and no other code knows it.
     Ok(unsafe { OwnedFd::from_raw_fd(moved) })
 }
 

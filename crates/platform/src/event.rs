@@ -26,15 +26,15 @@ impl Doorbell {
     }
 
     /// Takes a descriptor that came from another process. That it is an eventfd is not checked: on
-    /// anything else [`Doorbell::ring`] fails or writes eight bytes that nobody asked for, so take
-    /// it from a trusted process only.
+    /// anything else [`Doorbell::ring`] fails or writes eight unwanted bytes, so take it from a
+    /// trusted process only.
     pub fn from_fd(fd: OwnedFd) -> Self {
         Self(fd)
     }
 
-    /// Rings. One system call. Never waits, since [`Doorbell::new`] makes it so; whoever fears that
-    /// the program has closed the descriptor, and that the number is something else by now,
-    /// compares [`event_id`] first.
+    /// Rings. One system call. Never waits, since [`Doorbell::new`] makes it so; a caller compares
+    /// [`event_id`] first where the program may have closed the descriptor, so that the number may
+    /// stand for something else by now.
     ///
     /// # Errors
     /// `EBADF`, `EINVAL`, `EPIPE`: the descriptor is no eventfd.
@@ -71,7 +71,7 @@ impl From<Doorbell> for OwnedFd {
     }
 }
 
-/// [`Doorbell::ring`] for a descriptor that somebody else keeps.
+/// [`Doorbell::ring`] for a descriptor that the caller borrows.
 ///
 /// # Errors
 /// As there.
@@ -86,7 +86,7 @@ pub fn ring(fd: impl AsFd) -> SysResult<()> {
     }
 }
 
-/// The kernel's number of the event counter behind a descriptor: all eventfds of a machine are one
+/// The kernel's number of the event counter of a descriptor: all eventfds of a machine are one
 /// anonymous inode, so that `fstat` cannot tell them apart. Unique while the counter is open
 /// anywhere. `None`: no eventfd, or a kernel before 5.2, or no `/proc`, or no free descriptor to
 /// read it by. Three system calls.

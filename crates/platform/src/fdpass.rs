@@ -5,9 +5,9 @@
 //! that a hostile sender cannot fill our descriptor table.
 //!
 //! A server that wants no descriptors from its clients must not close any either: `close` calls
-//! into the file's driver, and that of a FUSE file waits for whoever serves the file system. So it
-//! calls [`refuse_descriptors`] on its listener, and receives with [`recv_without_descriptors`],
-//! which leaves the kernel no room to hand one out.
+//! into the file's driver, and that of a FUSE file waits for the process that serves the file
+//! system. So such a server calls [`refuse_descriptors`] on its listener, and receives with
+//! [`recv_without_descriptors`], which leaves the kernel no room to hand one out.
 
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
@@ -36,7 +36,7 @@ const SHARED_BACKLOG: i32 = 256;
 /// servers that may start twice take a lock first.
 ///
 /// # Errors
-/// - `EADDRINUSE`: somebody listens there, or the file is no socket.
+/// - `EADDRINUSE`: another process listens there, or the file is no socket.
 /// - `ENAMETOOLONG`: paths of sockets have at most 107 bytes.
 /// - `ENOENT`, `EACCES`, `EROFS`: the directory is missing or not ours to write.
 pub fn listen(path: &Path, mode: u32) -> SysResult<OwnedFd> {
@@ -62,7 +62,7 @@ pub fn listen(path: &Path, mode: u32) -> SysResult<OwnedFd> {
     Ok(listener)
 }
 
-/// True for a socket file that nobody listens at.
+/// True for a socket file at which no process listens.
 fn is_abandoned(path: &Path, address: &UnixAddr) -> SysResult<bool> {
     let kind = named("lstat", nix::sys::stat::lstat(path))?.st_mode & libc::S_IFMT;
     if kind != libc::S_IFSOCK {
@@ -84,7 +84,7 @@ pub fn accept(listener: impl AsFd) -> SysResult<OwnedFd> {
     let listener = listener.as_fd().as_raw_fd();
     let accepted = uninterrupted(|| {
         let accepted = socket::accept4(listener, SockFlag::SOCK_CLOEXEC);
-        // SAFETY: - accept4 has just made the descriptor, and nobody else knows it.
+        // SAFETY: - accept4 has just made the descriptor, and no other code knows it.
         named("accept4", accepted.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) }))
     })?;
     above_streams(accepted)
@@ -93,7 +93,7 @@ pub fn accept(listener: impl AsFd) -> SysResult<OwnedFd> {
 /// Connects to the listener at `path`; waits at most `timeout` for room in its queue.
 ///
 /// # Errors
-/// - `ENOENT`, `ECONNREFUSED`: nobody listens there.
+/// - `ENOENT`, `ECONNREFUSED`: no process listens there.
 /// - `EACCES`: the file's mode does not let this user in.
 /// - `ETIMEDOUT`: the listener does not accept connections.
 pub fn connect(path: &Path, timeout: Duration) -> SysResult<OwnedFd> {
@@ -127,7 +127,7 @@ pub fn pair() -> SysResult<(OwnedFd, OwnedFd)> {
     Ok((above_streams(left)?, above_streams(right)?))
 }
 
-/// Makes a descriptor's calls return `EAGAIN` instead of waiting: for a server, whom no client may
+/// Makes a descriptor's calls return `EAGAIN` instead of waiting: for a server, which no client may
 /// stop.
 ///
 /// # Errors
@@ -234,14 +234,14 @@ pub fn recv_without_descriptors(fd: impl AsFd, buffer: &mut [u8]) -> SysResult<B
 /// `SO_PASSRIGHTS`, since Linux 6.16.
 const SO_PASSRIGHTS: libc::c_int = 83;
 
-/// Whoever sends descriptors to this socket, or to one that it accepts from now on, hears `EPERM`.
-/// False: the kernel knows nothing of this (before Linux 6.16), and they arrive.
+/// Sending descriptors to this socket, or to one that it accepts from now on, fails with `EPERM`.
+/// False: the kernel knows nothing of this (before Linux 6.16), and descriptors arrive.
 ///
 /// # Errors
 /// `EBADF`, `ENOTSOCK`, `EOPNOTSUPP`: it is no socket of this kind.
 pub fn refuse_descriptors(fd: impl AsFd) -> SysResult<bool> {
     if cfg!(any(target_arch = "sparc", target_arch = "sparc64")) {
-        // Another number there; who asks with this one changes something else.
+        // The option has another number there; this number would change something else.
         return Ok(false);
     }
     let no: libc::c_int = 0;
@@ -321,7 +321,7 @@ fn take_descriptors(header: &libc::msghdr) -> Vec<OwnedFd> {
                 // SAFETY: - the kernel wrote `bytes` bytes of descriptors there; they need not be
                 // aligned.
                 let raw = unsafe { data.cast::<RawFd>().add(index).read_unaligned() };
-                // SAFETY: - the kernel has just opened this descriptor for us, and nobody else
+                // SAFETY: - the kernel has just opened this descriptor for us, and no other code
                 // knows it.
                 taken.push(unsafe { OwnedFd::from_raw_fd(raw) });
             }

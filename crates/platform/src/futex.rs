@@ -10,7 +10,7 @@ use std::time::Duration;
 pub enum FutexWait {
     /// A wake, or a spurious return.
     Woken,
-    /// The word did not hold the expected value: nobody slept.
+    /// The word did not hold the expected value: the caller did not sleep.
     Changed,
     /// The time was over.
     TimedOut,
@@ -151,7 +151,7 @@ mod kernel {
 }
 
 /// The kernel's side in a model: the word is compared and the sleeper queued in one step, as under
-/// the kernel's lock. Loom then reports a sleeper that nobody wakes as a deadlock.
+/// the kernel's lock. Loom then reports a sleeper that no thread wakes as a deadlock.
 #[cfg(loom)]
 mod kernel {
     use super::FutexWait;

@@ -1,5 +1,5 @@
-//! How busy processors are, and how long processes ran: for who manages a machine that it has not
-//! for itself.
+//! How busy processors are, and how long processes ran: for the manager of a machine that it shares
+//! with other programs.
 
 use crate::affinity::CpuId;
 use crate::file;

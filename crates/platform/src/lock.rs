@@ -1,5 +1,5 @@
-//! Locks of the library in somebody's process: the standard library's, whose waits do not change
-//! the program's `errno`.
+//! Locks of the library in the process of a program: the standard library's, whose waits do not
+//! change the program's `errno`.
 //!
 //! A thread that finds a lock taken asks the kernel to sleep while the lock's word is what it saw;
 //! when the lock was released meanwhile, the kernel answers `EAGAIN`, and the standard library
@@ -9,8 +9,8 @@
 use crate::aside::Kept;
 use std::sync::{self, LockResult, MutexGuard, OnceLock, PoisonError, TryLockError};
 
-/// As [`std::sync::Mutex`], whose cost it has where nobody waits; the thread's `errno` stays what
-/// it was.
+/// As [`std::sync::Mutex`], and at the same cost where no thread waits; the thread's `errno` stays
+/// what it was.
 #[derive(Debug, Default)]
 pub struct Mutex<T>(sync::Mutex<T>);
 
@@ -49,7 +49,7 @@ impl<T> Mutex<T> {
         self.0.try_lock()
     }
 
-    /// The value, of which nobody else knows.
+    /// The value, which no other thread knows.
     ///
     /// # Errors
     /// A thread panicked while it had the lock, which the error gives all the same.

@@ -1,5 +1,5 @@
 //! The affinity mask of a thread, in a place of fixed size: for signal handlers and children of
-//! `vfork`, which must not allocate. Everybody else has [`affinity`](crate::affinity).
+//! `vfork`, which must not allocate. All other code uses [`affinity`](crate::affinity).
 
 use crate::affinity::{CpuId, Tid, raw};
 use crate::aside::Kept;

@@ -9,8 +9,8 @@
 //!
 //! # When the kernel refuses
 //! Without `MEMBARRIER_CMD_PRIVATE_EXPEDITED` (old kernels, seccomp) both sides use a sequentially
-//! consistent fence. The choice is made once, before anybody can sleep: by [`prepare`], or by the
-//! first call of either side.
+//! consistent fence. The choice is made once, before any thread can sleep: by [`prepare`], or by
+//! the first call of either side.
 //!
 //! # At most one in a millisecond
 //! `heavy` interrupts every processor that runs one of our threads, busy or not: threads that fall

@@ -7,8 +7,8 @@
 //! loom's objects panic again while a failed model is unwound.
 //!
 //! # What loom cannot show
-//! It runs stores in the order of the program, so a missing Release is found only where somebody
-//! could read what was written before it too early; and nothing comes between a store and a fence
+//! It runs stores in the order of the program, so a missing Release is found only where a thread
+//! could read too early what was written before it; and nothing comes between a store and a fence
 //! that follows it at once.
 
 use crate::sync::weakened::{Weakened, weaken};
@@ -21,7 +21,7 @@ use std::sync::Once;
 /// What loom says of accesses to plain memory that nothing orders.
 pub const RACE: &str = "Causality violation";
 
-/// What loom says when everybody sleeps or waits.
+/// What loom says when all threads sleep or wait.
 pub const DEADLOCK: &str = "deadlock";
 
 /// Set in the process of a twin with a bug of its own.

@@ -136,7 +136,7 @@ pub struct AlternateStack {
 }
 
 impl AlternateStack {
-    /// Its bytes: a reporter needs about two kilobytes beside the kernel's frame.
+    /// Its bytes: a reporter needs about two kilobytes besides the kernel's frame.
     const SIZE: NonZeroUsize = NonZeroUsize::new(64 << 10).expect("not 0");
 
     /// Gives the calling thread an alternate stack; `None` when it has one, or the system refuses
@@ -193,7 +193,7 @@ mod tests {
             // signal.
             let none =
                 libc::stack_t { ss_sp: ptr::null_mut(), ss_flags: libc::SS_DISABLE, ss_size: 0 };
-            // SAFETY: - takes the thread's alternate stack out of use, which nobody is on.
+            // SAFETY: - takes the thread's alternate stack out of use, on which nothing runs.
             assert_eq!(unsafe { libc::sigaltstack(&none, ptr::null_mut()) }, 0);
             let stack = AlternateStack::for_this_thread().expect("it has none");
             assert_eq!(current().map(|current| current.ss_sp), Some(stack.memory.as_ptr()));

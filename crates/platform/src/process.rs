@@ -1,13 +1,13 @@
-//! Other processes: descriptors that name them for ever, who is at the other end of a socket, and
-//! waiting for events.
+//! Other processes: descriptors that name them for ever, the peer of a socket, and waiting for
+//! events.
 //!
-//! # Who is at the other end
+//! # The process at the other end
 //! [`peer`] climbs down a ladder: `SO_PEERPIDFD` (Linux 6.5) names exactly the process that
-//! connected. Without it the number from the peer's credentials is opened by `pidfd_open`, and the
-//! process behind it is accepted only when it has the same start time before and after opening,
-//! runs as the user of the credentials, lives, and the connection still stands. What remains open
-//! on that rung: a process that died after handing its connection to another one, and whose number
-//! went to a third process of the same user.
+//! connected. Without it the number from the peer's credentials is opened by `pidfd_open`. The
+//! process of that number is accepted only when it has the same start time before and after
+//! opening, runs as the user of the credentials, lives, and the connection still stands. What
+//! remains open on that rung: a process that died after handing its connection to another one, and
+//! whose number went to a third process of the same user.
 
 use std::fmt;
 use std::io;
@@ -32,7 +32,7 @@ impl fmt::Display for Pid {
     }
 }
 
-/// Who connected a socket, as the kernel recorded it at that time.
+/// The process that connected a socket, as the kernel recorded it at that time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
     /// Its number, which may be another process's by now.
@@ -100,7 +100,7 @@ fn open_pidfd(id: libc::pid_t, flags: libc::c_uint) -> SysResult<OwnedFd> {
     // SAFETY: - pidfd_open takes two numbers.
     let fd = check("pidfd_open", unsafe { libc::syscall(libc::SYS_pidfd_open, id, flags) })?;
     let fd = RawFd::try_from(fd).expect("descriptors are C ints");
-    // SAFETY: - pidfd_open has just made the descriptor, and nobody else knows it.
+    // SAFETY: - pidfd_open has just made the descriptor, and no other code knows it.
     above_streams(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
@@ -117,7 +117,7 @@ pub fn pidfd_send_signal(pidfd: impl AsFd, signal: i32) -> SysResult<()> {
     check("pidfd_send_signal", result).map(drop)
 }
 
-/// Who connected this socket (for a listener's side), or made it (for a pair).
+/// The process that connected this socket (for a listener's side), or made it (for a pair).
 ///
 /// # Errors
 /// `ENOTCONN` when the socket has no peer; `ENOTSOCK` when it is none.
@@ -171,7 +171,7 @@ fn peer_pidfd_exact(socket: BorrowedFd<'_>) -> SysResult<OwnedFd> {
         )
     };
     match check_int(CALL, result) {
-        // SAFETY: - the kernel has just made the descriptor, and nobody else knows it.
+        // SAFETY: - the kernel has just made the descriptor, and no other code knows it.
         Ok(_) => above_streams(unsafe { OwnedFd::from_raw_fd(fd) }),
         // Kernels differ in how they say that the process has been waited for.
         Err(error) if error.is(libc::EINVAL) => Err(SysError::new(CALL, libc::ESRCH)),

@@ -8,13 +8,13 @@ use std::os::unix::thread::JoinHandleExt;
 use std::thread::JoinHandle;
 
 /// A thread, for as long as its handle is valid: until it was joined, or has ended and is detached.
-/// Copies are no more than copies of the handle: whoever keeps one must know that the thread is
+/// Copies are no more than copies of the handle: code that keeps one must know that the thread is
 /// still there.
 #[derive(Clone, Copy, Debug)]
 pub struct Pthread(libc::pthread_t);
 
 impl Pthread {
-    /// The thread behind `handle`.
+    /// The thread of `handle`.
     ///
     /// # Safety
     /// - No copy of the answer is used when the thread may have ended: the C library frees the
@@ -56,7 +56,8 @@ impl Pthread {
         let begin = Box::into_raw(Box::new(Begin { of, life }));
         let mut handle = MaybeUninit::uninit();
         // SAFETY: - the attributes are live until they are destroyed, once.
-        //         - `run` gets what it asks for; the thread's values live as long as the process, and may be shared.
+        //         - `run` gets what it asks for; the thread's values live as long as the process,
+        //           and may be shared.
         let started = unsafe {
             let sized = libc::pthread_attr_setstacksize(attributes.as_mut_ptr(), stack);
             let started = fails("pthread_attr_setstacksize", sized).and_then(|()| {
@@ -90,7 +91,8 @@ impl Pthread {
         let mut words = vec![0_u64; 16];
         loop {
             // SAFETY: - the handle is live (constructor's contract).
-            //         - pointer and length describe `words`; the C library zeroes what the kernel does not write.
+            //         - pointer and length describe `words`; the C library zeroes what the kernel
+            //           does not write.
             let errno = unsafe {
                 libc::pthread_getaffinity_np(
                     self.0,
@@ -125,7 +127,7 @@ impl Pthread {
     }
 }
 
-/// Names the calling thread, for whoever looks at the process: the first 15 bytes of `name`.
+/// Names the calling thread, for tools that look at the process: the first 15 bytes of `name`.
 pub fn set_name(name: &str) {
     let text: Vec<u8> = name.bytes().filter(|&byte| byte != 0).take(15).chain([0]).collect();
     // SAFETY: - `text` is a string that ends with 0 and outlives the call.

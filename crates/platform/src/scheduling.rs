@@ -60,15 +60,16 @@ pub enum Turns {
     Either,
     /// Before all threads of the usual policies, as long as it has something to do: `SCHED_FIFO`,
     /// the lowest priority. What the thread starts has the usual turns. The kernel leaves such a
-    /// thread on the processor where it ran last, instead of bringing it to who woke it: with an
-    /// idle processor that has to be woken between them, a wake takes some 20 us longer.
+    /// thread on the processor where it ran last, instead of bringing it to the thread that woke
+    /// it. With an idle processor that has to be woken between them, a wake takes some 20 us
+    /// longer.
     First,
     /// The same share as before in shorter turns. Such a thread does not wait for the end of a
-    /// longer turn of somebody else (2.8 ms, and up to the next tick) when it becomes ready, unless
-    /// it has had more than its share. Needs no privilege; kernels before 6.12 take no notice of
-    /// it.
+    /// longer turn of another thread (2.8 ms, and up to the next tick) when it becomes ready,
+    /// unless it has had more than its share. Needs no privilege; kernels before 6.12 take no
+    /// notice of it.
     Short,
-    /// As it was: the thread has a policy that somebody chose.
+    /// As it was: the thread has a policy that was chosen for it.
     Unchanged,
 }
 
@@ -147,9 +148,9 @@ impl Haste {
     }
 }
 
-/// Turns of the calling thread that are longer than usual, its share of the processor unchanged:
-/// who takes turns with others that use the caches as much as it does finds its data gone less
-/// often.
+/// Turns of the calling thread that are longer than usual, its share of the processor unchanged. A
+/// thread that takes turns with others that use the caches as much as it does then finds its data
+/// gone less often.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LongTurns {
     before: u64,
@@ -158,7 +159,7 @@ pub struct LongTurns {
 
 impl LongTurns {
     /// Begins turns in pieces of `slice`, 100 us to 100 ms. `None`: they are as long already, the
-    /// thread has a policy that somebody chose, or the kernel has no turns of a thread's own
+    /// thread has a policy that was chosen for it, or the kernel has no turns of a thread's own
     /// (before 6.12). Needs no privilege. What the thread starts meanwhile inherits them. Cost:
     /// three system calls.
     ///
@@ -175,8 +176,8 @@ impl LongTurns {
         Ok(is_taken.then_some(Self { before: now.sched_runtime, slice }))
     }
 
-    /// Turns as they were before, unless somebody changed them meanwhile: on the same thread, or on
-    /// one that inherited them. Calls nothing but the kernel. Cost: two system calls.
+    /// Turns as they were before, unless they were changed meanwhile: on the same thread, or on one
+    /// that inherited them. Calls nothing but the kernel. Cost: two system calls.
     ///
     /// # Errors
     /// As [`LongTurns::begin`].

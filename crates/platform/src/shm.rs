@@ -2,8 +2,8 @@
 //!
 //! # Invariants
 //! M1  a [`SharedMemory`] can neither shrink nor grow: the kernel holds `F_SEAL_SHRINK` and
-//!     `F_SEAL_GROW` for it, and nobody can take seals away. Without this the other process could truncate it, and our next load would be a
-//!     SIGBUS.
+//!     `F_SEAL_GROW` for it, and no process can take seals away. Without this the other process
+//!     could truncate it, and our next load would be a SIGBUS.
 //! M2  a [`Mapping`] lies within the file at the time of mapping, and by M1 for ever.
 //! # Not here
 //! What the memory means: everything another process may write is hostile input. The layout's owner
@@ -204,8 +204,8 @@ pub struct Mapping {
 
 // SAFETY: - a mapping belongs to the process, not to a thread; `munmap` may be called from any.
 unsafe impl Send for Mapping {}
-// SAFETY: - through `&Mapping` one gets only a raw pointer and a length; whoever dereferences it
-// answers for the accesses.
+// SAFETY: - through `&Mapping` one gets only a raw pointer and a length; the code that dereferences
+// it answers for the accesses.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
@@ -254,13 +254,13 @@ impl Mapping {
         self.len
     }
 
-    /// Puts another mapping of the same length at this one's place: whoever holds a pointer into
-    /// this one goes on with the other's memory, at once and without a gap (the kernel holds the
-    /// address space's lock meanwhile). What was asked of the other one (`dont_fork`) stays.
+    /// Puts another mapping of the same length at this one's place. A thread that holds a pointer
+    /// into this one goes on with the other's memory, at once and without a gap (the kernel holds
+    /// the address space's lock meanwhile). What was asked of the other one (`dont_fork`) stays.
     ///
     /// # Errors
     /// `EINVAL` when the lengths differ. `ENOMEM` when the kernel is out of memory: then this
-    /// mapping is zeroes that nobody shares.
+    /// mapping is private zeroes.
     pub fn replace(&self, by: Self) -> SysResult<()> {
         const CALL: &str = "mremap";
         if by.len != self.len {
@@ -268,9 +268,9 @@ impl Mapping {
         }
         let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
         // SAFETY: - both ranges are whole mappings of the same length, and do not overlap (both
-        // live).
-        //         - users of `self.as_ptr()` access the memory by atomics and expect foreign writes; what they find
-        //           changes, that it is there does not.
+        //           live).
+        //         - users of `self.as_ptr()` access the memory by atomics and expect foreign
+        //           writes; what they find changes, that it is there does not.
         let moved =
             unsafe { libc::mremap(by.as_ptr().cast(), by.len, by.len, flags, self.as_ptr()) };
         if moved != libc::MAP_FAILED {
@@ -279,9 +279,8 @@ impl Mapping {
             return Ok(());
         }
         let error = SysError::last(CALL);
-        // The kernel may have taken the old range away before it failed, and somebody may read
-        // there.
-        // SAFETY: - replaces exactly this mapping's range.
+        // The kernel may have taken the old range away before it failed, and another thread may
+        // read there. SAFETY: - replaces exactly this mapping's range.
         let filled = unsafe {
             let protection = libc::PROT_READ | libc::PROT_WRITE;
             let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;

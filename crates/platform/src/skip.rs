@@ -1,10 +1,10 @@
 //! How a test says that it did not run, or ran in part: one line that no test harness keeps to
 //! itself.
 //!
-//! The line is `skipped: REASON [FILE:LINE]` for what the machine lacks, and
-//! `skipped (busy): REASON [FILE:LINE]` where the machine was too busy to show anything. It goes to
-//! descriptor 2 directly: what a test that passes prints through the standard library is captured
-//! and thrown away. It is also appended to the file that the variable [`FILE`] names, where who
+//! The line is `skipped: REASON [FILE:LINE]` for what the machine lacks, and `skipped (busy):
+//! REASON [FILE:LINE]` where the machine was too busy to show anything. It goes to descriptor 2
+//! directly: what a test that passes prints through the standard library is captured and thrown
+//! away. It is also appended to the file that the variable [`FILE`] names, where the program that
 //! started the tests counts the lines.
 //!
 //! # Not here
@@ -60,7 +60,7 @@ pub fn say(why: Why, reason: Arguments<'_>, place: (&str, u32)) {
     let text = line(why, reason, place) + "\n";
     // SAFETY: descriptor 2 is only written to, and not closed: its owner is never dropped.
     let mut error = ManuallyDrop::new(unsafe { std::fs::File::from_raw_fd(2) });
-    // Where nobody listens there is nobody to tell; the same below.
+    // A message that cannot be written has no other way out; the same below.
     let _ = error.write_all(text.as_bytes());
     let Some(path) = std::env::var_os(FILE).filter(|path| !path.is_empty()) else { return };
     #[cfg_attr(

@@ -39,8 +39,8 @@ impl GuardedMapping {
             mman::mmap_anonymous(None, length, ProtFlags::PROT_NONE, flags)
         })?;
         let this = Self { low, length, guard };
-        // SAFETY: - the range lies in the mapping above (`guard` is at most `length`), which nobody
-        // else knows.
+        // SAFETY: - the range lies in the mapping above (`guard` is at most `length`), which no
+        // other code knows.
         let opened = unsafe {
             let usable = NonNull::new_unchecked(low.as_ptr().byte_add(guard));
             mman::mprotect(usable, size, ProtFlags::PROT_READ | ProtFlags::PROT_WRITE)
@@ -49,14 +49,14 @@ impl GuardedMapping {
         Ok(this)
     }
 
-    /// The lowest address, the guard's; whoever makes pointers of it may reach all of the mapping
-    /// (its provenance is exposed). Page-aligned, and not 0.
+    /// The lowest address, the guard's. A pointer made of it may reach all of the mapping (its
+    /// provenance is exposed). Page-aligned, and not 0.
     pub fn low(&self) -> NonZeroUsize {
         self.low.as_ptr().expose_provenance();
         self.low.addr()
     }
 
-    /// The address behind the highest byte: where a stack begins that grows down. Page-aligned.
+    /// The address after the highest byte: where a stack begins that grows down. Page-aligned.
     pub fn high(&self) -> NonZeroUsize {
         self.low().saturating_add(self.length.get())
     }
@@ -74,8 +74,9 @@ impl GuardedMapping {
 
 impl Drop for GuardedMapping {
     fn drop(&mut self) {
-        // SAFETY: - our mapping; who made pointers into it has put them away (what lives in the
-        //           mapping borrows it, or is the owner's to end first, like the stack of a coroutine).
+        // SAFETY: - our mapping; code that made pointers into it has dropped them (what lives in
+        //           the mapping borrows it, or is the owner's to end first, like the stack of a
+        //           coroutine).
         let result = unsafe { mman::munmap(self.low, self.length.get()) };
         debug_assert_eq!(result, Ok(()), "munmap of a whole mapping");
     }
@@ -113,7 +114,7 @@ mod tests {
             assert_eq!(rights(low, low + mapping.guard()).as_deref(), Some("---p"));
             assert_eq!(rights(low + mapping.guard(), high).as_deref(), Some("rw-p"));
             for at in [low + mapping.guard(), high - 1] {
-                // SAFETY: - within the usable part, which nobody else uses.
+                // SAFETY: - within the usable part, which no other code uses.
                 unsafe { std::ptr::with_exposed_provenance_mut::<u8>(at).write(7) };
             }
         }

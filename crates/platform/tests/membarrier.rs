@@ -110,7 +110,7 @@ mod alone {
     }
 
     /// The store-buffering litmus, whose forbidden outcome two processors show some hundred times
-    /// in so many rounds where one side has no fence.
+    /// in `ROUNDS` rounds where one side has no fence.
     fn at_least_one_of_waker_and_sleeper_sees_the_other_s_write() {
         const ROUNDS: u32 = 30_000;
         let (condition, word, ready) = (Apart::default(), Apart::default(), Apart::default());

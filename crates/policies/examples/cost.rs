@@ -3,8 +3,9 @@
 //!
 //! Claim: both together take less than 1 ms for 512 applications on 1024 processors, for every
 //! policy and every topology. Each row is least, median and worst of 100 quanta in which every
-//! tenth application changes its request and reports a speedup. On a machine that others use only
-//! the least says something. `none` places nobody: it lists all processors for everybody.
+//! tenth application changes its request and reports a speedup. On a machine that other programs
+//! use, only the least says something. `none` places no application: it lists all processors for
+//! each.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +18,7 @@ const TOPOLOGIES: [[u32; 3]; 4] = [[2, 16, 128], [2, 2, 128], [1, 1, 2], [2, 102
 
 fn main() -> Result<(), policies::UnknownPolicy> {
     let registry = Registry::with_builtin_for(Needs::EVERYTHING);
-    // Only so many applications, only this policy: to measure in a short while.
+    // Only this number of applications, only this policy: for a short measurement.
     let only: Option<u32> = std::env::args().nth(1).and_then(|number| number.parse().ok());
     let policy = std::env::args().nth(2);
     println!(

@@ -1,18 +1,20 @@
 //! `batch`: first come, first served, each application with its whole request until it leaves.
 //!
 //! # Rule
-//! Applications start in order of arrival as long as their whole requests fit; the first that does
-//! not fit waits, and all behind it. With `backfill` those behind it start if they fit.
+//! Applications start in order of arrival as long as their whole requests fit. The first that does
+//! not fit waits, and so do all that came after it. With `backfill`, later ones start if they fit.
 //!
 //! # Decisions
-//! - Who runs keeps what it has. It gives back what it no longer asks for; when it asks for more
-//!   than it has, it comes before those who have not started, and takes what there is.
+//! - An application that runs keeps what it has. It gives back what it no longer asks for. When it
+//!   asks for more than it has, it comes before applications that have not started, and takes what
+//!   there is.
 //! - A request beyond the machine counts as the whole machine.
-//! - With `backfill` a large request may wait for ever behind small ones: the lengths of programs
-//!   are not known.
-//! - Where masters always run, those who wait have their masters on the processors kept for that;
-//!   if these were in use, the application that started last gives them up.
-//! - Without processors for all that ran (the machine shrank), who started last waits again.
+//! - With `backfill` a large request may wait for ever while small ones start: the lengths of
+//!   programs are not known.
+//! - Where masters always run, waiting applications have their masters on the processors kept for
+//!   that. If these were in use, the application that started last gives them up.
+//! - When the machine shrank and has too few processors for all that ran, the application that
+//!   started last waits again.
 //! - Minima and weights play no part.
 
 use std::collections::BTreeMap;
@@ -37,7 +39,7 @@ parameters! {
 #[derive(Debug, Clone, Default)]
 pub struct Batch {
     parameters: BatchParameters,
-    /// Who runs, in order of start, and with how many processors.
+    /// The applications that run, in order of start, and their numbers of processors.
     running: Vec<(AppId, u32)>,
 }
 
@@ -63,8 +65,8 @@ impl Batch {
         Ok(Self { parameters, ..Self::default() })
     }
 
-    /// Who runs on so many processors, in order of start: place in the snapshot and processors,
-    /// none of them 0.
+    /// The applications that run on `processors`, in order of start: place in the snapshot and
+    /// number of processors, which is never 0.
     fn fill(&self, snapshot: &Snapshot<'_>, processors: u32) -> Vec<(usize, u32)> {
         let at: BTreeMap<AppId, usize> =
             snapshot.apps.iter().enumerate().map(|(i, app)| (app.id, i)).collect();
@@ -124,7 +126,7 @@ impl Policy for Batch {
         turn::decision(snapshot, &parts, running.chain(queue))
     }
 
-    /// As in a decision, who waits starts with its whole request or not at all.
+    /// As in a decision, a waiting application starts with its whole request or not at all.
     fn release(&mut self, snapshot: &Snapshot<'_>, last: &Decision) -> Decision {
         let held: BTreeMap<AppId, Allocation> =
             last.allocations.iter().map(|a| (a.app, *a)).collect();
@@ -146,7 +148,7 @@ impl Policy for Batch {
         for &i in &order {
             let view = &snapshot.apps[i];
             let runs = after[i].processors > 0 && !after[i].shared;
-            // Processors stay for the masters of those who go on waiting.
+            // Processors stay for the masters of applications that go on waiting.
             let others = sharing - usize::from(after[i].shared);
             let kept = if others > 0 { snapshot.processors - most } else { 0 };
             let room = u32::try_from(free.saturating_sub(kept.into())).unwrap_or(u32::MAX);

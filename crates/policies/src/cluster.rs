@@ -1,19 +1,20 @@
 //! `cluster`: processors in groups of a fixed size.
 //!
 //! # Rule
-//! In order of arrival everybody gets one cluster (or its request, if that is less) while a whole
-//! cluster is left; further rounds hand out further clusters. When less than a cluster is left, or
-//! everybody has what it wants of whole clusters, the rest goes out by two and then by one, so that
-//! no processor idles that anybody wants; who has nothing (or its master only) comes first there,
-//! and in the work-list.
+//! In order of arrival each application gets one cluster (or its request, if that is less) while a
+//! whole cluster is left. Further rounds hand out further clusters. When less than a cluster is
+//! left, or every application has all the whole clusters that it wants, the rest is handed out in
+//! twos and then in ones, so that no wanted processor idles. Applications that have nothing (or
+//! only a processor for the master) come first there, and in the work-list.
 //!
 //! # Decisions
 //! - Minima and weights play no part.
 //! - Of a cluster an application takes what it asks for; the rest of the cluster is not lost but
 //!   counts as left.
-//! - With `master_always` everybody has its one processor first, and a cluster completes it. More
-//!   applications than processors: then all masters share all processors in turn; without it the
-//!   clusters go out in order of arrival, and who has nothing heads the work-list.
+//! - With `master_always` each application has its one processor first, and a cluster completes it.
+//!   With more applications than processors, all masters then share all processors in turn. Without
+//!   `master_always` the clusters are handed out in order of arrival, and the applications that
+//!   have nothing head the work-list.
 //! - That a cluster lies under one cache is the business of [`placement`](crate::placement).
 
 use std::collections::BTreeSet;

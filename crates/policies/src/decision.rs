@@ -1,4 +1,5 @@
-//! What a policy answers: how many processors each application has, and who gets what is released.
+//! What a policy answers: how many processors each application has, and which ones get what is
+//! released.
 //!
 //! # Invariants
 //! These hold for every decision of every policy; [`Decision::check`] tests them.
@@ -7,8 +8,10 @@
 //! D3  Processors of their own add up to at most P. While masters share, at least one processor is
 //!     left for them.
 //! D4  A shared allocation is exactly one processor, and only exists with `master_always`; with it
-//!     every application has at least one processor, its own or a shared one (as long as the machine has any).
-//!     D3 and D4 do not hold for an [`unbound`](Decision::unbound) decision.
+//! D4  A shared allocation is exactly one processor, and only exists with `master_always`. With
+//!     `master_always` every application has at least one processor, its own or a shared one (as
+//!     long as the machine has any). D3 and D4 do not hold for an [`unbound`](Decision::unbound)
+//!     decision.
 //! D5  The work-list names applications of the snapshot, each at most once, that could use more
 //!     than they have.
 //!
@@ -47,7 +50,7 @@ impl Allocation {
 
     /// Whether `view`, the application that has this allocation, could use more.
     ///
-    /// A shared processor is less than the one that everybody asks for.
+    /// A shared processor is less than the one processor that every application asks for.
     #[must_use]
     pub fn wants_more(&self, view: &AppView) -> bool {
         self.shared || self.processors < view.wants()
@@ -60,18 +63,18 @@ impl Allocation {
 pub struct Decision {
     /// One for each application of the snapshot, in order of arrival (D1).
     pub allocations: Vec<Allocation>,
-    /// Who gets a processor that is released before the next decision, first in the list first
-    /// (D5).
+    /// The applications that get a processor released before the next decision, the first in the
+    /// list first (D5).
     pub work_list: Vec<AppId>,
     /// A new turn begins: masters that share processors move on by one place.
     pub rotate: bool,
     /// Ask again at this time, if no other cause comes earlier (policies with quanta of their own).
     pub next: Option<Nanos>,
-    /// Nobody is bound to processors: the operating system shares them out, and allocations may add
-    /// up to more than there are. Only policies that say so in
+    /// No application is bound to processors: the operating system shares them out, and allocations
+    /// may add up to more than there are. Only policies that say so in
     /// [`Policy::needs`](crate::Policy::needs) answer this.
     pub unbound: bool,
-    /// Processors come in clusters of so many that lie near each other; 0 and 1: one by one.
+    /// Processors come in clusters of this many that lie near each other; 0 and 1: one by one.
     pub cluster: u32,
 }
 
@@ -103,9 +106,9 @@ impl Decision {
         Self { allocations, work_list, rotate, next: None, unbound: false, cluster: 0 }
     }
 
-    /// A decision in which everybody who wants more stands in the work-list: those without a
-    /// processor first, then the others, each in order of arrival. `allocations` are in order of
-    /// arrival. O(n).
+    /// A decision in which every application that wants more stands in the work-list: those without
+    /// a processor first, then the others, each group in order of arrival. `allocations` are in
+    /// order of arrival. O(n).
     #[must_use]
     pub fn everybody_waits(snapshot: &Snapshot<'_>, allocations: Vec<Allocation>) -> Self {
         let waiting = |with_none: bool| {
@@ -124,7 +127,8 @@ impl Decision {
         self.allocations.iter().find(|a| a.app == app).copied()
     }
 
-    /// Processors of the machine that nobody has: neither as its own nor for shared masters.
+    /// Processors of the machine that no application has, neither as its own nor for shared
+    /// masters.
     #[must_use]
     pub fn unallocated(&self, processors: u32) -> u32 {
         let (own, masters) = self.totals();
@@ -137,8 +141,8 @@ impl Decision {
     /// that want less or have left give back, and the work-list takes what is then unallocated. O(n
     /// log n).
     ///
-    /// Nobody outside the work-list gets more than it has: for newcomers and raised requests ask
-    /// the policy.
+    /// No application outside the work-list gets more than it has: for newcomers and raised
+    /// requests ask the policy.
     #[must_use]
     pub fn after_release(&self, snapshot: &Snapshot<'_>) -> Self {
         let held: BTreeMap<AppId, Allocation> =
@@ -156,7 +160,7 @@ impl Decision {
             Self { allocations, work_list: Vec::new(), rotate: false, next, unbound, cluster };
         let mut free = after.unallocated(snapshot.processors);
         for app in &self.work_list {
-            // Who left the machine also leaves the work-list.
+            // An application that left the machine also leaves the work-list.
             let Some(&i) = at.get(app) else { continue };
             let allocation = &mut after.allocations[i];
             if allocation.shared && free > 0 {
@@ -182,7 +186,7 @@ impl Decision {
     /// A manager checks the decisions of policies that it does not know.
     ///
     /// # Errors
-    /// The first rule that is broken, and by whom.
+    /// The first rule that is broken, with the application that breaks it.
     pub fn check(&self, snapshot: &Snapshot<'_>) -> Result<(), BrokenRule> {
         let named = self.allocations.iter().map(|a| a.app);
         if !named.eq(snapshot.apps.iter().map(|view| view.id)) {

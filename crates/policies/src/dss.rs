@@ -1,11 +1,12 @@
-//! `dss`, dynamic space sharing: processors in proportion to weight and request, nobody without
-//! one.
+//! `dss`, dynamic space sharing: processors in proportion to weight and request, and at least one
+//! for each application.
 //!
 //! # Rule
-//! When all that is wanted fits, everybody has it. Otherwise everybody has 1, then, in order of
-//! arrival, up to its minimum; what remains is shared in proportion to weight x request, nobody
-//! beyond what it wants, surplus shared again; whole numbers by largest remainder, ties by arrival.
-//! All processors that anybody can use are used.
+//! When all requests fit, each application has its request. Otherwise each has 1, then, in order of
+//! arrival, up to its minimum. What remains is shared in proportion to weight x request. No
+//! application gets more than it wants; the surplus is shared again. Whole numbers come from the
+//! largest remainder, ties are broken by arrival. Every processor that some application can use is
+//! used.
 //!
 //! # Decisions
 //! - The proportion counts the whole request, also the part above the application's maximum, as the
@@ -67,7 +68,7 @@ pub(crate) fn space_share(snapshot: &Snapshot<'_>) -> Vec<Allocation> {
     snapshot.apps.iter().zip(parts).map(|(app, part)| Allocation::own(app.id, part)).collect()
 }
 
-/// Everybody can have all that it wants.
+/// Whether each application can have all that it wants.
 fn fits(apps: &[AppView], processors: u32) -> bool {
     apps.iter().map(|app| u64::from(app.wants())).sum::<u64>() <= u64::from(processors)
 }

@@ -1,16 +1,16 @@
-//! `dss-ts`, dynamic space sharing with time sharing: `dss` while everybody can have a processor,
-//! turns otherwise.
+//! `dss-ts`, dynamic space sharing with time sharing: `dss` while each application can have a
+//! processor, turns otherwise.
 //!
 //! # More applications than processors
 //! With `master_always` all masters share all processors evenly; placement moves them on at each
-//! quantum. Without it applications queue for turns of one quantum on a processor of their own: the
-//! first P of the queue have a turn, and at the end of a quantum those who had one go to the end of
+//! quantum. Without it applications queue for turns of one quantum on a processor of their own. The
+//! first P of the queue have a turn; at the end of a quantum those that had one go to the end of
 //! the queue. Hence
 //! T1  with the same n applications for n quanta, each of them has exactly P turns;
-//! T2  nobody waits for more than ceil(n / P) - 1 quanta between turns; newcomers join at the end
-//!     and delay nobody who waits already;
-//! T3  an event in mid-quantum passes nobody's turn on: only processors whose holders left go to
-//!     the next in the queue.
+//! T2  no application waits for more than ceil(n / P) - 1 quanta between turns; newcomers join at
+//!     the end and delay none that waits already;
+//! T3  an event in mid-quantum passes no turn on: only processors whose holders left go to the next
+//!     in the queue.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -23,7 +23,7 @@ use crate::snapshot::{AppId, Cause, Snapshot};
 /// Time-shared dynamic space sharing, the manager's default. O(n log n).
 #[derive(Debug, Clone, Default)]
 pub struct DssTs {
-    /// All applications of the last snapshot, who has (or would have) a turn first.
+    /// All applications of the last snapshot; those that have (or would have) a turn come first.
     queue: VecDeque<AppId>,
     /// How many at the front of the queue had a turn by the last decision.
     holders: usize,
@@ -42,8 +42,8 @@ impl DssTs {
         Self::default()
     }
 
-    /// Those who had a turn go to the end when the quantum is over; who left goes out; who came
-    /// joins at the end.
+    /// When the quantum is over, the applications that had a turn go to the end. Those that left
+    /// are removed; those that came join at the end.
     fn advance(&mut self, snapshot: &Snapshot<'_>) {
         if snapshot.cause == Cause::Quantum {
             self.queue.rotate_left(self.holders);
@@ -88,7 +88,7 @@ impl Policy for DssTs {
             snapshot.apps.iter().enumerate().map(|(i, app)| (app.id, i)).collect();
         let order: Vec<usize> = self.queue.iter().map(|app| at[app]).collect();
         let allocations = crowd::one_each(snapshot, order.iter().copied());
-        // A processor that falls free gives the next in the queue its turn early; holders who want
+        // A processor that falls free gives the next in the queue its turn early; holders that want
         // more come last.
         let (having, waiting) = order.split_at(self.holders);
         let wanting = having.iter().filter(|&&i| allocations[i].wants_more(&snapshot.apps[i]));

@@ -7,25 +7,26 @@
 //!
 //! # Decisions
 //! - A request beyond the machine counts as the whole machine.
-//! - When applications, requests or processors change, the matrix is packed again in the order of
-//!   who has waited longest for a turn. So applications move up into rows with room and empty rows
-//!   go. In mid-quantum those who have the turn come first in its row; who does not fit there any
-//!   more stands in the other rows where its place in the order is, and not before others who have
-//!   waited longer.
-//! - Where masters always run, rows share what is left beside the processors kept for masters
-//!   outside their turn.
-//! - Minima and weights play no part. The work-list: who is in other rows, in the order of turns,
-//!   then who was cut.
+//! - When applications, requests or processors change, the matrix is packed again, in the order of
+//!   the ring: the application that has waited longest for a turn comes first. So applications move
+//!   up into rows with room, and empty rows go. In mid-quantum the applications that have the turn
+//!   come first in the first row. One that no longer fits there takes its place in the other rows
+//!   by the order, and not before others that have waited longer.
+//! - Where masters always run, rows share the processors that are not kept for masters outside
+//!   their turn.
+//! - Minima and weights play no part. The work-list: the applications in other rows, in the order
+//!   of turns, then those whose allocation was cut.
 //!
-//! # Nobody starves
-//! Invariant: the first of the ring, who has waited longest, leads the first row, unless the first
-//! of the ring left in this quantum. When packed again at the end of a quantum it comes first, and
-//! in mid-quantum it has the turn already; when not packed again, the next row is led by the first
-//! application of the ring's order that is in no earlier row, which is the first of the ring after
-//! those of the earlier rows went to its end. So in each quantum an application either runs, or one
-//! that stood before it in the ring goes behind it or leaves; nobody comes in before it. Hence,
-//! however requests change, nobody waits for more than n - 1 quanta for its turn, n being the
-//! number of applications when it came or had its last turn.
+//! # No application starves
+//! Invariant: the first of the ring, which has waited longest, leads the first row, unless the
+//! first of the ring left in this quantum. When the matrix is packed again at the end of a quantum,
+//! the first of the ring comes first; in mid-quantum it has the turn already. When the matrix is
+//! not packed again, the next row is led by the first application of the ring's order that is in no
+//! earlier row. That is the first of the ring after those of the earlier rows went to its end. So
+//! in each quantum an application either runs, or one that stood before it in the ring moves after
+//! it or leaves; none comes in before it. Hence, however requests change, no application waits for
+//! more than n - 1 quanta for its turn, n being the number of applications when it came or had its
+//! last turn.
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 
@@ -49,12 +50,12 @@ parameters! {
 #[derive(Debug, Clone, Default)]
 pub struct Gang {
     parameters: GangParameters,
-    /// Who has waited longest for a turn stands first.
+    /// The application that has waited longest for a turn stands first.
     ring: Ring,
     /// The running row first.
     rows: VecDeque<Vec<AppId>>,
-    /// What the rows were packed for: processors for a row, and who wants how many, in order of
-    /// arrival.
+    /// What the rows were packed for: processors for a row, and the number that each application
+    /// wants, in order of arrival.
     packed: Option<(u32, Vec<(AppId, u32)>)>,
 }
 
@@ -80,8 +81,8 @@ impl Gang {
         Ok(Self { parameters, ..Self::default() })
     }
 
-    /// Rows of at most so many processors for applications in this order; in the first row those
-    /// come first who have the turn.
+    /// Rows of at most `processors` for applications in this order. In the first row the
+    /// applications that have the turn come first.
     fn pack(
         snapshot: &Snapshot<'_>,
         order: &[usize],
@@ -100,7 +101,7 @@ impl Gang {
             }
         }
         let runs: HashSet<AppId> = running.iter().copied().collect();
-        // Nobody else has room in the first row.
+        // No other application has room in the first row.
         let mut rows: Vec<(u32, Vec<AppId>)> = vec![(0, running)];
         for app in order.iter().map(|&i| &snapshot.apps[i]).filter(|app| !runs.contains(&app.id)) {
             let size = app.wants().min(processors);

@@ -34,7 +34,7 @@
 //! 2. A processor is released in mid-quantum: [`Policy::release`] with the last decision.
 //! 3. For each decision that takes effect, once: [`Placement::place`]. Turns of sharing masters
 //!    pass by [`Decision::rotate`], which is set at the end of a quantum only, so that events cut
-//!    nobody's turn short.
+//!    no turn short.
 //! 4. Another policy takes over by being asked next; nothing else changes.
 //! 5. A manager that holds programs back asks [`Policy::admission`] first. What else a policy
 //!    needs, and a manager may not offer, stands in [`Needs`]; [`Registry::with_builtin_for`] hands

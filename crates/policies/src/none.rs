@@ -1,4 +1,5 @@
-//! `none`: no policy. Everybody has what it asks for and nothing is bound, as without a manager.
+//! `none`: no policy. Each application has what it asks for and nothing is bound, as without a
+//! manager.
 //!
 //! The baseline of experiments: the operating system shares out the processors. The decision is
 //! [`unbound`](crate::Decision::unbound), and only a manager or simulator that offers that can run

@@ -3,7 +3,7 @@
 //!
 //! Each policy that has parameters has a struct of them
 //! ([`ClusterParameters`](crate::ClusterParameters), ...), which reads and writes itself as a map
-//! from key to [`Value`]. Whoever knows a policy by name only uses [`Policy::parameters`] and
+//! from key to [`Value`]. Code that knows a policy only by its name uses [`Policy::parameters`] and
 //! [`Policy::configure`].
 //!
 //! # Invariants

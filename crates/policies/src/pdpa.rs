@@ -3,9 +3,9 @@
 //!
 //! # Rule
 //! Each application begins with a base number of processors and reports the speedup on them. While
-//! it is efficient it gets a step more, while it is not a step less, until its allocation is found;
-//! see [`diagram`]. A found allocation stays, also while its own request or those of others swing.
-//! When processors become free, a step more is tried.
+//! it is efficient it gets a step more, while it is not it gets a step less, until its allocation
+//! is found; see [`diagram`]. A found allocation stays, also while its own request or those of
+//! others swing. When processors become free, a step more is tried.
 //!
 //! # Decisions
 //! - Efficiency is speedup / processors; equal to the minimum is good. That the speedup on the base
@@ -13,14 +13,14 @@
 //! - A report counts once, when it was made on the present allocation, after it was given, and
 //!   while the application asks for at least that many. Speedups that are no positive number are no
 //!   reports.
-//! - Processors of an application whose request dipped stay reserved for it: nobody else gets them,
-//!   so that it has them back at once.
+//! - Processors of an application whose request dipped stay reserved for it: no other application
+//!   gets them, so that it has them back at once.
 //! - What is free goes to applications that have less than their base, in order of arrival; then to
-//!   steps, most efficient first; then, unless somebody waits for admission who may come and has
-//!   room, to tests.
+//!   steps, most efficient first; then to tests, unless an application that waits for admission may
+//!   come and has room.
 //! - A test takes one of three tries; an application has three again when another one leaves,
-//!   processors are added, or its own request exceeds all earlier ones. Who went back a step tries
-//!   again only when more is free than then.
+//!   processors are added, or its own request exceeds all earlier ones. An application that went
+//!   back a step tries again only when more is free than at that time.
 //! - Where masters always run and nothing is free, newcomers have one processor of the largest
 //!   allocations, which return when processors become free. More applications than processors: all
 //!   masters share all processors.
@@ -30,9 +30,9 @@
 //! [`Policy::admission`] admits up to `level` applications. Beyond that it admits one at a time,
 //! while all that run have found their allocation and a base is free, up to `max-level`; the level
 //! falls again when an application that was efficient found nothing free, and to `level` when that
-//! is changed. Who has waited for `max-wait` is admitted in any case. Whoever has done nothing for
-//! [`SILENCE`] (it does not report, or has not registered) is taken as it is: it keeps nobody from
-//! idle processors.
+//! is changed. An application that has waited for `max-wait` is admitted in any case. One that has
+//! done nothing for [`SILENCE`] (it does not report, or has not registered) is taken as it is: it
+//! keeps no other application from idle processors.
 
 mod diagram;
 
@@ -50,9 +50,9 @@ use diagram::{Step, Verdict, react};
 
 /// How many steps an application tries when processors become free.
 const TRIES: u32 = 3;
-/// Whose allocation has not moved for so long, and who has not reported meanwhile, is not waited
-/// for. The runtime of this project reports earlier, once its program has come to its loop: a base
-/// of half a second is measured after 5 s.
+/// An application whose allocation has not moved for this long, and that has not reported
+/// meanwhile, is not waited for. The runtime of this project reports earlier, once its program has
+/// come to its loop: a base of half a second is measured after 5 s.
 const SILENCE: Nanos = 10_000_000_000;
 
 parameters! {
@@ -66,12 +66,12 @@ parameters! {
         "min-efficiency" min_efficiency: f64 = 0.7, 0.0 => 1.0;
         /// An allocation grows only with at least this efficiency (and the minimum).
         "high-efficiency" high_efficiency: f64 = 0.0, 0.0 => 1.0;
-        /// So many applications are admitted in any case.
+        /// This many applications are admitted in any case.
         "level" level: u32 = 4, 1 => 65_536;
         /// No more applications than this are admitted to idle processors (or `level`, if that is
         /// more).
         "max-level" max_level: u32 = 1024, 1 => 65_536;
-        /// Who has waited for so long is admitted in any case.
+        /// An application that has waited for this long is admitted in any case.
         "max-wait" max_wait: Nanos = 60_000_000_000, 0 => 86_400_000_000_000;
     }
 }
@@ -80,7 +80,7 @@ parameters! {
 #[derive(Debug, Clone)]
 struct Search {
     state: PdpaState,
-    /// What it has while it asks for so much and the machine is not short.
+    /// What it has while it asks for at least this much and the machine is not short.
     target: u32,
     /// What it had by the last decision.
     served: u32,
@@ -176,9 +176,10 @@ pub struct Pdpa {
     /// The multiprogramming level, and for which value of the parameter it was raised.
     level: u32,
     level_for: u32,
-    /// Who runs without having been in a snapshot for a decision, and since when that is known.
+    /// Applications that run and have not been in a snapshot for a decision, and since when that is
+    /// known.
     unregistered: BTreeMap<AppId, Nanos>,
-    /// How many waited for admission when that was asked last.
+    /// How many applications waited for admission when the manager last asked.
     waiting: usize,
 }
 
@@ -210,7 +211,7 @@ impl Pdpa {
         self.searches.get(&app).map(|search| search.state)
     }
 
-    /// Searches in order of arrival; forgets who left.
+    /// Searches in order of arrival; forgets applications that left.
     fn searches(&mut self, snapshot: &Snapshot<'_>) -> Vec<Search> {
         let known = self.searches.len();
         let mut stayed = 0;
@@ -295,7 +296,8 @@ impl Pdpa {
         }
     }
 
-    /// Steps of those who were efficient, most efficient first; who finds nothing free is stable.
+    /// Steps of the applications that were efficient, most efficient first; one that finds nothing
+    /// free is stable.
     fn step_up(
         &mut self,
         snapshot: &Snapshot<'_>,
@@ -337,8 +339,8 @@ impl Pdpa {
         self.level
     }
 
-    /// When everybody who is still searching will have been silent for too long; 0 when nobody
-    /// searches. Learns of who has not registered.
+    /// When every application that still searches will have been silent for too long; 0 when none
+    /// searches. Also learns which applications have not registered.
     fn settled_at(&mut self, snapshot: &Snapshot<'_>) -> Nanos {
         let mut unregistered = BTreeMap::new();
         let mut settled_at = 0;
@@ -426,8 +428,9 @@ impl Policy for Pdpa {
         decision
     }
 
-    /// Only who is admitted below its base, or tests, takes what is released, and no more than
-    /// that; what is reserved for an application whose request dipped is not released.
+    /// Only an application that was admitted below its base, or that tests, takes what is released,
+    /// and no more than its base or test allows. What is reserved for an application whose request
+    /// dipped is not released.
     fn release(&mut self, snapshot: &Snapshot<'_>, last: &Decision) -> Decision {
         let held: BTreeMap<AppId, Allocation> =
             last.allocations.iter().map(|a| (a.app, *a)).collect();

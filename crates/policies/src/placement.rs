@@ -28,21 +28,24 @@
 //! Then `confined` makes room for what they lack, at the expense of applications that may run
 //! elsewhere, and shares out evenly what several of them can only have together. Masters of theirs
 //! that share do not stand in the circle: each has a seat for one as far as its part of what is
-//! shared goes. Who has nothing after all that is a guest on the least used processor of its set.
+//! shared goes. An application that has nothing after all that is a guest on the least used
+//! processor of its set.
 //!
 //! # Invariants
 //! P1  A processor of its own belongs to one application, and no shared one does, but for guests.
-//! P2  Everybody has as many processors as the decision says, unless the machine has fewer than the
-//!     decision shares out, then those who came last go short, or its set has fewer left; nobody else goes short for that.
+//! P2  Each application has as many processors as the decision says, with two exceptions. If the
+//!     machine has fewer than the decision shares out, the applications that came last go short. If
+//!     the set of an application has fewer left, that application goes short, and no other one for
+//!     its sake.
 //! P3  An application whose number does not fall keeps all that it holds, and one whose number
-//!     falls to k keeps k of it (apart from processors that left the machine, and those that somebody needs who can be nowhere else). Nothing
-//!     moves when nothing changes, but for turns.
+//!     falls to k keeps k of it (apart from processors that left the machine, and those needed by
+//!     an application that can be nowhere else). Nothing moves when nothing changes, but for turns.
 //! P4  In a circle of S masters each place on a shared processor is held by each master once in S
 //!     turns.
-//! P5  An unbound decision places nobody: everybody has all processors, and what ran where is
+//! P5  An unbound decision places no application: each has all processors, and what ran where is
 //!     forgotten.
-//! P6  Nobody has a processor outside its set, and everybody whose number is not 0 has one (as long
-//!     as the machine has one in its set).
+//! P6  No application has a processor outside its set, and each one whose number is not 0 has one
+//!     (as long as the machine has one in its set).
 
 mod at_home;
 mod circle;
@@ -219,8 +222,8 @@ impl Placement {
         }
     }
 
-    /// A newcomer held these processors before (under another manager): it gets them if nobody else
-    /// holds them.
+    /// A newcomer held these processors before (under another manager): it gets those that no other
+    /// application holds.
     pub fn remember_newcomer(&mut self, app: AppId, cpus: &[u32]) {
         let taken =
             |cpu: &u32| self.homes.values().any(|home| home.slots[..home.held].contains(cpu));
@@ -233,8 +236,8 @@ impl Placement {
         self.homes.insert(app, Home { held: slots.len(), slots });
     }
 
-    /// A newcomer, whom the next decision names, never gets a processor that is not one of these,
-    /// until it leaves. A set of which the machine has none is no bound: the application is
+    /// A newcomer that the next decision names never gets a processor other than these, until it
+    /// leaves. A set of which the machine has no processor is no bound: the application is
     /// somewhere else anyway.
     pub fn confine(&mut self, app: AppId, cpus: &[u32]) {
         self.within.insert(app, cpus.iter().copied().collect());
@@ -253,15 +256,15 @@ impl Placement {
     }
 
     /// Whether the decision of the last placement, made again and with a turn if it has one, moves
-    /// anybody. False is certain; where applications stay inside sets of processors it is always
-    /// true.
+    /// an application. False is certain; where applications stay inside sets of processors the
+    /// answer is always true.
     #[must_use]
     pub fn is_moved_by_turns(&self) -> bool {
         !self.within.is_empty() || self.circle.turns(false)
     }
 
-    /// Applications that were to have processors of their own by the last decision, and have one of
-    /// somebody else's, because their set has no more.
+    /// Applications that were to have processors of their own by the last decision, and have a
+    /// processor of another application, because their set has no more.
     #[must_use]
     pub fn guests(&self) -> &BTreeSet<AppId> {
         &self.guests
@@ -348,7 +351,8 @@ impl Placement {
         placed.collect()
     }
 
-    /// Those who have nothing in their set become guests on the processor of it that fewest use.
+    /// Applications that have nothing in their set become guests on the processor of it that the
+    /// fewest applications use.
     fn put_up(
         &mut self,
         decision: &Decision,

@@ -89,21 +89,21 @@ pub trait Policy: Send {
 
     /// The allocations after processors were released in mid-quantum, from the last decision.
     ///
-    /// As it stands, whoever is in the work-list takes what is free, first come first served
+    /// By default, the applications of the work-list take what is free, the first in the list first
     /// ([`Decision::after_release`]). A policy overrides it when that is not its rule. For
     /// newcomers, raised requests and a machine that changed, ask [`decide`](Policy::decide).
     fn release(&mut self, snapshot: &Snapshot<'_>, last: &Decision) -> Decision {
         last.after_release(snapshot)
     }
 
-    /// How many of those who wait for admission may start, see [`admission`](crate::admission). As
-    /// it stands: all.
+    /// How many of the applications that wait for admission may start, see
+    /// [`admission`](crate::admission). By default: all.
     fn admission(&mut self, snapshot: &Snapshot<'_>, queue: &[Waiting]) -> Admission {
         let _ = snapshot;
         Admission::everybody(queue)
     }
 
-    /// What it needs of the manager. As it stands: nothing beyond the usual.
+    /// What it needs of the manager. By default: nothing beyond the usual.
     fn needs(&self) -> Needs {
         Needs::NOTHING
     }

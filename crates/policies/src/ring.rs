@@ -1,9 +1,10 @@
 //! The circular list of applications that take turns.
 //!
 //! # Invariants
-//! R1  Who stands in the list keeps its place relative to the others; those over whom a turn passes
-//!     go to the end.
-//! R2  Newcomers join where they come last: nobody who waits already waits longer for them.
+//! R1  An application in the list keeps its place relative to the others; those over which a turn
+//!     passes go to the end.
+//! R2  Newcomers join where they come last: no application that waits already waits longer because
+//!     of them.
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 
@@ -34,8 +35,8 @@ impl Ring {
         apps.iter().rev().for_each(|app| self.0.push_front(*app));
     }
 
-    /// Who left goes out, who came joins at the end. Returns the places in the snapshot, in the
-    /// order of the list.
+    /// Removes applications that left; those that came join at the end. Returns the places in the
+    /// snapshot, in the order of the list.
     pub(crate) fn renew(&mut self, snapshot: &Snapshot<'_>) -> Vec<usize> {
         let at: HashMap<AppId, usize> =
             snapshot.apps.iter().enumerate().map(|(i, app)| (app.id, i)).collect();

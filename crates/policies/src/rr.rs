@@ -1,8 +1,8 @@
 //! `rr`, round robin: one application at a time has the machine, for a quantum.
 //!
 //! # Decisions
-//! - Nobody stands in the work-list: what the application does not use, or gives back, idles until
-//!   its turn is over. It is the point of comparison for policies that do better.
+//! - The work-list is empty: what the application does not use, or gives back, idles until its turn
+//!   is over. `rr` is the point of comparison for policies that do better.
 //! - When the application leaves, the next one has the rest of the quantum.
 
 use crate::decision::Decision;

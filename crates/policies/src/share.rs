@@ -14,7 +14,7 @@ const ONE: f64 = (1 << FIXED_BITS) as f64;
 /// Binary places of a weight in fixed point.
 pub(crate) const FIXED_BITS: u32 = 20;
 
-/// Who takes part in a division.
+/// The claim of one participant in a division.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Claim {
     /// In proportion to this; not 0 where `room` is not 0.
@@ -40,16 +40,17 @@ pub(crate) fn fixed(weight: f64) -> u128 {
     (weight * ONE).round() as u128
 }
 
-/// Divides `amount` in proportion to the keys, nobody beyond its room, what one cannot take going
-/// to the others in the same proportion; whole numbers by largest remainder, ties to the earlier
-/// claim. The parts add up to the smaller of `amount` and the sum of the rooms. O(n log n).
+/// Divides `amount` in proportion to the keys. No claim gets more than its room; what one cannot
+/// take goes to the others in the same proportion. Whole numbers come from the largest remainder,
+/// ties go to the earlier claim. The parts add up to the smaller of `amount` and the sum of the
+/// rooms. O(n log n).
 pub(crate) fn divide(amount: u64, claims: &[Claim]) -> Vec<u32> {
     let mut parts = vec![0; claims.len()];
     let room: u64 = claims.iter().map(|c| u64::from(c.room)).sum();
     let mut rest = u128::from(amount.min(room));
 
-    // Water level: who is full first, by room per key, is filled first. All others then share what
-    // is left.
+    // Water level: the claim that is full first, by room per key, is filled first. All others then
+    // share what is left.
     let mut open: Vec<usize> = (0..claims.len()).filter(|&i| claims[i].room > 0).collect();
     open.sort_by(|&i, &j| {
         let (a, b) = (claims[i], claims[j]);

@@ -1,5 +1,5 @@
-//! `sw-dss` and `ssw-dss`: a window slides over the circular list of applications; who is in it
-//! runs under `dss`.
+//! `sw-dss` and `ssw-dss`: a window slides over the circular list of applications; those in the
+//! window run under `dss`.
 //!
 //! # Rule
 //! A gang is the longest run of neighbours, from the first of the list on, whose requests add up to
@@ -8,14 +8,15 @@
 //! When all applications fit into one gang all run always.
 //!
 //! # Decisions
-//! - `dss` gives everybody in a gang a processor: a gang has no more applications than processors.
+//! - `dss` gives each application in a gang a processor: a gang has no more applications than
+//!   processors.
 //! - Newcomers join the list where they come last ([`ring`] R2), not between the last and the first
-//!   of the order of arrival: so arrivals keep nobody waiting.
+//!   of the order of arrival: so arrivals make no other application wait longer.
 //! - Events in mid-quantum pass no turn on; the gang is cut anew from its first application on.
-//! - The work-list: who is outside the window, in the order of turns, then who is inside and wants
-//!   more.
+//! - The work-list: the applications outside the window, in the order of turns, then those inside
+//!   that want more.
 //!
-//! Hence nobody waits for more than n - 1 quanta for its turn.
+//! Hence no application waits for more than n - 1 quanta for its turn.
 
 use crate::decision::Decision;
 use crate::parameter::{ParameterError, configurable, parameters};
@@ -44,7 +45,7 @@ struct Window {
 }
 
 impl Window {
-    /// The decision after the window moved on by so many applications.
+    /// The decision after the window moved on by `passed` applications.
     fn decide(
         &mut self,
         snapshot: &Snapshot<'_>,

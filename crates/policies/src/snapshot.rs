@@ -4,8 +4,9 @@
 //! S1  A snapshot is a value: a policy learns time, events and machine from it and from nowhere
 //!     else.
 //! S2  Every policy is total: it answers any snapshot without a panic. What a field means when its
-//!     value is out of range is said at the accessor ([`AppView::wants`], [`AppView::floor`]); [`Snapshot::check`] and
-//!     [`AppView::check`] name such a value, so that it is refused where it enters.
+//!     value is out of range is said at the accessor ([`AppView::wants`], [`AppView::floor`]);
+//!     [`Snapshot::check`] and [`AppView::check`] name such a value, so that it is refused where it
+//!     enters.
 
 use std::collections::BTreeSet;
 use std::fmt;

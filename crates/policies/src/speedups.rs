@@ -4,9 +4,9 @@
 //! # Rule
 //! A program sends how long a region (an iteration of its outer loop) took on how many processors.
 //! It sends times and no speedups, so that what is not possible can be refused here. The speedup on
-//! p processors is the time on one divided by the time on p. Whoever never ran on one processor is
-//! believed to have been fully efficient on the fewest on which it was first measured: S(base) =
-//! base. A time on one processor, once it comes, takes the place of that belief.
+//! p processors is the time on one divided by the time on p. A program that never ran on one
+//! processor is believed to have been fully efficient on the fewest on which it was first measured:
+//! S(base) = base. A time on one processor, once it comes, takes the place of that belief.
 //!
 //! # Decisions
 //! - Times are smoothed: a new one counts `smoothing`, the mean so far the rest.
@@ -17,8 +17,8 @@
 //!   [`REPEATED`] refusals in a row on one number of processors its region is measured anew from
 //!   that time on.
 //! - What is known is kept by name of the program and region, so that the next execution begins
-//!   with it; at most `programs` of them, and [`MOST_TIMES`] numbers of processors each: whoever
-//!   was silent longest is forgotten.
+//!   with it; at most `programs` of them, and [`MOST_TIMES`] numbers of processors each: the one
+//!   that was silent longest is forgotten.
 //!
 //! # Papers
 //! P2 section 4.4 (SelfAnalyzer), section 3.4 (pdpa with S(base) = base).
@@ -28,9 +28,9 @@ use std::collections::BTreeMap;
 use crate::parameter::{ParameterError, parameters};
 use crate::snapshot::{Nanos, Speedup};
 
-/// After so many impossible times in a row a region is measured anew.
+/// After this many impossible times in a row a region is measured anew.
 pub const REPEATED: u32 = 3;
-/// So many numbers of processors are remembered for a region.
+/// At most this many numbers of processors are remembered for a region.
 pub const MOST_TIMES: usize = 256;
 /// No region takes longer.
 const LONGEST: Nanos = 3_600_000_000_000;
@@ -64,7 +64,7 @@ pub struct Sample {
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refused {
-    /// Nobody runs on so many.
+    /// No program runs on this many processors.
     #[error("a time on {processors} processors; the machine has 1 to {most}")]
     Processors {
         /// The number sent.
@@ -72,7 +72,7 @@ pub enum Refused {
         /// Those of the machine.
         most: u32,
     },
-    /// Nothing takes so long, or nothing at all.
+    /// No region takes this long, or no time at all.
     #[error("a region of {time} ns; it takes more than 0 and at most {LONGEST}")]
     Time {
         /// The time sent.
@@ -170,7 +170,7 @@ impl Speedups {
         Ok(Speedup { processors, speedup, at: sample.at })
     }
 
-    /// The speedup of a region on so many processors, as far as it was measured.
+    /// The speedup of a region on this many processors, as far as it was measured.
     #[must_use]
     pub fn recall(&self, program: &str, region: u64, processors: u32) -> Option<f64> {
         self.regions.get(&(program.to_owned(), region))?.speedup(processors)

@@ -1,16 +1,17 @@
-//! Allocations when some have their turn and the others do not.
+//! Allocations when some applications have their turn and the others do not.
 //!
 //! # Rule
 //! Rule 5 of the policies. Outside its turn an application has, with `master_always`, its master on
 //! the processors kept for that purpose and nothing else; placement spreads these masters and moves
-//! them on at each quantum. Without `master_always` it has nothing. When there is no processor to
-//! keep beside one for a turn (a single processor), all masters share it.
+//! them on at each quantum. Without `master_always` it has nothing. On a single processor, which
+//! leaves none to keep apart from the one for a turn, all masters share it.
 
 use crate::decision::{Allocation, Decision};
 use crate::dss;
 use crate::snapshot::{AppView, Snapshot};
 
-/// Processors for those who have their turn while others have not: all but at most `masters`.
+/// Processors for the applications that have their turn while others have not: all but at most
+/// `masters`.
 pub(crate) fn capacity(snapshot: &Snapshot<'_>, masters: u32) -> u32 {
     if !snapshot.master_always {
         return snapshot.processors;
@@ -19,8 +20,8 @@ pub(crate) fn capacity(snapshot: &Snapshot<'_>, masters: u32) -> u32 {
         - masters.min(snapshot.processors.saturating_sub(1).max(1)).min(snapshot.processors)
 }
 
-/// Parts of `processors` by `dss` for those at these places of the snapshot, as pairs of place and
-/// part.
+/// Parts of `processors` by `dss` for the applications at these places of the snapshot, as pairs of
+/// place and part.
 pub(crate) fn divide(
     snapshot: &Snapshot<'_>,
     mut members: Vec<usize>,
@@ -31,8 +32,8 @@ pub(crate) fn divide(
     members.into_iter().zip(dss::divide(&apps, processors)).collect()
 }
 
-/// The decision in which those at these places have these parts (none of them 0), and the others
-/// have no turn.
+/// The decision in which the applications at these places have these parts (none of them 0), and
+/// the others have no turn.
 ///
 /// The work-list is what `work_list` yields, as far as it can use more.
 pub(crate) fn decision(

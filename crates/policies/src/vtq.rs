@@ -1,48 +1,49 @@
-//! `vtq-dss`, variable time quantum: gangs as in `sw-dss`, and turns as long as makes everybody's
-//! CPU time equal.
+//! `vtq-dss`, variable time quantum: gangs as in `sw-dss`, and turns of such lengths that all
+//! applications have equal CPU time.
 //!
 //! # Rule
 //! CPU time (processors x time, divided by weight) is counted for each application. There is a
-//! *level*; who is below it has not used up its quantum. A turn ends when the application reaches
-//! the level: on many processors that is sooner. Its processors then go to the first fitting
-//! application of the repository, which are those outside the gang that are below the level, until
-//! the gang ends; then to the running ones; what is left even then to those that have received
-//! least, on credit, for a cycle's worth each. When a gang ends and nobody is below the level, it
-//! rises by one cycle's worth: everybody has a quantum again, less what it had on credit.
+//! *level*; an application below it has not used up its quantum. A turn ends when the application
+//! reaches the level, which on many processors is sooner. Its processors then go to the first
+//! fitting application of the repository (the applications outside the gang that are below the
+//! level), until the gang ends; then to the running ones. What is still left goes, on credit, to
+//! the applications that have received least, a cycle's worth to each. When a gang ends and no
+//! application is below the level, the level rises by one cycle's worth: each application has a
+//! quantum again, less what it had on credit.
 //!
 //! A gang is the longest run of neighbours that are below the level and whose requests add up to at
 //! most load x P. It ends when the turns of all of its applications have ended, at the latest after
 //! the longest quantum.
 //!
 //! # Decisions
-//! - Who wants no more than an equal share of the processors (by weight; what they do not take
-//!   counts for the others) takes no turns: it has its whole request all the time. Turns are for
-//!   the others, on the processors that remain; `P` below is these.
+//! - An application that wants no more than an equal share of the processors (by weight; what such
+//!   applications do not take counts for the others) takes no turns: it has its whole request all
+//!   the time. Turns are for the others, on the processors that remain; `P` below is these.
 //! - A cycle's worth is the manager's quantum times the mean request, divided by the load: in a
 //!   full gang the application with the mean request has a turn of one quantum at first. All reach
 //!   the same level before it rises.
-//! - Who cannot use its part for a while does not save it up: one quantum x P is the most that it
-//!   can be behind.
-//! - Who is below the level when a gang ends, goes on in the next one, behind the first of the next
-//!   gang and as far as requests fit, with all that it asks for.
-//! - Credit is given in slices, each to who has received least by then: with one slice for as long
-//!   as the gang lasts a single application was ahead by several quanta of the machine, which all
-//!   others lacked. So nobody lacks more than one quantum x P.
+//! - An application that cannot use its part for a while does not save it up: it can lag by one
+//!   quantum x P at most.
+//! - An application that is below the level when a gang ends goes on in the next one with all that
+//!   it asks for, after the first of the next gang and as far as requests fit.
+//! - Credit is given in slices, each to the application that has received least by then, so that
+//!   none lacks more than one quantum x P. With one slice for as long as the gang lasts, a single
+//!   application was ahead by several quanta of the machine, which all others lacked.
 //! - An application fits into x processors when its request is at most load x x, the measure of the
 //!   gangs. When none fits, the first one takes what is left.
 //! - A turn that has begun keeps its processors until it ends, and lasts at least the shortest
-//!   quantum; what it then has too much is missing in its next quantum.
+//!   quantum. What it then has in excess is deducted from its next quantum.
 //! - The manager's quantum ends no turn; turns end by [`Decision::next`].
-//! - While all fit into one gang nobody waits, all run under `dss`, and nothing is counted.
-//!   Newcomers begin one cycle's worth below the level.
+//! - While all applications fit into one gang none waits, all run under `dss`, and nothing is
+//!   counted. Newcomers begin one cycle's worth below the level.
 //!
-//! # Nobody starves
-//! Who had much on credit, or whose count jumped, sits out until the level has passed it. Whoever
-//! has been without processors of its own for n x L when a gang ends (n applications that take
-//! turns; L the longest gang, at least a quantum) is forgiven what it has above the level and leads
-//! the next gang, those first who have waited longest. Each gang lasts at most L and serves one of
-//! them, and nobody who comes later stands before them: so whatever requests do, nobody waits for
-//! more than 2 n x L.
+//! # No application starves
+//! An application that had much on credit, or whose count jumped, does not run until the level has
+//! passed it. Some applications have been without processors of their own for n x L when a gang
+//! ends (n: the number of applications that take turns; L: the longest gang, at least a quantum).
+//! Each of these is forgiven what it has above the level and leads the next gang, the one that has
+//! waited longest first. Each gang lasts at most L and serves one of them, and none that comes
+//! later stands before them. So whatever requests do, no application waits for more than 2 n x L.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -54,10 +55,10 @@ use crate::share;
 use crate::snapshot::{AppId, AppView, Nanos, Snapshot};
 use crate::turn;
 
-/// A turn whose end was planned too early goes on at least for so long.
+/// A turn whose end was planned too early goes on for at least this long.
 const PLAN_AGAIN: Nanos = 1_000_000;
 /// How many quanta of the machine an application may be ahead by what it had on credit; more is
-/// forgiven, so that a count that jumps stops nobody for long.
+/// forgiven, so that a count that jumps stops no application for long.
 const LEAD: Service = 16;
 /// A manager's quantum beyond an hour counts as an hour, which keeps the level within its type for
 /// ever.
@@ -114,15 +115,16 @@ pub struct VtqDss {
     level: Service,
     /// By how much the level rose last.
     worth: Service,
-    /// Whether somebody waits for turns.
+    /// Whether applications wait for turns.
     counting: bool,
     turns: Vec<Turn>,
-    /// Whose turns make the gang last.
+    /// The applications whose turns make the gang last.
     gang: BTreeSet<AppId>,
     gang_ends: Nanos,
-    /// Over whom the window passes when the gang ends: they stand first in the ring.
+    /// The applications over which the window passes when the gang ends: they stand first in the
+    /// ring.
     window: BTreeSet<AppId>,
-    /// When the last decision was made, and who has processors of its own by it.
+    /// When the last decision was made, and which applications have processors of their own by it.
     decided: Nanos,
     running: HashSet<AppId>,
 }
@@ -167,8 +169,8 @@ impl VtqDss {
         self.decided = snapshot.now;
     }
 
-    /// Who has waited too long (of those at these places) has a turn to come and leads the ring.
-    /// True if there is one.
+    /// Each application (of those at the places `turns`) that has waited too long gets a turn and
+    /// leads the ring. True if there is one.
     fn hurry(&mut self, snapshot: &Snapshot<'_>, turns: &[usize]) -> bool {
         let longest = self.parameters.longest.max(self.parameters.shortest).max(snapshot.quantum);
         let patience = longest.saturating_mul(turns.len() as u64);
@@ -182,13 +184,13 @@ impl VtqDss {
                 late.push((account.ran, app));
             }
         }
-        // Stable: of those who wait since the same time the first in the ring.
+        // Stable: of those that wait since the same time the first in the ring comes first.
         late.sort_by_key(|(ran, _)| *ran);
         self.ring.lead(&late.iter().map(|(_, app)| *app).collect::<Vec<_>>());
         !late.is_empty()
     }
 
-    /// Everybody begins with the same.
+    /// All applications begin with the same service.
     fn begin(&mut self, snapshot: &Snapshot<'_>, order: &[usize], processors: u32) {
         self.counting = true;
         self.accounts.values_mut().for_each(|account| account.service = 0);
@@ -197,7 +199,7 @@ impl VtqDss {
         self.raise(snapshot, order, processors, 0);
     }
 
-    /// Nobody waits for turns.
+    /// From now on no application waits for turns.
     fn rest(&mut self) {
         self.counting = false;
         (self.turns, self.gang, self.window) = Default::default();
@@ -211,8 +213,8 @@ impl VtqDss {
         self.service_of(app) < self.level
     }
 
-    /// Everybody has a quantum again: the level rises to a cycle's worth above `least`, and above
-    /// itself.
+    /// Each application has a quantum again: the level rises to a cycle's worth above `least`, and
+    /// above itself.
     fn raise(&mut self, snapshot: &Snapshot<'_>, order: &[usize], processors: u32, least: Service) {
         let wanted: u128 =
             order.iter().map(|&i| u128::from(snapshot.apps[i].wants().min(processors))).sum();
@@ -238,7 +240,7 @@ impl VtqDss {
         }
     }
 
-    /// How long an application needs to this level on so many processors.
+    /// How long an application needs on this many processors to reach the level `goal`.
     fn quantum(&self, app: &AppView, goal: Service, processors: u32) -> Nanos {
         let missing = (goal - self.service_of(app.id)).max(0).unsigned_abs();
         let cpu_time = missing.saturating_mul(share::fixed(app.weight)) >> share::FIXED_BITS;
@@ -289,7 +291,8 @@ impl VtqDss {
         let mut skipped = Vec::new();
         for &i in order {
             let app = snapshot.apps[i].id;
-            // Who has used up its quantum is passed over, but not by a gang that ends before it.
+            // An application that has used up its quantum is passed over, but not by a gang that
+            // ends before it in the ring.
             skipped.push(app);
             if self.is_below(app) {
                 if !join(i) {
@@ -298,7 +301,7 @@ impl VtqDss {
                 self.window.extend(skipped.drain(..));
                 self.gang.insert(app);
                 if std::mem::take(&mut is_first) {
-                    // Turns that go on come behind the first of the gang.
+                    // Turns that go on come after the first of the gang.
                     for turn in &self.turns {
                         join(turn.at);
                     }
@@ -309,8 +312,8 @@ impl VtqDss {
             self.turns.iter().map(|turn| (turn.app, *turn)).collect();
         self.turns.clear();
         let mut longest = 0;
-        // Who goes on has all that it asks for, as long as everybody has one: dss gives small
-        // requests less than equal CPU time takes. The others share the rest.
+        // An application that goes on has all that it asks for, as long as each of the others has
+        // one: dss gives small requests less than equal CPU time takes. The others share the rest.
         let (on, fresh): (Vec<usize>, Vec<usize>) =
             members.into_iter().partition(|&i| before.contains_key(&snapshot.apps[i].id));
         let mut left = processors;
@@ -341,13 +344,14 @@ impl VtqDss {
 
     /// Hands out what the running ones leave; see the rule.
     fn fill(&mut self, snapshot: &Snapshot<'_>, order: &[usize], processors: u32) {
-        // Who wants less gives back; who has more than the machine has now shares anew.
+        // An application that wants less gives back. If they now have more than the machine has,
+        // they share anew.
         for turn in &mut self.turns {
             turn.processors = turn.processors.min(snapshot.apps[turn.at].wants());
         }
         let mut held: u64 = self.turns.iter().map(|turn| u64::from(turn.processors)).sum();
         if held > u64::from(processors) {
-            // Who has waited longest keeps its turn.
+            // The application that has waited longest keeps its turn.
             let ran = |app: AppId| self.accounts.get(&app).map_or(0, |account| account.ran);
             self.turns.sort_by_key(|turn| ran(turn.app));
             self.turns.truncate(processors as usize);
@@ -362,7 +366,7 @@ impl VtqDss {
         let mut free = processors - u32::try_from(held).expect("it is at most `processors`");
         let mut runs = vec![false; snapshot.apps.len()];
         self.turns.iter().for_each(|turn| runs[turn.at] = true);
-        // The repository begins behind the window.
+        // The repository begins after the window.
         let (inside, behind): (Vec<usize>, Vec<usize>) =
             order.iter().partition(|&&i| self.window.contains(&snapshot.apps[i].id));
         let repository: Vec<usize> = behind.into_iter().chain(inside).collect();
@@ -409,8 +413,8 @@ impl VtqDss {
         for turn in turns.iter_mut().filter(|turn| turn.ends <= now) {
             let quantum = self.quantum(&snapshot.apps[turn.at], turn.goal, turn.processors);
             turn.ends = if quantum == 0 {
-                // On credit, for another cycle's worth: then it is the turn of who has received
-                // less.
+                // On credit, for another cycle's worth: then it is the turn of an application that
+                // has received less.
                 let app = &snapshot.apps[turn.at];
                 let worth =
                     self.quantum(app, self.service_of(app.id) + self.worth, turn.processors);
@@ -425,8 +429,8 @@ impl VtqDss {
     }
 }
 
-/// Who wants no more than its share of the processors (by place in the snapshot), and how many
-/// remain for the others.
+/// Which applications want no more than their share of the processors (by place in the snapshot),
+/// and how many processors remain for the others.
 fn always(snapshot: &Snapshot<'_>, order: &[usize], processors: u32) -> (Vec<bool>, u32) {
     let mut always = vec![false; snapshot.apps.len()];
     // What each wants, and its weight, which has 30 bits: products of the two are within 64.

@@ -2,7 +2,7 @@
 //! under the manager.
 //!
 //! Builds what it needs, measures both sides interleaved, checks every result, compares with the
-//! ideal, and draws who had which processor. Leaves no process behind, however it ends.
+//! ideal, and draws which copy had which processor. Leaves no process running, however it ends.
 
 mod plan;
 mod report;

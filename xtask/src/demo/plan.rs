@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::setup::Language;
 
-/// How many copies run at once, unless somebody asks for other numbers.
+/// How many copies run at once, unless the command line asks for other numbers.
 pub(crate) const USUAL_COPIES: [usize; 4] = [1, 2, 3, 4];
 /// No run takes more than this times its ideal.
 const CAP: f64 = 15.0;
@@ -29,7 +29,8 @@ pub(crate) enum Program {
 }
 
 impl Program {
-    /// What is measured unless somebody asks for others: the two that collapse without a manager.
+    /// What is measured unless the command line asks for others: the two that collapse without a
+    /// manager.
     pub(crate) const USUAL: [Program; 2] = [Program::Cg, Program::Lu];
 
     /// The name of its source file and of its rows.
@@ -188,8 +189,7 @@ pub(crate) struct Sample {
     pub(crate) cpu: f64,
     /// Some copies were killed at the cap: `mean` and `worst` are lower bounds.
     pub(crate) capped: bool,
-    /// All results right; `None`: nobody can say, for some copies were killed and the rest was
-    /// right.
+    /// All results right; `None`: unknown, for some copies were killed and the rest was right.
     pub(crate) correct: Option<bool>,
 }
 
@@ -309,7 +309,7 @@ impl Record {
         Duration::from_secs_f64(expected * multiple)
     }
 
-    /// How long a demo takes whose every collapsing run may go on to fifteen times its ideal.
+    /// How long a demo takes in which every collapsing run may go on to fifteen times its ideal.
     pub(crate) fn time_for_full_caps(&self) -> Duration {
         let seconds =
             |step: &Step| self.expected(*step) * if step.may_collapse() { CAP } else { SLACK };

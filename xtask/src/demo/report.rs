@@ -23,7 +23,7 @@ struct Row {
     worst_s: f64,
     cpu_s: f64,
     ideal_ratio: f64,
-    /// `null`: copies were killed at the cap, so nobody knows.
+    /// `null`: unknown, since copies were killed at the cap.
     correct: Option<bool>,
     /// Copies were killed at the cap: times and ratio are lower bounds.
     capped: bool,
@@ -40,10 +40,11 @@ pub(crate) fn name(step: Step) -> String {
     }
 }
 
-/// More processors than this in the hands of others, or of nobody, are worth a word.
+/// A line is printed for more processors than this that other programs used, or that were idle.
 const NOTABLE: f64 = 0.15;
 
-/// One run, as it is measured, with the processors that others had in it and that nobody used.
+/// One run, as it is measured, with the processors that other programs had in it, and those that
+/// were idle.
 pub(crate) fn line(record: &Record, step: Step, sample: &Sample, others: f64, idle: f64) -> String {
     let mut line = format!(
         "{:<36} mean {:6.2} s  worst {:6.2} s  cpu {:6.2} s",

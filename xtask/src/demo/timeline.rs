@@ -1,5 +1,5 @@
-//! Who had which processor when: the manager's trace, drawn as one SVG file that needs nothing
-//! else.
+//! Which copy had which processor, and when: the manager's trace, drawn as one SVG file that needs
+//! nothing else.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -15,7 +15,7 @@ const ROW: f64 = 26.0;
 const GAP: f64 = 4.0;
 const HEAD: f64 = 30.0;
 const FOOT: f64 = 34.0;
-/// One colour per copy, told apart also by people who see red and green alike; the manager's
+/// One colour per copy, told apart also by readers that see red and green alike; the manager's
 /// pictures have the same.
 const COLOURS: [&str; 6] = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00"];
 /// Words that are not what the picture is about.
@@ -115,7 +115,7 @@ impl Trace {
                         lanes: (copies.len(), place),
                     };
                     // Nothing changed for this processor: one long span, not one per event of
-                    // somebody else.
+                    // another copy.
                     let last =
                         spans.iter_mut().rev().find(|span| span.cpu == cpu && span.copy == copy);
                     match last.filter(|span| span.end_ns == from && span.lanes == next.lanes) {

@@ -1,11 +1,11 @@
 //! Processes under measurement: started together, timed one by one, stopped at a cap, and never
-//! left behind.
+//! left running.
 //!
 //! # Invariants
 //! I1  Every process that is started here is reaped here: at its end, at the cap, or when [`Group`]
 //!     is dropped.
 //! I2  Should this program be killed, the kernel kills what it started (parent-death signal).
-//! I3  What those processes themselves leave behind becomes our child (subreaper), and
+//! I3  A process that those processes start and leave running becomes our child (subreaper), and
 //!     [`Household`] ends it.
 
 use std::ffi::OsString;
@@ -58,7 +58,7 @@ impl Drop for Group {
     fn drop(&mut self) {
         for copy in &self.running {
             kill(copy.pid);
-            // Nobody wants the result: the run has failed already or was given up.
+            // The result is not needed: the run has failed already or was given up.
             let _ = reap(copy.pid);
         }
     }
@@ -243,8 +243,8 @@ impl Drop for Servant {
     }
 }
 
-/// Makes this process the heir of all that its children leave behind, and of the signals that end a
-/// run.
+/// Makes this process the parent of all processes that its children leave running, and the receiver
+/// of the signals that end a run.
 pub(crate) struct Household;
 
 impl Household {
@@ -272,8 +272,8 @@ impl Household {
 
 impl Drop for Household {
     fn drop(&mut self) {
-        // What a child had started becomes our child when that child dies, so look again until
-        // nobody is left.
+        // What a child had started becomes our child when that child dies, so look again until none
+        // is left.
         for _ in 0..100 {
             let heirs = children();
             if heirs.is_empty() {
@@ -326,7 +326,7 @@ fn start_bound_to_us(command: &mut Command) -> anyhow::Result<i32> {
             if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) != 0 {
                 return Err(std::io::Error::last_os_error());
             }
-            // We may have died before the line above: then nobody will send the signal.
+            // We may have died before the line above: then the signal will not come.
             if libc::getppid().cast_unsigned() != parent {
                 return Err(std::io::Error::from_raw_os_error(libc::ESRCH));
             }
@@ -343,7 +343,7 @@ fn pidfd(pid: i32) -> std::io::Result<OwnedFd> {
     // SAFETY: takes two numbers; the process is an unreaped child, so the number is its own.
     let descriptor = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
     match i32::try_from(descriptor) {
-        // SAFETY: the kernel has just made this descriptor for us, and nobody else knows it.
+        // SAFETY: the kernel has just made this descriptor for us, and no other code knows it.
         Ok(descriptor) if descriptor >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(descriptor) }),
         _ => Err(std::io::Error::last_os_error()),
     }

@@ -22,8 +22,8 @@ pub(crate) fn usable() -> anyhow::Result<usize> {
     Ok(std::thread::available_parallelism().map_or(mask, NonZero::get).min(mask))
 }
 
-/// Seconds that our processors have been busy since the machine started, whoever used them (or took
-/// them away).
+/// Seconds that our processors have been busy since the machine started, with any program (or taken
+/// away by the hypervisor).
 pub(crate) fn busy() -> anyhow::Result<f64> {
     let stat = KernelStats::current().context("cannot read /proc/stat")?;
     // Processors that are offline are in neither list: the same order, and the second one has the
@@ -54,8 +54,8 @@ pub(crate) struct Load {
 
 impl Load {
     /// Adds a run of `elapsed` seconds in which processors were busy for `busy` seconds in all,
-    /// `own` of them with our copies. Returns how many processors others had in it, and how many
-    /// nobody used.
+    /// `own` of them with our copies. Returns how many processors other programs had in it, and how
+    /// many were idle.
     pub(crate) fn note(
         &mut self,
         processors: usize,

@@ -74,7 +74,7 @@ impl Manager {
         command
     }
 
-    /// Kills it: nothing is put back and nobody is told.
+    /// Kills it: nothing is put back and no program is told.
     pub(crate) fn kill(self) -> anyhow::Result<()> {
         self.servant.kill()
     }

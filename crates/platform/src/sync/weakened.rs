@@ -1,7 +1,7 @@
 //! Loom's atomics, with a switch that takes the ordering from one access: for models that show what
 //! an ordering is for.
 //!
-//! An access is named by its place in the source: the file and the lines behind the comment that
+//! An access is named by its place in the source: the file and the lines after the comment that
 //! says why its ordering is enough. What is weakened is [`Ordering::Relaxed`] there; a fence is
 //! left out. All else is loom's.
 

@@ -292,7 +292,7 @@ fn a_receiver_that_wants_no_descriptors_gets_none_and_closes_none() {
     assert!(recv_without_descriptors(&right, &mut buffer).unwrap_err().is(libc::EAGAIN));
     drop(left);
     assert_eq!(recv_without_descriptors(&right, &mut buffer).unwrap().length, 0);
-    // What shows that the lock would be gone: who receives and closes.
+    // This shows that the lock would be gone: a receiver that closes the descriptor.
     let (left, right) = pair().unwrap();
     send_many(&left, &locked, 1);
     drop(recv(&right, &mut buffer, SOON).unwrap());

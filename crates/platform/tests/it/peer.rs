@@ -1,4 +1,4 @@
-//! Who is at the other end of a socket: both rungs of the ladder.
+//! The process at the other end of a socket: both rungs of the ladder.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
@@ -66,7 +66,7 @@ fn both_rungs_name_the_process_that_connected() {
         assert!(!has_ended(&found.pidfd).unwrap());
     }
     assert_eq!(peer_by_recheck(&case.server).unwrap().rung, PeerRung::Rechecked);
-    // The descriptor is the child and nobody else: the signal ends it.
+    // The descriptor is the child and no other process: the signal ends it.
     let found = peer_pidfd(&case.server).unwrap();
     pidfd_send_signal(&found, libc::SIGKILL).unwrap();
     case.child.wait().unwrap();
@@ -98,15 +98,15 @@ fn a_connection_that_was_handed_over_does_not_make_its_new_holder_the_peer() {
     let carrier = accept(&case.listener).unwrap();
     let (_, mut taken) = recv(&carrier, &mut [0; 8], SOON).unwrap();
     let connection = taken.pop().unwrap();
-    // We hold the client's end now, and the kernel still says who connected it.
+    // We hold the client's end now, and the kernel still says which process connected it.
     for rung in RUNGS {
         assert_eq!(rung(&case.server).unwrap().peer.pid, Pid(case.child.id() as i32));
     }
     let pidfd = pidfd_open(Pid(case.child.id() as i32)).unwrap();
     drop(case.child.stdin.take());
     wait_readable(&[pidfd.as_fd()], None).unwrap();
-    // The connection stands (we hold it), the process does not: the second rung must not find
-    // anybody. At first its number is still taken, since nobody has waited for it.
+    // The connection stands (we hold it), the process does not: the second rung must not find a
+    // process. At first its number is still taken, since it has not been waited for.
     assert_eq!(peer_by_recheck(&case.server).unwrap_err().errno(), libc::ESRCH);
     case.child.wait().unwrap();
     send(&connection, b"x", &[]).unwrap();

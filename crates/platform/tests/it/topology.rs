@@ -212,7 +212,7 @@ fn nodes_without_processors_are_no_nodes_of_processors() {
 #[test]
 fn distances_are_read_also_of_nodes_without_processors() {
     let root = SERVER.tree();
-    // Node 4 has memory and no processor, far from everybody.
+    // Node 4 has memory and no processor, far from all others.
     write(root.path(), "node/node4/cpulist", "");
     for (node, row) in
         ["10 12 32 32 40", "12 10 32 32 40", "32 32 10 12 40", "32 32 12 10 40", "40 40 40 40 10"]

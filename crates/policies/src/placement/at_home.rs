@@ -1,12 +1,13 @@
-//! Placements in which everybody is at home: those of a request for a processor that the
+//! Placements in which every application is at home: those of a request for a processor that the
 //! application had before, and of most quanta.
 //!
 //! # Rule
-//! When nobody shares, nobody stays inside a set, nobody came or left, and each virtual processor
-//! can be where it ran last, since its application holds that processor or was the last one there,
-//! then steps 1 and 2 of the placement place everybody and leave nothing to do for the others. So
-//! no map of what is free and of what is near is made. With the cold caches of a manager that slept
-//! for some milliseconds that took 18 of the 42 us from a ring to the grant.
+//! Steps 1 and 2 of the placement place every application, and leave nothing to do for the others,
+//! when three conditions hold: no application shares or stays inside a set; none came or left; and
+//! each virtual processor can be where it ran last, since its application holds that processor or
+//! was the last one there. So no map of what is free and of what is near is made. With the cold
+//! caches of a manager that slept for some milliseconds that took 18 of the 42 us from a ring to
+//! the grant.
 
 use super::circle::Circle;
 use super::{Machine, Placement};
@@ -17,8 +18,8 @@ use crate::snapshot::AppId;
 const MOST: usize = 1024;
 
 impl Placement {
-    /// Does what [`Placement::place_each`] does, when everybody is at home. False, and nothing has
-    /// changed, otherwise. O(P log P), without allocations.
+    /// Does what [`Placement::place_each`] does, when every application is at home. False, and
+    /// nothing has changed, otherwise. O(P log P), without allocations.
     pub(super) fn place_at_home(
         &mut self,
         machine: &Machine,
@@ -43,7 +44,7 @@ impl Placement {
         true
     }
 
-    /// `None`: somebody is not.
+    /// `None`: some application is not at home.
     fn find_everybody_at_home(&self, machine: &Machine, decision: &Decision) -> Option<()> {
         let cpus = &machine.cpus;
         let many = cpus.len() > MOST || self.homes.len() != decision.allocations.len();

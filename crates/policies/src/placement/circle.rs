@@ -1,4 +1,4 @@
-//! Masters that share processors: who is where, and whose turn comes.
+//! Masters that share processors: where each one is, and how turns move them.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -15,12 +15,12 @@ pub(super) struct Circle {
 }
 
 impl Circle {
-    /// Takes the masters that share now, in order of arrival, and the processors for them out of
-    /// `free`: one each as long as there are so many. Who shared already keeps its place in the
-    /// circle, newcomers follow at the end.
+    /// Takes the masters that share now, in order of arrival, and takes the processors for them out
+    /// of `free`: one for each master, as far as there are enough. A master that shared already
+    /// keeps its place in the circle, newcomers follow at the end.
     ///
-    /// When nobody of them shared before, each starts where it comes from, as far as the runs allow
-    /// it. True when somebody did, so that a turn may pass on.
+    /// When none of them shared before, each starts where it comes from, as far as the runs allow
+    /// it. True when some master shared before, so that a turn may pass on.
     pub(super) fn renew(
         &mut self,
         masters: &[AppId],
@@ -48,16 +48,16 @@ impl Circle {
         shared_before
     }
 
-    /// A turn: everybody moves on by one place, unless all share alike already (rule 7: no needless
-    /// movement): there are as many on each processor, and none may be `joined` by masters that do
-    /// not move.
+    /// A turn: each master moves on by one place, unless all share alike already (rule 7: no
+    /// needless movement). They do when each processor has the same number of masters, and none may
+    /// be `joined` by masters that do not move.
     pub(super) fn turn(&mut self, joined: bool) {
         if self.turns(joined) {
             self.masters.rotate_left(1);
         }
     }
 
-    /// Whether a turn moves anybody.
+    /// Whether a turn moves any master.
     pub(super) fn turns(&self, joined: bool) -> bool {
         let surplus = self.masters.len().checked_rem(self.shared.len());
         surplus.is_some_and(|surplus| surplus != 0 || joined)

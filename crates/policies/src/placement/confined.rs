@@ -1,16 +1,18 @@
-//! Applications that stay inside a set of processors: what they get, and who makes room for it.
+//! Applications that stay inside a set of processors: what they get, and which applications make
+//! room for it.
 //!
 //! # Rule
-//! Each takes what is free inside its set. Who then lacks something looks for a chain: a processor
-//! of its set whose owner could have another one instead, whose owner could, and so on, to an end,
-//! in this order:
+//! Each takes what is free inside its set. An application that then lacks something looks for a
+//! chain: a processor of its set whose owner could have another one instead, whose owner could in
+//! turn, and so on. The chain ends, in this order of preference, at:
 //! 1. a processor that is free;
-//! 2. one of an application that may run everywhere, which finds another one later: the number of
-//!    all fits the machine;
+//! 2. one of an application that may run everywhere, which finds another one later, because the
+//!    numbers of all applications together fit the machine;
 //! 3. one of the application that has most, if that is at least two more than this one has.
 //!
-//! Each in turn gets one processor, until nobody finds anything. What then is still lacking cannot
-//! be: all that can be reached belongs to applications that stay inside sets, too, and have no more
+//! The applications get one processor each in turn, until none finds anything. What is then still
+//! lacking cannot be had: all that can be reached belongs to applications that stay inside sets,
+//! too, and that have at most one processor more.
 //! than one processor more.
 //!
 //! # Cost
@@ -65,14 +67,14 @@ pub(super) fn fill(seats: &mut [Seat], rooms: &Rooms, processors: usize, free: &
         }
     }
     let mut matching = Matching::new(seats, rooms, processors, free);
-    // Not `any`: each gets one before anybody gets the next one.
+    // Not `any`: each gets one before any application gets the next one.
     while (0..matching.seats.len()).filter(|&seat| matching.extend(seat)).count() > 0 {}
     for seat in seats.iter_mut().filter(|seat| rooms.of(seat.app).is_some()) {
         seat.slots.retain(Option::is_some);
     }
 }
 
-/// Who has which processor.
+/// Which application has which processor.
 struct Matching<'a, 'b> {
     seats: &'a mut [Seat],
     rooms: &'a Rooms,
@@ -81,8 +83,9 @@ struct Matching<'a, 'b> {
     owner: Vec<Option<(usize, usize)>>,
 }
 
-/// How good the end of a chain is that costs somebody a processor: an application that may run
-/// everywhere, or the number that the other one has; of the former the last slot.
+/// How good the end of a chain is at which an application loses a processor: whether the
+/// application may run everywhere; then the slot if so, where the last one is best, else the number
+/// of processors that it has.
 type End = (bool, usize);
 
 impl<'a, 'b> Matching<'a, 'b> {
@@ -184,7 +187,8 @@ impl<'a, 'b> Matching<'a, 'b> {
         best.map(|(_, cpu)| cpu)
     }
 
-    /// Takes the processor at the end of a chain from who has it, or from what is free.
+    /// Takes the processor at the end of a chain from the application that has it, or from what is
+    /// free.
     fn vacate(&mut self, cpu: usize) {
         let Some((seat, slot)) = self.owner[cpu].take() else {
             let free = self.free.take(cpu);

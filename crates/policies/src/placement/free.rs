@@ -1,4 +1,4 @@
-//! The processors that nobody has yet, and which of them is nearest.
+//! The processors that no application has yet, and which of them is nearest.
 //!
 //! # Order
 //! `spread`: a processor of an idle core before one with busy siblings; then, in any case, the
@@ -15,7 +15,7 @@
 //! processors; of each node in which it has some, the best by its hole; of all the others, the best
 //! by its hole, or where distances between nodes are known, the best of each of the nearest. A
 //! cache that is better than its hole says (it belongs to two of these groups) wins in the group of
-//! the more telling key, so that nobody is missed.
+//! the more telling key, so that no cache is missed.
 //!
 //! # Cost
 //! Building is O(P log P). Taking a given processor is O(threads of its core). Taking near is, for
@@ -215,7 +215,7 @@ impl<'a> Free<'a> {
         self.cpus[cpu].free
     }
 
-    /// Takes this processor; false if somebody has it.
+    /// Takes this processor; false if an application has it.
     pub(super) fn take(&mut self, cpu: usize) -> bool {
         let was_free = self.cpus[cpu].free;
         if was_free {
@@ -226,7 +226,7 @@ impl<'a> Free<'a> {
         was_free
     }
 
-    /// Takes the processor of this id; false if there is none or somebody has it.
+    /// Takes the processor of this id; false if there is none or an application has it.
     pub(super) fn take_id(&mut self, id: u32) -> bool {
         self.index_of(id).is_some_and(|cpu| self.take(cpu))
     }

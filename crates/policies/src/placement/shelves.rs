@@ -15,7 +15,7 @@ pub(super) struct Shelves {
 }
 
 impl Shelves {
-    /// Room for so many things on so many shelves.
+    /// Room for `things` things on `shelves` shelves.
     pub(super) fn new(things: usize, shelves: usize) -> Self {
         let (width, head) = (things.div_ceil(64), shelves.div_ceil(64));
         Self { width, head, words: vec![0; head + width * shelves] }

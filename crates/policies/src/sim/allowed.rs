@@ -1,8 +1,8 @@
-//! What the keys of a workload may be, for whoever reads one and finds something else there.
+//! What the keys of a workload may be, for a reader of workloads that finds something else there.
 //!
-//! The checks are where the values are ([`Workload::check`](super::Workload::check)); these are
-//! their words, for a value of another kind, which no check sees. A test of `cpumgr simulate` holds
-//! the two together.
+//! The checks are where the values are ([`Workload::check`](super::Workload::check)). This module
+//! has their words, for a value of another kind, which no check sees. A test of `cpumgr simulate`
+//! compares the two.
 
 /// What stands at a place of a workload: its keys from the outside, as
 /// `["programs", "swim", "request"]`, without places in lists. `None` where any value of the right

@@ -7,7 +7,8 @@
 //!
 //! # Invariants
 //! C1  S(1) = 1, S(p) > 0 and finite for every p. A measured curve is straight between its points,
-//!     and flat beyond the last one: nothing is known there, and a program's runtime would not use what does not help.
+//!     and flat beyond the last one: nothing is known there, and a program's runtime would not use
+//!     what does not help.
 
 use serde::{Deserialize, Serialize};
 
@@ -74,8 +75,8 @@ impl Curve {
         }
     }
 
-    /// The speedup on `processors`; 1 on none, because whoever asks shares one. O(number of
-    /// points).
+    /// The speedup on `processors`; 1 on none, because a program without its own shares one.
+    /// O(number of points).
     #[must_use]
     pub fn at(&self, processors: u32) -> f64 {
         if processors <= 1 {

@@ -3,9 +3,10 @@
 //! # Protocol
 //! At each time at which something happens: (1) programs do what is due: phases end, requests
 //! change, executions end and the next repetition comes; (2) another policy takes over, if one is
-//! to; (3) whoever may is admitted; (4) the policy is asked once for the most important thing that
-//! happened, and again with [`Cause::Quantum`] when a quantum ended, so that no turn is lost; (5)
-//! the placement moves virtual processors; (6) all speeds are computed anew.
+//! to; (3) programs are admitted, as far as they may start; (4) the policy is asked once for the
+//! most important thing that happened, and again with [`Cause::Quantum`] when a quantum ended, so
+//! that no turn is lost; (5) the placement moves virtual processors; (6) all speeds are computed
+//! anew.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
@@ -24,10 +25,11 @@ use crate::speedups::{Sample, Speedups};
 
 mod moves;
 
-/// So many decisions in a row without progress of anybody: the policy lets everybody starve.
+/// After this many decisions in a row without progress of any program, the policy lets all starve.
 const MOST_IDLE: u32 = 10_000;
 
-/// So much processor time, and work, is counted in all: sums stay within their type (292 years).
+/// At most this much processor time, and work, is counted in all: sums stay within their type (292
+/// years).
 const LONGEST: Nanos = Nanos::MAX / 2;
 
 /// How to simulate.
@@ -35,7 +37,7 @@ const LONGEST: Nanos = Nanos::MAX / 2;
 pub struct Options {
     /// The policy, if it is not the workload's own.
     pub policy: Option<String>,
-    /// Whether to write down who runs where when.
+    /// Whether to write down which program runs where, and when.
     pub timeline: bool,
     /// More events than this are an error.
     pub most_events: u64,
@@ -67,12 +69,12 @@ pub enum SimError {
     Broken {
         /// The policy.
         policy: String,
-        /// Which rule, and by whom.
+        /// The broken rule, with the application that breaks it.
         rule: BrokenRule,
         /// When.
         at: Nanos,
     },
-    /// Nobody makes progress.
+    /// No program makes progress.
     #[error("policy {policy} lets {program} and everybody else wait for ever at {at} ns")]
     Stuck {
         /// The policy.
@@ -100,7 +102,7 @@ pub enum SimError {
     },
 }
 
-/// Somebody who comes.
+/// A program that comes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Arrival {
     at: Nanos,
@@ -145,7 +147,7 @@ struct Engine<'w> {
     timer: Nanos,
     admission: Nanos,
     next_id: u64,
-    /// Who ran last on each processor.
+    /// The application that ran last on each processor.
     used_by: BTreeMap<u32, AppId>,
     outcome: Outcome,
     /// Of all executions that have ended.
@@ -394,7 +396,7 @@ impl<'w> Engine<'w> {
         }
     }
 
-    /// Admits whoever may start. True when somebody did.
+    /// Admits the programs that may start. True when one did.
     fn admit(&mut self) -> bool {
         let mut admitted = false;
         // A policy that raises the level one at a time may answer more when it is asked again.
@@ -475,7 +477,7 @@ impl<'w> Engine<'w> {
             at: self.now,
         })?;
         self.timer = decision.next.map_or(NEVER, |next| next.max(self.now + 1));
-        // The same again moves nobody, but for turns (P3 of the placement).
+        // The same decision again moves no application, but for turns (P3 of the placement).
         let moves = decision.rotate || decision.allocations != self.decision.allocations;
         let moves = moves || decision.unbound != self.decision.unbound;
         self.decision = decision;

@@ -41,7 +41,7 @@ pub(super) struct Happened {
     pub(super) lowered: bool,
     /// It ended.
     pub(super) ended: bool,
-    /// An iteration's parallel phases took so long on so many processors.
+    /// The processors on which an iteration's parallel phases ran, and the time that they took.
     pub(super) sample: Option<(u32, Nanos)>,
 }
 
@@ -312,7 +312,8 @@ impl<'w> Instance<'w> {
         }
     }
 
-    /// The speed of a team on processors of its own while so many are busy in the whole machine.
+    /// The speed of a team on processors of its own while `busy` processors work in the whole
+    /// machine.
     fn speed(&self, team: u32, busy: u32) -> f64 {
         match self.program.bottleneck {
             Bottleneck::Program => self.program.curve.at(team),
@@ -324,7 +325,7 @@ impl<'w> Instance<'w> {
     }
 
     /// How fast it goes from now on, and when something happens next. `load`: runnable threads per
-    /// processor; `busy`: processors that work, whosever.
+    /// processor; `busy`: processors that work, of all programs.
     pub(super) fn plan(&mut self, now: Nanos, native: &Native, load: f64, busy: u32) {
         let is_parallel = self.now_in().is_parallel();
         let (work, region) = (self.whole(), self.now_in().region_work());

@@ -20,14 +20,15 @@
 //! - A program runs its phases, over and over ([`Program`]). A serial phase runs at the speed of
 //!   one processor. A parallel one runs at S(t) for a team of t on t processors of its own. A team
 //!   changes its size between regions only; one that has lost processors within a region runs at
-//!   S(t) x processors / t until the region ends, because whoever waits hands its processor to a
-//!   sibling without one.
+//!   S(t) x processors / t until the region ends, because a waiter hands its processor to a sibling
+//!   without one.
 //! - Masters that share a processor have equal parts of it.
 //! - Where the machine and not the program is the bottleneck ([`Bottleneck`]), the curve counts all
 //!   busy processors.
-//! - Whoever gets a processor that another program used last stops for its `refill` time, for a
-//!   quarter of it when it has a processor under the same cache; whoever loses processors, for the
-//!   part of it that it lost: what the others held has to be loaded again.
+//! - A program that gets a processor that another program used last stops for its `refill` time, or
+//!   for a quarter of it when it has a processor under the same cache. A program that loses
+//!   processors stops for the corresponding part of its `refill` time: what their caches held has
+//!   to be loaded again.
 //! - Under an unbound decision (policy `none`) the kernel shares out the processors: [`Native`].
 //! - At the end of an iteration that ran with one team (and of each step of a phase, if it has
 //!   several) the program reports how long its parallel part took; policies see what
@@ -40,7 +41,8 @@
 //! X1  Same workload, same outcome, bit for bit: no clock, no randomness, no order of addresses or
 //!     hashes.
 //! X2  Every decision is checked against D1-D5, and the CPU time handed out is at most P x time.
-//! X3  A simulation ends: with all executions, or with the error that names who makes no progress.
+//! X3  A simulation ends: with all executions, or with the error that names the program that makes
+//!     no progress.
 
 mod allowed;
 mod curve;

@@ -131,7 +131,7 @@ impl Native {
 pub(super) struct Team {
     pub(super) threads: u32,
     pub(super) blocks: bool,
-    /// ns for which a processor's cache is cold after somebody else ran there.
+    /// ns for which a processor's cache is cold after another program ran there.
     pub(super) refill: f64,
 }
 

@@ -83,7 +83,7 @@ pub struct Outcome {
     pub migrations: u64,
     /// Times that were reported, and those of them that were not believed.
     pub reports: (u64, u64),
-    /// Who ran where when, if it was asked for.
+    /// Which program ran where, and when, if it was asked for.
     pub timeline: Option<Timeline>,
 }
 

@@ -90,7 +90,7 @@ impl Phase {
         Self { serial: Some(length), ..Self::default() }
     }
 
-    /// A parallel part of so many regions.
+    /// A parallel part of `regions` regions.
     #[must_use]
     pub fn parallel(work: Span, regions: u32) -> Self {
         Self { parallel: Some(work), regions: Some(regions), ..Self::default() }
@@ -131,8 +131,8 @@ pub enum Pattern {
     Alternate,
     /// These, one per iteration, then from the beginning.
     List(Vec<u32>),
-    /// A file of numbers, one a line, read as `List` by whoever reads the workload. Not to be
-    /// simulated as it stands.
+    /// A file of numbers, one a line, which the reader of the workload replaces by a `List`. It
+    /// cannot be simulated as it stands.
     File(String),
 }
 
@@ -160,8 +160,8 @@ pub enum Waits {
 }
 
 impl Program {
-    /// A program that asks for `request` processors in one parallel phase of so much work; linear,
-    /// one region.
+    /// A program that asks for `request` processors in one parallel phase of `work`; linear, one
+    /// region.
     #[must_use]
     pub fn new(request: u32, work: Span) -> Self {
         Self {

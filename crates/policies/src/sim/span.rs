@@ -24,13 +24,13 @@ pub struct SpanError {
 }
 
 impl Span {
-    /// So many microseconds.
+    /// A span of `us` microseconds.
     #[must_use]
     pub const fn from_us(us: u64) -> Self {
         Self(us * 1_000)
     }
 
-    /// So many milliseconds.
+    /// A span of `ms` milliseconds.
     #[must_use]
     pub const fn from_ms(ms: u64) -> Self {
         Self(ms * 1_000_000)
@@ -41,7 +41,7 @@ impl Span {
         self.0 as f64
     }
 
-    /// So many times as long.
+    /// A span `factor` times as long.
     pub(super) fn times(self, factor: f64) -> Self {
         // A cast saturates.
         Self((self.0 as f64 * factor).round() as Nanos)

@@ -1,5 +1,5 @@
-//! Who ran where when: for each virtual processor of each execution a list of intervals without gap
-//! or overlap.
+//! Which program ran where, and when: for each virtual processor of each execution a list of
+//! intervals without gap or overlap.
 //!
 //! # Invariants
 //! L1  The intervals of a virtual processor follow each other from the start of its execution to
@@ -34,7 +34,7 @@ impl Activity {
     pub const ALL: [Self; 6] =
         [Self::Idle, Self::Running, Self::Refilling, Self::Sharing, Self::TimeShared, Self::Absent];
 
-    /// Whether nobody else can be on the processor.
+    /// Whether no other program can be on the processor.
     #[must_use]
     pub fn is_exclusive(self) -> bool {
         matches!(self, Self::Running | Self::Idle | Self::Refilling)
@@ -69,7 +69,7 @@ pub struct Track {
     pub virtual_processors: Vec<Vec<Interval>>,
 }
 
-/// Who ran where when.
+/// Which program ran where, and when.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Timeline {
     /// Processors of the machine.

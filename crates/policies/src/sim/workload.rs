@@ -1,8 +1,8 @@
 //! A workload: a machine, a manager, programs, and when they come.
 //!
 //! The form of a workload file; reading files is the business of `cpumgr simulate`.
-//! [`Workload::check`] names what cannot be simulated by its place, `jobs[2].program`, so that
-//! whoever read the file can say the line.
+//! [`Workload::check`] names what cannot be simulated by its place, `jobs[2].program`, so that the
+//! reader of the file can say the line.
 //!
 //! # Invariants
 //! W1  What is checked ends: work, copies and repetitions are bounded, so that no file makes the
@@ -50,7 +50,7 @@ pub struct Workload {
     pub parameters: BTreeMap<String, Settings>,
     /// The programs by name.
     pub programs: BTreeMap<String, Program>,
-    /// Who runs when.
+    /// Which programs run, and when.
     pub jobs: Vec<Job>,
     /// Policies that take over while programs run.
     #[serde(default)]
@@ -79,7 +79,7 @@ fn one() -> u32 {
 }
 
 impl MachineSpec {
-    /// So many processors under one cache.
+    /// A machine of `processors` processors under one cache.
     #[must_use]
     pub fn flat(processors: u32) -> Self {
         Self { processors, per_core: 1, per_cache: None, per_node: None }
@@ -173,7 +173,7 @@ pub struct Job {
 }
 
 impl Job {
-    /// So many copies at the beginning, each so often.
+    /// `copies` copies at the beginning, each repeated `repetitions` times.
     #[must_use]
     pub fn new(program: &str, copies: u32, repetitions: u32) -> Self {
         Self {

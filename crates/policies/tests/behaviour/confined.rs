@@ -1,5 +1,5 @@
-//! Applications that stay inside a set of processors: nobody outside its set, nobody without a
-//! processor, nothing idle that somebody lacks.
+//! Applications that stay inside a set of processors: none runs outside its set, none is without a
+//! processor, and no processor idles that one of them lacks.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -49,7 +49,7 @@ fn who_may_run_elsewhere_makes_room_and_moves_no_more_than_that() {
         arrive(&mut placement, &machine, &[(1, Some(3)), (2, Some(1))]),
         [vec![3, 1, 2], vec![0]]
     );
-    // Whose set has something free takes that.
+    // An application whose set has something free takes that.
     placement.confine(AppId(3), &[1, 3]);
     let three = [(1, Some(2)), (2, Some(1)), (3, Some(1))];
     assert_eq!(arrive(&mut placement, &machine, &three), [vec![3, 2], vec![0], vec![1]]);
@@ -102,8 +102,8 @@ fn who_finds_nothing_in_its_set_is_a_guest_where_fewest_are() {
 fn masters_that_share_stay_inside_and_leave_the_others_their_part() {
     let two = machine(1, 1, 2, 1);
     let shared = [(1, None), (2, None), (3, None)];
-    // One that is bound to processor 0: the circle goes round on both, and nobody is always beside
-    // the guest.
+    // One that is bound to processor 0: the circle goes round on both, so that no master always
+    // shares with the guest.
     let mut placement = Placement::new();
     placement.confine(AppId(3), &[0]);
     assert_eq!(place(&mut placement, &two, &shared, Cause::Arrival), [vec![0], vec![1], vec![0]]);
@@ -166,7 +166,7 @@ proptest! {
         let mut placement = Placement::new();
         let mut present: BTreeSet<u64> = BTreeSet::new();
         for (apps, quantum) in &steps {
-            // As a policy would: everybody its master, more as far as it goes.
+            // As a policy would: a master for each application, more as far as it goes.
             let there: Vec<(u64, Option<u32>)> =
                 (1..).zip(apps).filter(|(_, (there, _))| *there).map(|(id, (_, number))| (id, *number)).collect();
             let crowded = there.len() > ids.len();

@@ -164,7 +164,7 @@ fn obeys(name: &str, snapshot: &Snapshot<'_>, decision: &Decision) -> Result<(),
     if !snapshot.is_crowded() && !takes_turns(name) && name != "batch" {
         prop_assert_eq!(sharing, 0, "nobody shares when there is a processor for everybody");
     }
-    // Rule 4: who may take what is released.
+    // Rule 4: which applications may take what is released.
     let listed: BTreeSet<AppId> = decision.work_list.iter().copied().collect();
     prop_assert_eq!(listed.len(), decision.work_list.len());
     match name {
@@ -183,8 +183,8 @@ fn obeys(name: &str, snapshot: &Snapshot<'_>, decision: &Decision) -> Result<(),
     Ok(())
 }
 
-/// Policies in which an application may be outside its turn although there is a processor for
-/// everybody.
+/// Policies in which an application may be outside its turn although there is a processor for each
+/// application.
 fn takes_turns(name: &str) -> bool {
     matches!(name, "sw-dss" | "ssw-dss" | "vtq-dss" | "gang" | "rr")
 }
@@ -200,8 +200,8 @@ fn turn_ended(name: &str, snapshot: &Snapshot<'_>, before: &Decision) -> bool {
     turns && snapshot.cause == Cause::Quantum
 }
 
-/// What processors released in mid-quantum lead to: nobody breaks a rule, nobody idles while
-/// somebody waits.
+/// What processors released in mid-quantum lead to: no rule is broken, no processor idles while an
+/// application waits for one.
 fn release_obeys(
     policy: &mut dyn Policy,
     world: &World,
@@ -322,7 +322,8 @@ proptest! {
         prop_assert_eq!(numbers(&decide("equip", &apps, processors, true)), expected);
     }
 
-    /// The sum is exact; everybody has one; minima are met in order; more claim is never less.
+    /// The sum is exact; each application has one; minima are met in order; a larger claim never
+    /// gets less.
     #[test]
     fn dss_uses_all_that_can_be_used_and_respects_minima_and_claims(
         mut apps in prop::collection::vec(app(), 1..32),
@@ -337,14 +338,14 @@ proptest! {
         let sum: u64 = got.iter().map(|&a| u64::from(a)).sum();
         prop_assert_eq!(sum, wanted.min(u64::from(processors)));
         prop_assert!(got.iter().all(|&a| a >= 1));
-        // An application below its minimum: everybody after it has no more than one, and nobody has
+        // An application below its minimum: each one after it has no more than one, and none has
         // more than its own minimum.
         if let Some(first) = apps.iter().zip(&got).position(|(app, &a)| a < app.floor()) {
             prop_assert!(got[first + 1..].iter().all(|&a| a == 1));
             prop_assert!(apps.iter().zip(&got).all(|(app, &a)| a <= app.floor()));
         }
-        // Without minima: who claims at least as much as another, and can use as much, has as much;
-        // but for rounding.
+        // Without minima: an application that claims at least as much as another, and can use as
+        // much, has as much; but for rounding.
         let level: Vec<AppView> = apps.iter().map(|app| AppView { min: 1, ..*app }).collect();
         let got = numbers(&decide("dss", &level, processors, true));
         for (a, got_a) in level.iter().zip(&got).filter(|(a, _)| a.check().is_ok()) {
@@ -385,14 +386,14 @@ proptest! {
             for allocation in &decision.allocations {
                 *turns.get_mut(&allocation.app).expect("it is in the list") += allocation.processors;
             }
-            // Between quanta anybody may ask for anything without moving a turn.
+            // Between quanta any request may change without moving a turn.
             let again = policy.decide(&world.snapshot(Cause::Request));
             prop_assert_eq!(again.allocations, decision.allocations);
         }
         prop_assert!(turns.values().all(|&n| n == processors), "{turns:?}");
     }
 
-    /// T2: newcomers at every quantum keep nobody waiting longer.
+    /// T2: newcomers at every quantum make no application wait longer.
     #[test]
     fn dss_ts_lets_nobody_starve_behind_newcomers(processors in 1..6_u32, more in 1..20_u32) {
         let mut world = World { apps: Vec::new(), processors, masters: false, arrivals: 0, now: 0 };

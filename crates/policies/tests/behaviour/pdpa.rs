@@ -172,12 +172,12 @@ fn a_stable_allocation_survives_dips_of_its_own_request_and_those_of_others() {
     run.report(1, 3.0);
     let stable = numbers(&run.decision);
     assert_eq!((stable[0], run.state(1)), (4, PdpaState::Stable));
-    // A serial phase of the first: its processors stay reserved, nobody else moves; then they are
-    // back at once.
+    // A serial phase of the first: its processors stay reserved, no other application moves; then
+    // they are back at once.
     let during = run.request(1, 1);
     assert_eq!(during, [1, stable[1]]);
     assert_eq!(run.request(1, 16), stable);
-    // Released in mid-quantum, they go to nobody either.
+    // Released in mid-quantum, they go to no other application either.
     let last = run.decision.clone();
     run.app(1).request = 1;
     let snapshot = Run::snapshot(&run.apps, run.processors, run.now, Cause::Release);
@@ -219,8 +219,8 @@ fn idle_processors_that_nobody_can_use_admit_another_application() {
         let answer = run.policy.admission(&snapshot, &queue(asked));
         (answer.admit, answer.level, answer.next)
     };
-    // Two run, the level is 2, and they have not found their allocations: nobody yet; the first
-    // waits 1000 at most.
+    // Two run, the level is 2, and they have not found their allocations: none is admitted yet; the
+    // first waits 1000 at most.
     assert_eq!(admission(&mut run, asked), (0, Some(2), Some(asked + 1_000)));
     // Both are stable at their requests: 8 of 16 idle. One is admitted; the next waits until this
     // one is stable.
@@ -228,7 +228,7 @@ fn idle_processors_that_nobody_can_use_admit_another_application() {
     run.report(2, 4.0);
     let now = run.now;
     assert_eq!(admission(&mut run, now), (1, Some(3), Some(asked + 1_000)));
-    // Whoever has waited long enough comes in any case.
+    // An application that has waited long enough comes in any case.
     assert_eq!(admission(&mut run, asked + 1_000), (2, Some(3), None));
 }
 
@@ -247,7 +247,7 @@ fn the_level_falls_when_an_efficient_application_finds_nothing_free() {
     assert_eq!(level(&mut run, &[waiting]), Some(2));
     run.apps.push(AppView::new(AppId(2), 8));
     assert_eq!(run.decide(Cause::Arrival), [4, 4]);
-    // It would use more: the level is back at 1, so that nobody follows the one that leaves first.
+    // It would use more: the level is back at 1, so that none follows the one that leaves first.
     assert_eq!(run.report(2, 4.0), [4, 4]);
     assert_eq!(level(&mut run, &[]), Some(1));
 }
@@ -282,7 +282,7 @@ fn a_level_that_is_lowered_holds_from_then_on() {
     run.report(3, 4.0);
     run.report(4, 4.0);
     assert_eq!(admission(&mut run), (1, Some(5)));
-    // Lowered while four run: nobody comes before three of them have left; nor is what was raised
+    // Lowered while four run: none comes before three of them have left; nor is what was raised
     // before remembered.
     for (key, value) in [("level", 2), ("max-level", 2)] {
         run.policy.configure(key, &Value::Whole(value)).expect("it is in range");
@@ -334,8 +334,8 @@ fn who_does_not_report_keeps_nobody_from_idle_processors_for_long() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// First come, first served; nobody waits beyond `max-wait`; beyond the highest level only who
-    /// has waited for so long.
+    /// First come, first served. No application waits longer than `max-wait`; beyond the highest
+    /// level only those come that have waited for that long.
     #[test]
     fn admission_keeps_to_its_bounds_whatever_happens(
         processors in 1..40_u32,
@@ -362,7 +362,7 @@ proptest! {
                     run.decide(Cause::Exit);
                 }
                 (3, Some(id)) => drop(run.request(id, number)),
-                // Somebody in the queue goes away.
+                // An application in the queue goes away.
                 (4, _) if !queue.is_empty() => {
                     queue.remove(number as usize % queue.len());
                 }

@@ -103,8 +103,9 @@ fn packing_fills_the_threads_of_a_core_and_the_cache_first() {
     let machine = machine(1, 2, 2, 2);
     let mut placement = Placement::with_smt(Smt::Pack);
     assert_eq!(place(&mut placement, &machine, &[3, 2]), [vec![0, 4, 1], vec![2, 6]]);
-    // Whoever has its processors keeps them when the order is changed; the next ones follow the new
-    // order: the idle core of the other cache comes before the free sibling in its own.
+    // Applications keep the processors that they have when the order is changed; the next ones
+    // follow the new order: the idle core of the other cache comes before the free sibling in its
+    // own.
     placement.set_smt(Smt::Spread);
     assert_eq!(place(&mut placement, &machine, &[4, 2]), [vec![0, 4, 1, 3], vec![2, 6]]);
 }
@@ -118,7 +119,7 @@ fn a_list_is_cut_at_its_end_and_grows_back_to_where_it_was() {
     // A newcomer borrows two of the other cache, 4 and 5 (6 and 7 are taken).
     let borrowed = place(&mut placement, &machine, &[3, 2, 2]);
     assert_eq!(borrowed[1..], [vec![6, 7], vec![4, 5]]);
-    // Back to four: virtual processor 3 returns to 3, on which nobody ran since.
+    // Back to four: virtual processor 3 returns to 3, on which none ran since.
     assert_eq!(place(&mut placement, &machine, &[4, 2, 2])[0], [0, 1, 2, 3]);
     // The newcomer gives one back: virtual processor 4 returns to its old 4 only if that is the
     // one, else takes 5.
@@ -209,7 +210,7 @@ fn masters_begin_to_share_where_they_ran_and_return_when_there_is_room() {
     let five = decision(&[None; 5], Cause::Arrival);
     let shared = lists(placement.place(&machine, &five));
     assert_eq!(shared, [vec![0], vec![1], vec![2], vec![0], vec![3]]);
-    // They leave again: everybody is where it was, and the third has its second processor back.
+    // They leave again: each one is where it was, and the third has its second processor back.
     assert_eq!(place(&mut placement, &machine, &[1, 1, 2]), [vec![0], vec![1], vec![2, 3]]);
 }
 
@@ -247,7 +248,7 @@ fn who_left_is_forgotten() {
 #[test]
 fn a_cluster_stays_within_a_cache_although_the_own_one_has_a_little_room() {
     // Caches of 6. The first has 4 of cache 0, the second 4 of cache 1. Both grow by a cluster of
-    // 4: 2 are free beside what each has, but whole clusters are to be had in caches 2 and 3.
+    // 4: 2 are free in the cache of each, but caches 2 and 3 have whole clusters.
     let machine = machine(1, 4, 6, 1);
     let mut policy = create("cluster");
     let mut placement = Placement::new();
@@ -439,8 +440,8 @@ proptest! {
         }
     }
 
-    /// P4 with the policy in front: over as many quanta as there are applications everybody is on a
-    /// processor of a given load equally often, so that all get the same, and at each turn few
+    /// P4 with the policy in front: over as many quanta as there are applications, each one is
+    /// equally often on a processor of a given load, so that all get the same, and at each turn few
     /// move.
     #[test]
     fn shared_masters_all_get_the_same_over_as_many_quanta_as_there_are_masters(

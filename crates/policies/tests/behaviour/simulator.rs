@@ -39,7 +39,7 @@ fn later(job: Job, ms: u64) -> Job {
     Job { arrival: Span::from_ms(ms), ..job }
 }
 
-/// So much work in so many regions.
+/// A program of `ms` ms of work in `regions` regions.
 fn program(request: u32, ms: u64, regions: u32) -> Program {
     Program {
         phases: vec![Phase::parallel(Span::from_ms(ms), regions)],
@@ -112,7 +112,7 @@ fn a_program_that_asks_for_one_processor_in_serial_phases_leaves_the_others_to_o
     assert_eq!(ends(&outcome), [300, 300]);
     // To begin with: 2. The request of a rises: 2.
     assert_eq!(outcome.reallocations, 4);
-    // b's third processor goes to a, which so far has one: nobody else moves.
+    // b's third processor goes to a, which so far has one: no other program moves.
     assert_eq!(outcome.migrations, 0);
 }
 
@@ -182,7 +182,7 @@ fn hardware_threads_are_filled_as_the_workload_says() {
 #[test]
 fn waiters_that_block_leave_serial_phases_alone() {
     // Two teams of 4 on 4, ten times 4 ms on one processor (a region of 1 ms on 4) and then 1 s in
-    // which one thread works and three wait. Waiters that block are not runnable there: nobody has
+    // which one thread works and three wait. Waiters that block are not runnable there: no team has
     // to share, 10 x 1 s, and the regions take 2 ms each where both have one. Waiters that spin
     // make it 8 threads on 4 processors all the time: twice as long.
     let phases = vec![Phase::parallel(Span::from_ms(4), 1), Phase::serial(Span::from_ms(1000))];
@@ -254,9 +254,9 @@ fn pdpa_admits_another_program_to_processors_that_nobody_can_use() {
     let outcome = run(&work, "pdpa");
     let mut starts: Vec<Nanos> = outcome.executions.iter().map(|e| e.started / MS).collect();
     starts.sort_unstable();
-    // The first is stable by the decision after two iterations of 100 ms; who may start is asked
-    // before a decision, at the next event, the end of the third one: the second starts. The third
-    // one likewise after that.
+    // The first is stable by the decision after two iterations of 100 ms; which programs may start
+    // is asked before a decision, at the next event, the end of the third iteration: the second
+    // program starts. The third program starts in the same way after that.
     assert_eq!(starts, [0, 300, 600]);
     assert_eq!(outcome.makespan(), 2_600 * MS);
     // Policies without a level of their own hold to it.
@@ -265,8 +265,8 @@ fn pdpa_admits_another_program_to_processors_that_nobody_can_use() {
 
 #[test]
 fn vtq_gives_saturated_programs_the_same_cpu_time() {
-    // 16 processors, requests of 8 to 16 (equal shares are 3.2), the same work, linear: whoever
-    // gets the same CPU time ends at the same time. sw-dss gives the large ones more.
+    // 16 processors, requests of 8 to 16 (equal shares are 3.2), the same work, linear: programs
+    // that get the same CPU time end at the same time. sw-dss gives the large ones more.
     let programs =
         [8, 12, 16, 10, 9].map(|request| (format!("p{request}"), program(request, 40_000, 40_000)));
     let jobs = programs.iter().map(|(name, _)| Job::new(name, 1, 1)).collect();
@@ -284,7 +284,7 @@ fn vtq_gives_saturated_programs_the_same_cpu_time() {
     assert!(vtq < 0.1 && vtq < sw, "{vtq} under vtq-dss, {sw} under sw-dss");
 }
 
-/// A policy that gives nobody anything.
+/// A policy that gives nothing to any program.
 struct Miser;
 
 impl Policy for Miser {
@@ -424,8 +424,8 @@ fn sound(timeline: &Timeline) -> Result<(), TestCaseError> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// X1 to X3 for every policy: everybody ends, all work is done, no more time is handed out than
-    ///    there is.
+    /// X1 to X3 for every policy: every program ends, all work is done, no more time is handed out
+    /// than there is.
     #[test]
     fn any_workload_ends_under_any_policy_and_twice_alike(workload in any_workload()) {
         let expected: f64 = workload.jobs.iter().map(|job| {

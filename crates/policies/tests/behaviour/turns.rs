@@ -1,4 +1,4 @@
-//! Policies in which applications take turns, or wait: golden cases by hand, and nobody starves.
+//! Policies in which applications take turns, or wait: golden cases by hand, and none starves.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ fn quanta(
         .collect()
 }
 
-/// Who runs with processors of its own.
+/// The applications that run with processors of their own.
 fn running(decision: &Decision) -> Vec<AppId> {
     decision.allocations.iter().filter(|a| !a.shared && a.processors > 0).map(|a| a.app).collect()
 }
@@ -146,9 +146,9 @@ fn gang_puts_whole_requests_into_rows() {
     let apps = requests(&[5, 4, 3, 2]);
     let mut policy = create("gang");
     let expected = [[5, 0, 3, 0], [0, 4, 0, 2], [5, 0, 3, 0]].map(|row| row.to_vec());
-    // 1 takes 5, 2 does not fit beside it, 3 does (8), 4 goes beside 2.
+    // 1 takes 5, 2 does not fit into its row, 3 does (8), 4 goes into the row of 2.
     assert_eq!(quanta(&mut *policy, &apps, 8, 3), expected);
-    // 1 leaves in mid-quantum: 3 keeps its row; 2 moves up to it (7), and 4 stays behind: 9.
+    // 1 leaves in mid-quantum: 3 keeps its row; 2 moves up to it (7), and 4 does not fit (9).
     let left = [apps[1], apps[2], apps[3]];
     let decision = policy.decide(&snapshot(&left, 8, Cause::Exit, false));
     assert_eq!((numbers(&decision), decision.work_list), (vec![4, 3, 0], ids(&[4])));
@@ -201,7 +201,7 @@ fn rr_gives_the_machine_to_one_after_the_other_and_nobody_waits_for_more() {
 fn batch_starts_whole_requests_in_order_and_with_backfill_also_others() {
     let apps = requests(&[4, 6, 2, 3]);
     let mut policy = create("batch");
-    // 4 of 8; 6 does not fit, and all behind it wait.
+    // 4 of 8; 6 does not fit, and all after it wait.
     let decision = policy.decide(&snapshot(&apps, 8, Cause::Arrival, false));
     assert_eq!(
         (numbers(&decision), decision.work_list.clone()),
@@ -289,7 +289,7 @@ proptest! {
         }
     }
 
-    /// Everybody has a turn on processors of its own within as many quanta as there were
+    /// Each application has a turn on processors of its own within as many quanta as there were
     /// applications when it came or had its last turn, while newcomers arrive and requests change
     /// at every quantum and between them.
     #[test]
@@ -314,7 +314,8 @@ proptest! {
                     who.get_mut(&mut apps).request = 1 + request.index(2 * processors as usize) as u32;
                     if *in_mid_quantum {
                         decision = policy.decide(&snapshot(&apps, processors, Cause::Request, masters));
-                        // Who is cut short had a turn, who is pulled in, too.
+                        // An application that is cut short had a turn, and so had one that is
+                        // pulled in.
                         run.extend(running(&decision));
                     }
                 }
@@ -337,7 +338,7 @@ proptest! {
         }
     }
 
-    /// Rule 8: another policy in mid-run leaves nobody without what its rule gives.
+    /// Rule 8: another policy in mid-run leaves no application without what its rule gives.
     #[test]
     fn a_policy_that_takes_over_answers_as_a_fresh_one((sizes, processors) in crowd()) {
         let apps = requests(&sizes);

@@ -77,7 +77,7 @@ impl Run {
         }
     }
 
-    /// Runs for so many cycles: in each, the application with the mean request has a quantum.
+    /// Runs for `number` cycles: in each, the application with the mean request has a quantum.
     fn cycles(&mut self, number: u64) {
         let wanted: u64 =
             self.apps.iter().map(|app| u64::from(app.request.min(self.processors))).sum();
@@ -105,7 +105,7 @@ fn saturated() -> impl Strategy<Value = (Vec<u32>, u32)> {
         .prop_filter("the load is beyond 1.5", |(sizes, p)| 2 * sizes.iter().sum::<u32>() > 3 * p)
 }
 
-/// Who had processors of its own until now.
+/// Notes the applications that had processors of their own until now.
 fn note(last: &mut [Nanos], had: &Decision, now: Nanos) {
     for (last, allocation) in last.iter_mut().zip(&had.allocations) {
         if !allocation.shared && allocation.processors > 0 {
@@ -134,9 +134,9 @@ fn an_application_on_more_processors_has_a_shorter_turn() {
     run.step();
     assert_eq!(numbers(&run.decision), [2, 3, 0, 7]);
     assert_eq!(run.decision.next.map(|next| next / 100_000), Some(1523));
-    // Nobody but the second is below the level; it takes what it wants of the 7, 1; the other 6 go
-    // to the third, on credit (it and the fourth have received the same; the ring begins behind the
-    // window at the fourth).
+    // Only the second is below the level; it takes what it wants of the 7, 1; the other 6 go to the
+    // fourth, on credit (it and the third have received the same; the ring begins after the window,
+    // at the fourth).
     run.step();
     assert_eq!(numbers(&run.decision), [2, 4, 0, 6]);
     let times: Vec<Nanos> = run.apps.iter().map(|app| app.cpu_time / MS).collect();
@@ -190,7 +190,7 @@ fn a_count_that_jumps_keeps_nobody_waiting_beyond_the_bound() {
     }
 }
 
-/// How far anybody was behind at the end of any of so many steps, in quanta of the whole machine:
+/// How far any application lagged at the end of any of these steps, in quanta of the whole machine:
 /// an application is due an equal share of what all received, as far as its request goes.
 fn most_lag(sizes: &[u32], processors: u32, masters: bool, steps: usize) -> f64 {
     let mut run = Run::new(requests(sizes), processors, masters);
@@ -249,7 +249,8 @@ proptest! {
         prop_assert!(run.spread() < 0.1, "spread {} of {sizes:?} on {processors}", run.spread());
     }
 
-    /// Requests that change at random: everybody has processors of its own again within the bound.
+    /// Requests that change at random: each application has processors of its own again within the
+    /// bound.
     #[test]
     fn nobody_starves_when_requests_change(
         sizes in prop::collection::vec(1..40_u32, 2..14),
@@ -285,7 +286,7 @@ proptest! {
         }
     }
 
-    /// Any requests: nobody lacks more than a quantum of the machine.
+    /// Any requests: no application lacks more than a quantum of the machine.
     #[test]
     fn nobody_lags_by_more_than_one_quantum_of_the_machine(
         sizes in prop::collection::vec(1..40_u32, 2..24),

@@ -62,7 +62,7 @@ fn dss_gives_what_is_asked_for_when_it_fits() {
 
 #[test]
 fn dss_gives_everybody_one_before_anybody_gets_two() {
-    // Sum 103 > 4; everybody 1; nothing remains.
+    // Sum 103 > 4; each 1; nothing remains.
     let decision = decide("dss", &requests(&[100, 1, 1, 1]), 4, true);
     assert_eq!(numbers(&decision), [1, 1, 1, 1]);
     assert_eq!(decision.work_list, ids(&[1]));
@@ -70,8 +70,8 @@ fn dss_gives_everybody_one_before_anybody_gets_two() {
 
 #[test]
 fn dss_shares_the_surplus_of_the_satisfied_again() {
-    // Everybody 1; 30 remain by 10 x 4 : 1 x 60 = 40 : 60, that is 12 : 18; the first has room for
-    // 3 only, so that 27 go to the second: 1 + 3 and 1 + 27.
+    // Each 1; 30 remain by 10 x 4 : 1 x 60 = 40 : 60, that is 12 : 18; the first has room for 3
+    // only, so that 27 go to the second: 1 + 3 and 1 + 27.
     let decision = decide("dss", &weighted(&[(10.0, 4), (1.0, 60)]), 32, true);
     assert_eq!(numbers(&decision), [4, 28]);
     assert_eq!(decision.work_list, ids(&[2]));
@@ -79,11 +79,11 @@ fn dss_shares_the_surplus_of_the_satisfied_again() {
 
 #[test]
 fn dss_rounds_by_largest_remainder_and_ties_by_arrival() {
-    // Everybody 1; 5 remain by 8 : 8 : 8, 1 2/3 each: all rounded down leaves 2, remainders tie,
-    // first two get them.
+    // Each 1; 5 remain by 8 : 8 : 8, 1 2/3 each: all rounded down leaves 2, remainders tie, first
+    // two get them.
     assert_eq!(numbers(&decide("dss", &requests(&[8, 8, 8]), 8, true)), [3, 3, 2]);
-    // Everybody 1; 7 remain by 2 : 6 : 12 = 0.7, 2.1, 4.2: down 0, 2, 4 leaves 1, largest remainder
-    // 0.7 is the first.
+    // Each 1; 7 remain by 2 : 6 : 12 = 0.7, 2.1, 4.2: down 0, 2, 4 leaves 1, largest remainder 0.7
+    // is the first.
     assert_eq!(numbers(&decide("dss", &requests(&[2, 6, 12]), 10, true)), [2, 3, 5]);
 }
 
@@ -91,7 +91,7 @@ fn dss_rounds_by_largest_remainder_and_ties_by_arrival() {
 fn dss_fills_minima_in_order_of_arrival_before_it_shares() {
     let mut apps = requests(&[8, 8, 8]);
     (apps[1].min, apps[2].min) = (4, 4);
-    // Everybody 1, 5 remain; the second takes 3 to its minimum of 4, the third the last 2: 1, 4, 3.
+    // Each 1, 5 remain; the second takes 3 to its minimum of 4, the third the last 2: 1, 4, 3.
     assert_eq!(numbers(&decide("dss", &apps, 8, true)), [1, 4, 3]);
     // On 12: 1, 4, 4, and 3 remain by 8 : 8 : 8: 1 each.
     assert_eq!(numbers(&decide("dss", &apps, 12, true)), [2, 5, 5]);
@@ -104,7 +104,7 @@ fn dss_with_more_applications_than_processors_shares_or_lets_the_last_wait() {
     assert_eq!(sharing.allocations, [1, 2, 3].map(|id| Allocation::shared_master(AppId(id))));
     let mut dss = create("dss");
     for _ in 0..4 {
-        // No turns: who came first stays.
+        // No turns: the first that came stay.
         let strict = dss.decide(&snapshot(&apps, 2, Cause::Quantum, false));
         assert_eq!(numbers(&strict), [1, 1, 0]);
         assert_eq!(strict.work_list, ids(&[3, 1]));
@@ -142,16 +142,16 @@ fn dss_ts_without_masters_gives_turns_on_whole_processors() {
     assert_eq!(at(&apps, Cause::Arrival), (vec![1, 1, 0], ids(&[3, 1])));
     // 1 and 2 go to the end of the queue: 3, 1, 2.
     assert_eq!(at(&apps, Cause::Quantum), (vec![1, 0, 1], ids(&[2, 3, 1])));
-    // An event in mid-quantum takes nobody's turn.
+    // An event in mid-quantum takes no turn away.
     assert_eq!(at(&apps, Cause::Request), (vec![1, 0, 1], ids(&[2, 3, 1])));
     // 2, 3, 1.
     assert_eq!(at(&apps, Cause::Quantum), (vec![0, 1, 1], ids(&[1, 3])));
-    // A fourth comes and waits behind 1; then 2 leaves and 1 takes its place at once: 3, 1, 4.
+    // A fourth comes and waits after 1; then 2 leaves and 1 takes its place at once: 3, 1, 4.
     let four = requests(&[2, 1, 2, 2]);
     assert_eq!(at(&four, Cause::Arrival), (vec![0, 1, 1, 0], ids(&[1, 4, 3])));
     let left = [four[0], four[2], four[3]];
     assert_eq!(at(&left, Cause::Exit), (vec![1, 1, 0], ids(&[4, 3, 1])));
-    // With two applications nobody waits, and nobody has to queue again.
+    // With two applications none waits, and none has to queue again.
     assert_eq!(at(&left[..2], Cause::Exit), (vec![1, 1], ids(&[1, 3])));
 }
 
@@ -180,7 +180,7 @@ fn released_processors_go_to_the_first_in_the_work_list() {
     apps[2].request = 2;
     let after = policy.release(&snapshot(&apps, 10, Cause::Release, true), &decision);
     assert_eq!((numbers(&after), after.work_list.clone()), (vec![4, 4, 2], ids(&[])));
-    // The second leaves: nobody waits, its processors stay free.
+    // The second leaves: none waits, its processors stay free.
     apps.remove(1);
     let after = policy.release(&snapshot(&apps, 10, Cause::Exit, true), &after);
     assert_eq!((numbers(&after), after.unallocated(10)), (vec![4, 2], 4));
@@ -200,7 +200,7 @@ fn a_sharing_master_gets_a_released_processor_for_itself() {
     assert_eq!(decision.check(&before), Ok(()));
     assert_eq!(decision.unallocated(3), 0);
     // The first falls to 1. Of 3 processors, 1 is its own and 2 are there for the two masters: each
-    // is alone, nothing is left to hand out, and nobody moves before the next decision.
+    // is alone, nothing is left to hand out, and no master moves before the next decision.
     let fewer = requests(&[1, 1, 1]);
     let after = decision.after_release(&snapshot(&fewer, 3, Cause::Release, true));
     assert_eq!(numbers(&after), [1, 1, 1]);
