@@ -73,8 +73,8 @@ pub(crate) fn complain(text: &str) {
     platform::message::say(format_args!("cpumgr: {}", printable(text)));
 }
 
-/// Shows what the parser of the command line says: a mistake, or the help that was asked for. A help
-/// that cannot be written is a failure, as any other output is.
+/// Shows what the parser of the command line says: a mistake, or the help that was asked for. A
+/// help that cannot be written is a failure, as any other output is.
 pub(crate) fn refuse(said: &clap::Error) -> ExitCode {
     let code = ExitCode::from(u8::try_from(said.exit_code()).unwrap_or(FAILED));
     match said.print() {

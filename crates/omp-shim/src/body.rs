@@ -3,9 +3,9 @@
 //!
 //! # The last barrier
 //! A body that ends with a barrier jumps to it instead of calling it, and the barrier returns to
-//! the caller of the body: this library. Behind such a barrier a member does nothing but end its part
-//! of the region, and the join waits for all members anyway. So in a team that takes turns on its
-//! processors a member other than 0 arrives there and does not wait
+//! the caller of the body: this library. Behind such a barrier a member does nothing but end its
+//! part of the region, and the join waits for all members anyway. So in a team that takes turns on
+//! its processors a member other than 0 arrives there and does not wait
 //! ([`Barrier::leave`](engine::barrier::Barrier::leave)), which spares it a turn and the others
 //! one.
 //!

@@ -79,8 +79,8 @@ impl Manager {
         self.servant.kill()
     }
 
-    /// Ends it; returns the file of its trace, whole now, and the processor time that it took. Fails
-    /// when it was gone before.
+    /// Ends it; returns the file of its trace, whole now, and the processor time that it took.
+    /// Fails when it was gone before.
     pub(crate) fn finish(mut self) -> anyhow::Result<(PathBuf, Duration)> {
         if let Some(status) = self.servant.ended()? {
             bail!("the manager ended during the measurement: {status}");

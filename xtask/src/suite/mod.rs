@@ -317,7 +317,8 @@ impl Suite {
             bar.set_message(format!("{} {}", cell.scenario.name(), cell.runtime.name()));
             let rows = self.run(cell)?;
             let line = self.line(cell, &rows);
-            // Where standard error is no terminal there is no bar; the lines are there all the same.
+            // Where standard error is no terminal there is no bar; the lines are there all the
+            // same.
             bar.suspend(|| println!("{line}"));
             record.add(rows)?;
             bar.inc((expected * 1000.0) as u64);

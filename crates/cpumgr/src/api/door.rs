@@ -46,7 +46,8 @@ const DEBT_PAUSE: Duration = Duration::from_millis(20);
 /// Connections that are taken at once.
 const BATCH: usize = 8;
 /// After so many connections of users that owe, or that are turned away, no more are taken for a
-/// [`FLOOD_PAUSE`]: some 800 a second cost two hundredths of a processor, and empty the listener's queue (256 connections where users share it) in a third of a second.
+/// [`FLOOD_PAUSE`]: some 800 a second cost two hundredths of a processor, and empty the listener's
+/// queue (256 connections where users share it) in a third of a second.
 const FLOOD: usize = 8;
 /// See there.
 const FLOOD_PAUSE: Duration = Duration::from_millis(10);

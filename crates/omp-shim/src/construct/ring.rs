@@ -13,15 +13,16 @@
 //!
 //! # Ordered regions
 //! Their turn goes from chunk to chunk: the member that has done chunk c writes where the next one
-//! begins (O1) into the word that is the next chunk's, and the member that runs that one looks there
-//! (O2). No member polls a word that it passed on itself; with equal chunks and two or four members
-//! each word is written by one of them and polled by another. With one word for all, the member that
-//! has just passed the turn on polls the line that the next one is to write: 150 ns more of an
-//! iteration between processors far from each other.
+//! begins (O1) into the word that is the next chunk's, and the member that runs that one looks
+//! there (O2). No member polls a word that it passed on itself; with equal chunks and two or four
+//! members each word is written by one of them and polled by another. With one word for all, the
+//! member that has just passed the turn on polls the line that the next one is to write: 150 ns
+//! more of an iteration between processors far from each other.
 //!
 //! # Orderings
 //! C1 Acquire: the slot's cleared state, from C5 Release. C2 Release with C3 Acquire: the plan. C4
-//! AcqRel: the member that clears the slot does so after all others stopped looking at it. O1 Release with
+//! AcqRel: the member that clears the slot does so after all others stopped looking at it. O1
+//! Release with
 //! O2 Acquire: what was done in order.
 
 use crate::construct::Doacross;
