@@ -12,6 +12,7 @@ mod package;
 mod peers;
 mod ratchet;
 mod real;
+mod report;
 mod reproduce;
 mod san;
 mod setup;
@@ -56,6 +57,8 @@ enum Task {
     Vm(vm::Guest),
     /// Compares hwloc's topology with that of /sys; installs hwloc's headers where that is allowed.
     Hwloc,
+    /// Makes one HTML page of the records of benches and suite.
+    Report(report::Options),
     /// Redraws tables of the papers.
     Reproduce(reproduce::Options),
     /// Runs the papers' programs (`kernels/`) in copies and mixes on several runtimes: a CSV record
@@ -84,6 +87,7 @@ fn main() -> anyhow::Result<()> {
         Task::Conformance(options) => conformance::run(&workspace, &options).map(drop),
         Task::San(options) => san::run(&workspace, &options).map(drop),
         Task::Vm(guest) => vm::run(&workspace, &guest).map(drop),
+        Task::Report(options) => report::run(&workspace, &options),
         Task::Hwloc => hwloc::run(&workspace),
         Task::Reproduce(options) => reproduce::run(&workspace, &options),
         Task::Suite(options) => suite::run(&workspace, &options),

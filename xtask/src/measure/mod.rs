@@ -13,6 +13,33 @@ pub(crate) use self::load::{Load, busy, processors, usable};
 pub(crate) use self::manager::Manager;
 pub(crate) use self::round_trip::round_trip_ns;
 
+/// Runs are compared whose round trips of a cache line differ by at most this factor.
+pub(crate) const AGREE: f64 = 1.5;
+/// Round trips above this are called far (ns).
+pub(crate) const FAR_NS: f64 = 150.0;
+
+/// Several runs of one kind.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Spread {
+    pub(crate) median: f64,
+    pub(crate) least: f64,
+    pub(crate) most: f64,
+    pub(crate) runs: usize,
+}
+
+impl Spread {
+    /// Of no numbers there is none.
+    pub(crate) fn of(values: &[f64]) -> Option<Spread> {
+        let fold = |start: f64, pick: fn(f64, f64) -> f64| values.iter().copied().fold(start, pick);
+        (!values.is_empty()).then(|| Spread {
+            median: median(values),
+            least: fold(f64::INFINITY, f64::min),
+            most: fold(f64::NEG_INFINITY, f64::max),
+            runs: values.len(),
+        })
+    }
+}
+
 /// The middle of some numbers; of an even count the mean of the two in the middle. NaN of none.
 pub(crate) fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();

@@ -19,10 +19,13 @@ use indicatif::{ProgressBar, ProgressStyle};
 use procfs::{CpuInfo, Current, LoadAverage};
 
 use self::kernel::{Kernel, Outcome};
-use self::plan::{Cell, Matrix, Scenario};
-use self::record::{KILLED, Record, Row, VERIFIED};
-use self::runtime::{Places, Runtime};
-use self::summary::Summary;
+pub(crate) use self::plan::Scenario;
+use self::plan::{Cell, Matrix};
+use self::record::{KILLED, Record, VERIFIED};
+pub(crate) use self::record::{Row, read};
+use self::runtime::Places;
+pub(crate) use self::runtime::Runtime;
+pub(crate) use self::summary::{Summary, Verdict};
 use crate::measure::{
     self, Household, Load, Manager, is_interrupted, round_trip_ns, run_copies, run_together,
 };

@@ -37,6 +37,16 @@ pub(crate) enum Runtime {
 }
 
 impl Runtime {
+    /// In the order of tables.
+    pub(crate) const ALL: [Runtime; 6] = [
+        Runtime::One,
+        Runtime::Managed,
+        Runtime::Alone,
+        Runtime::Libgomp,
+        Runtime::Passive,
+        Runtime::Libomp,
+    ];
+
     /// As on the command line and in records.
     pub(crate) fn name(self) -> &'static str {
         match self {

@@ -14,7 +14,7 @@ use std::fmt::Write as _;
 use super::plan::Scenario;
 use super::record::{KILLED, Row, cell_of};
 use super::runtime::Runtime;
-use crate::measure::median;
+use crate::measure::{AGREE, Spread, median};
 
 /// Largest ratio to the ideal under the manager, and in a mix to the program's one-thread copy.
 const LARGEST_RATIO: f64 = 1.05;
@@ -22,30 +22,6 @@ const LARGEST_RATIO: f64 = 1.05;
 const LARGEST_SPREAD: f64 = 1.1;
 /// Largest ratio of one copy alone to the best of libgomp and libomp.
 const LARGEST_ALONE: f64 = 1.02;
-/// Runs are compared whose round trips of a cache line differ by at most this factor.
-const AGREE: f64 = 1.5;
-
-/// Several runs of one kind.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Spread {
-    pub(crate) median: f64,
-    pub(crate) least: f64,
-    pub(crate) most: f64,
-    pub(crate) runs: usize,
-}
-
-impl Spread {
-    /// Of no numbers there is none.
-    fn of(values: &[f64]) -> Option<Spread> {
-        let fold = |start: f64, pick: fn(f64, f64) -> f64| values.iter().copied().fold(start, pick);
-        (!values.is_empty()).then(|| Spread {
-            median: median(values),
-            least: fold(f64::INFINITY, f64::min),
-            most: fold(f64::NEG_INFINITY, f64::max),
-            runs: values.len(),
-        })
-    }
-}
 
 /// The copies of one run.
 #[derive(Clone, Debug)]
@@ -231,6 +207,7 @@ impl<'a> Summary<'a> {
             for runtime in [Runtime::Managed, Runtime::Alone] {
                 let of_program = self.verdicts(&scenario, runtime);
                 for (program, verdict) in of_program {
+                    let program = program.map_or(String::new(), |program| format!(", {program}"));
                     missed.extend(fault(
                         &format!("{name}, {}{program}", runtime.name()),
                         runtime,
@@ -253,20 +230,20 @@ impl<'a> Summary<'a> {
 
     /// The verdicts of a scenario: of all copies of one program, or of each program of a mix, whose
     /// name is given then.
-    fn verdicts(&self, scenario: &Scenario, runtime: Runtime) -> Vec<(String, Verdict)> {
+    pub(crate) fn verdicts(
+        &self,
+        scenario: &Scenario,
+        runtime: Runtime,
+    ) -> Vec<(Option<String>, Verdict)> {
         if scenario.program().is_some() {
-            return self
-                .verdict(scenario, runtime)
-                .map(|it| (String::new(), it))
-                .into_iter()
-                .collect();
+            return self.verdict(scenario, runtime).map(|it| (None, it)).into_iter().collect();
         }
         let mut programs = scenario.0.clone();
         programs.sort();
         programs.dedup();
         let of = |program: String| {
             let verdict = self.verdict_in_mix(scenario, runtime, &program)?;
-            Some((format!(", {program}"), verdict))
+            Some((Some(program), verdict))
         };
         programs.into_iter().filter_map(of).collect()
     }
@@ -283,17 +260,21 @@ impl<'a> Summary<'a> {
         }
         text.push('\n');
         for scenario in self.scenarios() {
-            let kinds: Vec<Vec<(String, Verdict)>> =
+            let kinds: Vec<Vec<(Option<String>, Verdict)>> =
                 runtimes.iter().map(|runtime| self.verdicts(&scenario, *runtime)).collect();
-            let labels: Vec<String> = match kinds.iter().max_by_key(|kind| kind.len()) {
+            let labels: Vec<Option<String>> = match kinds.iter().max_by_key(|kind| kind.len()) {
                 Some(longest) if !longest.is_empty() => {
                     longest.iter().map(|(label, _)| label.clone()).collect()
                 }
                 _ => continue,
             };
             for label in labels {
+                let name = match &label {
+                    Some(program) => format!("{}, {program}", scenario.name()),
+                    None => scenario.name(),
+                };
                 let ideal = self.ideal(&scenario).map_or("-".to_owned(), |it| format!("{it:.2}"));
-                _ = write!(text, "{:<34} {ideal:>8}", format!("{}{label}", scenario.name()));
+                _ = write!(text, "{:<34} {ideal:>8}", name);
                 for kind in &kinds {
                     let verdict = kind.iter().find(|(own, _)| *own == label).map(|(_, it)| it);
                     _ = write!(text, " {:>22}", verdict.map_or("-".to_owned(), cell));

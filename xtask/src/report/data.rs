@@ -1,0 +1,324 @@
+//! What a report shows: records of the benches and of the suite, read and summarised.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::{Context, bail, ensure};
+use serde::Deserialize;
+
+use crate::measure::{AGREE, FAR_NS, Spread};
+use crate::suite::{self, Row, Runtime, Scenario, Summary, Verdict};
+
+/// How far two processors were apart while something was measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Distance {
+    Near,
+    Far,
+}
+
+impl Distance {
+    fn of(round_trip: f64) -> Distance {
+        if round_trip > FAR_NS { Distance::Far } else { Distance::Near }
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Distance::Near => "near",
+            Distance::Far => "far",
+        }
+    }
+}
+
+/// What tells one measured value from another, within a chart.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Label {
+    /// What was done: a case and whether it was bound, or a number of copies.
+    pub(crate) group: String,
+    /// Who did it: an engine or a runtime.
+    pub(crate) engine: String,
+    /// `None` where it does not matter.
+    pub(crate) distance: Option<Distance>,
+}
+
+/// A measured value.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Value {
+    Measured(Spread),
+    /// Ended before it was done: more than this.
+    Above(f64),
+    /// No right result.
+    Wrong(String),
+}
+
+/// What the numbers are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unit {
+    Nanoseconds,
+    /// To the ideal, which is 1.
+    Ratio,
+}
+
+/// Values that belong together, in the order in which they are shown.
+#[derive(Clone, Debug)]
+pub(crate) struct Chart {
+    pub(crate) title: String,
+    pub(crate) unit: Unit,
+    pub(crate) values: Vec<(Label, Value)>,
+}
+
+/// One record.
+#[derive(Clone, Debug)]
+pub(crate) struct Section {
+    /// What was measured: the file's name without date and ending.
+    pub(crate) title: String,
+    /// Machine, commit and the like, one a line.
+    pub(crate) about: Vec<String>,
+    pub(crate) charts: Vec<Chart>,
+    /// Bars that are missed.
+    pub(crate) missed: Vec<String>,
+}
+
+/// A sample of a bench.
+#[derive(Deserialize)]
+struct Sample {
+    case: String,
+    engine: String,
+    row: String,
+    rtt_before_ns: f64,
+    rtt_after_ns: f64,
+    time_ns: f64,
+}
+
+/// Reads a record of a bench or of the suite: which one its header says.
+pub(crate) fn read(path: &Path) -> anyhow::Result<Section> {
+    let shown = path.display();
+    let mut reader =
+        csv::Reader::from_path(path).with_context(|| format!("cannot read {shown}"))?;
+    let header = reader.headers().with_context(|| format!("{shown}: its header"))?.clone();
+    let has = |name: &str| header.iter().any(|field| field == name);
+    let title = title_of(path);
+    if has("scenario") && has("turnaround") {
+        return of_suite(title, &suite::read(path)?).with_context(|| shown.to_string());
+    }
+    ensure!(
+        has("case") && has("rtt_before_ns") && has("time_ns"),
+        "{shown} is no record of `cargo xtask bench` (case, rtt_before_ns, time_ns, ...) nor of \
+         `cargo xtask suite` (scenario, turnaround, ...): its first line is {}",
+        header.iter().collect::<Vec<_>>().join(",")
+    );
+    let mut samples = Vec::new();
+    for (index, sample) in reader.deserialize().enumerate() {
+        samples.push(sample.with_context(|| format!("{shown}, line {}", index + 2))?);
+    }
+    if samples.is_empty() {
+        bail!("{shown} has no samples");
+    }
+    Ok(of_bench(title, &samples))
+}
+
+/// `2026-11-22-fork_join.csv` is about fork_join.
+fn title_of(path: &Path) -> String {
+    let name = path.file_stem().unwrap_or_default().to_string_lossy();
+    let is_date = |text: &str| {
+        text.len() == 11 && text.chars().all(|letter| letter.is_ascii_digit() || letter == '-')
+    };
+    match name.split_at_checked(11) {
+        Some((date, rest)) if is_date(date) => rest.to_owned(),
+        _ => name.into_owned(),
+    }
+}
+
+/// One chart for each case; samples whose round trips before and after disagree say nothing.
+fn of_bench(title: String, samples: &[Sample]) -> Section {
+    let mut cases: Vec<&str> = Vec::new();
+    let mut times: BTreeMap<(&str, Label), Vec<f64>> = BTreeMap::new();
+    let mut order: Vec<(&str, Label)> = Vec::new();
+    let mut dropped = 0;
+    for sample in samples {
+        if !cases.contains(&sample.case.as_str()) {
+            cases.push(&sample.case);
+        }
+        let (before, after) = (sample.rtt_before_ns, sample.rtt_after_ns);
+        if before.max(after) > before.min(after) * AGREE {
+            dropped += 1;
+            continue;
+        }
+        let label = Label {
+            group: sample.row.clone(),
+            engine: sample.engine.clone(),
+            distance: Some(Distance::of(f64::midpoint(before, after))),
+        };
+        let key = (sample.case.as_str(), label);
+        if !times.contains_key(&key) {
+            order.push(key.clone());
+        }
+        times.entry(key).or_default().push(sample.time_ns);
+    }
+    let chart = |case: &&str| {
+        let own = order.iter().filter(|(of, _)| of == case);
+        let mut values: Vec<(Label, Value)> = own
+            .filter_map(|key| Some((key.1.clone(), Value::Measured(Spread::of(&times[key])?))))
+            .collect();
+        // Engines keep the record's order, in which ours is first.
+        values.sort_by(|(a, _), (b, _)| (&a.group, a.distance).cmp(&(&b.group, b.distance)));
+        Chart { title: (*case).to_owned(), unit: Unit::Nanoseconds, values }
+    };
+    let about = vec![format!(
+        "{} samples; {dropped} more are left out, whose round trips before and after differ by \
+         more than {AGREE}",
+        samples.len() - dropped
+    )];
+    Section { title, about, charts: cases.iter().map(chart).collect(), missed: Vec::new() }
+}
+
+/// One chart for each program, with the ratios to the ideal by number of copies; one for the mixes.
+fn of_suite(title: String, rows: &[Row]) -> anyhow::Result<Section> {
+    let summary = Summary::new(rows)?;
+    let mut charts: Vec<Chart> = Vec::new();
+    for scenario in summary.scenarios() {
+        let (title, group) = match scenario.program() {
+            Some(program) => (program.to_owned(), copies(&scenario)),
+            None => ("mixes".to_owned(), scenario.name()),
+        };
+        let mut values = Vec::new();
+        for runtime in Runtime::ALL {
+            for (program, verdict) in summary.verdicts(&scenario, runtime) {
+                let group = match program {
+                    Some(program) => format!("{group}: {program}"),
+                    None => group.clone(),
+                };
+                let label = Label { group, engine: runtime.name().to_owned(), distance: None };
+                values.push((label, value(verdict)));
+            }
+        }
+        values.sort_by(|(a, _), (b, _)| a.group.cmp(&b.group));
+        match charts.iter_mut().find(|chart| chart.title == title) {
+            Some(chart) => chart.values.extend(values),
+            None => charts.push(Chart { title, unit: Unit::Ratio, values }),
+        }
+    }
+    charts.retain(|chart| !chart.values.is_empty());
+    charts.sort_by_key(|chart| chart.title == "mixes");
+    let first = rows.first().context("no rows")?;
+    let about = vec![
+        format!("{} x {}, Linux {}", first.processors, first.machine, first.kernel),
+        format!("commit {}, gcc {}, {}", first.commit, first.compiler, first.flags),
+        "ratio of the mean turnaround to the ideal: the larger of the best run alone and the \
+         share of the processors"
+            .to_owned(),
+    ];
+    Ok(Section { title, about, charts, missed: summary.missed() })
+}
+
+fn copies(scenario: &Scenario) -> String {
+    match scenario.0.len() {
+        1 => "1 copy".to_owned(),
+        several => format!("{several} copies"),
+    }
+}
+
+fn value(verdict: Verdict) -> Value {
+    match verdict {
+        Verdict::Ratio { ratio, .. } => Value::Measured(ratio),
+        Verdict::Above(ratio) => Value::Above(ratio),
+        Verdict::Wrong(what) => Value::Wrong(what),
+    }
+}
+
+/// A value of two records that changed.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Change {
+    pub(crate) chart: String,
+    pub(crate) label: Label,
+    pub(crate) before: f64,
+    pub(crate) now: f64,
+    /// The runs of the one and of the other do not overlap.
+    pub(crate) is_apart: bool,
+}
+
+/// Every value that both records of one title have, the largest change first.
+pub(crate) fn changes(now: &[Section], before: &[Section]) -> Vec<Change> {
+    let mut changes = Vec::new();
+    for section in now {
+        let of_title = before.iter().filter(|other| other.title == section.title);
+        for (chart, old) in section.charts.iter().flat_map(|chart| {
+            let same = of_title.clone().flat_map(|other| &other.charts);
+            same.filter(|old| old.title == chart.title).map(move |old| (chart, old))
+        }) {
+            for (label, value) in &chart.values {
+                let found = old.values.iter().find(|(other, _)| other == label);
+                let (Value::Measured(now), Some((_, Value::Measured(before)))) = (value, found)
+                else {
+                    continue;
+                };
+                changes.push(Change {
+                    chart: format!("{}: {}", section.title, chart.title),
+                    label: label.clone(),
+                    before: before.median,
+                    now: now.median,
+                    is_apart: now.least > before.most || now.most < before.least,
+                });
+            }
+        }
+    }
+    let size = |change: &Change| (change.now / change.before).ln().abs();
+    changes.sort_by(|a, b| size(b).total_cmp(&size(a)));
+    changes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BENCH: &str = "case,engine,row,round,rtt_before_ns,rtt_after_ns,time_ns,extra_1\n\
+        empty,ours,bound,0,50,60,100,\n\
+        empty,ours,bound,1,50,60,120,\n\
+        empty,ours,bound,2,50,300,999,\n\
+        empty,peer,bound,0,300,310,400,\n\
+        \"one, two\",ours,unbound,0,50,50,7,\n";
+
+    fn section(folder: &Path, name: &str, text: &str) -> anyhow::Result<Section> {
+        let path = folder.join(name);
+        std::fs::write(&path, text).unwrap();
+        read(&path)
+    }
+
+    #[test]
+    fn near_and_far_samples_of_a_bench_are_told_apart_and_disagreeing_ones_left_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let found = section(folder.path(), "2026-11-22-fork_join.csv", BENCH).unwrap();
+        assert_eq!(found.title, "fork_join");
+        assert_eq!(found.charts.len(), 2);
+        let values = &found.charts[0].values;
+        assert_eq!(values.len(), 2);
+        assert_eq!(values[0].0.distance, Some(Distance::Near));
+        assert!(matches!(&values[0].1, Value::Measured(it) if it.median == 110.0 && it.runs == 2));
+        assert_eq!(values[1].0.distance, Some(Distance::Far));
+        assert_eq!(found.charts[1].title, "one, two");
+    }
+
+    #[test]
+    fn what_changed_is_found_by_its_label_and_the_largest_comes_first() {
+        let folder = tempfile::tempdir().unwrap();
+        let now = section(folder.path(), "fork_join.csv", BENCH).unwrap();
+        let old = BENCH.replace(",100,", ",50,").replace(",120,", ",60,").replace(",7,", ",8,");
+        let before = section(folder.path(), "2026-11-20-fork_join.csv", &old).unwrap();
+        let found = changes(&[now], &[before]);
+        assert_eq!(found.len(), 3);
+        assert_eq!((found[0].before, found[0].now, found[0].is_apart), (55.0, 110.0, true));
+        assert_eq!(found[2].now, found[2].before);
+    }
+
+    #[test]
+    fn what_is_no_record_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let fault = |text| section(folder.path(), "x.csv", text).unwrap_err().to_string();
+        assert!(fault("a,b\n1,2\n").contains("its first line is a,b"));
+        assert!(
+            fault("case,engine,row,rtt_before_ns,rtt_after_ns,time_ns\n").contains("no samples")
+        );
+        let wrong = fault("case,engine,row,rtt_before_ns,rtt_after_ns,time_ns\na,b,c,1,2,x\n");
+        assert!(wrong.contains("line 2"), "{wrong}");
+        assert!(read(&folder.path().join("none.csv")).is_err());
+    }
+}
