@@ -1,40 +1,41 @@
 //! What a runtime asks of the engine that belongs to no type of its own.
 
 use crate::config::Config;
-use crate::engine_state::engine;
-use crate::local::local;
+use crate::local::{self, local};
 use crate::patience::{self, Wait};
+use crate::program::program;
 use crate::safe_point;
 use crate::sizer::TeamSizer;
+use crate::source::{self, source};
 use crate::team::Team;
 use crate::wait_point::{Look, WaitPoint};
 
 /// Installs a source of team sizes in the place of the one that the engine would find. False when
 /// one is in use already: call it before the first region.
 pub fn set_team_sizer(sizer: Box<dyn TeamSizer>) -> bool {
-    engine().set_sizer(sizer)
+    source::install(sizer, local::ask)
 }
 
 /// Sets how the engine works; only before anything was used. False when it is too late.
 pub fn configure(config: Config) -> bool {
-    engine().configure(config)
+    program().configure(config)
 }
 
 /// Processors of the mask that the program was started with, cgroup quota counted. Constant (D4).
 pub fn processors() -> usize {
-    engine().processors()
+    program().processors()
 }
 
 /// The most threads that a team may have: 1024, or 8 for each processor if that is more; never
 /// above 32767.
 pub fn largest_team() -> usize {
-    engine().largest_team()
+    program().largest_team()
 }
 
 /// Processors that a region may use now. Follows the manager's grant, or mask and quota.
 #[inline]
 pub fn team_limit() -> usize {
-    engine().sizer().limit()
+    source().limit()
 }
 
 /// States that the program could use `wanted` processors, and returns how many threads a region of
@@ -66,7 +67,7 @@ pub fn renew_threads() {
 
 /// True when a manager was found at the engine's first use.
 pub fn is_managed() -> bool {
-    engine().is_managed()
+    source::is_managed()
 }
 
 /// A team of `size` threads with the caller as member 0: [`Team::reserve`].
@@ -102,7 +103,7 @@ pub fn between_pieces() {
 /// program's first region on. Cost: two loads.
 #[inline]
 pub fn is_to_follow() -> bool {
-    engine().managed_already().is_some()
+    source::managed_already().is_some()
 }
 
 /// As [`wait`], for looks that may make progress.

@@ -7,12 +7,13 @@
 //! travel at the same time. (The published master looks at both ends of its structure at once,
 //! which is two in flight.)
 
-use crate::engine_state::engine;
 use crate::local::Local;
 use crate::panics::NoUnwinding;
 use crate::patience::{self, Advice};
 use crate::placement;
+use crate::program::program;
 use crate::sleeper;
+use crate::source::{self, source};
 use crate::vp::{Rare, Vp};
 use crate::wait_point::{Look, WaitPoint};
 use crate::work::Region;
@@ -93,7 +94,7 @@ pub fn wait_late_at(
     members: &[&'static Vp],
     look: &mut dyn FnMut() -> Look,
 ) {
-    let sizer = engine().sizer();
+    let sizer = source();
     let mut watch = None;
     let look_around = || {
         if patience::is_crowded(crowd) {
@@ -104,7 +105,7 @@ pub fn wait_late_at(
         let shares = vp.is_on(here);
         // Bound where the master happens to run now: one waits for the other's time slice. Deal
         // anew.
-        if shares && let Some(managed) = engine().managed() {
+        if shares && let Some(managed) = source::managed() {
             managed.sit_down(local);
             return Advice::Spin;
         }
@@ -121,8 +122,8 @@ pub fn wait_late_at(
     patience::wait(point, local, crowd, look_around, look);
     if watch.is_some_and(|watch| watch.was_lost()) {
         local.counters().lost_member();
-        engine().load().note();
-        if engine().sizes_by_mask() {
+        program().load().note();
+        if source::sizes_by_mask() {
             local.presence().lost_one();
         }
     }

@@ -4,7 +4,7 @@
 //! would do is not there: a child that needs it would wait for ever. Where there is somebody to
 //! tell, it is told by a panic; where there is nobody, it is ended here, with a word.
 
-use crate::process::Born;
+use crate::process::{self, Born};
 use platform::lock::Once;
 use std::fs::File;
 use std::io::Write;
@@ -16,18 +16,11 @@ use std::os::fd::FromRawFd;
 static LIBRARY: Once<fn()> = Once::new();
 
 /// Has `forget` called in the forking thread of each child from now on, when the child has its own
-/// engine. For one library in the process: a second one is not heard.
+/// state. For one library in the process: a second one is not heard.
 #[inline]
 pub fn on_child(forget: fn()) {
-    if LIBRARY.get().is_none() {
-        let _second: Result<(), fn()> = LIBRARY.set(forget);
-    }
-}
-
-/// In a child: as [`on_child`] asks.
-pub(crate) fn forget_in_library() {
-    if let Some(forget) = LIBRARY.get() {
-        forget();
+    if LIBRARY.get().is_none() && LIBRARY.set(forget).is_ok() {
+        process::at_child(forget);
     }
 }
 

@@ -25,8 +25,9 @@
 //! bound to or put on (it may have been squeezed or freed since).
 
 use crate::berth::Held;
-use crate::engine_state::engine;
 use crate::local::{self, Local, Pin, local};
+use crate::program::program;
+use crate::source;
 use crate::vp::Vp;
 use platform::affinity;
 use platform::mask::{self, Mask};
@@ -92,13 +93,13 @@ pub fn before_exec() {
 /// Whether the virtual processor may have another mask than the program's: a manager squeezes also
 /// those that nobody in the program has bound.
 fn may_be_bound(vp: &Vp) -> bool {
-    vp.is_bound() || engine().managed_already().is_some()
+    vp.is_bound() || source::managed_already().is_some()
 }
 
 /// Gives the caller the mask of the program. Refused where its processors went offline: what is
 /// started has what there is.
 fn take_programs_mask() {
-    let _ = affinity::set_affinity(None, engine().mask());
+    let _ = affinity::set_affinity(None, program().mask());
 }
 
 /// Whether the caller, a child of the virtual processor's thread that shares its memory, has a mask
@@ -136,7 +137,7 @@ struct Unbound {
 impl Unbound {
     fn begin(local: &'static Local, vp: &'static Vp) -> Self {
         let (_pin, _held) = (local.pin(), vp.hold());
-        if let Some(managed) = engine().managed_already() {
+        if let Some(managed) = source::managed_already() {
             managed.spare(vp);
         }
         let before = if may_be_bound(vp) { Mask::of(None).ok() } else { None };
@@ -160,7 +161,7 @@ impl Drop for Unbound {
             // since then, nobody knows where it is now.
             forget_place(self.vp);
         }
-        if let Some(managed) = engine().managed_already() {
+        if let Some(managed) = source::managed_already() {
             managed.spare_no_more(self.local, self.vp);
         }
     }

@@ -43,8 +43,6 @@ pub mod config;
 mod contention;
 #[doc(hidden)]
 pub mod counters;
-#[doc(hidden)]
-pub mod engine_state;
 mod facade;
 mod following;
 #[doc(hidden)]
@@ -59,6 +57,7 @@ mod lending;
 pub mod local;
 mod managed;
 mod mask_and_quota;
+mod masters;
 #[doc(hidden)]
 pub mod membership;
 #[doc(hidden)]
@@ -73,10 +72,14 @@ mod open_ring;
 pub mod panics;
 #[doc(hidden)]
 pub mod patience;
+mod per_process;
 #[doc(hidden)]
 pub mod placement;
+mod pool;
 #[doc(hidden)]
 pub mod process;
+#[doc(hidden)]
+pub mod program;
 mod recall;
 mod report;
 #[doc(hidden)]
@@ -88,7 +91,8 @@ pub mod sizer;
 mod sleeper;
 #[doc(hidden)]
 pub mod slot;
-mod source;
+#[doc(hidden)]
+pub mod source;
 #[doc(hidden)]
 pub mod split;
 mod statistics;

@@ -27,16 +27,18 @@
 
 use crate::contention::Presence;
 use crate::counters::Counters;
-use crate::engine_state::engine;
 use crate::head::{Follows, Head};
 use crate::lending::Lender;
 use crate::membership::Membership;
 use crate::panics::{FirstPanic, Payload};
 use crate::patience::{self, Patience};
+use crate::per_process::{PerProcess, State};
+use crate::pool::pool;
+use crate::program::program;
+use crate::source::{self, source};
 use crate::vp::{self, Vp};
 use crate::work::{Member, Offered, Root, Work};
-use platform::affinity::CpuId;
-use platform::affinity::{Tid, current_tid};
+use platform::affinity::{self, CpuId, Tid, current_tid};
 use platform::clock::Ticks;
 use platform::pthread::EndOfThread;
 use std::cell::{Cell, UnsafeCell};
@@ -122,12 +124,35 @@ thread_local! {
     static CURRENT: Cell<*const Local> = const { Cell::new(ptr::null()) };
 }
 
-/// Makes what gives a program thread's virtual processors back when it ends. Behind the destructors
-/// of thread-locals, for these may fork; should something later fork once more, it gets a fresh
-/// state, and this is called again. `None`: the C library has no key left, and the states of
-/// threads that end are leaked.
-pub(crate) fn end_of_thread() -> Option<EndOfThread> {
-    EndOfThread::new(retire).ok()
+/// What gives a program thread's virtual processors back when it ends. Behind the destructors of
+/// thread-locals, for these may fork; should something later fork once more, it gets a fresh state,
+/// and this is called again. `None`: the C library has no key left, and the states of threads that
+/// end are leaked.
+struct End(Option<EndOfThread>);
+
+static END: PerProcess<End> = PerProcess::new(|| {
+    END.renew();
+    forget_after_fork();
+});
+
+impl State for End {
+    fn begin() -> Self {
+        Self(EndOfThread::new(retire).ok())
+    }
+
+    /// The key is the child's as well.
+    fn in_child(&self) -> Self {
+        Self(self.0)
+    }
+}
+
+impl Drop for End {
+    /// Another thread was first.
+    fn drop(&mut self) {
+        if let Some(key) = self.0 {
+            key.discard();
+        }
+    }
 }
 
 /// # Safety
@@ -170,7 +195,7 @@ pub(crate) fn existing() -> Option<&'static Local> {
 fn create() -> &'static Local {
     let local = Box::into_raw(Box::new(Local::new(false)));
     CURRENT.set(local);
-    if let Some(at_end) = engine().end_of_thread() {
+    if let Some(at_end) = END.get().0 {
         // SAFETY: - leaked just now, for this thread; regions end before their thread does.
         // Out of memory: the state is leaked.
         let _ = unsafe { at_end.set(local) };
@@ -182,6 +207,8 @@ fn create() -> &'static Local {
 /// Makes the calling thread virtual processor `vp`, for ever.
 pub(crate) fn adopt(vp: &'static Vp) -> &'static Local {
     let local: &'static Local = Box::leak(Box::new(Local::new(true)));
+    // A child forgets what the state has.
+    END.get();
     local.vp.set(Some(vp));
     CURRENT.set(local);
     local
@@ -200,17 +227,21 @@ pub(crate) fn take_over(local: &'static Local) {
 
 /// The forking thread's reservations are the parent's: the child forgets them. What stood in the
 /// parent's memory stays allocated, since other threads of the parent may have been writing it.
-/// True when the forking thread was a virtual processor.
-pub(crate) fn forget_after_fork() -> bool {
-    let local = CURRENT.get();
-    if local.is_null() {
-        return false;
-    }
-    // SAFETY: - the state belongs to this thread, the child's only one.
-    let local = unsafe { &*local };
+/// A virtual processor becomes a thread of the program.
+fn forget_after_fork() {
+    let Some(local) = existing() else { return };
     local.forget_groups();
     local.vp.set(None);
-    local.is_vp.take()
+    if local.is_vp.take() {
+        // A refusal means that the processors went offline: the child runs where it can.
+        let _ = affinity::set_affinity(None, program().mask());
+    }
+}
+
+/// As [`Local::ask`] by the calling thread, or nothing where that is what is being done already:
+/// what is around questions to the program's sizer.
+pub(crate) fn ask(question: &mut dyn FnMut()) {
+    local().ask((), question);
 }
 
 /// See [`Local::pin`].
@@ -248,7 +279,7 @@ impl Local {
             worked_under: Cell::new(0),
             seat: Cell::new(None),
             sat_down: Cell::new(None),
-            counters: Cell::new(engine().counters().take()),
+            counters: Cell::new(program().counters().take()),
             number: Cell::new(None),
             panic: FirstPanic::default(),
         }
@@ -356,7 +387,7 @@ impl Local {
 
     #[cold]
     fn take_number(&self) -> usize {
-        let number = engine().numbers().take();
+        let number = program().numbers().take();
         self.number.set(Some(number));
         number
     }
@@ -398,7 +429,7 @@ impl Local {
     /// leads.
     #[inline]
     fn limit(&self) -> usize {
-        let limit = engine().sizer().limit();
+        let limit = source().limit();
         self.head().map_or(limit, |head| head.allowance(limit))
     }
 
@@ -407,7 +438,7 @@ impl Local {
     pub fn wish(&self) -> usize {
         match self.head() {
             Some(head) => head.own(),
-            None => engine().wish(),
+            None => source::wish(),
         }
     }
 
@@ -553,9 +584,9 @@ impl Local {
 
     /// Gives all that the thread reserved back.
     fn retire(self) {
-        engine().counters().give_back(self.counters());
+        program().counters().give_back(self.counters());
         if let Some(number) = self.number.get() {
-            engine().numbers().give_back(number);
+            program().numbers().give_back(number);
         }
         for mut group in self.groups.into_inner() {
             group.members.drain(..group.lent);
@@ -565,7 +596,7 @@ impl Local {
                 .iter()
                 .filter(|vp| vp.is_bound())
                 .for_each(|vp| crate::managed::let_go(vp));
-            engine().give_back(group.members);
+            pool().give_back(group.members);
         }
     }
 
@@ -596,7 +627,7 @@ impl Local {
         std::mem::take(groups).into_iter().for_each(std::mem::forget);
         self.claim.forget();
         self.tid.set(current_tid());
-        self.counters.set(engine().counters().take());
+        self.counters.set(program().counters().take());
         // Regions that were open in the parent cannot be joined here: their other members do not
         // exist.
         self.depth.set(0);

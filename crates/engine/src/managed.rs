@@ -52,11 +52,12 @@
 //! threads (D15), so that a thread without a processor of its own shares those of its program, and
 //! whoever waits gives way to it.
 
-use crate::engine_state::{self, engine};
 use crate::following;
 use crate::local::{Local, local};
 use crate::mask_and_quota::MaskAndQuota;
+use crate::program::program;
 use crate::sizer::{Lease, Seal, TeamSizer};
+use crate::source;
 use crate::vp::Vp;
 use crate::wishes::Wishes;
 use air::Desk;
@@ -113,7 +114,7 @@ pub struct Managed {
 /// }
 /// ```
 pub fn iteration() {
-    let Some(managed) = engine().managed() else { return };
+    let Some(managed) = source::managed() else { return };
     // ORDERING: Relaxed - as in `at_fork`.
     if local().is_outside_regions() && managed.rest.load(Relaxed) == 0 {
         managed.analyze(|analyzer| analyzer.is_told(monotonic_ns()));
@@ -135,10 +136,9 @@ impl Managed {
     /// A sizer that follows `client`.
     pub fn new(client: Client) -> Self {
         client.on_loss(seats::stand_up);
-        client.on_return(come_back);
         Self {
             desk: Desk::new(client),
-            alone: engine_state::mask_and_quota(),
+            alone: MaskAndQuota::of_program(),
             wishes: Wishes::default(),
             help: Help::default(),
             rest: AtomicU32::new(0),
@@ -161,6 +161,16 @@ impl Managed {
     pub(crate) fn outside_domain(self, error: &ConnectError) -> Self {
         self.desk.is_left_out(error);
         self
+    }
+
+    /// Has `call` called when another manager took the program in.
+    pub(crate) fn on_return(&self, call: fn()) {
+        self.client().on_return(call);
+    }
+
+    /// Another manager took the program in: joins its domain, if it has one.
+    pub(crate) fn comes_back(&self) {
+        self.desk.comes_back();
     }
 
     #[inline]
@@ -221,7 +231,7 @@ impl Managed {
         let grant = self.client().grant();
         if !self.client().is_alive()
             || grant.processors <= analyzer::BASE
-            || !engine().has_one_master()
+            || !program().masters().are_one()
         {
             return usize::MAX;
         }
@@ -276,10 +286,10 @@ impl Managed {
         let idle_us = idle / Ticks::about_us(1).max(1);
         // ORDERING: Relaxed - as in `at_fork`.
         let (forks, lease) = (self.forks.load(Relaxed), self.lease());
-        let again = if engine().has_one_master() {
+        let again = if program().masters().are_one() {
             self.wishes.lower(&self.desk, vp.seat(), lease, idle_us, forks)
         } else {
-            let shares = engine().shares();
+            let shares = program().masters().shares();
             shares.look_around(None);
             self.wishes.lower_beside_others(&self.desk, lease, idle_us, forks, shares.busy())
         };
@@ -293,14 +303,6 @@ impl Managed {
         if self.wishes.are_down() {
             self.wishes.rise(&self.desk, 0);
         }
-    }
-}
-
-/// Another manager took the program in.
-fn come_back() {
-    // A program that has not used its manager yet has joined nothing.
-    if let Some(managed) = engine().managed_already() {
-        managed.desk.comes_back();
     }
 }
 
@@ -331,7 +333,7 @@ impl TeamSizer for Managed {
     #[inline]
     fn epoch(&self) -> u32 {
         if self.client().is_alive() {
-            self.desk.epoch() << 2 | u32::from(engine().has_one_master()) << 1 | 1
+            self.desk.epoch() << 2 | u32::from(program().masters().are_one()) << 1 | 1
         } else {
             following::NONE
         }

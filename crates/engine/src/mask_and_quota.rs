@@ -1,5 +1,6 @@
 //! Team sizes without a manager: affinity mask and cgroup quota.
 
+use crate::program::program;
 use crate::sizer::{Seal, TeamSizer};
 use platform::affinity::{self, CpuSet, Tid};
 use platform::cgroup::{Limits, throttled_periods_in, usable_processors};
@@ -24,11 +25,11 @@ pub(crate) struct MaskAndQuota {
 
 /// What has to be known of the process, and told to it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Process {
+struct Process {
     /// The original mask, if the engine binds its masters.
-    pub(crate) mask_of_bound: fn() -> Option<CpuSet>,
+    mask_of_bound: fn() -> Option<CpuSet>,
     /// The quota stopped the process: evidence that others want its processors (D16).
-    pub(crate) throttled: fn(),
+    throttled: fn(),
 }
 
 /// Those of every system.
@@ -38,8 +39,12 @@ const ROOTS: [&str; 2] = ["/proc", "/sys/fs/cgroup"];
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 
 impl MaskAndQuota {
-    /// Reads the current limits.
-    pub(crate) fn new(process: Process) -> Self {
+    /// Of this program; reads the current limits.
+    pub(crate) fn of_program() -> Self {
+        let process = Process {
+            mask_of_bound: || program().mask_of_bound().cloned(),
+            throttled: || program().load().note(),
+        };
         Self::below(ROOTS, process)
     }
 

@@ -17,8 +17,9 @@
 //! first). Deviation: no random choice among equals; that each thief begins at its own neighbours
 //! spreads them.
 
-use crate::engine_state::engine;
+use crate::per_process::{PerProcess, State};
 use crate::placement::Home;
+use crate::program::program;
 use crate::vp::Vp;
 use platform::affinity::{CpuId, CpuSet, current_cpu};
 use platform::lock::Once;
@@ -102,13 +103,41 @@ impl Map {
     }
 }
 
+/// The places of the program's processors; `None` where all are in one, or the system does not say.
+/// Looked up at first use, and leaked: forked children go on with it.
+struct Places(Once<Option<&'static Map>>);
+
+static PLACES: PerProcess<Places> = PerProcess::new(|| PLACES.renew());
+
+impl State for Places {
+    fn begin() -> Self {
+        Self(Once::new())
+    }
+
+    fn in_child(&self) -> Self {
+        let fresh = Once::new();
+        if let Some(&map) = self.0.get() {
+            let _ = fresh.set(map);
+        }
+        Self(fresh)
+    }
+}
+
+fn map() -> Option<&'static Map> {
+    let leaked = |map| -> &'static Map { Box::leak(Box::new(map)) };
+    *PLACES.get().0.get_or_init(|| {
+        let program = program();
+        Map::new(program.machine()?, program.mask()).map(leaked)
+    })
+}
+
 /// Where the members of a team are, the calling master first. `None` where all processors of the
 /// program are in one place. Cost: a load or two for each member; the first call reads the
 /// topology.
 pub(crate) fn places(
     slaves: &[&'static Vp],
 ) -> Option<impl Iterator<Item = Option<Place>> + Clone> {
-    let map = engine().places()?;
+    let map = map()?;
     let here = current_cpu();
     Some(iter::once(map.at(here)).chain(slaves.iter().map(move |vp| map.of_vp(vp, here))))
 }
@@ -181,6 +210,7 @@ fn by_number(own: usize, size: usize) -> impl Iterator<Item = usize> {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::pool::pool;
     use proptest::prelude::*;
     use std::path::Path;
 
@@ -283,7 +313,7 @@ mod tests {
     fn who_lodges_elsewhere_than_its_number_says_is_there() {
         let machine = machine(&[(0, 0), (1, 0), (2, 1), (3, 1)]);
         let map = Map::new(&machine, &machine.online()).expect("it has several places");
-        let vp = engine().acquire(Some(Home::Behind(2))).expect("the system gives a thread");
+        let vp = pool().acquire(Some(Home::Behind(2))).expect("the system gives a thread");
         let place = |cpu| map.at(CpuId(cpu));
         // Behind the caller's processor, round and round; beside the caller; and at another one's
         // place.

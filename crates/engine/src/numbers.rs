@@ -45,7 +45,7 @@ impl Numbers {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::engine_state::engine;
+    use crate::program::program;
 
     #[test]
     fn numbers_differ_and_the_least_unused_one_is_given_first() {
@@ -60,13 +60,13 @@ mod tests {
 
     #[test]
     fn a_child_that_was_forked_while_a_thread_took_a_number_takes_one() {
-        let busy = engine().numbers().unused();
+        let busy = program().numbers().unused();
         // SAFETY: - the child uses what this test is about, and ends, by the alarm if it hangs.
         let child = unsafe { libc::fork() };
         if child == 0 {
             // SAFETY: - takes no pointers.
             unsafe { libc::alarm(20) };
-            let own = engine().numbers().take();
+            let own = program().numbers().take();
             // SAFETY: - ends the child without the parent's destructors.
             unsafe { libc::_exit(i32::from(own != 0)) };
         }

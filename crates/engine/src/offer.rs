@@ -9,9 +9,9 @@
 //! thread of the program reserved it: settings and counters of a thread, its allocator's cache, its
 //! scheduling class. [`on_each_vp`] is that.
 
-use crate::engine_state::engine;
 use crate::local::local;
 use crate::panics::{FirstPanic, NoUnwinding};
+use crate::pool::pool;
 use crate::process::Born;
 use crate::vp::Vp;
 use crate::work::{Member, Offered, Work};
@@ -61,7 +61,7 @@ impl std::error::Error for Refusal {}
 /// The virtual processors that the process has now, whoever reserved them. Their number never
 /// falls.
 pub fn virtual_processors() -> Vec<VirtualProcessor> {
-    engine().all().iter().map(|&vp| VirtualProcessor { vp, born: Born::now() }).collect()
+    pool().all().iter().map(|&vp| VirtualProcessor { vp, born: Born::now() }).collect()
 }
 
 impl VirtualProcessor {

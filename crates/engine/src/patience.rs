@@ -36,11 +36,13 @@
 
 use crate::config::Waiting;
 use crate::contention::{BUDGET, HOLE, Strangers};
-use crate::engine_state::engine;
 use crate::local::Local;
 use crate::managed::Managed;
+use crate::pool::pool;
+use crate::program::program;
 use crate::safe_point;
 use crate::sizer::Lease;
+use crate::source::{self, source};
 use crate::wait_point::{Look, SHORT, WaitPoint};
 use platform::affinity::{Tid, current_cpu};
 use platform::clock::Ticks;
@@ -89,7 +91,7 @@ impl Patience {
 
 /// True when one of `crowd` threads may spin for a moment.
 pub fn may_spin(crowd: u32) -> bool {
-    !is_crowded(crowd) && engine().config().waiting != Waiting::Passive
+    !is_crowded(crowd) && program().config().waiting != Waiting::Passive
 }
 
 /// Waits for about as long as a cache line needs to come, where spinning is allowed at all: true
@@ -121,7 +123,7 @@ pub fn beside(local: &Local, crowd: u32, threads: impl Iterator<Item = Tid>) -> 
 
 /// True when `crowd` threads are more than the program has processors now.
 pub(crate) fn is_crowded(crowd: u32) -> bool {
-    !engine().has_room_for(crowd as usize)
+    !source::has_room_for(crowd as usize)
 }
 
 /// What a waiting thread found when it looked around.
@@ -155,14 +157,18 @@ pub(crate) fn limit(local: &Local, crowd: u32, wait: Wait) -> u64 {
     if is_crowded(crowd) {
         return 0;
     }
-    let engine = engine();
+    let has_processor_for_each = || {
+        // All threads that the engine has ever started, and the outermost masters.
+        let (program, created) = (program(), pool().created());
+        created + program.masters().count().max(1) <= program.processors()
+    };
     allowed(
-        engine.config().waiting,
+        program().config().waiting,
         wait,
-        || engine.sizer().lease(),
+        || source().lease(),
         &Knowledge {
-            is_load_seen: || engine.load().is_seen(),
-            has_processor_for_each: || engine.has_processor_for_each(),
+            is_load_seen: || program().load().is_seen(),
+            has_processor_for_each,
             learnt: local.patience().limit.get(),
         },
     )
@@ -256,7 +262,7 @@ fn wait_in_turn<A: Into<Advice>, L: FnMut() -> Look>(
     safe_point::while_waiting(local);
     if yields_go_to_strangers(local) {
         let begin = Ticks::now();
-        engine().sizer().refresh();
+        source().refresh();
         local.counters().parked();
         sleep(look);
         return local.counters().waited(begin.elapsed_ticks());
@@ -348,7 +354,7 @@ impl Spell {
         if let Some(last) = self.last_reading.replace(now)
             && now.since(last) > Ticks::about_us(HOLE)
         {
-            engine().load().note();
+            program().load().note();
         }
         now.since(*self.started.get_or_insert(now))
     }
@@ -370,7 +376,7 @@ impl Spell {
 #[inline]
 fn yields_go_to_strangers(local: &Local) -> bool {
     local.patience().strangers.take_turns()
-        && !engine().managed_already().is_some_and(Managed::takes_turns)
+        && !source::managed_already().is_some_and(Managed::takes_turns)
 }
 
 /// Hands the processor over to whoever else wants it: in a crowded team most likely the sibling

@@ -12,11 +12,10 @@
 //! while after such waits it was packed on its master's processor instead, and an empty region
 //! beside other programs took 120 us instead of 1.
 
-use crate::engine_state::engine;
+use crate::program::program;
 use crate::vp::Vp;
 use platform::affinity::{CpuId, CpuSet, current_cpu};
 use platform::message::say;
-use platform::topology::Topology;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// Where a virtual processor wakes.
@@ -58,7 +57,7 @@ impl Home {
     /// that one, the first (which is the caller's in the numbering): so each has a place of its
     /// own, and keeps it when the caller moves.
     pub(crate) fn processor(self) -> Option<CpuId> {
-        let (mask, here) = (engine().mask(), current_cpu());
+        let (mask, here) = (program().mask(), current_cpu());
         let count = mask.len();
         if count < 2 {
             return None;
@@ -99,7 +98,7 @@ impl Home {
 /// others share all.
 pub(crate) fn bind_to_grant(members: &[&'static Vp], granted: &CpuSet) {
     // A program that was started inside a narrower mask stays inside it.
-    let (asked, granted) = (granted, &granted.intersection(engine().mask()));
+    let (asked, granted) = (granted, &granted.intersection(program().mask()));
     if granted.is_empty() {
         say_no_overlap(asked);
         return unbind(members);
@@ -129,7 +128,7 @@ pub(crate) fn say_no_overlap(granted: &CpuSet) {
         say(format_args!(
             "nanos: the manager grants processors {granted}, but this program was started on {} (OMP_PLACES, taskset, a \
              cpuset) and stays there; give the manager some of those (--cpus)",
-            engine().mask()
+            program().mask()
         ));
     }
 }
@@ -144,7 +143,7 @@ pub(crate) fn unbind(members: &[&'static Vp]) {
 /// Binds a team, the calling master included, to one processor each: what a program asks for by
 /// `OMP_PROC_BIND` or [`Config::bind`](crate::config::Config::bind).
 pub(crate) fn bind_team(members: &[&'static Vp]) {
-    let mask = engine().mask();
+    let mask = program().mask();
     let mut homes = mask.iter().cycle();
     if let Some(cpu) = homes.next() {
         // A processor that went offline meanwhile: the master stays where it may run.
@@ -153,12 +152,6 @@ pub(crate) fn bind_team(members: &[&'static Vp]) {
     for (vp, cpu) in members.iter().zip(homes) {
         vp.bind(&CpuSet::single(cpu));
     }
-}
-
-/// Reads the machine; one place of all processors of `mask` where the system does not say more. See
-/// `Engine::machine`.
-pub(crate) fn read_machine(mask: &CpuSet) -> Option<Topology> {
-    Topology::read().ok().or_else(|| Topology::flat(mask))
 }
 
 #[cfg(all(test, not(loom)))]
@@ -178,7 +171,7 @@ mod tests {
         assert_eq!(Home::beyond(1, &[], true), None);
         let places: Vec<_> = (0..3).map(|index| Home::beyond(index, &[], false)).collect();
         assert_eq!(places, [1, 2, 3].map(|places| Some(Home::Behind(places))));
-        if engine().mask().len() > 1 {
+        if program().mask().len() > 1 {
             // The thread may be moved at any time: once in a while it is not.
             let here = || {
                 (0..1000).find_map(|_| {
@@ -186,7 +179,7 @@ mod tests {
                 })
             };
             assert!(here().is_some());
-            let around = Home::Behind(engine().mask().len());
+            let around = Home::Behind(program().mask().len());
             assert!((0..1000).any(|_| around.processor() == Some(current_cpu())));
             assert!((0..1000).any(|_| Home::Behind(1).processor() != Some(current_cpu())));
         }

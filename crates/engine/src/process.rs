@@ -1,35 +1,35 @@
-//! The process: where its engine is, and whether it is still the process in which something began.
+//! The process: whether it is still the one in which something began, and what a forked child does
+//! before it goes on.
 //!
-//! All process-wide state hangs on one pointer, so that a forked child starts anew with one store
-//! (D13). What the pointer leads to is not known here: this module uses no other of the crate, so
-//! that each of them may ask it.
+//! This module uses no other of the crate, so that each of them may ask it.
 //!
 //! # fork()
 //! A child is told from its parent by a number, its generation, and what began in a process keeps
-//! that number ([`Born`]). The handler that counts is there from the first engine on, and before
-//! that no region, and nothing else that a child could find unfinished, can have begun.
+//! that number ([`Born`]). The handler that counts is there before the first state of the engine is
+//! made ([`watch_forks`]), and before that no region, and nothing else that a child could find
+//! unfinished, can have begun. In the child it then calls what modules gave it ([`at_child`]), in
+//! the order in which they came: who stands on another one's state came later.
 
+use platform::message::say;
 use platform::sync::CachePadded;
 use std::ptr;
 use std::sync::atomic::{
-    AtomicPtr, AtomicU64, AtomicUsize,
+    AtomicBool, AtomicPtr, AtomicU64, AtomicUsize,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
-
-/// What differs between a process and its child. Both on one line, which no thread writes but in a
-/// child that has just begun: all threads that fork regions read it.
-struct Process {
-    engine: AtomicPtr<()>,
-    generation: AtomicUsize,
-}
 
 /// The generation of a process that was not forked from one that had an engine.
 const FIRST: usize = 2;
 
-static PROCESS: CachePadded<Process> = CachePadded::new(Process {
-    engine: AtomicPtr::new(ptr::null_mut()),
-    generation: AtomicUsize::new(FIRST),
-});
+/// On a line which no thread writes but in a child that has just begun: all threads that fork
+/// regions read it.
+static GENERATION: CachePadded<AtomicUsize> = CachePadded::new(AtomicUsize::new(FIRST));
+
+/// Calls that a child makes: those of this crate and of one library on it.
+const ROOM: usize = 8;
+
+/// What a child calls, from the first; null: nothing more.
+static CALLS: [AtomicPtr<()>; ROOM] = [const { AtomicPtr::new(ptr::null_mut()) }; ROOM];
 
 /// Numbers that are never given twice.
 static NUMBERS: AtomicU64 = AtomicU64::new(1);
@@ -41,29 +41,54 @@ pub(crate) fn new_generation() -> u64 {
     NUMBERS.fetch_add(1, Relaxed)
 }
 
-/// The engine of this process; null before the first. Cost: one load.
-#[inline]
-pub(crate) fn engine() -> *mut () {
-    // ORDERING: Acquire - pairs with the Release in `set_engine` and `begin_child`.
-    PROCESS.engine.load(Acquire)
+/// From here on children of the process are told from it. Called before there is anything that a
+/// child must not use, as often as somebody likes.
+#[cold]
+pub(crate) fn watch_forks() {
+    static IS_WATCHED: AtomicBool = AtomicBool::new(false);
+    // ORDERING: Acquire - pairs with the Release below.
+    if IS_WATCHED.load(Acquire) {
+        return;
+    }
+    // While the process has one thread, if it has: later this costs milliseconds.
+    platform::membarrier::prepare();
+    platform::clock::Ticks::begin_measuring();
+    // Threads that come here at once both have it called, which does no harm.
+    if let Err(error) = platform::pthread::at_fork_child(begin_child) {
+        say(format_args!("nanos: {error}; a forked child must not use parallel regions"));
+    }
+    // ORDERING: Release - whoever sees it finds the handler.
+    IS_WATCHED.store(true, Release);
 }
 
-/// Makes `fresh` the engine of this process.
-///
-/// # Errors
-/// With the engine that is there already.
-pub(crate) fn set_engine(fresh: *mut ()) -> Result<(), *mut ()> {
-    // ORDERING: AcqRel/Acquire - publishes the fresh engine, or sees the one that won.
-    PROCESS.engine.compare_exchange(ptr::null_mut(), fresh, AcqRel, Acquire).map(drop)
+/// Has `call` called in each child, by its only thread, when it begins; once, however often that is
+/// asked for.
+#[cold]
+pub(crate) fn at_child(call: fn()) {
+    let call = call as *mut ();
+    let is_noted = CALLS.iter().any(|place| {
+        // ORDERING: AcqRel/Acquire - read by a child, which is a copy of what this thread wrote.
+        match place.compare_exchange(ptr::null_mut(), call, AcqRel, Acquire) {
+            Ok(_) => true,
+            Err(other) => other == call,
+        }
+    });
+    assert!(is_noted, "a call for children more than there is room for");
 }
 
-/// In the child of a fork, by its only thread: from here on it is a process of its own, with
-/// `fresh` as its engine.
-pub(crate) fn begin_child(fresh: *mut ()) {
+/// In the child of a fork, by its only thread: from here on it is a process of its own.
+extern "C" fn begin_child() {
     // ORDERING: Relaxed - the child has one thread; those that it starts see it by their start.
-    PROCESS.generation.fetch_add(1, Relaxed);
-    // ORDERING: Release - pairs with the Acquire in `engine`.
-    PROCESS.engine.store(fresh, Release);
+    GENERATION.fetch_add(1, Relaxed);
+    for place in &CALLS {
+        // ORDERING: Acquire - pairs with the exchange in `at_child`.
+        let call = place.load(Acquire);
+        if call.is_null() {
+            return;
+        }
+        // SAFETY: - `at_child` put a `fn()` there.
+        unsafe { std::mem::transmute::<*mut (), fn()>(call)() };
+    }
 }
 
 /// True in the child of a fork, whose parent had an engine: there may be locks that no thread is
@@ -85,7 +110,7 @@ impl Born {
     #[inline]
     pub fn now() -> Self {
         // ORDERING: Relaxed - it changes only while the process has one thread.
-        Self(PROCESS.generation.load(Relaxed))
+        Self(GENERATION.load(Relaxed))
     }
 
     /// True in a child that was forked since. Cost: one load.
@@ -107,7 +132,7 @@ mod tests {
     #[test]
     fn what_began_is_the_parents_in_a_child_and_in_the_childs_child() {
         // So that the process has a handler.
-        let _engine = crate::engine_state::engine();
+        watch_forks();
         let born = Born::now();
         assert!(!born.is_parents() && Born::NOWHERE.is_parents());
         // SAFETY: - the child and its child use what this test is about, and end.

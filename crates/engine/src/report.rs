@@ -1,7 +1,9 @@
 //! What the engine did so far, and what each virtual processor is at: for questions why a program
 //! is slow, or does not go on.
 
-use crate::engine_state::engine;
+use crate::pool::pool;
+use crate::program::program;
+use crate::source::source;
 use crate::statistics::Statistics;
 use std::fmt::Write;
 
@@ -20,8 +22,7 @@ use std::fmt::Write;
 /// println!("{during}");
 /// ```
 pub fn statistics() -> Statistics {
-    let engine = engine();
-    Statistics { virtual_processors: engine.created() as u64, ..engine.counters().sum() }
+    Statistics { virtual_processors: pool().created() as u64, ..program().counters().sum() }
 }
 
 /// What each virtual processor of the process is at, a line for each: whether it sleeps, and the
@@ -37,16 +38,15 @@ pub fn statistics() -> Statistics {
 /// assert_eq!(report.lines().count(), nanothreads_engine::virtual_processors().len() + 1);
 /// ```
 pub fn report() -> String {
-    let engine = engine();
-    let sizer = engine.sizer();
+    let sizer = source();
     let mut text = format!(
         "{} processors, {} granted, lease {:?}, epoch {}\n",
-        engine.processors(),
+        program().processors(),
         sizer.limit(),
         sizer.lease(),
         sizer.epoch()
     );
-    for vp in engine.all().iter() {
+    for vp in pool().all().iter() {
         let _ = writeln!(text, "{vp}");
     }
     text

@@ -15,14 +15,14 @@
 //! takes back are no safe points: a look would cost as much as the smallest of them. A thread that
 //! comes to no safe point is squeezed when the grace is over.
 
-use crate::engine_state::engine;
 use crate::local::{Local, local};
+use crate::source;
 use std::thread;
 
 /// The calling thread waits.
 #[inline]
 pub(crate) fn while_waiting(local: &Local) {
-    if let Some(managed) = engine().managed() {
+    if let Some(managed) = source::managed() {
         managed.at_safe_point(local.vp());
     }
 }
@@ -31,7 +31,7 @@ pub(crate) fn while_waiting(local: &Local) {
 /// kernel took the calling thread to another one meanwhile.
 #[inline]
 pub(crate) fn hand_over(local: &Local) -> bool {
-    let managed = engine().managed_already();
+    let managed = source::managed_already();
     let sat = managed.is_some_and(|managed| managed.sits(local));
     thread::yield_now();
     managed.is_some_and(|managed| managed.sits_down_again(local, sat))
@@ -42,7 +42,7 @@ pub(crate) fn hand_over(local: &Local) -> bool {
 #[inline]
 pub fn between_pieces() {
     // A child that was forked in a piece has not registered, and does not for this.
-    if let Some(managed) = engine().managed_already() {
+    if let Some(managed) = source::managed_already() {
         managed.between_pieces(local());
     }
 }

@@ -2,36 +2,47 @@
 //!
 //! A [`TeamSizer`] may be code of the program, and the engine asks it wherever it has to know: in
 //! the middle of a fork, and while a master waits for members that work. So what such code forks
-//! has one thread ([`Local::ask`]), and what it answers is not trusted. Those of this crate fork
+//! has one thread ([`Around`]), and what it answers is not trusted. Those of this crate fork
 //! nothing, and are called as they are.
-//!
-//! [`Local::ask`]: crate::local::Local::ask
 
-use crate::local::local;
 use crate::managed::Managed;
+use crate::mask_and_quota::MaskAndQuota;
+use crate::per_process::{PerProcess, State};
+use crate::program::program;
 use crate::sizer::{Lease, Seal, TeamSizer};
 use crate::work::LARGEST;
 use arena::client::{Client, Hello, SocketChoice, find_socket};
 use arena::domain::Domain;
 use platform::affinity::{CpuSet, Tid};
+use platform::aside::Aside;
+use platform::lock::Once;
 use platform::message::say;
 use std::any::Any;
 use std::path::Path;
+use std::ptr;
+use std::sync::atomic::{
+    AtomicPtr,
+    Ordering::{Acquire, Release},
+};
 use std::time::Duration;
+
+/// Makes a question to the program's code, unless the calling thread is at one already; given by the
+/// layer that knows what the thread forks, which is above this one.
+pub(crate) type Around = fn(question: &mut dyn FnMut());
 
 /// See the module head.
 #[derive(Clone, Copy)]
 pub struct Source {
     sizer: &'static dyn TeamSizer,
-    /// It forks nothing.
-    is_plain: bool,
+    /// What is around each question to it; `None`: it forks nothing.
+    around: Option<Around>,
     managed: Option<&'static Managed>,
     origin: Origin,
 }
 
 /// Where a source comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Origin {
+enum Origin {
     /// The program said so.
     Settings,
     /// A manager was found at start.
@@ -41,13 +52,17 @@ pub(crate) enum Origin {
 }
 
 impl Source {
-    pub(crate) fn new(sizer: &'static dyn TeamSizer, origin: Origin) -> Self {
-        let managed = sizer.managed(Seal).and_then(<dyn Any>::downcast_ref);
-        Self { sizer, is_plain: sizer.forks_nothing(Seal), managed, origin }
+    fn new(sizer: &'static dyn TeamSizer, origin: Origin, around: Option<Around>) -> Self {
+        let managed: Option<&Managed> = sizer.managed(Seal).and_then(<dyn Any>::downcast_ref);
+        if let Some(managed) = managed {
+            managed.on_return(come_back);
+        }
+        Self { sizer, around: around.filter(|_| !sizer.forks_nothing(Seal)), managed, origin }
     }
 
-    pub(crate) fn origin(&self) -> Origin {
-        self.origin
+    /// One of this crate, of which nobody else knows.
+    fn of_own(sizer: impl TeamSizer + 'static, origin: Origin) -> Self {
+        Self::new(Box::leak(Box::new(sizer)), origin, None)
     }
 
     /// True when its limit is one of processors that are there: of the mask and quota as they are
@@ -64,16 +79,19 @@ impl Source {
     }
 
     /// Whether a forked child may go on with it. Nothing of the engine is there then.
-    pub(crate) fn survives_fork(&self) -> bool {
+    fn survives_fork(&self) -> bool {
         self.sizer.survives_fork()
     }
 
     #[inline]
     fn ask<R>(&self, otherwise: R, question: impl FnOnce(&dyn TeamSizer) -> R) -> R {
-        if self.is_plain {
-            question(self.sizer)
-        } else {
-            local().ask(otherwise, || question(self.sizer))
+        match self.around {
+            None => question(self.sizer),
+            Some(around) => {
+                let (mut question, mut answer) = (Some(question), None);
+                around(&mut || answer = question.take().map(|question| question(self.sizer)));
+                answer.unwrap_or(otherwise)
+            }
         }
     }
 
@@ -112,13 +130,155 @@ impl Source {
     }
 }
 
+/// The source that the process found or was given.
+struct Chosen(Once<Source>);
+
+static CHOSEN: PerProcess<Chosen> = PerProcess::new(|| {
+    CHOSEN.renew();
+    publish();
+});
+
+/// Where that is: null until there is one.
+static SOURCE: AtomicPtr<Source> = AtomicPtr::new(ptr::null_mut());
+
+impl State for Chosen {
+    fn begin() -> Self {
+        Self(Once::new())
+    }
+
+    /// What was found is the parent's: a registration, limits at that time. A child goes on with
+    /// what the program gave.
+    fn in_child(&self) -> Self {
+        let fresh = Once::new();
+        if let Some(source) = self.0.get()
+            && source.origin == Origin::Settings
+            && source.survives_fork()
+        {
+            let _ = fresh.set(*source);
+        }
+        Self(fresh)
+    }
+}
+
+fn publish() {
+    let source = CHOSEN.existing().and_then(|chosen| chosen.0.get());
+    let source = source.map_or(ptr::null_mut(), |source| ptr::from_ref(source).cast_mut());
+    // ORDERING: Release - pairs with the Acquire of `chosen`.
+    SOURCE.store(source, Release);
+}
+
+/// The source of team sizes, if the program has asked for a team before. Cost: a load.
+#[inline]
+fn chosen() -> Option<&'static Source> {
+    // ORDERING: Acquire - pairs with the Release of `publish`.
+    // SAFETY: - null, or what `publish` found, which is leaked.
+    unsafe { SOURCE.load(Acquire).as_ref() }
+}
+
+/// The source of team sizes. The first call looks for a manager. Cost: a load.
+#[inline]
+pub fn source() -> &'static Source {
+    match chosen() {
+        Some(source) => source,
+        None => choose(),
+    }
+}
+
+#[cold]
+fn choose() -> &'static Source {
+    let source = CHOSEN.get().0.get_or_init(|| {
+        let program = program();
+        let (config, processors) = (program.config(), program.processors());
+        let _aside = Aside::begin();
+        if config.adapt
+            && let Some(managed) = register(config.library, processors, program.mask())
+        {
+            return Source::of_own(managed, Origin::Manager);
+        }
+        Source::of_own(MaskAndQuota::of_program(), Origin::Alone)
+    });
+    publish();
+    source
+}
+
+/// Installs a sizer, with what is to be around each question to it; false when one is already in
+/// use.
+pub(crate) fn install(sizer: Box<dyn TeamSizer>, around: Around) -> bool {
+    let sizer = Box::into_raw(sizer);
+    // SAFETY: - just leaked, and freed below only if it was not set.
+    let source = Source::new(unsafe { &*sizer }, Origin::Settings, Some(around));
+    let is_set = CHOSEN.get().0.set(source).is_ok();
+    if is_set {
+        publish();
+    } else {
+        // SAFETY: - as above: nobody else has it.
+        drop(unsafe { Box::from_raw(sizer) });
+    }
+    is_set
+}
+
+/// True when team sizes have a source: settings are fixed.
+pub fn is_chosen() -> bool {
+    chosen().is_some()
+}
+
+/// The manager that the program follows, or followed. Cost: a load.
+#[inline]
+pub(crate) fn managed() -> Option<&'static Managed> {
+    source().managed()
+}
+
+/// The same, where the program has asked for a team before: looks for no manager. Cost: a load.
+#[inline]
+pub(crate) fn managed_already() -> Option<&'static Managed> {
+    chosen().and_then(Source::managed)
+}
+
+/// Another manager took the program in.
+fn come_back() {
+    // A program that has not used its manager yet has joined nothing.
+    if let Some(managed) = managed_already() {
+        managed.comes_back();
+    }
+}
+
+/// True when a manager was found at start.
+pub(crate) fn is_managed() -> bool {
+    source().origin == Origin::Manager
+}
+
+/// True when nothing but mask and quota says how large teams may be.
+pub(crate) fn sizes_by_mask() -> bool {
+    source().origin == Origin::Alone
+}
+
+/// What a region without a number of its own asks for: all processors, or more when the sizer
+/// offers more.
+pub(crate) fn wish() -> usize {
+    program().processors().max(source().limit())
+}
+
+/// True when so many threads have a processor each: what regions may use now, and not more than
+/// there are, of which a number that the program gave says nothing. Cost: a load or two beside the
+/// sizer's limit.
+#[inline]
+pub(crate) fn has_room_for(threads: usize) -> bool {
+    let source = source();
+    threads <= source.limit() && (source.knows_processors() || threads <= program().processors())
+}
+
+/// Changes what one master could use from `before` to `now`, and requests the sum (D6, M2).
+pub(crate) fn want(before: usize, now: usize) {
+    source().request(program().masters().want(before, now).max(1));
+}
+
 /// Time that a program spends at most on registering before it goes on without a manager; the
 /// watcher's thread then goes on trying.
 const REGISTRATION: Duration = Duration::from_millis(500);
 
 /// The manager of this program, if one answers, or has had no time to answer yet. The program's
 /// threads stay within `mask`.
-pub(crate) fn register(library: &str, processors: usize, mask: &CpuSet) -> Option<Managed> {
+fn register(library: &str, processors: usize, mask: &CpuSet) -> Option<Managed> {
     let (path, explicit) = match find_socket() {
         SocketChoice::Off | SocketChoice::None => return None,
         SocketChoice::Explicit(path) => (path, true),

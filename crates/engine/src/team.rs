@@ -18,12 +18,12 @@
 
 use crate::captures::Captures;
 use crate::config::Supply;
-use crate::engine_state::engine;
 use crate::fork_join;
 use crate::local::{Local, Need, Reservation, local};
 use crate::membership::{Carrier, Membership};
 use crate::panics::{NoUnwinding, Payload};
 use crate::process::Born;
+use crate::program::program;
 use crate::recall::{Calls, NoCalls, Recall};
 use crate::vp::Vp;
 use crate::work::{Member, Region, Work};
@@ -316,7 +316,7 @@ pub struct Carried<'a> {
 /// read-modify-write for each member to be able to (see [`crate::slot`]).
 #[inline]
 fn may_be_late(members: &[&'static Vp]) -> bool {
-    engine().load().is_seen() || members.iter().any(|vp| vp.may_sleep())
+    program().load().is_seen() || members.iter().any(|vp| vp.may_sleep())
 }
 
 /// Takes back and runs the parts of `members` that have not begun; not in a child that one of the

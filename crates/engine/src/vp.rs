@@ -7,7 +7,6 @@ use crate::arrival::Arrival;
 use crate::captures::Captures;
 use crate::channel::{Attachment, TeamRing};
 use crate::config::Waiting;
-use crate::engine_state::engine;
 use crate::forked;
 use crate::local::{self, Local};
 use crate::membership::{Carrier, Membership};
@@ -15,9 +14,11 @@ use crate::open_ring::OpenRing;
 use crate::panics::{FirstPanic, NoUnwinding, Payload};
 use crate::patience::{self, Wait};
 use crate::process;
+use crate::program::program;
 use crate::safe_point;
 use crate::sleeper::{Preparation, Sleeper};
 use crate::slot::Supplied;
+use crate::source::{self, source};
 use crate::wait_point::{Look, SHORT, WaitPoint};
 use crate::work::{CARRIED, IDLE, Line, Offered, Region, Work, WorkDescriptor, no_work};
 use platform::affinity::CpuId;
@@ -182,7 +183,7 @@ impl Vp {
         };
         let tid = self.station().runs();
         local.runs_on(tid);
-        engine().sizer().enlist(self.seat(), tid);
+        source().enlist(self.seat(), tid);
         if is_heir {
             self.finish_offer(&mut progress);
         }
@@ -302,11 +303,11 @@ impl Vp {
             };
             let lingers_since = Cell::new(None);
             let linger = || {
-                engine().sizer().refresh();
+                source().refresh();
                 lingers_since.set(Some(Ticks::now()));
             };
             // Who never spins has not been idle for long when it sleeps.
-            let spins = engine().config().waiting != Waiting::Passive;
+            let spins = program().config().waiting != Waiting::Passive;
             let sleep = |look| self.sleep(look, lingers_since.get().filter(|_| spins));
             patience::wait_by(sleep, local, (progress.crowd, Wait::Idle), linger, look);
             if let Some(region) = broadcast {
@@ -318,7 +319,7 @@ impl Vp {
     /// Sleeps until `look` says `Ready`. `lingers_since`: it spun for [`SHORT`] before that.
     fn sleep(&self, mut look: impl FnMut() -> Look, lingers_since: Option<Ticks>) {
         self.station().note_bed();
-        let Some(managed) = engine().managed() else {
+        let Some(managed) = source::managed() else {
             return self.bed.sleep_until(look, Rare::WAKE);
         };
         // Who spun has had nothing to do for so long already.

@@ -2,8 +2,9 @@
 
 use engine::config::Supply;
 use engine::config::{self, Config};
-use engine::engine_state::engine;
+use engine::program::program;
 use engine::sizer::{Fixed, TeamSizer};
+use engine::source;
 use std::fmt;
 
 /// Why settings were refused. Nothing was changed then, but for one race: where another thread uses
@@ -180,7 +181,7 @@ impl Builder {
         if let Some(asked) = config.stack_size.filter(|&bytes| bytes > MOST_STACK) {
             return Err(BuildError::StackTooLarge { asked, most: MOST_STACK });
         }
-        let largest = engine().largest_team();
+        let largest = engine::largest_team();
         let sizer = match (sizer, threads) {
             (_, Some(0)) => return Err(BuildError::NoThreads),
             (_, Some(asked)) if asked > largest => {
@@ -191,12 +192,12 @@ impl Builder {
             (None, None) => None,
         };
         // A sizer in use means that regions were forked: then the settings are fixed, too.
-        if engine().has_sizer() || engine().is_configured() {
+        if source::is_chosen() || program().is_configured() {
             return Err(BuildError::InUse);
         }
         // The sizer first: who looks for one meanwhile fixes the configuration on the way, and then
         // this one is refused.
-        if sizer.is_none_or(|sizer| engine().set_sizer(sizer)) && engine().configure(config) {
+        if sizer.is_none_or(engine::set_team_sizer) && engine::configure(config) {
             Ok(())
         } else {
             Err(BuildError::InUse)

@@ -4,8 +4,9 @@
 use super::Local;
 use super::group::UNKNOWN;
 use super::stint::Stint;
-use crate::engine_state::engine;
+use crate::program::program;
 use crate::shares::Share;
+use crate::source::{self, source};
 use platform::clock::Ticks;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -86,7 +87,7 @@ impl Claim {
     #[cold]
     fn hold(&self, processors: usize) -> usize {
         match &*self.share.borrow() {
-            Some(share) => engine().shares().set(share, processors),
+            Some(share) => program().masters().shares().set(share, processors),
             None => processors,
         }
     }
@@ -94,7 +95,7 @@ impl Claim {
     #[cold]
     fn enroll(&self) {
         self.is_enrolled.set(true);
-        let share = engine().enroll_master();
+        let share = program().masters().enroll();
         self.share.replace(Some(share));
     }
 
@@ -104,7 +105,7 @@ impl Claim {
         self.is_counted.set(true);
         let share = self.share.borrow();
         let share = share.as_ref().expect("who forks was enrolled");
-        let shares = engine().shares();
+        let shares = program().masters().shares();
         shares.look_around(Some(share));
         shares.take(share, wanted, limit)
     }
@@ -114,7 +115,7 @@ impl Claim {
     #[cold]
     fn limit_now(&self) -> usize {
         let now = Ticks::now();
-        let sizer = engine().sizer();
+        let sizer = source();
         if self.looked.get().is_none_or(|last| now.since(last) >= Ticks::about_us(LOOK_US)) {
             self.looked.set(Some(now));
             sizer.refresh();
@@ -125,9 +126,9 @@ impl Claim {
     /// The thread forks no more.
     pub(super) fn end(&self) {
         if self.is_enrolled.take() {
-            engine().want(self.wanted.take(), 0);
+            source::want(self.wanted.take(), 0);
             if let Some(share) = self.share.take() {
-                engine().dismiss_master(&share);
+                program().masters().dismiss(&share);
             }
         }
     }
@@ -144,12 +145,11 @@ impl Local {
     /// what other masters hold (D6). Cost with one master: three loads.
     #[inline]
     pub fn grant(&self, wanted: usize) -> usize {
-        let engine = engine();
         let claim = &self.claim;
         let forks = claim.forks.get().wrapping_add(1);
         claim.forks.set(forks);
         if forks.is_multiple_of(FORKS_PER_LOOK) {
-            engine.sizer().refresh();
+            source().refresh();
         }
         if !self.is_outermost() {
             self.note_wanted(wanted);
@@ -162,16 +162,16 @@ impl Local {
         //     wanted more.
         let total = self.with_inside(wanted, forks);
         if claim.wanted.get() != total {
-            engine.want(claim.wanted.replace(total), total);
+            source::want(claim.wanted.replace(total), total);
         }
         let region = claim.region.take();
-        let most = engine.managed().map_or(usize::MAX, |managed| {
+        let most = source::managed().map_or(usize::MAX, |managed| {
             claim.stint.follow(managed.has_one_in_turn());
             managed.at_fork(total, region)
         });
-        let limit = engine.sizer().limit();
+        let limit = source().limit();
         let limit = if limit < wanted { claim.limit_now() } else { limit };
-        if engine.has_one_master() {
+        if program().masters().are_one() {
             claim.give_back();
             self.set_spare(ALL);
             return wanted.min(limit).min(most).max(1);
@@ -202,7 +202,7 @@ impl Local {
             inside.set(self.with_group(|group| group.root.take_wanted()));
         }
         let noted = inside.get().max(self.with_group(|group| group.root.wanted()));
-        if noted <= wanted { wanted } else { wanted.max(noted.min(engine().wish())) }
+        if noted <= wanted { wanted } else { wanted.max(noted.min(source::wish())) }
     }
 
     /// What the next region may lend.
@@ -229,7 +229,7 @@ impl Local {
         self.claim.stint.end();
         if !self.is_outermost() {
             self.open_beyond(size as usize);
-        } else if let Some(managed) = engine().managed() {
+        } else if let Some(managed) = source::managed() {
             managed.forked(size);
         }
         self.crowd_of(size)
@@ -254,8 +254,7 @@ impl Local {
                 None => self.membership.get().crowd.saturating_mul(size),
             };
         }
-        let engine = engine();
-        if engine.has_one_master() {
+        if program().masters().are_one() {
             return size;
         }
         if !self.claim.is_enrolled.get() {

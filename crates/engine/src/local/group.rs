@@ -3,9 +3,11 @@
 use super::beyond::Beyond;
 use super::supplied::Supplied;
 use super::{Lending, Need};
-use crate::engine_state::engine;
 use crate::placement::{self, Home};
+use crate::pool::{self, pool};
 use crate::process::new_generation;
+use crate::program::program;
+use crate::source;
 use crate::vp::Vp;
 use platform::affinity::CpuSet;
 
@@ -113,10 +115,10 @@ impl Group {
     fn grow_by(&mut self, wanted: usize, home: impl Fn(&[&'static Vp]) -> Option<Home>) -> bool {
         let before = self.members.len();
         while self.members.len() < wanted {
-            match engine().acquire(home(&self.members)) {
+            match pool().acquire(home(&self.members)) {
                 Ok(vp) => self.members.push(vp),
                 Err(error) => {
-                    engine().say_refused(wanted, self.members.len(), &error);
+                    pool::say_refused(wanted, self.members.len(), &error);
                     break;
                 }
             }
@@ -128,9 +130,9 @@ impl Group {
     pub(super) fn place(&mut self, granted: Option<&CpuSet>, epoch: u32) {
         let is_new = self.bound != epoch;
         match granted {
-            Some(_) if let Some(managed) = engine().managed() => managed.arrange(&self.members),
+            Some(_) if let Some(managed) = source::managed() => managed.arrange(&self.members),
             Some(cpus) => placement::bind_to_grant(&self.members, cpus),
-            None if engine().config().bind => placement::bind_team(&self.members),
+            None if program().config().bind => placement::bind_team(&self.members),
             None if is_new => placement::unbind(&self.members),
             None => {}
         }

@@ -3,9 +3,9 @@
 
 use super::group::Group;
 use super::{Local, Need, Pin};
-use crate::engine_state::engine;
 use crate::head::Head;
 use crate::process::Born;
+use crate::source::source;
 use crate::vp::Vp;
 use platform::message::say;
 use std::ptr;
@@ -14,7 +14,7 @@ impl Local {
     /// Makes room for a team of the master of an explicit group: what it got is what it has.
     pub(super) fn prepare_led(&self, size: usize, need: Need) -> usize {
         // Asked before the group is touched (L2).
-        let epoch = engine().sizer().epoch();
+        let epoch = source().epoch();
         let limit = self.limit();
         self.with_group(|group| {
             let grown = need == Need::Exact && group.grow_inside(size - 1, false);

@@ -4,7 +4,9 @@
 use super::beyond::Beyond;
 use super::group::{Group, Reservation};
 use super::{Lending, Local, Need};
-use crate::engine_state::{CERTAIN, engine};
+use crate::program::CERTAIN;
+use crate::program::program;
+use crate::source::source;
 use crate::vp::Vp;
 
 impl Local {
@@ -16,9 +18,9 @@ impl Local {
             return 1;
         }
         // Before it is compared: what a team cannot have would never be ready.
-        let size = if size > CERTAIN { size.min(engine().largest_team()) } else { size };
+        let size = if size > CERTAIN { size.min(program().largest_team()) } else { size };
         let ready = if self.is_root() {
-            let epoch = engine().sizer().epoch();
+            let epoch = source().epoch();
             self.with_group(|group| group.used == size - 1 && group.bound == epoch)
         } else {
             let generation = self.generation();
@@ -52,12 +54,12 @@ impl Local {
     }
 
     fn prepare_outermost(&self, size: usize) -> usize {
-        let sizer = engine().sizer();
+        let sizer = source();
         // The epoch first: a limit or processors that change meanwhile are found at the next fork.
         let epoch = sizer.epoch();
         // Beside other masters what they hold is not this one's to lend.
         let limit =
-            self.with_spare(size).unwrap_or_else(|| sizer.limit()).min(engine().largest_team());
+            self.with_spare(size).unwrap_or_else(|| sizer.limit()).min(program().largest_team());
         let (used, is_placed) = self.with_group(|group| {
             // All processors of the program get their virtual processor at once: inner groups come
             // from the surplus.

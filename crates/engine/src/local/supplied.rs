@@ -4,7 +4,8 @@
 use super::Local;
 use crate::channel::Channel;
 use crate::config::Supply;
-use crate::engine_state::engine;
+use crate::program::program;
+use crate::source::source;
 use crate::vp::Vp;
 use std::rc::Rc;
 
@@ -28,7 +29,7 @@ impl Supplied {
         self.attached = 0;
         if self.found_for != members.len() {
             self.found_for = members.len();
-            self.by_lines = engine().config().supply.most_by_lines(members);
+            self.by_lines = program().config().supply.most_by_lines(members);
         }
     }
 
@@ -83,5 +84,5 @@ impl Local {
 
 /// Members without a processor sleep and are woken one by one: see [`crate::supply`].
 fn pays_broadcast(size: usize) -> bool {
-    engine().config().supply == Supply::Global || size <= engine().sizer().limit()
+    program().config().supply == Supply::Global || size <= source().limit()
 }

@@ -39,7 +39,7 @@
 //! P2 section 3.3 (M6). There the processor itself begins to run the other program's work; here it
 //! is a number, and the threads that run there are the other program's own (D3).
 
-use crate::engine_state::engine;
+use crate::program::program;
 use crate::wishes::{ANSWER, Asks};
 use arena::client::{Client, ConnectError};
 use arena::domain::Domain;
@@ -139,7 +139,7 @@ impl Held {
             return None;
         }
         // A program that was started inside a narrower mask stays inside it.
-        let mask = engine().mask();
+        let mask = program().mask();
         let is_new = |cpu: &CpuId| !cpus.contains(*cpu) && mask.contains(*cpu);
         let came: CpuSet = flights.coming.iter().copied().filter(is_new).collect();
         let passed: CpuSet = flights.passed.iter().copied().collect();

@@ -18,8 +18,8 @@
 //! grace is over.
 
 use super::Managed;
-use crate::engine_state::engine;
 use crate::following;
+use crate::pool::pool;
 use crate::sizer::TeamSizer;
 use crate::vp::Vp;
 use arena::layout::Verdict;
@@ -48,7 +48,7 @@ impl Help {
             return;
         };
         let is_squeezed = |vp: &Vp| managed.client().vp(vp.seat()).1 == Verdict::Squeezed;
-        let all = engine().all();
+        let all = pool().all();
         let mut others =
             all.iter().copied().filter(|vp| helper.is_none_or(|helper| !std::ptr::eq(*vp, helper)));
         match others.find(|vp| is_squeezed(vp) && !vp.may_sleep() && vp.take_help(epoch)) {

@@ -1,9 +1,10 @@
 //! Which thread has which seat, and putting it there.
 
 use super::{Managed, Place};
-use crate::engine_state::engine;
 use crate::local::{Local, local};
 use crate::placement;
+use crate::pool::pool;
+use crate::program::program;
 use crate::sizer::TeamSizer;
 use crate::vp::Vp;
 use platform::affinity::{self, CpuSet, Tid, current_cpu};
@@ -22,8 +23,8 @@ impl Managed {
             return Place::Anywhere;
         }
         // A program that was started inside a narrower mask stays inside it.
-        let mask = engine().mask();
-        let own = if engine().has_one_master() { self.desk.cpu_of_seat(seat) } else { None };
+        let mask = program().mask();
+        let own = if program().masters().are_one() { self.desk.cpu_of_seat(seat) } else { None };
         if let Some(cpu) = own.filter(|cpu| mask.contains(*cpu)) {
             return Place::On(cpu);
         }
@@ -58,7 +59,7 @@ impl Managed {
         match local.vp() {
             Some(vp) if !vp.following().is(self.epoch()) => self.follow(vp),
             Some(_) => {}
-            None if engine().has_one_master() => {
+            None if program().masters().are_one() => {
                 self.sit_down(local);
             }
             None => {}
@@ -68,14 +69,14 @@ impl Managed {
     /// The manager binds `vp`, whose thread calls, no more: it is to have another mask than the
     /// grant's for a moment. What the manager read before, it may still do.
     pub(crate) fn spare(&self, vp: &Vp) {
-        let _changing = engine().changing_seats();
+        let _changing = program().masters().changing_seats();
         self.client().publish_vp(vp.seat(), NOBODY);
     }
 
     /// The manager may bind `vp` again, which goes where the grant in force puts it: a squeeze may
     /// have passed it by.
     pub(crate) fn spare_no_more(&self, local: &Local, vp: &Vp) {
-        let changing = engine().changing_seats();
+        let changing = program().masters().changing_seats();
         self.client().publish_vp(vp.seat(), vp.tid().unwrap_or(NOBODY));
         drop(changing);
         self.goes_on(local);
@@ -84,8 +85,8 @@ impl Managed {
     /// P2: thread i of the calling master's teams is `members[i - 1]`; all of them are idle. Those
     /// that are awake follow by themselves.
     pub(crate) fn arrange(&self, members: &[&'static Vp]) {
-        if engine().has_one_master() {
-            let changing = engine().changing_seats();
+        if program().masters().are_one() {
+            let changing = program().masters().changing_seats();
             for (vp, seat) in members.iter().zip(1..) {
                 if vp.seat() != seat {
                     self.change_seats(vp, seat);
@@ -102,7 +103,7 @@ impl Managed {
 
     /// Gives `vp` seat `seat`, and who has it the seat of `vp`.
     fn change_seats(&self, vp: &Vp, seat: usize) {
-        let occupant = engine().all().iter().copied().find(|other| other.seat() == seat);
+        let occupant = pool().all().iter().copied().find(|other| other.seat() == seat);
         let before = vp.seat();
         for (vp, seat) in [(Some(vp), seat), (occupant, before)] {
             let Some(vp) = vp else { continue };
@@ -136,7 +137,7 @@ impl Managed {
             .sat_down()
             .get()
             .is_some_and(|last| last.elapsed_ticks() < Ticks::about_us(SEAT_US));
-        if rests || !self.client().is_alive() || !engine().has_one_master() {
+        if rests || !self.client().is_alive() || !program().masters().are_one() {
             return false;
         }
         local.sat_down().set(Some(Ticks::now()));
@@ -167,7 +168,7 @@ impl Managed {
 
 /// P3: all VPs may run where the program may.
 pub(super) fn stand_up() {
-    engine().all().iter().filter(|vp| vp.is_bound()).for_each(|vp| let_go(vp));
+    pool().all().iter().filter(|vp| vp.is_bound()).for_each(|vp| let_go(vp));
 }
 
 /// Somebody else than the VP lets it run where the program may.

@@ -16,8 +16,8 @@
 //! thread where it is.
 
 use super::{Progress, Vp};
-use crate::engine_state::engine;
 use crate::local::{self, Local, local};
+use crate::pool;
 use crate::process;
 use crate::work::Member;
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -58,7 +58,7 @@ impl Vp {
         }
         let (done, go) = sync_channel(1);
         let heir = Heir { local, progress: *progress, go };
-        let start = || self.start_thread(engine().stack_size(), Some(heir));
+        let start = || self.start_thread(pool::stack_size(), Some(heir));
         let Ok(own) = self.station().succeed(start) else { return false };
         local::let_go();
         // The heir waits for it.

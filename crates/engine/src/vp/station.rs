@@ -7,9 +7,10 @@
 
 use super::Vp;
 use crate::berth::{Berth, Held};
-use crate::engine_state::engine;
 use crate::following::{Following, Helped};
 use crate::placement::Home;
+use crate::program::program;
+use crate::source;
 use platform::affinity::{self, CpuId, CpuSet, Tid};
 use platform::lock::Mutex;
 use platform::mask::Mask;
@@ -163,7 +164,8 @@ impl Station {
             return;
         }
         self.hint(|thread| {
-            if self.berth.is_put() || thread.affinity().is_ok_and(|mask| mask == *engine().mask()) {
+            if self.berth.is_put() || thread.affinity().is_ok_and(|mask| mask == *program().mask())
+            {
                 self.berth.put(|| self.put(thread, CpuId(home)), || self.free_from(thread));
             }
         });
@@ -196,7 +198,7 @@ impl Station {
     /// The same by its own thread, also in a handler of a signal.
     fn leave_home(&self) {
         if Mask::of(None).is_ok_and(|own| self.put_on().is_some_and(|cpu| own.is_only(cpu))) {
-            let _ = affinity::set_affinity(None, engine().mask());
+            let _ = affinity::set_affinity(None, program().mask());
         }
     }
 
@@ -228,7 +230,7 @@ impl Station {
 
 /// Lets a VP's thread run anywhere in the program's mask. A refusal costs speed.
 fn free(thread: &Pthread) {
-    let _ = thread.set_affinity(engine().mask());
+    let _ = thread.set_affinity(program().mask());
 }
 
 impl Vp {
@@ -254,11 +256,11 @@ impl Vp {
         if is_new
             && !self.may_sleep()
             && !self.is_bound()
-            && engine().managed_already().is_none()
+            && source::managed_already().is_none()
             && let Some(cpu) = home.processor()
         {
             station.hint(|thread| {
-                if thread.affinity().is_ok_and(|mask| mask == *engine().mask()) {
+                if thread.affinity().is_ok_and(|mask| mask == *program().mask()) {
                     // Not held there.
                     station.berth.pass_by(|| {
                         station.put(thread, cpu);

@@ -4,7 +4,8 @@
 //! program wants it), members are grouped by where they are, the master's own domain first.
 //! Elsewhere the kernel places them, and the groups are as large as the domains.
 
-use engine::engine_state::engine;
+use engine::program::program;
+use engine::source::source;
 use engine::vp::Vp;
 use platform::affinity::{CpuSet, current_cpu};
 use platform::topology::{Cpu, Topology};
@@ -29,7 +30,7 @@ impl Domain {
     /// Members 1.. of a team by the domain that they are bound in, and how many threads each domain
     /// has, the calling master counted. `None` when some are not bound.
     pub(super) fn arrange(self, workers: &[&'static Vp]) -> Option<(Vec<usize>, Vec<&'static Vp>)> {
-        let machine = engine().machine()?;
+        let machine = program().machine()?;
         let domains = workers.iter().map(|vp| {
             let cpu = machine.cpus().iter().find(|cpu| vp.is_on(cpu.id))?;
             Some(self.of(cpu))
@@ -43,12 +44,11 @@ impl Domain {
     /// How many of the program's processors each domain has, domains in the order of their first
     /// processor.
     pub(super) fn weights(self) -> Vec<usize> {
-        let mask = engine().mask();
-        let own = engine()
-            .sizer()
+        let mask = program().mask();
+        let own = source()
             .processors()
             .map_or_else(|| mask.clone(), |granted| granted.intersection(mask));
-        match engine().machine() {
+        match program().machine() {
             Some(machine) => self.weights_of(machine, &own),
             None => vec![1],
         }
