@@ -21,10 +21,6 @@
 //! Several works may be open in the ring ([`crate::ring`]); `Team::run` opens one at a time.
 
 use crate::arrival::LastSeen;
-use crate::fork_join;
-use crate::local::Local;
-use crate::membership::{Carrier, Membership};
-use crate::patience;
 use crate::ring::{Follower, Ring, Word};
 use crate::supply;
 use crate::vp::Vp;
@@ -98,8 +94,14 @@ impl Channel {
         members.iter().take(self.last.len()).take_while(follows).count()
     }
 
-    /// Attaches the first `count` of `members`, none of which has work.
-    pub(crate) fn attach(&mut self, local: &Local, members: &[&'static Vp], count: usize) {
+    /// Attaches the first `count` of `members`, none of which has work. `run` runs a region of
+    /// them over their own lines: this work with these data on a team of that size.
+    pub(crate) fn attach(
+        &mut self,
+        members: &[&'static Vp],
+        count: usize,
+        run: impl FnOnce(Work, *const (), u32),
+    ) {
         let leader_of = supply::leaders(members);
         self.last = members.iter().map(|vp| LastSeen::of(vp.arrival())).collect();
         self.awaited =
@@ -107,18 +109,7 @@ impl Channel {
         let invitation =
             Invitation { ring: &self.ring, next: self.next.get(), members, leader_of: &leader_of };
         let size = u32::try_from(count + 1).expect("teams stay below largest_team");
-        let region = Region {
-            work: accept,
-            data: ptr::from_ref(&invitation).cast(),
-            carried: None,
-            root: ptr::null(),
-            size,
-            level: 0,
-            crowd: local.membership().crowd.saturating_mul(size),
-        };
-        // SAFETY: - `accept` takes an invitation, which outlives the join inside, and does not
-        // unwind.
-        unsafe { fork_join::run_on_lines(local, &members[..count], &region) };
+        run(accept, ptr::from_ref(&invitation).cast(), size);
     }
 
     /// Step 2: publishes `region` to the members below its size. The caller then fences once and
@@ -130,31 +121,45 @@ impl Channel {
         self.ring.publish(number, to_words(region));
     }
 
-    /// Step 3 for the master: waits for all members of the last work, and calls `attend` between
-    /// its looks for one that is late.
+    /// Step 3 for the master: those of `members` that it waits for itself.
     #[inline]
-    pub(crate) fn gather(
-        &self,
-        local: &Local,
-        members: &[&'static Vp],
-        crowd: u32,
-        attend: Option<impl Fn()>,
-    ) {
-        let awaited = &self.awaited[..self.awaited.partition_point(|&id| id <= members.len())];
-        let has_arrived =
-            |at: usize| self.last[awaited[at] - 1].is_passed(members[awaited[at] - 1].arrival());
-        fork_join::gather(awaited.len(), crowd, has_arrived, |at, look| {
-            fork_join::wait_late_attending(
-                members[awaited[at] - 1],
-                local,
-                crowd,
-                members,
-                look,
-                &attend,
-            );
-        });
-        for &id in awaited {
-            self.last[id - 1].record(members[id - 1].arrival());
+    pub(crate) fn awaited<'a>(&'a self, members: &'a [&'static Vp]) -> Awaited<'a> {
+        let ids = &self.awaited[..self.awaited.partition_point(|&id| id <= members.len())];
+        Awaited { channel: self, ids, members }
+    }
+}
+
+/// The members that a master waits for itself.
+pub(crate) struct Awaited<'a> {
+    channel: &'a Channel,
+    ids: &'a [usize],
+    members: &'a [&'static Vp],
+}
+
+impl Awaited<'_> {
+    /// How many.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.ids.len()
+    }
+
+    /// The one at `at`.
+    #[inline]
+    pub(crate) fn vp(&self, at: usize) -> &'static Vp {
+        self.members[self.ids[at] - 1]
+    }
+
+    /// True when that one has arrived.
+    #[inline]
+    pub(crate) fn has_arrived(&self, at: usize) -> bool {
+        self.channel.last[self.ids[at] - 1].is_passed(self.vp(at).arrival())
+    }
+
+    /// All have.
+    #[inline]
+    pub(crate) fn record(&self) {
+        for &id in self.ids {
+            self.channel.last[id - 1].record(self.members[id - 1].arrival());
         }
     }
 }
@@ -180,14 +185,16 @@ unsafe fn accept(data: *const (), member: Member) {
     let is_led = |other: &usize| *other != id && invitation.leader_of[*other] == id;
     let flock = (1..invitation.leader_of.len()).filter(is_led).map(|other| {
         let vp = invitation.members[other - 1];
-        (other, vp, LastSeen::of(vp.arrival()))
+        Led { id: other, vp, last: LastSeen::of(vp.arrival()) }
     });
-    vp.follow(Attachment {
+    let attachment = Attachment {
         ring: Arc::clone(invitation.ring),
         follower: Follower::new(invitation.next),
         id: member.id,
         flock: flock.collect(),
-    });
+    };
+    // SAFETY: - caller's contract: on its own thread.
+    unsafe { vp.follow(attachment) };
 }
 
 /// A virtual processor's side.
@@ -197,8 +204,31 @@ pub(crate) struct Attachment {
     follower: Follower,
     /// The own number in the master's teams.
     id: u32,
-    /// Who arrives through this one: number, virtual processor, last arrival seen; ascending.
-    flock: Vec<(usize, &'static Vp, LastSeen)>,
+    /// Who arrives through this one, ascending.
+    flock: Vec<Led>,
+}
+
+/// A member that arrives through its leader.
+#[derive(Debug)]
+pub(crate) struct Led {
+    id: usize,
+    pub(crate) vp: &'static Vp,
+    /// The last arrival that the leader has seen.
+    last: LastSeen,
+}
+
+impl Led {
+    /// It has arrived.
+    #[inline]
+    pub(crate) fn has_arrived(&self) -> bool {
+        self.last.is_passed(self.vp.arrival())
+    }
+
+    /// The leader has seen that.
+    #[inline]
+    pub(crate) fn record(&self) {
+        self.last.record(self.vp.arrival());
+    }
 }
 
 impl Attachment {
@@ -217,28 +247,18 @@ impl Attachment {
         Some(unsafe { from_words(words) })
     }
 
-    /// This member's place in `region`.
+    /// The own number in the master's teams.
     #[inline]
-    pub(crate) fn membership(&self, region: &Region, vp: &'static Vp) -> Membership {
-        region.membership(self.id, Some(Carrier::Arrival(vp)))
+    pub(crate) fn id(&self) -> u32 {
+        self.id
     }
 
-    /// Step 3 for a leader: waits for those of its flock who take part in a region of `size`.
+    /// Step 3 for a leader: those of its flock who take part in a region of `size`.
     #[inline]
-    pub(crate) fn gather_flock(&self, local: &Local, size: u32, crowd: u32) {
-        if !self.flock.is_empty() {
-            self.wait_for_flock(local, size as usize, crowd);
+    pub(crate) fn flock(&self, size: u32) -> &[Led] {
+        if self.flock.is_empty() {
+            return &[];
         }
-    }
-
-    fn wait_for_flock(&self, local: &Local, size: usize, crowd: u32) {
-        let flock = &self.flock[..self.flock.partition_point(|(id, ..)| *id < size)];
-        let has_arrived = |at: usize| flock[at].2.is_passed(flock[at].1.arrival());
-        fork_join::gather(flock.len(), crowd, has_arrived, |at, look| {
-            patience::wait(flock[at].1.arrivals(), local, crowd, || {}, look);
-        });
-        for (_, vp, last) in flock {
-            last.record(vp.arrival());
-        }
+        &self.flock[..self.flock.partition_point(|led| led.id < size as usize)]
     }
 }

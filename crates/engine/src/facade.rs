@@ -5,6 +5,7 @@ use crate::local::{self, local};
 use crate::patience::{self, Wait};
 use crate::program::program;
 use crate::safe_point;
+use crate::serve;
 use crate::sizer::TeamSizer;
 use crate::source::{self, source};
 use crate::team::Team;
@@ -61,7 +62,7 @@ pub fn identify_region(region: usize) {
 pub fn renew_threads() {
     let local = local();
     if local.is_outside_regions() {
-        local.renew_members();
+        serve::renew_members(local);
     }
 }
 

@@ -7,12 +7,12 @@
 //! travel at the same time. (The published master looks at both ends of its structure at once,
 //! which is two in flight.)
 
-use crate::local::Local;
+use crate::local::{Local, local};
 use crate::panics::NoUnwinding;
 use crate::patience::{self, Advice};
 use crate::placement;
 use crate::program::program;
-use crate::sleeper;
+use crate::sleeper::{self, Preparation};
 use crate::source::{self, source};
 use crate::vp::{Rare, Vp};
 use crate::wait_point::{Look, WaitPoint};
@@ -143,7 +143,16 @@ pub(crate) fn wake(members: &[&'static Vp]) {
 #[cold]
 fn wake_sleepers(members: &[&'static Vp]) {
     let beds: Vec<_> = members.iter().filter(|vp| vp.may_sleep()).map(|vp| vp.bed()).collect();
-    sleeper::wake(&beds, Rare::WAKE);
+    sleeper::wake(&beds, WAKE);
+}
+
+/// What whoever wakes a VP does.
+pub(crate) const WAKE: Preparation<Rare> =
+    Preparation { before: before_wake, in_vain: Rare::displace };
+
+fn before_wake(vp: &Rare) {
+    local().counters().woke();
+    vp.place();
 }
 
 /// Supplies `members` by their own lines: member 1 first. What is `recoverable` may be taken back.

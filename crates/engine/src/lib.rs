@@ -35,6 +35,7 @@ pub mod arrival;
 #[doc(hidden)]
 pub mod barrier;
 mod berth;
+mod broadcast;
 #[doc(hidden)]
 pub mod captures;
 mod channel;
@@ -82,10 +83,12 @@ pub mod process;
 pub mod program;
 mod recall;
 mod report;
+mod reserve;
 #[doc(hidden)]
 pub mod ring;
 #[doc(hidden)]
 pub mod safe_point;
+mod serve;
 mod shares;
 pub mod sizer;
 mod sleeper;

@@ -31,13 +31,13 @@ use crate::head::{Follows, Head};
 use crate::lending::Lender;
 use crate::membership::Membership;
 use crate::panics::{FirstPanic, Payload};
-use crate::patience::{self, Patience};
+use crate::patience::Patience;
 use crate::per_process::{PerProcess, State};
 use crate::pool::pool;
 use crate::program::program;
 use crate::source::{self, source};
-use crate::vp::{self, Vp};
-use crate::work::{Member, Offered, Root, Work};
+use crate::vp::Vp;
+use crate::work::{Member, Root, Work};
 use platform::affinity::{self, CpuId, Tid, current_tid};
 use platform::clock::Ticks;
 use platform::pthread::EndOfThread;
@@ -54,9 +54,9 @@ mod stint;
 mod supplied;
 mod visit;
 
+pub(crate) use beyond::Beyond;
 use claim::Claim;
-use group::Group;
-pub(crate) use group::Reservation;
+pub(crate) use group::{Group, Reservation};
 pub use visit::Place;
 
 /// A root, as the masters that borrow from it see it.
@@ -400,13 +400,13 @@ impl Local {
 
     /// True outside any region of more than one thread, on a thread of the program.
     #[inline]
-    fn is_outermost(&self) -> bool {
+    pub(crate) fn is_outermost(&self) -> bool {
         self.depth.get() == 0 && !self.is_vp.get()
     }
 
     /// True where the thread owns the virtual processors of its group.
     #[inline]
-    fn is_root(&self) -> bool {
+    pub(crate) fn is_root(&self) -> bool {
         self.depth.get() == self.root_depth.get()
     }
 
@@ -428,7 +428,7 @@ impl Local {
     /// What a region of the caller may have at most, by the sizer and by the explicit group that it
     /// leads.
     #[inline]
-    fn limit(&self) -> usize {
+    pub(crate) fn limit(&self) -> usize {
         let limit = source().limit();
         self.head().map_or(limit, |head| head.allowance(limit))
     }
@@ -457,21 +457,11 @@ impl Local {
         self.is_to_be_renewed.take()
     }
 
-    /// The virtual processors that this master has for itself go on on other kernel threads.
-    /// Outside its regions.
-    pub(crate) fn renew_members(&self) {
+    /// The virtual processors that this master has for itself.
+    pub(crate) fn own_members(&self) -> Vec<&'static Vp> {
         // SAFETY: - `Local` is touched by its thread only, and nothing is forked here.
         let groups = unsafe { &*self.groups.get() };
-        let own = groups.iter().flat_map(|group| &group.members[group.lent..]);
-        let renew = |vp: &&'static Vp| {
-            let offered = Offered { work: vp::renew, data: ptr::null() };
-            Some((*vp, vp.offer(offered)?))
-        };
-        let offers: Vec<_> = own.filter_map(renew).collect();
-        for (vp, ticket) in offers {
-            let is_done = || vp.is_offer_done(ticket).into();
-            patience::wait(vp.offers(), self, self.membership().crowd, || {}, is_done);
-        }
+        groups.iter().flat_map(|group| &group.members[group.lent..]).copied().collect()
     }
 
     /// Runs `work` as a member.
@@ -562,7 +552,7 @@ impl Local {
 
     /// Uses the group of the current depth. No code of the program runs in `body` (L2).
     #[inline]
-    fn with_group<R>(&self, body: impl FnOnce(&mut Group) -> R) -> R {
+    pub(crate) fn with_group<R>(&self, body: impl FnOnce(&mut Group) -> R) -> R {
         self.with_group_at(self.depth.get(), body)
     }
 

@@ -313,7 +313,9 @@ mod tests {
     fn who_lodges_elsewhere_than_its_number_says_is_there() {
         let machine = machine(&[(0, 0), (1, 0), (2, 1), (3, 1)]);
         let map = Map::new(&machine, &machine.online()).expect("it has several places");
-        let vp = pool().acquire(Some(Home::Behind(2))).expect("the system gives a thread");
+        let vp = pool()
+            .acquire(Some(Home::Behind(2)), crate::serve::live)
+            .expect("the system gives a thread");
         let place = |cpu| map.at(CpuId(cpu));
         // Behind the caller's processor, round and round; beside the caller; and at another one's
         // place.

@@ -84,11 +84,15 @@ impl Pool {
     }
 
     /// A virtual processor without a master, for a team: an unused one, else a new one. It wakes on
-    /// the processor of `home`, or on its own.
+    /// the processor of `home`, or on its own. The thread of a new one lives `life`.
     ///
     /// # Errors
     /// The system's, when it refuses a thread.
-    pub(crate) fn acquire(&self, home: Option<Home>) -> io::Result<&'static Vp> {
+    pub(crate) fn acquire(
+        &self,
+        home: Option<Home>,
+        life: fn(&'static Vp),
+    ) -> io::Result<&'static Vp> {
         if let Some(vp) = self.unused().pop() {
             vp.lodge(home.unwrap_or(Home::Of(vp.number())));
             return Ok(vp);
@@ -96,7 +100,7 @@ impl Pool {
         // ORDERING: Relaxed - only uniqueness counts.
         let number = self.created.fetch_add(1, Relaxed) + 1;
         let home = home.unwrap_or(Home::Of(number));
-        let vp = Vp::start(number, stack_size(), home.processor())?;
+        let vp = Vp::start(number, stack_size(), home.processor(), life)?;
         vp.lodge(home);
         self.all().push(vp);
         Ok(vp)

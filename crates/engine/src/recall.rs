@@ -12,7 +12,7 @@
 //!    supplied (R6).
 //! 2. The first member that calls (R2, a compare-and-swap) waits until all work is supplied (R7),
 //!    and offers the help to each slave's virtual processor. That takes it when its part is done,
-//!    which comes first when it finds both (`Vp::look`): it helps, and waits for more, until the
+//!    which comes first when it finds both ([`serve`](crate::serve)): it helps, and waits for more, until the
 //!    region is over.
 //! 3. The master, while it waits for a member that is late, looks whether somebody called (R3), and
 //!    helps between its looks.

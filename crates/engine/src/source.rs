@@ -87,12 +87,20 @@ impl Source {
     fn ask<R>(&self, otherwise: R, question: impl FnOnce(&dyn TeamSizer) -> R) -> R {
         match self.around {
             None => question(self.sizer),
-            Some(around) => {
-                let (mut question, mut answer) = (Some(question), None);
-                around(&mut || answer = question.take().map(|question| question(self.sizer)));
-                answer.unwrap_or(otherwise)
-            }
+            Some(around) => self.ask_around(around, otherwise, question),
         }
+    }
+
+    #[cold]
+    fn ask_around<R>(
+        &self,
+        around: Around,
+        otherwise: R,
+        question: impl FnOnce(&dyn TeamSizer) -> R,
+    ) -> R {
+        let (mut question, mut answer) = (Some(question), None);
+        around(&mut || answer = question.take().map(|question| question(self.sizer)));
+        answer.unwrap_or(otherwise)
     }
 
     /// Processors that a region may use now: at least 1 and no more than any team can have,

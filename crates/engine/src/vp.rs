@@ -6,40 +6,28 @@
 use crate::arrival::Arrival;
 use crate::captures::Captures;
 use crate::channel::{Attachment, TeamRing};
-use crate::config::Waiting;
-use crate::forked;
-use crate::local::{self, Local};
-use crate::membership::{Carrier, Membership};
 use crate::open_ring::OpenRing;
-use crate::panics::{FirstPanic, NoUnwinding, Payload};
-use crate::patience::{self, Wait};
+use crate::panics::{FirstPanic, Payload};
 use crate::process;
-use crate::program::program;
-use crate::safe_point;
-use crate::sleeper::{Preparation, Sleeper};
+use crate::sleeper::Sleeper;
 use crate::slot::Supplied;
-use crate::source::{self, source};
-use crate::wait_point::{Look, SHORT, WaitPoint};
-use crate::work::{CARRIED, IDLE, Line, Offered, Region, Work, WorkDescriptor, no_work};
+use crate::wait_point::WaitPoint;
+use crate::work::{CARRIED, IDLE, Line, Offered, Region, WorkDescriptor, no_work};
 use platform::affinity::CpuId;
 use platform::aside::Aside;
-use platform::clock::Ticks;
 use platform::membarrier;
 use platform::pthread::Pthread;
 use platform::sync::CachePadded;
-use std::cell::{Cell, UnsafeCell};
+use std::cell::UnsafeCell;
 use std::fmt;
 use std::io;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering::Relaxed};
 use std::thread;
 
-mod heir;
 mod station;
 
-use heir::Heir;
-pub(crate) use heir::renew;
-use station::{Kernel, Station};
+pub(crate) use station::{Kernel, Station};
 
 /// Stack of a virtual processor unless the configuration says otherwise.
 pub(crate) const STACK: usize = 8 << 20;
@@ -63,29 +51,25 @@ pub struct Vp {
     bed: CachePadded<Sleeper<Rare>>,
 }
 
-// SAFETY: - `attachment` is touched by the VP's own thread alone (`attachment()`); all else is
-// `Sync` by itself.
+// SAFETY: - `attachment` is touched by the VP's own thread alone; all else is `Sync` by itself.
 unsafe impl Sync for Vp {}
 // SAFETY: - as above: what the attachment refers to may be used and dropped by any thread.
 unsafe impl Send for Vp {}
 
-/// What a VP found to do.
-enum Found {
-    /// In the own line, under this number.
-    Line(u64, WorkDescriptor),
-    Broadcast(Region),
-    Offer(Offered),
-}
-
 /// How far a VP has come in what it polls.
 #[derive(Clone, Copy)]
-struct Progress {
+pub(crate) struct Progress {
     /// Number of the last descriptor that was seen in the own line.
-    line: u64,
+    pub(crate) line: u64,
     /// The next ticket of the open ring.
     ticket: u64,
     /// Crowd of the last region.
-    crowd: u32,
+    pub(crate) crowd: u32,
+}
+
+impl Progress {
+    /// Of a VP that has seen nothing.
+    pub(crate) const NONE: Self = Self { line: 0, ticket: 0, crowd: 1 };
 }
 
 #[derive(Debug)]
@@ -97,13 +81,15 @@ pub(crate) struct Rare {
     /// The ring of `attachment`, to be compared. Writer: this VP.
     follows: AtomicPtr<TeamRing>,
     station: Station,
+    /// What its first thread does; given by the layer that serves, which is above this one.
+    life: fn(&'static Vp),
     /// The first panic that a part left here ([`Vp::keep_panic`]), and whether there is any.
     panic: FirstPanic,
     has_panicked: AtomicBool,
 }
 
 impl Vp {
-    /// Starts virtual processor `number` on processor `home`.
+    /// Starts virtual processor `number` on processor `home`; its thread lives `life`.
     ///
     /// # Errors
     /// The system's, when it refuses a thread.
@@ -111,6 +97,7 @@ impl Vp {
         number: usize,
         stack: usize,
         home: Option<CpuId>,
+        life: fn(&'static Vp),
     ) -> io::Result<&'static Vp> {
         let vp: &'static Vp = Box::leak(Box::new(Vp {
             slot: Line::with_room(IDLE, Captures::NONE),
@@ -122,15 +109,12 @@ impl Vp {
                 offers: WaitPoint::new(),
                 follows: AtomicPtr::new(ptr::null_mut()),
                 station: Station::new(number),
+                life,
                 panic: FirstPanic::default(),
                 has_panicked: AtomicBool::new(false),
             })),
         }));
-        // It would inherit them.
-        if let Some(local) = local::existing() {
-            local.end_long_turns();
-        }
-        match vp.start_thread(stack, None) {
+        match vp.start_first(stack) {
             Ok(kernel) => vp.station().begin(kernel, home),
             Err(error) => {
                 // SAFETY: - the thread that would have used it was not created: we are the only
@@ -148,87 +132,66 @@ impl Vp {
         format!("nanos-vp-{}", self.number())
     }
 
-    /// Its kernel thread, with a stack of `stack` bytes.
-    fn start_thread(&'static self, stack: usize, heir: Option<Heir>) -> io::Result<Kernel> {
-        let _aside = Aside::begin();
-        if process::is_child() {
-            // In a child the standard library's threads may wait for ever: see there.
-            let started = Pthread::start(stack, self, |vp| {
-                platform::pthread::set_name(&vp.name());
-                vp.main(None);
-                unreachable!("a thread without an heir does not end")
-            });
-            return Ok(Kernel { thread: started?, end: None });
+    /// Its first kernel thread, with a stack of `stack` bytes.
+    fn start_first(&'static self, stack: usize) -> io::Result<Kernel> {
+        if !process::is_child() {
+            return self.start_thread(stack, move || (self.rare().life)(self));
         }
-        let started = thread::Builder::new()
-            .name(self.name())
-            .stack_size(stack)
-            .spawn(move || self.main(heir));
+        let _aside = Aside::begin();
+        // In a child the standard library's threads may wait for ever: see there.
+        let started = Pthread::start(stack, self, |vp| {
+            platform::pthread::set_name(&vp.name());
+            (vp.rare().life)(vp);
+            unreachable!("a thread without an heir does not end")
+        });
+        Ok(Kernel { thread: started?, end: None })
+    }
+
+    /// A kernel thread for it that does `body`. Not in a forked child.
+    pub(crate) fn start_thread(
+        &'static self,
+        stack: usize,
+        body: impl FnOnce() + Send + 'static,
+    ) -> io::Result<Kernel> {
+        let _aside = Aside::begin();
+        let started = thread::Builder::new().name(self.name()).stack_size(stack).spawn(body);
         started.map(|handle| {
-            // SAFETY: - `main` returns only when the station has another thread's handle
-            //           (`Vp::hand_on`), and gives this one to whoever waits for its end.
+            // SAFETY: - `body` returns only when the station has another thread's handle
+            //           (`Station::succeed`), and gives this one to whoever waits for its end.
             let thread = unsafe { Pthread::of(&handle) };
             Kernel { thread, end: Some(handle) }
         })
     }
 
-    /// The life of the virtual processor.
-    fn main(&'static self, heir: Option<Heir>) {
-        // Its master waits for it.
-        let guard = NoUnwinding::enter();
-        let is_heir = heir.is_some();
-        let (local, mut progress) = match heir {
-            Some(heir) => heir.take_over(),
-            None => (local::adopt(self), Progress { line: 0, ticket: 0, crowd: 1 }),
-        };
-        let tid = self.station().runs();
-        local.runs_on(tid);
-        source().enlist(self.seat(), tid);
-        if is_heir {
-            self.finish_offer(&mut progress);
-        }
-        loop {
-            let found = self.next_work(local, &mut progress);
-            self.settle();
-            match found {
-                Found::Line(number, descriptor) => {
-                    progress.line = number;
-                    progress.crowd = descriptor.crowd();
-                    let carrier = Some(Carrier::Line(self));
-                    run_part(
-                        local,
-                        descriptor.membership(carrier),
-                        descriptor.work,
-                        self.data_of(&descriptor),
-                    );
-                    // SAFETY: - polled above by this thread, the slot's virtual processor, and run.
-                    unsafe { self.slot.finish(number) };
-                    self.rare().join.notify_all();
-                }
-                Found::Broadcast(region) => {
-                    progress.crowd = region.crowd;
-                    self.run_broadcast(local, &region);
-                    // SAFETY: - this thread is the line's virtual processor; it ran its part, and
-                    // gathered its flock.
-                    unsafe { self.arrival.arrive() };
-                    self.rare().join.notify_all();
-                }
-                Found::Offer(offered) => {
-                    run_part(local, Membership::OUTSIDE, offered.work, offered.data);
-                    if local.is_to_be_renewed() && self.hand_on(local, &progress) {
-                        guard.leave();
-                        return;
-                    }
-                    self.finish_offer(&mut progress);
-                }
-            }
-        }
+    /// The work of the own line is done.
+    ///
+    /// # Safety
+    /// - As [`Slot::finish`](crate::slot::Slot::finish).
+    #[inline]
+    pub(crate) unsafe fn finish(&self, number: u64) {
+        // SAFETY: - caller's contract.
+        unsafe { self.slot.finish(number) };
+        self.rare().join.notify_all();
+    }
+
+    /// The part of the work that was broadcast is done, and all who arrive through this VP have.
+    ///
+    /// # Safety
+    /// - As [`Arrival::arrive`].
+    #[inline]
+    pub(crate) unsafe fn arrive(&self) {
+        // SAFETY: - caller's contract.
+        unsafe { self.arrival.arrive() };
+        self.rare().join.notify_all();
     }
 
     /// The work that was offered is run.
-    fn finish_offer(&self, progress: &mut Progress) {
-        // SAFETY: - polled by this thread, the ring's virtual processor, or the one that it takes
-        // the place of, and run.
+    ///
+    /// # Safety
+    /// - The caller is the VP's thread, or the one that takes its place; that work was the last
+    ///   that [`Vp::look_at_offers`] found.
+    pub(crate) unsafe fn finish_offer(&self, progress: &mut Progress) {
+        // SAFETY: - caller's contract: polled, and run.
         unsafe { self.open.finish(progress.ticket) };
         progress.ticket += 1;
         self.rare().offers.notify_all();
@@ -236,7 +199,7 @@ impl Vp {
 
     /// The data of the work that was polled: they stand in the line, or their address does.
     #[inline]
-    fn data_of(&self, descriptor: &WorkDescriptor) -> *const () {
+    pub(crate) fn data_of(&self, descriptor: &WorkDescriptor) -> *const () {
         let place = self.captures();
         if descriptor.crowd & CARRIED != 0 {
             return place;
@@ -275,122 +238,84 @@ impl Vp {
         self.rare().panic.take()
     }
 
-    fn run_broadcast(&'static self, local: &Local, region: &Region) {
-        let attachment = || {
-            self.attachment().as_ref().expect("what was found was broadcast to somebody attached")
-        };
-        run_part(local, attachment().membership(region, self), region.work, region.data);
-        attachment().gather_flock(local, region.size, region.crowd);
-    }
-
-    /// Waits for what comes next. While nothing is there, it only looks whether anything is: the
-    /// less there is to do between the arrival of a line and the start of its work, the shorter the
-    /// region.
-    fn next_work(&self, local: &Local, progress: &mut Progress) -> Found {
-        loop {
-            if let Some(found) = self.look(progress) {
-                return found;
-            }
-            safe_point::while_waiting(local);
-            let (line, ticket) = (progress.line, progress.ticket);
-            let mut broadcast = None;
-            let look = || {
-                if self.slot.has_news(line) || self.open.has_news(ticket) {
-                    return Look::Ready;
-                }
-                broadcast = self.attachment().as_mut().and_then(Attachment::look);
-                broadcast.is_some().into()
-            };
-            let lingers_since = Cell::new(None);
-            let linger = || {
-                source().refresh();
-                lingers_since.set(Some(Ticks::now()));
-            };
-            // Who never spins has not been idle for long when it sleeps.
-            let spins = program().config().waiting != Waiting::Passive;
-            let sleep = |look| self.sleep(look, lingers_since.get().filter(|_| spins));
-            patience::wait_by(sleep, local, (progress.crowd, Wait::Idle), linger, look);
-            if let Some(region) = broadcast {
-                return Found::Broadcast(region);
-            }
-        }
-    }
-
-    /// Sleeps until `look` says `Ready`. `lingers_since`: it spun for [`SHORT`] before that.
-    fn sleep(&self, mut look: impl FnMut() -> Look, lingers_since: Option<Ticks>) {
-        self.station().note_bed();
-        let Some(managed) = source::managed() else {
-            return self.bed.sleep_until(look, Rare::WAKE);
-        };
-        // Who spun has had nothing to do for so long already.
-        let (since, before) = match lingers_since {
-            Some(since) => (since, Ticks::about_us(SHORT)),
-            None => (Ticks::now(), 0),
-        };
-        let mut is_told = false;
-        let mut says_so_again = true;
-        let alarm = Cell::new(None);
-        let tell = || {
-            let seen = look();
-            if seen == Look::Pending && says_so_again {
-                if !is_told {
-                    is_told = true;
-                    managed.falls_asleep(self);
-                }
-                alarm.set(managed.idles(self, before + since.elapsed_ticks()));
-                says_so_again = alarm.get().is_some();
-            }
-            seen
-        };
-        self.bed.sleep_with_alarm(tell, || alarm.get(), Rare::WAKE);
-        if is_told {
-            managed.is_awake(self);
-        }
-    }
-
-    /// One look at the own line, the team's ring and the open ring, in this order (F5). Cost when
-    /// nothing is new: a load for each, of a line in the own cache.
+    /// One look at the own line: the number and descriptor of work that is new.
+    ///
+    /// # Safety
+    /// - The caller is the VP's thread, is done with all that it found before, and holds nothing
+    ///   that [`Vp::attached`] lent it.
     #[inline]
-    fn look(&self, progress: &mut Progress) -> Option<Found> {
-        // SAFETY: - this thread is the slot's virtual processor and has finished `line`, or found
-        // it taken back.
+    pub(crate) unsafe fn look_at_line(
+        &self,
+        progress: &mut Progress,
+    ) -> Option<(u64, WorkDescriptor)> {
+        // SAFETY: - caller's contract: it has finished `line`, or found it taken back.
         match unsafe { self.slot.poll(progress.line) } {
-            Supplied::Work(number, descriptor) => return Some(Found::Line(number, descriptor)),
-            Supplied::TakenBack(number) => progress.line = number,
-            Supplied::Nothing => {}
+            Supplied::Work(number, descriptor) => {
+                (progress.line, progress.crowd) = (number, descriptor.crowd());
+                Some((number, descriptor))
+            }
+            Supplied::TakenBack(number) => {
+                progress.line = number;
+                None
+            }
+            Supplied::Nothing => None,
         }
-        if let Some(region) = self.attachment().as_mut().and_then(Attachment::look) {
-            return Some(Found::Broadcast(region));
-        }
-        // SAFETY: - this thread is the ring's virtual processor and has finished the tickets
-        // before.
-        let offered = unsafe { self.open.poll(progress.ticket) }?;
-        // What whoever offered it had seen supplied may have come since the looks above, and goes
-        // first: the offer may last until that is done ([`crate::recall`], I2). It stays in its
-        // ring until it is finished.
-        if self.slot.has_news(progress.line) {
-            return self.look(progress);
-        }
-        if let Some(region) = self.attachment().as_mut().and_then(Attachment::look) {
-            return Some(Found::Broadcast(region));
-        }
-        Some(Found::Offer(offered))
     }
 
-    /// Where broadcasts come from. Only on the VP's own thread.
-    #[expect(clippy::mut_from_ref, reason = "thread-owned state; see the safety comment")]
+    /// One look at the open ring. What is found stays there until [`Vp::finish_offer`].
+    ///
+    /// # Safety
+    /// - As [`Vp::look_at_line`].
     #[inline]
-    fn attachment(&self) -> &mut Option<Attachment> {
-        // SAFETY: - called by the VP's own thread alone: from its main loop, and from the work of
-        //           an attach region (`follow`), which runs while the main loop holds no reference.
-        unsafe { &mut *self.attachment.get() }
+    pub(crate) unsafe fn look_at_offers(&self, progress: &Progress) -> Option<Offered> {
+        // SAFETY: - caller's contract: it has finished the tickets before.
+        unsafe { self.open.poll(progress.ticket) }
     }
 
-    /// Takes broadcasts from another ring from now on. On the VP's own thread, as a region's work.
-    pub(crate) fn follow(&self, attachment: Attachment) {
+    /// True when there is something in the own line.
+    #[inline]
+    pub(crate) fn has_line(&self, progress: &Progress) -> bool {
+        self.slot.has_news(progress.line)
+    }
+
+    /// True when there is something in the own line or the open ring: the looks at
+    /// them without what it is.
+    #[inline]
+    pub(crate) fn has_news(&self, progress: &Progress) -> bool {
+        self.slot.has_news(progress.line) || self.open.has_news(progress.ticket)
+    }
+
+    /// The next work that is broadcast.
+    ///
+    /// # Safety
+    /// - As [`Vp::look_at_line`].
+    #[inline]
+    pub(crate) unsafe fn look_at_ring(&self) -> Option<Region> {
+        // SAFETY: - caller's contract: the attachment is touched by the VP's own thread alone, and
+        // nobody holds it.
+        unsafe { &mut *self.attachment.get() }.as_mut().and_then(Attachment::look)
+    }
+
+    /// Where the work that was found in the ring came from.
+    ///
+    /// # Safety
+    /// - The caller is the VP's thread, which has found a work that was broadcast, and does neither
+    ///   look nor run work while it holds this.
+    pub(crate) unsafe fn attached(&self) -> &Attachment {
+        // SAFETY: - caller's contract.
+        let attachment = unsafe { &*self.attachment.get() };
+        attachment.as_ref().expect("what was found was broadcast to somebody attached")
+    }
+
+    /// Takes broadcasts from another ring from now on.
+    ///
+    /// # Safety
+    /// - On the VP's own thread, as a region's work.
+    pub(crate) unsafe fn follow(&self, attachment: Attachment) {
         // ORDERING: Relaxed - masters read it after the join of the attach region.
         self.rare().follows.store(attachment.ring().cast_mut(), Relaxed);
-        *self.attachment() = Some(attachment);
+        // SAFETY: - caller's contract: nobody holds the attachment while work runs.
+        unsafe { *self.attachment.get() = Some(attachment) };
     }
 
     /// True when the VP takes broadcasts from `ring`. For its master.
@@ -446,13 +371,19 @@ impl Vp {
         self.slot.is_joined()
     }
 
+    /// Where the VP, which calls, sleeps.
+    pub(crate) fn own_bed(&self) -> &Sleeper<Rare> {
+        self.station().note_bed();
+        &self.bed
+    }
+
     /// Where the VP sleeps, for a waker that also says where it should wake (D2).
     pub(crate) fn bed(&'static self) -> &'static Sleeper<Rare> {
         self.station().note_home();
         &self.bed
     }
 
-    fn station(&self) -> &Station {
+    pub(crate) fn station(&self) -> &Station {
         &self.rare().station
     }
 
@@ -507,16 +438,6 @@ impl Vp {
     }
 }
 
-/// Runs `work` on a virtual processor. One that is none afterwards is the child of a fork that
-/// `work` did.
-#[inline]
-fn run_part(local: &Local, membership: Membership, work: Work, data: *const ()) {
-    local.run(membership, work, data);
-    if local.vp().is_none() {
-        forked::end_child_of_slave();
-    }
-}
-
 /// What it is at; see [`report`](crate::report).
 impl fmt::Display for Vp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -535,16 +456,13 @@ impl fmt::Display for Vp {
 }
 
 impl Rare {
-    /// What whoever wakes the VP does.
-    pub(crate) const WAKE: Preparation<Self> =
-        Preparation { before: Self::before_wake, in_vain: Self::was_awake };
-
-    fn before_wake(&self) {
-        local::local().counters().woke();
+    /// The VP, which sleeps, is about to be woken.
+    pub(crate) fn place(&self) {
         self.station.place();
     }
 
-    fn was_awake(&self) {
+    /// It was awake.
+    pub(crate) fn displace(&self) {
         self.station.displace();
     }
 }

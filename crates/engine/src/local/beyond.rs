@@ -28,7 +28,7 @@ const ENOUGH: u32 = 3;
 
 /// See the module head.
 #[derive(Debug, Default)]
-pub(super) struct Beyond {
+pub(crate) struct Beyond {
     /// Enrolled with the lender of the group's generation.
     own: Option<Arc<Shown>>,
     is_together: bool,
@@ -43,7 +43,7 @@ pub(super) struct Beyond {
 
 impl Beyond {
     /// Step 1.
-    pub(super) fn enroll<T: Copy>(&mut self, lender: &Lender<T>) {
+    pub(crate) fn enroll<T: Copy>(&mut self, lender: &Lender<T>) {
         if self.own.is_none() {
             let own = lender.enroll();
             self.is_together = lender.others(&own).is_some_and(|others| others.is_open());
@@ -51,22 +51,22 @@ impl Beyond {
         }
     }
 
-    pub(super) fn is_enrolled(&self) -> bool {
+    pub(crate) fn is_enrolled(&self) -> bool {
         self.own.is_some()
     }
 
     /// True where other masters have such threads at the same time.
-    pub(super) fn is_together(&self) -> bool {
+    pub(crate) fn is_together(&self) -> bool {
         self.is_together
     }
 
     /// A region with such threads is open.
-    pub(super) fn is_open(&self) -> bool {
+    pub(crate) fn is_open(&self) -> bool {
         self.is_open
     }
 
     /// Such a region is about to begin.
-    pub(super) fn open<T: Copy>(&mut self, lender: &Lender<T>) {
+    pub(crate) fn open<T: Copy>(&mut self, lender: &Lender<T>) {
         let Some(own) = &self.own else { return };
         own.change();
         self.is_open = true;
@@ -80,7 +80,7 @@ impl Beyond {
     }
 
     /// It is joined. True when the answer of [`Beyond::is_together`] changed.
-    pub(super) fn close<T: Copy>(&mut self, lender: &Lender<T>) -> bool {
+    pub(crate) fn close<T: Copy>(&mut self, lender: &Lender<T>) -> bool {
         let Some(own) = self.own.as_ref().filter(|_| self.is_open) else { return false };
         own.change();
         self.is_open = false;

@@ -215,7 +215,7 @@ impl Local {
 
     /// How many threads an outermost region of `size` may have with all regions inside; `None`: as
     /// many as there are processors.
-    pub(super) fn with_spare(&self, size: usize) -> Option<usize> {
+    pub(crate) fn with_spare(&self, size: usize) -> Option<usize> {
         Some(self.claim.spare.get())
             .filter(|spare| *spare != ALL)
             .map(|spare| size.saturating_add(spare))

@@ -13,27 +13,27 @@ use platform::affinity::CpuSet;
 
 /// See the module head.
 #[derive(Debug, Default)]
-pub(super) struct Group {
+pub(crate) struct Group {
     /// Lent or given by the root first, then own ones.
-    pub(super) members: Vec<&'static Vp>,
+    pub(crate) members: Vec<&'static Vp>,
     /// How many of `members` are lent or given.
-    pub(super) lent: usize,
+    pub(crate) lent: usize,
     /// The lending that `lent` belongs to.
-    pub(super) generation: u64,
+    pub(crate) generation: u64,
     /// Whether other masters in that region have threads beyond what is lent, as this one may, at
     /// the same time.
-    pub(super) beyond: Beyond,
+    pub(crate) beyond: Beyond,
     /// A root's: how many members its team used when it last lent the rest.
-    pub(super) used: usize,
+    pub(crate) used: usize,
     /// A root's: the sizer's epoch at that time, to which the members of an outermost one are
     /// bound.
-    pub(super) bound: u32,
+    pub(crate) bound: u32,
     /// A root's: something may be lent.
     lends: bool,
     /// A root's lender. Boxed: members point to it while the groups of deeper regions are added.
-    pub(super) root: Box<Lending>,
+    pub(crate) root: Box<Lending>,
     /// How the members get their work.
-    pub(super) supplied: Supplied,
+    pub(crate) supplied: Supplied,
     /// The number of what was made ready here last: another one, or none, and what was ready before
     /// is not any more.
     reservation: Reservation,
@@ -49,24 +49,24 @@ impl Reservation {
 }
 
 /// `Group::used` when the next fork has to look at everything.
-pub(super) const UNKNOWN: usize = usize::MAX;
+pub(crate) const UNKNOWN: usize = usize::MAX;
 
 impl Group {
     /// What is ready here.
     #[inline]
-    pub(super) fn reservation(&self) -> Reservation {
+    pub(crate) fn reservation(&self) -> Reservation {
         self.reservation
     }
 
     /// A team out of the members is ready.
-    pub(super) fn note_ready(&mut self) {
+    pub(crate) fn note_ready(&mut self) {
         self.supplied.look_again(&self.members);
         self.reservation = Reservation(new_generation());
     }
 
     /// The members of a team of `size`, for as long as none is added or given up (L2).
     #[inline]
-    pub(super) fn first(&self, size: usize) -> *const [&'static Vp] {
+    pub(crate) fn first(&self, size: usize) -> *const [&'static Vp] {
         let members: &[&'static Vp] = &self.members[..size - 1];
         members
     }
@@ -74,7 +74,7 @@ impl Group {
     /// How many members a team that is no root's may have: what an exact team added is above what
     /// the program has.
     #[inline]
-    pub(super) fn within(&self, need: Need) -> usize {
+    pub(crate) fn within(&self, need: Need) -> usize {
         match need {
             Need::Exact => self.members.len(),
             Need::Available => self.lent,
@@ -82,40 +82,50 @@ impl Group {
     }
 
     /// Takes unused or new virtual processors until the group has `wanted`, each for a processor of
-    /// its own; true when any came.
-    pub(super) fn grow(&mut self, wanted: usize) -> bool {
-        self.grow_by(wanted, |_| None)
+    /// its own; true when any came. Their threads live `life`.
+    pub(crate) fn grow(&mut self, wanted: usize, life: fn(&'static Vp)) -> bool {
+        self.grow_by(wanted, life, |_| None)
     }
 
     /// The same for an inner team, which has the processors of its master and of what is lent, and
     /// may be `together` with others that have more threads than that ([`Home::beyond`]).
-    pub(super) fn grow_inside(&mut self, wanted: usize, together: bool) -> bool {
+    pub(crate) fn grow_inside(
+        &mut self,
+        wanted: usize,
+        together: bool,
+        life: fn(&'static Vp),
+    ) -> bool {
         let lent = self.lent;
         // Where it was otherwise when they came.
+        let is_managed = source::managed_already().is_some();
         for (index, vp) in self.members[lent..].iter().enumerate() {
-            vp.move_to(
-                Home::beyond(index, &self.members[..lent], together)
-                    .unwrap_or(Home::Of(vp.number())),
-            );
+            let home = Home::beyond(index, &self.members[..lent], together);
+            let home = home.unwrap_or(Home::Of(vp.number()));
+            if is_managed { vp.lodge(home) } else { vp.move_to(home) }
         }
-        self.grow_by(wanted, |members| {
+        self.grow_by(wanted, life, |members| {
             Home::beyond(members.len() - lent, &members[..lent], together)
         })
     }
 
     /// A region of the team is joined, which may have had threads beyond what `root` lends.
     #[inline]
-    pub(super) fn close_beyond(&mut self, root: &Lending) {
+    pub(crate) fn close_beyond(&mut self, root: &Lending) {
         if self.beyond.is_open() && self.beyond.close(root) {
             // They sit elsewhere from now on.
             self.reservation = Reservation::NONE;
         }
     }
 
-    fn grow_by(&mut self, wanted: usize, home: impl Fn(&[&'static Vp]) -> Option<Home>) -> bool {
+    fn grow_by(
+        &mut self,
+        wanted: usize,
+        life: fn(&'static Vp),
+        home: impl Fn(&[&'static Vp]) -> Option<Home>,
+    ) -> bool {
         let before = self.members.len();
         while self.members.len() < wanted {
-            match pool().acquire(home(&self.members)) {
+            match pool().acquire(home(&self.members), life) {
                 Ok(vp) => self.members.push(vp),
                 Err(error) => {
                     pool::say_refused(wanted, self.members.len(), &error);
@@ -127,7 +137,7 @@ impl Group {
     }
 
     /// Puts the members of an outermost master where the grant of `epoch` says.
-    pub(super) fn place(&mut self, granted: Option<&CpuSet>, epoch: u32) {
+    pub(crate) fn place(&mut self, granted: Option<&CpuSet>, epoch: u32) {
         let is_new = self.bound != epoch;
         match granted {
             Some(_) if let Some(managed) = source::managed() => managed.arrange(&self.members),
@@ -145,7 +155,7 @@ impl Group {
 
     /// The members worked for other masters since this group's last region: the next one looks at
     /// everything again.
-    pub(super) fn had_other_masters(&mut self) {
+    pub(crate) fn had_other_masters(&mut self) {
         self.used = UNKNOWN;
         self.reservation = Reservation::NONE;
         // They may follow those masters' rings now.
@@ -154,7 +164,7 @@ impl Group {
 
     /// A root's next team uses the first `used` members; the others, up to `lendable` in all, are
     /// lent to its members.
-    pub(super) fn use_and_lend(&mut self, used: usize, lendable: usize) {
+    pub(crate) fn use_and_lend(&mut self, used: usize, lendable: usize) {
         self.used = used;
         let lendable = self.members.len().min(lendable).max(used);
         let spare = &self.members[used..lendable];

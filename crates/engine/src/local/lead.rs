@@ -2,32 +2,14 @@
 //! master around gave it.
 
 use super::group::Group;
-use super::{Local, Need, Pin};
+use super::{Local, Pin};
 use crate::head::Head;
 use crate::process::Born;
-use crate::source::source;
 use crate::vp::Vp;
 use platform::message::say;
 use std::ptr;
 
 impl Local {
-    /// Makes room for a team of the master of an explicit group: what it got is what it has.
-    pub(super) fn prepare_led(&self, size: usize, need: Need) -> usize {
-        // Asked before the group is touched (L2).
-        let epoch = source().epoch();
-        let limit = self.limit();
-        self.with_group(|group| {
-            let grown = need == Need::Exact && group.grow_inside(size - 1, false);
-            let used = group.members.len().min(size - 1);
-            if group.used != used || grown || group.bound != epoch {
-                let lendable = group.lent.min(limit - 1);
-                group.use_and_lend(used, lendable);
-            }
-            group.bound = epoch;
-            used + 1
-        })
-    }
-
     /// Tells the group of the current depth that others were masters of its members.
     pub fn take_members_back(&self) {
         self.with_group(Group::had_other_masters);

@@ -10,7 +10,6 @@ use crate::berth::{Berth, Held};
 use crate::following::{Following, Helped};
 use crate::placement::Home;
 use crate::program::program;
-use crate::source;
 use platform::affinity::{self, CpuId, CpuSet, Tid};
 use platform::lock::Mutex;
 use platform::mask::Mask;
@@ -28,15 +27,15 @@ const NOWHERE: u32 = u32::MAX;
 
 /// A kernel thread of a virtual processor.
 #[derive(Debug)]
-pub(super) struct Kernel {
-    pub(super) thread: Pthread,
+pub(crate) struct Kernel {
+    pub(crate) thread: Pthread,
     /// How to wait for its end; a forked child's threads have none.
-    pub(super) end: Option<JoinHandle<()>>,
+    pub(crate) end: Option<JoinHandle<()>>,
 }
 
 /// See the module head. Rarely written.
 #[derive(Debug)]
-pub(super) struct Station {
+pub(crate) struct Station {
     /// The kernel thread, set by its creator, and by itself when another one takes its place.
     /// Locked while it is used: it does not end meanwhile. Who only hints where it should run goes
     /// on without where it is locked ([`Station::hint`]): the holder may have no processor, or be
@@ -64,7 +63,7 @@ pub(super) struct Station {
 
 impl Station {
     /// That of virtual processor `number`, which has no thread yet.
-    pub(super) fn new(number: usize) -> Self {
+    pub(crate) fn new(number: usize) -> Self {
         Self {
             thread: Mutex::new(None),
             tid: AtomicI32::new(0),
@@ -82,7 +81,7 @@ impl Station {
     }
 
     /// `thread` was created; it begins on processor `home`.
-    pub(super) fn begin(&self, kernel: Kernel, home: Option<CpuId>) {
+    pub(crate) fn begin(&self, kernel: Kernel, home: Option<CpuId>) {
         // The new thread inherited the creator's mask, which may be that of a bound virtual
         // processor, and would start on the creator's processor.
         match home {
@@ -98,7 +97,7 @@ impl Station {
     ///
     /// # Errors
     /// Those of `start`: the VP stays where it is.
-    pub(super) fn succeed(
+    pub(crate) fn succeed(
         &self,
         start: impl FnOnce() -> io::Result<Kernel>,
     ) -> io::Result<Option<JoinHandle<()>>> {
@@ -131,7 +130,7 @@ impl Station {
     }
 
     /// The calling thread is the VP, and runs.
-    pub(super) fn runs(&self) -> Tid {
+    pub(crate) fn runs(&self) -> Tid {
         let tid = affinity::current_tid();
         // ORDERING: Release - pairs with `tid`: who changes its seat publishes it there, or finds
         // none and leaves that to it.
@@ -140,13 +139,13 @@ impl Station {
     }
 
     /// The VP, which calls, falls asleep.
-    pub(super) fn note_bed(&self) {
+    pub(crate) fn note_bed(&self) {
         // ORDERING: Relaxed - a hint for wakers.
         self.slept_on.store(affinity::current_cpu().0, Relaxed);
     }
 
     /// The VP may be woken now: on its home, unless it is bound.
-    pub(super) fn note_home(&self) {
+    pub(crate) fn note_home(&self) {
         // ORDERING: Relaxed - written by the caller.
         let lodging = Home::from_word(self.lodging.load(Relaxed));
         let home = if self.berth.is_bound() { None } else { lodging.processor() };
@@ -157,7 +156,7 @@ impl Station {
     /// Puts the (sleeping) VP on its home until it runs: this kernel packs woken threads on the
     /// waker's processor for milliseconds (D2). One that fell asleep there wakes there as well, if
     /// nobody else runs there: no system call. A VP that the program bound itself is left alone.
-    pub(super) fn place(&self) {
+    pub(crate) fn place(&self) {
         // ORDERING: Relaxed, both - see `note_home` and `note_bed`; hints.
         let home = self.home.load(Relaxed);
         if home == NOWHERE || self.slept_on.load(Relaxed) == home {
@@ -173,7 +172,7 @@ impl Station {
 
     /// The VP was awake when it was woken on its home: it may have run before it was put there.
     /// Where others do something to its thread just now, it stays there until it waits again.
-    pub(super) fn displace(&self) {
+    pub(crate) fn displace(&self) {
         self.hint(|thread| self.berth.take_back(|| self.free_from(thread)));
     }
 
@@ -247,8 +246,8 @@ impl Vp {
     }
 
     /// As [`Vp::lodge`], and goes there now if it is awake: it would stay where it is as long as
-    /// its master finds it awake. Where a manager says who sits where, and where the program bound
-    /// it itself, it stays.
+    /// its master finds it awake. Where the program bound it itself, it stays. Not where a manager
+    /// says who sits where.
     pub(crate) fn move_to(&self, home: Home) {
         let station = self.station();
         // ORDERING: Relaxed - as in `lodge`.
@@ -256,7 +255,6 @@ impl Vp {
         if is_new
             && !self.may_sleep()
             && !self.is_bound()
-            && source::managed_already().is_none()
             && let Some(cpu) = home.processor()
         {
             station.hint(|thread| {
@@ -279,7 +277,7 @@ impl Vp {
     /// Leaves its berth, on the VP itself. Cost: one load of a line that is rarely written; two
     /// system calls where it was put.
     #[inline]
-    pub(super) fn settle(&self) {
+    pub(crate) fn settle(&self) {
         let station = self.station();
         station.berth.settle(|| station.leave_home());
     }

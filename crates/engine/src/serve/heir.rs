@@ -15,11 +15,13 @@
 //! A system that refuses a thread, and a forked child, whose threads cannot end, leave the old
 //! thread where it is.
 
-use super::{Progress, Vp};
 use crate::local::{self, Local, local};
+use crate::patience;
 use crate::pool;
 use crate::process;
-use crate::work::Member;
+use crate::vp::{Progress, Vp};
+use crate::work::{Member, Offered};
+use std::ptr;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread::JoinHandle;
 
@@ -49,21 +51,38 @@ impl Heir {
     }
 }
 
-impl Vp {
-    /// Another thread goes on from here; true when it does, and the calling one is to end.
-    #[cold]
-    pub(super) fn hand_on(&'static self, local: &'static Local, progress: &Progress) -> bool {
-        if process::is_child() {
-            return false;
-        }
-        let (done, go) = sync_channel(1);
-        let heir = Heir { local, progress: *progress, go };
-        let start = || self.start_thread(pool::stack_size(), Some(heir));
-        let Ok(own) = self.station().succeed(start) else { return false };
-        local::let_go();
-        // The heir waits for it.
-        let _ = done.send(own);
-        true
+/// Another thread goes on from here, by `go_on`; true when it does, and the calling one is to end.
+#[cold]
+pub(super) fn hand_on(
+    vp: &'static Vp,
+    local: &'static Local,
+    progress: &Progress,
+    go_on: impl FnOnce(Heir) + Send + 'static,
+) -> bool {
+    if process::is_child() {
+        return false;
+    }
+    let (done, go) = sync_channel(1);
+    let heir = Heir { local, progress: *progress, go };
+    let start = || vp.start_thread(pool::stack_size(), move || go_on(heir));
+    let Ok(own) = vp.station().succeed(start) else { return false };
+    local::let_go();
+    // The heir waits for it.
+    let _ = done.send(own);
+    true
+}
+
+/// The virtual processors that this master has for itself go on on other kernel threads. Outside
+/// its regions.
+pub(crate) fn renew_members(local: &Local) {
+    let renew = |vp: &'static Vp| {
+        let offered = Offered { work: renew, data: ptr::null() };
+        Some((vp, vp.offer(offered)?))
+    };
+    let offers: Vec<_> = local.own_members().into_iter().filter_map(renew).collect();
+    for (vp, ticket) in offers {
+        let is_done = || vp.is_offer_done(ticket).into();
+        patience::wait(vp.offers(), local, local.membership().crowd, || {}, is_done);
     }
 }
 
@@ -72,7 +91,8 @@ impl Vp {
 ///
 /// # Safety
 /// - None: it does nothing with its data.
-pub(crate) unsafe fn renew(_data: *const (), _: Member) {
-    local().renew_members();
-    local().is_to_be_renewed.set(true);
+unsafe fn renew(_data: *const (), _: Member) {
+    let local = local();
+    renew_members(local);
+    local.is_to_be_renewed.set(true);
 }
