@@ -66,6 +66,29 @@ pub fn renew_threads() {
     }
 }
 
+/// Says that an iteration of the program's outer loop begins, for measurements of how much the
+/// program gains from its processors ([`TeamSizer`]: those that a manager grants). Nobody has to
+/// call it: iterations are found in the sequence of regions, where that has a pattern. Who does
+/// calls it once in each iteration, outside regions, on the thread that forks them. Without a
+/// manager nothing happens. Cost: a few loads, and a clock reading while there is something to
+/// measure.
+///
+/// ```
+/// # unsafe fn nothing(_: *const (), _: nanothreads_engine::Member) {}
+/// for step in 0..10 {
+///     nanothreads_engine::iteration();
+///     // SAFETY: - `nothing` takes no data, and does not unwind.
+///     unsafe { nanothreads_engine::Team::reserve(2).run(nothing, std::ptr::null()) };
+/// }
+/// ```
+pub fn iteration() {
+    if let Some(managed) = source::managed()
+        && local().is_outside_regions()
+    {
+        managed.iteration_begins();
+    }
+}
+
 /// True when a manager was found at the engine's first use.
 pub fn is_managed() -> bool {
     source::is_managed()
@@ -88,7 +111,7 @@ pub fn wait(point: &WaitPoint, mut done: impl FnMut() -> bool) {
 /// wake, as locks in a program's memory.
 pub fn spin_limit() -> u64 {
     let local = local();
-    patience::limit(local, local.membership().crowd, Wait::Inside)
+    patience::limit(local.waiter(), local.membership().crowd, Wait::Inside)
 }
 
 /// To be called between two pieces of work that the calling thread does for a region (chunks of a

@@ -106,14 +106,14 @@ pub fn wait_late_at(
         // Bound where the master happens to run now: one waits for the other's time slice. Deal
         // anew.
         if shares && let Some(managed) = source::managed() {
-            managed.sit_down(local);
+            managed.sit_down(local.waiter().sitter());
             return Advice::Spin;
         }
         if shares && let Some(granted) = sizer.processors() {
             placement::bind_to_grant(members, &granted);
             return Advice::Spin;
         }
-        watch = vp.tid().and_then(|tid| local.presence().watch(tid));
+        watch = vp.tid().and_then(|tid| local.waiter().presence().watch(tid));
         let is_here = || {
             !vp.is_bound() && watch.as_ref().is_some_and(|watch| watch.processor() == Some(here))
         };
@@ -124,7 +124,7 @@ pub fn wait_late_at(
         local.counters().lost_member();
         program().load().note();
         if source::sizes_by_mask() {
-            local.presence().lost_one();
+            local.waiter().presence().lost_one();
         }
     }
 }

@@ -118,7 +118,7 @@ fn is_inherited(vp: &Vp) -> bool {
 /// Wherever the calling thread was put, it is there no more: it looks at its next safe point.
 fn forget_place(vp: &Vp) {
     vp.following().put_elsewhere(|| {});
-    local().worked_under().set(0);
+    local().waiter().sitter().was_put_elsewhere();
 }
 
 /// The calling virtual processor while what it starts has the program's mask: nobody puts it
@@ -162,7 +162,7 @@ impl Drop for Unbound {
             forget_place(self.vp);
         }
         if let Some(managed) = source::managed_already() {
-            managed.spare_no_more(self.local, self.vp);
+            managed.spare_no_more(self.local.waiter().sitter(), self.vp);
         }
     }
 }

@@ -52,6 +52,7 @@ pub mod fork_join;
 pub mod forked;
 #[doc(hidden)]
 pub mod head;
+mod home;
 mod inheritance;
 mod lending;
 #[doc(hidden)]
@@ -74,6 +75,7 @@ pub mod panics;
 #[doc(hidden)]
 pub mod patience;
 mod per_process;
+mod placed;
 #[doc(hidden)]
 pub mod placement;
 mod pool;
@@ -98,6 +100,7 @@ pub mod slot;
 pub mod source;
 #[doc(hidden)]
 pub mod split;
+mod station;
 mod statistics;
 mod supply;
 #[doc(hidden)]
@@ -106,6 +109,8 @@ pub mod team;
 pub mod vp;
 #[doc(hidden)]
 pub mod wait_point;
+#[doc(hidden)]
+pub mod waiter;
 mod wishes;
 #[doc(hidden)]
 pub mod work;
@@ -114,11 +119,12 @@ pub use crate::addresses::{AddressHasher, Addresses};
 pub use crate::barrier::Barrier;
 pub use crate::config::{Config, Supply, Waiting};
 pub use crate::facade::{
-    between_pieces, configure, grant_for, identify_region, is_managed, is_to_follow, largest_team,
-    processors, renew_threads, reserve, set_team_sizer, spin_limit, team_limit, wait, wait_looking,
+    between_pieces, configure, grant_for, identify_region, is_managed, is_to_follow, iteration,
+    largest_team, processors, renew_threads, reserve, set_team_sizer, spin_limit, team_limit, wait,
+    wait_looking,
 };
 pub use crate::inheritance::{before_exec, needs_unbound, unbound};
-pub use crate::managed::{Managed, iteration};
+pub use crate::managed::Managed;
 pub use crate::offer::{Offer, Refusal, VirtualProcessor, on_each_vp, virtual_processors};
 pub use crate::recall::Recall;
 pub use crate::report::{report, statistics};

@@ -25,21 +25,18 @@
 //! L3  While the sizer is asked ([`Local::ask`]), regions have one thread: it may be asked while a
 //!     region of the thread is not joined, or in the middle of a fork.
 
-use crate::contention::Presence;
 use crate::counters::Counters;
 use crate::head::{Follows, Head};
-use crate::lending::Lender;
 use crate::membership::Membership;
 use crate::panics::{FirstPanic, Payload};
-use crate::patience::Patience;
 use crate::per_process::{PerProcess, State};
 use crate::pool::pool;
 use crate::program::program;
 use crate::source::{self, source};
 use crate::vp::Vp;
+use crate::waiter::Waiter;
 use crate::work::{Member, Root, Work};
-use platform::affinity::{self, CpuId, Tid, current_tid};
-use platform::clock::Ticks;
+use platform::affinity::{self, Tid, current_tid};
 use platform::pthread::EndOfThread;
 use std::cell::{Cell, UnsafeCell};
 use std::ffi::c_void;
@@ -47,6 +44,7 @@ use std::ptr;
 
 mod beyond;
 mod claim;
+mod grant;
 mod group;
 mod lead;
 mod reserve;
@@ -56,23 +54,11 @@ mod visit;
 
 pub(crate) use beyond::Beyond;
 use claim::Claim;
-pub(crate) use group::{Group, Reservation};
+pub(crate) use group::{Group, Lending, Need, Reservation};
 pub use visit::Place;
-
-/// A root, as the masters that borrow from it see it.
-type Lending = Lender<&'static Vp>;
 
 /// No depth at all.
 const NOWHERE: usize = usize::MAX;
-
-/// How a team that cannot have all its threads at once is to be treated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Need {
-    /// All of them: create virtual processors where there are too few.
-    Exact,
-    /// What this program has: never more virtual processors than processors.
-    Available,
-}
 
 /// The calling thread's state; see the module head. On lines of its own: each fork writes it, and
 /// what the allocator would put beside it other threads may be reading in each region (a round trip
@@ -96,23 +82,14 @@ pub struct Local {
     root_depth: Cell<usize>,
     /// The explicit group that this thread leads at that depth; null: none.
     head: Cell<*const Head<'static>>,
-    patience: Patience,
-    presence: Presence,
+    /// What it knows as one that waits; its place where a manager says that.
+    waiter: Waiter,
     tid: Cell<Tid>,
     /// False in the child of a fork, where the thread is one of the program.
     is_vp: Cell<bool>,
-    /// The virtual processor that the thread is.
-    vp: Cell<Option<&'static Vp>>,
     /// It is to go on on another thread.
     pub(crate) is_to_be_renewed: Cell<bool>,
     claim: Claim,
-    /// The grant's epoch when the thread last looked between two pieces of its work.
-    worked_under: Cell<u32>,
-    /// Where this thread, a master, sat down last.
-    seat: Cell<Option<CpuId>>,
-    /// When it went back there by itself.
-    sat_down: Cell<Option<Ticks>>,
-    counters: Cell<&'static Counters>,
     /// See [`Local::number`].
     number: Cell<Option<usize>>,
     /// See [`Local::keep_panic`].
@@ -209,7 +186,7 @@ pub(crate) fn adopt(vp: &'static Vp) -> &'static Local {
     let local: &'static Local = Box::leak(Box::new(Local::new(true)));
     // A child forgets what the state has.
     END.get();
-    local.vp.set(Some(vp));
+    local.waiter.sitter().is(Some(vp));
     CURRENT.set(local);
     local
 }
@@ -231,7 +208,7 @@ pub(crate) fn take_over(local: &'static Local) {
 fn forget_after_fork() {
     let Some(local) = existing() else { return };
     local.forget_groups();
-    local.vp.set(None);
+    local.waiter.sitter().is(None);
     if local.is_vp.take() {
         // A refusal means that the processors went offline: the child runs where it can.
         let _ = affinity::set_affinity(None, program().mask());
@@ -242,6 +219,13 @@ fn forget_after_fork() {
 /// what is around questions to the program's sizer.
 pub(crate) fn ask(question: &mut dyn FnMut()) {
     local().ask((), question);
+}
+
+impl AsRef<Waiter> for Local {
+    #[inline]
+    fn as_ref(&self) -> &Waiter {
+        &self.waiter
+    }
 }
 
 /// See [`Local::pin`].
@@ -269,17 +253,11 @@ impl Local {
             holds_group: Cell::new(false),
             root_depth: Cell::new(if is_vp { NOWHERE } else { 0 }),
             head: Cell::new(ptr::null()),
-            patience: Patience::new(),
-            presence: Presence::new(),
+            waiter: Waiter::new(program().counters().take()),
             tid: Cell::new(current_tid()),
             is_vp: Cell::new(is_vp),
-            vp: Cell::new(None),
             is_to_be_renewed: Cell::new(false),
             claim: Claim::default(),
-            worked_under: Cell::new(0),
-            seat: Cell::new(None),
-            sat_down: Cell::new(None),
-            counters: Cell::new(program().counters().take()),
             number: Cell::new(None),
             panic: FirstPanic::default(),
         }
@@ -323,14 +301,10 @@ impl Local {
         self.claim.stint.restore();
     }
 
-    pub(crate) fn patience(&self) -> &Patience {
-        &self.patience
-    }
-
-    /// The thread's experience as a master: who of its members really runs.
+    /// The thread as one that waits.
     #[inline]
-    pub(crate) fn presence(&self) -> &Presence {
-        &self.presence
+    pub(crate) fn waiter(&self) -> &Waiter {
+        &self.waiter
     }
 
     /// The kernel thread.
@@ -343,39 +317,22 @@ impl Local {
     /// were lost lately.
     #[inline]
     pub fn present(&self, granted: usize) -> usize {
-        if self.presence.is_whole() || !self.is_outermost() {
+        if self.waiter.presence().is_whole() || !self.is_outermost() {
             granted
         } else {
-            self.presence.reduced(granted)
+            self.waiter.presence().reduced(granted)
         }
     }
 
     /// The virtual processor that this thread is; none on threads of the program.
     pub(crate) fn vp(&self) -> Option<&'static Vp> {
-        self.vp.get()
-    }
-
-    /// The grant's epoch when the thread last looked between two pieces of its work; 0 before.
-    #[inline]
-    pub(crate) fn worked_under(&self) -> &Cell<u32> {
-        &self.worked_under
-    }
-
-    /// Where this thread, a master, sat down last.
-    #[inline]
-    pub(crate) fn seat(&self) -> &Cell<Option<CpuId>> {
-        &self.seat
-    }
-
-    /// When it went back there by itself last.
-    pub(crate) fn sat_down(&self) -> &Cell<Option<Ticks>> {
-        &self.sat_down
+        self.waiter.sitter().vp()
     }
 
     /// What this thread counts for [`statistics`](crate::statistics).
     #[inline]
     pub fn counters(&self) -> &'static Counters {
-        self.counters.get()
+        self.waiter.counters()
     }
 
     /// The thread's number among those that have one; a thread that begins when this one has ended
@@ -390,12 +347,6 @@ impl Local {
         let number = program().numbers().take();
         self.number.set(Some(number));
         number
-    }
-
-    /// A wait of so many ticks is over.
-    pub(crate) fn waited(&self, ticks: u64) {
-        self.patience.learn(ticks);
-        self.counters().waited(ticks);
     }
 
     /// True outside any region of more than one thread, on a thread of the program.
@@ -617,7 +568,7 @@ impl Local {
         std::mem::take(groups).into_iter().for_each(std::mem::forget);
         self.claim.forget();
         self.tid.set(current_tid());
-        self.counters.set(program().counters().take());
+        self.waiter.counts_in(program().counters().take());
         // Regions that were open in the parent cannot be joined here: their other members do not
         // exist.
         self.depth.set(0);

@@ -53,11 +53,9 @@
 //! whoever waits gives way to it.
 
 use crate::following;
-use crate::local::{Local, local};
 use crate::mask_and_quota::MaskAndQuota;
 use crate::program::program;
 use crate::sizer::{Lease, Seal, TeamSizer};
-use crate::source;
 use crate::vp::Vp;
 use crate::wishes::Wishes;
 use air::Desk;
@@ -77,8 +75,10 @@ mod air;
 mod analyzer;
 mod help;
 mod seats;
+mod sitter;
 
 pub(crate) use seats::let_go;
+pub(crate) use sitter::Sitter;
 
 /// Regions between two looks whether the policy wants to know what processors bring.
 const UNASKED: u32 = 64;
@@ -96,29 +96,6 @@ pub struct Managed {
     /// Outermost regions forked, by and by. Writer: as above, beside it, at each fork.
     forks: AtomicU32,
     analyzer: Mutex<Analyzer>,
-}
-
-/// Says that an iteration of the program's outer loop begins, for measurements of how much the
-/// program gains from its processors ([`TeamSizer`]: those that a manager grants). Nobody has to
-/// call it: iterations are found in the sequence of regions, where that has a pattern. Who does
-/// calls it once in each iteration, outside regions, on the thread that forks them. Without a
-/// manager nothing happens. Cost: a few loads, and a clock reading while there is something to
-/// measure.
-///
-/// ```
-/// # unsafe fn nothing(_: *const (), _: nanothreads_engine::Member) {}
-/// for step in 0..10 {
-///     nanothreads_engine::iteration();
-///     // SAFETY: - `nothing` takes no data, and does not unwind.
-///     unsafe { nanothreads_engine::Team::reserve(2).run(nothing, std::ptr::null()) };
-/// }
-/// ```
-pub fn iteration() {
-    let Some(managed) = source::managed() else { return };
-    // ORDERING: Relaxed - as in `at_fork`.
-    if local().is_outside_regions() && managed.rest.load(Relaxed) == 0 {
-        managed.analyze(|analyzer| analyzer.is_told(monotonic_ns()));
-    }
 }
 
 /// Where a seat is now.
@@ -220,6 +197,14 @@ impl Managed {
         }
     }
 
+    /// An iteration of the program's outer loop begins: the calling thread, outside regions, says so.
+    pub(crate) fn iteration_begins(&self) {
+        // ORDERING: Relaxed - as in `at_fork`.
+        if self.rest.load(Relaxed) == 0 {
+            self.analyze(|analyzer| analyzer.is_told(monotonic_ns()));
+        }
+    }
+
     /// Asks the analyzer, where there is something to analyze: one master, which has processors of
     /// its own, under a policy that decides by what is reported.
     fn analyze(&self, ask: impl FnOnce(&mut Analyzer) -> Advice) -> usize {
@@ -263,10 +248,10 @@ impl Managed {
 
     /// The calling thread is between two pieces of its work ([`crate::safe_point`]).
     #[inline]
-    pub(crate) fn between_pieces(&self, local: &Local) {
+    pub(crate) fn between_pieces(&self, sitter: &Sitter) {
         let epoch = self.desk.epoch();
-        if local.worked_under().replace(epoch) != epoch {
-            self.goes_on(local);
+        if sitter.worked_under().replace(epoch) != epoch {
+            self.goes_on(sitter);
         }
     }
 

@@ -17,14 +17,45 @@
 //! first). Deviation: no random choice among equals; that each thief begins at its own neighbours
 //! spreads them.
 
+use crate::home::Home;
 use crate::per_process::{PerProcess, State};
-use crate::placement::Home;
 use crate::program::program;
-use crate::vp::Vp;
 use platform::affinity::{CpuId, CpuSet, current_cpu};
 use platform::lock::Once;
 use platform::topology::Topology;
 use std::iter;
+
+/// A thread that somebody puts on processors.
+pub trait Placed {
+    /// Where it is.
+    fn whereabouts(&self) -> Whereabouts;
+}
+
+/// Where a thread is, as far as those know who put it there.
+#[derive(Clone, Copy, Debug)]
+pub struct Whereabouts(Where);
+
+#[derive(Clone, Copy, Debug)]
+enum Where {
+    On(CpuId),
+    Several,
+    WakesAt(Home),
+}
+
+impl Whereabouts {
+    /// Bound to several processors.
+    pub(crate) const SEVERAL: Self = Self(Where::Several);
+
+    /// Bound to one processor.
+    pub(crate) fn on(cpu: CpuId) -> Self {
+        Self(Where::On(cpu))
+    }
+
+    /// Not bound: it is woken there.
+    pub(crate) fn wakes_at(home: Home) -> Self {
+        Self(Where::WakesAt(home))
+    }
+}
 
 /// What a processor shares with others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,13 +106,13 @@ impl Map {
         self.of_cpu.get(cpu.0 as usize).copied().flatten()
     }
 
-    /// Where `vp` is: where it is bound, or where it is woken by a caller on processor `here`.
-    /// `None`: on several processors, or on one that is offline.
-    fn of_vp(&self, vp: &Vp, here: CpuId) -> Option<Place> {
-        match vp.cpu() {
-            Some(cpu) => self.at(cpu),
-            None if vp.is_bound() => None,
-            None => self.at(self.processor(vp.lodging(), here)),
+    /// Where a thread is, for a caller on processor `here`, which may wake it. `None`: on several
+    /// processors, or on one that is offline.
+    fn of(&self, whereabouts: Whereabouts, here: CpuId) -> Option<Place> {
+        match whereabouts.0 {
+            Where::On(cpu) => self.at(cpu),
+            Where::Several => None,
+            Where::WakesAt(home) => self.at(self.processor(home, here)),
         }
     }
 
@@ -135,11 +166,14 @@ fn map() -> Option<&'static Map> {
 /// program are in one place. Cost: a load or two for each member; the first call reads the
 /// topology.
 pub(crate) fn places(
-    slaves: &[&'static Vp],
+    slaves: &[&'static impl Placed],
 ) -> Option<impl Iterator<Item = Option<Place>> + Clone> {
     let map = map()?;
     let here = current_cpu();
-    Some(iter::once(map.at(here)).chain(slaves.iter().map(move |vp| map.of_vp(vp, here))))
+    Some(
+        iter::once(map.at(here))
+            .chain(slaves.iter().map(move |slave| map.of(slave.whereabouts(), here))),
+    )
 }
 
 /// The orders of one team's members; see the module head.
@@ -153,7 +187,7 @@ pub struct Nearness {
 
 impl Nearness {
     /// For the caller's next region with `slaves`. Cost when nobody moved: as [`places`].
-    pub fn update(&mut self, slaves: &[&'static Vp]) {
+    pub fn update(&mut self, slaves: &[&'static impl Placed]) {
         if let Some(places) = places(slaves) {
             self.set(places);
         }
@@ -210,7 +244,6 @@ fn by_number(own: usize, size: usize) -> impl Iterator<Item = usize> {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::pool::pool;
     use proptest::prelude::*;
     use std::path::Path;
 
@@ -313,17 +346,15 @@ mod tests {
     fn who_lodges_elsewhere_than_its_number_says_is_there() {
         let machine = machine(&[(0, 0), (1, 0), (2, 1), (3, 1)]);
         let map = Map::new(&machine, &machine.online()).expect("it has several places");
-        let vp = pool()
-            .acquire(Some(Home::Behind(2)), crate::serve::live)
-            .expect("the system gives a thread");
         let place = |cpu| map.at(CpuId(cpu));
+        let home = Whereabouts::wakes_at(Home::Behind(2));
         // Behind the caller's processor, round and round; beside the caller; and at another one's
         // place.
-        assert_eq!([0, 1, 3].map(|here| map.of_vp(vp, CpuId(here))), [2, 3, 1].map(place));
-        vp.lodge(Home::Beside);
-        assert_eq!([0, 3].map(|here| map.of_vp(vp, CpuId(here))), [0, 3].map(place));
-        vp.lodge(Home::Of(7));
-        assert_eq!([0, 3].map(|here| map.of_vp(vp, CpuId(here))), [3, 0].map(place));
+        assert_eq!([0, 1, 3].map(|here| map.of(home, CpuId(here))), [2, 3, 1].map(place));
+        let home = Whereabouts::wakes_at(Home::Beside);
+        assert_eq!([0, 3].map(|here| map.of(home, CpuId(here))), [0, 3].map(place));
+        let home = Whereabouts::wakes_at(Home::Of(7));
+        assert_eq!([0, 3].map(|here| map.of(home, CpuId(here))), [3, 0].map(place));
     }
 
     proptest! {

@@ -6,7 +6,7 @@
 //! | more threads than the program has processors now (nested teams and other masters' counted), or than there are where the program said how many threads it wants | not at all: hands over at once, for [`SHORT`] where nobody takes it, then sleeps |
 //! | manager says that nobody else wants a processor | [`HOT`]: the team of a dedicated machine stays hot |
 //! | manager, processors are wanted elsewhere | [`SHORT`] |
-//! | no manager | between [`SHORTEST`] and [`LONG`], as it paid lately (below) |
+//! | no manager | between [`SHORTEST`](crate::waiter::SHORTEST) and [`LONG`](crate::waiter::LONG), as it paid lately (below) |
 //! | no manager, and others were seen on our processors ([`Load`](crate::contention::Load)) | the same, at most [`SHORT`] |
 //! | no manager, nobody was seen, `Waiting::Hot`, and there were never more threads than processors (else one that is hot may keep an inner team's thread from its processor) | [`HOT`] |
 //! | `Waiting::Active` | for ever, unless the team is too large; who has no work at all: [`SHORT`] where the manager says that processors are wanted elsewhere |
@@ -17,7 +17,7 @@
 //! # Handing over
 //! A thread that waits for another one on the same processor keeps just that one from coming. A
 //! team larger than its processors hands over at once, by a yield, and where strangers get what it
-//! yields by a sleep ([`Strangers`]). Elsewhere a wait that lasts longer than [`SHORT`], or would
+//! yields by a sleep ([`Strangers`](crate::contention::Strangers)). Elsewhere a wait that lasts longer than [`SHORT`], or would
 //! sleep, first looks around: a master asks where its late member is
 //! ([`Presence`](crate::contention::Presence)), and where both share a processor it offers it by
 //! `sched_yield` and then sleeps, instead of spinning through the member's time (M5, M14).
@@ -29,33 +29,27 @@
 //! as the table says, and so does a member of a join that has nothing to do.
 //!
 //! # Learning
-//! Each thread doubles its limit after a wait that spinning for [`LONG`] would have covered,
+//! Each thread doubles its limit after a wait that spinning for [`LONG`](crate::waiter::LONG) would have covered,
 //! whether it slept in it or not, and halves it after a longer one. On a quiet machine waits are
 //! short and threads stay awake; beside other programs a partner that lost its processor is away
 //! for milliseconds, and after a few such waits nobody spins for it.
 
 use crate::config::Waiting;
-use crate::contention::{BUDGET, HOLE, Strangers};
-use crate::local::Local;
+use crate::contention::HOLE;
 use crate::managed::Managed;
 use crate::pool::pool;
 use crate::program::program;
-use crate::safe_point;
 use crate::sizer::Lease;
 use crate::source::{self, source};
 use crate::wait_point::{Look, SHORT, WaitPoint};
+use crate::waiter::Waiter;
 use platform::affinity::{Tid, current_cpu};
 use platform::clock::Ticks;
-use std::cell::Cell;
 use std::thread;
 
 /// Microseconds of spinning in a team that nobody disturbs: serial parts of a millisecond are many,
 /// and each sleep behind one costs the next region a wake-up.
 pub const HOT: u64 = 2000;
-/// The most microseconds that adaptive spinning grows to.
-pub const LONG: u64 = 190;
-/// The fewest microseconds that adaptive spinning falls to.
-pub const SHORTEST: u64 = 5;
 
 /// Looks of [`holds_soon`].
 const FIRST_LOOKS: usize = 16;
@@ -64,30 +58,6 @@ const LOOKS_PER_READING: u32 = 32;
 /// The fewest times that a thread of a crowded team hands its processor over before it sleeps: each
 /// may be for a time slice.
 const HAND_OVERS: u32 = 3;
-
-/// A thread's experience with spinning, for the case without a manager.
-#[derive(Debug)]
-pub(crate) struct Patience {
-    /// Microseconds.
-    limit: Cell<u64>,
-    strangers: Strangers,
-}
-
-impl Patience {
-    pub(crate) const fn new() -> Self {
-        Self { limit: Cell::new(LONG), strangers: Strangers::new(&BUDGET) }
-    }
-
-    /// Learns from a wait of so many ticks.
-    pub(crate) fn learn(&self, waited: u64) {
-        let limit = self.limit.get();
-        self.limit.set(if waited <= Ticks::about_us(LONG) {
-            (limit * 2).min(LONG)
-        } else {
-            (limit / 2).max(SHORTEST)
-        });
-    }
-}
 
 /// True when one of `crowd` threads may spin for a moment.
 pub fn may_spin(crowd: u32) -> bool {
@@ -109,12 +79,16 @@ pub(crate) fn holds_soon(crowd: u32, mut look: impl FnMut() -> bool) -> bool {
 /// What a thread finds that waits for any of `threads`: one that waits for the caller's own
 /// processor gets it. Cost: some 5 us for each of a few threads, once in a millisecond.
 #[cold]
-pub fn beside(local: &Local, crowd: u32, threads: impl Iterator<Item = Tid>) -> Advice {
+pub fn beside(
+    waiter: &impl AsRef<Waiter>,
+    crowd: u32,
+    threads: impl Iterator<Item = Tid>,
+) -> Advice {
     if is_crowded(crowd) {
         // They take turns anyway.
         return Advice::Spin;
     }
-    match local.presence().any_waits_for(current_cpu(), threads) {
+    match waiter.as_ref().presence().any_waits_for(current_cpu(), threads) {
         Some(true) => Advice::HandOver,
         Some(false) => Advice::Spin,
         None => Advice::Later,
@@ -153,7 +127,7 @@ pub(crate) enum Wait {
 }
 
 /// Microseconds that one of `crowd` threads may spin now.
-pub(crate) fn limit(local: &Local, crowd: u32, wait: Wait) -> u64 {
+pub(crate) fn limit(waiter: &Waiter, crowd: u32, wait: Wait) -> u64 {
     if is_crowded(crowd) {
         return 0;
     }
@@ -169,7 +143,7 @@ pub(crate) fn limit(local: &Local, crowd: u32, wait: Wait) -> u64 {
         &Knowledge {
             is_load_seen: || program().load().is_seen(),
             has_processor_for_each,
-            learnt: local.patience().limit.get(),
+            learnt: waiter.limit(),
         },
     )
 }
@@ -209,12 +183,13 @@ fn allowed(
 /// Waits at `point` until `look` says `Ready`: [`wait_by`] its [`WaitPoint::sleep_until`].
 pub fn wait<A: Into<Advice>>(
     point: &WaitPoint,
-    local: &Local,
+    waiter: &impl AsRef<Waiter>,
     crowd: u32,
     linger: impl FnMut() -> A,
     look: impl FnMut() -> Look,
 ) {
-    wait_by(|look| point.sleep_until(look), local, (crowd, Wait::Inside), linger, look);
+    let sleep = |look| point.sleep_until(look);
+    wait_by(sleep, waiter.as_ref(), (crowd, Wait::Inside), linger, look);
 }
 
 /// Waits until `look` says `Ready`, as one of so many threads: spins as the rules allow, calling
@@ -222,7 +197,7 @@ pub fn wait<A: Into<Advice>>(
 /// says `Later`; then calls `sleep` with it, which sleeps until it does.
 pub(crate) fn wait_by<A: Into<Advice>, L: FnMut() -> Look>(
     sleep: impl FnOnce(L),
-    local: &Local,
+    waiter: &Waiter,
     (crowd, wait): (u32, Wait),
     linger: impl FnMut() -> A,
     mut look: L,
@@ -231,22 +206,22 @@ pub(crate) fn wait_by<A: Into<Advice>, L: FnMut() -> Look>(
         // Not one look more: the thread that this one waits for most likely stands behind it in the
         // kernel's queue (D15).
         if look() != Look::Ready {
-            wait_in_turn(sleep, local, linger, look);
+            wait_in_turn(sleep, waiter, linger, look);
         }
         return;
     }
     let mut spell = Spell::default();
-    match spell.spin(local, (crowd, wait), linger, &mut look) {
+    match spell.spin(waiter, (crowd, wait), linger, &mut look) {
         Spun::Ready => {}
         // How long others kept the processor says nothing about how long to spin.
-        Spun::ReadyAfterOthers(spun) => return local.counters().waited(spun),
+        Spun::ReadyAfterOthers(spun) => return waiter.counters().waited(spun),
         Spun::Pending => {
-            local.counters().parked();
+            waiter.counters().parked();
             sleep(look);
         }
     }
     if let Some(begin) = spell.started {
-        local.waited(begin.elapsed_ticks());
+        waiter.waited(begin.elapsed_ticks());
     }
 }
 
@@ -255,34 +230,34 @@ pub(crate) fn wait_by<A: Into<Advice>, L: FnMut() -> Look>(
 /// where there is one for each.
 fn wait_in_turn<A: Into<Advice>, L: FnMut() -> Look>(
     sleep: impl FnOnce(L),
-    local: &Local,
+    waiter: &Waiter,
     mut linger: impl FnMut() -> A,
     mut look: L,
 ) {
-    safe_point::while_waiting(local);
-    if yields_go_to_strangers(local) {
+    waiter.safe_point();
+    if yields_go_to_strangers(waiter) {
         let begin = Ticks::now();
         source().refresh();
-        local.counters().parked();
+        waiter.counters().parked();
         sleep(look);
-        return local.counters().waited(begin.elapsed_ticks());
+        return waiter.counters().waited(begin.elapsed_ticks());
     }
-    let strangers = &local.patience().strangers;
+    let strangers = waiter.strangers();
     let timing = strangers.begin();
-    let was_moved = safe_point::hand_over(local);
+    let was_moved = waiter.hand_over();
     let seen = look();
     if seen == Look::Ready {
-        return local.counters().waited(strangers.end_unless(was_moved, timing));
+        return waiter.counters().waited(strangers.end_unless(was_moved, timing));
     }
     let (timing, begin) = timing.of_longer();
     let is_ready = go_on_handing_over(SHORT, seen, &mut look);
     strangers.end_unless(was_moved, timing);
     if !is_ready {
         let _: Advice = linger().into();
-        local.counters().parked();
+        waiter.counters().parked();
         sleep(look);
     }
-    local.counters().waited(begin.elapsed_ticks());
+    waiter.counters().waited(begin.elapsed_ticks());
 }
 
 /// One wait of a thread that has a processor to spin on.
@@ -312,7 +287,7 @@ impl Spell {
     #[inline(always)]
     fn spin<A: Into<Advice>>(
         &mut self,
-        local: &Local,
+        waiter: &Waiter,
         (crowd, wait): (u32, Wait),
         mut linger: impl FnMut() -> A,
         look: &mut impl FnMut() -> Look,
@@ -329,14 +304,14 @@ impl Spell {
             if !looks.is_multiple_of(LOOKS_PER_READING) {
                 continue;
             }
-            safe_point::while_waiting(local);
+            waiter.safe_point();
             let spun = self.read_clock();
-            let allowed = limit(local, crowd, wait);
+            let allowed = limit(waiter, crowd, wait);
             let is_over = spun >= Ticks::about_us(allowed);
             let gives_way =
                 (is_over || spun > Ticks::about_us(SHORT)) && self.gives_way(&mut linger);
             if gives_way {
-                local.counters().handed_over();
+                waiter.counters().handed_over();
             }
             if (allowed == 0 || gives_way) && hand_over(0, look) {
                 return Spun::ReadyAfterOthers(spun);
@@ -374,9 +349,8 @@ impl Spell {
 /// True where somebody else than whom this thread waits for gets what it yields. Programs that a
 /// manager lets take turns yield to each other.
 #[inline]
-fn yields_go_to_strangers(local: &Local) -> bool {
-    local.patience().strangers.take_turns()
-        && !source::managed_already().is_some_and(Managed::takes_turns)
+fn yields_go_to_strangers(waiter: &Waiter) -> bool {
+    waiter.strangers().take_turns() && !source::managed_already().is_some_and(Managed::takes_turns)
 }
 
 /// Hands the processor over to whoever else wants it: in a crowded team most likely the sibling
@@ -415,6 +389,7 @@ fn go_on_handing_over(us: u64, mut seen: Look, look: &mut impl FnMut() -> Look) 
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::waiter::{LONG, SHORTEST};
 
     const WAITINGS: [Waiting; 4] = [Waiting::Auto, Waiting::Hot, Waiting::Active, Waiting::Passive];
     const LEASES: [Lease; 3] = [Lease::Dedicated, Lease::Wanted, Lease::Unmanaged];
@@ -491,19 +466,5 @@ mod tests {
                     .contains(&u64::MAX)
             );
         }
-    }
-
-    #[test]
-    fn waits_that_spinning_covers_make_it_longer_and_others_shorter_within_bounds() {
-        let patience = Patience::new();
-        let limits = |waited: u64| -> Vec<u64> {
-            let steps = (0..7).map(|_| {
-                patience.learn(Ticks::about_us(waited));
-                patience.limit.get()
-            });
-            steps.collect()
-        };
-        assert_eq!(limits(LONG + 1), [95, 47, 23, 11, 5, 5, 5]);
-        assert_eq!(limits(LONG), [10, 20, 40, 80, 160, 190, 190]);
     }
 }

@@ -1,7 +1,7 @@
 //! The pool: all virtual processors of the process, and those of them that have no master.
 
+use crate::home::Home;
 use crate::per_process::{PerProcess, State};
-use crate::placement::Home;
 use crate::process;
 use crate::program::program;
 use crate::vp::{self, Vp};

@@ -72,7 +72,7 @@ impl Local {
         });
         if !is_placed {
             let granted = sizer.processors();
-            self.with_group(|group| group.place(granted.as_ref(), epoch));
+            self.with_group(|group| group.place(granted.as_ref(), epoch, self.waiter().sitter()));
         }
         used + 1
     }

@@ -14,28 +14,11 @@
 //! program's others are, and works there in turn with them. Halves of a join that their own member
 //! takes back are no safe points: a look would cost as much as the smallest of them. A thread that
 //! comes to no safe point is squeezed when the grace is over.
+//!
+//! The first two rows are [`Waiter::safe_point`](crate::waiter::Waiter::safe_point).
 
-use crate::local::{Local, local};
+use crate::local::local;
 use crate::source;
-use std::thread;
-
-/// The calling thread waits.
-#[inline]
-pub(crate) fn while_waiting(local: &Local) {
-    if let Some(managed) = source::managed() {
-        managed.at_safe_point(local.vp());
-    }
-}
-
-/// Hands the processor over to whoever else wants it, in a team that takes turns. True when the
-/// kernel took the calling thread to another one meanwhile.
-#[inline]
-pub(crate) fn hand_over(local: &Local) -> bool {
-    let managed = source::managed_already();
-    let sat = managed.is_some_and(|managed| managed.sits(local));
-    thread::yield_now();
-    managed.is_some_and(|managed| managed.sits_down_again(local, sat))
-}
 
 /// The calling thread is done with one piece of work, and has not begun the next. Cost: without a
 /// manager two loads; with one four, of lines that rarely change, and a thread-local one.
@@ -43,6 +26,6 @@ pub(crate) fn hand_over(local: &Local) -> bool {
 pub fn between_pieces() {
     // A child that was forked in a piece has not registered, and does not for this.
     if let Some(managed) = source::managed_already() {
-        managed.between_pieces(local());
+        managed.between_pieces(local().waiter().sitter());
     }
 }

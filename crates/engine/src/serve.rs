@@ -9,7 +9,6 @@ use crate::membership::{Carrier, Membership};
 use crate::panics::NoUnwinding;
 use crate::patience::{self, Wait};
 use crate::program::program;
-use crate::safe_point;
 use crate::source::{self, source};
 use crate::vp::{Progress, Vp};
 use crate::wait_point::{Look, SHORT};
@@ -144,7 +143,7 @@ fn run_part(local: &Local, membership: Membership, work: Work, data: *const ()) 
 /// looks whether anything is.
 #[inline(never)]
 fn wait_for_news(vp: &Vp, local: &Local, progress: &Progress) -> Option<Region> {
-    safe_point::while_waiting(local);
+    local.waiter().safe_point();
     let mut broadcast = None;
     let look = || {
         if vp.has_news(progress) {
@@ -162,7 +161,7 @@ fn wait_for_news(vp: &Vp, local: &Local, progress: &Progress) -> Option<Region> 
     // Who never spins has not been idle for long when it sleeps.
     let spins = program().config().waiting != Waiting::Passive;
     let sleep = |look| sleep(vp, look, lingers_since.get().filter(|_| spins));
-    patience::wait_by(sleep, local, (progress.crowd, Wait::Idle), linger, look);
+    patience::wait_by(sleep, local.waiter(), (progress.crowd, Wait::Idle), linger, look);
     broadcast
 }
 

@@ -14,8 +14,7 @@
 //! P1 section 3.1 compares both (Figures 3 and 4).
 
 use crate::config::Supply;
-use crate::nearness;
-use crate::vp::Vp;
+use crate::nearness::{self, Placed};
 
 /// Slaves that [`Supply::Auto`] supplies by lines.
 const FEW: usize = 8;
@@ -27,7 +26,7 @@ const FLOCK: usize = 16;
 
 impl Supply {
     /// The most slaves that get lines in a team out of `members` (the master not counted).
-    pub(crate) fn most_by_lines(self, members: &[&'static Vp]) -> usize {
+    pub(crate) fn most_by_lines(self, members: &[&'static impl Placed]) -> usize {
         match self {
             Supply::Local => usize::MAX,
             Supply::Global => 0,
@@ -52,7 +51,7 @@ impl Supply {
 
 /// For each member of a team, the master first: its leader. A leader leads itself, and its number
 /// is the lowest of its flock, so that the leaders of a team are those of any larger one.
-pub(crate) fn leaders(members: &[&'static Vp]) -> Vec<usize> {
+pub(crate) fn leaders(members: &[&'static impl Placed]) -> Vec<usize> {
     flocks(&caches(members))
 }
 
@@ -71,7 +70,7 @@ fn flocks(caches: &[u32]) -> Vec<usize> {
 
 /// The last-level cache of each member, the master first, as far as it is known ([`nearness`]). One
 /// whose place is not known counts as the master's neighbour.
-fn caches(members: &[&'static Vp]) -> Vec<u32> {
+fn caches(members: &[&'static impl Placed]) -> Vec<u32> {
     let Some(places) = nearness::places(members) else {
         return vec![0; members.len() + 1];
     };

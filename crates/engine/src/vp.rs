@@ -11,6 +11,7 @@ use crate::panics::{FirstPanic, Payload};
 use crate::process;
 use crate::sleeper::Sleeper;
 use crate::slot::Supplied;
+use crate::station::{Kernel, Station};
 use crate::wait_point::WaitPoint;
 use crate::work::{CARRIED, IDLE, Line, Offered, Region, WorkDescriptor, no_work};
 use platform::affinity::CpuId;
@@ -24,10 +25,6 @@ use std::io;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering::Relaxed};
 use std::thread;
-
-mod station;
-
-pub(crate) use station::{Kernel, Station};
 
 /// Stack of a virtual processor unless the configuration says otherwise.
 pub(crate) const STACK: usize = 8 << 20;

@@ -1,6 +1,6 @@
 //! Whether a master inside a region is one of several *now* whose teams have threads beyond what is
 //! lent to them: where those threads sit depends on it
-//! ([`Home::beyond`](crate::placement::Home::beyond)).
+//! ([`Home::beyond`](crate::home::Home::beyond)).
 //!
 //! # Protocol
 //! 1. A master that gets its first such threads enrolls with the lender.

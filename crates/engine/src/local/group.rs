@@ -2,14 +2,28 @@
 
 use super::beyond::Beyond;
 use super::supplied::Supplied;
-use super::{Lending, Need};
-use crate::placement::{self, Home};
+use crate::home::Home;
+use crate::lending::Lender;
+use crate::managed::Sitter;
+use crate::placement;
 use crate::pool::{self, pool};
 use crate::process::new_generation;
 use crate::program::program;
 use crate::source;
 use crate::vp::Vp;
 use platform::affinity::CpuSet;
+
+/// A root, as the masters that borrow from it see it.
+pub(crate) type Lending = Lender<&'static Vp>;
+
+/// How a team that cannot have all its threads at once is to be treated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Need {
+    /// All of them: create virtual processors where there are too few.
+    Exact,
+    /// What this program has: never more virtual processors than processors.
+    Available,
+}
 
 /// See the module head.
 #[derive(Debug, Default)]
@@ -99,12 +113,12 @@ impl Group {
         // Where it was otherwise when they came.
         let is_managed = source::managed_already().is_some();
         for (index, vp) in self.members[lent..].iter().enumerate() {
-            let home = Home::beyond(index, &self.members[..lent], together);
+            let home = Home::beyond(index, number_of(&self.members[..lent]), together);
             let home = home.unwrap_or(Home::Of(vp.number()));
             if is_managed { vp.lodge(home) } else { vp.move_to(home) }
         }
         self.grow_by(wanted, life, |members| {
-            Home::beyond(members.len() - lent, &members[..lent], together)
+            Home::beyond(members.len() - lent, number_of(&members[..lent]), together)
         })
     }
 
@@ -136,11 +150,13 @@ impl Group {
         self.members.len() > before
     }
 
-    /// Puts the members of an outermost master where the grant of `epoch` says.
-    pub(crate) fn place(&mut self, granted: Option<&CpuSet>, epoch: u32) {
+    /// Puts the members of an outermost master, `sitter`, where the grant of `epoch` says.
+    pub(crate) fn place(&mut self, granted: Option<&CpuSet>, epoch: u32, sitter: &Sitter) {
         let is_new = self.bound != epoch;
         match granted {
-            Some(_) if let Some(managed) = source::managed() => managed.arrange(&self.members),
+            Some(_) if let Some(managed) = source::managed() => {
+                managed.arrange(&self.members, sitter)
+            }
             Some(cpus) => placement::bind_to_grant(&self.members, cpus),
             None if program().config().bind => placement::bind_team(&self.members),
             None if is_new => placement::unbind(&self.members),
@@ -173,4 +189,9 @@ impl Group {
             self.root.lend(spare, used + 1);
         }
     }
+}
+
+/// The number of each of `members`.
+fn number_of(members: &[&'static Vp]) -> impl Fn(usize) -> Option<usize> {
+    |index| members.get(index).map(|vp| vp.number())
 }

@@ -1,7 +1,6 @@
 //! Which thread has which seat, and putting it there.
 
-use super::{Managed, Place};
-use crate::local::{Local, local};
+use super::{Managed, Place, Sitter};
 use crate::placement;
 use crate::pool::pool;
 use crate::program::program;
@@ -55,12 +54,12 @@ impl Managed {
     /// P1: the calling thread, which is at work, has not seen this grant there yet. A master sits
     ///     down, as at a fork.
     #[cold]
-    pub(super) fn goes_on(&self, local: &Local) {
-        match local.vp() {
+    pub(super) fn goes_on(&self, sitter: &Sitter) {
+        match sitter.vp() {
             Some(vp) if !vp.following().is(self.epoch()) => self.follow(vp),
             Some(_) => {}
             None if program().masters().are_one() => {
-                self.sit_down(local);
+                self.sit_down(sitter);
             }
             None => {}
         }
@@ -75,16 +74,16 @@ impl Managed {
 
     /// The manager may bind `vp` again, which goes where the grant in force puts it: a squeeze may
     /// have passed it by.
-    pub(crate) fn spare_no_more(&self, local: &Local, vp: &Vp) {
+    pub(crate) fn spare_no_more(&self, sitter: &Sitter, vp: &Vp) {
         let changing = program().masters().changing_seats();
         self.client().publish_vp(vp.seat(), vp.tid().unwrap_or(NOBODY));
         drop(changing);
-        self.goes_on(local);
+        self.goes_on(sitter);
     }
 
     /// P2: thread i of the calling master's teams is `members[i - 1]`; all of them are idle. Those
-    /// that are awake follow by themselves.
-    pub(crate) fn arrange(&self, members: &[&'static Vp]) {
+    /// that are awake follow by themselves. `sitter`: the master.
+    pub(crate) fn arrange(&self, members: &[&'static Vp], sitter: &Sitter) {
         if program().masters().are_one() {
             let changing = program().masters().changing_seats();
             for (vp, seat) in members.iter().zip(1..) {
@@ -93,7 +92,7 @@ impl Managed {
                 }
             }
             drop(changing);
-            self.sit_down(local());
+            self.sit_down(sitter);
         }
         let epoch = self.epoch();
         for vp in members.iter().filter(|vp| !vp.following().is(epoch) && vp.may_sleep()) {
@@ -118,38 +117,38 @@ impl Managed {
     /// True when the calling thread, a master, is where it sat down. Cost: two loads, and the
     /// question where it runs.
     #[inline]
-    pub(crate) fn sits(&self, local: &Local) -> bool {
+    pub(crate) fn sits(&self, sitter: &Sitter) -> bool {
         // A VP is bound.
-        local.vp().is_none() && local.seat().get() == Some(current_cpu())
+        sitter.vp().is_none() && sitter.seat().get() == Some(current_cpu())
     }
 
     /// P4: behind a turn of the others. `sat`: it was on its seat before. True when it is not any
     ///     more, and went back.
     #[inline]
-    pub(crate) fn sits_down_again(&self, local: &Local, sat: bool) -> bool {
-        sat && local.seat().get() != Some(current_cpu()) && self.goes_back(local)
+    pub(crate) fn sits_down_again(&self, sitter: &Sitter, sat: bool) -> bool {
+        sat && sitter.seat().get() != Some(current_cpu()) && self.goes_back(sitter)
     }
 
     /// Not more often than in [`SEAT_US`]: where the kernel insists, the program has what it gives.
     #[cold]
-    fn goes_back(&self, local: &Local) -> bool {
-        let rests = local
+    fn goes_back(&self, sitter: &Sitter) -> bool {
+        let rests = sitter
             .sat_down()
             .get()
             .is_some_and(|last| last.elapsed_ticks() < Ticks::about_us(SEAT_US));
         if rests || !self.client().is_alive() || !program().masters().are_one() {
             return false;
         }
-        local.sat_down().set(Some(Ticks::now()));
-        self.sit_down(local);
+        sitter.sat_down().set(Some(Ticks::now()));
+        self.sit_down(sitter);
         true
     }
 
     /// Moves the calling thread, the master, to seat 0, where it may go at all, and leaves its mask
     /// as it was.
-    pub(crate) fn sit_down(&self, local: &Local) {
+    pub(crate) fn sit_down(&self, sitter: &Sitter) {
         let Place::On(cpu) = self.place_of(0) else { return };
-        local.seat().set(Some(cpu));
+        sitter.seat().set(Some(cpu));
         if cpu == current_cpu() {
             return;
         }

@@ -1,14 +1,13 @@
 //! The station of a virtual processor: its kernel thread, the processors where that may run, and
 //! whom it follows there.
 //!
-//! Three can put it somewhere: the program's own wish or a manager's grant binds it ([`Vp::bind`],
-//! [`Vp::unbind`]), and who wakes it puts it in its [`Berth`], until it runs ([`Station::place`],
-//! [`Vp::settle`]).
+//! Three can put it somewhere: the program's own wish or a manager's grant binds it ([`Station::bind`],
+//! [`Station::unbind`]), and who wakes it puts it in its [`Berth`], until it runs ([`Station::place`],
+//! [`Station::settle`]).
 
-use super::Vp;
 use crate::berth::{Berth, Held};
 use crate::following::{Following, Helped};
-use crate::placement::Home;
+use crate::home::Home;
 use crate::program::program;
 use platform::affinity::{self, CpuId, CpuSet, Tid};
 use platform::lock::Mutex;
@@ -209,7 +208,7 @@ impl Station {
     }
 
     /// Binds it, to `cpu` alone if there is one.
-    fn bind(&self, cpus: &CpuSet, cpu: Option<CpuId>) {
+    fn bind_to(&self, cpus: &CpuSet, cpu: Option<CpuId>) {
         self.with_thread(|thread| {
             // ORDERING: Relaxed - a hint.
             self.cpu.store(cpu.map_or(NOWHERE, |cpu| cpu.0), Relaxed);
@@ -218,7 +217,7 @@ impl Station {
         });
     }
 
-    fn unbind(&self) {
+    fn free_bound(&self) {
         self.with_thread(|thread| {
             // ORDERING: Relaxed - a hint.
             self.cpu.store(NOWHERE, Relaxed);
@@ -227,41 +226,35 @@ impl Station {
     }
 }
 
-/// Lets a VP's thread run anywhere in the program's mask. A refusal costs speed.
-fn free(thread: &Pthread) {
-    let _ = thread.set_affinity(program().mask());
-}
-
-impl Vp {
+impl Station {
     /// Wakes on `home` from now on, unless it is bound. For its master.
     pub(crate) fn lodge(&self, home: Home) {
         // ORDERING: Relaxed - read by its master, when it wakes the VP.
-        self.station().lodging.store(home.to_word(), Relaxed);
+        self.lodging.store(home.to_word(), Relaxed);
     }
 
     /// Where it wakes, unless it is bound.
     pub(crate) fn lodging(&self) -> Home {
         // ORDERING: Relaxed - a hint for others than its master, which wrote it.
-        Home::from_word(self.station().lodging.load(Relaxed))
+        Home::from_word(self.lodging.load(Relaxed))
     }
 
-    /// As [`Vp::lodge`], and goes there now if it is awake: it would stay where it is as long as
+    /// As [`Station::lodge`], and goes there now if it is awake: it would stay where it is as long as
     /// its master finds it awake. Where the program bound it itself, it stays. Not where a manager
     /// says who sits where.
-    pub(crate) fn move_to(&self, home: Home) {
-        let station = self.station();
+    pub(crate) fn move_to(&self, home: Home, is_awake: bool) {
         // ORDERING: Relaxed - as in `lodge`.
-        let is_new = station.lodging.swap(home.to_word(), Relaxed) != home.to_word();
+        let is_new = self.lodging.swap(home.to_word(), Relaxed) != home.to_word();
         if is_new
-            && !self.may_sleep()
+            && is_awake
             && !self.is_bound()
             && let Some(cpu) = home.processor()
         {
-            station.hint(|thread| {
+            self.hint(|thread| {
                 if thread.affinity().is_ok_and(|mask| mask == *program().mask()) {
                     // Not held there.
-                    station.berth.pass_by(|| {
-                        station.put(thread, cpu);
+                    self.berth.pass_by(|| {
+                        self.put(thread, cpu);
                         free(thread);
                     });
                 }
@@ -271,55 +264,52 @@ impl Vp {
 
     /// The number under which the VP was created.
     pub(crate) fn number(&self) -> usize {
-        self.station().number
+        self.number
     }
 
     /// Leaves its berth, on the VP itself. Cost: one load of a line that is rarely written; two
     /// system calls where it was put.
     #[inline]
     pub(crate) fn settle(&self) {
-        let station = self.station();
-        station.berth.settle(|| station.leave_home());
+        self.berth.settle(|| self.leave_home());
     }
 
     /// Nobody puts the VP, which calls, until the answer is dropped; nor is it where it was put.
     /// For handlers of signals, too.
     pub(crate) fn hold(&self) -> Held<'_> {
-        let station = self.station();
-        station.berth.hold(|| station.leave_home())
+        self.berth.hold(|| self.leave_home())
     }
 
     /// True when `own` may be what a child of the VP, which sleeps, was born with by `vfork`
     /// because the VP was put there.
     pub(crate) fn was_put_on(&self, own: &Mask) -> bool {
-        let station = self.station();
-        station.berth.was_put() && station.put_on().is_some_and(|cpu| own.is_only(cpu))
+        self.berth.was_put() && self.put_on().is_some_and(|cpu| own.is_only(cpu))
     }
 
     /// Binds the VP to `cpus`.
     pub(crate) fn bind(&self, cpus: &CpuSet) {
-        self.station().bind(cpus, cpus.first().filter(|_| cpus.len() == 1));
+        self.bind_to(cpus, cpus.first().filter(|_| cpus.len() == 1));
     }
 
     /// Lets the VP run anywhere in the program's mask again.
     pub(crate) fn unbind(&self) {
-        self.station().unbind();
+        self.free_bound();
     }
 
     /// Its number for a manager.
     pub(crate) fn seat(&self) -> usize {
         // ORDERING: Relaxed - changed by its master while it has no work.
-        self.station().seat.load(Relaxed)
+        self.seat.load(Relaxed)
     }
 
     pub(crate) fn set_seat(&self, seat: usize) {
         // ORDERING: Relaxed - as above.
-        self.station().seat.store(seat, Relaxed);
+        self.seat.store(seat, Relaxed);
     }
 
     /// False while its creator has not put it where it begins: then it cannot be bound yet.
     pub(crate) fn can_be_bound(&self) -> bool {
-        match self.station().thread.try_lock() {
+        match self.thread.try_lock() {
             Ok(own) => own.is_some(),
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner().is_some(),
             // Somebody does something to it, or makes it known just now: who binds it waits for
@@ -331,36 +321,41 @@ impl Vp {
     /// Its kernel thread, once that runs.
     pub(crate) fn tid(&self) -> Option<Tid> {
         // ORDERING: Acquire - pairs with the Release in `Station::runs`.
-        let tid = self.station().tid.load(Acquire);
+        let tid = self.tid.load(Acquire);
         (tid != 0).then_some(Tid(tid))
     }
 
     /// The grant by which the VP was put where it is.
     #[inline]
     pub(crate) fn following(&self) -> &Following {
-        &self.station().following
+        &self.following
     }
 
     /// True for the first who helps the VP in this epoch.
     pub(crate) fn take_help(&self, epoch: u32) -> bool {
-        self.station().helped.take(epoch)
+        self.helped.take(epoch)
     }
 
     /// True when the VP has fixed processors.
     pub(crate) fn is_bound(&self) -> bool {
-        self.station().berth.is_bound()
+        self.berth.is_bound()
     }
 
     /// The processor that the VP is bound to, if it is exactly one.
     pub(crate) fn cpu(&self) -> Option<CpuId> {
         // ORDERING: Relaxed - a hint.
-        let cpu = self.station().cpu.load(Relaxed);
+        let cpu = self.cpu.load(Relaxed);
         (cpu != NOWHERE).then_some(CpuId(cpu))
     }
 
     /// True when the VP is bound to exactly `cpu`.
-    pub fn is_on(&self, cpu: CpuId) -> bool {
+    pub(crate) fn is_on(&self, cpu: CpuId) -> bool {
         // ORDERING: Relaxed - a hint.
-        self.station().cpu.load(Relaxed) == cpu.0
+        self.cpu.load(Relaxed) == cpu.0
     }
+}
+
+/// Lets a VP's thread run anywhere in the program's mask. A refusal costs speed.
+fn free(thread: &Pthread) {
+    let _ = thread.set_affinity(program().mask());
 }
